@@ -1,1 +1,1 @@
-"""The way to people; the only room that speaks python-telegram-bot."""
+"""Receives updates, runs commands and delivers messages; only here is python-telegram-bot used."""

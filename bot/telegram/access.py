@@ -1,7 +1,7 @@
-"""The gate: who may talk to the bot, known without a look into the database, and how often strangers may try.
+"""Access control: who may talk to the bot, without a database query, and how often strangers may try.
 
-Owns the memory of everybody's role; whoever changes a role in the database tells it here once that is
-committed.
+Owns the in-memory copy of everybody's role; code that changes a role in the database calls `remember` or
+`forget` once that is committed.
 """
 
 from collections.abc import Iterable
@@ -13,13 +13,16 @@ from bot.db.people.people import Person, RoleOrBlocked
 from bot.telegram.rate_limit import RateLimiter
 
 ACCESS_LOST = "the person is not let in any more"
-"""Why the turn of somebody who lost access ends, in the ledger's words."""
+"""The reason stored with a turn that ends because its person lost access."""
 
 AccessMode = Literal["pairing", "allowlist", "open"]
 
 
 class Access:
-    """Roles by person. `fixed` are admins by the settings (ADMIN_IDS), whatever the database says of them."""
+    """Roles by person.
+
+    `configured_admins` are admins by the settings (ADMIN_IDS), regardless of the database.
+    """
 
     def __init__(self, mode: AccessMode, configured_admins: Iterable[int] = ()) -> None:
         self.mode = mode
@@ -29,45 +32,45 @@ class Access:
         self._refusal_notices = RateLimiter(max_calls=1, window_seconds=3600)
 
     async def load(self, database: Database) -> None:
-        """Read everybody's role; once, before the first message is handled."""
+        """Read everybody's role. Call it once, before the first message is handled."""
         async with database.read_transaction() as tx:
             self._people = {person.id: person for person in await people.list_people(tx)}
 
     def get_role(self, person: int) -> RoleOrBlocked | None:
-        """The role of a person, None for a stranger. Guests of an open bot are strangers once it is open no
-        more.
+        """Return the role of a person, None for a stranger.
+
+        Guests of an open bot are strangers once it is no longer open.
         """
         if person in self.configured_admins:
             return "admin"
-        known = self._people.get(person)
-        if known is None or (known.guest and self.mode != "open"):
-            if self.mode == "open":
-                return "member"
+        row = self._people.get(person)
+        if row is None and self.mode == "open":
+            return "member"
+        if row is None or (row.guest and self.mode != "open"):
             return None
-        return known.role
+        return row.role
 
     def list_admins(self) -> tuple[int, ...]:
-        """Everybody who is an admin."""
-        return tuple(
-            sorted({one.id for one in self._people.values() if one.role == "admin"} | self.configured_admins)
-        )
+        """Return the ids of all admins, in order."""
+        stored = {person.id for person in self._people.values() if person.role == "admin"}
+        return tuple(sorted(stored | self.configured_admins))
 
     def is_new_guest(self, person: int) -> bool:
-        """Whether a person may write though nobody has let them in, and this is their first message."""
+        """Whether a person may write although nobody has let them in, and this is their first message."""
         return self.get_role(person) == "member" and person not in self._people
 
     def remember(self, person: Person) -> None:
-        """This person has a role now."""
+        """Note that this person has a role now."""
         self._people[person.id] = person
 
     def forget(self, person: int) -> None:
-        """This person has no role any more."""
+        """Note that this person no longer has a role."""
         self._people.pop(person, None)
 
     def can_try_code(self, person: int, now: float) -> bool:
-        """Whether a person may try another code: five times an hour."""
+        """Count an attempt to enter a code; False after five within an hour."""
         return self._code_attempts.try_acquire(person, now)
 
     def can_send_refusal(self, person: int, now: float) -> bool:
-        """Whether it is time to tell a stranger again that the bot is private: once an hour."""
+        """Count a notice to a stranger that the bot is private; False if one was sent within an hour."""
         return self._refusal_notices.try_acquire(person, now)

@@ -1,6 +1,7 @@
-"""What a command, a tap or a knock is given and what it gives back. The effect, the answer and `done` are one
-transaction: an act changes the database only through `call.tx`, and touches the world only through what it
-returns.
+"""What an action (a command, a tapped button, a stranger's message) receives and returns.
+
+Its effect, its answer and `done` are one transaction: an action changes the database only through
+`context.tx`, and everything else only through what it returns.
 """
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
@@ -22,18 +23,20 @@ from bot.turns.approvals import Approvals
 from bot.turns.context_window import PromptBreakdown
 from bot.turns.endpoints import ModelEndpoint
 from bot.turns.runner import RequestCompleter
-from bot.turns.start import TurnRequest
+from bot.turns.turn_request import TurnRequest
+from bot.usage.charts import are_charts_installed
 
 MAX_PAGE_UNITS = 3500  # UTF-16 units of one message of a list, well under Telegram's 4096
 MAX_PAGE_ENTRIES = 20  # entries of one message of a list
 
 
 class TurnService(Protocol):
-    """Whatever answers messages."""
+    """Runs the turns that answer messages."""
 
     async def run(self, request: TurnRequest, complete: RequestCompleter | None = None) -> None:
-        """Answer, and mark the items done; `complete` adds what has to be fetched first, or answers by
-        itself.
+        """Answer the request and mark its items done.
+
+        `complete` adds what has to be fetched first; it returns None if it answered by itself.
         """
         ...
 
@@ -42,25 +45,30 @@ class TurnService(Protocol):
         ...
 
     def wake(self, lane: Lane) -> None:
-        """What the lane's turn may do has changed: it shall wait no longer before it tries."""
+        """End the back-off of the lane's turn: what it may do has changed, so it tries again now."""
         ...
 
 
 async def _reload_nothing() -> None:
-    """There is nobody to take anything over."""
+    """Do nothing: there is no registry to reload."""
 
 
 @dataclass(frozen=True, slots=True)
 class ActionDependencies:
-    """What acts can reach beside their transaction.
+    """What actions can use beside their transaction.
 
-    `repeatable(tool)` says whether running the tool again does no harm; `bot_name` is the username, without
-    @. `thinking` is what the house does where a chat has not said; `composition` tells of a lane's next
-    prompt; `approvals` hears what people answer about tools, `diary` keeps what is to be done later. `second`
-    is the endpoint beside the first, if there is one. `canvases_a_day` is what a member may use (None: as
-    many as they like), `limits_changed` hears that an admin has set another; `own` are the house's own tools,
-    `renew` takes over at once what has changed about tools (else it is noticed within two seconds).
-    `copies_until` says when the newest copy of the database is deleted (None: there is none).
+    `is_repeatable(tool)`: whether running the tool again does no harm.
+    `bot_name`: the username, without @.
+    `default_thinking`: the mode of chats that have not set one.
+    `load_prompt_breakdown`: what a lane's next prompt consists of.
+    `approvals`: takes people's answers about tool calls.
+    `user_jobs`: keeps what is to be done later.
+    `fallback_endpoint`: the second endpoint, if there is one.
+    `canvases_per_day`: what a member may use (None: no limit).
+    `builtin_tools`: the gateway's own tools.
+    `on_limits_changed`: called once an admin has changed a limit.
+    `reload_tools`: applies changes to tools at once (otherwise they are noticed within two seconds).
+    `backups_kept_until`: when the newest backup of the database is deleted (None: there is none).
     """
 
     access: Access
@@ -81,11 +89,15 @@ class ActionDependencies:
     on_limits_changed: Callable[[], None] = lambda: None
     reload_tools: Callable[[], Awaitable[None]] = _reload_nothing
     backups_kept_until: Callable[[], float | None] = lambda: None
+    can_draw_charts: bool = field(default_factory=are_charts_installed)
 
 
 @dataclass(frozen=True, slots=True)
 class ActionContext:
-    """One act at work: who did what, where. `words` is what follows a command, or what a button carried."""
+    """One action being carried out: who did what, where, in which transaction.
+
+    `args` is what follows the command, or what the button carried.
+    """
 
     tx: Transaction
     deps: ActionDependencies
@@ -99,23 +111,26 @@ class ActionContext:
 
     @property
     def actor(self) -> Actor:
-        """Who changes something by this."""
+        """The person, as the author of what this action changes."""
         return Actor(self.person, "telegram")
 
     async def record_audit(
         self, action: str, subject: str, before: Mapping[str, Any] | None, after: Mapping[str, Any] | None
     ) -> None:
-        """Write down that an admin changed something: what was done to what, and what was before and after."""
+        """Record that an admin did `action` to `subject`, with its state before and after (None: none)."""
         await audit.record(self.tx, self.actor, action, subject, change=(before, after), now=self.now)
 
 
 @dataclass(frozen=True, slots=True)
 class ActionResult:
-    """What comes of an act: messages, a short line over the chat (taps only), what the tapped message
-    becomes.
+    """What an action answers, and what is to be done after its transaction.
 
-    `then` is done once the transaction is committed; what has changed about tools is taken over next, if it
-    `renews`; `gestures` come after that.
+    `parts`: the messages of the answer.
+    `toast`: a short line over the chat (taps only).
+    `replacement`: what the tapped message becomes.
+
+    Once the transaction is committed, `after_commit` is called; then tools are reloaded if
+    `changes_tools`; then the `best_effort_calls` are made.
     """
 
     parts: tuple[Part, ...] = ()
@@ -132,22 +147,17 @@ BUTTON_EXPIRED = ActionResult(toast="This button is too old.")
 
 
 def reply_text(text: str, *rows: tuple[Button, ...], code: str = "") -> ActionResult:
-    """An answer of one short message; `code` is a word of it that a tap copies."""
+    """Build an answer of one short message; `code` is a word of it that a tap copies."""
     return ActionResult(parts=(build_part(text, *rows, code=code),))
 
 
 def build_part(text: str, *rows: tuple[Button, ...], code: str = "") -> Part:
-    """One short message with rows of buttons; `code` is a word of it that a tap copies."""
-    entities: tuple[dict[str, object], ...] = ()
-    if code:
-        entities = (
-            {
-                "type": "code",
-                "offset": count_utf16_units(text[: text.index(code)]),
-                "length": count_utf16_units(code),
-            },
-        )
-    return Part(text, entities, rows)
+    """Build one short message with rows of buttons; `code` is a word of it that a tap copies."""
+    if not code:
+        return Part(text, (), rows)
+    offset = count_utf16_units(text[: text.index(code)])
+    entity = {"type": "code", "offset": offset, "length": count_utf16_units(code)}
+    return Part(text, (entity,), rows)
 
 
 def count_utf16_units(text: str) -> int:
@@ -158,25 +168,34 @@ def count_utf16_units(text: str) -> int:
 def build_pages(
     heading: str, entries: Iterable[tuple[str, tuple[Button, ...]]], *, buttons_per_row: int
 ) -> tuple[Part, ...]:
-    """A list as messages: lines with the buttons that belong to them under the message they stand in."""
-    found: list[Part] = []
+    """Split a list into messages; each has the buttons of its own lines below it."""
+    pages: list[Part] = []
     lines = [heading]
     buttons = list[Button]()
-    for line, own in entries:
+    for line, line_buttons in entries:
         if len(lines) > MAX_PAGE_ENTRIES or count_utf16_units("\n".join([*lines, line])) > MAX_PAGE_UNITS:
-            found.append(_build_page(lines, buttons, buttons_per_row))
+            pages.append(_build_page(lines, buttons, buttons_per_row))
             lines = []
             buttons = []
         lines.append(line)
-        buttons.extend(own)
-    return (*found, _build_page(lines, buttons, buttons_per_row))
+        buttons.extend(line_buttons)
+    return (*pages, _build_page(lines, buttons, buttons_per_row))
+
+
+def redraw_list(toast: str, pages: tuple[Part, ...]) -> ActionResult:
+    """Replace the tapped list by its pages as they are now, if it fits one message; else only toast."""
+    return ActionResult(toast=toast, replacement=pages[0] if len(pages) == 1 else None)
 
 
 def _build_page(lines: Sequence[str], buttons: Sequence[Button], buttons_per_row: int) -> Part:
-    rows = tuple(tuple(buttons[at : at + buttons_per_row]) for at in range(0, len(buttons), buttons_per_row))
-    return Part("\n".join(lines), buttons=rows)
+    return Part("\n".join(lines), buttons=build_rows(buttons, buttons_per_row))
 
 
-async def do_nothing(_call: ActionContext) -> ActionResult:
-    """What needs no answer."""
+def build_rows(buttons: Sequence[Button], per_row: int) -> tuple[tuple[Button, ...], ...]:
+    """Lay buttons out in rows of at most `per_row`."""
+    return tuple(tuple(buttons[start : start + per_row]) for start in range(0, len(buttons), per_row))
+
+
+async def do_nothing(_context: ActionContext) -> ActionResult:
+    """Do and answer nothing."""
     return ActionResult()

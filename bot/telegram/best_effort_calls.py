@@ -1,5 +1,4 @@
-"""Small calls to Telegram that may be lost without harm: the answer to a tap, a message redrawn after it, a
-menu.
+"""Small calls to Telegram that may be lost without harm: the answer to a tap, a redrawn message, a menu.
 
 Each takes a few seconds at most and never raises; what must arrive goes through the outbox instead.
 """
@@ -14,17 +13,17 @@ from telegram.error import TelegramError
 from bot.domain import Lane, Part
 from bot.telegram.client import TelegramClient
 
-TIMEOUT_SECONDS = 5.0  # seconds
-MAX_DELETE_ATTEMPTS = 3  # at what should not be lost
-PHOTO_TIMEOUT_SECONDS = 30.0  # for as much as a picture is
+TIMEOUT_SECONDS = 5.0
+MAX_DELETE_ATTEMPTS = 3  # a message to be deleted may hold a secret
+PHOTO_TIMEOUT_SECONDS = 30.0  # an upload takes longer
 
-CommandMenu = Sequence[tuple[str, str]]  # names of commands and their lines of help
+CommandMenu = Sequence[tuple[str, str]]  # (name, line of help) of each command
 
 log = logging.getLogger(__name__)
 
 
 class BestEffortCalls:
-    """The calls, made with the bot's own client; the menus are what members and admins are shown."""
+    """Makes the calls; `member_commands` and `admin_commands` are the menus of members and of admins."""
 
     def __init__(
         self,
@@ -41,20 +40,21 @@ class BestEffortCalls:
         self._timeout_seconds = timeout_seconds
 
     async def answer_callback_query(self, query_id: str, toast: str = "") -> None:
-        """End the waiting sign of a tapped button, with a short line over the chat if there is one to say."""
+        """End the waiting sign of a tapped button, with `toast` as a short line over the chat."""
         await self._attempt("answer", self._bot.answer_callback_query(query_id, text=toast[:200] or None))
 
     async def edit_message(self, lane: Lane, message_id: int, part: Part) -> None:
-        """Make a message say something else."""
+        """Make a message show another part."""
         await self._attempt("redraw", self._client.edit_message(lane, message_id, part))
 
     async def remove_buttons(self, lane: Lane, message_id: int) -> None:
-        """Take a message's buttons away."""
+        """Remove a message's buttons."""
         await self._attempt("strip", self._bot.edit_message_reply_markup(lane.chat, message_id))
 
     async def delete_message(self, lane: Lane, message_id: int) -> bool:
-        """Take a message out of the chat, also somebody else's; tried a few times. False: it may still stand
-        there.
+        """Delete a message, also one of somebody else; tried a few times.
+
+        False: it may still be in the chat.
         """
         for _ in range(MAX_DELETE_ATTEMPTS):
             if await self._attempt("delete", self._bot.delete_message(lane.chat, message_id)):
@@ -63,7 +63,7 @@ class BestEffortCalls:
         return False
 
     async def send_photo(self, lane: Lane, png: bytes, caption: str) -> None:
-        """Show a picture."""
+        """Send a picture with a caption."""
         await self._attempt(
             "photo",
             self._bot.send_photo(lane.chat, png, caption, message_thread_id=lane.topic, filename="usage.png"),
@@ -71,16 +71,16 @@ class BestEffortCalls:
         )
 
     async def send_text(self, lane: Lane, text: str) -> None:
-        """Say something that need not arrive."""
+        """Send a line that need not arrive."""
         await self._attempt("line", self._bot.send_message(lane.chat, text, message_thread_id=lane.topic))
 
     async def alert_admins(self, admins: Iterable[int], text: str) -> None:
-        """Tell admins without the database, which may be what is wrong."""
+        """Notify admins without the database, which may be what is failing."""
         for admin in admins:
             await self._attempt("alarm", self._bot.send_message(admin, text))
 
     async def set_menus(self, admins: Iterable[int]) -> None:
-        """At start: the members' menu for everybody, and its own for each admin."""
+        """Set the members' menu for everybody and the admins' menu for each admin; called at start."""
         await self._attempt(
             "menu", self._bot.set_my_commands(self._member_commands, scope=BotCommandScopeAllPrivateChats())
         )
@@ -88,13 +88,13 @@ class BestEffortCalls:
             await self.set_admin_menu(admin)
 
     async def set_admin_menu(self, person: int) -> None:
-        """Show an admin the commands of admins."""
+        """Give a person the menu of admins."""
         await self._attempt(
             "menu", self._bot.set_my_commands(self._admin_commands, scope=BotCommandScopeChat(person))
         )
 
     async def reset_menu(self, person: int) -> None:
-        """Show somebody who is no admin any more what everybody is shown."""
+        """Give somebody who is no longer an admin the menu of members."""
         await self._attempt("menu", self._bot.delete_my_commands(scope=BotCommandScopeChat(person)))
 
     async def _attempt(
@@ -105,7 +105,7 @@ class BestEffortCalls:
             async with asyncio.timeout(timeout_seconds or self._timeout_seconds):
                 await call
         except (TelegramError, TimeoutError, KeyError, TypeError, ValueError, AttributeError) as error:
-            # The library puts the token into some errors, so only their class is told.
+            # The library puts the token into some errors, so only their class is logged.
             log.info("%s was lost: %s", operation, type(error).__name__, extra={"action": "gesture.lost"})
             return False
         return True

@@ -1,4 +1,4 @@
-"""Who a bot token belongs to, asked of Telegram. Used by `setup`, before there is a gateway."""
+"""Asks Telegram which bot a token belongs to. Used by `setup`, before there is a gateway."""
 
 from dataclasses import dataclass
 
@@ -19,8 +19,9 @@ class BotIdentity:
 
 
 async def check_token(token: str, api_url: str) -> BotIdentity:
-    """Ask the Bot API at `api_url` (without `/bot`) whose token this is; raises TelegramRefused or
-    TelegramAway.
+    """Ask the Bot API at `api_url` (without `/bot`) whose token this is.
+
+    Raises TelegramRefused or TelegramAway.
     """
     # The library puts the token into its errors, so none of them is passed on or chained.
     request = HTTPXRequest(connect_timeout=5, read_timeout=10)

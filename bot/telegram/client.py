@@ -1,6 +1,6 @@
-"""The one place that calls Telegram to show something; what comes back is an outcome, never an exception.
+"""The client for the Bot API: sends, edits and deletes messages; returns an outcome, never raises.
 
-Owns how the Bot client is set up and how long each kind of call may take.
+Owns how the library's Bot is set up and how long each kind of call may take.
 """
 
 import asyncio
@@ -39,80 +39,90 @@ from bot.telegram.outcomes import (
 POLL_SECONDS = 50
 """The longest a getUpdates call may ask Telegram to wait."""
 
-_FIRST_PAUSE_SECONDS, _MAX_PAUSE_SECONDS = 0.25, 30.0  # seconds between attempts to reach Telegram at start
+UNREADABLE_ANSWER_ERRORS = (KeyError, TypeError, ValueError, AttributeError, RecursionError)
+"""What python-telegram-bot raises for an answer that it does not understand."""
+
+# Between attempts to reach Telegram at start.
+_FIRST_PAUSE_SECONDS = 0.25
+_MAX_PAUSE_SECONDS = 30.0
+
 _SEND_TIMEOUT_SECONDS = 30.0  # long, so that it is rarely unknown whether a message arrived
 _EDIT_TIMEOUT_SECONDS = 20.0
-_TYPING_TIMEOUT_SECONDS = 5.0  # a late sign of life is worth nothing, and the answer waits for it
-_KEEPALIVE_SECONDS = (
-    30.0  # a connection is kept while a turn is worked on, so that its answer needs no handshake
-)
-_NO_LOCAL_PROXY = {
-    "all://127.0.0.1": None,
-    "all://localhost": None,
-}  # a Bot API server on this machine, or the demo's
+_TYPING_TIMEOUT_SECONDS = 5.0  # a late typing sign is worth nothing, and the answer waits for it
+# A connection is kept while a turn is worked on, so that its answer needs no handshake.
+_KEEPALIVE_SECONDS = 30.0
+# A Bot API server on this machine, or the demo's.
+_NO_LOCAL_PROXY = {"all://127.0.0.1": None, "all://localhost": None}
 _NO_PREVIEW = LinkPreviewOptions(is_disabled=True)
-UNREADABLE_ANSWER_ERRORS = (KeyError, TypeError, ValueError, AttributeError, RecursionError)
-"""What PTB raises over an answer that it does not understand."""
 
 _log = logging.getLogger(__name__)
 
 TelegramBot: TypeAlias = Bot
-"""What rooms above hand to the parts of this one."""
+"""The library's Bot under a name for layers above, which do not import the library."""
 
 
 def create_bot(token: str, api_url: str) -> Bot:
-    """Telegram's client for the Bot API at `api_url` (without `/bot`); getUpdates has connections of its own."""
+    """Build the library's Bot for the API at `api_url` (without `/bot`).
+
+    getUpdates has connections of its own.
+    """
     # We ask for raw updates on purpose, and read the one attribute whose type will change either way.
     warnings.filterwarnings("ignore", r".*Bot\.getUpdates", PTBUserWarning)
     warnings.filterwarnings("ignore", r".*retry_after", PTBDeprecationWarning)
-    trust = httpx.create_ssl_context()
+    ssl_context = httpx.create_ssl_context()
     return Bot(
         token,
         base_url=f"{api_url}/bot",
         base_file_url=f"{api_url}/file/bot",
-        request=_build_request(256, _SEND_TIMEOUT_SECONDS, trust),
-        get_updates_request=_build_request(4, POLL_SECONDS + 15.0, trust, TolerantPollRequest),
+        request=_build_request(256, _SEND_TIMEOUT_SECONDS, ssl_context),
+        get_updates_request=_build_request(4, POLL_SECONDS + 15.0, ssl_context, TolerantPollRequest),
     )
 
 
 @asynccontextmanager
 async def open_bot(token: str, api_url: str, stop: asyncio.Event) -> AsyncIterator[Bot | None]:
-    """The client once Telegram has said whose token it is; it is asked until it answers, or until `stop`
-    (None).
+    """Yield the Bot once Telegram has said whose token it is; None if `stop` is set before that.
 
-    Raises TelegramRefused when Telegram does not know the token.
+    Telegram is asked until it answers. Raises TelegramRefused when it does not know the token.
     """
     bot = create_bot(token, api_url)
     try:
-        await _initialize_bot(bot, stop)
-        yield None if stop.is_set() else bot
+        is_ready = await _initialize_bot(bot, stop)
+        yield bot if is_ready else None
     finally:
         await bot.shutdown()
 
 
-async def _initialize_bot(bot: Bot, stop: asyncio.Event) -> None:
+async def _initialize_bot(bot: Bot, stop: asyncio.Event) -> bool:
+    """Ask Telegram until it answers; False if `stop` is set before or meanwhile."""
     pause = _FIRST_PAUSE_SECONDS
-    while not stop.is_set() and not (answered := await _run_unless_stopped(stop, _try_initialize(bot))):
+    while not stop.is_set():
+        answered = await _run_unless_stopped(stop, _try_initialize(bot))
+        if answered:
+            return not stop.is_set()
         if answered is None:
             raise TelegramRefused("Telegram does not accept TELEGRAM_TOKEN. Ask @BotFather for it.")
         with suppress(TimeoutError):
             async with asyncio.timeout(pause):
                 await stop.wait()
         pause = min(_MAX_PAUSE_SECONDS, pause * 2)
+    return False
 
 
 async def _run_unless_stopped(stop: asyncio.Event, call: Coroutine[Any, Any, bool | None]) -> bool | None:
-    """What comes of `asking`, or False once `stop` is set: Telegram may keep us waiting for longer than a
-    stop may.
+    """Return the result of `call`, or False once `stop` is set.
+
+    Telegram may keep us waiting for longer than a shutdown may take.
     """
     async with asyncio.TaskGroup() as tasks:
-        waiting = (tasks.create_task(call), tasks.create_task(stop.wait()))
-        await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
-        for task in waiting:
-            task.cancel()
-    if waiting[0].cancelled():
+        calling = tasks.create_task(call)
+        stopping = tasks.create_task(stop.wait())
+        await asyncio.wait((calling, stopping), return_when=asyncio.FIRST_COMPLETED)
+        calling.cancel()
+        stopping.cancel()
+    if calling.cancelled():
         return False
-    return waiting[0].result()
+    return calling.result()
 
 
 async def _try_initialize(bot: Bot) -> bool | None:
@@ -122,7 +132,7 @@ async def _try_initialize(bot: Bot) -> bool | None:
     except InvalidToken:
         return None
     except TelegramError as error:
-        # Some of these errors hold the token, so only the class is told.
+        # Some of these errors hold the token, so only the class is logged.
         _log.warning("Telegram does not answer: %s", type(error).__name__, extra={"action": "wire.away"})
         return False
     return True
@@ -145,7 +155,7 @@ def _build_request(
 
 
 class TelegramClient:
-    """Calls of the Bot API by one bot; nothing here raises for what Telegram or the network does."""
+    """Calls of the Bot API by one bot; none raises for what Telegram or the network does."""
 
     def __init__(self, bot: Bot) -> None:
         self._bot = bot
@@ -153,9 +163,8 @@ class TelegramClient:
 
     async def send_message(self, lane: Lane, part: Part, reply_to: int | None = None) -> DeliveryOutcome:
         """Send a new message: the one call that must not be repeated when its outcome is unknown."""
-        if reply_to is None:
-            reply = None
-        else:
+        reply = None
+        if reply_to is not None:
             reply = ReplyParameters(reply_to, allow_sending_without_reply=True)
         return await _await_outcome(
             self._bot.send_message(
@@ -188,14 +197,15 @@ class TelegramClient:
         return outcome
 
     async def delete_message(self, lane: Lane, message_id: int) -> DeliveryOutcome:
-        """Take a message away; may be repeated, and one that is gone already is Refused as `gone`."""
+        """Delete a message; may be repeated. For one that is gone already the refusal's kind is `gone`."""
         return await _await_outcome(
             self._bot.delete_message(lane.chat, message_id, read_timeout=_EDIT_TIMEOUT_SECONDS)
         )
 
     async def send_typing(self, lane: Lane, draft_id: int, text: str = "") -> tuple[DeliveryOutcome, bool]:
-        """Show that the house is at work; says whether by a draft (30 s, with Stop, saying `line`) or typing
-        (5 s).
+        """Show that the bot is at work; the bool is True for a draft, False for a typing sign.
+
+        A draft lasts 30 s, has a Stop button and shows `text`; typing lasts 5 s.
         """
         if self._has_drafts and lane.chat > 0:
             outcome = await _await_outcome(
@@ -224,7 +234,9 @@ async def _await_outcome(call: Awaitable[Any]) -> DeliveryOutcome:
         return classify_error(error)
     except UNREADABLE_ANSWER_ERRORS as error:
         return UnknownDelivery(repr(error))
-    return DeliverySuccess(answer.message_id if isinstance(answer, Message) else None)
+    if isinstance(answer, Message):
+        return DeliverySuccess(answer.message_id)
+    return DeliverySuccess()
 
 
 def _is_unsupported(outcome: DeliveryOutcome) -> bool:
@@ -238,7 +250,9 @@ def _is_unsupported(outcome: DeliveryOutcome) -> bool:
 def _build_keyboard(buttons: tuple[tuple[Button, ...], ...]) -> InlineKeyboardMarkup | None:
     if not buttons:
         return None
-    rows = [[InlineKeyboardButton(one.label, callback_data=one.data) for one in row] for row in buttons]
+    rows = [
+        [InlineKeyboardButton(button.label, callback_data=button.data) for button in row] for row in buttons
+    ]
     return InlineKeyboardMarkup(rows)
 
 

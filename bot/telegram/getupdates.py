@@ -1,7 +1,6 @@
-"""Reads the answers of getUpdates, also where one update in them is broken: that one is lost, the others are
-not.
+"""Reads the answers of getUpdates, also when one update in them is broken: only that one is lost.
 
-The broken one has no readable number, so it is acknowledged with the next one behind it.
+The broken update has no readable number, so it is acknowledged together with the next one behind it.
 """
 
 import json
@@ -22,7 +21,10 @@ class TolerantPollRequest(HTTPXRequest):
 
     @staticmethod
     def parse_json_payload(payload: bytes) -> dict[str, Any]:
-        """The answer; if it is no JSON, the updates in it that are. Raises TelegramError if there are none."""
+        """Parse an answer; if it is not valid JSON, return the updates in it that are.
+
+        Raises TelegramError if there are none.
+        """
         try:
             return HTTPXRequest.parse_json_payload(payload)
         except (TelegramError, RecursionError) as error:
@@ -34,13 +36,13 @@ class TolerantPollRequest(HTTPXRequest):
 
 
 def parse_whole_updates(text: str) -> Iterator[dict[str, Any]]:
-    """The updates in an answer that can be read by themselves."""
+    """Yield the updates in an answer that can be parsed on their own."""
     decoder = json.JSONDecoder()
-    at = text.find(_UPDATE_PREFIX)
-    while at >= 0:
+    start = text.find(_UPDATE_PREFIX)
+    while start >= 0:
         try:
-            update, end = decoder.raw_decode(text, at)
+            update, end = decoder.raw_decode(text, start)
             yield update
         except (ValueError, RecursionError):
-            end = at + 1
-        at = text.find(_UPDATE_PREFIX, end)
+            end = start + 1
+        start = text.find(_UPDATE_PREFIX, end)

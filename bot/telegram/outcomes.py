@@ -1,6 +1,6 @@
-"""What came of a call to Telegram: it shows it, it surely did not arrive, nobody knows, or it was refused.
+"""The outcome of a call to Telegram: shown, surely not arrived, unknown, or refused.
 
-Pure; owns what Telegram's refusals mean and translates every error of PTB and httpx.
+Pure; owns what Telegram's refusals mean, and translates every error of python-telegram-bot and httpx.
 """
 
 import datetime
@@ -36,15 +36,16 @@ _REFUSAL_KINDS: tuple[tuple[str, RefusalKind], ...] = (
 
 @dataclass(frozen=True, slots=True)
 class DeliverySuccess:
-    """Telegram shows it; the id of the message sent or edited, None for a sign of life."""
+    """Telegram shows it; the id of the message sent or edited, None for a typing sign or draft."""
 
     message_id: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class DeliveryFailure:
-    """It surely did not arrive and may be tried again, after `after` seconds if Telegram named them.
+    """It surely did not arrive and may be tried again.
 
+    `retry_after_seconds`: how long Telegram asked us to wait, if it did.
     `locked_out`: Telegram does not know the token, or not the method.
     """
 
@@ -62,7 +63,7 @@ class UnknownDelivery:
 
 @dataclass(frozen=True, slots=True)
 class DeliveryRefusal:
-    """Telegram will not have it."""
+    """Telegram refuses it."""
 
     kind: RefusalKind
     detail: str
@@ -72,29 +73,34 @@ DeliveryOutcome = DeliverySuccess | DeliveryFailure | UnknownDelivery | Delivery
 
 
 def classify_error(error: TelegramError) -> DeliveryOutcome:
-    """What an error of PTB says about the call it was raised for."""
+    """Derive from an error of python-telegram-bot what became of its call."""
     text = error.message.lower()
-    why = _describe_error(error)
+    detail = _describe_error(error)
     if isinstance(error, RetryAfter):
-        return DeliveryFailure(why, "flood", get_retry_after(error))
+        return DeliveryFailure(detail, "flood", get_retry_after(error))
     if text.startswith("too many requests"):
-        return DeliveryFailure(why, "flood")
+        return DeliveryFailure(detail, "flood")
     if isinstance(error, InvalidToken):
-        return DeliveryFailure(why, "locked_out")
+        return DeliveryFailure(detail, "locked_out")
     if isinstance(error.__cause__, _NOT_SENT_ERRORS):
-        return DeliveryFailure(why)
+        return DeliveryFailure(detail)
     if "message is not modified" in text:
         return DeliverySuccess()
     if isinstance(error, Forbidden):
-        return DeliveryRefusal("blocked", why)
+        return DeliveryRefusal("blocked", detail)
     if isinstance(error, BadRequest):
-        return DeliveryRefusal(next((kind for words, kind in _REFUSAL_KINDS if words in text), "other"), why)
-    return UnknownDelivery(why)
+        return DeliveryRefusal(_classify_refusal(text), detail)
+    return UnknownDelivery(detail)
+
+
+def _classify_refusal(text: str) -> RefusalKind:
+    return next((kind for phrase, kind in _REFUSAL_KINDS if phrase in text), "other")
 
 
 def _describe_error(error: TelegramError) -> str:
-    """In Telegram's words, or the name of what went wrong on the way: httpx may put the address, with the
-    token, in.
+    """Return Telegram's own message, or for a transport error its class only.
+
+    The text of httpx may hold the URL, and with it the token.
     """
     cause = error.__cause__
     if isinstance(cause, httpx.HTTPError):
@@ -103,7 +109,7 @@ def _describe_error(error: TelegramError) -> str:
 
 
 def get_retry_after(error: RetryAfter) -> float:
-    """How long Telegram wants to be left alone."""
+    """Return how many seconds Telegram asks us to wait."""
     after = error.retry_after
     if isinstance(after, datetime.timedelta):
         return after.total_seconds()

@@ -1,11 +1,11 @@
-"""How often something may happen: so many times within so many seconds, for each key. Forgotten at a restart."""
+"""Limits how often something may happen for each key; kept in memory only, so a restart clears it."""
 
 from collections import OrderedDict, deque
 from collections.abc import Hashable
 
 
 class RateLimiter:
-    """At most `times` within `seconds` a key; remembers the `keys` seen last."""
+    """At most `max_calls` within `window_seconds` for each key; remembers the `max_keys` used last."""
 
     def __init__(self, max_calls: int, window_seconds: float, max_keys: int = 2000) -> None:
         self._max_calls = max_calls
@@ -14,14 +14,14 @@ class RateLimiter:
         self._call_times: OrderedDict[Hashable, deque[float]] = OrderedDict()
 
     def try_acquire(self, key: Hashable, now: float) -> bool:
-        """Take one of the key's times; False if there is none left for now (`now` in seconds)."""
-        taken = self._call_times.setdefault(key, deque())
+        """Count a call for the key and return True; False if the key has none left (`now` in seconds)."""
+        call_times = self._call_times.setdefault(key, deque())
         self._call_times.move_to_end(key)
         if len(self._call_times) > self._max_keys:
             self._call_times.popitem(last=False)
-        while taken and taken[0] <= now - self._window_seconds:
-            taken.popleft()
-        if len(taken) >= self._max_calls:
+        while call_times and call_times[0] <= now - self._window_seconds:
+            call_times.popleft()
+        if len(call_times) >= self._max_calls:
             return False
-        taken.append(now)
+        call_times.append(now)
         return True

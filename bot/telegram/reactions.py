@@ -1,6 +1,6 @@
-"""Puts 👀 on messages that have to wait for their turn, so that nobody wonders whether they arrived.
+"""Puts 👀 on messages that have to wait for their turn, so that their senders know that they arrived.
 
-A courtesy: it is tried once, side by side for all chats, and never delays anything.
+A courtesy: each is tried once, in parallel for all chats, and delays nothing.
 """
 
 import asyncio
@@ -13,32 +13,31 @@ from telegram.error import TelegramError
 
 from bot.db.queues.inbox import TURN_SHAPES, IncomingUpdate
 from bot.domain import Lane
-from bot.telegram import client as wire
+from bot.telegram.client import UNREADABLE_ANSWER_ERRORS
 
-TIMEOUT_SECONDS = 5.0  # seconds
+TIMEOUT_SECONDS = 5.0
 MAX_CONCURRENT = 8
+_MAX_PENDING = 100
 
 log = logging.getLogger(__name__)
 
 
 class SeenReactions:
-    """`busy` tells whether a lane's next message waits; `run` must be running for anything to be seen."""
+    """Reacts while `run` is running; `is_busy` says whether a lane's next message has to wait."""
 
     def __init__(self, bot: Bot, is_busy: Callable[[Lane], bool]) -> None:
         self._bot = bot
         self._is_busy = is_busy
-        self._pending: asyncio.Queue[IncomingUpdate] = asyncio.Queue(100)
+        self._pending: asyncio.Queue[IncomingUpdate] = asyncio.Queue(_MAX_PENDING)
 
     def enqueue(self, updates: Sequence[IncomingUpdate]) -> None:
-        """Note which of these wait; with too many at once the rest goes without."""
-        for one in updates:
-            if (
-                one.shape in TURN_SHAPES
-                and one.lane is not None
-                and self._is_busy(one.lane)
-                and not self._pending.full()
-            ):
-                self._pending.put_nowait(one)
+        """Queue a reaction to each message that waits; a full queue drops the rest."""
+        for update in updates:
+            if self._has_to_wait(update) and not self._pending.full():
+                self._pending.put_nowait(update)
+
+    def _has_to_wait(self, update: IncomingUpdate) -> bool:
+        return update.shape in TURN_SHAPES and update.lane is not None and self._is_busy(update.lane)
 
     async def run(self) -> None:
         """React until cancelled."""
@@ -48,10 +47,10 @@ class SeenReactions:
 
     async def _react_forever(self) -> None:
         while True:
-            one = await self._pending.get()
+            update = await self._pending.get()
             try:
-                message = json.loads(one.body)["message"]
+                message = json.loads(update.body)["message"]
                 async with asyncio.timeout(TIMEOUT_SECONDS):
                     await self._bot.set_message_reaction(message["chat"]["id"], message["message_id"], "👀")
-            except (TelegramError, TimeoutError, *wire.UNREADABLE_ANSWER_ERRORS) as error:
-                log.info("👀 was lost: %s", type(error).__name__, extra={"action": "eyes.lost"})
+            except (TelegramError, TimeoutError, *UNREADABLE_ANSWER_ERRORS) as error:
+                log.info("👀 was lost: %s", type(error).__name__, extra={"action": "reactions.lost"})

@@ -1,6 +1,4 @@
-"""What tests of delivering share: a simulated Telegram with its limits, where somebody has written to the
-bot.
-"""
+"""Fixtures for tests of delivery: a simulated Telegram with its limits, where a person has written."""
 
 from collections.abc import AsyncIterator
 
@@ -13,7 +11,7 @@ from tests.support.delivery_harness import DeliveryHarness
 
 
 @pytest.fixture
-async def office(database: Database) -> AsyncIterator[DeliveryHarness]:
+async def harness(database: Database) -> AsyncIterator[DeliveryHarness]:
     api = BotApi()
     api.person(7).send("hello")
     async with serve(api.app) as url:

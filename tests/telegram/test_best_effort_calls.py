@@ -11,7 +11,7 @@ from bot.domain import Button, Lane, Part
 from bot.sim.telegram.server import BotApi, FloodLimits
 from bot.telegram.best_effort_calls import MAX_DELETE_ATTEMPTS, BestEffortCalls
 from bot.telegram.client import create_bot
-from bot.telegram.commands import registry as commands
+from bot.telegram.commands import registry
 
 ANN = 7
 
@@ -25,15 +25,15 @@ async def run_telegram(patience: float = 5.0) -> AsyncIterator[tuple[BotApi, Bes
             api,
             BestEffortCalls(
                 bot,
-                member_commands=commands.build_menu("member"),
-                admin_commands=commands.build_menu("admin"),
+                member_commands=registry.build_menu("member"),
+                admin_commands=registry.build_menu("admin"),
                 timeout_seconds=patience,
             ),
         )
 
 
 async def send_with_button(api: BotApi) -> int:
-    """A message of the bot with a button; its id."""
+    """Send a message of the bot with a button; return its id."""
     keyboard = {"inline_keyboard": [[{"text": "Drop", "callback_data": "drop:1"}]]}
     async with api.serve_on_loopback() as url, httpx.AsyncClient() as client:
         body = {"chat_id": ANN, "text": "Stopped.", "reply_markup": keyboard}
@@ -42,54 +42,54 @@ async def send_with_button(api: BotApi) -> int:
 
 
 async def test_a_tap_is_answered_and_its_message_redrawn():
-    async with run_telegram() as (api, gestures):
+    async with run_telegram() as (api, client):
         message = await send_with_button(api)
         tap = api.person(ANN).tap(message, "Drop")
-        await gestures.answer_callback_query(tap.query_id, "Dropped. " + "x" * 300)
-        await gestures.edit_message(
+        await client.answer_callback_query(tap.query_id, "Dropped. " + "x" * 300)
+        await client.edit_message(
             Lane(ANN), message, Part("Nothing waits.", buttons=((Button("More", "more:1"),),))
         )
         assert tap.answer is not None
         assert len(tap.answer["text"]) == 200
-        (shown,) = api.chat(ANN).bot_messages
-        assert (shown.text, shown.buttons[0]["callback_data"]) == ("Nothing waits.", "more:1")
+        (redrawn,) = api.chat(ANN).bot_messages
+        assert (redrawn.text, redrawn.buttons[0]["callback_data"]) == ("Nothing waits.", "more:1")
 
 
 async def test_menus_are_set_for_everybody_and_for_each_admin():
-    async with run_telegram() as (api, gestures):
-        await gestures.set_menus([ANN])
-        assert [one["command"] for one in api.commands][-3:] == ["invite", "people", "tools"]
-        await gestures.reset_menu(ANN)
+    async with run_telegram() as (api, client):
+        await client.set_menus([ANN])
+        assert [command["command"] for command in api.commands][-3:] == ["invite", "people", "tools"]
+        await client.reset_menu(ANN)
         methods = [call.method for call in api.calls if call.method.endswith("MyCommands")]
         assert methods == ["setMyCommands", "setMyCommands", "deleteMyCommands"]
 
 
-async def test_somebodys_message_is_taken_out_of_the_chat_and_one_that_is_not_there_is_said():
-    async with run_telegram() as (api, gestures):
+async def test_a_persons_message_is_deleted_and_a_missing_one_is_reported():
+    async with run_telegram() as (api, client):
         message = api.person(ANN, "Ann").send("a secret").message_id
-        assert await gestures.delete_message(Lane(ANN), message)
-        assert [one.text for one in api.chat(ANN).deleted_messages] == ["a secret"]
-        gestures._timeout_seconds = 0.01
-        assert not await gestures.delete_message(Lane(ANN), message)
+        assert await client.delete_message(Lane(ANN), message)
+        assert [deleted.text for deleted in api.chat(ANN).deleted_messages] == ["a secret"]
+        client._timeout_seconds = 0.01
+        assert not await client.delete_message(Lane(ANN), message)
         assert len(api.calls_of("deleteMessage")) == 1 + MAX_DELETE_ATTEMPTS
 
 
 @pytest.mark.parametrize("query", ["1", ""])
 async def test_an_answer_telegram_refuses_is_lost(query: str):
-    async with run_telegram() as (api, gestures):
-        await gestures.answer_callback_query(query, "late")
+    async with run_telegram() as (api, client):
+        await client.answer_callback_query(query, "late")
         assert api.calls[-1].method == "answerCallbackQuery"
 
 
-async def test_admins_are_told_what_is_wrong_without_the_database():
-    async with run_telegram() as (api, gestures):
-        await gestures.alert_admins([1, ANN], "The disk is full.")
+async def test_admins_are_alerted_without_the_database():
+    async with run_telegram() as (api, client):
+        await client.alert_admins([1, ANN], "The disk is full.")
         assert [message.text for message in api.chat(ANN).bot_messages] == ["The disk is full."]
 
 
 async def test_a_gesture_does_not_wait_for_a_slow_telegram():
-    async with run_telegram(patience=0.05) as (api, gestures):
+    async with run_telegram(patience=0.05) as (api, client):
         api.latency = 30.0
         async with asyncio.timeout(20):
-            await gestures.answer_callback_query("1")
-            await gestures.set_admin_menu(ANN)
+            await client.answer_callback_query("1")
+            await client.set_admin_menu(ANN)

@@ -1,4 +1,4 @@
-"""Whose token it is: asked of a Bot API over HTTP, told without ever showing the token."""
+"""check_token asks a Bot API over HTTP whose token it is, and never shows the token."""
 
 import contextlib
 from collections.abc import AsyncIterator
@@ -28,7 +28,7 @@ async def serve_bot_api(status: int, body: Any) -> AsyncIterator[str]:
         yield url
 
 
-async def test_a_token_tells_its_bot() -> None:
+async def test_a_token_identifies_its_bot() -> None:
     async with serve_bot_api(200, {"ok": True, "result": ME}) as url:
         assert await check_token(TOKEN, url) == BotIdentity(7, "canvas_bot", "Canvas")
 
@@ -42,7 +42,7 @@ async def test_a_token_tells_its_bot() -> None:
         (429, "Too Many Requests", TelegramAway),
     ],
 )
-async def test_a_refusal_and_an_absence_are_told_apart_without_the_token(
+async def test_a_refusal_and_an_absence_are_distinguished_without_the_token(
     status: int, description: str, error: type[Exception]
 ) -> None:
     async with serve_bot_api(status, {"ok": False, "error_code": status, "description": description}) as url:
@@ -52,6 +52,6 @@ async def test_a_refusal_and_an_absence_are_told_apart_without_the_token(
     assert caught.value.__suppress_context__
 
 
-async def test_no_telegram_at_the_address_is_said() -> None:
+async def test_no_telegram_at_the_address_is_reported() -> None:
     with pytest.raises(TelegramAway, match=r"does not answer at http://127\.0\.0\.1:9 "):
         await check_token(TOKEN, "http://127.0.0.1:9")

@@ -1,1 +1,1 @@
-"""Commands and the buttons they show."""
+"""What each command does, and the buttons that it shows; `registry` lists the commands."""

@@ -1,6 +1,4 @@
-"""The buttons under a question whether a tool call may run, and /approvals: what waits for an answer, what is
-allowed for a while, and how that is taken back.
-"""
+"""The buttons under an approval question, and /approvals: open questions, and allowances to revoke."""
 
 import re
 from datetime import UTC, datetime
@@ -11,72 +9,89 @@ from bot.agent.approval_prompt import describe_binding
 from bot.db.people import people
 from bot.db.tools import approvals
 from bot.db.tools.approvals import Allowance, ApprovalAnswer, ApprovalQuestion
-from bot.domain import Button
-from bot.telegram.actions import BUTTON_EXPIRED, ActionContext, ActionResult, build_pages
+from bot.domain import Button, Part
+from bot.telegram.actions import BUTTON_EXPIRED, ActionContext, ActionResult, build_pages, redraw_list
 
 REVOKE_PREFIX = "revoke:"
-MAX_LISTED = 60  # lines of a list
+MAX_LISTED = 60  # questions, and as many allowances
 
 _ANSWERS = frozenset(get_args(ApprovalAnswer)) - {"expired", "stopped"}
 _NUMBER = re.compile(r"[0-9]{1,18}")
 
 
 async def handle_answer_button(context: ActionContext) -> ActionResult:
-    """A button of a question; `call.words` is the answer and the number of the question."""
-    word, _, number = context.args.partition(":")
-    if word not in _ANSWERS or not _NUMBER.fullmatch(number):
+    """A button of a question; `context.args` is the answer and the question's id."""
+    answer, _, question_id = context.args.partition(":")
+    if answer not in _ANSWERS or not _NUMBER.fullmatch(question_id):
         return BUTTON_EXPIRED
-    by = (context.person, context.name)
-    heard = await context.deps.approvals.answer(
-        context.tx, int(number), cast(ApprovalAnswer, word), by, now=context.now
+    answerer = (context.person, context.name)
+    outcome = await context.deps.approvals.answer(
+        context.tx, int(question_id), cast(ApprovalAnswer, answer), answerer, now=context.now
     )
-    woken = (partial(context.deps.wake_sender, lane) for lane in dict.fromkeys(heard.lanes_to_wake))
-    return ActionResult(
-        toast=heard.toast, after_commit=(context.deps.wake_worker, *woken) if heard.is_settled else ()
-    )
+    if not outcome.is_settled:
+        return ActionResult(toast=outcome.toast)
+    wakes = (partial(context.deps.wake_sender, lane) for lane in dict.fromkeys(outcome.lanes_to_wake))
+    return ActionResult(toast=outcome.toast, after_commit=(context.deps.wake_worker, *wakes))
 
 
 async def handle_approvals(context: ActionContext) -> ActionResult:
     """/approvals; admins see everybody's."""
-    asked = [one for one in await approvals.list_open(context.tx) if _can_see(context, one)]
-    allowed = await approvals.list_allowances(context.tx, _get_person_filter(context), now=context.now)
-    names = await _load_names(context, {one.person for one in allowed} | {one.asker for one in asked})
-    waiting = [(_format_question(one, names), ()) for one in asked[:MAX_LISTED]]
-    standing = [(_format_allowance(one, names), (_build_revoke_button(one),)) for one in allowed[:MAX_LISTED]]
-    left_out = len(asked) + len(allowed) - len(waiting) - len(standing)
-    entries = [
-        *([("Waiting for an answer:", ()), *waiting] if waiting else [("Nothing waits for an answer.", ())]),
-        *(
-            [("", ()), ("Allowed for a while:", ()), *standing]
-            if standing
-            else [("Nothing is allowed ahead.", ())]
-        ),
-        *([(f"… and {left_out} more", ())] if left_out else []),
-    ]
-    return ActionResult(parts=build_pages("Tools that ask first", entries, buttons_per_row=2))
+    return ActionResult(parts=await _build_list(context))
 
 
 async def handle_revoke_button(context: ActionContext) -> ActionResult:
-    """A button of the list: such calls ask again."""
+    """A button of the list: such calls need approval again."""
     if not _NUMBER.fullmatch(context.args):
         return BUTTON_EXPIRED
-    standing = await approvals.list_allowances(context.tx, _get_person_filter(context), now=context.now)
-    was = await approvals.revoke(context.tx, int(context.args), _get_person_filter(context))
-    for one in standing:
-        if one.id == int(context.args) and one.person != context.person:
-            before = {
-                "tool": one.tool,
-                "allowed": describe_binding(one.binding),
-                "until": _format_time(one.until),
-            }
-            await context.record_audit("took back what was allowed", f"person {one.person}", before, None)
-    shown = (await handle_approvals(context)).parts
-    toast = "It asks again." if was else "This is not allowed any more."
-    return ActionResult(toast=toast, replacement=shown[0] if len(shown) == 1 else None)
+    allowance_id = int(context.args)
+    allowances = await approvals.list_allowances(context.tx, _get_person_filter(context), now=context.now)
+    was_revoked = await approvals.revoke(context.tx, allowance_id, _get_person_filter(context))
+    for allowance in allowances:
+        if allowance.id == allowance_id and allowance.person != context.person:
+            await _record_revocation(context, allowance)
+    toast = "It asks again." if was_revoked else "This is not allowed any more."
+    return redraw_list(toast, await _build_list(context))
+
+
+async def _record_revocation(context: ActionContext, allowance: Allowance) -> None:
+    before = {
+        "tool": allowance.tool,
+        "allowed": describe_binding(allowance.binding),
+        "until": _format_time(allowance.until),
+    }
+    await context.record_audit("took back what was allowed", f"person {allowance.person}", before, None)
+
+
+async def _build_list(context: ActionContext) -> tuple[Part, ...]:
+    questions = [
+        question for question in await approvals.list_open(context.tx) if _can_see(context, question)
+    ]
+    allowances = await approvals.list_allowances(context.tx, _get_person_filter(context), now=context.now)
+    people_named = {question.asker for question in questions}
+    people_named |= {allowance.person for allowance in allowances}
+    names = await _load_names(context, people_named)
+    entries: list[tuple[str, tuple[Button, ...]]] = []
+    if questions:
+        entries.append(("Waiting for an answer:", ()))
+        entries += [(_format_question(question, names), ()) for question in questions[:MAX_LISTED]]
+    else:
+        entries.append(("Nothing waits for an answer.", ()))
+    if allowances:
+        entries += [("", ()), ("Allowed for a while:", ())]
+        entries += [
+            (_format_allowance(allowance, names), (_build_revoke_button(allowance),))
+            for allowance in allowances[:MAX_LISTED]
+        ]
+    else:
+        entries.append(("Nothing is allowed ahead.", ()))
+    left_out = max(0, len(questions) - MAX_LISTED) + max(0, len(allowances) - MAX_LISTED)
+    if left_out:
+        entries.append((f"… and {left_out} more", ()))
+    return build_pages("Tools that ask first", entries, buttons_per_row=2)
 
 
 def _get_person_filter(context: ActionContext) -> int | None:
-    """Whose allowances somebody sees and takes back; None: everybody's."""
+    """Return whose allowances somebody may see and revoke; None: everybody's."""
     if context.role == "admin":
         return None
     return context.person
@@ -87,18 +102,22 @@ def _can_see(context: ActionContext, question: ApprovalQuestion) -> bool:
 
 
 async def _load_names(context: ActionContext, persons: set[int]) -> dict[int, str]:
-    known = {one.id: one.name for one in await people.list_people(context.tx)}
-    known |= {context.person: context.name}  # an admin by the settings has no row
-    return {person: known.get(person, f"Person {person}") for person in persons}
+    names = {person.id: person.name for person in await people.list_people(context.tx)}
+    names[context.person] = context.name  # an admin by the settings has no row
+    return {person: names.get(person, f"Person {person}") for person in persons}
 
 
 def _format_question(question: ApprovalQuestion, names: dict[int, str]) -> str:
-    who = "an admin" if question.who == "admins" else names[question.asker]
-    return f"{question.tool}, for {names[question.asker]}: {who} may answer until {_format_time(question.expires_at)}"
+    asker = names[question.asker]
+    answerer = "an admin" if question.who == "admins" else asker
+    until = _format_time(question.expires_at)
+    return f"{question.tool}, for {asker}: {answerer} may answer until {until}"
 
 
 def _format_allowance(allowance: Allowance, names: dict[int, str]) -> str:
-    return f"{allowance.tool} {describe_binding(allowance.binding)}, for {names[allowance.person]}, until {_format_time(allowance.until)} (number {allowance.id})"
+    call = f"{allowance.tool} {describe_binding(allowance.binding)}"
+    until = _format_time(allowance.until)
+    return f"{call}, for {names[allowance.person]}, until {until} (number {allowance.id})"
 
 
 def _build_revoke_button(allowance: Allowance) -> Button:

@@ -1,5 +1,7 @@
-"""What the buttons do. A tap may come late, twice, or from somebody who was never shown the button: each act
-finds out for itself whether what it is about still stands, and belongs to the chat it came from.
+"""What the buttons do.
+
+A tap may come late, twice, or from somebody who was never shown the button: each action checks for itself
+that its subject still exists and belongs to the chat it came from.
 """
 
 import re
@@ -8,30 +10,23 @@ from functools import partial
 
 from bot.db.conversations import notes, retries
 from bot.db.people.people import RoleOrBlocked
-from bot.db.queues import inbox, outbox
-from bot.db.queues import stop_requests as stopping
+from bot.db.queues import inbox, outbox, stop_requests
 from bot.domain import Part
-from bot.telegram.actions import BUTTON_EXPIRED, Action, ActionContext, ActionResult
-from bot.telegram.commands import approvals as approving
-from bot.telegram.commands import consent, forget, jobs
-from bot.telegram.commands import people as members
-from bot.telegram.commands import registry as commands
-from bot.telegram.commands import think as thinking
-from bot.telegram.commands import tool_cards as toolcards
-from bot.telegram.commands import usage as accounts
-from bot.telegram.commands.greeting import EXAMPLES
+from bot.telegram.actions import BUTTON_EXPIRED, Action, ActionContext, ActionResult, redraw_list
+from bot.telegram.commands import approvals, consent, forget, jobs, people, registry, think, tool_cards, usage
+from bot.telegram.commands.onboarding import EXAMPLES
 
 CONTINUE_PROMPT = "Please go on exactly where you stopped."
-"""What the model is told when the person wants more of an answer that was cut at its length."""
+"""The request to the model when a person wants more of an answer that was cut at its length."""
 
 
 def choose_button_action(data: str, role: RoleOrBlocked | None) -> tuple[Action, str]:
-    """What a button with this data does for somebody of this standing, and the words it carries."""
-    name, _, words = data.partition(":")
-    act = _BUTTON_ACTIONS.get(name)
-    if role is None or act is None or (name in _ADMIN_BUTTONS and role != "admin"):
+    """Return what a button with this data does for somebody of this role, and its arguments."""
+    name, _, args = data.partition(":")
+    action = _BUTTON_ACTIONS.get(name)
+    if role is None or action is None or (name in _ADMIN_BUTTONS and role != "admin"):
         return _reject, ""
-    return act, words
+    return action, args
 
 
 async def _reject(context: ActionContext) -> ActionResult:
@@ -41,24 +36,23 @@ async def _reject(context: ActionContext) -> ActionResult:
 
 
 async def _stop_turn(context: ActionContext, item: int) -> ActionResult:
-    runs = await stopping.stop_turn(context.tx, context.lane, item)
-    if runs is None:
+    is_running = await stop_requests.stop_turn(context.tx, context.lane, item)
+    if is_running is None:
         return ActionResult(toast="This has ended already.")
-    # A due task may have given way: then what runs in its lane is another turn.
+    if not is_running:
+        # A due task was parked: what runs in its lane is another turn.
+        return ActionResult(toast="Stopped.")
     cut = partial(context.deps.turns.stop, context.lane, context.item.id)
-    return ActionResult(toast="Stopped.", after_commit=(cut,) if runs else ())
+    return ActionResult(toast="Stopped.", after_commit=(cut,))
 
 
 async def _drop_waiting(context: ActionContext, item: int) -> ActionResult:
     """Drop what waited when the /stop `item` came: it may have become the running turn since."""
-    stopped = await stopping.stop(context.tx, context.lane, before=item, now=context.now)
+    stopped = await stop_requests.stop(context.tx, context.lane, before=item, now=context.now)
     dropped = stopped.dropped
     if stopped.running:
-        dropped += await stopping.drop_waiting(context.tx, context.lane, before=item, now=context.now)
-    if dropped or stopped.running:
-        line = "Dropped."
-    else:
-        line = "Nothing waits any more."
+        dropped += await stop_requests.drop_waiting(context.tx, context.lane, before=item, now=context.now)
+    line = "Dropped." if dropped or stopped.running else "Nothing waits any more."
     return ActionResult(
         toast=line,
         replacement=Part(line),
@@ -72,44 +66,40 @@ async def _retry_turn(context: ActionContext, turn: int) -> ActionResult:
         return ActionResult(
             toast="This is not the last answer any more.", replacement=Part("Not tried again.")
         )
-    asked = await commands.repeat_turn(context, last)
+    queued = await registry.repeat_turn(context, last)
     return ActionResult(
-        toast="Trying again.", replacement=Part("Trying again."), after_commit=asked.after_commit
+        toast="Trying again.", replacement=Part("Trying again."), after_commit=queued.after_commit
     )
 
 
 async def _delete_note(context: ActionContext, note_id: int) -> ActionResult:
     number = await notes.delete(context.tx, context.lane, note_id)
-    shown = await commands.build_notes_pages(context)
-    if number is None:
-        toast = "This note is gone already."
-    else:
-        toast = f"Note {number} is deleted."
-    return ActionResult(toast=toast, replacement=shown[0] if len(shown) == 1 else None)
+    toast = "This note is gone already." if number is None else f"Note {number} is deleted."
+    return redraw_list(toast, await registry.build_notes_pages(context))
 
 
 async def _ask_example(context: ActionContext, number: int) -> ActionResult:
     if number >= len(EXAMPLES):
         return BUTTON_EXPIRED
-    asked = await commands.queue_task(context, (EXAMPLES[number],))
-    return ActionResult(
-        parts=(Part(f"You ask: {EXAMPLES[number]}", silent=True),), after_commit=asked.after_commit
-    )
+    example = EXAMPLES[number]
+    queued = await registry.queue_task(context, (example,))
+    return ActionResult(parts=(Part(f"You ask: {example}", silent=True),), after_commit=queued.after_commit)
 
 
 async def _continue_answer(context: ActionContext, turn: int) -> ActionResult:
-    """Go on with an answer that was cut at its length, if nothing has come or been asked since."""
+    """Continue an answer that was cut at its length, if nothing has come or been asked since."""
     message = context.item.body["callback_query"].get("message")
-    strip: tuple[Callable[[], Awaitable[None]], ...] = ()
+    remove_buttons: tuple[Callable[[], Awaitable[None]], ...] = ()
     if message:
-        strip = (partial(context.deps.best_effort_calls.remove_buttons, context.lane, message["message_id"]),)
+        client = context.deps.best_effort_calls
+        remove_buttons = (partial(client.remove_buttons, context.lane, message["message_id"]),)
     last = await retries.find_last_turn(context.tx, context.lane, before_item=context.item.id)
     if last is None or last.id != turn:
-        return ActionResult(toast="This is not the last answer any more.", best_effort_calls=strip)
+        return ActionResult(toast="This is not the last answer any more.", best_effort_calls=remove_buttons)
     if await inbox.is_lane_busy(context.tx, context.lane):
-        return ActionResult(toast="Something newer is under way already.", best_effort_calls=strip)
-    asked = await commands.queue_task(context, (CONTINUE_PROMPT,), deep=last.deep, continues=True)
-    return ActionResult(toast="I go on.", after_commit=asked.after_commit, best_effort_calls=strip)
+        return ActionResult(toast="Something newer is under way already.", best_effort_calls=remove_buttons)
+    queued = await registry.queue_task(context, (CONTINUE_PROMPT,), deep=last.deep, continues=True)
+    return ActionResult(toast="I go on.", after_commit=queued.after_commit, best_effort_calls=remove_buttons)
 
 
 async def _resend_message(context: ActionContext, row: int) -> ActionResult:
@@ -121,35 +111,35 @@ async def _resend_message(context: ActionContext, row: int) -> ActionResult:
 
 
 def _with_number(action: Callable[[ActionContext, int], Awaitable[ActionResult]]) -> Action:
-    """An act of a button that carries one number."""
+    """Make an action of one that takes the number that its button carries."""
 
-    async def acting(call: ActionContext) -> ActionResult:
-        if _NUMBER.fullmatch(call.args):
-            return await action(call, int(call.args))
+    async def parse_and_act(context: ActionContext) -> ActionResult:
+        if _NUMBER.fullmatch(context.args):
+            return await action(context, int(context.args))
         return BUTTON_EXPIRED
 
-    return acting
+    return parse_and_act
 
 
 _NUMBER = re.compile(r"[0-9]{1,18}")
 _ADMIN_BUTTONS = {"people", "tools"}
 _BUTTON_ACTIONS: dict[str, Action] = {
     "stop": _with_number(_stop_turn),
-    "allow": approving.handle_answer_button,
-    "revoke": approving.handle_revoke_button,
+    "allow": approvals.handle_answer_button,
+    "revoke": approvals.handle_revoke_button,
     "again": _with_number(_resend_message),
     "drop": _with_number(_drop_waiting),
     "retry": _with_number(_retry_turn),
     "note": _with_number(_delete_note),
     "ask": _with_number(_ask_example),
-    "people": members.handle_people_button,
-    "tools": toolcards.handle_tool_button,
+    "people": people.handle_people_button,
+    "tools": tool_cards.handle_tool_button,
     "consent": consent.handle_consent_button,
     "more": _with_number(_continue_answer),
-    "think": thinking.handle_think_button,
+    "think": think.handle_think_button,
     "forget": forget.handle_forget_button,
     "job": jobs.handle_job_button,
-    "usage": accounts.handle_summary_button,
-    "details": _with_number(accounts.handle_details_button),
-    "picture": accounts.handle_chart_button,
+    "usage": usage.handle_summary_button,
+    "details": _with_number(usage.handle_details_button),
+    "picture": usage.handle_chart_button,
 }

@@ -1,12 +1,11 @@
-"""/forget: says what would be deleted and what stays, asks, and leaves the deleting to the house's job."""
+"""/forget: says what would be deleted and what stays, asks, and leaves the deletion to a system job."""
 
 from collections.abc import Callable
 from datetime import UTC, datetime
 from functools import partial
 
 from bot.db.maintenance import retention
-from bot.db.queues import inbox, jobs
-from bot.db.queues import stop_requests as stopping
+from bot.db.queues import inbox, jobs, stop_requests
 from bot.domain import Button, Lane, Part
 from bot.telegram.actions import BUTTON_EXPIRED, ActionContext, ActionResult, reply_text
 
@@ -18,8 +17,9 @@ FORGET_QUESTION = (
     "• all notes, and what I was to say or do later"
 )
 KEPT_NOTICE = (
-    "What stays: figures without words (when, how long, how many tokens, which tools), your name, that you are let in, "
-    "and your settings here. What you see in this Telegram chat stays with Telegram until you delete it there."
+    "What stays: figures without words (when, how long, how many tokens, which tools), your name, "
+    "that you are let in, and your settings here. "
+    "What you see in this Telegram chat stays with Telegram until you delete it there."
 )
 BACKUP_NOTICE = "A copy of my database holds all that until {day}; then it is deleted, too."
 NO_BACKUP_NOTICE = "There is no copy of my database that I made; copies made by others are beyond my reach."
@@ -29,13 +29,12 @@ NO = "forget:no"
 
 async def handle_forget(context: ActionContext) -> ActionResult:
     """/forget."""
+    backup_notice = NO_BACKUP_NOTICE
     until = context.deps.backups_kept_until()
-    if until is None:
-        copy = NO_BACKUP_NOTICE
-    else:
-        copy = BACKUP_NOTICE.format(day=f"{datetime.fromtimestamp(until, UTC):%-d %B %Y}")
+    if until is not None:
+        backup_notice = BACKUP_NOTICE.format(day=f"{datetime.fromtimestamp(until, UTC):%-d %B %Y}")
     return reply_text(
-        "\n\n".join((FORGET_QUESTION, KEPT_NOTICE, copy)),
+        "\n\n".join((FORGET_QUESTION, KEPT_NOTICE, backup_notice)),
         (Button("Forget it all", YES), Button("Keep it", NO)),
     )
 
@@ -50,12 +49,12 @@ async def handle_forget_button(context: ActionContext) -> ActionResult:
         return ActionResult(toast="I am at it.")
     await jobs.remove_all(context.tx, context.person)  # what came due from now on would not be forgotten
     lanes = await retention.list_lanes(context.tx, context.lane.chat)
-    woken = list[Lane]()
+    lanes_to_wake = list[Lane]()
     for lane in lanes:
-        woken += await context.deps.approvals.forget_lane(
+        lanes_to_wake += await context.deps.approvals.forget_lane(
             context.tx, lane, before=context.item.id, now=context.now
         )
-        await stopping.stop(context.tx, lane, before=context.item.id, now=context.now)
+        await stop_requests.stop(context.tx, lane, before=context.item.id, now=context.now)
         await retention.drop_waiting(context.tx, lane, before=context.item.id, now=context.now)
         body = {
             "job": "forget",
@@ -64,13 +63,12 @@ async def handle_forget_button(context: ActionContext) -> ActionResult:
             "tell": lane == context.lane,
         }
         await inbox.add(context.tx, kind="house", lane=lane, sender=None, body=body, now=context.now)
-    cuts = tuple(partial(context.deps.turns.stop, lane, context.item.id) for lane in lanes)
-    wakes: tuple[Callable[[], object], ...] = (
-        context.deps.wake_worker,
-        *(partial(context.deps.wake_sender, lane) for lane in woken),
-    )
+    after_commit: list[Callable[[], object]] = []
+    after_commit += [partial(context.deps.turns.stop, lane, context.item.id) for lane in lanes]
+    after_commit.append(context.deps.wake_worker)
+    after_commit += [partial(context.deps.wake_sender, lane) for lane in lanes_to_wake]
     return ActionResult(
         toast="I forget this chat.",
         replacement=Part("I am forgetting this chat."),
-        after_commit=(*cuts, *wakes),
+        after_commit=tuple(after_commit),
     )

@@ -1,18 +1,25 @@
-"""/remind, /jobs and /zone, and the buttons under what they say: what a person has asked to be done later."""
+"""/remind, /jobs and /zone, and their buttons: what a person has asked to be done later."""
 
 import re
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 
 from bot.db.queues import inbox, jobs
 from bot.db.queues.jobs import Job
 from bot.domain import Button, Part
-from bot.jobs import user_jobs as diary
-from bot.jobs.times import formatting as saying
-from bot.jobs.times import rrules as rules
 from bot.jobs.times import zones
-from bot.jobs.times.errors import UnclearTime
-from bot.jobs.user_jobs import JobOwner
-from bot.telegram.actions import BUTTON_EXPIRED, ActionContext, ActionResult, build_pages, reply_text
+from bot.jobs.times.formatting import format_time
+from bot.jobs.times.rrules import load_zone, to_local_time
+from bot.jobs.times.zones import UnclearTime
+from bot.jobs.user_jobs import ZONE_NEEDED, JobOwner, format_job
+from bot.telegram.actions import (
+    BUTTON_EXPIRED,
+    ActionContext,
+    ActionResult,
+    build_pages,
+    redraw_list,
+    reply_text,
+)
 
 HOW_TO = (
     "Say when and what, such as:\n/remind tomorrow at 9 call Anna\n/remind every weekday at 8 stand up\n"
@@ -21,14 +28,16 @@ HOW_TO = (
 NO_JOBS = (
     "Nothing is scheduled. Use /remind, or ask me in words: every Monday at 8, tell me the news of my field."
 )
-ZONE_WAIT_SECONDS = 3600  # seconds a /remind waits for its person to say where they are
+ZONE_WAIT_SECONDS = 3600  # a /remind waits this long for its sender to set their zone
 
 
 async def handle_remind(context: ActionContext) -> ActionResult:
     """/remind WHEN TEXT."""
     if not context.args:
         return reply_text(HOW_TO)
-    said_at = context.item.body["message"]["date"] if context.item.stale else context.now
+    said_at = context.now
+    if context.item.stale:
+        said_at = context.item.body["message"]["date"]
     body = {"person": context.person, "name": context.name, "words": context.args, "said_at": said_at}
     await inbox.add(
         context.tx, kind="reminder", lane=context.lane, sender=context.person, body=body, now=context.now
@@ -44,49 +53,54 @@ async def handle_jobs(context: ActionContext) -> ActionResult:
 async def handle_zone(context: ActionContext) -> ActionResult:
     """/zone, or /zone CITY."""
     if not context.args:
-        known = await context.deps.user_jobs.find_zone(context.tx, context.person)
-        if known:
-            there = f"Your time zone is {known}, where it is {_format_clock_time(known, context.now)}."
-        else:
-            there = "I do not know yours."
-        return reply_text(f"{there} Send /zone and a city to set it, such as: /zone Berlin.")
+        return await _show_zone(context)
     try:
-        name = zones.resolve_zone(context.args[:60])
+        zone = zones.resolve_zone(context.args[:60])
     except UnclearTime as error:
         return reply_text(str(error))
-    moved = await context.deps.user_jobs.change_zone(
-        context.tx, JobOwner(context.person, context.name, context.lane), name
-    )
-    if not moved:
-        jobs_go = ""
-    else:
-        if moved > 1:
-            jobs_go = " What comes again goes by it from now on."
-        else:
-            jobs_go = " Your job goes by it."
-    then = [context.deps.user_jobs.wake_scheduler]
+    owner = JobOwner(context.person, context.name, context.lane)
+    moved_jobs = await context.deps.user_jobs.change_zone(context.tx, owner, zone)
+    after_commit = [context.deps.user_jobs.wake_scheduler]
     if await inbox.requeue_failed(
-        context.tx, context.lane, error=diary.ZONE_NEEDED, since=context.now - ZONE_WAIT_SECONDS
+        context.tx, context.lane, error=ZONE_NEEDED, since=context.now - ZONE_WAIT_SECONDS
     ):
-        then.append(context.deps.wake_worker)
-    return ActionResult(
-        reply_text(
-            f"Your time zone is {name}, where it is {_format_clock_time(name, context.now)}.{jobs_go}"
-        ).parts,
-        after_commit=tuple(then),
-    )
+        after_commit.append(context.deps.wake_worker)
+    text = f"{_format_zone(zone, context.now)}{_format_moved_jobs(moved_jobs)}"
+    return ActionResult(reply_text(text).parts, after_commit=tuple(after_commit))
+
+
+async def _show_zone(context: ActionContext) -> ActionResult:
+    state = "I do not know yours."
+    zone = await context.deps.user_jobs.find_zone(context.tx, context.person)
+    if zone:
+        state = _format_zone(zone, context.now)
+    return reply_text(f"{state} Send /zone and a city to set it, such as: /zone Berlin.")
+
+
+def _format_zone(zone: str, now: float) -> str:
+    return f"Your time zone is {zone}, where it is {to_local_time(now, load_zone(zone)):%H:%M}."
+
+
+def _format_moved_jobs(count: int) -> str:
+    match count:
+        case 0:
+            return ""
+        case 1:
+            return " Your job goes by it."
+        case _:
+            return " What comes again goes by it from now on."
 
 
 async def handle_job_button(context: ActionContext) -> ActionResult:
-    """A button about a job: `call.words` is what to do and with which, such as `pause:12`."""
-    verb, _, which = context.args.partition(":")
-    act = _BUTTON_ACTIONS.get(verb)
-    if act is None or not re.fullmatch(r"[0-9]{1,18}", which):
+    """A button about a job; `context.args` is the action and the job's id, such as `pause:12`."""
+    verb, _, job_id = context.args.partition(":")
+    action = _BUTTON_ACTIONS.get(verb)
+    if action is None or not re.fullmatch(r"[0-9]{1,18}", job_id):
         return BUTTON_EXPIRED
-    job = await jobs.find(context.tx, int(which))
+    job = await jobs.find(context.tx, int(job_id))
     if job is None or job.person != context.person:
         return ActionResult(toast="This is gone already.")
-    return await act(context, job)
+    return await action(context, job)
 
 
 async def _undo_job(context: ActionContext, job: Job) -> ActionResult:
@@ -98,14 +112,14 @@ async def _undo_job(context: ActionContext, job: Job) -> ActionResult:
 
 async def _delete_job(context: ActionContext, job: Job) -> ActionResult:
     await jobs.remove(context.tx, job.id, person=context.person)
-    return await _redraw_list(context, f"#{job.id} is deleted.")
+    return redraw_list(f"#{job.id} is deleted.", await _build_list(context))
 
 
 async def _pause_job(context: ActionContext, job: Job) -> ActionResult:
     if job.state != "active":
         return ActionResult(toast="It is not active.")
     await jobs.pause(context.tx, job.id)
-    return await _redraw_list(context, f"#{job.id} is paused.")
+    return redraw_list(f"#{job.id} is paused.", await _build_list(context))
 
 
 async def _resume_job(context: ActionContext, job: Job) -> ActionResult:
@@ -118,10 +132,8 @@ async def _resume_job(context: ActionContext, job: Job) -> ActionResult:
     if next_due is None:
         return ActionResult(toast="Its time has passed. Run it now, or delete it.")
     await jobs.resume(context.tx, job.id, next_due)
-    done = await _redraw_list(context, f"#{job.id} is due {saying.format_time(next_due, job.zone)}.")
-    return ActionResult(
-        done.parts, done.toast, done.replacement, after_commit=(context.deps.user_jobs.wake_scheduler,)
-    )
+    result = redraw_list(f"#{job.id} is due {format_time(next_due, job.zone)}.", await _build_list(context))
+    return replace(result, after_commit=(context.deps.user_jobs.wake_scheduler,))
 
 
 async def _run_job_now(context: ActionContext, job: Job) -> ActionResult:
@@ -130,31 +142,21 @@ async def _run_job_now(context: ActionContext, job: Job) -> ActionResult:
     return ActionResult(toast="I do it now.", after_commit=(context.deps.wake_worker,))
 
 
-async def _redraw_list(context: ActionContext, toast: str) -> ActionResult:
-    """The list as it is now in the place of the one that was tapped, where that was the whole list."""
-    shown = await _build_list(context)
-    return ActionResult(toast=toast, replacement=shown[0] if len(shown) == 1 else None)
-
-
 async def _build_list(context: ActionContext) -> tuple[Part, ...]:
-    found = await jobs.list_of_person(context.tx, context.person)
-    if not found:
+    listed = await jobs.list_of_person(context.tx, context.person)
+    if not listed:
         return (Part(NO_JOBS),)
-    entries = [(diary.format_job(job), _build_buttons(job)) for job in found]
+    entries = [(format_job(job), _build_buttons(job)) for job in listed]
     count, _ = await jobs.count_open(context.tx, context.person)
-    if count > len(found):
-        entries.append((f"… and {count - len(found)} more", ()))
+    if count > len(listed):
+        entries.append((f"… and {count - len(listed)} more", ()))
     return build_pages("Your jobs:", entries, buttons_per_row=3)
 
 
 def _build_buttons(job: Job) -> tuple[Button, ...]:
-    turn = ("Resume", "resume") if job.state == "paused" else ("Pause", "pause")
-    acts = (turn, ("Run", "run"), ("Delete", "delete"))
-    return tuple(Button(f"{label} #{job.id}", f"job:{verb}:{job.id}") for label, verb in acts)
-
-
-def _format_clock_time(zone_name: str, now: float) -> str:
-    return f"{rules.to_local_time(now, rules.load_zone(zone_name)):%H:%M}"
+    switch = ("Resume", "resume") if job.state == "paused" else ("Pause", "pause")
+    labels_and_verbs = (switch, ("Run", "run"), ("Delete", "delete"))
+    return tuple(Button(f"{label} #{job.id}", f"job:{verb}:{job.id}") for label, verb in labels_and_verbs)
 
 
 _BUTTON_ACTIONS: dict[str, Callable[[ActionContext, Job], Awaitable[ActionResult]]] = {

@@ -1,4 +1,4 @@
-"""What happens at the door: strangers get a code or a refusal, and whoever has a link comes in."""
+"""How people get access: strangers get a code or a refusal, a link lets in; then comes a greeting."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
@@ -6,26 +6,27 @@ from functools import partial
 
 from bot.db.people import people
 from bot.db.people.people import Person, RoleOrBlocked
-from bot.telegram.actions import ActionContext, ActionResult, reply_text
-from bot.telegram.commands.greeting import build_greeting
+from bot.domain import Button, Part
+from bot.telegram.actions import ActionContext, ActionResult, build_part, reply_text
 
 LINK_USED_UP = "This link has been used, or it is too old. Ask for a new one."
+EXAMPLES = (
+    "What time is it in Tokyo?",
+    "What is 17.5 % of 2,480?",
+    "Explain tides in three sentences.",
+)
 
 
 async def reject_stranger(context: ActionContext) -> ActionResult:
-    """A stranger wrote something: one line, and not again for a while. What they wrote is not kept."""
+    """Answer a stranger with one line, and not again for a while. What they wrote is not stored."""
     if context.deps.access.mode != "pairing":
-        told = context.deps.access.can_send_refusal(context.person, context.now)
-        line = f"This is a private bot. Its admins can let you in; your number is {context.person}."
-        if told:
-            return reply_text(line, code=str(context.person))
+        return _refuse_access(context)
+    registered = await people.register_stranger(context.tx, context.person, context.name, now=context.now)
+    if registered is None:
         return ActionResult()
-    heard = await people.register_stranger(context.tx, context.person, context.name, now=context.now)
-    if heard is None:
-        return ActionResult()
-    code, good_until = heard
-    minutes = max(1, round((good_until - context.now) / 60))
+    code, good_until = registered
     if code is None:
+        minutes = max(1, round((good_until - context.now) / 60))
         return reply_text(
             f"An admin has not let you in yet. The code you have is good for {minutes} more minutes."
         )
@@ -34,8 +35,15 @@ async def reject_stranger(context: ActionContext) -> ActionResult:
     )
 
 
+def _refuse_access(context: ActionContext) -> ActionResult:
+    if not context.deps.access.can_send_refusal(context.person, context.now):
+        return ActionResult()
+    line = f"This is a private bot. Its admins can let you in; your number is {context.person}."
+    return reply_text(line, code=str(context.person))
+
+
 async def join_by_link(context: ActionContext) -> ActionResult:
-    """Somebody opened `t.me/<bot>?start=CODE`; `call.words` is the code."""
+    """Let in somebody who opened `t.me/<bot>?start=CODE`; `context.args` is the code."""
     access = context.deps.access
     if context.role == "admin":
         return build_welcome(context, "admin")
@@ -49,32 +57,47 @@ async def join_by_link(context: ActionContext) -> ActionResult:
         return reply_text(LINK_USED_UP)
     after = await people.find(context.tx, context.person)
     if after != before:
-        if before is None:
-            was = None
-        else:
-            was = {"role": before.role, "name": before.name}
-        await context.record_audit(
-            "came in by a link", f"person {context.person}", was, {"role": role, "name": context.name}
-        )
+        await _record_joining(context, before, role)
     return await _admit(context, role)
 
 
-def build_welcome(context: ActionContext, role: RoleOrBlocked) -> ActionResult:
-    """The greeting; an admin's menu is shown with it, for Telegram refuses it before somebody has written."""
-    menu: tuple[Callable[[], Awaitable[None]], ...] = ()
-    if role == "admin":
-        menu = (partial(context.deps.best_effort_calls.set_admin_menu, context.person),)
-    return ActionResult(parts=(build_greeting(context.name, role),), best_effort_calls=menu)
+async def _record_joining(context: ActionContext, before: Person | None, role: people.Role) -> None:
+    state_before = None
+    if before is not None:
+        state_before = {"role": before.role, "name": before.name}
+    state_after = {"role": role, "name": context.name}
+    await context.record_audit("came in by a link", f"person {context.person}", state_before, state_after)
 
 
 async def _admit(context: ActionContext, role: people.Role) -> ActionResult:
-    reach = context.deps
+    """Welcome a person who has been let in, and notify the admins."""
+    deps = context.deps
     line = f"{context.name} ({context.person}) came in by a link, as {role}."
-    told = await reach.notices.notify(
+    lanes = await deps.notices.notify(
         context.tx, f"person {context.person}", line, now=context.now, excluded_admin=context.person
     )
-    remember = partial(reach.access.remember, Person(context.person, context.name, role))
+    remember = partial(deps.access.remember, Person(context.person, context.name, role))
     return replace(
         build_welcome(context, role),
-        after_commit=(remember, *(partial(reach.wake_sender, lane) for lane in told)),
+        after_commit=(remember, *(partial(deps.wake_sender, lane) for lane in lanes)),
     )
+
+
+def build_welcome(context: ActionContext, role: RoleOrBlocked) -> ActionResult:
+    """Greet a person; an admin's menu is set with it, for Telegram refuses it before they have written."""
+    set_menu: tuple[Callable[[], Awaitable[None]], ...] = ()
+    if role == "admin":
+        set_menu = (partial(context.deps.best_effort_calls.set_admin_menu, context.person),)
+    return ActionResult(parts=(build_greeting(context.name, role),), best_effort_calls=set_menu)
+
+
+def build_greeting(name: str, role: RoleOrBlocked) -> Part:
+    """Build what somebody reads first: a greeting with three examples to tap."""
+    paragraphs = [f"Hello {name}. Write to me as you would to a person; /help lists my commands."]
+    if role == "admin":
+        paragraphs.append(
+            "You are an admin here: /invite makes a link for somebody else, /people shows who is in."
+        )
+    paragraphs.append("To begin, tap an example:")
+    rows = [(Button(question, f"ask:{number}"),) for number, question in enumerate(EXAMPLES)]
+    return build_part("\n\n".join(paragraphs), *rows)

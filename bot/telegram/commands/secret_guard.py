@@ -1,7 +1,6 @@
-"""A message of /tools that holds a secret is not used: it is dropped from all that is kept, and deleted in
-the chat.
+"""Protects secrets in messages of /tools: such a message is not used, not stored, and deleted in the chat.
 
-The admin is told to enter it on the machine.
+The admin is asked to enter the secret on the machine.
 """
 
 from typing import Any
@@ -9,29 +8,28 @@ from typing import Any
 from bot import logs
 from bot.db.queues import inbox
 from bot.telegram.actions import ActionContext, ActionResult, build_part
-from bot.telegram.commands import tool_tasks as errands
+from bot.telegram.commands.tool_tasks import write_tool_task
 from bot.tool_registry.secret_scanner import has_likely_secret
 
 SECRET_NOTICE = (
-    "Your message looks as if it held a secret, so I did not use it: I keep nothing of it and delete it here. Enter "  # noqa: S105
-    "secrets on the machine, with `canvasgram tools secret set NAME`, and name them in a header as {NAME}: `canvasgram "
-    "tools add --help`. If somebody else may have seen it, have it replaced where it came from."
+    "Your message looks as if it held a secret, so I did not use it: "  # noqa: S105
+    "I keep nothing of it and delete it here. "
+    "Enter secrets on the machine, with `canvasgram tools secret set NAME`, "
+    "and name them in a header as {NAME}: `canvasgram tools add --help`. "
+    "If somebody else may have seen it, have it replaced where it came from."
 )
 
 
 def has_secret(args: str) -> bool:
-    """Whether what follows /tools must not be used or kept: any word of /tools secret, and what looks like a
-    key.
-    """
+    """Whether what follows /tools must not be used or stored: `secret …`, and what looks like a key."""
     return args.lower().split(maxsplit=1)[:1] == ["secret"] or has_likely_secret(args)
 
 
 async def delete_secret_message(context: ActionContext) -> ActionResult:
-    """Keep nothing of the message, have it deleted, and say what to do instead."""
+    """Store nothing of the message, have it deleted, and say what to do instead."""
     message: dict[str, Any] = context.item.body.get("message") or context.item.body["edited_message"]
-    logs.hide_secrets(
-        word for word in str(message.get("text", message.get("caption"))).split() if has_likely_secret(word)
-    )
+    text = str(message.get("text", message.get("caption")))
+    logs.hide_secrets(word for word in text.split() if has_likely_secret(word))
     await inbox.forget_body(context.tx, [context.item.id])
-    sent = await errands.write_tool_task(context, "unsay", {"message": message["message_id"]})
-    return ActionResult(parts=(build_part(SECRET_NOTICE),), after_commit=sent.after_commit)
+    queued = await write_tool_task(context, "unsay", {"message": message["message_id"]})
+    return ActionResult(parts=(build_part(SECRET_NOTICE),), after_commit=queued.after_commit)

@@ -1,8 +1,6 @@
-"""/think: shows whether turns of this chat think, with a button for each way, and changes it for the turns to
-come.
-"""
+"""/think: shows whether turns of this chat think, with a button for each mode, and changes it."""
 
-from bot.db.conversations import chat_settings as chats
+from bot.db.conversations import chat_settings
 from bot.db.conversations.chat_settings import THINK_MODES, ThinkMode
 from bot.domain import Button, Part
 from bot.telegram.actions import BUTTON_EXPIRED, ActionContext, ActionResult, build_part, reply_text
@@ -16,42 +14,47 @@ _MODE_LABELS: dict[ThinkMode, str] = {
 
 
 async def handle_think(context: ActionContext) -> ActionResult:
-    """/think, and the word that may follow it."""
+    """/think, and the mode that may follow it."""
     if not context.args:
-        return ActionResult(
-            parts=(_build_settings_part(context, await chats.load_think_mode(context.tx, context.lane)),)
-        )
-    wanted = _parse_mode(context.args.lower())
-    if wanted is None:
+        current = await chat_settings.load_think_mode(context.tx, context.lane)
+        return ActionResult(parts=(_build_settings_part(context, current),))
+    mode = _parse_mode(context.args.lower())
+    if mode is None:
         return reply_text(HOW_TO)
-    await chats.set_think_mode(context.tx, context.lane, wanted)
-    return reply_text(_format_changed(wanted))
+    await chat_settings.set_think_mode(context.tx, context.lane, mode)
+    return reply_text(_format_changed(mode))
 
 
 async def handle_think_button(context: ActionContext) -> ActionResult:
     """A button of /think."""
-    wanted = _parse_mode(context.args)
-    if wanted is None:
+    mode = _parse_mode(context.args)
+    if mode is None:
         return BUTTON_EXPIRED
-    await chats.set_think_mode(context.tx, context.lane, wanted)
-    return ActionResult(toast=_format_changed(wanted), replacement=_build_settings_part(context, wanted))
+    await chat_settings.set_think_mode(context.tx, context.lane, mode)
+    return ActionResult(toast=_format_changed(mode), replacement=_build_settings_part(context, mode))
 
 
-def _parse_mode(word: str) -> ThinkMode | None:
-    return next((one for one in THINK_MODES if one == word), None)
+def _parse_mode(text: str) -> ThinkMode | None:
+    return next((mode for mode in THINK_MODES if mode == text), None)
 
 
 def _format_changed(mode: ThinkMode) -> str:
     return f"Thinking from your next message on: {_MODE_LABELS[mode]}."
 
 
-def _build_settings_part(context: ActionContext, mode: ThinkMode | None) -> Part:
-    house = context.deps.default_thinking
-    if mode is None:
-        now = f"{house}, as the house does"
+def _build_settings_part(context: ActionContext, chat_mode: ThinkMode | None) -> Part:
+    default = context.deps.default_thinking
+    if chat_mode is None:
+        state = f"{default}, as the house does"
     else:
-        now = f"{mode} (the house: {house})"
-    lines = [f"Thinking in this chat: {now}.", *(f"{way}: {what}" for way, what in _MODE_LABELS.items())]
-    held = mode or house
-    buttons = tuple(Button(f"✓ {way}" if way == held else way, f"think:{way}") for way in THINK_MODES)
+        state = f"{chat_mode} (the house: {default})"
+    lines = [f"Thinking in this chat: {state}."]
+    lines += [f"{mode}: {label}" for mode, label in _MODE_LABELS.items()]
+    effective = chat_mode or default
+    buttons = tuple(_build_button(mode, is_set=mode == effective) for mode in THINK_MODES)
     return build_part("\n".join(lines), buttons)
+
+
+def _build_button(mode: ThinkMode, *, is_set: bool) -> Button:
+    label = f"✓ {mode}" if is_set else mode
+    return Button(label, f"think:{mode}")

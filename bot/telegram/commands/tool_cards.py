@@ -1,7 +1,7 @@
 """The buttons of /tools: pages of the list, a tool's card, and what a tap on them changes.
 
-A button names its tool in a few letters and what it accepts by its hash, so that a late tap does nothing
-else.
+A button names its tool by a short hash, and what it accepts by the definition's hash, so that a late tap
+does nothing else.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -11,89 +11,96 @@ from functools import partial
 from bot.db.tools import sources
 from bot.domain import Button, Part
 from bot.errors import ChangeRefused, NeedsConfirming
-from bot.telegram.actions import BUTTON_EXPIRED, ActionContext, ActionResult
-from bot.telegram.commands import operation_picker as picking
-from bot.telegram.commands.long_text import ButtonRows, build_parts, truncate_text
-from bot.telegram.commands.tool_names import (
+from bot.telegram.actions import BUTTON_EXPIRED, ActionContext, ActionResult, build_rows
+from bot.telegram.commands import operation_picker
+from bot.telegram.commands.tool_text import (
+    ButtonRows,
     build_admin_action,
+    build_parts,
     find_tool_by_hash,
     hash_name,
     load_person_names,
+    truncate_text,
 )
-from bot.tool_registry import admin_actions as registering
-from bot.tool_registry import formatting as words
+from bot.tool_registry import admin_actions, formatting
 from bot.tool_registry.tool_info import ToolInfo, load_tool_info, load_tool_infos
 
-TOOLS_PER_PAGE = 10  # tools of one page of the list
-_HASH_CHARS = 32  # letters of a hash in a button
+TOOLS_PER_PAGE = 10
+BUTTONS_PER_ROW = 5
+_HASH_CHARS = 32  # of a definition's hash in a button
 
 
 async def handle_tool_button(context: ActionContext) -> ActionResult:
-    """A button of the list or of a card; `call.words` is what to do and with which tool, such as `off:3f2a…`."""
-    verb, _, which = context.args.partition(":")
-    tap = _BUTTON_ACTIONS.get(verb)
-    if tap is None:
+    """A button of the list or of a card; `context.args` is the action and its payload, as in `off:3f2a`."""
+    verb, _, payload = context.args.partition(":")
+    action = _BUTTON_ACTIONS.get(verb)
+    if action is None:
         return BUTTON_EXPIRED
     try:
-        answer = await tap(context, which)
-        return replace(answer, changes_tools=verb in _CHANGING_ACTIONS)
+        result = await action(context, payload)
     except ChangeRefused as refused:
         return ActionResult(toast=str(refused))
+    return replace(result, changes_tools=verb in _CHANGING_ACTIONS)
 
 
-async def build_tool_page(context: ActionContext, number: int) -> Part:
-    """A page of the list: a line a tool, its number a button."""
-    found = await load_tool_infos(context.tx, context.deps.builtin_tools)
-    last = max(0, (len(found) - 1) // TOOLS_PER_PAGE)
-    number = min(number, last)
-    some = found[number * TOOLS_PER_PAGE : (number + 1) * TOOLS_PER_PAGE]
-    first = number * TOOLS_PER_PAGE + 1
-    name = await load_person_names(context)
-    lines = [f"{at}. {words.format_tool_line(one, name)}" for at, one in enumerate(some, start=first)]
-    if last:
-        heading = f"Tools, {first} to {first + len(some) - 1} of {len(found)}:"
-    else:
-        heading = "Tools:"
-    sourced = [] if number < last else await _format_sources(context, found)
-    buttons = [
-        Button(f"{at}", f"tools:card:{hash_name(one.name)}") for at, one in enumerate(some, start=first)
-    ]
-    rows = [tuple(buttons[at : at + 5]) for at in range(0, len(buttons), 5)]
-    turn = [Button("◀", f"tools:page:{number - 1}")] if number else []
-    turn += [Button("▶", f"tools:page:{number + 1}")] if number < last else []
-    return Part(
-        truncate_text("\n".join([heading, *lines, *sourced])),
-        buttons=tuple(rows) + ((tuple(turn),) if turn else ()),
-    )
+async def build_tool_page(context: ActionContext, page: int) -> Part:
+    """Build a page of the list: a line for each tool, with its number as a button."""
+    tools = await load_tool_infos(context.tx, context.deps.builtin_tools)
+    last_page = max(0, (len(tools) - 1) // TOOLS_PER_PAGE)
+    page = min(page, last_page)
+    start = page * TOOLS_PER_PAGE
+    shown = tools[start : start + TOOLS_PER_PAGE]
+    name_lookup = await load_person_names(context)
+    lines = ["Tools:"]
+    if last_page:
+        lines = [f"Tools, {start + 1} to {start + len(shown)} of {len(tools)}:"]
+    buttons = []
+    for number, tool in enumerate(shown, start=start + 1):
+        lines.append(f"{number}. {formatting.format_tool_line(tool, name_lookup)}")
+        buttons.append(Button(f"{number}", f"tools:card:{hash_name(tool.name)}"))
+    if page == last_page:
+        lines += await _format_sources(context, tools)
+    rows = build_rows(buttons, BUTTONS_PER_ROW)
+    paging = []
+    if page:
+        paging.append(Button("◀", f"tools:page:{page - 1}"))
+    if page < last_page:
+        paging.append(Button("▶", f"tools:page:{page + 1}"))
+    if paging:
+        rows += (tuple(paging),)
+    return Part(truncate_text("\n".join(lines)), buttons=rows)
 
 
 async def _format_sources(context: ActionContext, tools: Sequence[ToolInfo]) -> list[str]:
-    """The sources, a line each; of the house's own there is none."""
+    """Format the sources, a line each; built-in tools have none."""
     lines = []
-    for one in await sources.list_all(context.tx):
-        mine = sum(card.source is not None and card.source.name == one.name for card in tools)
-        lines.append(f"{words.format_source_line(one)} · {mine} tool{'' if mine == 1 else 's'}")
-    if lines:
-        return ["", "Sources:", *lines]
-    return []
+    for source in await sources.list_all(context.tx):
+        count = sum(tool.source is not None and tool.source.name == source.name for tool in tools)
+        lines.append(f"{formatting.format_source_line(source)} · {_format_tool_count(count)}")
+    if not lines:
+        return []
+    return ["", "Sources:", *lines]
+
+
+def _format_tool_count(count: int) -> str:
+    if count == 1:
+        return "1 tool"
+    return f"{count} tools"
 
 
 async def build_removal_question(context: ActionContext, name: str) -> Part:
-    """The question before a source, or a tool, is removed."""
+    """Build the question before a source, or a tool, is removed. Raises ChangeRefused."""
     source = await sources.find(context.tx, name)
     if source is None:
-        found = await load_tool_info(context.tx, context.deps.builtin_tools, name)
-        if not found.is_removable:
+        tool = await load_tool_info(context.tx, context.deps.builtin_tools, name)
+        if not tool.is_removable:
             raise ChangeRefused(f"{name} cannot be removed alone; it can be disabled.")
         question = f"Remove the tool {name}?"
     else:
-        mine = [
-            one.name
-            for one in await load_tool_infos(context.tx, context.deps.builtin_tools)
-            if one.source and one.source.name == name
-        ]
-        tools = "1 tool" if len(mine) == 1 else f"{len(mine)} tools"
-        question = f"Remove the source {name} with {tools}? {', '.join(mine)}"
+        tools = await load_tool_infos(context.tx, context.deps.builtin_tools)
+        tool_names = [tool.name for tool in tools if tool.source and tool.source.name == name]
+        count = _format_tool_count(len(tool_names))
+        question = f"Remove the source {name} with {count}? {', '.join(tool_names)}"
     row = (Button("Remove", f"tools:gone:{hash_name(name)}"), Button("Keep", "tools:page:0"))
     return Part(truncate_text(question), buttons=(row,))
 
@@ -105,102 +112,97 @@ async def _show_page(context: ActionContext, payload: str) -> ActionResult:
 
 
 async def _show_card(context: ActionContext, payload: str) -> ActionResult:
-    found = await find_tool_by_hash(context, payload)
-    if found:
-        return ActionResult(replacement=await _build_card(context, found.name))
-    return BUTTON_EXPIRED
+    tool = await find_tool_by_hash(context, payload)
+    if tool is None:
+        return BUTTON_EXPIRED
+    return ActionResult(replacement=await _build_card(context, tool.name))
 
 
 async def _set_enabled(context: ActionContext, payload: str, *, enabled: bool) -> ActionResult:
-    found = await find_tool_by_hash(context, payload)
-    if found is None:
+    tool = await find_tool_by_hash(context, payload)
+    if tool is None:
         return BUTTON_EXPIRED
-    await registering.set_enabled(build_admin_action(context), found.name, enabled=enabled)
-    return ActionResult(
-        toast=f"{found.name} is {'on' if enabled else 'off'}.",
-        replacement=await _build_card(context, found.name),
-    )
+    await admin_actions.set_enabled(build_admin_action(context), tool.name, enabled=enabled)
+    state = "on" if enabled else "off"
+    return ActionResult(toast=f"{tool.name} is {state}.", replacement=await _build_card(context, tool.name))
 
 
 async def _ask_removal(context: ActionContext, payload: str) -> ActionResult:
-    found = await find_tool_by_hash(context, payload)
-    if found:
-        return ActionResult(replacement=await build_removal_question(context, found.name))
-    return BUTTON_EXPIRED
+    tool = await find_tool_by_hash(context, payload)
+    if tool is None:
+        return BUTTON_EXPIRED
+    return ActionResult(replacement=await build_removal_question(context, tool.name))
 
 
 async def _remove(context: ActionContext, payload: str) -> ActionResult:
-    names = [one.name for one in await sources.list_all(context.tx)]
-    names += [one.name for one in await load_tool_infos(context.tx, context.deps.builtin_tools)]
-    name = next((one for one in names if hash_name(one) == payload), None)
+    names = [source.name for source in await sources.list_all(context.tx)]
+    names += [tool.name for tool in await load_tool_infos(context.tx, context.deps.builtin_tools)]
+    name = next((name for name in names if hash_name(name) == payload), None)
     if name is None:
         return ActionResult(toast="It is gone already.", replacement=await build_tool_page(context, 0))
-    went = await registering.remove_source_or_tool(build_admin_action(context), name)
+    removed = await admin_actions.remove_source_or_tool(build_admin_action(context), name)
     return ActionResult(
-        toast=f"Removed: {', '.join(went) or name}.", replacement=await build_tool_page(context, 0)
+        toast=f"Removed: {', '.join(removed) or name}.", replacement=await build_tool_page(context, 0)
     )
 
 
 async def _ask_acceptance(context: ActionContext, payload: str) -> ActionResult:
-    found = await find_tool_by_hash(context, payload)
-    if found:
-        return ActionResult(parts=await build_acceptance_parts(context, found.name))
-    return BUTTON_EXPIRED
+    tool = await find_tool_by_hash(context, payload)
+    if tool is None:
+        return BUTTON_EXPIRED
+    return ActionResult(parts=await build_acceptance_parts(context, tool.name))
 
 
 async def _accept(context: ActionContext, payload: str, *, confirmed: bool = False) -> ActionResult:
-    """Accept what was shown; what is flagged is asked a second time."""
-    sealed, _, hash = payload.partition(":")
-    found = await find_tool_by_hash(context, sealed)
-    if found is None:
+    """Accept the change that was shown; a flagged one has to be confirmed a second time."""
+    name_hash, _, change_hash = payload.partition(":")
+    tool = await find_tool_by_hash(context, name_hash)
+    if tool is None:
         return BUTTON_EXPIRED
-    act = build_admin_action(context)
-    waits = await registering.get_pending_change(act, found.name)
-    if hash != waits.hash[:_HASH_CHARS]:
-        return ActionResult(toast=f"{found.name} has changed again since it was shown. Look at it anew.")
+    action = build_admin_action(context)
+    change = await admin_actions.get_pending_change(action, tool.name)
+    if change_hash != change.hash[:_HASH_CHARS]:
+        return ActionResult(toast=f"{tool.name} has changed again since it was shown. Look at it anew.")
     try:
-        await registering.accept_change(act, found.name, seen_hash=waits.hash, confirmed=confirmed)
+        await admin_actions.accept_change(action, tool.name, seen_hash=change.hash, confirmed=confirmed)
     except NeedsConfirming as doubt:
-        sure = Button("Accept all the same", f"tools:sure:{sealed}:{hash}")
-        asked = "\n".join(
-            (doubt.summary, *doubt.reasons, "Whoever wrote this may want to steer the assistant.")
-        )
-        return ActionResult(
-            replacement=Part(
-                truncate_text(asked), buttons=((sure, Button("Leave it", f"tools:card:{sealed}")),)
-            )
-        )
-    return ActionResult(
-        toast=f"{found.name} is accepted.", replacement=await _build_card(context, found.name)
-    )
+        return ActionResult(replacement=_build_confirmation(doubt, name_hash, change_hash))
+    return ActionResult(toast=f"{tool.name} is accepted.", replacement=await _build_card(context, tool.name))
+
+
+def _build_confirmation(doubt: NeedsConfirming, name_hash: str, change_hash: str) -> Part:
+    lines = (doubt.summary, *doubt.reasons, "Whoever wrote this may want to steer the assistant.")
+    confirm = Button("Accept all the same", f"tools:sure:{name_hash}:{change_hash}")
+    back = Button("Leave it", f"tools:card:{name_hash}")
+    return Part(truncate_text("\n".join(lines)), buttons=((confirm, back),))
 
 
 async def build_acceptance_parts(context: ActionContext, name: str) -> tuple[Part, ...]:
-    """What waits to be accepted of a tool; a button accepts just that."""
-    waits = await registering.get_pending_change(build_admin_action(context), name)
-    button = Button("Accept", f"tools:take:{hash_name(name)}:{waits.hash[:_HASH_CHARS]}")
-    return build_parts(list(words.format_pending_change(waits)), ((button,),))
+    """Show the change of a tool that is to be accepted; the button accepts only that change."""
+    change = await admin_actions.get_pending_change(build_admin_action(context), name)
+    button = Button("Accept", f"tools:take:{hash_name(name)}:{change.hash[:_HASH_CHARS]}")
+    return build_parts(list(formatting.format_pending_change(change)), ((button,),))
 
 
 async def _build_card(context: ActionContext, name: str) -> Part:
-    """A tool's card as one message, cut where it is longer."""
-    found = await load_tool_info(context.tx, context.deps.builtin_tools, name)
-    text = "\n".join(words.format_tool(found, await load_person_names(context)))
-    return Part(truncate_text(text), buttons=build_card_buttons(found))
+    """Build a tool's card as one message, cut where it is longer."""
+    tool = await load_tool_info(context.tx, context.deps.builtin_tools, name)
+    text = "\n".join(formatting.format_tool(tool, await load_person_names(context)))
+    return Part(truncate_text(text), buttons=build_card_buttons(tool))
 
 
 def build_card_buttons(tool: ToolInfo) -> ButtonRows:
-    """What can be done about a tool."""
-    sealed = hash_name(tool.name)
+    """Build the buttons for what can be done with a tool."""
+    name_hash = hash_name(tool.name)
     if tool.state == "off":
-        switch = Button("Enable", f"tools:on:{sealed}")
+        switch = Button("Enable", f"tools:on:{name_hash}")
     else:
-        switch = Button("Disable", f"tools:off:{sealed}")
+        switch = Button("Disable", f"tools:off:{name_hash}")
     row = [switch]
     if tool.pending is not None or tool.flagged is not None:
-        row.append(Button("See what to accept", f"tools:see:{sealed}"))
+        row.append(Button("See what to accept", f"tools:see:{name_hash}"))
     if tool.is_removable:
-        row.append(Button("Remove", f"tools:drop:{sealed}"))
+        row.append(Button("Remove", f"tools:drop:{name_hash}"))
     return tuple(row), (Button("All tools", "tools:page:0"),)
 
 
@@ -215,8 +217,8 @@ _BUTTON_ACTIONS: dict[str, Callable[[ActionContext, str], Awaitable[ActionResult
     "see": _ask_acceptance,
     "take": _accept,
     "sure": partial(_accept, confirmed=True),
-    "list": picking.show_page,
-    "tick": picking.toggle_operation,
-    "make": picking.add_chosen,
-    "host": picking.confirm_hosts,
+    "list": operation_picker.show_page,
+    "tick": operation_picker.toggle_operation,
+    "make": operation_picker.add_chosen,
+    "host": operation_picker.confirm_hosts,
 }

@@ -1,13 +1,13 @@
-"""What /tools leaves to be done outside of its transaction, as items of the house: adding, trying, looking
-anew, deleting a message. The answer is sent to the admin who asked.
+"""What /tools does outside its transaction, as inbox items: adding, trying, reloading, deleting a message.
 
-An item outlives the process; what may not simply run again is not run a second time.
+The answer is sent to the admin who asked. An item outlives the process; what is not safe to repeat is not
+run a second time.
 """
 
 import contextlib
 import time
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, TypeAlias
 
@@ -30,12 +30,12 @@ STARTED_REPLIES = {
 }
 
 FinishTask: TypeAlias = Callable[[Transaction], Awaitable[tuple[Part, ...]]]
-"""Ends an errand in one transaction: writes down what came of it and gives what the admin reads."""
+"""Ends a task in one transaction: stores its result and returns what the admin reads."""
 
 
 @dataclass(frozen=True, slots=True)
 class ToolTask:
-    """One errand: what was asked, by whom and where; `attempt` counts how often it was begun."""
+    """One task: what was asked, by whom and where to answer; `item.attempt` counts how often it was begun."""
 
     item: InboxItem
     person: int
@@ -45,28 +45,32 @@ class ToolTask:
 
     @property
     def actor(self) -> Actor:
-        """Who changes something by this."""
+        """The person, as the author of what this task changes."""
         return Actor(self.person, "telegram")
 
 
 async def queue_tool_task(context: ActionContext, args: str, *, do: str) -> ActionResult:
-    """Have something done about tools; `rest` are the words of the person who asks."""
+    """Queue a task of this kind with the arguments of the person who asks, and reply that it started."""
     return await write_tool_task(context, do, {"words": args}, STARTED_REPLIES[do])
 
 
 async def write_tool_task(
     context: ActionContext, do: str, fields: Mapping[str, Any], reply: str = ""
 ) -> ActionResult:
-    """Write an errand down, to be done at once."""
-    about = {"person": context.person, "name": context.name, "lane": context.lane.key}
-    body = {"job": TOOLS_JOB, "do": do, **about, **fields}
+    """Store a task, to be done at once."""
+    requester = {"person": context.person, "name": context.name, "lane": context.lane.key}
+    body = {"job": TOOLS_JOB, "do": do, **requester, **fields}
     await inbox.add(context.tx, kind="house", lane=None, sender=context.person, body=body, now=context.now)
-    return ActionResult(reply_text(reply).parts if reply else (), after_commit=(context.deps.wake_worker,))
+    queued = ActionResult(after_commit=(context.deps.wake_worker,))
+    if not reply:
+        return queued
+    return replace(queued, parts=reply_text(reply).parts)
 
 
 class ToolTaskRunner:
-    """The runner of errands, by what is to be done; `wake_sender` is called for the lane that has something
-    to read.
+    """Runs tasks with the handler of their kind.
+
+    `wake_sender` is called for the lane that has something new to deliver.
     """
 
     def __init__(
@@ -84,21 +88,16 @@ class ToolTaskRunner:
     async def __call__(self, items: tuple[InboxItem, ...]) -> None:
         [item] = items
         body = item.body
-        errand = ToolTask(item, body["person"], body["name"], Lane.parse(body["lane"]), body.get("words", ""))
+        task = ToolTask(item, body["person"], body["name"], Lane.parse(body["lane"]), body.get("words", ""))
+        handle = self._handlers[body["do"]]
         try:
-            finish = await self._handlers[body["do"]](errand)
-            await retry_until_available(
-                partial(self._finish_task, errand, finish)
-            )  # what was done is not done again for the database
+            finish = await handle(task)
+            # Wait for the database rather than fail: the task would be done a second time.
+            await retry_until_available(partial(self._finish_task, task, finish))
         except (ChangeRefused, SettingsRefused) as refused:
-            await retry_until_available(
-                partial(
-                    self._finish_task,
-                    errand,
-                    finish_with(*map(escape_for_terminal, str(refused).splitlines())),
-                )
-            )
-        with contextlib.suppress(StoreUnavailable):  # the errand is done, and this is noticed a little later
+            finish = finish_with(*map(escape_for_terminal, str(refused).splitlines()))
+            await retry_until_available(partial(self._finish_task, task, finish))
+        with contextlib.suppress(StoreUnavailable):  # the task is done, and this is noticed a little later
             await self._registry.refresh()
 
     async def _finish_task(self, task: ToolTask, finish: FinishTask) -> None:
@@ -112,11 +111,11 @@ class ToolTaskRunner:
 
 
 def finish_with(*lines: str) -> FinishTask:
-    """The end of an errand of which nothing is written down."""
+    """Make the end of a task that stores nothing; without lines it sends nothing either."""
 
     async def finish(_: Transaction) -> tuple[Part, ...]:
-        if lines:
-            return (Part("\n".join(lines)),)
-        return ()
+        if not lines:
+            return ()
+        return (Part("\n".join(lines)),)
 
     return finish

@@ -1,27 +1,24 @@
-"""/tools for admins: what may follow it, and what each word changes about a tool.
+"""/tools for admins: its subcommands, and what each changes about a tool.
 
-What must go out into the network, or run a tool, is left to errands: nothing here waits for anything.
+What uses the network or runs a tool is left to `tool_tasks`: nothing here waits for anything.
 """
 
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from functools import partial
 
-from bot.db.tools import call_log as called
-from bot.db.tools import sources
+from bot.db.tools import call_log, sources
 from bot.errors import ChangeRefused
 from bot.telegram.actions import ActionContext, ActionResult, build_pages, reply_text
-from bot.telegram.commands import operation_picker as picking
-from bot.telegram.commands import tool_cards as toolcards
-from bot.telegram.commands import tool_tasks as errands
-from bot.telegram.commands.long_text import build_parts
-from bot.telegram.commands.tool_names import build_admin_action, load_person_names
-from bot.tool_registry import admin_actions as registering
-from bot.tool_registry import formatting as words
-from bot.tool_registry import rule_parser as ruling
+from bot.telegram.commands import tool_cards
+from bot.telegram.commands.operation_picker import build_operation_page
+from bot.telegram.commands.tool_tasks import queue_tool_task
+from bot.telegram.commands.tool_text import build_admin_action, build_parts, load_person_names
+from bot.tool_registry import admin_actions, formatting
+from bot.tool_registry.rule_parser import parse_rule
 from bot.tool_registry.tool_info import load_tool_info
 
-MAX_LOGGED_CALLS = 20  # of a log
+MAX_LOGGED_CALLS = 20
 HOW_TO = """\
 /tools lists them, with buttons.
 /tools add URL NAME – the tools of an OpenAPI document; then you pick some, by buttons or /tools pick NAME 1 3
@@ -38,64 +35,69 @@ Programs, files and secrets are entered on the machine: canvasgram tools --help"
 
 async def handle_tools(context: ActionContext) -> ActionResult:
     """/tools, and what may follow it."""
-    verb, rest = _split_first_word(context.args)
+    verb, args = _split_first_word(context.args)
     if not verb:
-        return ActionResult(parts=(await toolcards.build_tool_page(context, 0),))
-    word = _SUBCOMMANDS.get(verb.lower())
-    if word is None or not (rest or verb.lower() in _BARE_SUBCOMMANDS):
+        return ActionResult(parts=(await tool_cards.build_tool_page(context, 0),))
+    verb = verb.lower()
+    subcommand = _SUBCOMMANDS.get(verb)
+    if subcommand is None or not (args or verb in _BARE_SUBCOMMANDS):
         return reply_text(HOW_TO)
     try:
-        answer = await word(context, rest)
-        return replace(answer, changes_tools=verb.lower() in _CHANGING_SUBCOMMANDS)
+        result = await subcommand(context, args)
     except ChangeRefused as refused:
         return reply_text(str(refused))
+    return replace(result, changes_tools=verb in _CHANGING_SUBCOMMANDS)
 
 
 async def _show_tool(context: ActionContext, name: str) -> ActionResult:
     source = await sources.find(context.tx, name)
     if source is not None and source.kind != "endpoint":
-        lists = (picking.build_operation_page(source, 0),) if source.kind == "openapi" else ()
-        return ActionResult(parts=(*build_parts(list(words.format_source(source))), *lists))
-    found = await load_tool_info(context.tx, context.deps.builtin_tools, name)
-    lines = list(words.format_tool(found, await load_person_names(context)))
-    return ActionResult(parts=build_parts(lines, toolcards.build_card_buttons(found)))
+        parts = build_parts(list(formatting.format_source(source)))
+        if source.kind == "openapi":
+            parts += (build_operation_page(source, 0),)
+        return ActionResult(parts=parts)
+    tool = await load_tool_info(context.tx, context.deps.builtin_tools, name)
+    lines = list(formatting.format_tool(tool, await load_person_names(context)))
+    return ActionResult(parts=build_parts(lines, tool_cards.build_card_buttons(tool)))
 
 
 async def _set_enabled(context: ActionContext, name: str, *, enabled: bool) -> ActionResult:
-    what = await registering.set_enabled(build_admin_action(context), name, enabled=enabled)
-    also = " with all its tools" if what == "source" else ""
-    return reply_text(f"{name} is {'on' if enabled else 'off'}{also}.")
+    changed = await admin_actions.set_enabled(build_admin_action(context), name, enabled=enabled)
+    state = "on" if enabled else "off"
+    if changed == "source":
+        state += " with all its tools"
+    return reply_text(f"{name} is {state}.")
 
 
 async def _ask_removal(context: ActionContext, name: str) -> ActionResult:
-    """Ask first: the second tap removes."""
-    return ActionResult(parts=(await toolcards.build_removal_question(context, name),))
+    """Ask first: only a tap on the question removes."""
+    return ActionResult(parts=(await tool_cards.build_removal_question(context, name),))
 
 
 async def _ask_acceptance(context: ActionContext, name: str) -> ActionResult:
-    return ActionResult(parts=await toolcards.build_acceptance_parts(context, name))
+    return ActionResult(parts=await tool_cards.build_acceptance_parts(context, name))
 
 
 async def _set_rule(context: ActionContext, args: str) -> ActionResult:
-    name, rule = _split_first_word(args)
-    after = await registering.set_rule(build_admin_action(context), name, ruling.parse_rule(rule))
-    return reply_text(f"{after.name}: {words.format_effective_rule(after)}.")
+    name, rule_text = _split_first_word(args)
+    tool = await admin_actions.set_rule(build_admin_action(context), name, parse_rule(rule_text))
+    return reply_text(f"{tool.name}: {formatting.format_effective_rule(tool)}.")
 
 
-async def _show_log(context: ActionContext, tool: str) -> ActionResult:
-    """The last calls, or those of one tool, the newest first."""
-    found = await called.list_newest(context.tx, name=tool or None, limit=MAX_LOGGED_CALLS)
-    if not found:
-        return reply_text(words.format_no_calls(tool))
-    name = await load_person_names(context)
-    entries = [(words.format_call(one, name), ()) for one in found]
+async def _show_log(context: ActionContext, tool_name: str) -> ActionResult:
+    """List the last calls, or those of one tool, the newest first."""
+    calls = await call_log.list_newest(context.tx, name=tool_name or None, limit=MAX_LOGGED_CALLS)
+    if not calls:
+        return reply_text(formatting.format_no_calls(tool_name))
+    name_lookup = await load_person_names(context)
+    entries = [(formatting.format_call(call, name_lookup), ()) for call in calls]
     return ActionResult(parts=build_pages("The last calls, the newest first:", entries, buttons_per_row=1))
 
 
 def _split_first_word(text: str) -> tuple[str, str]:
-    """The first word, and what follows it."""
-    word, *rest = text.split(maxsplit=1) or [""]
-    return word, rest[0] if rest else ""
+    """Return the first word, and what follows it with its line breaks."""
+    first, rest, *_ = [*text.split(maxsplit=1), "", ""]
+    return first, rest
 
 
 _CHANGING_SUBCOMMANDS = {"enable", "disable", "rule"}
@@ -108,8 +110,8 @@ _SUBCOMMANDS: dict[str, Callable[[ActionContext, str], Awaitable[ActionResult]]]
     "accept": _ask_acceptance,
     "rule": _set_rule,
     "log": _show_log,
-    "add": partial(errands.queue_tool_task, do="add"),
-    "pick": partial(errands.queue_tool_task, do="pick"),
-    "try": partial(errands.queue_tool_task, do="try"),
-    "reload": partial(errands.queue_tool_task, do="reload"),
+    "add": partial(queue_tool_task, do="add"),
+    "pick": partial(queue_tool_task, do="pick"),
+    "try": partial(queue_tool_task, do="try"),
+    "reload": partial(queue_tool_task, do="reload"),
 }

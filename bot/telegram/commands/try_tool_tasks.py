@@ -1,4 +1,4 @@
-"""Errands that only look or run something: a tool tried once, all sources looked at anew, a message deleted."""
+"""Tool tasks that add nothing: try a tool once, reload all sources, delete a message with a secret."""
 
 import time
 from collections.abc import Awaitable, Callable, Mapping
@@ -8,13 +8,12 @@ from bot.db.queues import inbox
 from bot.domain import Part
 from bot.errors import ChangeRefused
 from bot.telegram.best_effort_calls import BestEffortCalls
-from bot.telegram.commands.long_text import build_parts
 from bot.telegram.commands.tool_tasks import FinishTask, ToolTask, finish_with
-from bot.tool_registry import refresh as refreshing
-from bot.tool_registry import try_tool as trying
+from bot.telegram.commands.tool_text import build_parts
+from bot.tool_registry.changes import refresh_documents
 from bot.tool_registry.loader import ToolSettings
 from bot.tool_registry.registry import ToolRegistry
-from bot.tool_registry.try_tool import Trial
+from bot.tool_registry.try_tool import Trial, format_trial_result, record_trial, run_trial
 from bot.usage.plain_text import escape_for_terminal
 
 NOT_REPEATED = (
@@ -25,7 +24,7 @@ ALL_SOURCES_FINE = "All sources are as they should be."
 
 
 class TryToolTasks:
-    """What runs them."""
+    """The handlers of these tasks."""
 
     def __init__(
         self,
@@ -40,11 +39,11 @@ class TryToolTasks:
         self._best_effort_calls = best_effort_calls
 
     def get_handlers(self) -> Mapping[str, Callable[[ToolTask], Awaitable[FinishTask]]]:
-        """The errands, by what is to be done."""
+        """Return the handlers by the kind of task."""
         return {"try": self._try_tool, "reload": self._reload_sources, "unsay": self._delete_message}
 
     async def _try_tool(self, task: ToolTask) -> FinishTask:
-        name, *arguments = task.args.split(maxsplit=1)
+        name, arguments, *_ = [*task.args.split(maxsplit=1), ""]
         tool = self._registry.get(name)
         if tool is None:
             raise ChangeRefused(f"{name[:80]} cannot be used now; /tools shows how it stands.")
@@ -53,20 +52,20 @@ class TryToolTasks:
         if not tool.repeatable:
             async with self._database.transaction() as tx:
                 await inbox.count_attempt(tx, task.item.id)
-        trial = Trial(tool, arguments[0] if arguments else "", task.person, task.name, task.lane)
-        tried = await trying.run_trial(self._database, trial)
+        trial = Trial(tool, arguments, task.person, task.name, task.lane)
+        result = await run_trial(self._database, trial)
 
         async def finish(tx: Transaction) -> tuple[Part, ...]:
-            await trying.record_trial(tx, task.actor, tried, now=time.time())
-            return build_parts([escape_for_terminal(line) for line in trying.format_trial_result(tried)])
+            await record_trial(tx, task.actor, result, now=time.time())
+            return build_parts([escape_for_terminal(line) for line in format_trial_result(result)])
 
         return finish
 
     async def _reload_sources(self, task: ToolTask) -> FinishTask:
-        troubles = await refreshing.refresh_documents(self._database, self._tool_settings)
+        troubles = await refresh_documents(self._database, self._tool_settings)
         troubles += await self._registry.reload_files()
         troubles += await self._registry.refresh_listings()
-        lines = [escape_for_terminal(one) for one in troubles] or [ALL_SOURCES_FINE]
+        lines = [escape_for_terminal(trouble) for trouble in troubles] or [ALL_SOURCES_FINE]
         return finish_with(*lines, f"{len(self._registry.tools)} tools can be used now.")
 
     async def _delete_message(self, task: ToolTask) -> FinishTask:

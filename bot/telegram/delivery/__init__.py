@@ -1,1 +1,1 @@
-"""Sending and editing messages within Telegram's limits."""
+"""Sends, edits and deletes messages, in order within a lane and within Telegram's rate limits."""

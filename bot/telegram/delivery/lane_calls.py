@@ -1,6 +1,6 @@
-"""The calls of one lane: where they go, what is tried again, what is written down about them.
+"""The calls to Telegram of one lane: where they go, what is tried again, what is stored about them.
 
-Shared by the courier, who delivers what is stored, and the presenter, who shows what a turn is at.
+Shared by the lane's sender, which delivers stored messages, and the sender of progress.
 """
 
 import asyncio
@@ -27,7 +27,12 @@ OnProblem = Callable[[str, str], Awaitable[None]]
 
 @dataclass(frozen=True, slots=True)
 class DeliveryContext:
-    """What all lanes share. `clock` gives the seconds that are stored."""
+    """What all lanes share.
+
+    `clock`: wall-clock seconds, as they are stored.
+    `on_blocked`: called for a lane whose person cannot be reached.
+    `on_trouble`: called with a subject and a text for admins.
+    """
 
     client: TelegramClient
     write_queue: WriteQueue
@@ -39,8 +44,10 @@ class DeliveryContext:
 
 
 class LaneCalls:
-    """`where` is the lane, without its topic once Telegram says that there is none; `track` measures what it
-    is at.
+    """The calls of `lane`, with back-off.
+
+    `target_lane`: the lane, or its chat alone once Telegram has said that the topic does not exist.
+    `timeline`: measures what the lane's time goes to.
     """
 
     def __init__(self, lane: Lane, context: DeliveryContext) -> None:
@@ -52,22 +59,20 @@ class LaneCalls:
         self._last_write: asyncio.Future[Any] | None = None
 
     def enqueue_write(self, entry: WriteOperation[Any]) -> None:
-        """Have something written down, after all that was posted before."""
+        """Queue a write, behind all that were queued before."""
         self._last_write = self.context.write_queue.enqueue(entry)
 
     async def flush_writes(self) -> bool:
-        """Wait for what was posted; False if there was nothing to wait for."""
-        written = self._last_write
+        """Wait for the queued writes; False if there was nothing to wait for."""
+        last_write = self._last_write
         self._last_write = None
-        if written is None:
+        if last_write is None:
             return False
-        await written
+        await last_write
         return True
 
     async def attempt(self, part: Part, call: Callable[..., Awaitable[DeliveryOutcome]]) -> DeliveryOutcome:
-        """Make the call; once more without the topic, or without the formatting, if Telegram will not have
-        that.
-        """
+        """Make the call; once more without the topic, or without the formatting, if Telegram refuses that."""
         with self.timeline.measure("Telegram"):
             outcome = await call(self.target_lane, part=part)
             if (
@@ -89,22 +94,25 @@ class LaneCalls:
             await self.context.rate_queue.acquire(self.lane.chat)
 
     async def delete_message(self, message_id: int) -> DeliveryOutcome:
-        """Take a message away."""
+        """Delete a message."""
         with self.timeline.measure("Telegram"):
             return await self.context.client.delete_message(self.target_lane, message_id)
 
     def reset_failures(self) -> None:
-        """Telegram answers: the next failure is a first one."""
+        """Start the back-off again from its first step: Telegram answers."""
         self._failures = 0
 
     async def back_off(self, outcome: DeliveryFailure | UnknownDelivery) -> None:
-        """Wait until the same may be tried again."""
+        """Wait until the same call may be tried again."""
         if seconds := self.record_failure(outcome):
             with self.timeline.measure("back-off"):
                 await self.context.rate_queue.sleep(seconds)
 
     def record_failure(self, outcome: DeliveryFailure | UnknownDelivery | DeliveryRefusal) -> float:
-        """Seconds before the same may be tried again; a flood is left to the budget, for the whole chat."""
+        """Return the seconds before the same call may be tried again.
+
+        0 for a flood limit: the rate queue makes the whole chat wait for that.
+        """
         if isinstance(outcome, DeliveryFailure) and outcome.reason == "flood":
             seconds = outcome.retry_after_seconds or _DEFAULT_FLOOD_SECONDS
             _log.warning(

@@ -1,7 +1,6 @@
-"""Brings the messages of one lane to Telegram, one call at a time: what is stored first, then what a turn
-shows.
+"""Delivers the messages of one lane, one call at a time: first what is stored, then a turn's progress.
 
-Lives while its lane has something to do. Judges what each outcome means for a stored message.
+Runs while its lane has something to do, and decides what each outcome means for a stored message.
 """
 
 import asyncio
@@ -27,8 +26,10 @@ _log = logging.getLogger(__name__)
 
 
 class LaneSender:
-    """The one owner of a lane's calls; `due`: something is stored for it, `showing`: what its running turn
-    shows.
+    """The owner of a lane's calls.
+
+    `is_due`: something is stored for the lane.
+    `progress`: what its running turn shows.
     """
 
     def __init__(self, lane: Lane, context: DeliveryContext) -> None:
@@ -41,28 +42,28 @@ class LaneSender:
         self._wake_event = asyncio.Event()
 
     def wake(self) -> None:
-        """Look again at what there is to do."""
+        """Check again what there is to do."""
         self._wake_event.set()
 
     async def run(self) -> None:
-        """Work until there is nothing left; raises Stopping where it would have to wait while the sender
-        stops.
+        """Work until there is nothing left.
+
+        Raises SenderStopped where it would have to wait while the sender stops.
         """
         while True:
             self._calls.timeline.set_base("own" if self.is_due else None)
             self._wake_event.clear()
             if self.is_due:
                 await self._deliver_next()
-            elif (
-                self.progress is not None
-                and not self.progress.is_over
-                and not self._context.rate_queue.is_stopped
-            ):
+            elif self.progress is not None and self._can_show(self.progress):
                 await self._show_progress(self.progress)
-            elif self.progress is not None and (left := self.progress.leftover_status):
-                await self._progress_sender.clear_status(self.progress, left)
+            elif self.progress is not None and (leftover := self.progress.leftover_status):
+                await self._progress_sender.clear_status(self.progress, leftover)
             elif not await self._calls.flush_writes():
                 return
+
+    def _can_show(self, progress: TurnProgress) -> bool:
+        return not progress.is_over and not self._context.rate_queue.is_stopped
 
     async def _show_progress(self, progress: TurnProgress) -> None:
         match step := progress.get_next_step(self._context.rate_queue.now):
@@ -81,7 +82,7 @@ class LaneSender:
             return
 
     async def _deliver_next(self) -> None:
-        """Bring the oldest stored message one call further."""
+        """Make the next call for the oldest stored message."""
         await self._calls.acquire_rate()
         self.is_due = False
         row = await self._context.write_queue.write(partial(outbox.take, lane=self.lane))
@@ -94,21 +95,21 @@ class LaneSender:
         await self._record_outcome(row, await self._start_call(row))
 
     def _start_call(self, row: OutboxRow) -> Awaitable[DeliveryOutcome]:
-        """The call that makes Telegram show what this row wants."""
-        wire = self._context.client
+        """Start the call that makes Telegram show what this row says."""
+        client = self._context.client
         if row.message_id is None:
             assert row.body is not None
-            return self._calls.attempt(row.body, partial(wire.send_message, reply_to=row.reply_to))
+            return self._calls.attempt(row.body, partial(client.send_message, reply_to=row.reply_to))
         if row.body is None:
             return self._calls.delete_message(row.message_id)
         if self.progress and self.progress.get_shown_part(row.id) == row.body:
             self._context.rate_queue.refund(self.lane.chat)
             return _skip_call()
-        return self._calls.attempt(row.body, partial(wire.edit_message, message_id=row.message_id))
+        return self._calls.attempt(row.body, partial(client.edit_message, message_id=row.message_id))
 
     async def _record_outcome(self, row: OutboxRow, outcome: DeliveryOutcome) -> None:
-        """Write down what came of the call, and say whether the row is due again."""
-        post = self._calls.enqueue_write
+        """Store the outcome of the call, and note whether the row is due again."""
+        enqueue = self._calls.enqueue_write
         now = self._context.clock()
         is_first = row.state == "sending"
         match outcome:
@@ -116,24 +117,24 @@ class LaneSender:
                 self._calls.reset_failures()
                 if is_first and self.progress is not None:
                     self.progress.forget_draft()
-                stands = message_id or row.message_id
-                post(partial(outbox.mark_shown, row=row.id, message_id=stands, body=row.body, now=now))
-            case UnknownDelivery(why) if is_first and not row.can_repeat:
+                shown_id = message_id or row.message_id
+                enqueue(partial(outbox.mark_shown, row=row.id, message_id=shown_id, body=row.body, now=now))
+            case UnknownDelivery(detail) if is_first and not row.can_repeat:
                 self.is_due = True  # the person will be asked
-                post(partial(outbox.mark_unknown, row=row.id, reason=why, now=now))
+                enqueue(partial(outbox.mark_unknown, row=row.id, reason=detail, now=now))
             case DeliveryFailure() | UnknownDelivery():
                 self.is_due = True
                 if is_first:
-                    post(partial(outbox.release, row=row.id, reason=outcome.detail))
+                    enqueue(partial(outbox.release, row=row.id, reason=outcome.detail))
                 _log.info(
                     "a call failed; trying again", extra={"action": "sender.again", "why": outcome.detail}
                 )
                 await self._calls.back_off(outcome)
             case DeliveryRefusal("gone") if not is_first:
                 self.is_due = True
-                post(partial(outbox.mark_missing, row=row.id))
-            case DeliveryRefusal():
-                post(partial(outbox.mark_failed, row=row.id, reason=outcome.detail, body=row.body, now=now))
+                enqueue(partial(outbox.mark_missing, row=row.id))
+            case DeliveryRefusal(detail=detail):
+                enqueue(partial(outbox.mark_failed, row=row.id, reason=detail, body=row.body, now=now))
                 await self._report_refusal(row, outcome)
 
     async def _report_refusal(self, row: OutboxRow, refusal: DeliveryRefusal) -> None:

@@ -1,7 +1,7 @@
-"""What a running turn shows of itself, and which call would bring that about next.
+"""What a running turn shows of itself, and which call comes next to show it.
 
-Pure: the time is passed in (seconds of the sender's steady clock). Only the latest snapshot counts; none is
-queued.
+Pure: the time is passed in (seconds of the sender's monotonic clock). Only the latest snapshot counts; none
+is queued.
 """
 
 from dataclasses import dataclass, field, replace
@@ -11,25 +11,28 @@ from bot.telegram.delivery.rate_budget import RateLimits
 from bot.telegram.formatting.render import cut_unfinished, render_markdown
 
 STOP_PREFIX = "stop:"
-"""The callback data of the Stop button is this and the inbox item of the turn."""
+"""The callback data of the Stop button is this, followed by the inbox item of the turn."""
 
 YOUR_TURN = "It is your turn; I am at it."
-"""Takes the place in line off a message that stands already; where a draft told it, nothing needs to be said.
-"""
+"""Replaces the place in line in a message; where only a draft showed the place, nothing needs to be said."""
 
 _ANNOUNCE_AFTER_SECONDS = 0.3  # what is over sooner is not announced
 _DRAFT_REFRESH_SECONDS = 20.0
 _TYPING_REFRESH_SECONDS = 4.5
 _SPARSE_REFRESH_SECONDS = 15.0
+_DENSE_TYPING_COUNT = 13  # typing signs before they become sparse
+_DENSE_TYPING_COUNT_IN_GROUPS = 3
 _MAX_TYPING_SECONDS = 1800.0  # a turn that never ends must not seem to be typing for ever
 
 
 @dataclass(slots=True)
 class MessageState:
-    """A part that has a row: which message it is (None: nobody knows), what it shows (None: unknown), its
-    last call.
+    """A part of the turn that has a row in the outbox.
 
-    `is_line`: it shows a mere status line.
+    `message_id`: its message (None: unknown).
+    `part`: what the message shows (None: unknown).
+    `called_at`: when its last call was made.
+    `is_status`: it shows only a status line.
     """
 
     row: int
@@ -41,7 +44,7 @@ class MessageState:
 
 @dataclass(frozen=True, slots=True)
 class SendTyping:
-    """Show that the house is at work; `line` is what a draft says of it."""
+    """Show that the bot is at work; `text` is what a draft says about it."""
 
     text: str = ""
 
@@ -66,14 +69,14 @@ class EditMessage:
 
 @dataclass(frozen=True, slots=True)
 class DeleteMessage:
-    """The status line is over and nothing has taken its place."""
+    """Delete a status line that nothing has replaced."""
 
     message: MessageState
 
 
 @dataclass(frozen=True, slots=True)
 class WaitUntil:
-    """Nothing can be done before this moment."""
+    """Make no call before this moment."""
 
     until: float
 
@@ -83,9 +86,11 @@ ProgressStep = SendTyping | SendMessage | EditMessage | DeleteMessage | WaitUnti
 
 @dataclass(slots=True)
 class TurnProgress:
-    """One turn's way of showing. `text` is the latest snapshot (Markdown), `line` why the person waits.
+    """What one turn shows.
 
-    `place` is the person's place in line: told in the draft while there is one, else as `line` is.
+    `text`: the latest snapshot (Markdown).
+    `status`: why the person waits.
+    `queue_status`: the person's place in line; in the draft while there is one, else like `status`.
     """
 
     lane: Lane
@@ -107,15 +112,13 @@ class TurnProgress:
     _render_cache: tuple[tuple[str, str | None], tuple[Part, ...]] | None = None
 
     def begin(self, now: float) -> None:
-        """The turn works since `now`."""
+        """Note that the turn has been working since `now`."""
         if self._started_at is None:
             self._started_at = now
             self._next_typing_at = now + _ANNOUNCE_AFTER_SECONDS
 
     def set_queue_status(self, status: str | None, now: float) -> None:
-        """The place in line is another; None: it has come to the person, which need not be said if an end
-        follows.
-        """
+        """Change the place in line; None: the wait is over, which is not shown if the turn ends at once."""
         if status is None and self.queue_status:
             self.hold(max(self._not_before, now + _ANNOUNCE_AFTER_SECONDS))
             if self.messages and self.messages[0].is_status:
@@ -123,64 +126,65 @@ class TurnProgress:
         self.queue_status = status
 
     def record_typing(self, now: float, *, is_draft: bool, draft_text: str | None = "") -> None:
-        """A sign of life was given; a draft lasts longer than typing. `says` is None if nobody knows what it
-        says.
-        """
+        """Note that a draft or typing sign was sent; `draft_text` is None if it is unknown what it says."""
         self._typing_count += 1
         self._has_drafts = is_draft
         self._typing_sent_at = now
-        self._draft_text = self._draft_text if draft_text is None else draft_text
-        dense = 3 if self.lane.chat < 0 else 13
-        self._next_typing_at = now + (
-            _DRAFT_REFRESH_SECONDS
-            if is_draft
-            else _TYPING_REFRESH_SECONDS
-            if self._typing_count < dense
-            else _SPARSE_REFRESH_SECONDS
-        )
+        if draft_text is not None:
+            self._draft_text = draft_text
+        self._next_typing_at = now + self._get_refresh_seconds(is_draft=is_draft)
+
+    def _get_refresh_seconds(self, *, is_draft: bool) -> float:
+        """Return how long a draft or a typing sign lasts; typing becomes sparse after a while."""
+        if is_draft:
+            return _DRAFT_REFRESH_SECONDS
+        dense_count = _DENSE_TYPING_COUNT_IN_GROUPS if self.lane.chat < 0 else _DENSE_TYPING_COUNT
+        if self._typing_count < dense_count:
+            return _TYPING_REFRESH_SECONDS
+        return _SPARSE_REFRESH_SECONDS
 
     def forget_draft(self) -> None:
-        """A message has come to the lane, which takes the draft away."""
+        """Note that a message was sent in the lane, for which Telegram removes the draft."""
         if self._typing_count:
             self._draft_text = ""
             self._next_typing_at = 0.0
 
     def mark_final(self, row: int) -> None:
-        """The message of this row has its final text: it is no mere line any more."""
-        for one in self.messages:
-            one.is_status &= one.row != row
+        """Note that the message of this row has its final text: it no longer shows a status."""
+        for message in self.messages:
+            message.is_status &= message.row != row
 
     @property
     def leftover_status(self) -> MessageState | None:
-        """The line that a turn has left behind which ended without a text."""
-        if self.is_over:
-            return next((one for one in self.messages if one.is_status), None)
-        return None
+        """The status line that is left of a turn which ended without a text."""
+        if not self.is_over:
+            return None
+        return next((message for message in self.messages if message.is_status), None)
 
     def hold(self, until: float) -> None:
-        """Show nothing new before this moment."""
+        """Make no call before this moment."""
         self._not_before = until
 
     def get_shown_part(self, row: int) -> Part | None:
-        """What the message of this row is known to show."""
-        return next((one.part for one in self.messages if one.row == row), None)
+        """Return what the message of this row is known to show."""
+        return next((message.part for message in self.messages if message.row == row), None)
 
     def get_next_step(self, now: float) -> ProgressStep | None:
-        """The call to be made now; None: nothing until something changes."""
-        wanted = self._render_wanted()
-        step = self._find_step_towards(wanted) if wanted else self._find_step_without_text(now)
-        at = max(self._not_before, self._get_due_at(step))
-        if step is not None and not isinstance(step, WaitUntil) and at > now:
-            return WaitUntil(at)
+        """Return the call to be made now; None: nothing until something changes."""
+        parts = self._render()
+        step = self._find_step_towards(parts) if parts else self._find_step_without_text(now)
+        due_at = max(self._not_before, self._get_due_at(step))
+        if step is not None and not isinstance(step, WaitUntil) and due_at > now:
+            return WaitUntil(due_at)
         return step
 
     def _find_step_towards(self, parts: tuple[Part, ...]) -> ProgressStep | None:
         for number, part in enumerate(parts):
             if number == len(self.messages):
                 return SendMessage(number, part, is_status=not self.text)
-            there = self.messages[number]
-            if there.message_id is not None and there.part != part:
-                return EditMessage(there, part, is_status=not self.text)
+            message = self.messages[number]
+            if message.message_id is not None and message.part != part:
+                return EditMessage(message, part, is_status=not self.text)
         return None
 
     def _find_step_without_text(self, now: float) -> ProgressStep | None:
@@ -192,35 +196,38 @@ class TurnProgress:
         return None
 
     def _find_typing_step(self, now: float) -> ProgressStep | None:
-        line = self.queue_status or ""
-        if self._started_at is None or (
-            now > self._started_at + _MAX_TYPING_SECONDS and not (line or self._draft_text)
-        ):
+        text = self.queue_status or ""
+        if self._started_at is None:
             return None
-        if line == self._draft_text:
-            at = self._next_typing_at
+        if now > self._started_at + _MAX_TYPING_SECONDS and not (text or self._draft_text):
+            return None
+        if text == self._draft_text:
+            due_at = self._next_typing_at
         else:
-            at = self._typing_sent_at + self.limits.get_edit_gap(self.lane.chat, len(line))
-        if now >= at:
-            return SendTyping(line)
-        return WaitUntil(at)
+            due_at = self._typing_sent_at + self.limits.get_edit_gap(self.lane.chat, len(text))
+        if now >= due_at:
+            return SendTyping(text)
+        return WaitUntil(due_at)
 
     def _get_due_at(self, step: ProgressStep | None) -> float:
+        """Return the moment from which the step keeps the gap between edits of one message."""
         match step:
-            case EditMessage(standing, part):
-                return standing.called_at + self.limits.get_edit_gap(self.lane.chat, len(part.text))
-            case DeleteMessage(standing):
-                return standing.called_at + self.limits.get_edit_gap(self.lane.chat, 0)
+            case EditMessage(message, part):
+                return message.called_at + self.limits.get_edit_gap(self.lane.chat, len(part.text))
+            case DeleteMessage(message):
+                return message.called_at + self.limits.get_edit_gap(self.lane.chat, 0)
         return 0.0
 
-    def _render_wanted(self) -> tuple[Part, ...]:
-        key = (self.text, self._get_status_below())
+    def _render(self) -> tuple[Part, ...]:
+        """Return the parts that should be shown now; rendered only when text or status have changed."""
+        status = self._get_status_below()
+        key = (self.text, status)
         if self._render_cache is None or self._render_cache[0] != key:
-            self._render_cache = key, self._render_parts(key[1])
+            self._render_cache = key, self._render_parts(status)
         return self._render_cache[1]
 
     def _get_status_below(self) -> str | None:
-        """The line below the text; the place in line is one unless a draft can tell it."""
+        """Return the line below the text; the place in line is one unless a draft can show it."""
         in_draft = self._has_drafts and self.lane.chat > 0 and not (self.text or self.status or self.messages)
         if in_draft:
             return self.status
@@ -230,7 +237,8 @@ class TurnProgress:
         markdown = "\n\n".join(piece for piece in (cut_unfinished(self.text), status) if piece)
         pieces = render_markdown(markdown)
         parts = [
-            Part(piece.text, piece.entities, silent=self.silent or n > 0) for n, piece in enumerate(pieces)
+            Part(piece.text, piece.entities, silent=self.silent or number > 0)
+            for number, piece in enumerate(pieces)
         ]
         if parts:
             parts[-1] = replace(parts[-1], buttons=((Button("⏹ Stop", f"{STOP_PREFIX}{self.item}"),),))

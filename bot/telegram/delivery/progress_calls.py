@@ -1,6 +1,6 @@
-"""Shows what a running turn is at: makes the one call that a Showing asks for next and notes what came of it.
+"""Shows the progress of a running turn: makes the next call of its TurnProgress and notes the outcome.
 
-Nothing here is tried again for its own sake: the latest snapshot is, when its time comes.
+A failed call is not repeated: the latest snapshot is shown when its time comes.
 """
 
 from functools import partial
@@ -28,17 +28,17 @@ ProgressCall = SendTyping | SendMessage | EditMessage | DeleteMessage
 
 
 class ProgressSender:
-    """Of one lane, for whatever turn runs there."""
+    """Makes these calls for one lane, whichever turn runs there."""
 
     def __init__(self, calls: LaneCalls) -> None:
         self._calls = calls
         self._context = calls.context
 
     async def send(self, progress: TurnProgress, step: ProgressCall) -> None:
-        """Make this call, if there is room for it."""
-        pace = self._context.rate_queue
-        if wait := pace.try_spend_progress(self._calls.lane.chat):
-            progress.hold(pace.now + wait)
+        """Make this call, if the rate limits leave capacity for it."""
+        rate_queue = self._context.rate_queue
+        if wait := rate_queue.try_spend_progress(self._calls.lane.chat):
+            progress.hold(rate_queue.now + wait)
             return
         match outcome := await self._make_call(progress, step):
             case DeliverySuccess():
@@ -46,10 +46,10 @@ class ProgressSender:
             case DeliveryRefusal("blocked"):
                 progress.is_over = True
             case _:
-                progress.hold(pace.now + self._calls.record_failure(outcome))
+                progress.hold(rate_queue.now + self._calls.record_failure(outcome))
 
     async def clear_status(self, progress: TurnProgress, message: MessageState) -> None:
-        """Take back, in one attempt, the line of a turn that ended without a text."""
+        """Delete, in one attempt, the status line of a turn that ended without a text."""
         await self._calls.acquire_rate()
         await self._delete_message(progress, message)
         message.is_status = False
@@ -60,19 +60,21 @@ class ProgressSender:
                 return await self._send_part(progress, step)
             case EditMessage():
                 return await self._edit_message(step)
-            case DeleteMessage(standing):
-                return await self._delete_message(progress, standing)
-            case SendTyping(line):
-                with self._calls.timeline.measure("Telegram"):
-                    outcome, is_draft = await self._context.client.send_typing(
-                        self._calls.target_lane, progress.item, line
-                    )
-                if isinstance(outcome, DeliverySuccess):
-                    says = line if is_draft else ""
-                else:
-                    says = None
-                progress.record_typing(self._context.rate_queue.now, is_draft=is_draft, draft_text=says)
-                return outcome
+            case DeleteMessage(message):
+                return await self._delete_message(progress, message)
+            case SendTyping(text):
+                return await self._send_typing(progress, text)
+
+    async def _send_typing(self, progress: TurnProgress, text: str) -> DeliveryOutcome:
+        with self._calls.timeline.measure("Telegram"):
+            outcome, is_draft = await self._context.client.send_typing(
+                self._calls.target_lane, progress.item, text
+            )
+        draft_text = None
+        if isinstance(outcome, DeliverySuccess):
+            draft_text = text if is_draft else ""
+        progress.record_typing(self._context.rate_queue.now, is_draft=is_draft, draft_text=draft_text)
+        return outcome
 
     async def _send_part(self, progress: TurnProgress, step: SendMessage) -> DeliveryOutcome:
         """Send a part for the first time; after a restart it may have been sent already."""
@@ -104,30 +106,32 @@ class ProgressSender:
         return outcome
 
     def _record_first_send(self, row: OutboxRow, step: SendMessage, outcome: DeliveryOutcome) -> None:
-        """Write down what came of a first send."""
-        post = self._calls.enqueue_write
+        """Store the outcome of a first send."""
+        enqueue = self._calls.enqueue_write
         now = self._context.clock()
         match outcome:
             case DeliverySuccess(message_id):
-                post(partial(outbox.mark_shown, row=row.id, message_id=message_id, body=step.part, now=now))
-            case DeliveryFailure(why):
-                post(partial(outbox.release, row=row.id, reason=why))
+                enqueue(
+                    partial(outbox.mark_shown, row=row.id, message_id=message_id, body=step.part, now=now)
+                )
+            case DeliveryFailure(detail):
+                enqueue(partial(outbox.release, row=row.id, reason=detail))
             case UnknownDelivery() if step.is_status:
-                post(partial(outbox.mark_missing, row=row.id))
-            case UnknownDelivery(why):
-                post(partial(outbox.mark_unknown, row=row.id, reason=why, now=now))
-            case DeliveryRefusal(_, why):
-                post(partial(outbox.mark_failed, row=row.id, reason=why, body=row.body, now=now))
+                enqueue(partial(outbox.mark_missing, row=row.id))
+            case UnknownDelivery(detail):
+                enqueue(partial(outbox.mark_unknown, row=row.id, reason=detail, now=now))
+            case DeliveryRefusal(_, detail):
+                enqueue(partial(outbox.mark_failed, row=row.id, reason=detail, body=row.body, now=now))
 
     async def _edit_message(self, step: EditMessage) -> DeliveryOutcome:
-        standing = step.message
-        assert standing.message_id is not None
-        standing.called_at = self._context.rate_queue.now
-        edit = partial(self._context.client.edit_message, message_id=standing.message_id)
+        message = step.message
+        assert message.message_id is not None
+        message.called_at = self._context.rate_queue.now
+        edit = partial(self._context.client.edit_message, message_id=message.message_id)
         outcome = await self._calls.attempt(step.part, edit)
         if isinstance(outcome, DeliverySuccess):
-            standing.part = step.part
-            standing.is_status = step.is_status
+            message.part = step.part
+            message.is_status = step.is_status
         return outcome
 
     async def _delete_message(self, progress: TurnProgress, message: MessageState) -> DeliveryOutcome:

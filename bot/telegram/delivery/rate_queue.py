@@ -1,7 +1,6 @@
-"""Waiting for one's turn to call Telegram; every wait ends at once when the sender stops.
+"""Waits until Telegram may be called; every wait ends at once when the sender stops.
 
-Owns the clock of the budget. Calls that must arrive queue in the order they came; shows of progress never
-queue.
+Owns the clock of the budget. Calls that must arrive queue in the order they came; progress never queues.
 """
 
 import asyncio
@@ -11,11 +10,11 @@ from bot.telegram.delivery.rate_budget import RateBudget, RateLimits
 
 
 class SenderStopped(Exception):
-    """The sender stops: what waits is left to the next start."""
+    """The sender stops: what waits is left for the next start."""
 
 
 class RateQueue:
-    """One budget, waited for by many lanes."""
+    """One budget that many lanes wait for."""
 
     def __init__(self, limits: RateLimits) -> None:
         self.limits = limits
@@ -25,7 +24,7 @@ class RateQueue:
 
     @property
     def now(self) -> float:
-        """Seconds of the steady clock all waits are measured by."""
+        """Seconds of the monotonic clock by which all waits are measured."""
         return time.monotonic()
 
     @property
@@ -33,7 +32,7 @@ class RateQueue:
         return self._stopped.is_set()
 
     def stop(self) -> None:
-        """From now on nobody waits."""
+        """End all waits with SenderStopped, now and from now on."""
         self._stopped.set()
 
     async def acquire(self, chat: int) -> None:
@@ -53,11 +52,11 @@ class RateQueue:
         await self._stopped.wait()
 
     def refund(self, chat: int) -> None:
-        """The call was not made after all."""
+        """Give back a call that was not made after all."""
         self._budget.refund(chat, self.now)
 
     def try_spend_progress(self, chat: int) -> float:
-        """Count a call that only shows progress and return 0, or the seconds until it may be asked for again."""
+        """Count a call that only shows progress and return 0, or the seconds until it may be tried again."""
         now = self.now
         wait = max(
             self._budget.get_chat_wait_seconds(chat, now, is_progress=True),
@@ -72,11 +71,11 @@ class RateQueue:
         self._budget.spend(chat, self.now)
 
     def back_off(self, chat: int, seconds: float) -> None:
-        """Let this chat alone; chats refused at the same time do not come back at the same time."""
+        """Block this chat; chats refused at the same time do not come back at the same time."""
         self._budget.back_off(chat, seconds + 0.2 + (chat * 40503 % 1000) / 1250, self.now)
 
     async def sleep(self, seconds: float) -> None:
-        """Wait; raises Stopping when the sender stops meanwhile."""
+        """Wait; raises SenderStopped when the sender stops meanwhile."""
         if not seconds:
             return
         if not self.is_stopped:

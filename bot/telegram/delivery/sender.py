@@ -1,8 +1,7 @@
-"""Owns every message sent and edited: drains the outbox, a courier a lane, side by side; goes on after a
-restart.
+"""Sends and edits all messages: drains the outbox with one LaneSender per lane, in parallel.
 
-A lane that is slow or cools off delays no other, and is forgotten when it has nothing to do. Whoever stores
-something in the outbox calls `wake` after the commit.
+Continues after a restart. A lane that is slow or backs off delays no other, and is forgotten when it has
+nothing to do. Code that stores something in the outbox calls `wake` after the commit.
 """
 
 import asyncio
@@ -27,7 +26,7 @@ from bot.usage.timers import TurnTimers
 
 _log = logging.getLogger(__name__)
 _CRASH_PAUSE_SECONDS = 5.0
-_STOP_GRACE_SECONDS = 4.0  # a call without an answer by then is in doubt, and the next start says so
+_STOP_GRACE_SECONDS = 4.0  # a call without an answer by then is unknown, and the next start says so
 
 
 class Sender:
@@ -43,9 +42,10 @@ class Sender:
         limits: RateLimits | None = None,
         turn_timers: TurnTimers | None = None,
     ) -> None:
-        """`on_blocked` hears of lanes whose person cannot be reached, `on_trouble` (subject, text) what
-        admins should know; both are awaited outside any transaction. `watches` hear how long delivering
-        takes."""
+        """`on_blocked` is called for a lane whose person cannot be reached, `on_trouble` (subject, text) for
+        what admins should know; both are awaited outside any transaction. `turn_timers` measure how long
+        delivery takes.
+        """
         self._write_queue = WriteQueue(database)
         self._rate_queue = RateQueue(limits or RateLimits())
         self._turn_timers = turn_timers or TurnTimers()
@@ -68,15 +68,13 @@ class Sender:
 
     @property
     def now(self) -> float:
-        """The steady clock by which showing is timed."""
+        """Seconds of the monotonic clock by which progress is timed."""
         return self._rate_queue.now
 
     async def run(self) -> None:
-        """Deliver what was left, then what comes, until stopped; calls on their way may then still be
-        answered.
-        """
+        """Deliver what was left, then what comes, until stopped; calls under way may then still finish."""
         async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(self._write_queue.run(), name="ledger")
+            tasks.create_task(self._write_queue.run(), name="outbox writes")
             for lane in await self._write_queue.write(self._load_due_lanes):
                 self.wake(lane)
             with contextlib.suppress(TimeoutError):
@@ -84,56 +82,56 @@ class Sender:
             self._write_queue.close()
 
     async def _run_lanes(self) -> None:
-        async with asyncio.timeout(None) as patience, asyncio.TaskGroup() as self._task_group:
-            for courier in list(self._lane_senders.values()):
-                self._start_lane(courier)
+        async with asyncio.timeout(None) as timeout, asyncio.TaskGroup() as self._task_group:
+            for lane_sender in list(self._lane_senders.values()):
+                self._start_lane(lane_sender)
             self._update_idle()
             try:
                 await self._rate_queue.wait_until_stopped()
             except asyncio.CancelledError:
-                self._task_group = (
-                    None  # a group that is torn down takes no task, and waking a lane must not fail for it
-                )
+                # A group that is torn down takes no task, and waking a lane must not fail for it.
+                self._task_group = None
                 raise
-            patience.reschedule(asyncio.get_running_loop().time() + _STOP_GRACE_SECONDS)
+            timeout.reschedule(asyncio.get_running_loop().time() + _STOP_GRACE_SECONDS)
 
     def stop(self) -> None:
         """Begin nothing that must wait; everything else stays stored for the next start."""
         self._rate_queue.stop()
-        for courier in self._lane_senders.values():
-            courier.wake()
+        for lane_sender in self._lane_senders.values():
+            lane_sender.wake()
 
     async def wait_until_idle(self) -> None:
-        """Until nothing is left to do in any lane, that is, all is delivered and no turn shows anything."""
+        """Wait until all is delivered in every lane and no turn shows progress."""
         await self._idle.wait()
 
     def wake(self, lane: Lane) -> None:
-        """Something is stored (committed) for this lane."""
+        """Deliver what has been stored (committed) for this lane."""
         self._wake_lane(lane, is_due=True)
         self._turn_timers.hand_over(lane)
 
     def show(self, progress: TurnProgress) -> None:
-        """What a running turn shows has changed."""
+        """Show the progress of a running turn, which has changed."""
         self._wake_lane(progress.lane, progress)
 
     def _wake_lane(self, lane: Lane, progress: TurnProgress | None = None, *, is_due: bool = False) -> None:
-        courier = self._lane_senders.get(lane)
-        is_new = courier is None
-        if courier is None:
-            courier = self._lane_senders[lane] = LaneSender(lane, self._context)
+        lane_sender = self._lane_senders.get(lane)
+        is_new = lane_sender is None
+        if lane_sender is None:
+            lane_sender = LaneSender(lane, self._context)
+            self._lane_senders[lane] = lane_sender
             self._idle.clear()
-        courier.is_due |= is_due
-        courier.progress = progress or courier.progress
-        courier.wake()
+        lane_sender.is_due |= is_due
+        lane_sender.progress = progress or lane_sender.progress
+        lane_sender.wake()
         if is_new and self._task_group is not None:
-            self._start_lane(courier)
+            self._start_lane(lane_sender)
 
     def _start_lane(self, lane_sender: LaneSender) -> None:
         if self._task_group is not None and not self._rate_queue.is_stopped:
-            # In a context of its own: a courier outlives whoever woke it, and logs for its lane alone.
+            # In a context of its own: it outlives the caller that woke it, and logs for its lane alone.
             self._task_group.create_task(
                 self._run_lane(lane_sender),
-                name=f"courier {lane_sender.lane.key}",
+                name=f"lane sender {lane_sender.lane.key}",
                 context=contextvars.Context(),
             )
 
@@ -143,10 +141,10 @@ class Sender:
                 try:
                     await lane_sender.run()
                 except SenderStopped:
-                    return  # what is left is measured to the last beat
+                    return  # what is left is measured up to the process's last heartbeat
                 except Exception:  # noqa: BLE001 a bug in one lane must not stop the others
                     _log.exception(
-                        "a lane stumbled", extra={"action": "sender.stumbled", "lane": lane_sender.lane.key}
+                        "a lane stumbled", extra={"action": "sender.crashed", "lane": lane_sender.lane.key}
                     )
                     lane_sender.progress = None
                     lane_sender.is_due = True

@@ -1,1 +1,1 @@
-"""Markdown to Telegram entities. Pure."""
+"""Renders Markdown as text with Telegram entities, split into messages; nothing is lost. Pure."""

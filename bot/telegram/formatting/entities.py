@@ -1,7 +1,4 @@
-"""The library's entities adapted to what Telegram takes and what reads well.
-
-Pure; a border between telegramify-markdown's output and our pieces.
-"""
+"""Adapts the entities of telegramify-markdown to what Telegram takes and what reads well. Pure."""
 
 import re
 from typing import Any
@@ -11,51 +8,46 @@ from bot.telegram.formatting.splitter import Piece, slice_piece
 
 Entity = dict[str, Any]
 
-# underline comes from headings only, which are bold already; spoilers and custom emoji are never meant by a
-# model
 _UTF16 = "utf-16-le"
 _LINE_END = "\n".encode(_UTF16)
 _LANGUAGE = re.compile(r"[\w+#.-]{1,32}")
 _PLACEHOLDER_URL = "https://no.link"
+# Underline comes from headings only, which are bold already; a model never means spoilers and custom emoji.
 _ALLOWED_TYPES = ("bold", "italic", "strikethrough", "code", "pre", "text_link", "blockquote")
 
 
 def adapt_entities(text: str, entities: list[Entity]) -> Piece:
-    """The text with the entities Telegram takes; code stands on lines of its own, below the words behind its
-    fence.
-    """
-    kept = [
+    """Keep the entities that Telegram takes; put code on lines of its own, below the title of its fence."""
+    allowed = [
         entity
         for entity in entities
         if entity["type"] in _ALLOWED_TYPES and is_web_url(entity.get("url", _PLACEHOLDER_URL))
     ]
     units = text.encode(_UTF16)
-    codes = [entity for entity in kept if entity["type"] == "pre"]
+    codes = [entity for entity in allowed if entity["type"] == "pre"]
     for code in sorted(codes, key=lambda entity: -int(entity["offset"])):
         start = code["offset"]
-        end = code["offset"] + code["length"]
+        end = start + code["length"]
         if units[end * 2 : end * 2 + 2] not in (b"", _LINE_END):
-            units = _insert_text(units, kept, end, "\n")
-        begun = start > 0 and units[start * 2 - 2 : start * 2] != _LINE_END
-        units = _insert_text(units, kept, start, "\n" * begun + _pop_title(code))
-    whole = units.decode(_UTF16)
-    return slice_piece(Piece(whole, tuple(kept)), 0, len(whole.rstrip()))
+            units = _insert_text(units, allowed, end, "\n")
+        is_inside_line = start > 0 and units[start * 2 - 2 : start * 2] != _LINE_END
+        units = _insert_text(units, allowed, start, "\n" * is_inside_line + _pop_title(code))
+    adapted = units.decode(_UTF16)
+    return slice_piece(Piece(adapted, tuple(allowed)), 0, len(adapted.rstrip()))
 
 
 def _pop_title(code: Entity) -> str:
-    """What stands behind a fence and is not its language, as a line: a file name, or code that slipped up
-    there.
-    """
-    words = code.pop("language", "").split()
-    if words and _LANGUAGE.fullmatch(words[0]):
-        code["language"] = words.pop(0)
-    if words:
-        return " ".join(words) + "\n"
-    return ""
+    """Return what follows a fence and is not its language, as a line: a file name, or misplaced code."""
+    info = code.pop("language", "").split()
+    if info and _LANGUAGE.fullmatch(info[0]):
+        code["language"] = info.pop(0)
+    if not info:
+        return ""
+    return " ".join(info) + "\n"
 
 
 def _insert_text(units: bytes, entities: list[Entity], offset: int, text: str) -> bytes:
-    """Put text before the unit `at`; entities behind it move, entities around it grow."""
+    """Insert text before the unit at `offset`; entities behind it move, entities around it grow."""
     added = text.encode(_UTF16)
     for entity in entities:
         if entity["offset"] >= offset:

@@ -1,6 +1,6 @@
-"""Addresses of links: which of them Telegram takes, and what is shown of the others.
+"""URLs of links: which of them Telegram takes, and what is shown of the others.
 
-Pure. One refused address makes Telegram refuse the whole message.
+Pure. Telegram refuses a whole message for one URL that it does not take.
 """
 
 import re
@@ -17,25 +17,25 @@ _MAX_URL_CHARS = 300
 
 
 def is_web_url(url: str) -> bool:
-    """Whether Telegram takes the address as a link: http(s) with a dotted host and nothing clever in it."""
-    found = _WEB_URL.fullmatch(url)
-    if found is None or not all(found["host"].split(".")) or "." not in found["host"]:
+    """Whether Telegram takes the URL as a link: http(s) with a dotted host and nothing unusual in it."""
+    match = _WEB_URL.fullmatch(url)
+    if match is None or not all(match["host"].split(".")) or "." not in match["host"]:
         return False
-    return found["port"] is None or 0 < int(found["port"]) < 65536
+    return match["port"] is None or 0 < int(match["port"]) < 65536
 
 
 def is_fake_link(link: dict[str, str]) -> bool:
-    """Whether a link in angle brackets is none, like `<std::vector>`."""
+    """Whether a link in angle brackets is not a link, like `<std::vector>`."""
     return link["link_type"] == "Autolink" and not is_web_url(link["dest_url"])
 
 
 def is_useful_url(url: str) -> bool:
-    """Whether a person can do something with the bare address."""
+    """Whether a person can use the bare URL."""
     return not url.startswith(_USELESS_PREFIXES) and len(url) <= _MAX_URL_CHARS
 
 
 def build_link_edits(events: tuple[MarkdownEvent, ...]) -> Iterator[Edit]:
-    """Text for links that have none, and the address behind links that lose theirs."""
+    """Yield edits that give text to links without any, and write out URLs that Telegram would not take."""
     open_links: list[tuple[MarkdownEvent, list[str]]] = []
     for event in events:
         if event.is_start_of("Link", "Image"):
@@ -52,14 +52,21 @@ def _build_edits(event: MarkdownEvent, label: str) -> Iterator[Edit]:
     link = event.value
     url = link["dest_url"].removeprefix("mailto:")
     if not label:
-        inside = event.start + (2 if event.kind == "Image" else 1)
+        opening = "![" if event.kind == "Image" else "["
+        inside = event.start + len(opening)
         yield Edit(inside, inside, _escape(url or link["title"]))
-    lost = url if not is_web_url(url) and url != label and is_useful_url(url) else ""
-    notes = [note for note in (link["title"], lost) if note and label]
-    if notes and link["link_type"] not in ("Autolink", "Email"):
+        return
+    if link["link_type"] in ("Autolink", "Email"):
+        return
+    notes = []
+    if link["title"]:
+        notes.append(link["title"])
+    if url and url != label and is_useful_url(url) and not is_web_url(url):
+        notes.append(url)
+    if notes:
         yield Edit(event.end, event.end, _escape(f" ({', '.join(notes)})"))
 
 
 def _escape(text: str) -> str:
-    """Markdown that shows exactly this text, on one line."""
+    """Return Markdown that shows exactly this text, on one line."""
     return "".join("\\" + char if char in punctuation else char for char in text.replace("\n", " "))

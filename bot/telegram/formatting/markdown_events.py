@@ -1,8 +1,7 @@
-"""Markdown as its parser sees it: events with the place in the source they come from, and edits of that
-source.
+"""Markdown as its parser sees it: events with their range in the source, and edits of that source.
 
-Pure, and the only place that calls the parser: with the options of telegramify-markdown, so that both read
-the same.
+Pure, and the only module that calls the parser: with the options of telegramify-markdown, so that both parse
+alike.
 """
 
 import re
@@ -21,8 +20,9 @@ _LINE_BREAK = re.compile(r"<br\s*/?>", re.IGNORECASE)
 class MarkdownEvent(NamedTuple):
     """One event of the parser, with its range in UTF-8 bytes of the source.
 
-    `name` is Start, End, or what a leaf is (Text, Code, InlineMath, InlineHtml, …); `kind` what starts or
-    ends (Link, Table, CodeBlock, …), else empty; `value` the text of a leaf or the details of what starts.
+    `name`: Start, End, or the type of a leaf (Text, Code, InlineMath, InlineHtml, …).
+    `kind`: what starts or ends (Link, Table, CodeBlock, …), else empty.
+    `value`: the text of a leaf, or the details of what starts.
     """
 
     name: str
@@ -50,9 +50,9 @@ class Edit:
 
 
 def parse_markdown(source: str) -> tuple[MarkdownEvent, ...]:
-    """The events of a document in order; never raises on text that UTF-8 can hold."""
+    """Return the events of a document in order; never raises on text that UTF-8 can hold."""
     return tuple(
-        _build_event(payload, where["start"], where["end"]) for payload, where in _read_events(source)
+        _build_event(payload, place["start"], place["end"]) for payload, place in _read_events(source)
     )
 
 
@@ -78,20 +78,18 @@ def is_line_break(event: MarkdownEvent) -> bool:
 
 
 def apply_edits(source: str, edits: Iterable[Edit]) -> str:
-    """The source after all edits; they must not overlap."""
+    """Return the source after all edits; they must not overlap."""
     raw = source.encode()
     parts: list[bytes] = []
-    at = 0
+    position = 0
     for edit in sorted(edits, key=lambda edit: (edit.start, edit.end)):
-        parts += (raw[at : edit.start], edit.text.encode())
-        at = edit.end
-    return b"".join((*parts, raw[at:])).decode()
+        parts += (raw[position : edit.start], edit.text.encode())
+        position = edit.end
+    return b"".join((*parts, raw[position:])).decode()
 
 
 def find_verbatim_ranges(events: Iterable[MarkdownEvent]) -> list[tuple[int, int]]:
-    """Where a backslash would be shown instead of escaping: code, math, autolinks and raw HTML, as ranges in
-    order.
-    """
+    """Return the ranges, in order, where a backslash would be shown: code, math, autolinks and raw HTML."""
     return sorted(
         (event.start, event.end) for event in events if event.name in _RAW_EVENTS or _is_raw_start(event)
     )
@@ -104,42 +102,43 @@ def _is_raw_start(event: MarkdownEvent) -> bool:
 
 
 def find_gaps(length: int, ranges: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
-    """What of 0 to `length` lies in none of the ordered ranges."""
+    """Return what of 0 to `length` lies in none of the ordered ranges."""
     gaps: list[tuple[int, int]] = []
-    at = 0
+    position = 0
     for start, end in ranges:
-        if start > at:
-            gaps.append((at, start))
-        at = max(at, end)
-    if at < length:
-        gaps.append((at, length))
+        if start > position:
+            gaps.append((position, start))
+        position = max(position, end)
+    if position < length:
+        gaps.append((position, length))
     return gaps
 
 
 def split_blocks(source: str) -> list[str]:
-    """The document's outermost blocks, each with the blank lines after it; together they are the document.
+    """Split a document into its outermost blocks, each with the blank lines after it; nothing is left out.
 
-    What the parser keeps for itself (definitions of links) is a block too.
+    What the parser emits no events for (definitions of links) is a block too.
     """
     raw = source.encode()
     borders = {0, len(raw)}
-    end = 0
-    for start, stop in (*_find_outermost_ranges(source), (len(raw), len(raw))):
-        first = raw.rfind(b"\n", 0, start) + 1 if start < len(raw) else start
-        kept = raw[end:first]
-        if kept.strip():
-            borders.add(end + kept.rfind(b"\n", 0, len(kept) - len(kept.lstrip())) + 1)
-        borders.add(first)
-        end = stop
+    previous_end = 0
+    for start, end in (*_find_outermost_ranges(source), (len(raw), len(raw))):
+        line_start = raw.rfind(b"\n", 0, start) + 1 if start < len(raw) else start
+        skipped = raw[previous_end:line_start]
+        if skipped.strip():
+            blank_length = len(skipped) - len(skipped.lstrip())
+            borders.add(previous_end + skipped.rfind(b"\n", 0, blank_length) + 1)
+        borders.add(line_start)
+        previous_end = end
     return [raw[start:end].decode() for start, end in pairwise(sorted(borders))]
 
 
 def _find_outermost_ranges(source: str) -> Iterator[tuple[int, int]]:
     depth = 0
-    for payload, where in _read_events(source):
+    for payload, place in _read_events(source):
         if "Start" in payload or payload == "Rule":
             if depth == 0:
-                yield where["start"], where["end"]
+                yield place["start"], place["end"]
             depth += payload != "Rule"
         elif "End" in payload:
             depth -= 1

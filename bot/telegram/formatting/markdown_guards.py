@@ -1,5 +1,4 @@
-"""Guards put around telegramify-markdown: rewrite Markdown so that nothing of it vanishes and Telegram
-refuses nothing.
+"""Guards before telegramify-markdown: rewrite Markdown so that nothing vanishes and Telegram refuses nothing.
 
 Pure: source in, source out. Each guard answers a loss or a refusal that was measured.
 """
@@ -30,20 +29,23 @@ _MAX_HEADING_BYTES = 100
 
 
 class GuardPassesExceeded(Exception):
-    """The text hides constructs in one another so deeply that rewriting it did not come to an end."""
+    """The text nests constructs so deeply that rewriting it did not come to an end."""
 
 
 def convert_latex(source: str) -> str:
-    r"""LaTeX in `\(…\)` and `\[…\]` outside code, put between dollars on one line; the library would not spare code."""
+    r"""Put LaTeX in `\(…\)` and `\[…\]` between dollars on one line, except in code.
+
+    The library would not spare code.
+    """
     if "\\(" not in source and "\\[" not in source:
         return source
     raw = source.encode()
     parts: list[str] = []
-    at = 0
+    position = 0
     for start, end in find_gaps(len(raw), find_verbatim_ranges(parse_markdown(source))):
-        parts += (raw[at:start].decode(), _LATEX.sub(_replace_latex, raw[start:end].decode()))
-        at = end
-    return "".join((*parts, raw[at:].decode()))
+        parts += (raw[position:start].decode(), _LATEX.sub(_replace_latex, raw[start:end].decode()))
+        position = end
+    return "".join((*parts, raw[position:].decode()))
 
 
 def _replace_latex(match: re.Match[str]) -> str:
@@ -55,9 +57,9 @@ def _replace_latex(match: re.Match[str]) -> str:
 
 
 def guard_markdown(source: str, events: tuple[MarkdownEvent, ...]) -> tuple[str, tuple[MarkdownEvent, ...]]:
-    """The same document, written so that the library shows all of it, and its events.
+    """Return the document written so that the library shows all of it, and its events.
 
-    Raises Unguarded when rewriting does not settle; then only plain text is safe.
+    Raises GuardPassesExceeded when rewriting does not settle; then only plain text is safe.
     """
     for _ in range(_MAX_PASSES):
         edits = _build_escapes(source, events)
@@ -75,7 +77,7 @@ def guard_markdown(source: str, events: tuple[MarkdownEvent, ...]) -> tuple[str,
 
 
 def _build_escapes(source: str, events: tuple[MarkdownEvent, ...]) -> list[Edit]:
-    """Backslashes and character references for what would vanish; one pass may uncover more."""
+    """Build backslashes and character references for what would vanish; one pass may uncover more."""
     raw = source.encode()
     edits: list[Edit] = []
     table_end = 0
@@ -84,36 +86,40 @@ def _build_escapes(source: str, events: tuple[MarkdownEvent, ...]) -> list[Edit]
             table_end = event.end
         guard = _GUARDS.get(event.kind if event.name == "Start" else event.name)
         if event.start < table_end and event.name in ("InlineMath", "DisplayMath"):
-            # the library would write a formula before the table it stands in
+            # The library would write a formula before the table it stands in.
             guard = _escape_marks
-        edits += guard(raw, event) if guard is not None else ()
+        if guard is not None:
+            edits += guard(raw, event)
     if _VANISHING.search(raw) is not None:
         for start, end in find_gaps(len(raw), find_verbatim_ranges(events)):
-            edits += (
-                Edit(at.start() + 1, at.start() + 1, "\\") for at in _VANISHING.finditer(raw, start, end)
-            )
+            for match in _VANISHING.finditer(raw, start, end):
+                inside = match.start() + 1
+                edits.append(Edit(inside, inside, "\\"))
     return edits
 
 
 def _guard_html(raw: bytes, event: MarkdownEvent) -> Iterator[Edit]:
-    """`<` of HTML, all of which the library drops."""
+    """Escape the `<` of HTML, all of which the library drops."""
     yield Edit(event.start, event.start + 1, "&lt;")
 
 
 def _guard_html_block(raw: bytes, event: MarkdownEvent) -> Iterator[Edit]:
-    """The first `<` of its lines; what may be code once the block is none is left to the next pass."""
-    at = event.start
+    """Escape the first `<` of each line.
+
+    What may be code once this is no longer an HTML block is left to the next pass.
+    """
+    line_start = event.start
     for line in raw[event.start : event.end].splitlines(keepends=True):
-        if at > event.start and _MAYBE_CODE.search(line):
+        if line_start > event.start and _MAYBE_CODE.search(line):
             return
         if b"<" in line:
-            first = at + line.index(b"<")
-            yield Edit(first, first + 1, "&lt;")
-        at += len(line)
+            bracket = line_start + line.index(b"<")
+            yield Edit(bracket, bracket + 1, "&lt;")
+        line_start += len(line)
 
 
 def _guard_fake_link(raw: bytes, event: MarkdownEvent) -> Iterator[Edit]:
-    """What looks like a link and is none: `<std::vector>`, `table[key](value)`."""
+    """Escape what looks like a link and is not: `<std::vector>`, `table[key](value)`."""
     if is_fake_link(event.value):
         yield Edit(event.start, event.start + 1, "&lt;")
     elif not is_web_url(event.value["dest_url"]) and _is_after_operand(raw, event):
@@ -121,16 +127,14 @@ def _guard_fake_link(raw: bytes, event: MarkdownEvent) -> Iterator[Edit]:
 
 
 def _guard_inline_formula(raw: bytes, event: MarkdownEvent) -> Iterator[Edit]:
-    """Dollars that stand against a letter or digit are prices or shell variables."""
+    """Escape dollars next to a letter or digit: they are prices or shell variables."""
     if raw[event.start - 1 : event.start].isalnum() or raw[event.end : event.end + 1].isalnum():
         return _escape_marks(raw, event)
     return _guard_formula(raw, event)
 
 
 def _guard_emphasis(raw: bytes, event: MarkdownEvent) -> Iterator[Edit]:
-    """Stars behind a letter, digit or operator multiply or name files: `2*3*4`, `a**2`; and `__init__` is a
-    name.
-    """
+    """Escape stars behind a letter, digit or operator (`2*3*4`, `a**2`), and names such as `__init__`."""
     if _is_after_operand(raw, event) or _DUNDER.fullmatch(raw, event.start, event.end):
         yield from _escape_marks(raw, event)
 
@@ -140,43 +144,44 @@ def _is_after_operand(raw: bytes, event: MarkdownEvent) -> bool:
 
 
 def _guard_heading(raw: bytes, event: MarkdownEvent) -> Iterator[Edit]:
-    """Lines underlined with dashes: one or two dashes are no underline, and below a long text they are a
-    rule.
+    """Undo underlining that was not meant as a heading.
+
+    One or two dashes are no underline, and below a long text dashes are a rule.
     """
     text, _, line = raw[event.start : event.end].rstrip().rpartition(b"\n")
     mark = line.lstrip(b" \t>")
     if not text or mark.strip(b"=-"):
         return
-    at = event.start + len(text) + 1 + len(line) - len(mark)
+    mark_start = event.start + len(text) + 1 + len(line) - len(mark)
     if len(mark) < 3:
-        yield Edit(at, at, "\\")
+        yield Edit(mark_start, mark_start, "\\")
     elif mark.startswith(b"-") and (b"\n" in text or len(text) > _MAX_HEADING_BYTES):
-        yield Edit(at, at, "\n")
+        yield Edit(mark_start, mark_start, "\n")
 
 
 def _escape_marks(raw: bytes, event: MarkdownEvent) -> Iterator[Edit]:
     width = 2 if event.kind == "Strong" or event.name == "DisplayMath" else 1
     ends = range(event.end - width, event.end)
     if event.kind == "" and b"`" in raw[event.start : event.end]:
-        # the closing dollar may stand in a code span once the opening one is none
+        # The closing dollar may be in a code span once the opening one is escaped.
         ends = range(0)
-    for at in (*range(event.start, event.start + width), *ends):
-        yield Edit(at, at, "\\")
+    for position in (*range(event.start, event.start + width), *ends):
+        yield Edit(position, position, "\\")
 
 
 def _guard_formula(raw: bytes, event: MarkdownEvent) -> Iterator[Edit]:
-    """`||` in a formula is a norm, not the library's spoiler."""
-    for found in re.finditer(rb"\|\|", raw[event.start : event.end]):
-        yield Edit(event.start + found.start(), event.start + found.end(), "‖")
+    """Replace `||` in a formula, which is a norm there, not the library's spoiler."""
+    for match in re.finditer(rb"\|\|", raw[event.start : event.end]):
+        yield Edit(event.start + match.start(), event.start + match.end(), "‖")
 
 
 def _guard_fence(raw: bytes, event: MarkdownEvent) -> Iterator[Edit]:
-    """Commas behind a fence: the library forgets what follows the first one."""
+    """Replace commas behind a fence: the library drops what follows the first one."""
     if isinstance(event.value, dict) and "," in event.value["Fenced"]:
         line = raw[event.start : event.end].split(b"\n", 1)[0]
-        yield from (
-            Edit(event.start + at, event.start + at + 1, " ") for at, byte in enumerate(line) if byte == 0x2C
-        )
+        for position, byte in enumerate(line, start=event.start):
+            if byte == ord(","):
+                yield Edit(position, position + 1, " ")
 
 
 _GUARDS = {

@@ -1,8 +1,7 @@
-"""The model's Markdown to pieces that Telegram takes: text with entities, split at block borders, nothing cut
-off.
+"""Renders the model's Markdown as pieces that Telegram takes: text with entities, split at block borders.
 
-Pure; calls the guards, telegramify-markdown and the splitter, and shows plain text where formatting would
-lose a word.
+Pure; calls the guards, telegramify-markdown and the splitter, and falls back to plain text where formatting
+would lose a word. Nothing is cut off.
 """
 
 import logging
@@ -25,8 +24,9 @@ log = logging.getLogger(__name__)
 __all__ = ["Piece", "cut_unfinished", "render_markdown", "split_plain", "utf16_len"]
 
 MAX_PIECE_UNITS = 3800
-"""UTF-16 units a piece: room below Telegram's 4096 for a line of our own."""
+"""UTF-16 units a piece; below Telegram's 4096, so that a line of our own still fits."""
 
+_MAX_LEAD_CHARS = 300
 _LINE_END = re.compile("\r\n|[\r\u2028\u2029]")
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f]")
 _SYMBOLS = {
@@ -49,8 +49,7 @@ class WordsLost(Exception):
 def render_markdown(
     markdown: str, *, limit: int = MAX_PIECE_UNITS, first_limit: int | None = None
 ) -> tuple[Piece, ...]:
-    """Formatted pieces of at most `limit` UTF-16 units, the first of at most `first_limit`, and 100 entities
-    each.
+    """Render pieces of at most `limit` UTF-16 units (the first: `first_limit`) and 100 entities each.
 
     No piece is empty: text in which nothing is visible gives no pieces at all.
     """
@@ -60,20 +59,18 @@ def render_markdown(
 def split_plain(
     markdown: str, *, limit: int = MAX_PIECE_UNITS, first_limit: int | None = None
 ) -> tuple[Piece, ...]:
-    """The text as it is written, split only: what to send when Telegram refuses the formatted pieces."""
+    """Split the text as it is written: what to send when Telegram refuses the formatted pieces."""
     return pack_blocks([MarkdownBlock(Piece(_clean(markdown)))], limit, first_limit)
 
 
 def _clean(markdown: str) -> str:
-    """Without what Telegram refuses or swallows: halves of surrogate pairs, foreign line ends, control
-    characters.
-    """
-    whole = markdown.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
-    return _CONTROL.sub(" ", _LINE_END.sub("\n", whole))
+    """Replace what Telegram refuses or drops: half surrogate pairs, other line ends, control characters."""
+    valid = markdown.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    return _CONTROL.sub(" ", _LINE_END.sub("\n", valid))
 
 
 def _render_blocks(source: str) -> Iterator[tuple[MarkdownBlock, bool]]:
-    """Each block, and whether it leads to the next one."""
+    """Yield each block, and whether it is a lead that belongs to the next one."""
     config = _build_config()
     gap = ""
     for text, events in _parse_blocks(source):
@@ -84,7 +81,7 @@ def _render_blocks(source: str) -> Iterator[tuple[MarkdownBlock, bool]]:
 
 
 def _parse_blocks(source: str) -> Iterator[tuple[str, tuple[MarkdownEvent, ...]]]:
-    """The blocks; HTML becomes the blocks it is once its tags are text."""
+    """Yield the blocks; HTML is split again once its tags are text."""
     for text in split_blocks(source):
         events = parse_markdown(text)
         if not events or not events[0].is_start_of("HtmlBlock"):
@@ -100,22 +97,23 @@ def _is_solid(events: tuple[MarkdownEvent, ...]) -> bool:
 
 
 def _is_lead(events: tuple[MarkdownEvent, ...], content: Piece) -> bool:
-    """A heading, or a line that ends in a colon: alone at the end of a message it would look cut off."""
-    return any(event.is_start_of("Heading") for event in events[:1]) or (
-        content.text.endswith(":") and len(content.text) < 300
-    )
+    """Whether it is a heading, or a line with a colon at its end: last in a message it would look cut off."""
+    if any(event.is_start_of("Heading") for event in events[:1]):
+        return True
+    return content.text.endswith(":") and len(content.text) < _MAX_LEAD_CHARS
 
 
 def _join_leads(rendered_blocks: Iterable[tuple[MarkdownBlock, bool]]) -> Iterator[MarkdownBlock]:
+    """Join each lead with the block after it."""
     lead: MarkdownBlock | None = None
-    for block, leads in rendered_blocks:
-        if lead is None:
-            whole = block
+    for block, is_lead in rendered_blocks:
+        if lead is not None:
+            block = MarkdownBlock(append_block(lead.content, block), lead.gap, block.is_solid)
+            lead = None
+        if is_lead:
+            lead = block
         else:
-            whole = MarkdownBlock(append_block(lead.content, block), lead.gap, block.is_solid)
-        lead = whole if leads else None
-        if not leads:
-            yield whole
+            yield block
     if lead is not None:
         yield lead
 
@@ -125,7 +123,7 @@ def _render_content(source: str, events: tuple[MarkdownEvent, ...], config: Rend
         if is_table(events):
             return _render_table(source, events)
         return _render_formatted(source, events, config)
-    except Exception as error:  # noqa: BLE001 the library may stumble over anything; the text itself can always be shown
+    except Exception as error:  # noqa: BLE001 the library may fail on anything; plain text always works
         log.info("a block is shown as written: %s", type(error).__name__, extra={"action": "markup.plain"})
         return Piece(source.strip("\n"))
 
@@ -138,10 +136,10 @@ def _render_table(source: str, events: tuple[MarkdownEvent, ...]) -> Piece:
 
 
 def _render_formatted(source: str, events: tuple[MarkdownEvent, ...], config: RenderConfig) -> Piece:
-    safe, read = guard_markdown(source, events)
-    text, found = convert(safe, latex_escape=False, config=config)
-    piece = adapt_entities(text, [entity.to_dict() for entity in found])
-    if has_lost_words(safe, read, piece.text):
+    guarded, guarded_events = guard_markdown(source, events)
+    text, entities = convert(guarded, latex_escape=False, config=config)
+    piece = adapt_entities(text, [entity.to_dict() for entity in entities])
+    if has_lost_words(guarded, guarded_events, piece.text):
         raise WordsLost
     return piece
 

@@ -1,4 +1,4 @@
-"""Cutting formatted text into messages that Telegram takes: pieces with entities, measured in UTF-16 units.
+"""Splits formatted text into messages that Telegram takes: pieces with entities, measured in UTF-16 units.
 
 Pure; knows lengths, borders and entities, nothing of Markdown.
 """
@@ -14,7 +14,7 @@ MAX_ENTITIES = 100
 """Telegram silently ignores every entity of a message after its hundredth."""
 
 CARRIER_TYPES = ("text_link", "pre")
-"""Entities that hold something the text does not: never dropped, the text is cut instead."""
+"""Entities that hold something the text does not: never dropped, the text is split instead."""
 
 _IMPORTANCE = ("text_link", "pre", "blockquote", "code", "bold", "italic", "strikethrough")
 _BREAK_PATTERNS = (
@@ -25,13 +25,12 @@ _BREAK_PATTERNS = (
 )
 _INVISIBLE_CHARS = "\u2800\u3164\u115f\u1160\uffa0\ufffc\u034f"
 _JOINER = "\u200d"
+_MAX_CLUSTER_CHARS = 64  # longer sequences of joined characters are split anyway
 
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """Text and its entities in the Bot API's JSON shape: type, offset and length in UTF-16 units, url,
-    language.
-    """
+    """Text and its entities in the Bot API's JSON: type, offset and length in UTF-16 units, url, language."""
 
     text: str
     entities: tuple[dict[str, Any], ...] = ()
@@ -39,8 +38,10 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class MarkdownBlock:
-    """What should stay together: its content, what parts it from the block before, whether it is code or a
-    table.
+    """What should stay together.
+
+    `gap`: what separates it from the block before.
+    `is_solid`: it is code or a table.
     """
 
     content: Piece
@@ -49,7 +50,7 @@ class MarkdownBlock:
 
 
 def utf16_len(text: str) -> int:
-    """Length as Telegram counts it: UTF-16 code units."""
+    """Return the length as Telegram counts it: UTF-16 code units."""
     if text.isascii():
         return len(text)
     return len(text.encode("utf-16-le", "surrogatepass")) // 2
@@ -63,49 +64,48 @@ def is_visible(text: str) -> bool:
 def pack_blocks(
     blocks: Iterable[MarkdownBlock], limit: int, first_limit: int | None = None
 ) -> tuple[Piece, ...]:
-    """Fill pieces of at most `limit` UTF-16 units (the first: `first_limit`) with blocks, cutting only the
-    too long.
+    """Fill pieces of at most `limit` UTF-16 units (the first: `first_limit`); only too long blocks are split.
 
-    A closed piece depends on the text up to its end alone, so text added later leaves it as it was.
+    A finished piece depends only on the text up to its end, so text added later does not change it.
     """
     pieces: list[Piece] = []
     current = Piece("")
     for block in blocks:
-        room = limit if pieces or first_limit is None else first_limit
-        whole = append_block(current, block)
-        if _fits(whole, room):
-            current = whole
+        max_units = limit if pieces or first_limit is None else first_limit
+        rest = append_block(current, block)
+        if _fits(rest, max_units):
+            current = rest
             continue
-        # a long block may begin in the rest of a piece, code and tables only when next to nothing stands
-        # there
-        if utf16_len(current.text) > room // (8 if block.is_solid else 2):
+        # A long block may begin in the rest of a piece; code and tables only if the piece is nearly empty.
+        if utf16_len(current.text) > max_units // (8 if block.is_solid else 2):
             pieces.append(current)
-            whole = block.content
-            room = limit
-        while not _fits(whole, room):
-            head, whole = _split_piece(whole, room)
+            rest = block.content
+            max_units = limit
+        while not _fits(rest, max_units):
+            head, rest = _split_piece(rest, max_units)
             pieces.append(head)
-            room = limit
-        current = whole
+            max_units = limit
+        current = rest
     trimmed = (_trim(piece) for piece in (*pieces, current))
     return tuple(_cap_entities(piece) for piece in trimmed if is_visible(piece.text))
 
 
 def slice_piece(piece: Piece, start: int, end: int) -> Piece:
-    """The piece's characters `start` to `end`, entities clipped to it."""
-    first = utf16_len(piece.text[:start])
-    last = first + utf16_len(piece.text[start:end])
+    """Return the characters `start` to `end` of a piece, with the entities clipped to them."""
+    first_unit = utf16_len(piece.text[:start])
+    end_unit = first_unit + utf16_len(piece.text[start:end])
     entities: list[dict[str, Any]] = []
     for entity in piece.entities:
-        begin = max(entity["offset"], first)
-        stop = min(entity["offset"] + entity["length"], last)
-        if begin < stop:
-            entities.append({**entity, "offset": begin - first, "length": stop - begin})
+        entity_start = max(entity["offset"], first_unit)
+        entity_end = min(entity["offset"] + entity["length"], end_unit)
+        if entity_start < entity_end:
+            offset = entity_start - first_unit
+            entities.append({**entity, "offset": offset, "length": entity_end - entity_start})
     return Piece(piece.text[start:end], tuple(entities))
 
 
 def append_block(current: Piece, block: MarkdownBlock) -> Piece:
-    """The block's content after the piece; its gap only where there is something to stand apart from."""
+    """Append the block's content to the piece; its gap only if the piece has any text."""
     if not current.text:
         return block.content
     text = current.text + block.gap
@@ -120,38 +120,37 @@ def _fits(piece: Piece, max_units: int) -> bool:
 
 
 def _split_piece(piece: Piece, max_units: int) -> tuple[Piece, Piece]:
-    """The longest good beginning of at most `room` units and 100 carriers, and the rest; both hold some text."""
+    """Split off the longest good beginning of at most `max_units` and 100 carriers; both halves have text."""
     carriers = sorted(entity["offset"] for entity in piece.entities if entity["type"] in CARRIER_TYPES)
     if len(carriers) > MAX_ENTITIES:
         max_units = min(max_units, carriers[MAX_ENTITIES])
-    at = _find_border(piece.text, _count_chars_within(piece.text, max_units))
-    return slice_piece(piece, 0, at), slice_piece(piece, at, len(piece.text))
+    border = _find_border(piece.text, _count_chars_within(piece.text, max_units))
+    return slice_piece(piece, 0, border), slice_piece(piece, border, len(piece.text))
 
 
 def _count_chars_within(text: str, units: int) -> int:
-    """How many characters fit into so many UTF-16 units; at least one."""
+    """Return how many characters fit into so many UTF-16 units; at least one."""
     head = text[:units].encode("utf-16-le")[: units * 2]
     return max(1, len(head.decode("utf-16-le", "ignore")))
 
 
 def _find_border(text: str, max_chars: int) -> int:
-    """Where to cut, at most at `most`: after a paragraph, line, sentence or word, if it can be in the second
-    half.
+    """Return where to cut, at most at `max_chars`: after a paragraph, line, sentence or word.
+
+    If possible in the second half, else anywhere; never inside what is drawn as one character.
     """
-    for least, border in product((max_chars // 2, 1), _BREAK_PATTERNS):
-        ends = [found.end() for found in border.finditer(text, least, max_chars)]
-        if ends:
-            return ends[-1]
-    for at in range(max_chars, max(0, max_chars - 64), -1):
-        if not _is_joined_to_previous(text, at):
-            return at
+    for min_chars, pattern in product((max_chars // 2, 1), _BREAK_PATTERNS):
+        borders = [match.end() for match in pattern.finditer(text, min_chars, max_chars)]
+        if borders:
+            return borders[-1]
+    for border in range(max_chars, max(0, max_chars - _MAX_CLUSTER_CHARS), -1):
+        if not _is_joined_to_previous(text, border):
+            return border
     return max_chars
 
 
 def _is_joined_to_previous(text: str, index: int) -> bool:
-    """Whether the character is drawn together with the one before: marks, joined emoji, skin tones, flags,
-    Hangul.
-    """
+    """Whether the character is drawn with the one before: marks, joined emoji, skin tones, flags, Hangul."""
     before = text[index - 1]
     char = text[index]
     if _JOINER in (before, char) or unicodedata.category(char) in ("Mn", "Me", "Mc"):
@@ -175,20 +174,19 @@ def _count_flag_letters_before(text: str, index: int) -> int:
 
 
 def _trim(piece: Piece) -> Piece:
-    """Without what Telegram trims: white space at the end, and at the start unless it is code."""
+    """Remove what Telegram trims: white space at the end, and at the start unless it is code."""
     end = len(piece.text.rstrip())
     start = len(piece.text) - len(piece.text.lstrip())
-    code = (entity["offset"] for entity in piece.entities if entity["type"] == "pre")
-    start = min(start, min(code, default=start))
+    code_offsets = (entity["offset"] for entity in piece.entities if entity["type"] == "pre")
+    start = min(start, min(code_offsets, default=start))
     return slice_piece(piece, start, max(start, end))
 
 
 def _cap_entities(piece: Piece) -> Piece:
-    """At most 100 entities: the important kinds first, then the earlier ones, in order of place."""
-    kept = sorted(piece.entities, key=lambda entity: (_rank_entity(entity["type"]), entity["offset"]))[
-        :MAX_ENTITIES
-    ]
-    return Piece(piece.text, tuple(sorted(kept, key=lambda entity: (entity["offset"], -entity["length"]))))
+    """Keep at most 100 entities, the important types first, then the earlier ones; in order of place."""
+    by_rank = sorted(piece.entities, key=lambda entity: (_rank_entity(entity["type"]), entity["offset"]))
+    in_order = sorted(by_rank[:MAX_ENTITIES], key=lambda entity: (entity["offset"], -entity["length"]))
+    return Piece(piece.text, tuple(in_order))
 
 
 def _rank_entity(kind: str) -> int:

@@ -1,8 +1,7 @@
-"""Tables as columns of monospace text, or as a list where those would not fit on a phone: Telegram has no
-tables.
+"""Renders tables, which Telegram lacks, as columns of monospace text, or as a list if too wide for a phone.
 
-Pure: the source of one table in, text with entities out. Measures wide characters, keeps cells the parser
-would drop and shows the addresses of links.
+Pure: the source of one table in, text with entities out. Measures wide characters, keeps cells that the
+parser would drop, and shows the URLs of links.
 """
 
 import re
@@ -16,7 +15,8 @@ from bot.telegram.formatting.links import is_fake_link, is_useful_url
 from bot.telegram.formatting.markdown_events import MarkdownEvent, is_line_break, parse_markdown
 from bot.telegram.formatting.splitter import Piece, is_visible, utf16_len
 
-_MAX_COLUMNS = 44  # columns; a phone shows about 40 before it wraps
+_MAX_COLUMNS = 44  # a phone shows about 40 before it wraps
+_COLUMN_SEPARATOR = " | "
 _PIPE = re.compile(r"(?<!\\)\|")
 
 
@@ -26,37 +26,32 @@ def is_table(events: tuple[MarkdownEvent, ...]) -> bool:
 
 
 def lay_out_table(source: str) -> tuple[str, Piece]:
-    """Every cell in order, and how the table is shown: in columns where a phone has room for them, else as a
-    list.
-    """
+    """Return every cell in order, and the table in columns if a phone can show them, else as a list."""
     rows = list(_parse_rows(source.encode(), parse_markdown(source)))
-    columns = max(map(len, rows))
-    full = [row + [""] * (columns - len(row)) for row in rows]
-    widths = [max(map(_measure_width, column)) for column in zip(*full, strict=True)]
-    wide = sum(widths) + 3 * columns - 3 > _MAX_COLUMNS and len(full) > 1
-    return "\n".join(" ".join(row) for row in rows), _render_list(full) if wide else _render_columns(
-        full, widths
-    )
+    cells = "\n".join(" ".join(row) for row in rows)
+    column_count = max(map(len, rows))
+    padded = [row + [""] * (column_count - len(row)) for row in rows]
+    widths = [max(map(_measure_width, column)) for column in zip(*padded, strict=True)]
+    total_width = sum(widths) + len(_COLUMN_SEPARATOR) * (column_count - 1)
+    if total_width > _MAX_COLUMNS and len(padded) > 1:
+        return cells, _render_list(padded)
+    return cells, _render_columns(padded, widths)
 
 
 def _render_columns(rows: list[list[str]], widths: list[int]) -> Piece:
-    lines = [" | ".join(map(_pad, row, widths)).rstrip() for row in rows]
+    lines = [_COLUMN_SEPARATOR.join(map(_pad, row, widths)).rstrip() for row in rows]
     text = "\n".join((lines[0], "-+-".join("-" * width for width in widths), *lines[1:]))
     return Piece(text, ({"type": "pre", "offset": 0, "length": utf16_len(text)},))
 
 
 def _render_list(rows: list[list[str]]) -> Piece:
-    """An item a row: its first cell in bold, the others below it, each behind the head of its column."""
+    """Render an item for each row: the first cell in bold, below it the others with their columns' heads."""
+    heads, *body = rows
     text = ""
     entities: list[dict[str, Any]] = []
-    for number, row in enumerate(rows[1:]):
-        # the first item names every column, so that none goes unmentioned
-        cells = [
-            cell or ("–" if head and number == 0 else "") for head, cell in zip(rows[0], row, strict=True)
-        ]
-        lines = [
-            f"{head}: {cell}" if head else cell for head, cell in zip(rows[0], cells, strict=True) if cell
-        ]
+    for number, row in enumerate(body):
+        # The first item names every column, so that none goes unmentioned.
+        lines = list(_format_cells(heads, row, names_empty=number == 0))
         if lines:
             text += "\n• " if text else "• "
             entities.append({"type": "bold", "offset": utf16_len(text), "length": utf16_len(lines[0])})
@@ -64,24 +59,33 @@ def _render_list(rows: list[list[str]]) -> Piece:
     return Piece(text, tuple(entities))
 
 
+def _format_cells(heads: list[str], row: list[str], *, names_empty: bool) -> Iterator[str]:
+    for head, cell in zip(heads, row, strict=True):
+        if head and (cell or names_empty):
+            yield f"{head}: {cell or '–'}"
+        elif cell:
+            yield cell
+
+
 def _parse_rows(raw: bytes, events: tuple[MarkdownEvent, ...]) -> Iterator[list[str]]:
     row: list[str] = []
-    begun = end = 0
-    for at, event in enumerate(events):
+    first_inside = 0
+    cell_end = 0
+    for index, event in enumerate(events):
         if event.is_start_of("TableHead", "TableRow"):
             row = []
-            end = event.start
+            cell_end = event.start
         elif event.is_start_of("TableCell"):
-            begun = at + 1
+            first_inside = index + 1
         elif event.is_end_of("TableCell"):
-            row.append(_render_cell(raw, events[begun:at]))
-            end = event.end
+            row.append(_render_cell(raw, events[first_inside:index]))
+            cell_end = event.end
         elif event.is_end_of("TableHead", "TableRow"):
-            yield row + _parse_surplus_cells(raw[end : event.end].decode())
+            yield row + _parse_surplus_cells(raw[cell_end : event.end].decode())
 
 
 def _parse_surplus_cells(text: str) -> list[str]:
-    """Cells beyond the columns of the head, which are no cells to the parser: shown as they are written."""
+    """Return the cells beyond the columns of the head, which the parser ignores, as they are written."""
     cells = _PIPE.split(text.strip().removeprefix("|").removesuffix("|"))
     if is_visible("".join(cells)):
         return [cell.strip() for cell in cells]
@@ -95,11 +99,11 @@ def _render_cell(raw: bytes, events: tuple[MarkdownEvent, ...]) -> str:
         if event.is_start_of("Link", "Image"):
             links.append((event.value, len(parts)))
         elif event.is_end_of("Link", "Image"):
-            link, begun = links.pop()
+            link, label_start = links.pop()
             if is_fake_link(link):
-                parts[begun:] = [raw[event.start : event.end].decode()]
+                parts[label_start:] = [raw[event.start : event.end].decode()]
             else:
-                parts.append(_format_url(link["dest_url"], "".join(parts[begun:])))
+                parts.append(_format_url(link["dest_url"], "".join(parts[label_start:])))
         else:
             parts.append(_render_event(raw, event))
     return " ".join("".join(parts).split())

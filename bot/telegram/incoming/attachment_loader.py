@@ -1,6 +1,6 @@
-"""Gathers what came with the messages of a turn: fetches it from Telegram and has it read, side by side.
+"""Loads the attachments of a turn's messages: downloads them in parallel and has them read.
 
-Owns how much of it a turn takes. What cannot be had is a reason, never an exception.
+Owns how many of them a turn takes. What cannot be used gets a reason; nothing is raised.
 """
 
 import asyncio
@@ -16,7 +16,7 @@ from bot.telegram.incoming.downloads import FILE_TOO_LARGE, MAX_BYTES, FileDownl
 from bot.telegram.incoming.user_message import IncomingMessage, MediaContent
 from bot.usage.timers import TurnTimer
 
-MAX_CONCURRENT = 3  # of one turn: one place of the reader's is always left to other chats
+MAX_CONCURRENT = 3  # downloads of one turn: the reader takes one more, which is always left to other chats
 SOUND_UNSUPPORTED = "sound is not understood here; please write it as text"
 IMAGES_UNSUPPORTED = "pictures are not looked at here"
 
@@ -31,9 +31,11 @@ _EXTENSIONS = {
 
 @dataclass(frozen=True, slots=True)
 class AttachmentLoader:
-    """`most` pictures of a turn are looked at; without a `transcriber` sound is not understood.
+    """Loads what came with messages.
 
-    Documents and transcripts share about `room` bytes of a turn's messages.
+    `transcriber`: None if sound is not understood.
+    `max_images`: how many pictures of a turn are looked at.
+    `max_text_bytes`: about how much of a turn's messages documents and transcripts share.
     """
 
     downloader: FileDownloader
@@ -43,43 +45,43 @@ class AttachmentLoader:
     max_text_bytes: int
 
     def mark_unusable(self, messages: Sequence[IncomingMessage]) -> list[IncomingMessage]:
-        """The letters with what is known before anything is fetched: why some of what came will not be used."""
-        judged = list[IncomingMessage]()
-        pictures = 0
-        for one in messages:
-            pictures += one.media is not None and one.media.kind == "picture"
-            if one.media:
-                why = self._find_rejection_reason(one.media, pictures)
-            else:
-                why = None
-            judged.append(replace(one, unusable_reason=why) if why else one)
-        return judged
+        """Mark what can be rejected before anything is downloaded, with the reason."""
+        marked = list[IncomingMessage]()
+        image_count = 0
+        for message in messages:
+            if message.media is None:
+                marked.append(message)
+                continue
+            image_count += message.media.kind == "picture"
+            reason = self._find_rejection_reason(message.media, image_count)
+            if reason:
+                message = replace(message, unusable_reason=reason)
+            marked.append(message)
+        return marked
 
-    def _find_rejection_reason(self, media: MediaItem, image_count: int) -> str | None:
+    def _find_rejection_reason(self, media: MediaItem, image_count: int) -> str:
         if media.size_bytes > MAX_BYTES:
             return FILE_TOO_LARGE
         if media.kind == "sound" and self.transcriber is None:
             return SOUND_UNSUPPORTED
         if media.kind == "picture" and image_count > self.max_images:
             return self._too_many_reason
-        return None
+        return ""
 
     @property
     def _too_many_reason(self) -> str:
         if not self.max_images:
             return IMAGES_UNSUPPORTED
         if self.max_images == 1:
-            pictures = "1 picture is"
-        else:
-            pictures = f"{self.max_images} pictures are"
-        return f"no more than {pictures} looked at in one go"
+            return "no more than 1 picture is looked at in one go"
+        return f"no more than {self.max_images} pictures are looked at in one go"
 
     async def load(self, messages: Sequence[IncomingMessage], turn_timer: TurnTimer) -> list[IncomingMessage]:
-        """The letters with what was made of all that came with them; `watch` measures what that takes."""
-        places = asyncio.Semaphore(MAX_CONCURRENT)
+        """Fill in the contents of everything that came with the messages; `turn_timer` measures the time."""
+        slots = asyncio.Semaphore(MAX_CONCURRENT)
         async with asyncio.TaskGroup() as tasks:
-            work = [tasks.create_task(self._load_one(letter, places, turn_timer)) for letter in messages]
-        return self._drop_excess_images([task.result() for task in work])
+            loading = [tasks.create_task(self._load_one(message, slots, turn_timer)) for message in messages]
+        return self._drop_excess_images([task.result() for task in loading])
 
     async def _load_one(
         self, message: IncomingMessage, slots: asyncio.Semaphore, turn_timer: TurnTimer
@@ -101,22 +103,20 @@ class AttachmentLoader:
             case "file":
                 return await self.reader.read_file(body, media.name)
         assert self.transcriber is not None
-        kind = media.media_type
-        name = media.name or f"sound.{_EXTENSIONS.get(kind, 'ogg')}"
+        media_type = media.media_type
+        name = media.name or f"sound.{_EXTENSIONS.get(media_type, 'ogg')}"
         with turn_timer.measure_parallel("tools"):
-            text = await self.transcriber.transcribe(body, name, kind)
-        return Attachment("sound", media.name, kind, text=text)
+            text = await self.transcriber.transcribe(body, name, media_type)
+        return Attachment("sound", media.name, media_type, text=text)
 
     def _drop_excess_images(self, messages: Sequence[IncomingMessage]) -> list[IncomingMessage]:
-        """Files may turn out to be pictures, too: those beyond the bound are left out."""
-        kept = list[IncomingMessage]()
-        pictures = 0
-        for one in messages:
-            is_picture = isinstance(one.content, Attachment) and one.content.kind == "image"
-            pictures += is_picture
-            kept.append(
-                replace(one, content=None, unusable_reason=self._too_many_reason)
-                if is_picture and pictures > self.max_images
-                else one
-            )
-        return kept
+        """Leave out pictures beyond the limit: files may have turned out to be pictures, too."""
+        limited = list[IncomingMessage]()
+        image_count = 0
+        for message in messages:
+            is_image = isinstance(message.content, Attachment) and message.content.kind == "image"
+            image_count += is_image
+            if is_image and image_count > self.max_images:
+                message = replace(message, content=None, unusable_reason=self._too_many_reason)
+            limited.append(message)
+        return limited

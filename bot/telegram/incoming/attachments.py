@@ -1,6 +1,6 @@
-"""What comes with a message beside its words: a picture, a file or sound, as Telegram names it. Pure.
+"""Extracts the media of a raw message: a picture, a file or sound, as Telegram describes it. Pure.
 
-Reads raw messages, leniently: what is missing, or not as it should be, is left out.
+Lenient: what is missing or malformed is left out.
 """
 
 import re
@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from bot.attachments.images import MAX_AREA
 
-MAX_NAME_CHARS = 40  # characters of a file's name; its end tells more than its middle
+MAX_NAME_CHARS = 40  # a longer file name is cut in the middle: its end says more
 _NAME_END_CHARS = 12
 
 _IMAGE_TYPES = frozenset({"image/jpeg", "image/png", "image/webp", "image/gif"})
@@ -22,10 +22,12 @@ _MEDIA_TYPE = re.compile(r"[a-z0-9.+-]{1,60}/[a-z0-9.+-]{1,60}")
 
 @dataclass(frozen=True, slots=True)
 class MediaItem:
-    """Something that Telegram keeps as `file_id`. `word` is what people call it, `name` what the file is
-    called.
+    """A file that Telegram keeps as `file_id`.
 
-    `size` in bytes and `seconds` are 0 where Telegram does not tell; `own`: a person speaks for themselves.
+    `noun`: what people call it, such as "photo".
+    `name`: the file's name, or "".
+    `size_bytes`, `duration_seconds`: 0 where Telegram does not say.
+    `is_own_voice`: the sender speaks, rather than sends a recording.
     """
 
     kind: Literal["picture", "file", "sound"]
@@ -39,32 +41,31 @@ class MediaItem:
 
     @property
     def label(self) -> str:
-        """What it is, with its name if it has one."""
+        """Its noun, with its name if it has one."""
         return f"{self.noun} {self.name}".rstrip()
 
 
 def extract_media(message: dict[str, Any]) -> MediaItem | None:
-    """What came with a message, if it is of a kind that may be of use; a message never has more than one."""
+    """Return what came with a message, if it is of a usable kind; a message never has more than one."""
     photo = message.get("photo")
     if isinstance(photo, list):
         return _parse_photo([size for size in photo if isinstance(size, dict)])
     if "animation" in message and _read_media_type(message["animation"]) not in _IMAGE_TYPES:
         return None
-    for key, word in _SOUND_NOUNS.items():
+    for key, noun in _SOUND_NOUNS.items():
         if key in message:
-            return _parse_sound(key, word, message[key])
+            return _parse_sound(key, noun, message[key])
     return _parse_document(message.get("document"))
 
 
 def _parse_photo(sizes: list[dict[str, Any]]) -> MediaItem | None:
-    """The smallest size that has all the points the model can see, else the largest there is."""
-    sizes = sorted((size for size in sizes if _read_text(size, "file_id")), key=_count_pixels)
-    best = next((size for size in sizes if _count_pixels(size) >= MAX_AREA), sizes[-1] if sizes else None)
-    if best is None:
+    """Take the smallest size that has all the pixels the model can see, else the largest there is."""
+    usable = sorted((size for size in sizes if _read_text(size, "file_id")), key=_count_pixels)
+    if not usable:
         return None
-    return MediaItem(
-        "picture", "photo", _read_text(best, "file_id"), "", "image/jpeg", _read_number(best, "file_size")
-    )
+    best = next((size for size in usable if _count_pixels(size) >= MAX_AREA), usable[-1])
+    file_size = _read_number(best, "file_size")
+    return MediaItem("picture", "photo", _read_text(best, "file_id"), "", "image/jpeg", file_size)
 
 
 def _count_pixels(size: dict[str, Any]) -> int:
@@ -76,21 +77,24 @@ def _parse_document(raw: object) -> MediaItem | None:
         return None
     media_type = _read_media_type(raw)
     name = clean_name(_read_text(raw, "file_name"))
-    told = (_read_text(raw, "file_id"), name, media_type, _read_number(raw, "file_size"))
+    fields = (_read_text(raw, "file_id"), name, media_type, _read_number(raw, "file_size"))
     if media_type in _IMAGE_TYPES:
-        return MediaItem("picture", "picture", *told)
-    return MediaItem("sound" if media_type.startswith("audio/") else "file", "file", *told)
+        return MediaItem("picture", "picture", *fields)
+    if media_type.startswith("audio/"):
+        return MediaItem("sound", "file", *fields)
+    return MediaItem("file", "file", *fields)
 
 
 def _parse_sound(key: str, noun: str, raw: object) -> MediaItem | None:
     if not isinstance(raw, dict) or not _read_text(raw, "file_id"):
         return None
+    default_type = _MP4 if key == "video_note" else _OGG
     return MediaItem(
         "sound",
         noun,
         _read_text(raw, "file_id"),
         clean_name(_read_text(raw, "file_name")),
-        _read_media_type(raw) or (_MP4 if key == "video_note" else _OGG),
+        _read_media_type(raw) or default_type,
         _read_number(raw, "file_size"),
         _read_number(raw, "duration"),
         is_own_voice=key != "audio",
@@ -98,26 +102,28 @@ def _parse_sound(key: str, noun: str, raw: object) -> MediaItem | None:
 
 
 def clean_name(name: str) -> str:
-    """A file's name in one short line of visible letters."""
+    """Shorten a file's name to one short line of visible letters."""
     visible = "".join(" " if unicodedata.category(letter)[0] in "CZ" else letter for letter in name)
-    whole = " ".join(visible.split())
-    if len(whole) <= MAX_NAME_CHARS:
-        return whole
-    return f"{whole[: MAX_NAME_CHARS - _NAME_END_CHARS - 1].rstrip()}…{whole[-_NAME_END_CHARS:].lstrip()}"
+    line = " ".join(visible.split())
+    if len(line) <= MAX_NAME_CHARS:
+        return line
+    start = line[: MAX_NAME_CHARS - _NAME_END_CHARS - 1].rstrip()
+    end = line[-_NAME_END_CHARS:].lstrip()
+    return f"{start}…{end}"
 
 
 def _read_media_type(raw: object) -> str:
-    """The media type, if it is one: the sender's program names it, and it goes into the head of a request."""
-    named = _read_text(raw, "mime_type").lower()
-    if _MEDIA_TYPE.fullmatch(named):
-        return named
-    return ""
+    """Return the media type if it is valid: the sender's program names it, and a request header takes it."""
+    media_type = _read_text(raw, "mime_type").lower()
+    if not _MEDIA_TYPE.fullmatch(media_type):
+        return ""
+    return media_type
 
 
 def _read_text(raw: object, key: str) -> str:
-    value = raw.get(key) if isinstance(raw, dict) else None
-    if isinstance(value, str):
-        return value
+    match raw:
+        case dict() if isinstance(raw.get(key), str):
+            return str(raw[key])
     return ""
 
 

@@ -1,7 +1,7 @@
-"""Reads of a raw update only what storing it needs: id, lane, shape, sender, age. Pure and lenient: it never
-raises.
+"""Reads from a raw update only what storing it needs: id, lane, shape, sender, age.
 
-The update itself is parsed when its turn comes; whatever is wrong with it then concerns it alone.
+Pure and lenient: it never raises. The update itself is parsed when it is handled, so that anything wrong
+with it concerns it alone.
 """
 
 import json
@@ -17,37 +17,35 @@ PASTE_SECONDS = 1.5
 ALBUM_SECONDS = 1.0  # the messages of an album come one by one, and none says that it is the last
 
 _COMMAND = re.compile(r"/([A-Za-z0-9_]{1,32})(?:@\w+)?(?=\s|$)")
-_ORDERED_COMMANDS: dict[str, ItemShape] = {
-    "new": "new",
-    "retry": "command",
-    "deep": "deep",
-}  # commands that wait for their turn
+_ORDERED_COMMANDS: dict[str, ItemShape] = {"new": "new", "retry": "command", "deep": "deep"}
+"""Commands that wait for their turn in the lane, with their shapes."""
 
 
 def read_envelope(raw: object, now: float) -> IncomingUpdate | None:
-    """What of an update is stored; None if it has no id and so can be neither told apart nor acknowledged."""
+    """Return what is stored of an update; None without an id, for it could not be acknowledged."""
     update = _as_object(raw)
-    number = _parse_id(update.get("update_id"))
-    if number is None:
+    update_id = _parse_id(update.get("update_id"))
+    if update_id is None:
         return None
     message = _as_object(update.get("message"))
     shape, in_lane = _classify(update, message)
-    held = _get_hold_seconds(message) if shape in TURN_SHAPES else 0.0
+    hold_seconds = _get_hold_seconds(message, shape)
+    # The body is ASCII: half a surrogate pair could not be stored otherwise.
     return IncomingUpdate(
-        update_id=number,
+        update_id=update_id,
         shape=shape,
         lane=find_lane(message) if in_lane else None,
         sender=_find_sender(update),
-        body=json.dumps(
-            update, separators=(",", ":")
-        ),  # ASCII: half a surrogate pair could not be stored otherwise
+        body=json.dumps(update, separators=(",", ":")),
         stale=_get_age_seconds(message, now) > STALE_SECONDS,
-        not_before=now + held if held else None,
+        not_before=now + hold_seconds if hold_seconds else None,
     )
 
 
-def _get_hold_seconds(message: dict[str, Any]) -> float:
-    """How many seconds more of the same may follow."""
+def _get_hold_seconds(message: dict[str, Any], shape: ItemShape) -> float:
+    """Return how many seconds to wait for more parts of the same paste or album."""
+    if shape not in TURN_SHAPES:
+        return 0.0
     if _count_utf16_units(message.get("text")) >= PASTE_UNITS:
         return PASTE_SECONDS
     if isinstance(message.get("media_group_id"), str):
@@ -56,7 +54,7 @@ def _get_hold_seconds(message: dict[str, Any]) -> float:
 
 
 def _classify(update: dict[str, Any], message: dict[str, Any]) -> tuple[ItemShape, bool]:
-    """What kind of update it is, and whether it waits in its lane (else it is a control item)."""
+    """Return the update's shape, and whether it waits in its lane (else it is a control item)."""
     if "callback_query" in update:
         return "tap", False
     if "stopped_message_generation" in update:
@@ -72,42 +70,44 @@ def _classify(update: dict[str, Any], message: dict[str, Any]) -> tuple[ItemShap
     name = command[1].lower()
     if name in _ORDERED_COMMANDS:
         return _ORDERED_COMMANDS[name], True
-    return ("stop" if name == "stop" else "command"), False
+    if name == "stop":
+        return "stop", False
+    return "command", False
 
 
 def _classify_caption(message: dict[str, Any]) -> ItemShape:
-    """What a message without text is: a caption can ask for the second endpoint, and is no other command."""
-    caption = message.get("caption")
-    command = _COMMAND.match(caption) if isinstance(caption, str) else None
+    """Return the shape of a message without text; of all commands, a caption can only be /deep."""
     if not extract_media(message):
         return "other"
-    if command and _ORDERED_COMMANDS.get(command[1].lower()) == "deep":
+    caption = message.get("caption")
+    if not isinstance(caption, str):
+        return "text"
+    command = _COMMAND.match(caption)
+    if command and command[1].lower() == "deep":
         return "deep"
     return "text"
 
 
 def find_lane(message: dict[str, Any]) -> Lane | None:
-    """The lane of a raw message, if it names its chat."""
+    """Return the lane of a raw message, if it names its chat."""
     chat = _parse_id(_as_object(message.get("chat")).get("id"))
-    if message.get("is_topic_message"):
-        topic = _parse_id(message.get("message_thread_id"))
-    else:
-        topic = None
     if chat is None:
         return None
-    return Lane(chat, topic)
+    if not message.get("is_topic_message"):
+        return Lane(chat)
+    return Lane(chat, _parse_id(message.get("message_thread_id")))
 
 
 def _find_sender(update: dict[str, Any]) -> int | None:
-    for held in update.values():
-        person = _parse_id(_as_object(_as_object(held).get("from")).get("id"))
+    for value in update.values():
+        person = _parse_id(_as_object(_as_object(value).get("from")).get("id"))
         if person is not None:
             return person
     return None
 
 
 def _parse_id(value: object) -> int | None:
-    """A number that the database can hold."""
+    """Return the value if it is a number that the database can hold."""
     if isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**63:
         return value
     return None

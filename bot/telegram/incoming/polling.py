@@ -1,7 +1,6 @@
-"""Fetches raw updates and writes them down: stored and committed first, acknowledged to Telegram only then.
+"""Fetches raw updates and stores them: committed first, acknowledged to Telegram only then.
 
-Owns the offset, the way back to work after failures of Telegram or of the database, and the refusal to share
-a token.
+Owns the offset, the recovery from failures of Telegram or of the database, and the refusal to share a token.
 """
 
 import asyncio
@@ -21,12 +20,12 @@ from bot.db.engine import Database, Transaction
 from bot.db.queues import inbox
 from bot.db.queues.inbox import TURN_SHAPES, IncomingUpdate
 from bot.errors import StoreUnavailable, TelegramConflict, TelegramRefused
-from bot.telegram import client as wire
-from bot.telegram.incoming import envelope
+from bot.telegram.client import POLL_SECONDS, UNREADABLE_ANSWER_ERRORS
+from bot.telegram.incoming.envelope import read_envelope
 from bot.telegram.outcomes import get_retry_after
 
 MAX_PAUSE_SECONDS = 30.0
-MAX_REMEMBERED_PEOPLE = 1000  # people whose waiting messages need not be counted anew
+MAX_REMEMBERED_PEOPLE = 1000  # people whose waiting messages need not be counted again
 ALLOWED_UPDATES = [
     "message",
     "edited_message",
@@ -40,8 +39,9 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class PollerCallbacks:
-    """Whom the intake calls: `arrived` after a commit, with what is new; `alarm` tells admins without the
-    database.
+    """`on_stored` is called after a commit, with what was stored.
+
+    `alert_admins` notifies admins without the database.
     """
 
     on_stored: Callable[[Sequence[IncomingUpdate]], None]
@@ -49,8 +49,10 @@ class PollerCallbacks:
 
 
 class UpdatePoller:
-    """Polls until cancelled. `most_waiting` messages of a person are kept; `patience`: seconds conflicts may
-    recur.
+    """Polls until cancelled.
+
+    `max_waiting`: how many waiting messages of one person are accepted.
+    `conflict_seconds`: how long conflicts with another program may recur before the poller gives up.
     """
 
     def __init__(
@@ -61,25 +63,28 @@ class UpdatePoller:
         *,
         max_waiting: int = 20,
         conflict_seconds: float = 40.0,
+        max_remembered_people: int = MAX_REMEMBERED_PEOPLE,
     ) -> None:
         self._bot = bot
         self._database = database
         self._callbacks = callbacks
         self._max_waiting = max_waiting
         self._conflict_seconds = conflict_seconds
-        self._conflict_since = self._conflict_at = -math.inf
-        self._last_poll_at = time.monotonic()  # Telegram has just said who we are
-        self._max_waiting_by_person: dict[
-            int, int
-        ] = {}  # messages of a person, at most; of others it is not known
+        self._max_remembered_people = max_remembered_people
+        self._conflict_since = -math.inf
+        self._conflict_at = -math.inf
+        self._last_poll_at = time.monotonic()  # Telegram has just answered getMe
+        # An upper bound of a person's waiting messages; unknown for people who are not in it.
+        self._max_waiting_by_person: dict[int, int] = {}
 
     def has_recent_poll(self) -> bool:
-        """Whether Telegram answered a poll lately: two long polls ago at most."""
-        return time.monotonic() - self._last_poll_at < 2 * wire.POLL_SECONDS
+        """Whether Telegram answered a poll recently: two long polls ago at most."""
+        return time.monotonic() - self._last_poll_at < 2 * POLL_SECONDS
 
     async def run(self) -> None:
-        """Raises TelegramConflict when another program keeps polling, TelegramRefused when the token is not
-        known.
+        """Poll until cancelled.
+
+        Raises TelegramConflict when another program keeps polling, TelegramRefused for an unknown token.
         """
         offset: int | None = None
         failures = 0
@@ -94,26 +99,27 @@ class UpdatePoller:
             self._last_poll_at = time.monotonic()
             newest = await self._store_batch(updates)
             # All is acknowledged once a poll came back empty. Without an offset the next one also sees ids
-            # that began anew at a smaller number, as they do after a week of silence.
+            # that start again at a smaller number, as they do after a week without updates.
             offset = None if newest is None else newest + 1
 
     async def _fetch(self, offset: int | None) -> list[Any]:
-        wanted: dict[str, Any] = {"timeout": wire.POLL_SECONDS, "allowed_updates": ALLOWED_UPDATES}
+        params: dict[str, Any] = {"timeout": POLL_SECONDS, "allowed_updates": ALLOWED_UPDATES}
         if offset is not None:
-            wanted["offset"] = offset
-        # Raw on purpose: PTB's own get_updates parses the whole batch, and one bad update would lose it for
-        # ever.
-        patience = wire.POLL_SECONDS + 10
+            params["offset"] = offset
+        # Raw on purpose: the library's own get_updates parses the whole batch, and one bad update would lose
+        # all of it for ever.
         try:
-            updates = await self._bot.do_api_request("getUpdates", api_kwargs=wanted, read_timeout=patience)
-        except wire.UNREADABLE_ANSWER_ERRORS:
+            updates = await self._bot.do_api_request(
+                "getUpdates", api_kwargs=params, read_timeout=POLL_SECONDS + 10
+            )
+        except UNREADABLE_ANSWER_ERRORS:
             updates = None
         if not isinstance(updates, list):
             raise TelegramError("what answered is no Bot API")
         return updates
 
     async def _handle_poll_error(self, error: TelegramError, failures: int) -> float:
-        """How many seconds to wait after a failed poll; raises what waiting would not mend."""
+        """Return how many seconds to wait after a failed poll; raises what waiting would not fix."""
         log.warning("polling failed: %.200s", error, extra={"action": "intake.failed"})
         match error:
             case InvalidToken() | Forbidden() | EndPointNotFound():
@@ -134,28 +140,30 @@ class UpdatePoller:
             await self._bot.delete_webhook(drop_pending_updates=False)
 
     def _note_conflict(self, error: Conflict) -> None:
-        """Note a conflict. Polls that succeed in between do not count: two programs then share the updates."""
+        """Note a conflict; polls that succeed in between change nothing: two programs share the updates."""
         now = time.monotonic()
         if now - self._conflict_at > self._conflict_seconds:
             self._conflict_since = now
         self._conflict_at = now
         if now - self._conflict_since >= self._conflict_seconds:
             raise TelegramConflict(
-                "Another program fetches updates with this bot token. Stop it, or give one of the two its own bot."
+                "Another program fetches updates with this bot token. "
+                "Stop it, or give one of the two its own bot."
             ) from error
 
-    async def _store_batch(self, updates: Sequence[Any]) -> int | None:
-        """Store a batch, however long the database takes to be writable again; the highest id of it."""
+    async def _store_batch(self, raw_updates: Sequence[Any]) -> int | None:
+        """Store a batch, however long the database takes to be writable again; return its highest id."""
         now = time.time()
-        arrivals = [arrival for arrival in (envelope.read_envelope(one, now) for one in updates) if arrival]
-        if len(arrivals) < len(updates):
+        envelopes = [read_envelope(raw, now) for raw in raw_updates]
+        updates = [update for update in envelopes if update]
+        if len(updates) < len(raw_updates):
             log.error("updates without an id were left out", extra={"action": "intake.unreadable"})
             await asyncio.sleep(1.0)
         alarmed = False
-        stored = not arrivals
+        stored = not updates
         while not stored:
             try:
-                await self._store_updates(arrivals, now)
+                await self._store_updates(updates, now)
                 stored = True
             except StoreUnavailable as error:
                 log.warning("%s", error, extra={"action": "intake.store"})
@@ -167,44 +175,49 @@ class UpdatePoller:
                 await asyncio.sleep(2.0)
         if alarmed:
             await self._callbacks.alert_admins("New messages can be stored again.")
-        return max((arrival.update_id for arrival in arrivals), default=None)
+        return max((update.update_id for update in updates), default=None)
 
     async def _store_updates(self, updates: Sequence[IncomingUpdate], now: float) -> None:
-        texts = Counter(one.sender for one in updates if one.shape in TURN_SHAPES and one.sender is not None)
+        text_counts = Counter(
+            update.sender for update in updates if update.shape in TURN_SHAPES and update.sender is not None
+        )
         async with self._database.transaction() as tx:
-            counts = await self._count_waiting(tx, texts)
-            kept = self._mark_overflows(updates, counts)
-            if any(one.shape == "overflow" for one in kept):
-                known = await inbox.find_known(tx, [one.update_id for one in updates])
-                new = [one for one in updates if one.update_id not in known]
-                counts = await self._count_waiting(tx, texts)
-                kept = self._mark_overflows(new, counts)
-            await inbox.store(tx, kept, now=now)
-        self._max_waiting_by_person |= counts
-        self._callbacks.on_stored(kept)
+            waiting = await self._count_waiting(tx, text_counts)
+            rows = self._mark_overflows(updates, waiting)
+            if any(row.shape == "overflow" for row in rows):
+                # Updates that are stored already were counted twice.
+                stored_ids = await inbox.find_known(tx, [update.update_id for update in updates])
+                new = [update for update in updates if update.update_id not in stored_ids]
+                waiting = await self._count_waiting(tx, text_counts)
+                rows = self._mark_overflows(new, waiting)
+            await inbox.store(tx, rows, now=now)
+        self._max_waiting_by_person |= waiting
+        self._callbacks.on_stored(rows)
 
     async def _count_waiting(self, tx: Transaction, text_counts: Counter[int]) -> dict[int, int]:
-        """How many messages of these people wait, at most; counted where that and what came may be too many."""
-        if len(self._max_waiting_by_person) > MAX_REMEMBERED_PEOPLE:
+        """Return an upper bound of the waiting messages of these people.
+
+        The database is asked only for those whose bound and new messages together may be too many.
+        """
+        if len(self._max_waiting_by_person) > self._max_remembered_people:
             self._max_waiting_by_person.clear()
-        near = [
-            one
-            for one, came in text_counts.items()
-            if self._max_waiting_by_person.get(one, math.inf) + came > self._max_waiting
-        ]
+        bounds = {person: self._max_waiting_by_person.get(person, math.inf) for person in text_counts}
+        near = [person for person, count in text_counts.items() if bounds[person] + count > self._max_waiting]
+        counted = dict[int, int]()
         if near:
-            waiting = dict.fromkeys(near, 0) | await inbox.count_waiting(tx, near)
-        else:
-            waiting = {}
-        return {one: self._max_waiting_by_person[one] for one in text_counts if one not in waiting} | waiting
+            counted = dict.fromkeys(near, 0) | await inbox.count_waiting(tx, near)
+        return {
+            person: self._max_waiting_by_person[person] for person in text_counts if person not in counted
+        } | counted
 
     def _mark_overflows(
-        self, updates: Sequence[IncomingUpdate], counts: dict[int, int]
+        self, updates: Sequence[IncomingUpdate], waiting: dict[int, int]
     ) -> list[IncomingUpdate]:
-        return [self._mark_overflow(one, counts) for one in updates]
+        """Return the updates as they are stored, counting them into `waiting`."""
+        return [self._mark_overflow(update, waiting) for update in updates]
 
     def _mark_overflow(self, update: IncomingUpdate, counts: dict[int, int]) -> IncomingUpdate:
-        """The update as it is stored; beyond the bound it is told at once that it was not taken."""
+        """Beyond the bound a message becomes an overflow, whose sender is notified at once."""
         if update.shape not in TURN_SHAPES or update.sender is None:
             return update
         counts[update.sender] = counts.get(update.sender, 0) + 1

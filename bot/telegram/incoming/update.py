@@ -1,6 +1,4 @@
-"""One inbox item read as what a person did in Telegram: who, where, and with what. Raises when it cannot be
-read.
-"""
+"""Parses a stored update into what a person did in Telegram: who, where, and with what."""
 
 import unicodedata
 from collections.abc import Mapping
@@ -16,9 +14,9 @@ MAX_NAME_CHARS = 32
 
 @dataclass(frozen=True, slots=True)
 class ParsedUpdate:
-    """What one update says. `lane` is None where nobody can be answered, `person` where no person did it.
+    """What one update says. `lane` is None if nobody can be answered, `person` if no person did it.
 
-    At most one of `message`, `edited`, `query` and `membership` is there; an update of another kind has none.
+    At most one of `message`, `edited`, `query` and `membership` is set; an update of another kind has none.
     """
 
     item: InboxItem
@@ -26,7 +24,7 @@ class ParsedUpdate:
     person: int | None = None
     name: str = ""
     sent_at: float = 0.0
-    chat_type: str = ""  # Telegram's word for its type: private, group, supergroup, channel
+    chat_type: str = ""  # in Telegram's words: private, group, supergroup, channel
     message: Message | None = None
     edited: Message | None = None
     query: CallbackQuery | None = None
@@ -34,7 +32,7 @@ class ParsedUpdate:
 
 
 def parse_update(item: InboxItem) -> ParsedUpdate:
-    """Read an update; raises whatever the library raises for one it cannot read."""
+    """Parse an update; raises whatever the library raises for one that it cannot read."""
     update = Update.de_json(dict(item.body), None)
     if "stopped_message_generation" in update.api_kwargs:
         return _parse_stop(item, update.api_kwargs["stopped_message_generation"])
@@ -59,13 +57,10 @@ def parse_update(item: InboxItem) -> ParsedUpdate:
 
 
 def to_display_name(first_name: str, person: int) -> str:
-    """What a person is called in prompts and lists: a short name of letters and digits, which can carry no
-    orders.
-    """
-    kept = "".join(
-        letter if _is_plain(letter) else " " for letter in unicodedata.normalize("NFC", first_name)
-    )
-    return " ".join(kept.split())[:MAX_NAME_CHARS].strip() or f"Person {person}"
+    """Shorten a name for prompts and lists to letters and digits, so that it cannot carry instructions."""
+    normalized = unicodedata.normalize("NFC", first_name)
+    plain = "".join(letter if _is_plain(letter) else " " for letter in normalized)
+    return " ".join(plain.split())[:MAX_NAME_CHARS].strip() or f"Person {person}"
 
 
 def _build_update(
@@ -73,10 +68,9 @@ def _build_update(
 ) -> ParsedUpdate:
     if origin is None:
         return ParsedUpdate(item, item.lane, *_read_person(user), **fields)
+    topic = None
     if isinstance(origin, Message) and origin.is_topic_message:
         topic = origin.message_thread_id
-    else:
-        topic = None
     return ParsedUpdate(
         item,
         item.lane or Lane(origin.chat.id, topic),
@@ -87,15 +81,16 @@ def _build_update(
 
 
 def _parse_stop(item: InboxItem, payload: Mapping[str, Any]) -> ParsedUpdate:
-    """A person pressed Stop on a draft. The update names the chat alone, which in private is the person."""
+    """Parse a tap on Stop below a draft. The update names only the chat, which in private is the person."""
     chat = int(payload["chat"]["id"])
-    where = str(payload["chat"]["type"])
+    chat_type = str(payload["chat"]["type"])
     lane = Lane(chat, payload.get("message_thread_id"))
-    return ParsedUpdate(item, lane, chat if where == "private" else None, chat_type=where)
+    person = chat if chat_type == "private" else None
+    return ParsedUpdate(item, lane, person, chat_type=chat_type)
 
 
 def _read_person(user: User | None) -> tuple[int | None, str]:
-    """A person's id and name; other bots are nobody, so that no two of them ever talk to each other for ever."""
+    """Return a person's id and name; for another bot none, so that no two bots answer each other for ever."""
     if user and not user.is_bot:
         return (user.id, to_display_name(user.first_name, user.id))
     return (None, "")

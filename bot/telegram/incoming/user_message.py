@@ -1,7 +1,9 @@
-"""Makes the user messages of a turn out of raw messages and what came with them; an album is one. Pure.
+"""Composes the user messages of a turn from raw messages and what came with them; an album is one. Pure.
 
-What could not be used stands in the prompt as data. If nothing is left to be answered, the person is told
-why.
+The entry of message assembly. A raw message with its media (`attachments`) becomes an IncomingMessage;
+`attachment_loader` fills in its content, or the reason why it cannot be used; `compose_user_messages` joins
+the texts of `prompt_text`, excerpts and transcripts to what the model reads. What could not be used stands
+in the prompt as data; if nothing is left to be answered, the sender reads why.
 """
 
 from collections import Counter
@@ -13,8 +15,8 @@ from typing import Any
 from bot.agent.prompt import build_data_block
 from bot.attachments.excerpts import ExtractedDocument, shorten_text
 from bot.domain import Attachment
-from bot.telegram.incoming import prompt_text as entering
 from bot.telegram.incoming.attachments import MediaItem
+from bot.telegram.incoming.prompt_text import extract_text, format_message
 
 NOT_FETCHED = "it was not fetched, for the turn was stopped"
 
@@ -26,7 +28,10 @@ MediaContent = Attachment | ExtractedDocument
 
 @dataclass(frozen=True, slots=True)
 class IncomingMessage:
-    """A raw message sent at `sent`, what came with it, and what was made of that or `why` it cannot be used."""
+    """A raw message sent at `sent_at`, what came with it, and the content of that once it is loaded.
+
+    `unusable_reason`: why what came with it cannot be used, or "".
+    """
 
     raw: RawMessage
     sent_at: float
@@ -36,13 +41,13 @@ class IncomingMessage:
 
     @property
     def needs_fetch(self) -> bool:
-        """Whether something came that is still to be fetched."""
+        """Whether something came with it that is still to be downloaded."""
         return self.media is not None and self.content is None and not self.unusable_reason
 
 
 @dataclass(frozen=True, slots=True)
 class UserMessages:
-    """The texts of a turn, what came with each, and when each was sent."""
+    """The texts of a turn, and for each of them its attachments and when it was sent."""
 
     texts: tuple[str, ...]
     attachments: tuple[tuple[Attachment, ...], ...]
@@ -50,55 +55,66 @@ class UserMessages:
 
 
 def compose_user_messages(messages: Sequence[IncomingMessage], max_text_bytes: int) -> UserMessages:
-    """The user messages made of these letters; documents and transcripts share about `room` bytes of them."""
-    wordy = sum(one.content is not None and _to_attachment(one.content).text is not None for one in messages)
-    share = max_text_bytes // max(1, wordy)
-    albums = [list(several) for _, several in groupby(enumerate(messages), key=_get_album_key)]
+    """Compose the messages of a turn; documents and transcripts share about `max_text_bytes` of them."""
+    texts_to_share = sum(_has_text_content(message) for message in messages)
+    share = max_text_bytes // max(1, texts_to_share)
     texts = []
-    came = []
-    sent = []
-    for album in albums:
+    attachments = []
+    sent_times = []
+    for album in _group_albums(messages):
         # The pictures of a forwarded album would each say who it is from.
-        told = dict.fromkeys(_format_text(one, share) for _, one in album)
-        texts.append("\n".join(text for text in told if text))
-        came.append(tuple(_to_attachment(one.content) for _, one in album if one.content is not None))
-        sent.append(album[0][1].sent_at)
-    return UserMessages(tuple(texts), tuple(came), tuple(sent))
+        distinct = dict.fromkeys(_format_text(message, share) for message in album)
+        texts.append("\n".join(text for text in distinct if text))
+        attachments.append(
+            tuple(_to_attachment(message.content) for message in album if message.content is not None)
+        )
+        sent_times.append(album[0].sent_at)
+    return UserMessages(tuple(texts), tuple(attachments), tuple(sent_times))
 
 
 def explain_refusal(messages: Sequence[IncomingMessage]) -> str:
-    """What the person reads if there is nothing to answer: no word of theirs, and nothing that could be used."""
-    if any(one.content is not None or entering.extract_text(one.raw).strip() for one in messages):
+    """Explain why there is nothing to answer: no text, and nothing that could be used. "" if there is."""
+    if any(message.content is not None or extract_text(message.raw).strip() for message in messages):
         return ""
     return describe_unusable(messages, with_names=True)
 
 
 def build_preface(messages: Sequence[IncomingMessage]) -> str:
-    """What stands before an answer that could not take in all that came."""
-    told = describe_unusable(messages, with_names=False)  # names may hold signs of Markdown
-    if told:
-        return f"({told})\n\n"
-    return ""
+    """Build what stands before an answer that could not use everything that came."""
+    explanation = describe_unusable(messages, with_names=False)  # names may hold Markdown characters
+    if not explanation:
+        return ""
+    return f"({explanation})\n\n"
 
 
 def describe_unusable(messages: Sequence[IncomingMessage], *, with_names: bool) -> str:
-    """What could not be used, in a sentence a reason; `named`: with the names of files."""
+    """List what could not be used, a sentence for each reason; `with_names`: with the names of files."""
     by_reason: dict[str, list[MediaItem]] = {}
-    for one in messages:
-        if one.media is not None and one.unusable_reason:
-            by_reason.setdefault(one.unusable_reason, []).append(one.media)
+    for message in messages:
+        if message.media is not None and message.unusable_reason:
+            by_reason.setdefault(message.unusable_reason, []).append(message.media)
     return " ".join(
-        f"I could not use {_list_media(what, with_names=with_names)}: {why}."
-        for why, what in by_reason.items()
+        f"I could not use {_list_media(items, with_names=with_names)}: {reason}."
+        for reason, items in by_reason.items()
     )
 
 
+def _group_albums(messages: Sequence[IncomingMessage]) -> list[list[IncomingMessage]]:
+    """Group neighbours that belong to one album; any other message is alone."""
+    groups = groupby(enumerate(messages), key=_get_album_key)
+    return [[message for _, message in group] for _, group in groups]
+
+
 def _get_album_key(numbered_message: tuple[int, IncomingMessage]) -> object:
-    number, letter = numbered_message
-    album = letter.raw.get("media_group_id")
+    number, message = numbered_message
+    album = message.raw.get("media_group_id")
     if isinstance(album, str):
         return album
     return number
+
+
+def _has_text_content(message: IncomingMessage) -> bool:
+    return message.content is not None and _to_attachment(message.content).text is not None
 
 
 def _to_attachment(content: MediaContent) -> Attachment:
@@ -108,46 +124,45 @@ def _to_attachment(content: MediaContent) -> Attachment:
 
 
 def _format_text(message: IncomingMessage, max_text_bytes: int) -> str:
-    """The text of one message, with what came with it as far as that is text."""
-    enclosure = message.media
-    found = message.content
-    if enclosure is None:
-        return entering.format_message(message.raw)
-    if found is None:
-        block = build_data_block(
-            enclosure.label, f"({enclosure.noun} not shown to you: {message.unusable_reason or NOT_FETCHED})"
-        )
-        return entering.format_message(message.raw, media_block=block)
-    if isinstance(found, ExtractedDocument):
-        label, text = found.build_excerpt(max_text_bytes)
-        return entering.format_message(
-            message.raw, media_block=build_data_block(enclosure.label + label, text)
-        )
-    if found.text is None:
-        return entering.format_message(message.raw)
-    return _format_transcript(message.raw, enclosure, found.text, max_text_bytes)
+    """Format one message, with what came with it as far as that is text."""
+    media = message.media
+    content = message.content
+    if media is None:
+        return format_message(message.raw)
+    if content is None:
+        reason = message.unusable_reason or NOT_FETCHED
+        block = build_data_block(media.label, f"({media.noun} not shown to you: {reason})")
+        return format_message(message.raw, media_block=block)
+    if isinstance(content, ExtractedDocument):
+        label, text = content.build_excerpt(max_text_bytes)
+        return format_message(message.raw, media_block=build_data_block(media.label + label, text))
+    if content.text is None:
+        return format_message(message.raw)
+    return _format_transcript(message.raw, media, content.text, max_text_bytes)
 
 
 def _format_transcript(raw: RawMessage, media: MediaItem, transcript: str, max_text_bytes: int) -> str:
-    """The text of a message with sound: what people say themselves are their words, what they send is data."""
+    """Format a message with sound: what people say themselves is their text, what they send is data."""
     text = shorten_text(transcript, max_text_bytes)
-    length = f", {media.duration_seconds} s" if media.duration_seconds else ""
+    details = ""
+    if media.duration_seconds:
+        details += f", {media.duration_seconds} s"
     if len(text) < len(transcript):
-        part = f", first {len(text):,} of {len(transcript):,} characters"
-    else:
-        part = ""
+        details += f", first {len(text):,} of {len(transcript):,} characters"
     if media.is_own_voice:
-        spoken = f"[transcript of a {media.noun}{length}{part}] {text}"
-        return entering.format_message(raw, transcript=spoken)
-    return entering.format_message(
-        raw, media_block=build_data_block(f"{media.label}, transcript{length}{part}", text)
-    )
+        return format_message(raw, transcript=f"[transcript of a {media.noun}{details}] {text}")
+    return format_message(raw, media_block=build_data_block(f"{media.label}, transcript{details}", text))
 
 
 def _list_media(items: Sequence[MediaItem], *, with_names: bool) -> str:
-    counts = Counter(
-        one.label if with_names and len(items) <= _MAX_NAMED_FILES else one.noun for one in items
-    )
-    return ", ".join(
-        f"your {word}" if count == 1 else f"{count} of your {word}s" for word, count in counts.items()
-    )
+    if with_names and len(items) <= _MAX_NAMED_FILES:
+        counts = Counter(item.label for item in items)
+    else:
+        counts = Counter(item.noun for item in items)
+    return ", ".join(_format_media_count(name, count) for name, count in counts.items())
+
+
+def _format_media_count(name: str, count: int) -> str:
+    if count == 1:
+        return f"your {name}"
+    return f"{count} of your {name}s"

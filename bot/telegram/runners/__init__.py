@@ -1,1 +1,1 @@
-"""What each kind of inbox item does."""
+"""Handles inbox items: one runner for each kind (update, reminder, task)."""

@@ -1,11 +1,12 @@
-"""What the bot cannot do anything with: one friendly line, not more often than it helps. Owns when it said so
-last.
+"""Answers what the bot cannot handle with one friendly line, and no more often than it helps.
+
+Owns when it last sent such a line.
 """
 
 from bot.db.people import people
-from bot.db.queues import admin_notices as notices
+from bot.db.queues import admin_notices
 from bot.telegram.actions import ActionContext, ActionResult, reply_text
-from bot.telegram.incoming import prompt_text as entering
+from bot.telegram.incoming.prompt_text import describe_kind
 from bot.telegram.incoming.update import ParsedUpdate
 from bot.telegram.rate_limit import RateLimiter
 
@@ -14,7 +15,7 @@ NOTICE_INTERVAL_SECONDS = 60.0
 
 
 class RefusalReplies:
-    """The lines; `most_waiting` is the bound of a person's waiting messages."""
+    """Sends the lines; `max_waiting` is how many waiting messages of one person are accepted."""
 
     def __init__(self, max_waiting: int) -> None:
         self._max_waiting = max_waiting
@@ -22,11 +23,9 @@ class RefusalReplies:
         self._album_limiter = RateLimiter(max_calls=1, window_seconds=NOTICE_INTERVAL_SECONDS)
 
     async def handle_membership(self, update: ParsedUpdate, context: ActionContext) -> ActionResult:
-        """Somebody blocked or unblocked the bot, or brought it into a group."""
-        if update.membership:
-            status = update.membership.new_chat_member.status
-        else:
-            status = ""
+        """Note that somebody blocked or unblocked the bot; refuse a group that the bot was added to."""
+        assert update.membership is not None
+        status = update.membership.new_chat_member.status
         if update.chat_type == "private":
             await people.set_reachable(context.tx, context.person, reachable=status != "kicked")
         elif update.chat_type != "channel" and status in {"member", "administrator"}:
@@ -34,31 +33,28 @@ class RefusalReplies:
         return ActionResult()
 
     async def refuse_group(self, context: ActionContext) -> ActionResult:
-        """A group is told once that it will hear nothing."""
-        told = await notices.record_if_changed(
+        """Reply once to a group that the bot only works in private chats."""
+        is_first = await admin_notices.record_if_changed(
             context.tx, f"group {context.lane.chat}", PRIVATE_ONLY, now=context.now
         )
-        if told:
-            return reply_text(PRIVATE_ONLY)
-        return ActionResult()
+        if not is_first:
+            return ActionResult()
+        return reply_text(PRIVATE_ONLY)
 
     async def refuse_message(self, update: ParsedUpdate, context: ActionContext) -> ActionResult:
-        """A message beyond the bound, or of a kind the bot cannot read."""
+        """Refuse a message beyond the bound, or of a kind that the bot cannot read."""
         if update.item.shape == "overflow":
             return self._refuse_overflow(context)
-        kind = entering.describe_kind(context.item.body["message"])
-        album = update.message.media_group_id if update.message else None  # of videos, which are no pictures
-        if kind is None or (
-            album and not self._album_limiter.try_acquire((context.lane.key, album), context.now)
-        ):
+        kind = describe_kind(context.item.body["message"])
+        if kind is None:
+            return ActionResult()
+        album = update.message.media_group_id if update.message else None  # an album of videos
+        if album and not self._album_limiter.try_acquire((context.lane.key, album), context.now):
             return ActionResult()
         return reply_text(f"I cannot read {kind} yet. Please write it to me as text.")
 
     def _refuse_overflow(self, context: ActionContext) -> ActionResult:
         if not self._overflow_limiter.try_acquire(context.lane.key, context.now):
             return ActionResult()
-        if self._max_waiting > 1:
-            count = f"{self._max_waiting} messages"
-        else:
-            count = "a message"
+        count = f"{self._max_waiting} messages" if self._max_waiting > 1 else "a message"
         return reply_text(f"You already have {count} waiting; I did not take this one. Send it again later.")

@@ -1,5 +1,7 @@
-"""The runner of inbox items of kind `reminder`: text sent back when it is due, without a model call; and what
-a /remind has asked for, which is understood here, outside of the command's transaction.
+"""Runs inbox items of kind `reminder`: due reminders, and new ones of /remind.
+
+A due reminder's text is sent without a model call. What /remind asked for is parsed here, outside the
+command's transaction.
 """
 
 import time
@@ -8,9 +10,9 @@ from collections.abc import Callable
 from bot.db.engine import Database, Transaction
 from bot.db.queues import inbox, jobs, outbox
 from bot.domain import InboxItem, Lane, Part
-from bot.jobs.times import formatting as saying
-from bot.jobs.times.errors import UnclearTime
+from bot.jobs.times.formatting import format_duration, format_time
 from bot.jobs.times.next_run import LATE_SECONDS
+from bot.jobs.times.zones import UnclearTime
 from bot.jobs.user_jobs import ZONE_NEEDED, JobOwner, UserJobs, ZoneUnknown
 from bot.telegram.access import Access
 
@@ -20,7 +22,7 @@ ZONE_QUESTION = (
 
 
 class ReminderRunner:
-    """`wake_sender` is called for the lane that has something to read."""
+    """The runner; `wake_sender` is called for the lane that has something new to deliver."""
 
     def __init__(
         self,
@@ -46,12 +48,12 @@ class ReminderRunner:
         self._wake_sender(item.lane)
 
     async def _send_due(self, item: InboxItem, lane: Lane) -> None:
-        """A due reminder; of somebody who lost access all jobs are gone."""
+        """Send a due reminder; for somebody who lost access, remove all their jobs instead."""
         person = int(item.body["person"])
         now = self._clock()
-        is_in = self._access.get_role(person) in {"admin", "member"}
+        has_access = self._access.get_role(person) in {"admin", "member"}
         async with self._database.transaction() as tx:
-            if not is_in:
+            if not has_access:
                 await jobs.remove_all(tx, person)
             elif item.job is not None and (job := await jobs.find(tx, item.job)) is not None:
                 text = f"⏰ {item.body['texts'][0]}{format_lateness(item, job.zone, now)}"
@@ -62,10 +64,10 @@ class ReminderRunner:
         owner = JobOwner(int(item.body["person"]), str(item.body["name"]), lane)
         try:
             said_at = float(item.body.get("said_at", item.received_at))
-            when, text = await self._user_jobs.parse_line(owner.person, str(item.body["words"]), said_at)
+            schedule, text = await self._user_jobs.parse_line(owner.person, str(item.body["words"]), said_at)
             async with self._database.transaction() as tx:
-                kept = await self._user_jobs.add_job(tx, owner, "reminder", when, text)
-                await self._reply(tx, item, lane, kept)
+                confirmation = await self._user_jobs.add_job(tx, owner, "reminder", schedule, text)
+                await self._reply(tx, item, lane, confirmation)
         except ZoneUnknown:
             await self._refuse(item, lane, ZONE_QUESTION, error=ZONE_NEEDED)
         except UnclearTime as error:
@@ -85,15 +87,16 @@ class ReminderRunner:
 
 
 def format_lateness(item: InboxItem, zone: str, now: float) -> str:
-    """What stands below something that is done long after it was due; nothing if it is not."""
-    missed = float(item.body.get("late", 0.0))
+    """Format the note below something that is done long after it was due; "" if it is not late."""
+    missed_seconds = float(item.body.get("late", 0.0))
     due_at = item.due_at or 0.0
-    late = max(missed, now - due_at)  # it may also have waited after it was written down
-    if late <= LATE_SECONDS:
+    late_seconds = max(missed_seconds, now - due_at)  # it may also have waited after it was stored
+    if late_seconds <= LATE_SECONDS:
         return ""
-    away = ", while I was away" if missed else ""
+    note = f"This was due {format_time(due_at, zone)}, {format_duration(late_seconds)} ago"
+    if missed_seconds:
+        note += ", while I was away"
+    note += "."
     if item.body.get("left_out"):
-        more = " Earlier times were missed, too, and are left out."
-    else:
-        more = ""
-    return f"\n\n(This was due {saying.format_time(due_at, zone)}, {saying.format_duration(late)} ago{away}.{more})"
+        note += " Earlier times were missed, too, and are left out."
+    return f"\n\n({note})"

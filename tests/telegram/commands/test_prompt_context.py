@@ -1,4 +1,4 @@
-"""/context: what the next prompt is made of, with the server's count of the last one beside the estimate."""
+"""/context: what the next prompt consists of, estimated, and the server's count of the last one."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -15,11 +15,11 @@ MADE = PromptBreakdown(
 )
 
 
-async def test_it_tells_parts_sum_and_the_servers_count(database: Database):
-    front = UpdateHarness(database)
-    await front.let_in(ANNA)
-    front.prompt_breakdown = MADE
-    (sent,) = await front.send_text("/context please")
+async def test_the_parts_their_sum_and_the_servers_count_are_shown(database: Database):
+    harness = UpdateHarness(database)
+    await harness.let_in(ANNA)
+    harness.prompt_breakdown = MADE
+    (sent,) = await harness.send_text("/context please")
     assert sent.text.splitlines() == [
         "My next prompt, tokens estimated:",
         "system text: 118",
@@ -31,22 +31,22 @@ async def test_it_tells_parts_sum_and_the_servers_count(database: Database):
 
 
 @pytest.mark.parametrize(
-    ("prompt", "cached", "told"),
+    ("prompt", "cached", "text"),
     [
         (None, None, "unknown"),
         (1480, None, "1.4k, cached unknown"),
         (1480, 0, "1.4k, nothing of it cached"),
     ],
 )
-def test_what_the_server_did_not_tell_is_unknown(prompt: int | None, cached: int | None, told: str):
+def test_what_the_server_did_not_report_is_unknown(prompt: int | None, cached: int | None, text: str):
     *_, last = format_prompt_breakdown(replace(MADE, last_prompt_tokens=prompt, last_cached_tokens=cached))
-    assert last == f"Last time the server counted: {told}"
+    assert last == f"Last time the server counted: {text}"
 
 
-@pytest.mark.parametrize(("turns", "told"), [(1, "1 turn has left"), (30, "30 turns have left")])
-def test_what_has_left_the_prompt_is_told(turns: int, told: str):
+@pytest.mark.parametrize(("turns", "text"), [(1, "1 turn has left"), (30, "30 turns have left")])
+def test_turns_that_have_left_the_prompt_are_counted(turns: int, text: str):
     *_, last = format_prompt_breakdown(replace(MADE, left_out_turns=turns))
-    assert last == f"{told} the prompt; I can look them up."
+    assert last == f"{text} the prompt; I can look them up."
 
 
 def test_very_many_tools_are_summed_up():
@@ -54,9 +54,9 @@ def test_very_many_tools_are_summed_up():
         for number in range(500):
             yield f"tool {'x' * 64}{number}", 10
 
-    told = list(format_prompt_breakdown(replace(MADE, parts=tuple(tools()))))
-    assert f"{500 - MAX_LISTED_PARTS} more: {short_sum(500 - MAX_LISTED_PARTS)}" in told
-    assert len("\n".join(told)) <= 4096
+    lines = list(format_prompt_breakdown(replace(MADE, parts=tuple(tools()))))
+    assert f"{500 - MAX_LISTED_PARTS} more: {short_sum(500 - MAX_LISTED_PARTS)}" in lines
+    assert len("\n".join(lines)) <= 4096
 
 
 def short_sum(count: int) -> str:

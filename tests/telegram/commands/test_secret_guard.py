@@ -1,4 +1,4 @@
-"""A secret sent in a chat is not used: nothing of it is kept, its message is deleted, the admin hears what to
+"""A secret sent in a chat is not used or stored, its message is deleted, and the admin reads what to
 do.
 """
 
@@ -16,15 +16,15 @@ KEY = "sk-proj-Zx81kq03mVb27Lp9"
 
 
 @pytest.fixture
-async def front(database: Database) -> UpdateHarness:
-    front = UpdateHarness(database)
-    await front.let_in(ADMIN, "admin")
-    await front.let_in(ANNA)
-    return front
+async def harness(database: Database) -> UpdateHarness:
+    harness = UpdateHarness(database)
+    await harness.let_in(ADMIN, "admin")
+    await harness.let_in(ANNA)
+    return harness
 
 
 @pytest.mark.parametrize(
-    "words",
+    "args",
     [
         "secret set weather hunter2",
         "Secret set weather hunter2",
@@ -36,14 +36,14 @@ async def front(database: Database) -> UpdateHarness:
 )
 @pytest.mark.parametrize("person", [ADMIN, ANNA])
 async def test_nothing_of_it_is_kept_and_its_message_is_to_be_deleted(
-    front: UpdateHarness, words: str, person: int
+    harness: UpdateHarness, args: str, person: int
 ):
-    (sent,) = await front.send_text(f"/tools {words}", person=person, message_id=4321)
+    (sent,) = await harness.send_text(f"/tools {args}", person=person, message_id=4321)
     assert sent.text == SECRET_NOTICE
-    bodies = [row.body for row in await front.load_items()]
+    bodies = [row.body for row in await harness.load_items()]
     assert bodies[0] is None
-    errand = json.loads(bodies[1])
-    assert (errand["job"], errand["do"], errand["message"], errand["lane"]) == (
+    task = json.loads(bodies[1])
+    assert (task["job"], task["do"], task["message"], task["lane"]) == (
         "tools",
         "unsay",
         4321,
@@ -52,30 +52,32 @@ async def test_nothing_of_it_is_kept_and_its_message_is_to_be_deleted(
     assert not any("hunter2" in (body or "") or KEY in (body or "") for body in bodies)
 
 
-async def test_no_line_of_the_log_shows_it(front: UpdateHarness, capsys: pytest.CaptureFixture[str]):
+async def test_no_line_of_the_log_shows_it(harness: UpdateHarness, capsys: pytest.CaptureFixture[str]):
     logs.configure("INFO")
     try:
-        await front.send_text(f"/tools add https://api.example/?x={KEY} {KEY}", person=ADMIN)
+        await harness.send_text(f"/tools add https://api.example/?x={KEY} {KEY}", person=ADMIN)
         logging.getLogger("x").warning("it was %s", KEY)
         assert KEY not in capsys.readouterr().err
     finally:
         root = logging.getLogger()
-        root.handlers = [one for one in root.handlers if not isinstance(one, logs._Handler)]
+        root.handlers = [handler for handler in root.handlers if not isinstance(handler, logs._Handler)]
 
 
-@pytest.mark.parametrize("words", ["text", "caption"])
-async def test_what_was_edited_into_a_secret_is_not_kept_either(front: UpdateHarness, words: str):
-    message = front.build_message(text=f"/tools add https://api.example/ {KEY}", person=ADMIN, message_id=9)[
-        "message"
-    ]
-    message[words] = message.pop("text")
-    await front.store_updates({"edited_message": message})
-    (sent,) = await front.handle_claimed()
+@pytest.mark.parametrize("args", ["text", "caption"])
+async def test_what_was_edited_into_a_secret_is_not_kept_either(harness: UpdateHarness, args: str):
+    message = harness.build_message(
+        text=f"/tools add https://api.example/ {KEY}", person=ADMIN, message_id=9
+    )["message"]
+    message[args] = message.pop("text")
+    await harness.store_updates({"edited_message": message})
+    (sent,) = await harness.handle_claimed()
     assert sent.text == SECRET_NOTICE
-    assert (await front.load_items())[0].body is None
+    assert (await harness.load_items())[0].body is None
 
 
-async def test_other_edits_are_passed_over(front: UpdateHarness):
+async def test_other_edits_are_passed_over(harness: UpdateHarness):
     for text in ("/tools", "hello", KEY):
-        await front.store_updates({"edited_message": front.build_message(text=text, person=ADMIN)["message"]})
-        assert await front.handle_claimed() == []
+        await harness.store_updates(
+            {"edited_message": harness.build_message(text=text, person=ADMIN)["message"]}
+        )
+        assert await harness.handle_claimed() == []

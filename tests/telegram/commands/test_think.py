@@ -1,11 +1,10 @@
-"""/think shows how it stands and changes it for the turns to come, in one clear line whatever is typed."""
+"""/think shows the mode and changes it for later turns; any input gets one clear line."""
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from bot.db.conversations import chat_settings as chats
-from bot.db.conversations import conversations
+from bot.db.conversations import chat_settings, conversations
 from bot.db.conversations.chat_settings import ThinkMode
 from bot.db.engine import Database
 from bot.domain import Lane
@@ -16,28 +15,28 @@ BUTTONS = {"auto": "think:auto", "on": "think:on", "off": "think:off"}
 
 
 @pytest.fixture
-async def front(database: Database) -> UpdateHarness:
-    front = UpdateHarness(database)
-    await front.let_in(ANNA)
-    await front.let_in(BOB)
-    return front
+async def harness(database: Database) -> UpdateHarness:
+    harness = UpdateHarness(database)
+    await harness.let_in(ANNA)
+    await harness.let_in(BOB)
+    return harness
 
 
-async def load_think_mode(front: UpdateHarness, chat: int = ANNA) -> ThinkMode | None:
-    async with front.database.read_transaction() as tx:
-        return await chats.load_think_mode(tx, Lane(chat))
+async def load_think_mode(harness: UpdateHarness, chat: int = ANNA) -> ThinkMode | None:
+    async with harness.database.read_transaction() as tx:
+        return await chat_settings.load_think_mode(tx, Lane(chat))
 
 
-async def test_without_a_word_it_shows_how_it_stands_with_three_buttons(front: UpdateHarness):
-    (sent,) = await front.send_text("/think")
+async def test_without_a_word_it_shows_how_it_stands_with_three_buttons(harness: UpdateHarness):
+    (sent,) = await harness.send_text("/think")
     assert sent.text.splitlines()[0] == "Thinking in this chat: auto, as the house does."
     assert list(sent.buttons) == ["✓ auto", "on", "off"]
     assert list(sent.buttons.values()) == list(BUTTONS.values())
-    assert await load_think_mode(front) is None
+    assert await load_think_mode(harness) is None
 
 
 @pytest.mark.parametrize(
-    ("text", "wanted", "line"),
+    ("text", "mode", "line"),
     [
         ("/think on", "on", "Thinking from your next message on: before every answer, which takes longer."),
         ("/think OFF ", "off", "Thinking from your next message on: never."),
@@ -49,43 +48,43 @@ async def test_without_a_word_it_shows_how_it_stands_with_three_buttons(front: U
     ],
 )
 async def test_a_word_changes_it_for_this_chat_alone(
-    front: UpdateHarness, text: str, wanted: ThinkMode, line: str
+    harness: UpdateHarness, text: str, mode: ThinkMode, line: str
 ):
-    (sent,) = await front.send_text(text)
+    (sent,) = await harness.send_text(text)
     assert (sent.text, sent.buttons) == (line, {})
-    assert await load_think_mode(front) == wanted
-    assert await load_think_mode(front, BOB) is None
-    (sent,) = await front.send_text("/think")
-    assert sent.text.splitlines()[0] == f"Thinking in this chat: {wanted} (the house: auto)."
-    assert f"✓ {wanted}" in sent.buttons
+    assert await load_think_mode(harness) == mode
+    assert await load_think_mode(harness, BOB) is None
+    (sent,) = await harness.send_text("/think")
+    assert sent.text.splitlines()[0] == f"Thinking in this chat: {mode} (the house: auto)."
+    assert f"✓ {mode}" in sent.buttons
 
 
 @given(word=st.text(min_size=1, max_size=40).filter(lambda word: word.strip().lower() not in {"", *BUTTONS}))
 @settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
-async def test_an_unknown_word_is_one_clear_line_and_changes_nothing(front: UpdateHarness, word: str):
-    (sent,) = await front.send_text(f"/think {word}")
+async def test_an_unknown_word_is_one_clear_line_and_changes_nothing(harness: UpdateHarness, word: str):
+    (sent,) = await harness.send_text(f"/think {word}")
     assert sent.text == HOW_TO
-    assert await load_think_mode(front) is None
+    assert await load_think_mode(harness) is None
 
 
-async def test_a_button_changes_it_and_shows_it(front: UpdateHarness):
-    toast, sent = await front.tap("think:off")
+async def test_a_button_changes_it_and_shows_it(harness: UpdateHarness):
+    toast, sent = await harness.tap("think:off")
     assert (toast, sent) == ("Thinking from your next message on: never.", [])
-    assert await load_think_mode(front) == "off"
-    (redrawn,) = front.bot.calls_of("edit_message_text")
+    assert await load_think_mode(harness) == "off"
+    (redrawn,) = harness.bot.calls_of("edit_message_text")
     assert redrawn["given"][0].startswith("Thinking in this chat: off (the house: auto).")
     assert "✓ off" in str(redrawn["reply_markup"])
 
 
 @pytest.mark.parametrize("data", ["think:", "think:maybe", "think:ON"])
-async def test_a_button_with_another_word_is_too_old(front: UpdateHarness, data: str):
-    assert (await front.tap(data))[0] == "This button is too old."
-    assert await load_think_mode(front) is None
+async def test_a_button_with_another_word_is_too_old(harness: UpdateHarness, data: str):
+    assert (await harness.tap(data))[0] == "This button is too old."
+    assert await load_think_mode(harness) is None
 
 
-async def test_it_does_not_begin_the_conversation_and_outlives_it(front: UpdateHarness):
-    await front.send_text("/think on")
-    async with front.database.read_transaction() as tx:
+async def test_it_does_not_begin_the_conversation_and_outlives_it(harness: UpdateHarness):
+    await harness.send_text("/think on")
+    async with harness.database.read_transaction() as tx:
         assert (await conversations.find(tx, Lane(ANNA))).notes is None
-    await front.send_text("/new")
-    assert await load_think_mode(front) == "on"
+    await harness.send_text("/new")
+    assert await load_think_mode(harness) == "on"

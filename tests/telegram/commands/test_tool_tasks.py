@@ -1,4 +1,4 @@
-"""What /tools leaves to be done: it outlives the process, answers the admin who asked, and never runs twice."""
+"""Tool tasks outlive the process, answer the admin who asked, and never run a tool twice."""
 
 import json
 from typing import Any, cast
@@ -6,7 +6,7 @@ from typing import Any, cast
 import pytest
 from telegram import Bot
 
-from bot.db import retry as patience
+from bot.db import retry
 from bot.db.engine import Database
 from bot.db.queues import inbox, outbox
 from bot.db.tools import audit
@@ -14,11 +14,12 @@ from bot.db.tools.audit import AuditEntry
 from bot.domain import InboxItem
 from bot.errors import StoreUnavailable
 from bot.telegram.best_effort_calls import BestEffortCalls
+from bot.telegram.commands import try_tool_tasks
 from bot.telegram.commands.tool_tasks import ToolTaskRunner
 from bot.telegram.commands.try_tool_tasks import TryToolTasks
-from bot.tool_registry import try_tool as trying
 from bot.tool_registry.loader import ToolSettings
 from bot.tool_registry.registry import ToolRegistry
+from bot.tool_registry.try_tool import Trial, TrialResult, run_trial
 from tests.support.update_harness import ADMIN, UpdateHarness
 from tools.base import tool
 
@@ -44,27 +45,27 @@ async def look() -> str:
 
 
 class ToolTaskHarness:
-    """The front and the runner of its errands."""
+    """An UpdateHarness and the runner of its tool tasks."""
 
     def __init__(self, database: Database) -> None:
-        self.front = UpdateHarness(database)
-        catalogue = ToolRegistry(database, [order, look], lambda person: person == ADMIN)
-        gestures = BestEffortCalls(
-            cast(Bot, self.front.bot), member_commands=(), admin_commands=(), timeout_seconds=0.05
+        self.updates = UpdateHarness(database)
+        registry = ToolRegistry(database, [order, look], lambda person: person == ADMIN)
+        best_effort_calls = BestEffortCalls(
+            cast(Bot, self.updates.bot), member_commands=(), admin_commands=(), timeout_seconds=0.05
         )
         self.woken: list[Any] = []
-        trials = TryToolTasks(database, catalogue, ToolSettings(), gestures)
-        self.runner = ToolTaskRunner(database, catalogue, trials.get_handlers(), self.woken.append)
+        tasks = TryToolTasks(database, registry, ToolSettings(), best_effort_calls)
+        self.runner = ToolTaskRunner(database, registry, tasks.get_handlers(), self.woken.append)
         ran.clear()
 
     async def send_command(self, text: str, **more: Any) -> str:
-        """What an admin writes, and the first line of the answer to it."""
-        (sent,) = await self.front.send_text(text, person=ADMIN, **more)
+        """Send a command as the admin; return the text of the answer."""
+        (sent,) = await self.updates.send_text(text, person=ADMIN, **more)
         return sent.text
 
     async def run_waiting(self, attempt: int = 1) -> list[str]:
-        """Do what waits, as the worker would; the texts that came of it."""
-        waiting = await self.front.load_items(kind="house", state="new") + await self.front.load_items(
+        """Run the waiting tasks as the worker would; return the texts that they sent."""
+        waiting = await self.updates.load_items(kind="house", state="new") + await self.updates.load_items(
             kind="house", state="running"
         )
         for row in waiting:
@@ -72,120 +73,120 @@ class ToolTaskHarness:
                 row.id, "house", "other", None, row.sender, json.loads(row.body), attempt, False, 0.0
             )
             await self.runner((item,))
-        return [one.text for one in await self.front.read_sent()]
+        return [message.text for message in await self.updates.read_sent()]
 
     async def load_changes(self) -> list[AuditEntry]:
-        async with self.front.database.read_transaction() as tx:
+        async with self.updates.database.read_transaction() as tx:
             return await audit.list_entries(tx)
 
 
 @pytest.fixture
-async def desk(database: Database) -> ToolTaskHarness:
-    desk = ToolTaskHarness(database)
-    await desk.front.let_in(ADMIN, "admin")
-    return desk
+async def harness(database: Database) -> ToolTaskHarness:
+    harness = ToolTaskHarness(database)
+    await harness.updates.let_in(ADMIN, "admin")
+    return harness
 
 
-async def test_a_tool_is_run_once_and_its_call_result_and_time_are_shown(desk: ToolTaskHarness):
-    assert await desk.send_command('/tools try order {"what": "tea"}') == "I run it once."
+async def test_a_tool_is_run_once_and_its_call_result_and_time_are_shown(harness: ToolTaskHarness):
+    assert await harness.send_command('/tools try order {"what": "tea"}') == "I run it once."
     assert ran == []
-    (text,) = await desk.run_waiting()
+    (text,) = await harness.run_waiting()
     lines = text.splitlines()
     assert lines[0] == 'order {"what": "tea"}'
     assert lines[1].startswith("ok after ")
     assert lines[2] == "ordered tea[31m"
-    assert await desk.run_waiting() == []
+    assert await harness.run_waiting() == []
     assert ran == ["tea"]
-    (change,) = await desk.load_changes()
+    (change,) = await harness.load_changes()
     assert (change.who, change.via, change.what, change.subject) == (ADMIN, "telegram", "tried", "tool order")
 
 
-async def test_after_a_crash_only_what_is_repeatable_runs_again(desk: ToolTaskHarness):
-    await desk.send_command('/tools try order {"what": "tea"}')
-    (text,) = await desk.run_waiting(attempt=2)
+async def test_after_a_crash_only_what_is_repeatable_runs_again(harness: ToolTaskHarness):
+    await harness.send_command('/tools try order {"what": "tea"}')
+    (text,) = await harness.run_waiting(attempt=2)
     assert text.startswith("The gateway stopped while order ran")
-    await desk.send_command("/tools try look")
-    await desk.run_waiting(attempt=2)
+    await harness.send_command("/tools try look")
+    await harness.run_waiting(attempt=2)
     assert ran == ["look"]
 
 
-async def test_that_what_runs_once_is_taken_is_on_the_disk_before_it_runs(
-    desk: ToolTaskHarness, monkeypatch: pytest.MonkeyPatch
+async def test_an_attempt_is_synced_before_a_tool_that_may_run_only_once_runs(
+    harness: ToolTaskHarness, monkeypatch: pytest.MonkeyPatch
 ):
-    transaction, synced = Database.transaction, list[bool]()
+    transaction = Database.transaction
+    synced = list[bool]()
 
-    def watched(database: Database, *, durable: bool = True) -> Any:
+    def recording_transaction(database: Database, *, durable: bool = True) -> Any:
         synced.append(durable)
         return transaction(database, durable=durable)
 
-    await desk.send_command('/tools try order {"what": "tea"}')
-    before = [row.attempt for row in await desk.front.load_items(kind="house", state="new")]
-    monkeypatch.setattr(Database, "transaction", watched)
-    run = trying.run_trial
+    await harness.send_command('/tools try order {"what": "tea"}')
+    before = [row.attempt for row in await harness.updates.load_items(kind="house", state="new")]
+    monkeypatch.setattr(Database, "transaction", recording_transaction)
 
-    async def tried(database: Database, trial: trying.Trial) -> trying.TrialResult:
-        found = [row.attempt for row in await desk.front.load_items(kind="house", state="new")]
-        assert (synced, found) == (
-            [True],
-            [one + 1 for one in before],
-        )  # a commit that writes nothing syncs nothing
-        return await run(database, trial)
+    async def check_and_run(database: Database, trial: Trial) -> TrialResult:
+        attempts = [row.attempt for row in await harness.updates.load_items(kind="house", state="new")]
+        # A commit that writes nothing syncs nothing, so the attempt must have changed.
+        assert synced == [True]
+        assert attempts == [attempt + 1 for attempt in before]
+        return await run_trial(database, trial)
 
-    monkeypatch.setattr(trying, "run_trial", tried)
-    assert (await desk.run_waiting())[0].startswith("order")
+    monkeypatch.setattr(try_tool_tasks, "run_trial", check_and_run)
+    assert (await harness.run_waiting())[0].startswith("order")
     assert ran == ["tea"]
 
 
 async def test_what_ran_does_not_run_again_while_the_database_is_away(
-    desk: ToolTaskHarness, monkeypatch: pytest.MonkeyPatch
+    harness: ToolTaskHarness, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(patience, "RETRY_SECONDS", 0.0)
-    real, failures = outbox.add, [StoreUnavailable("full"), StoreUnavailable("full")]
+    monkeypatch.setattr(retry, "RETRY_SECONDS", 0.0)
+    real_add = outbox.add
+    failures = [StoreUnavailable("full"), StoreUnavailable("full")]
 
-    async def add(*given: Any, **named: Any) -> Any:
+    async def add(*args: Any, **kwargs: Any) -> Any:
         if failures:
             raise failures.pop()
-        return await real(*given, **named)
+        return await real_add(*args, **kwargs)
 
-    await desk.send_command('/tools try order {"what": "tea"}')
+    await harness.send_command('/tools try order {"what": "tea"}')
     monkeypatch.setattr(outbox, "add", add)
-    assert len(await desk.run_waiting()) == 1
+    assert len(await harness.run_waiting()) == 1
     assert (ran, failures) == (["tea"], [])
-    assert len(await desk.load_changes()) == 1
+    assert len(await harness.load_changes()) == 1
 
 
-async def test_what_cannot_be_tried_is_said(desk: ToolTaskHarness):
-    await desk.send_command("/tools try nothing")
-    assert await desk.run_waiting() == ["nothing cannot be used now; /tools shows how it stands."]
-    await desk.send_command("/tools try order {oops")
-    (text,) = await desk.run_waiting()
+async def test_a_tool_that_cannot_be_tried_is_refused_with_a_reason(harness: ToolTaskHarness):
+    await harness.send_command("/tools try nothing")
+    assert await harness.run_waiting() == ["nothing cannot be used now; /tools shows how it stands."]
+    await harness.send_command("/tools try order {oops")
+    (text,) = await harness.run_waiting()
     assert text.startswith("Arguments are JSON")
 
 
-async def test_all_sources_are_looked_at_anew(desk: ToolTaskHarness):
-    await desk.send_command("/tools reload")
-    assert await desk.run_waiting() == ["All sources are as they should be.\n2 tools can be used now."]
+async def test_all_sources_are_looked_at_anew(harness: ToolTaskHarness):
+    await harness.send_command("/tools reload")
+    assert await harness.run_waiting() == ["All sources are as they should be.\n2 tools can be used now."]
 
 
-async def test_a_message_with_a_secret_is_deleted(desk: ToolTaskHarness):
-    await desk.send_command("/tools secret set weather hunter2", message_id=77)
-    assert await desk.run_waiting() == []
-    assert desk.front.bot.calls_of("delete_message")[0]["given"] == (ADMIN, 77)
-    assert await desk.front.load_items(kind="house", state="done")
+async def test_a_message_with_a_secret_is_deleted(harness: ToolTaskHarness):
+    await harness.send_command("/tools secret set weather hunter2", message_id=77)
+    assert await harness.run_waiting() == []
+    assert harness.updates.bot.calls_of("delete_message")[0]["given"] == (ADMIN, 77)
+    assert await harness.updates.load_items(kind="house", state="done")
 
 
-async def test_a_message_that_cannot_be_deleted_is_said(desk: ToolTaskHarness):
-    await desk.send_command("/tools secret set weather hunter2", message_id=77)
-    desk.front.bot.is_offline = True
-    (text,) = await desk.run_waiting()
+async def test_a_message_that_cannot_be_deleted_is_reported(harness: ToolTaskHarness):
+    await harness.send_command("/tools secret set weather hunter2", message_id=77)
+    harness.updates.bot.is_offline = True
+    (text,) = await harness.run_waiting()
     assert text.startswith("I could not delete your message")
 
 
-async def test_an_errand_is_no_lanes_and_asks_for_the_worker(desk: ToolTaskHarness):
-    await desk.send_command("/tools reload")
-    (row,) = await desk.front.load_items(kind="house")
+async def test_a_tool_task_has_no_lane_and_wakes_the_worker(harness: ToolTaskHarness):
+    await harness.send_command("/tools reload")
+    (row,) = await harness.updates.load_items(kind="house")
     assert (row.lane, row.sender) == (None, ADMIN)
-    assert desk.front.worker_wakes == 1
-    async with desk.front.database.transaction() as tx:
-        claimed = await inbox.claim(tx, now=desk.front.now)
+    assert harness.updates.worker_wakes == 1
+    async with harness.updates.database.transaction() as tx:
+        claimed = await inbox.claim(tx, now=harness.updates.now)
     assert [group[0].id for group in claimed.groups] == [row.id]

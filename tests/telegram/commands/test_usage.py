@@ -10,42 +10,42 @@ from bot.db.conversations.calls import CallCompletion, NewCall
 from bot.db.engine import Database
 from bot.db.tables import accounts, turns
 from bot.domain import CallTimes, Reply, Usage
-from bot.telegram.commands import usage_chart as pictures
+from bot.telegram.commands import usage_chart
 from tests.support.update_harness import ADMIN, ANNA, BOB, UpdateHarness
 from tools.sandbox.process import SandboxLimits
 
 
 @pytest.fixture
-async def front(database: Database) -> UpdateHarness:
-    front = UpdateHarness(database)
-    await front.let_in(ANNA)
-    await front.let_in(BOB)
-    return front
+async def harness(database: Database) -> UpdateHarness:
+    harness = UpdateHarness(database)
+    await harness.let_in(ANNA)
+    await harness.let_in(BOB)
+    return harness
 
 
-async def store_call(front: UpdateHarness, turn: int, cached: int | None = 480) -> None:
-    """A model call of the turn that waited 1 s and took 2 s."""
+async def store_call(harness: UpdateHarness, turn: int, cached: int | None = 480) -> None:
+    """Store a model call of the turn that waited 1 s and took 2 s."""
     new = NewCall(turn, 1, "turn", None, "main", "diffusiongemma", True, 2, 1, 1, 1)
-    now = front.now
+    now = harness.now
     times = CallTimes(now, now + 1, now + 2, now + 3, now + 3)
     reply = Reply("It is four.", "", (), "stop", Usage(512, cached, 300, 0), times, blocks=2)
-    async with front.database.transaction() as tx:
+    async with harness.database.transaction() as tx:
         call = await calls.open_call(tx, new, now=now)
         await calls.close_call(tx, CallCompletion(call, reply, "ok"), now=now + 3)
         thought = {"thinking": True, "thinking_why": "two tools match: search, remind"}
         await tx.execute(update(turns).where(turns.c.id == turn).values(thought))
 
 
-async def test_the_details_of_the_last_turn_are_behind_a_button_and_back_again(front: UpdateHarness):
-    turn = await front.store_answered_turn("what time is it")
-    await store_call(front, turn)
-    (sent,) = await front.send_text("/usage")
+async def test_the_details_of_the_last_turn_are_behind_a_button_and_back_again(harness: UpdateHarness):
+    turn = await harness.store_answered_turn("what time is it")
+    await store_call(harness, turn)
+    (sent,) = await harness.send_text("/usage")
     assert sent.text.splitlines()[0] == "Last: 2 canvases est., 2.0 s"
     assert sent.buttons == {"Details": f"details:{turn}", "Picture": "picture"}
-    toast, sent_more = await front.tap(f"details:{turn}")
+    toast, sent_more = await harness.tap(f"details:{turn}")
     assert (toast, sent_more) == (None, [])
-    assert await front.tap("usage") == (None, [])
-    details, summary = front.bot.calls_of("edit_message_text")
+    assert await harness.tap("usage") == (None, [])
+    details, summary = harness.bot.calls_of("edit_message_text")
     assert details["given"][0].splitlines() == [
         f"Turn {turn}: 2.0 s",
         "Thinking: on",
@@ -61,25 +61,25 @@ async def test_the_details_of_the_last_turn_are_behind_a_button_and_back_again(f
     assert "Details" in str(summary["reply_markup"])
 
 
-async def test_without_a_turn_there_is_nothing_to_detail(front: UpdateHarness):
-    (sent,) = await front.send_text("/usage")
+async def test_without_a_turn_there_is_nothing_to_detail(harness: UpdateHarness):
+    (sent,) = await harness.send_text("/usage")
     assert (sent.text, sent.buttons) == ("Nothing yet. Ask me something.", {})
 
 
 @pytest.mark.parametrize("data", ["details:99", "details:1"])
-async def test_the_turn_of_another_chat_is_not_told(front: UpdateHarness, data: str):
-    assert await front.store_answered_turn("a secret", person=BOB) == 1
-    assert await front.tap(data) == ("This turn is not known here.", [])
-    assert front.bot.calls_of("edit_message_text") == []
+async def test_the_turn_of_another_chat_is_not_shown(harness: UpdateHarness, data: str):
+    assert await harness.store_answered_turn("a secret", person=BOB) == 1
+    assert await harness.tap(data) == ("This turn is not known here.", [])
+    assert harness.bot.calls_of("edit_message_text") == []
 
 
-async def test_everybody_is_ranked_for_admins(front: UpdateHarness):
-    await front.let_in(ADMIN, "admin")
-    await store_call(front, await front.store_answered_turn("hi", person=ANNA, item=1))
-    turn = await front.store_answered_turn("hi", person=BOB, item=2)
-    await store_call(front, turn)
-    await store_call(front, turn)
-    (sent,) = await front.send_text("/usage all", person=ADMIN)
+async def test_everybody_is_ranked_for_admins(harness: UpdateHarness):
+    await harness.let_in(ADMIN, "admin")
+    await store_call(harness, await harness.store_answered_turn("hi", person=ANNA, item=1))
+    turn = await harness.store_answered_turn("hi", person=BOB, item=2)
+    await store_call(harness, turn)
+    await store_call(harness, turn)
+    (sent,) = await harness.send_text("/usage all", person=ADMIN)
     assert sent.text.splitlines() == [
         "Everybody:",
         "Today: 6 canvases est., 4.0 s",
@@ -91,34 +91,34 @@ async def test_everybody_is_ranked_for_admins(front: UpdateHarness):
         "1. 6: 4, 2.0 s",
         "2. 5: 2, 2.0 s",
     ]
-    front.now += 40 * 86_400
-    (sent,) = await front.send_text("/usage all", person=ADMIN)
+    harness.now += 40 * 86_400
+    (sent,) = await harness.send_text("/usage all", person=ADMIN)
     assert sent.text == "Nothing yet in the last 30 days."
 
 
-async def test_others_are_shown_their_own_alone(front: UpdateHarness):
-    await front.store_answered_turn("hi", person=BOB, item=1)
-    for words in ("all", "all chart", "chart all"):
-        (sent,) = await front.send_text(f"/usage {words}")
+async def test_others_are_shown_their_own_alone(harness: UpdateHarness):
+    await harness.store_answered_turn("hi", person=BOB, item=1)
+    for args in ("all", "all chart", "chart all"):
+        (sent,) = await harness.send_text(f"/usage {args}")
         assert sent.text == "/usage all is for admins."
-    (sent,) = await front.send_text("/usage tomorrow")
+    (sent,) = await harness.send_text("/usage tomorrow")
     assert sent.text == "/usage shows yours, /usage chart draws it."
-    (sent,) = await front.send_text("/usage chart")
+    (sent,) = await harness.send_text("/usage chart")
     assert sent.text == "Nothing yet in the last 30 days."
-    assert front.bot.calls_of("send_photo") == []
+    assert harness.bot.calls_of("send_photo") == []
 
 
-async def test_an_admin_who_asks_for_something_else_is_told_what_there_is(front: UpdateHarness):
-    await front.let_in(ADMIN, "admin")
-    (sent,) = await front.send_text("/usage everything", person=ADMIN)
+async def test_an_admin_who_asks_for_something_else_reads_what_there_is(harness: UpdateHarness):
+    await harness.let_in(ADMIN, "admin")
+    (sent,) = await harness.send_text("/usage everything", person=ADMIN)
     assert sent.text.startswith("/usage shows yours, /usage all everybody's;")
 
 
-async def test_a_chart_is_said_in_words_and_then_drawn(front: UpdateHarness):
-    await store_call(front, await front.store_answered_turn("hi"))
-    (sent,) = await front.send_text("/usage chart")
+async def test_a_chart_is_sent_as_figures_and_then_as_a_picture(harness: UpdateHarness):
+    await store_call(harness, await harness.store_answered_turn("hi"))
+    (sent,) = await harness.send_text("/usage chart")
     assert sent.text.splitlines()[-1] == "30 d: 2 canvases est., 2.0 s"
-    (photo,) = front.bot.calls_of("send_photo")
+    (photo,) = harness.bot.calls_of("send_photo")
     chat, png, caption = photo["given"]
     assert (chat, caption, photo["message_thread_id"]) == (ANNA, "You, the last 30 days (UTC)", None)
     assert png.startswith(b"\x89PNG")
@@ -131,49 +131,72 @@ def drawn_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     async def run_apart(*_: object) -> str:
         return base64.b64encode(b"\x89PNG").decode()
 
-    monkeypatch.setattr(pictures, "run_apart", run_apart)
+    monkeypatch.setattr(usage_chart, "run_in_sandbox", run_apart)
 
 
 @pytest.mark.usefixtures("drawn_at_once")
-async def test_a_chart_of_everybody_is_for_admins(front: UpdateHarness):
-    await front.let_in(ADMIN, "admin")
-    await store_call(front, await front.store_answered_turn("hi", person=BOB))
-    (sent,) = await front.send_text("/usage chart all", person=ADMIN)
+async def test_a_chart_of_everybody_is_for_admins(harness: UpdateHarness):
+    await harness.let_in(ADMIN, "admin")
+    await store_call(harness, await harness.store_answered_turn("hi", person=BOB))
+    (sent,) = await harness.send_text("/usage chart all", person=ADMIN)
     assert sent.text.startswith("Everybody:")
-    (photo,) = front.bot.calls_of("send_photo")
+    (photo,) = harness.bot.calls_of("send_photo")
     assert photo["given"][2] == "Everybody, the last 30 days (UTC)"
 
 
 @pytest.mark.usefixtures("drawn_at_once")
-async def test_the_picture_is_behind_a_button_too(front: UpdateHarness):
-    assert await front.tap("picture") == ("Nothing yet.", [])
-    await store_call(front, await front.store_answered_turn("hi"))
-    assert await front.tap("picture") == ("The picture comes.", [])
-    assert len(front.bot.calls_of("send_photo")) == 1
+async def test_the_picture_is_behind_a_button_too(harness: UpdateHarness):
+    assert await harness.tap("picture") == ("Nothing yet.", [])
+    await store_call(harness, await harness.store_answered_turn("hi"))
+    assert await harness.tap("picture") == ("The picture comes.", [])
+    assert len(harness.bot.calls_of("send_photo")) == 1
 
 
-async def test_a_picture_that_cannot_be_drawn_is_said_to_be_so(
-    front: UpdateHarness, monkeypatch: pytest.MonkeyPatch
+async def test_a_picture_that_cannot_be_drawn_is_reported(
+    harness: UpdateHarness, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(pictures, "CHART_LIMITS", SandboxLimits(wall_seconds=30.0, memory_bytes=64 * 1024**2))
-    await store_call(front, await front.store_answered_turn("hi"))
-    (sent,) = await front.send_text("/usage chart")
+    monkeypatch.setattr(
+        usage_chart, "CHART_LIMITS", SandboxLimits(wall_seconds=30.0, memory_bytes=64 * 1024**2)
+    )
+    await store_call(harness, await harness.store_answered_turn("hi"))
+    (sent,) = await harness.send_text("/usage chart")
     assert sent.text.startswith("Last: ")
-    (line,) = front.bot.calls_of("send_message")
+    (line,) = harness.bot.calls_of("send_message")
     assert line["given"] == (ANNA, "The picture could not be drawn.")
-    assert front.bot.calls_of("send_photo") == []
+    assert harness.bot.calls_of("send_photo") == []
+
+
+async def test_without_the_extra_no_picture_is_offered_and_the_command_says_how_to_add_it(
+    database: Database,
+):
+    harness = UpdateHarness(database, can_draw_charts=False)
+    await harness.let_in(ANNA)
+    turn = await harness.store_answered_turn("hi")
+    await store_call(harness, turn)
+    (summary,) = await harness.send_text("/usage")
+    assert summary.buttons == {"Details": f"details:{turn}"}
+    await harness.tap(f"details:{turn}")
+    (details,) = harness.bot.calls_of("edit_message_text")
+    assert "Picture" not in str(details["reply_markup"])
+    (answer,) = await harness.send_text("/usage chart")
+    assert answer.text == (
+        "Pictures are not installed here. An admin can add them: uv sync --extra charts."
+        " /usage has the figures."
+    )
+    assert await harness.tap("picture") == (answer.text, [])
+    assert harness.bot.calls_of("send_photo") == []
 
 
 @pytest.mark.usefixtures("drawn_at_once")
-async def test_a_picture_lost_on_its_way_is_no_fault(front: UpdateHarness):
-    await store_call(front, await front.store_answered_turn("hi"))
-    front.bot.is_offline = True
-    (sent,) = await front.send_text("/usage chart")
+async def test_a_picture_lost_on_its_way_is_no_fault(harness: UpdateHarness):
+    await store_call(harness, await harness.store_answered_turn("hi"))
+    harness.bot.is_offline = True
+    (sent,) = await harness.send_text("/usage chart")
     assert sent.text.startswith("Last: ")
 
 
-async def test_the_details_tell_where_the_seconds_went(front: UpdateHarness):
-    turn = await front.store_answered_turn("hi")
+async def test_the_details_tell_where_the_seconds_went(harness: UpdateHarness):
+    turn = await harness.store_answered_turn("hi")
     kinds = (
         "lane_wait",
         "seat_wait",
@@ -185,10 +208,10 @@ async def test_the_details_tell_where_the_seconds_went(front: UpdateHarness):
         "own",
     )
     row = dict.fromkeys(kinds, 0.0) | {"intake": 0.01, "first_canvas": 1.5, "telegram": 0.5}
-    async with front.database.transaction() as tx:
-        await tx.execute(accounts.insert().values(**row, turn=turn, settled_at=front.now, whole=2.01))
-    await front.tap(f"details:{turn}")
-    (details,) = front.bot.calls_of("edit_message_text")
+    async with harness.database.transaction() as tx:
+        await tx.execute(accounts.insert().values(**row, turn=turn, settled_at=harness.now, whole=2.01))
+    await harness.tap(f"details:{turn}")
+    (details,) = harness.bot.calls_of("edit_message_text")
     assert details["given"][0].splitlines()[-3:] == [
         "Where 2.0 s went:",
         "    1.5 s first canvas",

@@ -1,4 +1,4 @@
-"""What delivering takes is Telegram's, and only the turns of its own lane are charged for it."""
+"""The time of delivery counts as Telegram's, and only for the turns of its own lane."""
 
 import time
 from collections.abc import AsyncIterator
@@ -14,7 +14,7 @@ from tests.support.delivery_harness import ANN, DeliveryHarness
 
 
 @pytest.fixture
-async def office(database: Database) -> AsyncIterator[DeliveryHarness]:
+async def harness(database: Database) -> AsyncIterator[DeliveryHarness]:
     api = BotApi(limits=FloodLimits.unlimited())
     api.person(ANN.chat, "Ann")
     async with api.serve_on_loopback() as url:
@@ -22,57 +22,58 @@ async def office(database: Database) -> AsyncIterator[DeliveryHarness]:
 
 
 def open_turn_timer(sender: Sender, item: int = 1, lane: Lane = ANN) -> TurnTimer:
-    """The watch of a turn whose answer is about to be stored."""
-    watches: TurnTimers = sender._turn_timers
-    taken = InboxItem(item, "update", "text", lane, 7, {}, 1, False, 0.0, watches.began_at)
-    return watches.open(taken, lane)
+    """Open the timer of a turn whose answer is about to be stored."""
+    turn_timers: TurnTimers = sender._turn_timers
+    claimed = InboxItem(item, "update", "text", lane, 7, {}, 1, False, 0.0, turn_timers.began_at)
+    return turn_timers.open(claimed, lane)
 
 
 def measure_seconds(watch: TurnTimer, kind: str) -> float:
     return sum(span.end - span.begin for span in watch.spans(0.0) if span.kind == kind)
 
 
-async def wait_until_measured(office: DeliveryHarness, sender: Sender, watch: TurnTimer) -> None:
-    await office.store_parts((Part("hello"),))
+async def wait_until_measured(harness: DeliveryHarness, sender: Sender, watch: TurnTimer) -> None:
+    await harness.store_parts((Part("hello"),))
     watch.has_ended = True
     sender.wake(ANN)
     await sender.wait_until_idle()
 
 
-async def test_a_slow_answer_of_telegram_is_telegrams(office: DeliveryHarness):
-    office.api.inject_fault(BotApiFault.slow(0.1), "sendMessage")
-    async with office.run_sender() as sender:
+async def test_a_slow_answer_of_telegram_is_telegrams(harness: DeliveryHarness):
+    harness.api.inject_fault(BotApiFault.slow(0.1), "sendMessage")
+    async with harness.run_sender() as sender:
         watch = open_turn_timer(sender)
-        await wait_until_measured(office, sender, watch)
+        await wait_until_measured(harness, sender, watch)
     assert measure_seconds(watch, "Telegram") >= 0.1
     assert measure_seconds(watch, "back-off") == 0
 
 
-async def test_a_flood_is_telegrams_wish_and_no_back_off_of_ours(office: DeliveryHarness):
-    office.api.inject_fault(BotApiFault.flood(1), "sendMessage")
-    async with office.run_sender() as sender:
+async def test_a_flood_is_telegrams_wish_and_no_back_off_of_ours(harness: DeliveryHarness):
+    harness.api.inject_fault(BotApiFault.flood(1), "sendMessage")
+    async with harness.run_sender() as sender:
         watch = open_turn_timer(sender)
-        await wait_until_measured(office, sender, watch)
+        await wait_until_measured(harness, sender, watch)
     assert measure_seconds(watch, "Telegram") >= 1
     assert measure_seconds(watch, "back-off") == 0
 
 
-async def test_another_lane_is_not_charged(office: DeliveryHarness):
-    office.api.inject_fault(BotApiFault.slow(0.05), "sendMessage")
-    async with office.run_sender() as sender:
-        watch, other = open_turn_timer(sender), open_turn_timer(sender, 2, Lane(8))
-        await wait_until_measured(office, sender, watch)
-    assert [span.kind for span in other.spans(0.0)] == ["own"]
-
-
-async def test_what_is_left_when_the_sender_stops_is_measured_on(office: DeliveryHarness):
-    flood = office.api.inject_fault(BotApiFault.flood(3), "sendMessage")
-    async with office.run_sender() as sender:
+async def test_another_lane_is_not_charged(harness: DeliveryHarness):
+    harness.api.inject_fault(BotApiFault.slow(0.05), "sendMessage")
+    async with harness.run_sender() as sender:
         watch = open_turn_timer(sender)
-        await office.store_parts((Part("hello"),))
+        other_timer = open_turn_timer(sender, 2, Lane(8))
+        await wait_until_measured(harness, sender, watch)
+    assert [span.kind for span in other_timer.spans(0.0)] == ["own"]
+
+
+async def test_what_is_left_when_the_sender_stops_is_measured_on(harness: DeliveryHarness):
+    flood = harness.api.inject_fault(BotApiFault.flood(3), "sendMessage")
+    async with harness.run_sender() as sender:
+        watch = open_turn_timer(sender)
+        await harness.store_parts((Part("hello"),))
         watch.has_ended = True
         sender.wake(ANN)
-        await office.api.wait_until(lambda: flood.hit_count)
+        await harness.api.wait_until(lambda: flood.hit_count)
         sender.stop()
     now = time.time()
     last = sender._turn_timers.spans(watch, now)[-1]

@@ -1,6 +1,4 @@
-"""Telegram is never called more often than the limits allow, and what must arrive is never held up by what
-need not.
-"""
+"""Telegram is never called more often than the limits allow; progress never delays what must arrive."""
 
 import pytest
 from hypothesis import given
@@ -13,52 +11,60 @@ CALLS = st.lists(st.tuples(st.floats(0, 5), CHATS, st.booleans()), max_size=200)
 
 
 def make_calls(calls: list[tuple[float, int, bool]], *, patient: bool) -> list[tuple[float, int, bool]]:
-    """The moments at which these calls (pause before, chat, show) are made; a show that must wait is left
-    out.
+    """Make calls of (pause before, chat, is_progress); return (moment, chat, is_progress) of those made.
+
+    Progress that must wait is left out.
     """
-    budget, now, done = RateBudget(RateLimits()), 1000.0, []
-    for pause, chat, show in calls:
+    budget = RateBudget(RateLimits())
+    now = 1000.0
+    done = []
+    for pause, chat, is_progress in calls:
         now += pause
         wait = max(
-            budget.get_chat_wait_seconds(chat, now, is_progress=show),
-            budget.get_overall_wait_seconds(now, is_progress=show),
+            budget.get_chat_wait_seconds(chat, now, is_progress=is_progress),
+            budget.get_overall_wait_seconds(now, is_progress=is_progress),
         )
-        if wait and (show or not patient):
+        if wait and (is_progress or not patient):
             continue
         now += wait
         assert (
             max(
-                budget.get_chat_wait_seconds(chat, now, is_progress=show),
-                budget.get_overall_wait_seconds(now, is_progress=show),
+                budget.get_chat_wait_seconds(chat, now, is_progress=is_progress),
+                budget.get_overall_wait_seconds(now, is_progress=is_progress),
             )
             < 1e-6
         )
-        budget.spend(chat, now, is_progress=show)
-        done.append((now, chat, show))
+        budget.spend(chat, now, is_progress=is_progress)
+        done.append((now, chat, is_progress))
     return done
 
 
 def count_max_within(moments: list[float], seconds: float) -> int:
     return max(
-        (sum(begin <= one < begin + seconds - 1e-6 for one in moments) for begin in moments), default=0
+        (sum(begin <= moment < begin + seconds - 1e-6 for moment in moments) for begin in moments), default=0
     )
 
 
 @given(CALLS, st.booleans())
 def test_no_window_holds_more_calls_than_telegram_allows(calls: list[tuple[float, int, bool]], patient: bool):
     done = make_calls(calls, patient=patient)
-    assert count_max_within([at for at, _, _ in done], 1) <= 50
+    assert count_max_within([moment for moment, _, _ in done], 1) <= 50
     for chat in (1, 2, 3, -1, -2):
-        here = [(at, show) for at, where, show in done if where == chat]
-        assert count_max_within([at for at, _ in here], 60) <= (20 if chat < 0 else 63)
-        assert count_max_within([at for at, _ in here], 1) <= (5 if chat < 0 else 4)
+        moments = [moment for moment, called_chat, _ in done if called_chat == chat]
+        progress_moments = [moment for moment, called_chat, shows in done if called_chat == chat and shows]
         if chat < 0:
-            assert count_max_within([at for at, show in here if show], 60) <= 12
+            assert count_max_within(moments, 60) <= 20
+            assert count_max_within(moments, 1) <= 5
+            assert count_max_within(progress_moments, 60) <= 12
+        else:
+            assert count_max_within(moments, 60) <= 63
+            assert count_max_within(moments, 1) <= 4
 
 
 @given(CALLS)
-def test_shows_alone_never_hold_up_what_must_arrive(calls: list[tuple[float, int, bool]]):
-    budget, now = RateBudget(RateLimits()), 1000.0
+def test_progress_alone_never_delays_what_must_arrive(calls: list[tuple[float, int, bool]]):
+    budget = RateBudget(RateLimits())
+    now = 1000.0
     for pause, chat, _ in calls:
         now += pause
         if not budget.get_chat_wait_seconds(
@@ -80,7 +86,7 @@ def test_a_burst_is_let_through_and_the_next_call_waits_a_second():
     assert budget.get_chat_wait_seconds(7, 100.0) == 0
 
 
-def test_a_chat_that_cools_is_left_alone_and_no_other_is():
+def test_only_a_chat_that_backs_off_is_left_alone():
     budget = RateBudget(RateLimits())
     budget.back_off(7, 30, 100.0)
     budget.back_off(7, 5, 101.0)
@@ -90,19 +96,19 @@ def test_a_chat_that_cools_is_left_alone_and_no_other_is():
 
 
 def test_two_chats_refused_together_slow_all_calls_for_a_while():
-    def spent(*floods: tuple[int, float]) -> int:
+    def count_calls_after(*floods: tuple[int, float]) -> int:
         budget = RateBudget(RateLimits())
-        for chat, at in floods:
-            budget.back_off(chat, 1, at)
+        for chat, flood_at in floods:
+            budget.back_off(chat, 1, flood_at)
         calls = 0
         while not budget.get_overall_wait_seconds(110.0):
             budget.spend(1000 + calls, 110.0)
             calls += 1
         return calls
 
-    assert spent((7, 105.0), (7, 106.0)) == 25
-    assert spent((7, 100.0), (8, 106.0)) == 25
-    assert spent((7, 105.0), (8, 106.0)) == 13
+    assert count_calls_after((7, 105.0), (7, 106.0)) == 25
+    assert count_calls_after((7, 100.0), (8, 106.0)) == 25
+    assert count_calls_after((7, 105.0), (8, 106.0)) == 13
 
 
 def test_a_longer_text_is_edited_less_often_and_a_group_less_still():
@@ -112,7 +118,7 @@ def test_a_longer_text_is_edited_less_often_and_a_group_less_still():
     assert limits.get_edit_gap(-7, 100) == 4.0
 
 
-def test_rested_chats_are_forgotten():
+def test_idle_chats_are_forgotten():
     budget = RateBudget(RateLimits())
     for chat in range(1, 5000):
         budget.spend(chat, float(chat))

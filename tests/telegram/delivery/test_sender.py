@@ -13,7 +13,7 @@ from bot.db.queues import outbox
 from bot.domain import Button, Lane, Part
 from bot.http_server import serve
 from bot.sim.telegram.server import BotApi, BotApiFault, FloodLimits
-from bot.telegram.delivery import sender as sender_room
+from bot.telegram.delivery import sender as sender_module
 from tests.support.delivery_harness import ANN, GENEROUS_LIMITS, DeliveryHarness
 
 BOLD = ({"type": "bold", "offset": 0, "length": 5},)
@@ -25,7 +25,7 @@ def telegram() -> FloodLimits:
 
 
 @pytest.fixture
-async def office(database: Database, telegram: FloodLimits) -> AsyncIterator[DeliveryHarness]:
+async def harness(database: Database, telegram: FloodLimits) -> AsyncIterator[DeliveryHarness]:
     api = BotApi(limits=telegram)
     api.person(7).send("hello")
     async with serve(api.app) as url:
@@ -49,191 +49,191 @@ def failures(caplog: pytest.LogCaptureFixture) -> Iterator[asyncio.Event]:
     logger.removeHandler(watch)
 
 
-async def test_a_stored_message_is_sent_once_without_previews(office: DeliveryHarness):
-    async with office.run_sender() as sender:
-        await office.store_parts(
+async def test_a_stored_message_is_sent_once_without_previews(harness: DeliveryHarness):
+    async with harness.run_sender() as sender:
+        await harness.store_parts(
             (Part("hello https://example.org", buttons=((Button("A", "a"), Button("B", "b")),)),)
         )
         sender.wake(ANN)
         await sender.wait_until_idle()
-    (call,) = office.list_calls()
+    (call,) = harness.list_calls()
     assert (call.method, call.text) == ("sendMessage", "hello https://example.org")
     assert call.params.json("link_preview_options") == {"is_disabled": True}
-    assert office.list_button_data() == [["a", "b"]]
-    (row,) = await office.load_rows()
+    assert harness.list_button_data() == [["a", "b"]]
+    (row,) = await harness.load_rows()
     assert row.state == "done"
-    assert row.message_id == office.api.chat(7).bot_messages[0].message_id
+    assert row.message_id == harness.api.chat(7).bot_messages[0].message_id
     assert row.made_at < row.sent_at == row.done_at < time.time()
 
 
-async def test_parts_keep_their_order_and_only_the_first_notifies_and_replies(office: DeliveryHarness):
-    there = office.api.person(7).send("question").message_id
+async def test_parts_keep_their_order_and_only_the_first_notifies_and_replies(harness: DeliveryHarness):
+    there = harness.api.person(7).send("question").message_id
     parts = tuple(Part(f"part {n}", silent=n > 0) for n in range(4))
-    async with office.run_sender() as sender:
-        async with office.database.transaction() as tx:
+    async with harness.run_sender() as sender:
+        async with harness.database.transaction() as tx:
             await outbox.add(tx, item=1, lane=ANN, parts=parts, reply_to=there, now=time.time())
         sender.wake(ANN)
         await sender.wait_until_idle()
-    messages = office.api.chat(7).bot_messages
+    messages = harness.api.chat(7).bot_messages
     assert [message.text for message in messages] == ["part 0", "part 1", "part 2", "part 3"]
     assert [message.silent for message in messages] == [False, True, True, True]
     assert ["reply_to_message" in message.raw for message in messages] == [True, False, False, False]
 
 
-async def test_a_reply_to_a_deleted_message_arrives_without_it(office: DeliveryHarness):
-    async with office.run_sender() as sender:
-        async with office.database.transaction() as tx:
+async def test_a_reply_to_a_deleted_message_arrives_without_it(harness: DeliveryHarness):
+    async with harness.run_sender() as sender:
+        async with harness.database.transaction() as tx:
             await outbox.add(tx, item=1, lane=ANN, parts=(Part("late"),), reply_to=99, now=time.time())
         sender.wake(ANN)
         await sender.wait_until_idle()
-    assert office.list_texts() == ["late"]
+    assert harness.list_texts() == ["late"]
 
 
-async def test_a_flood_cools_one_chat_and_its_message_arrives_afterwards(office: DeliveryHarness):
-    office.api.person(8, "Ben").send("hello")
-    office.api.inject_fault(BotApiFault.flood(1), "sendMessage", chat_id=7)
-    async with office.run_sender() as sender:
-        await office.send_text(sender, "for Ann")
-        await office.api.wait_until(lambda: office.list_methods(7))
-        await office.send_text(sender, "for Ben", item=2, lane=Lane(8))
-        await office.api.wait_until(lambda: office.list_texts(8))
-        assert not office.list_texts()
+async def test_a_flood_cools_one_chat_and_its_message_arrives_afterwards(harness: DeliveryHarness):
+    harness.api.person(8, "Ben").send("hello")
+    harness.api.inject_fault(BotApiFault.flood(1), "sendMessage", chat_id=7)
+    async with harness.run_sender() as sender:
+        await harness.send_text(sender, "for Ann")
+        await harness.api.wait_until(lambda: harness.list_methods(7))
+        await harness.send_text(sender, "for Ben", item=2, lane=Lane(8))
+        await harness.api.wait_until(lambda: harness.list_texts(8))
+        assert not harness.list_texts()
         await sender.wait_until_idle()
-    assert office.list_texts() == ["for Ann"]
-    refused, delivered = office.list_calls()
+    assert harness.list_texts() == ["for Ann"]
+    refused, delivered = harness.list_calls()
     assert refused.answered_at is not None
     assert delivered.arrived_at - refused.answered_at > 1.0
-    assert await office.load_states() == ["done", "done"]
+    assert await harness.load_states() == ["done", "done"]
 
 
-async def test_what_surely_did_not_arrive_is_sent_again(office: DeliveryHarness, failures: asyncio.Event):
+async def test_what_surely_did_not_arrive_is_sent_again(harness: DeliveryHarness, failures: asyncio.Event):
     async with contextlib.AsyncExitStack() as telegram:
-        office.url = await telegram.enter_async_context(serve(office.api.app))
-        async with office.run_sender() as sender:
+        harness.url = await telegram.enter_async_context(serve(harness.api.app))
+        async with harness.run_sender() as sender:
             await telegram.aclose()
-            await office.send_text(sender, "hello")
+            await harness.send_text(sender, "hello")
             await failures.wait()
-            async with serve(office.api.app, port=int(office.url.rpartition(":")[2])):
+            async with serve(harness.api.app, port=int(harness.url.rpartition(":")[2])):
                 await sender.wait_until_idle()
-    assert office.list_texts() == ["hello"]
-    assert await office.load_states() == ["done"]
+    assert harness.list_texts() == ["hello"]
+    assert await harness.load_states() == ["done"]
 
 
-async def test_refused_formatting_is_sent_plain(office: DeliveryHarness):
-    office.api.inject_fault(
+async def test_refused_formatting_is_sent_plain(harness: DeliveryHarness):
+    harness.api.inject_fault(
         BotApiFault.refuse("Bad Request: can't parse entities: unexpected end"), "sendMessage"
     )
-    async with office.run_sender() as sender:
-        await office.store_parts((Part("hello", BOLD),))
+    async with harness.run_sender() as sender:
+        await harness.store_parts((Part("hello", BOLD),))
         sender.wake(ANN)
         await sender.wait_until_idle()
-    (message,) = office.api.chat(7).bot_messages
+    (message,) = harness.api.chat(7).bot_messages
     assert (message.text, message.entities) == ("hello", [])
-    assert await office.load_states() == ["done"]
+    assert await harness.load_states() == ["done"]
 
 
-async def test_formatting_survives_a_flood(office: DeliveryHarness):
-    office.api.inject_fault(BotApiFault.flood(1), "sendMessage")
-    async with office.run_sender() as sender:
-        await office.store_parts((Part("hello", BOLD),))
+async def test_formatting_survives_a_flood(harness: DeliveryHarness):
+    harness.api.inject_fault(BotApiFault.flood(1), "sendMessage")
+    async with harness.run_sender() as sender:
+        await harness.store_parts((Part("hello", BOLD),))
         sender.wake(ANN)
         await sender.wait_until_idle()
-    assert office.api.chat(7).bot_messages[0].entities[0]["type"] == "bold"
+    assert harness.api.chat(7).bot_messages[0].entities[0]["type"] == "bold"
 
 
-async def test_a_topic_that_is_gone_is_left_out(office: DeliveryHarness):
+async def test_a_topic_that_is_gone_is_left_out(harness: DeliveryHarness):
     lane = Lane(7, 4)
-    async with office.run_sender() as sender:
-        await office.store_parts((Part("hello"),), lane=lane)
+    async with harness.run_sender() as sender:
+        await harness.store_parts((Part("hello"),), lane=lane)
         sender.wake(lane)
         await sender.wait_until_idle()
-    first, second = office.list_calls()
+    first, second = harness.list_calls()
     assert first.description == "Bad Request: message thread not found"
     assert (first.params.text("message_thread_id"), second.params.text("message_thread_id")) == ("4", "")
-    assert await office.load_states() == ["done"]
+    assert await harness.load_states() == ["done"]
 
 
-async def test_someone_who_blocked_the_bot_is_reported_as_such(office: DeliveryHarness):
-    office.api.person(7).block()
-    async with office.run_sender() as sender:
-        await office.send_text(sender, "hello")
+async def test_someone_who_blocked_the_bot_is_reported_as_such(harness: DeliveryHarness):
+    harness.api.person(7).block()
+    async with harness.run_sender() as sender:
+        await harness.send_text(sender, "hello")
         await sender.wait_until_idle()
-    assert office.blocked_lanes == [ANN]
-    assert office.problems == []
-    assert await office.load_states() == ["failed"]
+    assert harness.blocked_lanes == [ANN]
+    assert harness.problems == []
+    assert await harness.load_states() == ["failed"]
 
 
-async def test_a_refused_message_fails_with_its_reason_and_admins_hear_of_it(office: DeliveryHarness):
-    office.api.inject_fault(BotApiFault.refuse("Bad Request: something new"), "sendMessage", times=2)
-    async with office.run_sender() as sender:
-        await office.send_text(sender, "hello")
-        await office.send_text(sender, "a notice", item=None)
+async def test_a_refused_message_fails_with_its_reason_and_admins_are_notified(harness: DeliveryHarness):
+    harness.api.inject_fault(BotApiFault.refuse("Bad Request: something new"), "sendMessage", times=2)
+    async with harness.run_sender() as sender:
+        await harness.send_text(sender, "hello")
+        await harness.send_text(sender, "a notice", item=None)
         await sender.wait_until_idle()
-        await office.send_text(sender, "the next one", item=2)
+        await harness.send_text(sender, "the next one", item=2)
         await sender.wait_until_idle()
-    assert office.problems == ["Telegram refused a message of ours: Something new"]
-    assert [row.error for row in await office.load_rows()] == ["Something new", "Something new", None]
-    assert office.list_texts() == ["the next one"]
+    assert harness.problems == ["Telegram refused a message of ours: Something new"]
+    assert [row.error for row in await harness.load_rows()] == ["Something new", "Something new", None]
+    assert harness.list_texts() == ["the next one"]
 
 
-async def test_a_token_that_is_refused_for_a_while_loses_nothing(office: DeliveryHarness):
-    office.api.inject_fault(BotApiFault.refuse("Unauthorized", 401), "sendMessage")
-    async with office.run_sender() as sender:
-        await office.send_text(sender, "hello")
+async def test_a_token_that_is_refused_for_a_while_loses_nothing(harness: DeliveryHarness):
+    harness.api.inject_fault(BotApiFault.refuse("Unauthorized", 401), "sendMessage")
+    async with harness.run_sender() as sender:
+        await harness.send_text(sender, "hello")
         await sender.wait_until_idle()
-    assert office.list_texts() == ["hello"]
+    assert harness.list_texts() == ["hello"]
 
 
-async def test_a_lane_that_stumbles_stops_no_other_and_goes_on(
-    office: DeliveryHarness, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+async def test_a_lane_that_crashes_stops_no_other_and_continues(
+    harness: DeliveryHarness, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ):
-    monkeypatch.setattr(sender_room, "_CRASH_PAUSE_SECONDS", 0.1)
-    office.api.person(8, "Ben").send("hello")
-    office.api.inject_fault(BotApiFault.refuse("Bad Request: something new"), "sendMessage", chat_id=7)
+    monkeypatch.setattr(sender_module, "_CRASH_PAUSE_SECONDS", 0.1)
+    harness.api.person(8, "Ben").send("hello")
+    harness.api.inject_fault(BotApiFault.refuse("Bad Request: something new"), "sendMessage", chat_id=7)
 
     async def stumble(subject: str, text: str) -> None:
         raise ZeroDivisionError
 
-    monkeypatch.setattr(office, "on_trouble", stumble)
-    async with office.run_sender() as sender:
-        await office.store_parts((Part("refused"), Part("next")))
+    monkeypatch.setattr(harness, "on_trouble", stumble)
+    async with harness.run_sender() as sender:
+        await harness.store_parts((Part("refused"), Part("next")))
         sender.wake(ANN)
-        await office.send_text(sender, "for Ben", item=2, lane=Lane(8))
+        await harness.send_text(sender, "for Ben", item=2, lane=Lane(8))
         await sender.wait_until_idle()
-    assert (office.list_texts(7), office.list_texts(8)) == (["next"], ["for Ben"])
+    assert (harness.list_texts(7), harness.list_texts(8)) == (["next"], ["for Ben"])
     assert "ZeroDivisionError" in caplog.text
 
 
-async def test_lanes_of_one_chat_share_its_budget(office: DeliveryHarness):
+async def test_lanes_of_one_chat_share_its_budget(harness: DeliveryHarness):
     for topic in (1, 2, 3, 4, 5):
-        office.api.chat(7).topics.add(topic)
-    async with office.run_sender() as sender:
+        harness.api.chat(7).topics.add(topic)
+    async with harness.run_sender() as sender:
         for topic in (1, 2, 3, 4, 5):
-            await office.store_parts((Part(f"in {topic}"),), item=topic, lane=Lane(7, topic))
+            await harness.store_parts((Part(f"in {topic}"),), item=topic, lane=Lane(7, topic))
             sender.wake(Lane(7, topic))
         await sender.wait_until_idle()
-    assert sorted(office.list_texts()) == [f"in {topic}" for topic in (1, 2, 3, 4, 5)]
-    times = sorted(call.arrived_at for call in office.list_calls())
+    assert sorted(harness.list_texts()) == [f"in {topic}" for topic in (1, 2, 3, 4, 5)]
+    times = sorted(call.arrived_at for call in harness.list_calls())
     assert times[3] - times[0] >= 0.9
     assert times[4] - times[1] >= 0.9
 
 
 @pytest.mark.parametrize("telegram", [FloodLimits.unlimited()])
-async def test_a_hundred_chats_are_served_side_by_side(office: DeliveryHarness):
-    office.limits = GENEROUS_LIMITS
+async def test_a_hundred_chats_are_served_side_by_side(harness: DeliveryHarness):
+    harness.limits = GENEROUS_LIMITS
     lanes = [Lane(100 + n) for n in range(100)]
     for lane in lanes:
-        office.api.person(lane.chat).send("hello")
-    async with office.run_sender() as sender:
+        harness.api.person(lane.chat).send("hello")
+    async with harness.run_sender() as sender:
         for n, lane in enumerate(lanes):
-            await office.store_parts((Part(f"for {n}"), Part("and more")), item=n + 1, lane=lane)
+            await harness.store_parts((Part(f"for {n}"), Part("and more")), item=n + 1, lane=lane)
             sender.wake(lane)
         await sender.wait_until_idle()
-    assert all(office.list_texts(lane.chat) == [f"for {n}", "and more"] for n, lane in enumerate(lanes))
-    assert set(await office.load_states()) == {"done"}
+    assert all(harness.list_texts(lane.chat) == [f"for {n}", "and more"] for n, lane in enumerate(lanes))
+    assert set(await harness.load_states()) == {"done"}
 
 
-async def test_a_lane_may_be_woken_though_the_sender_was_torn_down(office: DeliveryHarness):
-    async with office.run_sender(kill=True) as sender:
+async def test_a_lane_may_be_woken_though_the_sender_was_torn_down(harness: DeliveryHarness):
+    async with harness.run_sender(kill=True) as sender:
         await sender.wait_until_idle()
-    office.open_channel(sender, lane=Lane(8)).end()  # as a turn does that is torn down with it
+    harness.open_channel(sender, lane=Lane(8)).end()  # as a turn does that is torn down with it

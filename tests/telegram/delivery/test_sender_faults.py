@@ -1,4 +1,4 @@
-"""Whatever fails, and however often: each answer is seen once, in order, or its doubt is said."""
+"""Whatever fails, and however often: each answer is seen once, in order, or reported as unknown."""
 
 import asyncio
 import random
@@ -8,7 +8,7 @@ import pytest
 from bot.db.engine import Database
 from bot.http_server import serve
 from bot.sim.telegram.server import BotApi, BotApiFault, FloodLimits
-from bot.telegram.delivery import lane_calls as calls
+from bot.telegram.delivery import lane_calls
 from tests.support.delivery_harness import GENEROUS_LIMITS, DeliveryHarness
 
 TURNS = 6
@@ -24,20 +24,20 @@ FAULTS = (
 METHODS = ("sendMessage", "editMessageText", "deleteMessage", "sendMessageDraft")
 
 
-async def run_turns(office: DeliveryHarness, dice: random.Random) -> None:
+async def run_turns(harness: DeliveryHarness, dice: random.Random) -> None:
     """Some turns, each shown in its own way and time, with a restart in between now and then."""
     item = 1
     while item <= TURNS:
-        async with office.run_sender(kill=dice.random() < 0.3) as sender:
+        async with harness.run_sender(kill=dice.random() < 0.3) as sender:
             for _ in range(dice.randint(1, 3)):
                 if item <= TURNS:
-                    await run_turn(office, sender, item, dice)
+                    await run_turn(harness, sender, item, dice)
                     item += 1
             await asyncio.sleep(dice.random() * 0.05)
 
 
-async def run_turn(office: DeliveryHarness, sender, item: int, dice: random.Random) -> None:
-    channel = office.open_channel(sender, item)
+async def run_turn(harness: DeliveryHarness, sender, item: int, dice: random.Random) -> None:
+    channel = harness.open_channel(sender, item)
     channel.begin()
     text = ""
     for block in range(dice.randint(0, 4)):
@@ -47,33 +47,35 @@ async def run_turn(office: DeliveryHarness, sender, item: int, dice: random.Rand
         text += f"Block {block} of answer {item}. {'And so on. ' * dice.choice([1, 1, 300])}\n\n"
         channel.show(text)
         await asyncio.sleep(dice.random() * 0.03)
-    await office.finish_turn(channel, text + f"End of answer {item}.", item)
+    await harness.finish_turn(channel, text + f"End of answer {item}.", item)
 
 
 @pytest.mark.parametrize("seed", range(10))
 async def test_in_a_storm_of_failures(seed: int, database: Database, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(calls, "_FIRST_BACKOFF_SECONDS", 0.01)
+    monkeypatch.setattr(lane_calls, "_FIRST_BACKOFF_SECONDS", 0.01)
     dice = random.Random(seed)
     api = BotApi(limits=FloodLimits.unlimited())
     api.person(7).send("hello")
     async with serve(api.app) as url:
-        office = DeliveryHarness(api, url, database, GENEROUS_LIMITS)
+        harness = DeliveryHarness(api, url, database, GENEROUS_LIMITS)
         for _ in range(12):
             api.inject_fault(dice.choice(FAULTS), dice.choice(METHODS), skip=dice.randint(0, 6))
-        await run_turns(office, dice)
+        await run_turns(harness, dice)
         for injection in api._app.injections:
             injection.lift()
-        async with office.run_sender() as sender:
+        async with harness.run_sender() as sender:
             await sender.wait_until_idle()
-    await check_outcome(office)
+    await check_outcome(harness)
 
 
-async def check_outcome(office: DeliveryHarness) -> None:
-    seen, rows = "\n".join(office.list_texts()), await office.load_rows()
+async def check_outcome(harness: DeliveryHarness) -> None:
+    seen = "\n".join(harness.list_texts())
+    rows = await harness.load_rows()
     answers = [row for row in rows if row.item and row.body is not None]
     assert {row.state for row in rows} <= {"done", "unknown"}
     for row in answers:
-        assert len([one for one in rows if one.about == row.id]) == (row.state == "unknown")
+        notices = [notice for notice in rows if notice.about == row.id]
+        assert len(notices) == (row.state == "unknown")
     endings = [
         max((row for row in answers if row.item == item), key=lambda row: row.part)
         for item in range(1, TURNS + 1)
@@ -83,5 +85,7 @@ async def check_outcome(office: DeliveryHarness) -> None:
         assert copies == 1 if row.state == "done" else copies <= 1
     places = [seen.index(f"End of answer {row.item}.") for row in endings if row.state == "done"]
     assert places == sorted(places)
-    known = {row.message_id for row in answers if row.state == "done"}
-    assert not any(one.buttons for one in office.api.chat(7).bot_messages if one.message_id in known)
+    message_ids = {row.message_id for row in answers if row.state == "done"}
+    assert not any(
+        message.buttons for message in harness.api.chat(7).bot_messages if message.message_id in message_ids
+    )

@@ -1,4 +1,4 @@
-"""What a stop or a kill leaves of the outbox, and how the next start goes on with it."""
+"""What a stop or a kill leaves in the outbox, and how the next start continues with it."""
 
 import pytest
 
@@ -6,38 +6,38 @@ from bot.db.queues import outbox
 from bot.db.queues.outbox import UNSURE_TEXT
 from bot.domain import Lane, Part
 from bot.sim.telegram.server import BotApiFault
-from bot.telegram.delivery import sender as sender_room
+from bot.telegram.delivery import sender as sender_module
 from tests.support.delivery_harness import ANN, DeliveryHarness
 
 
-async def test_what_was_left_is_delivered_at_the_start(office: DeliveryHarness):
-    office.api.person(8, "Ben").send("hello")
-    await office.store_parts((Part("one"),), item=1)
-    await office.store_parts((Part("two"),), item=2, lane=Lane(8))
-    async with office.run_sender() as sender:
-        await office.api.wait_until(lambda: office.list_texts(7) and office.list_texts(8))
+async def test_what_was_left_is_delivered_at_the_start(harness: DeliveryHarness):
+    harness.api.person(8, "Ben").send("hello")
+    await harness.store_parts((Part("one"),), item=1)
+    await harness.store_parts((Part("two"),), item=2, lane=Lane(8))
+    async with harness.run_sender() as sender:
+        await harness.api.wait_until(lambda: harness.list_texts(7) and harness.list_texts(8))
         await sender.wait_until_idle()
-    assert (office.list_texts(7), office.list_texts(8)) == (["one"], ["two"])
+    assert (harness.list_texts(7), harness.list_texts(8)) == (["one"], ["two"])
 
 
 @pytest.mark.parametrize("state", ["new", "sending", "open", "done", "unknown", "failed"])
-async def test_a_restart_goes_on_from_every_state(office: DeliveryHarness, state: str):
-    (row,) = await office.store_parts((Part("hello"),))
-    async with office.database.transaction() as tx:
+async def test_a_restart_continues_from_every_state(harness: DeliveryHarness, state: str):
+    (row,) = await harness.store_parts((Part("hello"),))
+    async with harness.database.transaction() as tx:
         sent = None
         if state in ("sending", "open", "done"):
             await outbox.take(tx, ANN)
         if state in ("open", "done"):
-            sent = office.api.person(7).send("stands for a message").message_id
-            shown = Part("hello") if state == "done" else Part("hel")
-            await outbox.mark_shown(tx, row, message_id=sent, body=shown, now=1.0)
+            sent = harness.api.person(7).send("stands for a message").message_id
+            shown_part = Part("hello") if state == "done" else Part("hel")
+            await outbox.mark_shown(tx, row, message_id=sent, body=shown_part, now=1.0)
         if state == "unknown":
             await outbox.mark_unknown(tx, row, "lost", now=1.0)
         if state == "failed":
             await outbox.mark_failed(tx, row, "refused", body=Part("hello"), now=1.0)
-    async with office.run_sender() as sender:
+    async with harness.run_sender() as sender:
         await sender.wait_until_idle()
-    wanted = {
+    expected = {
         "new": (["hello"], ["sendMessage"]),
         "sending": ([UNSURE_TEXT], ["sendMessage"]),
         "open": (["hello"], ["editMessageText", "sendMessage"]),  # it was no message of the bot's own
@@ -45,49 +45,49 @@ async def test_a_restart_goes_on_from_every_state(office: DeliveryHarness, state
         "unknown": ([UNSURE_TEXT], ["sendMessage"]),
         "failed": ([], []),
     }
-    assert (office.list_texts(), office.list_methods()) == wanted[state]
+    assert (harness.list_texts(), harness.list_methods()) == expected[state]
 
 
-async def test_killed_in_the_middle_of_a_send_it_says_so_after_the_restart(office: DeliveryHarness):
-    office.api.inject_fault(BotApiFault.hang(after_effect=True), "sendMessage")
-    async with office.run_sender(kill=True) as sender:
-        await office.send_text(sender, "the answer")
-        await office.api.wait_until(lambda: office.list_texts())
-    assert await office.load_states() == ["sending"]
-    async with office.run_sender() as sender:
+async def test_killed_in_the_middle_of_a_send_it_says_so_after_the_restart(harness: DeliveryHarness):
+    harness.api.inject_fault(BotApiFault.hang(after_effect=True), "sendMessage")
+    async with harness.run_sender(kill=True) as sender:
+        await harness.send_text(sender, "the answer")
+        await harness.api.wait_until(lambda: harness.list_texts())
+    assert await harness.load_states() == ["sending"]
+    async with harness.run_sender() as sender:
         await sender.wait_until_idle()
-    assert office.list_texts() == ["the answer", UNSURE_TEXT]
+    assert harness.list_texts() == ["the answer", UNSURE_TEXT]
 
 
-async def test_stopping_waits_for_the_call_on_its_way_and_leaves_the_rest(office: DeliveryHarness):
-    office.api.inject_fault(BotApiFault.slow(0.3, after_effect=True), "sendMessage")
-    async with office.run_sender() as sender:
-        await office.store_parts(tuple(Part(f"part {n}") for n in range(6)))
+async def test_stopping_waits_for_the_call_on_its_way_and_leaves_the_rest(harness: DeliveryHarness):
+    harness.api.inject_fault(BotApiFault.slow(0.3, after_effect=True), "sendMessage")
+    async with harness.run_sender() as sender:
+        await harness.store_parts(tuple(Part(f"part {n}") for n in range(6)))
         sender.wake(ANN)
-        await office.api.wait_until(lambda: office.list_methods())
-    states = await office.load_states()
+        await harness.api.wait_until(lambda: harness.list_methods())
+    states = await harness.load_states()
     assert states[0] == "done"
     assert "sending" not in states
     assert "new" in states
 
 
 async def test_stopping_gives_up_a_call_that_is_never_answered(
-    office: DeliveryHarness, monkeypatch: pytest.MonkeyPatch
+    harness: DeliveryHarness, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(sender_room, "_STOP_GRACE_SECONDS", 0.2)
-    office.api.inject_fault(BotApiFault.hang(after_effect=True), "sendMessage")
-    async with office.run_sender() as sender:
-        await office.send_text(sender, "hello")
-        await office.api.wait_until(lambda: office.list_texts())
-    assert await office.load_states() == ["sending"]
+    monkeypatch.setattr(sender_module, "_STOP_GRACE_SECONDS", 0.2)
+    harness.api.inject_fault(BotApiFault.hang(after_effect=True), "sendMessage")
+    async with harness.run_sender() as sender:
+        await harness.send_text(sender, "hello")
+        await harness.api.wait_until(lambda: harness.list_texts())
+    assert await harness.load_states() == ["sending"]
 
 
-async def test_what_comes_after_the_stop_waits_for_the_next_start(office: DeliveryHarness):
-    async with office.run_sender() as sender:
+async def test_what_comes_after_the_stop_waits_for_the_next_start(harness: DeliveryHarness):
+    async with harness.run_sender() as sender:
         sender.stop()
-        await office.send_text(sender, "hello")
-        office.open_channel(sender, 2).show("A whole block.\n\n")
-    assert office.list_methods() == []
-    async with office.run_sender() as sender:
+        await harness.send_text(sender, "hello")
+        harness.open_channel(sender, 2).show("A whole block.\n\n")
+    assert harness.list_methods() == []
+    async with harness.run_sender() as sender:
         await sender.wait_until_idle()
-    assert office.list_texts() == ["hello"]
+    assert harness.list_texts() == ["hello"]

@@ -1,4 +1,4 @@
-"""A send whose outcome nobody knows: it is said, and repeated only where that is asked for or does no harm."""
+"""A send with unknown outcome is reported, and repeated only if that is asked for or does no harm."""
 
 import time
 from dataclasses import replace
@@ -10,71 +10,71 @@ from bot.sim.telegram.server import BotApiFault
 from tests.support.delivery_harness import ANN, DeliveryHarness
 
 
-async def test_an_unknown_outcome_is_said_and_sent_again_only_when_asked(office: DeliveryHarness):
-    office.api.inject_fault(BotApiFault.accept_then_drop(), "sendMessage")
-    async with office.run_sender() as sender:
-        row = await office.send_text(sender, "the answer")
+async def test_an_unknown_outcome_is_reported_and_sent_again_only_on_request(harness: DeliveryHarness):
+    harness.api.inject_fault(BotApiFault.accept_then_drop(), "sendMessage")
+    async with harness.run_sender() as sender:
+        row = await harness.send_text(sender, "the answer")
         await sender.wait_until_idle()
-        assert office.list_texts() == ["the answer", UNSURE_TEXT]
-        assert office.list_button_data()[1] == [f"again:{row}"]
-        for asked in (True, False):
-            async with office.database.transaction() as tx:
-                assert await outbox.send_again(tx, row, lane=ANN, now=time.time()) is asked
+        assert harness.list_texts() == ["the answer", UNSURE_TEXT]
+        assert harness.list_button_data()[1] == [f"again:{row}"]
+        for is_requested in (True, False):
+            async with harness.database.transaction() as tx:
+                assert await outbox.send_again(tx, row, lane=ANN, now=time.time()) is is_requested
             sender.wake(ANN)
             await sender.wait_until_idle()
-    assert office.list_texts() == ["the answer", SENT_AGAIN_TEXT, "the answer"]
-    assert office.list_button_data() == [[], [], []]
-    assert await office.load_states() == ["unknown", "done", "done"]
+    assert harness.list_texts() == ["the answer", SENT_AGAIN_TEXT, "the answer"]
+    assert harness.list_button_data() == [[], [], []]
+    assert await harness.load_states() == ["unknown", "done", "done"]
 
 
-async def test_another_chat_cannot_ask_for_somebody_elses_answer(office: DeliveryHarness):
-    office.api.inject_fault(BotApiFault.accept_then_drop(), "sendMessage")
-    async with office.run_sender() as sender:
-        row = await office.send_text(sender, "private")
+async def test_another_chat_cannot_ask_for_somebody_elses_answer(harness: DeliveryHarness):
+    harness.api.inject_fault(BotApiFault.accept_then_drop(), "sendMessage")
+    async with harness.run_sender() as sender:
+        row = await harness.send_text(sender, "private")
         await sender.wait_until_idle()
-        async with office.database.transaction() as tx:
+        async with harness.database.transaction() as tx:
             assert not await outbox.send_again(tx, row, lane=Lane(8), now=time.time())
 
 
-async def test_a_copy_of_unknown_outcome_is_said_too(office: DeliveryHarness):
-    office.api.inject_fault(
+async def test_a_copy_of_unknown_outcome_is_reported_too(harness: DeliveryHarness):
+    harness.api.inject_fault(
         BotApiFault.accept_then_drop(), "sendMessage", when=lambda call: call.text == "the answer", times=2
     )
-    async with office.run_sender() as sender:
-        row = await office.send_text(sender, "the answer")
+    async with harness.run_sender() as sender:
+        row = await harness.send_text(sender, "the answer")
         await sender.wait_until_idle()
-        async with office.database.transaction() as tx:
+        async with harness.database.transaction() as tx:
             await outbox.send_again(tx, row, lane=ANN, now=time.time())
         sender.wake(ANN)
         await sender.wait_until_idle()
-    assert office.list_texts() == ["the answer", SENT_AGAIN_TEXT, "the answer", UNSURE_TEXT]
+    assert harness.list_texts() == ["the answer", SENT_AGAIN_TEXT, "the answer", UNSURE_TEXT]
 
 
-async def test_a_question_rather_comes_twice_than_never(office: DeliveryHarness):
-    """Without it nobody would hear of the answer; it is never asked about itself."""
-    office.api.inject_fault(BotApiFault.server_error(), "sendMessage", times=2)
-    office.api.inject_fault(BotApiFault.server_error(takes_effect=True), "sendMessage")
-    async with office.run_sender() as sender:
-        row = await office.send_text(sender, "the answer")
+async def test_a_question_rather_comes_twice_than_never(harness: DeliveryHarness):
+    """Without it nobody would know of the answer; it never asks about itself."""
+    harness.api.inject_fault(BotApiFault.server_error(), "sendMessage", times=2)
+    harness.api.inject_fault(BotApiFault.server_error(takes_effect=True), "sendMessage")
+    async with harness.run_sender() as sender:
+        row = await harness.send_text(sender, "the answer")
         await sender.wait_until_idle()
-    assert office.list_texts() == [UNSURE_TEXT, UNSURE_TEXT]
-    assert office.list_button_data() == [[f"again:{row}"]] * 2
-    assert await office.load_states() == ["unknown", "done"]
+    assert harness.list_texts() == [UNSURE_TEXT, UNSURE_TEXT]
+    assert harness.list_button_data() == [[f"again:{row}"]] * 2
+    assert await harness.load_states() == ["unknown", "done"]
 
 
-async def test_a_notice_of_unknown_outcome_is_left_alone(office: DeliveryHarness):
-    office.api.inject_fault(BotApiFault.drop(), "sendMessage")
-    async with office.run_sender() as sender:
-        await office.send_text(sender, "a notice", item=None)
+async def test_a_notice_of_unknown_outcome_is_left_alone(harness: DeliveryHarness):
+    harness.api.inject_fault(BotApiFault.drop(), "sendMessage")
+    async with harness.run_sender() as sender:
+        await harness.send_text(sender, "a notice", item=None)
         await sender.wait_until_idle()
-    assert office.list_texts() == []
-    assert await office.load_states() == ["unknown"]
+    assert harness.list_texts() == []
+    assert await harness.load_states() == ["unknown"]
 
 
-async def test_an_answer_that_cannot_be_read_is_an_unknown_outcome(office: DeliveryHarness):
+async def test_an_answer_that_cannot_be_read_is_an_unknown_outcome(harness: DeliveryHarness):
     garbled = replace(BotApiFault.server_error(takes_effect=True), status=200)
-    office.api.inject_fault(garbled, "sendMessage")
-    async with office.run_sender() as sender:
-        await office.send_text(sender, "the answer")
+    harness.api.inject_fault(garbled, "sendMessage")
+    async with harness.run_sender() as sender:
+        await harness.send_text(sender, "the answer")
         await sender.wait_until_idle()
-    assert office.list_texts() == ["the answer", UNSURE_TEXT]
+    assert harness.list_texts() == ["the answer", UNSURE_TEXT]

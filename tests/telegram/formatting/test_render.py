@@ -1,9 +1,9 @@
-"""What the markup room promises for Markdown as models write it."""
+"""What rendering guarantees for Markdown as models write it."""
 
 import pytest
 from telegramify_markdown import RenderConfig
 
-from bot.telegram.formatting import render as markup
+from bot.telegram.formatting import render
 from bot.telegram.formatting.render import Piece, render_markdown, split_plain, utf16_len
 from tests.support.tdlib_parser import find_refusal, list_texts_under
 
@@ -44,7 +44,7 @@ def test_comparisons_in_code_are_left_alone() -> None:
 
 
 @pytest.mark.parametrize(
-    ("link", "shown"),
+    ("link", "text"),
     [
         ("[a](#sec)", "a"),
         ("[f](src/main.py)", "f (src/main.py)"),
@@ -61,8 +61,8 @@ def test_comparisons_in_code_are_left_alone() -> None:
         ("table[key](value)", "table[key](value)"),
     ],
 )
-def test_links_telegram_would_refuse_are_shown_as_text(link: str, shown: str) -> None:
-    assert render_one(f"see {link} now") == Piece(f"see {shown} now")
+def test_links_telegram_would_refuse_are_shown_as_text(link: str, text: str) -> None:
+    assert render_one(f"see {link} now") == Piece(f"see {text} now")
 
 
 def test_good_links_stay_links_and_show_their_titles() -> None:
@@ -80,7 +80,10 @@ def test_definitions_of_links_are_not_swallowed() -> None:
 
 
 def test_arithmetic_and_globs_keep_their_stars() -> None:
-    text = "2*3*4, a**2 + b**2, (a+b)*(c)*d, src/*.py,tests/*.py, __init__, *args, **kwargs, a || b || c, $5,$6 $A/$B"
+    text = (
+        "2*3*4, a**2 + b**2, (a+b)*(c)*d, src/*.py,tests/*.py, __init__, *args, **kwargs, "
+        "a || b || c, $5,$6 $A/$B"
+    )
     assert render_one(text) == Piece(text)
 
 
@@ -187,7 +190,7 @@ def test_halves_of_surrogate_pairs_and_control_characters_are_replaced() -> None
     assert render_one("a\ud800b \ud83d\ude00 c\x07d\r\ne\u2028f") == Piece("a�b 😀 c d\ne\nf")
 
 
-def test_the_first_piece_may_be_given_less_room() -> None:
+def test_the_first_piece_can_have_a_lower_limit() -> None:
     pieces = render_markdown("word " * 100, limit=200, first_limit=50)
     assert [
         utf16_len(piece.text) <= room for piece, room in zip(pieces, (50, 200, 200, 200), strict=False)
@@ -254,23 +257,23 @@ def test_plain_shows_the_text_as_it_is_written() -> None:
     assert "".join(piece.text + " " for piece in split_plain("word " * 500, limit=101)) == "word " * 500
 
 
-def test_a_library_that_stumbles_costs_the_formatting_only(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_library_that_fails_costs_only_the_formatting(monkeypatch: pytest.MonkeyPatch) -> None:
     def stumble(text: str, **options: RenderConfig) -> None:
         raise RecursionError(text)
 
-    monkeypatch.setattr(markup, "convert", stumble)
+    monkeypatch.setattr(render, "convert", stumble)
     assert render_markdown("**a**\n\n| b |\n|---|\n| c |") == (
         Piece("**a**\n\nb\n-\nc", ({"type": "pre", "offset": 7, "length": 5},)),
     )
 
 
-def test_a_library_that_drops_words_costs_the_formatting_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(markup, "convert", lambda text, **options: (text.replace("kept", ""), []))
+def test_a_library_that_drops_words_costs_only_the_formatting(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(render, "convert", lambda text, **options: (text.replace("kept", ""), []))
     assert render_markdown("**kept**") == (Piece("**kept**"),)
 
 
 def test_a_table_that_would_lose_a_word_is_shown_as_written(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(markup, "laid_out", lambda source: ("a", Piece("a")))
+    monkeypatch.setattr(render, "lay_out_table", lambda source: ("a", Piece("a")))
     assert render_markdown("| a |\n|---|\n| b |") == (Piece("| a |\n|---|\n| b |"),)
 
 

@@ -1,8 +1,8 @@
-"""Every document and many of its beginnings, judged by TDLib and held to hold every word."""
+"""Every document and many of its beginnings pass TDLib's checks and hold every word."""
 
 import pytest
 
-from bot.telegram.formatting import render as markup
+from bot.telegram.formatting import render
 from bot.telegram.formatting.render import cut_unfinished, render_markdown, split_plain, utf16_len
 from tests.support.tdlib_parser import find_refusal, list_texts_under
 from tests.support.visible_words import extract_words, find_missing
@@ -50,7 +50,7 @@ def test_every_word_of_every_beginning_is_shown(name: str) -> None:
 
 @pytest.mark.parametrize("name", DOCUMENTS)
 def test_no_document_has_to_be_shown_as_written(name: str, caplog: pytest.LogCaptureFixture) -> None:
-    with caplog.at_level("INFO", logger=markup.__name__):
+    with caplog.at_level("INFO", logger=render.__name__):
         render_markdown(DOCUMENTS[name])
     assert caplog.messages == []
 

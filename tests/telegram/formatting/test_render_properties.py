@@ -161,9 +161,9 @@ def test_every_word_of_any_markdown_is_shown_in_order(text: str, limit: int) -> 
         + " ".join(re.findall(r"\]\(#[^\n]*", text))
         + " ".join(re.findall(r"tg://emoji[^\n]*", text))
     )
-    wanted = [word for word in WORD.findall(text) if word not in elsewhere]
-    whole = Piece("".join(piece.text for piece in pieces))
-    assert find_missing(wanted, (whole,)) is None
+    expected = [word for word in WORD.findall(text) if word not in elsewhere]
+    joined = Piece("".join(piece.text for piece in pieces))
+    assert find_missing(expected, (joined,)) is None
 
 
 @settings(max_examples=400, deadline=None)
@@ -181,8 +181,8 @@ def test_telegram_takes_every_piece_of_any_text(text: str, limit: int) -> None:
 @settings(max_examples=200, deadline=None)
 @given(st.text(st.characters(exclude_categories=())), LIMITS)
 def test_plain_shows_every_visible_character_of_any_text(text: str, limit: int) -> None:
-    shown = "".join(piece.text for piece in split_plain(text, limit=limit))
-    assert [char for char in text if _is_letter(char)] == [char for char in shown if _is_letter(char)]
+    rendered = "".join(piece.text for piece in split_plain(text, limit=limit))
+    assert [char for char in text if _is_letter(char)] == [char for char in rendered if _is_letter(char)]
 
 
 def _is_letter(char: str) -> bool:
@@ -197,13 +197,13 @@ def _is_letter(char: str) -> bool:
 def test_any_code_is_shown_line_by_line(lines: list[str], limit: int) -> None:
     assume(not any(re.match(r"\s*`{4,}\s*$", line) for line in lines))
     pieces = render_markdown("\n".join(["````py", *lines, "````"]), limit=limit)
-    shown = [
+    rendered = [
         line.rstrip()
         for piece in pieces
         for code in list_texts_under(piece, "pre")
         for line in code.split("\n")
     ]
-    assert [line for line in shown if is_visible(line)] == [
+    assert [line for line in rendered if is_visible(line)] == [
         line.rstrip() for line in lines if is_visible(line)
     ]
 

@@ -9,7 +9,7 @@ DOCUMENTS = load_documents()
 
 
 @pytest.mark.parametrize(
-    ("so_far", "shown"),
+    ("so_far", "snapshot"),
     [
         ("", ""),
         ("One line.\n", "One line.\n"),
@@ -33,8 +33,8 @@ DOCUMENTS = load_documents()
         ("```\nx\n```\n", "```\nx\n```\n"),
     ],
 )
-def test_a_snapshot_holds_back_what_will_still_change(so_far: str, shown: str) -> None:
-    assert cut_unfinished(so_far) == shown
+def test_a_snapshot_holds_back_what_will_still_change(so_far: str, snapshot: str) -> None:
+    assert cut_unfinished(so_far) == snapshot
 
 
 @pytest.mark.parametrize("name", DOCUMENTS)
@@ -54,7 +54,7 @@ def test_what_is_shown_keeps_up_with_the_text(name: str) -> None:
 
 
 def count_changes(text: str, step: int, limit: int) -> tuple[int, int]:
-    """How often an earlier piece changed while the text grew, and how often the text was rendered."""
+    """Return how often an earlier piece changed while the text grew, and how often it was rendered."""
     changed = renderings = 0
     before: tuple[Piece, ...] = ()
     for end in range(step, len(text), step):
@@ -77,5 +77,5 @@ def test_closed_pieces_hardly_change_when_pieces_are_tiny() -> None:
 
 def test_the_final_text_leaves_shown_pieces_as_they_are() -> None:
     text = DOCUMENTS["everything"]
-    shown = render_markdown(cut_unfinished(text[:9000]))
-    assert render_markdown(text)[: len(shown) - 1] == shown[:-1]
+    pieces = render_markdown(cut_unfinished(text[:9000]))
+    assert render_markdown(text)[: len(pieces) - 1] == pieces[:-1]

@@ -1,4 +1,4 @@
-"""What came with a turn's messages is fetched and read side by side, within the bounds of a turn."""
+"""The attachments of a turn's messages are downloaded and read in parallel, within the limits of a turn."""
 
 import asyncio
 from typing import cast
@@ -9,23 +9,23 @@ from bot.attachments.excerpts import ExtractedDocument
 from bot.attachments.reader import AttachmentReader
 from bot.attachments.transcription import Transcriber
 from bot.errors import AttachmentUnusable
-from bot.telegram.incoming import attachment_loader as gathering
+from bot.telegram.incoming import attachment_loader as attachment_loader
 from bot.telegram.incoming.attachment_loader import IMAGES_UNSUPPORTED, SOUND_UNSUPPORTED, AttachmentLoader
 from bot.telegram.incoming.attachments import MediaItem
 from bot.telegram.incoming.downloads import FILE_TOO_LARGE, MAX_BYTES, FileDownloader
 from bot.telegram.incoming.user_message import IncomingMessage
 from bot.usage.timers import TurnTimer
-from tests.support import attachment_files as made
+from tests.support import attachment_files as attachment_files
 from tests.support.update_harness import FakeFileDownloader
 
 PHOTO = MediaItem("picture", "photo", "photo")
 FILE = MediaItem("file", "file", "text", "a.txt")
 VOICE = MediaItem("sound", "voice message", "voice", media_type="audio/ogg", is_own_voice=True)
 FILES = {
-    "photo": made.make_image(),
+    "photo": attachment_files.make_image(),
     "text": b"some text",
     "voice": b"OggS",
-    "drawn": made.make_image(form="PNG"),
+    "drawn": attachment_files.make_image(image_format="PNG"),
 }
 
 
@@ -33,7 +33,7 @@ class FakeTranscriber:
     def __init__(self) -> None:
         self.heard: list[tuple[bytes, str, str]] = []
 
-    async def transcript(self, body: bytes, name: str, media_type: str) -> str:
+    async def transcribe(self, body: bytes, name: str, media_type: str) -> str:
         self.heard.append((body, name, media_type))
         return "hello"
 
@@ -41,9 +41,9 @@ class FakeTranscriber:
 def build_loader(
     files: object = None, transcriber: FakeTranscriber | None = None, max_images: int = 2
 ) -> AttachmentLoader:
-    kept = files or FakeFileDownloader(dict(FILES))
+    downloader = files or FakeFileDownloader(dict(FILES))
     return AttachmentLoader(
-        cast(FileDownloader, kept),
+        cast(FileDownloader, downloader),
         AttachmentReader(),
         cast(Transcriber, transcriber) if transcriber else None,
         max_images=max_images,
@@ -52,11 +52,11 @@ def build_loader(
 
 
 def build_messages(*media_items: MediaItem | None) -> list[IncomingMessage]:
-    return [IncomingMessage({}, 1.0, enclosure) for enclosure in media_items]
+    return [IncomingMessage({}, 1.0, media) for media in media_items]
 
 
 @pytest.mark.parametrize(
-    ("most", "enclosures", "why"),
+    ("max_images", "media_items", "reasons"),
     [
         (2, [PHOTO, FILE, PHOTO, PHOTO], ["", "", "", "no more than 2 pictures are looked at in one go"]),
         (1, [PHOTO, PHOTO], ["", "no more than 1 picture is looked at in one go"]),
@@ -66,21 +66,25 @@ def build_messages(*media_items: MediaItem | None) -> list[IncomingMessage]:
         (2, [MediaItem("file", "file", "x", size_bytes=MAX_BYTES)], [""]),
     ],
 )
-def test_what_is_known_before_is_not_fetched(most: int, enclosures: list[MediaItem | None], why: list[str]):
-    judged = build_loader(max_images=most).mark_unusable(build_messages(*enclosures))
-    assert [letter.unusable_reason for letter in judged] == why
-    assert [letter.needs_fetch for letter in judged] == [
-        bool(what) and not because for what, because in zip(enclosures, why, strict=True)
+def test_what_is_known_before_is_not_fetched(
+    max_images: int, media_items: list[MediaItem | None], reasons: list[str]
+):
+    messages = build_loader(max_images=max_images).mark_unusable(build_messages(*media_items))
+    assert [message.unusable_reason for message in messages] == reasons
+    assert [message.needs_fetch for message in messages] == [
+        bool(media) and not reason for media, reason in zip(media_items, reasons, strict=True)
     ]
 
 
 async def test_each_kind_is_read_as_what_it_is_and_order_is_kept():
-    ear = FakeTranscriber()
-    asked = [
+    transcriber = FakeTranscriber()
+    messages = [
         *build_messages(PHOTO, None, FILE, VOICE),
         IncomingMessage({}, 1.0, PHOTO, unusable_reason="it is too much"),
     ]
-    picture, nothing, text, voice, ruled_out = await build_loader(transcriber=ear).load(asked, TurnTimer())
+    picture, nothing, text, voice, ruled_out = await build_loader(transcriber=transcriber).load(
+        messages, TurnTimer()
+    )
     assert picture.content is not None
     assert (nothing.content, ruled_out.content, ruled_out.unusable_reason) == (None, None, "it is too much")
     assert isinstance(text.content, ExtractedDocument)
@@ -88,18 +92,18 @@ async def test_each_kind_is_read_as_what_it_is_and_order_is_kept():
     assert voice.content is not None
     assert not isinstance(voice.content, ExtractedDocument)
     assert (voice.content.kind, voice.content.text, voice.content.data) == ("sound", "hello", None)
-    assert ear.heard == [(b"OggS", "sound.ogg", "audio/ogg")]
+    assert transcriber.heard == [(b"OggS", "sound.ogg", "audio/ogg")]
 
 
 async def test_a_name_goes_with_the_sound_where_there_is_one():
-    ear = FakeTranscriber()
-    await build_loader(transcriber=ear).load(
+    transcriber = FakeTranscriber()
+    await build_loader(transcriber=transcriber).load(
         build_messages(MediaItem("sound", "file", "voice", "talk.mp3", "audio/mpeg")), TurnTimer()
     )
-    await build_loader(transcriber=ear).load(
+    await build_loader(transcriber=transcriber).load(
         build_messages(MediaItem("sound", "video message", "voice", media_type="video/mp4")), TurnTimer()
     )
-    assert [name for _, name, _ in ear.heard] == ["talk.mp3", "sound.mp4"]
+    assert [name for _, name, _ in transcriber.heard] == ["talk.mp3", "sound.mp4"]
 
 
 async def test_what_cannot_be_had_is_a_reason_and_the_others_are_had():
@@ -120,7 +124,7 @@ async def test_files_that_turn_out_to_be_pictures_count_as_such():
 
 
 class SlowDownloader:
-    """Hands over nothing until it is told to, and counts what is under way."""
+    """Returns no file until `free` is set, and counts what is under way."""
 
     def __init__(self) -> None:
         self.under_way = 0
@@ -131,7 +135,7 @@ class SlowDownloader:
     async def fetch(self, file_id: str) -> bytes:
         self.under_way += 1
         self.max_under_way = max(self.max_under_way, self.under_way)
-        if self.under_way == gathering.MAX_CONCURRENT:
+        if self.under_way == attachment_loader.MAX_CONCURRENT:
             self.full.set()
         try:
             await self.free.wait()
@@ -146,7 +150,7 @@ async def test_a_few_are_fetched_side_by_side():
         work = tasks.create_task(build_loader(slow).load(build_messages(*[FILE] * 9), TurnTimer()))
         await slow.full.wait()
         slow.free.set()
-    assert (len(work.result()), slow.max_under_way) == (9, gathering.MAX_CONCURRENT)
+    assert (len(work.result()), slow.max_under_way) == (9, attachment_loader.MAX_CONCURRENT)
 
 
 async def test_cancelling_leaves_nothing_under_way():

@@ -1,4 +1,4 @@
-"""What came with a message is read leniently, and is named in a way that no prompt and no line can be broken
+"""What came with a message is read leniently, and its name can break no prompt and no line
 by.
 """
 
@@ -34,9 +34,9 @@ def build_photo_size(file: str, width: int, height: int, **more: Any) -> dict[st
     ],
 )
 def test_of_a_photo_the_smallest_is_taken_that_has_all_the_model_sees(sizes: list[Any], file: str):
-    found = extract_media({"photo": sizes})
-    assert found is not None
-    assert (found.kind, found.noun, found.file_id, found.media_type) == (
+    media = extract_media({"photo": sizes})
+    assert media is not None
+    assert (media.kind, media.noun, media.file_id, media.media_type) == (
         "picture",
         "photo",
         file,
@@ -48,7 +48,7 @@ FILE = {"file_id": "f", "file_name": "a.x", "file_size": 12}
 
 
 @pytest.mark.parametrize(
-    ("message", "enclosure"),
+    ("message", "media"),
     [
         ({"document": FILE}, MediaItem("file", "file", "f", "a.x", "", 12)),
         (
@@ -93,8 +93,10 @@ FILE = {"file_id": "f", "file_name": "a.x", "file_size": 12}
         ({"text": "hi"}, None),
     ],
 )
-def test_each_kind_is_told_by_what_telegram_says_of_it(message: dict[str, Any], enclosure: MediaItem | None):
-    assert extract_media(message) == enclosure
+def test_each_kind_is_recognized_by_what_telegram_says_about_it(
+    message: dict[str, Any], media: MediaItem | None
+):
+    assert extract_media(message) == media
 
 
 @pytest.mark.parametrize(
@@ -133,11 +135,11 @@ messages = st.dictionaries(st.sampled_from(kinds), things | st.lists(things, max
 
 @given(messages)
 def test_nothing_that_comes_can_break_the_reading(message: dict[str, Any]):
-    found = extract_media(message)
-    assert found is None or found.file_id
+    media = extract_media(message)
+    assert media is None or media.file_id
     arrival = envelope.read_envelope(
         {"update_id": 1, "message": {"chat": {"id": 5, "type": "private"}, **message}}, 0.0
     )
     assert arrival is not None
-    assert arrival.shape == ("text" if found else "other")
-    assert arrival.not_before == (1.0 if found and isinstance(message.get("media_group_id"), str) else None)
+    assert arrival.shape == ("text" if media else "other")
+    assert arrival.not_before == (1.0 if media and isinstance(message.get("media_group_id"), str) else None)

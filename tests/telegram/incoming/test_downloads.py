@@ -1,4 +1,4 @@
-"""Files are fetched over HTTP from a simulated Telegram, persistently, and whatever goes wrong is a reason."""
+"""Files are downloaded over HTTP from a simulated Telegram, with retries; every failure is a reason."""
 
 import asyncio
 import logging
@@ -10,13 +10,12 @@ from starlette.types import Receive, Scope, Send
 from bot.errors import AttachmentUnusable
 from bot.http_server import serve
 from bot.sim.telegram.server import BotApi, BotApiFault, FloodLimits
-from bot.telegram.client import create_bot
-from bot.telegram.incoming import downloads as files
-from bot.telegram.incoming.downloads import FileDownloader
+from bot.telegram.client import TelegramBot, create_bot
+from bot.telegram.incoming.downloads import FETCH_FAILED, FILE_GONE, FILE_TOO_LARGE, FileDownloader
 
 
 class FlakyTelegram:
-    """Passes everything on to Telegram, but files only as it is told: it may lose some, and hold others."""
+    """Passes everything on to Telegram; it can lose the first files, or hold all of them back."""
 
     def __init__(self, api: BotApi) -> None:
         self.drops_left = 0
@@ -45,106 +44,104 @@ def api() -> BotApi:
 
 
 @pytest.fixture
-def line(api: BotApi) -> FlakyTelegram:
+def server(api: BotApi) -> FlakyTelegram:
     return FlakyTelegram(api)
 
 
 @pytest.fixture
-async def fetching(
-    api: BotApi, line: FlakyTelegram, monkeypatch: pytest.MonkeyPatch
-) -> AsyncIterator[FileDownloader]:
-    monkeypatch.setattr(files, "_BACKOFF_SECONDS", (0.0, 0.0))
-    async with serve(line) as url, create_bot(api.token, url) as bot:
-        yield FileDownloader(bot)
+async def bot(api: BotApi, server: FlakyTelegram) -> AsyncIterator[TelegramBot]:
+    async with serve(server) as url, create_bot(api.token, url) as bot:
+        yield bot
+
+
+@pytest.fixture
+def downloader(bot: TelegramBot) -> FileDownloader:
+    return FileDownloader(bot, backoff_seconds=(0.0, 0.0))
 
 
 def send_file(api: BotApi, content: bytes = b"content") -> str:
     return str(api.person(7).send_document("a", content=content).message["document"]["file_id"])
 
 
-async def test_a_file_comes_whole(api: BotApi, fetching: FileDownloader):
-    assert await fetching.fetch(send_file(api, b"\x00\xff" * 50_000)) == b"\x00\xff" * 50_000
+async def test_a_file_comes_whole(api: BotApi, downloader: FileDownloader):
+    assert await downloader.fetch(send_file(api, b"\x00\xff" * 50_000)) == b"\x00\xff" * 50_000
 
 
 async def test_what_is_lost_on_the_way_is_fetched_again(
-    api: BotApi, line: FlakyTelegram, fetching: FileDownloader
+    api: BotApi, server: FlakyTelegram, downloader: FileDownloader
 ):
     api.inject_fault(BotApiFault.drop(), "getFile")
-    line.drops_left = 1
-    assert await fetching.fetch(send_file(api)) == b"content"
+    server.drops_left = 1
+    assert await downloader.fetch(send_file(api)) == b"content"
     assert len(api.calls_of("getFile")) == 3
 
 
-async def test_a_flood_is_waited_out(api: BotApi, fetching: FileDownloader):
+async def test_a_flood_is_waited_out(api: BotApi, downloader: FileDownloader):
     api.inject_fault(BotApiFault.flood(1), "getFile")
-    assert await fetching.fetch(send_file(api)) == b"content"
+    assert await downloader.fetch(send_file(api)) == b"content"
 
 
-async def test_no_more_than_a_few_attempts_are_made(api: BotApi, fetching: FileDownloader):
+async def test_no_more_than_a_few_attempts_are_made(api: BotApi, downloader: FileDownloader):
     api.inject_fault(BotApiFault.server_error(), "getFile", times=None)
-    with pytest.raises(AttachmentUnusable, match=files.FETCH_FAILED):
-        await fetching.fetch(send_file(api))
+    with pytest.raises(AttachmentUnusable, match=FETCH_FAILED):
+        await downloader.fetch(send_file(api))
     assert len(api.calls_of("getFile")) == 3
 
 
-async def test_an_answer_that_nobody_understands_is_an_attempt(api: BotApi, fetching: FileDownloader):
+async def test_an_answer_that_nobody_understands_is_an_attempt(api: BotApi, downloader: FileDownloader):
     api.inject_fault(
         BotApiFault("error", takes_effect=False, html_page='{"ok": true, "result": 7}'), "getFile", times=None
     )
-    with pytest.raises(AttachmentUnusable, match=files.FETCH_FAILED):
-        await fetching.fetch(send_file(api))
+    with pytest.raises(AttachmentUnusable, match=FETCH_FAILED):
+        await downloader.fetch(send_file(api))
 
 
 @pytest.mark.parametrize(
-    ("refusal", "why"),
+    ("refusal", "reason"),
     [
-        ("Bad Request: file is too big", files.FILE_TOO_LARGE),
-        ("Bad Request: invalid file_id", files.FILE_GONE),
-        ("Bad Request: wrong file_id or the file is temporarily unavailable", files.FILE_GONE),
+        ("Bad Request: file is too big", FILE_TOO_LARGE),
+        ("Bad Request: invalid file_id", FILE_GONE),
+        ("Bad Request: wrong file_id or the file is temporarily unavailable", FILE_GONE),
     ],
 )
 async def test_what_telegram_refuses_is_not_asked_for_again(
-    api: BotApi, fetching: FileDownloader, refusal: str, why: str
+    api: BotApi, downloader: FileDownloader, refusal: str, reason: str
 ):
     api.inject_fault(BotApiFault.refuse(refusal), "getFile")
-    with pytest.raises(AttachmentUnusable, match=why):
-        await fetching.fetch(send_file(api))
+    with pytest.raises(AttachmentUnusable, match=reason):
+        await downloader.fetch(send_file(api))
     assert len(api.calls_of("getFile")) == 1
 
 
 async def test_a_file_that_is_gone_after_it_was_named_is_gone(
-    api: BotApi, line: FlakyTelegram, fetching: FileDownloader
+    api: BotApi, server: FlakyTelegram, downloader: FileDownloader
 ):
-    line.drops_left, line.status = 9, 404
-    with pytest.raises(AttachmentUnusable, match=files.FILE_GONE):
-        await fetching.fetch(send_file(api))
+    server.drops_left = 9
+    server.status = 404
+    with pytest.raises(AttachmentUnusable, match=FILE_GONE):
+        await downloader.fetch(send_file(api))
     assert len(api.calls_of("getFile")) == 1
 
 
-async def test_a_file_too_large_is_not_fetched(
-    api: BotApi, line: FlakyTelegram, fetching: FileDownloader, monkeypatch: pytest.MonkeyPatch
-):
-    monkeypatch.setattr(files, "MAX_BYTES", 6)
-    with pytest.raises(AttachmentUnusable, match=files.FILE_TOO_LARGE):
-        await fetching.fetch(send_file(api))
-    assert not line.requested.is_set()
+async def test_a_file_too_large_is_not_fetched(api: BotApi, server: FlakyTelegram, bot: TelegramBot):
+    with pytest.raises(AttachmentUnusable, match=FILE_TOO_LARGE):
+        await FileDownloader(bot, max_bytes=6).fetch(send_file(api))
+    assert not server.requested.is_set()
 
 
-async def test_a_file_that_does_not_come_is_given_up(
-    api: BotApi, line: FlakyTelegram, fetching: FileDownloader
-):
-    line.released.clear()
-    with pytest.raises(AttachmentUnusable, match=files.FETCH_FAILED):
-        await FileDownloader(fetching._bot, timeout_seconds=0.2).fetch(send_file(api))
-    line.released.set()
+async def test_a_file_that_does_not_come_is_given_up(api: BotApi, server: FlakyTelegram, bot: TelegramBot):
+    server.released.clear()
+    with pytest.raises(AttachmentUnusable, match=FETCH_FAILED):
+        await FileDownloader(bot, timeout_seconds=0.2).fetch(send_file(api))
+    server.released.set()
 
 
 async def test_no_token_gets_into_the_log(
-    api: BotApi, line: FlakyTelegram, fetching: FileDownloader, caplog: pytest.LogCaptureFixture
+    api: BotApi, server: FlakyTelegram, downloader: FileDownloader, caplog: pytest.LogCaptureFixture
 ):
     caplog.set_level(logging.INFO, "bot")
-    line.drops_left = 3
+    server.drops_left = 3
     with pytest.raises(AttachmentUnusable) as unusable:
-        await fetching.fetch(send_file(api))
+        await downloader.fetch(send_file(api))
     assert "a file was not fetched" in caplog.text
     assert api.token not in caplog.text + str(unusable.value)

@@ -1,4 +1,4 @@
-"""Updates are stored before Telegram hears that they have arrived, whatever fails on the way."""
+"""Updates are stored before they are acknowledged to Telegram, whatever fails on the way."""
 
 import asyncio
 import contextlib
@@ -21,13 +21,12 @@ from bot.http_server import serve
 from bot.sim.telegram.server import BotApi, BotApiFault
 from bot.telegram.client import create_bot
 from bot.telegram.getupdates import parse_whole_updates
-from bot.telegram.incoming import polling as room
 from bot.telegram.incoming.polling import PollerCallbacks, UpdatePoller
 
 
 @dataclass
 class PollerHarness:
-    """An intake at work on a simulated Telegram, and what it told."""
+    """A poller at work on a simulated Telegram, and what it reported."""
 
     api: BotApi
     database: Database
@@ -66,185 +65,199 @@ class PollerHarness:
 
     async def load_rows(self) -> list[tuple[int, str]]:
         async with self.database.read_transaction() as tx:
-            found = await tx.execute(select(inbox.c.update_id, inbox.c.shape).order_by(inbox.c.id))
-            return [(row.update_id, row.shape) for row in found]
+            rows = await tx.execute(select(inbox.c.update_id, inbox.c.shape).order_by(inbox.c.id))
+            return [(row.update_id, row.shape) for row in rows]
 
 
 @pytest.fixture
-async def door(database: Database) -> AsyncIterator[PollerHarness]:
+async def harness(database: Database) -> AsyncIterator[PollerHarness]:
     api = BotApi()
     async with serve(api.app) as url, create_bot(api.token, url) as bot:
         yield PollerHarness(api, database, bot)
 
 
-async def test_updates_are_stored_then_acknowledged(door: PollerHarness):
-    ann = door.api.person(7)
+async def test_updates_are_stored_then_acknowledged(harness: PollerHarness):
+    ann = harness.api.person(7)
     for word in ("one", "two", "/stop"):
         ann.send(word)
-    async with door.run_poller():
-        await door.wait_for_updates(3)
-        await door.api.wait_until(lambda: len(door.api.calls_of("getUpdates")) >= 2)
-    assert [shape for _, shape in await door.load_rows()] == ["text", "text", "stop"]
-    offsets = [call.params.get("offset") for call in door.api.calls_of("getUpdates")]
-    last = (await door.load_rows())[-1][0]
+    async with harness.run_poller():
+        await harness.wait_for_updates(3)
+        await harness.api.wait_until(lambda: len(harness.api.calls_of("getUpdates")) >= 2)
+    assert [shape for _, shape in await harness.load_rows()] == ["text", "text", "stop"]
+    offsets = [call.params.get("offset") for call in harness.api.calls_of("getUpdates")]
+    last = (await harness.load_rows())[-1][0]
     assert offsets[0] is None
     assert int(str(offsets[1])) == last + 1
 
 
-async def test_a_malformed_update_is_kept_and_the_next_ones_arrive(door: PollerHarness):
-    door.api.push_update({"message": {"chat": 5, "text": ["?"]}})
-    door.api.person(7).send("after")
-    async with door.run_poller():
-        await door.wait_for_updates(2)
-    assert [shape for _, shape in await door.load_rows()] == ["other", "text"]
+async def test_a_malformed_update_is_kept_and_the_next_ones_arrive(harness: PollerHarness):
+    harness.api.push_update({"message": {"chat": 5, "text": ["?"]}})
+    harness.api.person(7).send("after")
+    async with harness.run_poller():
+        await harness.wait_for_updates(2)
+    assert [shape for _, shape in await harness.load_rows()] == ["other", "text"]
 
 
-async def test_failures_of_telegram_are_waited_out(door: PollerHarness):
-    door.api.inject_fault(BotApiFault.server_error(), "getUpdates")
-    door.api.inject_fault(BotApiFault.flood(0), "getUpdates")
-    door.api.inject_fault(BotApiFault.drop(), "getUpdates")
-    door.api.person(7).send("late")
-    async with door.run_poller():
-        await door.wait_for_updates(1)
-    assert len(door.api.calls_of("getUpdates")) >= 4
+async def test_failures_of_telegram_are_waited_out(harness: PollerHarness):
+    harness.api.inject_fault(BotApiFault.server_error(), "getUpdates")
+    harness.api.inject_fault(BotApiFault.flood(0), "getUpdates")
+    harness.api.inject_fault(BotApiFault.drop(), "getUpdates")
+    harness.api.person(7).send("late")
+    async with harness.run_poller():
+        await harness.wait_for_updates(1)
+    assert len(harness.api.calls_of("getUpdates")) >= 4
 
 
-async def test_a_webhook_left_behind_is_taken_away_without_dropping_updates(door: PollerHarness):
-    await door.bot.set_webhook("https://example.org/hook")
-    door.api.person(7).send("hello")
-    async with door.run_poller():
-        await door.wait_for_updates(1)
-    assert len(await door.load_rows()) == 1
+async def test_a_webhook_left_behind_is_taken_away_without_dropping_updates(harness: PollerHarness):
+    await harness.bot.set_webhook("https://example.org/hook")
+    harness.api.person(7).send("hello")
+    async with harness.run_poller():
+        await harness.wait_for_updates(1)
+    assert len(await harness.load_rows()) == 1
 
 
-async def test_another_program_with_the_same_token_ends_it_with_an_explanation(door: PollerHarness):
-    door.api.inject_fault(
+async def test_another_program_with_the_same_token_ends_it_with_an_explanation(harness: PollerHarness):
+    harness.api.inject_fault(
         BotApiFault.refuse("Conflict: terminated by other getUpdates request", 409), "getUpdates", times=None
     )
     with pytest.raises(TelegramConflict, match="this bot token"):
-        await door.build_poller(conflict_seconds=0.0).run()
+        await harness.build_poller(conflict_seconds=0.0).run()
 
 
-async def test_a_token_telegram_does_not_know_ends_it(door: PollerHarness):
-    door.api.inject_fault(BotApiFault.refuse("Unauthorized", 401), "getUpdates")
+async def test_a_token_telegram_does_not_know_ends_it(harness: PollerHarness):
+    harness.api.inject_fault(BotApiFault.refuse("Unauthorized", 401), "getUpdates")
     with pytest.raises(TelegramRefused, match="TELEGRAM_TOKEN"):
-        await door.build_poller().run()
+        await harness.build_poller().run()
 
 
-async def test_while_the_disk_is_full_nothing_is_acknowledged_and_admins_are_told(door: PollerHarness):
-    async with door.database.transaction() as tx:
+async def test_while_the_disk_is_full_nothing_is_acknowledged_and_admins_are_notified(harness: PollerHarness):
+    async with harness.database.transaction() as tx:
         pages = (await tx.execute(text("PRAGMA page_count"))).scalar_one()
         await tx.execute(text(f"PRAGMA max_page_count = {pages}"))
     big = "x" * 4000
     for _ in range(20):
-        door.api.person(7).send(big)
-    async with door.run_poller():
-        while not door.alerts:
-            door.changed.clear()
-            await door.changed.wait()
-        assert "cannot store" in door.alerts[0]
-        assert await door.load_rows() == []
-        assert len(door.api.calls_of("getUpdates")) == 1
-        async with door.database.transaction() as tx:
+        harness.api.person(7).send(big)
+    async with harness.run_poller():
+        while not harness.alerts:
+            harness.changed.clear()
+            await harness.changed.wait()
+        assert "cannot store" in harness.alerts[0]
+        assert await harness.load_rows() == []
+        assert len(harness.api.calls_of("getUpdates")) == 1
+        async with harness.database.transaction() as tx:
             await tx.execute(text("PRAGMA max_page_count = 1000000"))
-        await door.wait_for_updates(20)
-        await door.api.wait_until(lambda: len(door.api.calls_of("getUpdates")) == 2)
-    assert len(await door.load_rows()) == 20
-    assert "again" in door.alerts[-1]
+        await harness.wait_for_updates(20)
+        await harness.api.wait_until(lambda: len(harness.api.calls_of("getUpdates")) == 2)
+    assert len(await harness.load_rows()) == 20
+    assert "again" in harness.alerts[-1]
 
 
-async def test_beyond_the_bound_messages_are_not_taken_but_answered(door: PollerHarness):
+async def test_beyond_the_bound_messages_are_not_taken_but_answered(harness: PollerHarness):
     for number in range(22):
-        door.api.person(7).send(str(number))
-    async with door.run_poller():
-        await door.wait_for_updates(22)
-    assert [shape for _, shape in await door.load_rows()] == ["text"] * 20 + ["overflow"] * 2
+        harness.api.person(7).send(str(number))
+    async with harness.run_poller():
+        await harness.wait_for_updates(22)
+    assert [shape for _, shape in await harness.load_rows()] == ["text"] * 20 + ["overflow"] * 2
 
 
-async def test_two_programs_that_share_the_updates_are_told_apart_from_a_passing_conflict(
-    door: PollerHarness,
+async def test_two_programs_that_share_the_updates_are_distinguished_from_a_passing_conflict(
+    harness: PollerHarness,
 ):
     conflict = BotApiFault.refuse("Conflict: terminated by other getUpdates request", 409)
-    ann = door.api.person(7)
+    ann = harness.api.person(7)
 
     async def quarrel() -> None:
         for count in range(1, 1000):  # every other poll succeeds, with an update
-            door.api.inject_fault(conflict, "getUpdates")
+            harness.api.inject_fault(conflict, "getUpdates")
             ann.send("mine")
-            await door.wait_for_updates(count)
+            await harness.wait_for_updates(count)
 
     async with asyncio.TaskGroup() as tasks:
         quarrelling = tasks.create_task(quarrel())
         with pytest.raises(TelegramConflict, match="this bot token"):
-            await door.build_poller(conflict_seconds=0.6).run()
+            await harness.build_poller(conflict_seconds=0.6).run()
         quarrelling.cancel()
-    assert door.stored_count
+    assert harness.stored_count
 
 
-async def test_conflicts_that_have_passed_are_forgotten(door: PollerHarness):
+async def test_conflicts_that_have_passed_are_forgotten(harness: PollerHarness):
     conflict = BotApiFault.refuse("Conflict: terminated by other getUpdates request", 409)
-    intake = door.build_poller(conflict_seconds=0.05)
+    poller = harness.build_poller(conflict_seconds=0.05)
     async with asyncio.TaskGroup() as tasks:
-        running = tasks.create_task(intake.run())
+        running = tasks.create_task(poller.run())
         for count in (1, 2):
-            door.api.inject_fault(conflict, "getUpdates")
-            door.api.person(7).send("mine")
-            await door.wait_for_updates(count)
+            harness.api.inject_fault(conflict, "getUpdates")
+            harness.api.person(7).send("mine")
+            await harness.wait_for_updates(count)
             await asyncio.sleep(0.06)
         running.cancel()
 
 
-async def test_a_webhook_that_cannot_be_taken_away_at_once_is_tried_again(door: PollerHarness):
-    await door.bot.set_webhook("https://example.org/hook")
-    door.api.inject_fault(BotApiFault.server_error(), "deleteWebhook")
-    door.api.person(7).send("hello")
-    async with door.run_poller():
-        await door.wait_for_updates(1)
-    assert len(door.api.calls_of("deleteWebhook")) == 2
+async def test_a_webhook_that_cannot_be_taken_away_at_once_is_tried_again(harness: PollerHarness):
+    await harness.bot.set_webhook("https://example.org/hook")
+    harness.api.inject_fault(BotApiFault.server_error(), "deleteWebhook")
+    harness.api.person(7).send("hello")
+    async with harness.run_poller():
+        await harness.wait_for_updates(1)
+    assert len(harness.api.calls_of("deleteWebhook")) == 2
 
 
 @pytest.mark.parametrize("page", ["[]", "{}", '{"ok": true}', '{"ok": true, "result": {"a": 1}}', "<html>"])
-async def test_an_answer_that_is_no_bot_apis_is_waited_out(door: PollerHarness, page: str):
-    door.api.inject_fault(BotApiFault("error", takes_effect=False, status=200, html_page=page), "getUpdates")
-    door.api.person(7).send("hello")
-    async with door.run_poller():
-        await door.wait_for_updates(1)
+async def test_an_answer_that_is_no_bot_apis_is_waited_out(harness: PollerHarness, page: str):
+    harness.api.inject_fault(
+        BotApiFault("error", takes_effect=False, status=200, html_page=page), "getUpdates"
+    )
+    harness.api.person(7).send("hello")
+    async with harness.run_poller():
+        await harness.wait_for_updates(1)
 
 
-async def test_updates_that_come_twice_do_not_count_against_a_person(door: PollerHarness):
-    ann = door.api.person(7)
-    intake = UpdatePoller(
-        door.bot, door.database, PollerCallbacks(door.count_updates, door.alert_admins), max_waiting=3
+async def test_updates_that_come_twice_do_not_count_against_a_person(harness: PollerHarness):
+    ann = harness.api.person(7)
+    poller = UpdatePoller(
+        harness.bot,
+        harness.database,
+        PollerCallbacks(harness.count_updates, harness.alert_admins),
+        max_waiting=3,
     )
     raw = [{"update_id": n, "message": _build_message(n)} for n in range(1, 6)]
-    await intake._store_batch(raw[:2])
-    await intake._store_batch(
+    await poller._store_batch(raw[:2])
+    await poller._store_batch(
         raw[:3]
     )  # the first two again: the process died before it could acknowledge them
-    assert [shape for _, shape in await door.load_rows()] == ["text", "text", "text"]
-    await intake._store_batch(raw)
-    assert [shape for _, shape in await door.load_rows()] == ["text", "text", "text", "overflow", "overflow"]
-    await intake._store_batch(raw)
-    assert len(await door.load_rows()) == 5
+    assert [shape for _, shape in await harness.load_rows()] == ["text", "text", "text"]
+    await poller._store_batch(raw)
+    assert [shape for _, shape in await harness.load_rows()] == [
+        "text",
+        "text",
+        "text",
+        "overflow",
+        "overflow",
+    ]
+    await poller._store_batch(raw)
+    assert len(await harness.load_rows()) == 5
     assert ann.chat.id == 7
 
 
-async def test_who_has_been_answered_may_write_again(door: PollerHarness, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(room, "MAX_REMEMBERED_PEOPLE", 1)
-    intake = UpdatePoller(
-        door.bot, door.database, PollerCallbacks(door.count_updates, door.alert_admins), max_waiting=2
+async def test_a_person_who_has_been_answered_may_write_again(harness: PollerHarness):
+    poller = UpdatePoller(
+        harness.bot,
+        harness.database,
+        PollerCallbacks(harness.count_updates, harness.alert_admins),
+        max_waiting=2,
+        max_remembered_people=1,
     )
 
-    async def shapes(*numbers: int, sender: int = 7) -> list[str]:
+    async def store_and_load_shapes(*numbers: int, sender: int = 7) -> list[str]:
         for number in numbers:
-            await intake._store_batch([{"update_id": number, "message": _build_message(number, sender)}])
-        return [shape for update_id, shape in await door.load_rows() if update_id in numbers]
+            await poller._store_batch([{"update_id": number, "message": _build_message(number, sender)}])
+        return [shape for update_id, shape in await harness.load_rows() if update_id in numbers]
 
-    assert await shapes(1, 2, 3) == ["text", "text", "overflow"]
-    assert await shapes(4, 5, 6, sender=8) == ["text", "text", "overflow"]
-    async with door.database.transaction() as tx:
+    assert await store_and_load_shapes(1, 2, 3) == ["text", "text", "overflow"]
+    assert await store_and_load_shapes(4, 5, 6, sender=8) == ["text", "text", "overflow"]
+    async with harness.database.transaction() as tx:
         await tx.execute(update(inbox).where(inbox.c.sender == 7).values(state="done"))
-    assert await shapes(7, 8, 9) == ["text", "text", "overflow"]
+    assert await store_and_load_shapes(7, 8, 9) == ["text", "text", "overflow"]
 
 
 def _build_message(number: int, sender: int = 7) -> dict[str, object]:
@@ -266,31 +279,34 @@ def _build_message(number: int, sender: int = 7) -> dict[str, object]:
         b'{"update_id":5,"x":' + b"[" * 5000 + b"]" * 5000 + b"}",
     ],
 )
-async def test_a_broken_update_takes_no_other_with_it(door: PollerHarness, broken: bytes):
-    door.api.person(7).send("before")
-    door.api.push_update(broken)
-    door.api.person(7).send("after")
-    async with door.run_poller():
-        await door.wait_for_updates(2)
-        await door.api.wait_until(lambda: len(door.api.calls_of("getUpdates")) >= 2)
-    assert [shape for _, shape in await door.load_rows()] == ["text", "text"]
+async def test_a_broken_update_takes_no_other_with_it(harness: PollerHarness, broken: bytes):
+    harness.api.person(7).send("before")
+    harness.api.push_update(broken)
+    harness.api.person(7).send("after")
+    async with harness.run_poller():
+        await harness.wait_for_updates(2)
+        await harness.api.wait_until(lambda: len(harness.api.calls_of("getUpdates")) >= 2)
+    assert [shape for _, shape in await harness.load_rows()] == ["text", "text"]
 
 
-async def test_a_broken_update_alone_is_acknowledged_with_the_next_one(door: PollerHarness):
-    door.api.push_update(b"no update")
-    async with door.run_poller():
-        await door.api.wait_until(lambda: len(door.api.calls_of("getUpdates")) >= 2)
-        door.api.person(7).send("after")
-        await door.wait_for_updates(1)
-        polls = len(door.api.calls_of("getUpdates"))
-        await door.api.wait_until(lambda: len(door.api.calls_of("getUpdates")) > polls)
-    assert "offset" in door.api.calls_of("getUpdates")[-1].params
+async def test_a_broken_update_alone_is_acknowledged_with_the_next_one(harness: PollerHarness):
+    harness.api.push_update(b"no update")
+    async with harness.run_poller():
+        await harness.api.wait_until(lambda: len(harness.api.calls_of("getUpdates")) >= 2)
+        harness.api.person(7).send("after")
+        await harness.wait_for_updates(1)
+        polls = len(harness.api.calls_of("getUpdates"))
+        await harness.api.wait_until(lambda: len(harness.api.calls_of("getUpdates")) > polls)
+    assert "offset" in harness.api.calls_of("getUpdates")[-1].params
 
 
 @given(st.binary(max_size=40), st.lists(st.integers(0, 9), max_size=3))
 def test_whole_updates_are_found_in_any_answer(junk: bytes, numbers: list[int]):
     updates = [{"update_id": number, "message": {"text": '{"update_id":1}'}} for number in numbers]
     answer = ",".join(
-        [junk.decode("utf-8", "replace"), *(json.dumps(one, separators=(",", ":")) for one in updates)]
+        [
+            junk.decode("utf-8", "replace"),
+            *(json.dumps(update_json, separators=(",", ":")) for update_json in updates),
+        ]
     )
     assert list(parse_whole_updates(answer))[-len(updates) :] == updates

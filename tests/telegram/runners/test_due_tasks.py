@@ -1,4 +1,4 @@
-"""A due task is a turn of its own, behind people; whose job is gone, or who lost access, is passed over."""
+"""A due task is a turn of its own, behind people; it is dropped if its job is gone or access was lost."""
 
 from dataclasses import dataclass, field
 
@@ -7,12 +7,11 @@ from sqlalchemy import select, update
 
 from bot.db.engine import Database
 from bot.db.people import people
-from bot.db.queues import inbox, jobs
-from bot.db.queues import job_outcomes as settling
+from bot.db.queues import inbox, job_outcomes, jobs
 from bot.db.queues.job_outcomes import MAX_FAILURES
 from bot.db.queues.jobs import NewJob
 from bot.db.tables import inbox as inbox_table
-from bot.db.tables import jobs as table
+from bot.db.tables import jobs as jobs_table
 from bot.db.tables import outbox, turns
 from bot.domain import PEOPLE_PRIORITY, TASKS_PRIORITY, InboxItem, Lane
 from bot.jobs.outcomes import JobOutcomes
@@ -39,7 +38,7 @@ class TaskHarness:
     async def claim_due_item(
         self, text: str = "the news", *, rule: str | None = HOURLY, late: float = 0.0
     ) -> InboxItem:
-        """An item of a job that is due now, claimed."""
+        """Claim an item of a job that is due now."""
         async with self.database.transaction() as tx:
             new = NewJob("task", NOW, "UTC", rule, text=text, person=ANNA, lane=Lane(ANNA))
             job = await jobs.find(tx, await jobs.add(tx, new, now=NOW))
@@ -51,13 +50,13 @@ class TaskHarness:
         return item
 
     async def load_job_after(self, item: InboxItem, ending: str | None) -> dict[str, object]:
-        """The job once its item is done and its turn has ended like this; None: it is set aside."""
-        settling = JobOutcomes(self.database, self.woken_lanes.append, clock=lambda: NOW)
+        """Return the job once its item is done and its turn has ended so; None: the item is a dead letter."""
+        job_outcomes = JobOutcomes(self.database, self.woken_lanes.append, clock=lambda: NOW)
 
-        async def end(items: tuple[InboxItem, ...], why: str = "") -> None:
+        async def end(items: tuple[InboxItem, ...], reason: str = "") -> None:
             async with self.database.transaction() as tx:
                 if ending is None:
-                    await inbox.mark_dead(tx, [items[0].id], error=why, now=NOW)
+                    await inbox.mark_dead(tx, [items[0].id], error=reason, now=NOW)
                     return
                 row = {
                     "item": item.id,
@@ -77,12 +76,14 @@ class TaskHarness:
                 await inbox.mark_done(tx, [item.id], now=NOW)
 
         await (
-            settling.record_after_giving_up(end)((item,), "why")
+            job_outcomes.record_after_giving_up(end)((item,), "why")
             if ending is None
-            else settling.record_after(end)((item,))
+            else job_outcomes.record_after(end)((item,))
         )
         async with self.database.read_transaction() as tx:
-            return dict((await tx.execute(select(table).where(table.c.id == item.job))).one()._asdict())
+            return dict(
+                (await tx.execute(select(jobs_table).where(jobs_table.c.id == item.job))).one()._asdict()
+            )
 
     async def load_outbox_bodies(self) -> list[str]:
         async with self.database.read_transaction() as tx:
@@ -90,107 +91,115 @@ class TaskHarness:
 
 
 @pytest.fixture
-async def desk(database: Database) -> TaskHarness:
-    desk = TaskHarness(database, FakeTurnService(database))
+async def harness(database: Database) -> TaskHarness:
+    harness = TaskHarness(database, FakeTurnService(database))
     async with database.transaction() as tx:
         await people.put(tx, ANNA, "Anna", "member", let_in_by=1, now=NOW)
-    await desk.access.load(database)
-    return desk
+    await harness.access.load(database)
+    return harness
 
 
 async def test_a_due_task_is_asked_as_its_owner_behind_people_and_its_answer_says_what_it_is_about(
-    desk: TaskHarness,
+    harness: TaskHarness,
 ):
-    await desk.build_runner()((await desk.claim_due_item("the  news " + "x" * 99),))
-    [ask] = desk.turns.requests
-    assert (ask.person, ask.name, ask.lane, ask.priority) == (ANNA, "Anna", Lane(ANNA), TASKS_PRIORITY)
-    assert ask.texts == (DUE_TASK_PREFIX + "the  news " + "x" * 99,)
-    assert ask.preface.startswith("🤖 the news xxx")
-    assert ask.preface.endswith("x…\n\n")
-    assert len(ask.preface) < MAX_PREVIEW_CHARS + 9
+    await harness.build_runner()((await harness.claim_due_item("the  news " + "x" * 99),))
+    [request] = harness.turns.requests
+    assert (request.person, request.name, request.lane, request.priority) == (
+        ANNA,
+        "Anna",
+        Lane(ANNA),
+        TASKS_PRIORITY,
+    )
+    assert request.texts == (DUE_TASK_PREFIX + "the  news " + "x" * 99,)
+    assert request.preface.startswith("🤖 the news xxx")
+    assert request.preface.endswith("x…\n\n")
+    assert len(request.preface) < MAX_PREVIEW_CHARS + 9
 
 
-async def test_a_task_that_comes_late_says_so(desk: TaskHarness):
-    await desk.build_runner()((await desk.claim_due_item(late=7200.0),))
-    assert "2 hours ago, while I was away" in desk.turns.requests[0].preface
+async def test_a_task_that_comes_late_says_so(harness: TaskHarness):
+    await harness.build_runner()((await harness.claim_due_item(late=7200.0),))
+    assert "2 hours ago, while I was away" in harness.turns.requests[0].preface
 
 
-async def test_a_task_that_is_no_job_is_asked_as_it_was(desk: TaskHarness):
-    async with desk.database.transaction() as tx:
+async def test_a_task_that_is_no_job_is_asked_as_it_was(harness: TaskHarness):
+    async with harness.database.transaction() as tx:
         body = {"person": ANNA, "name": "Anna", "texts": ["again"]}
         await inbox.add(tx, kind="task", lane=Lane(ANNA), sender=ANNA, body=body, now=NOW)
         [items] = (await inbox.claim(tx, now=NOW)).groups
-    await desk.build_runner()(items)
-    assert (desk.turns.requests[0].texts, desk.turns.requests[0].priority) == (("again",), PEOPLE_PRIORITY)
+    await harness.build_runner()(items)
+    assert (harness.turns.requests[0].texts, harness.turns.requests[0].priority) == (
+        ("again",),
+        PEOPLE_PRIORITY,
+    )
 
 
-async def test_a_task_whose_job_was_deleted_is_not_done(desk: TaskHarness):
-    item = await desk.claim_due_item()
-    async with desk.database.transaction() as tx:
+async def test_a_task_whose_job_was_deleted_is_not_done(harness: TaskHarness):
+    item = await harness.claim_due_item()
+    async with harness.database.transaction() as tx:
         await jobs.remove(tx, item.job or 0, person=ANNA)
-    await desk.build_runner()((item,))
-    assert desk.turns.requests == []
-    async with desk.database.read_transaction() as tx:
+    await harness.build_runner()((item,))
+    assert harness.turns.requests == []
+    async with harness.database.read_transaction() as tx:
         assert (await tx.execute(select(inbox_table.c.state))).scalars().all() == ["done"]
-        assert await settling.list_unrecorded(tx) == []
+        assert await job_outcomes.list_unrecorded(tx) == []
 
 
-async def test_whoever_lost_access_is_not_answered_and_has_no_jobs_any_more(desk: TaskHarness):
-    item = await desk.claim_due_item()
-    desk.access.forget(ANNA)
-    await desk.build_runner()((item,))
-    assert desk.turns.requests == []
-    async with desk.database.read_transaction() as tx:
+async def test_a_person_without_access_is_not_answered_and_has_no_jobs_any_more(harness: TaskHarness):
+    item = await harness.claim_due_item()
+    harness.access.forget(ANNA)
+    await harness.build_runner()((item,))
+    assert harness.turns.requests == []
+    async with harness.database.read_transaction() as tx:
         assert await jobs.list_of_person(tx, ANNA) == []
 
 
 @pytest.mark.parametrize("ending", ["away", "refused", "too_long", "limit", "seconds", "empty", None])
-async def test_a_task_is_paused_when_it_has_failed_three_times_in_a_row_and_its_person_is_told(
-    desk: TaskHarness, ending: str | None
+async def test_a_task_that_has_failed_three_times_in_a_row_is_paused_and_its_person_notified(
+    harness: TaskHarness, ending: str | None
 ):
-    item = await desk.claim_due_item()
-    async with desk.database.transaction() as tx:
-        await tx.execute(update(table).values(failures=MAX_FAILURES - 1))
-    job = await desk.load_job_after(item, ending)
+    item = await harness.claim_due_item()
+    async with harness.database.transaction() as tx:
+        await tx.execute(update(jobs_table).values(failures=MAX_FAILURES - 1))
+    job = await harness.load_job_after(item, ending)
     assert (job["state"], job["failures"], bool(job["why_paused"])) == ("paused", MAX_FAILURES, True)
-    [told] = await desk.load_outbox_bodies()
-    assert f"I paused #{item.job}, “the news”: it failed 3 times in a row" in told
-    assert "Resume" in told
-    assert desk.woken_lanes == [Lane(ANNA)]
+    [notice] = await harness.load_outbox_bodies()
+    assert f"I paused #{item.job}, “the news”: it failed 3 times in a row" in notice
+    assert "Resume" in notice
+    assert harness.woken_lanes == [Lane(ANNA)]
 
 
-async def test_a_failure_before_the_third_is_counted_and_one_that_went_well_begins_anew(desk: TaskHarness):
-    first = await desk.load_job_after(await desk.claim_due_item(), "away")
+async def test_a_failure_before_the_third_is_counted_and_one_that_went_well_begins_anew(harness: TaskHarness):
+    first = await harness.load_job_after(await harness.claim_due_item(), "away")
     assert (first["state"], first["failures"]) == ("active", 1)
-    item = await desk.claim_due_item()
-    async with desk.database.transaction() as tx:
-        await tx.execute(update(table).values(failures=2))
-    well = await desk.load_job_after(item, "answered")
+    item = await harness.claim_due_item()
+    async with harness.database.transaction() as tx:
+        await tx.execute(update(jobs_table).values(failures=2))
+    well = await harness.load_job_after(item, "answered")
     assert (well["state"], well["failures"]) == ("active", 0)
-    assert await desk.load_outbox_bodies() == []
-    assert desk.woken_lanes == []
+    assert await harness.load_outbox_bodies() == []
+    assert harness.woken_lanes == []
 
 
-async def test_what_happens_once_is_over_however_it_went(desk: TaskHarness):
-    job = await desk.load_job_after(await desk.claim_due_item(rule=None), "away")
+async def test_what_happens_once_is_over_however_it_went(harness: TaskHarness):
+    job = await harness.load_job_after(await harness.claim_due_item(rule=None), "away")
     assert (job["state"], job["failures"]) == ("done", 1)
 
 
-async def test_what_came_of_a_due_time_is_counted_once(desk: TaskHarness):
-    item = await desk.claim_due_item()
-    await desk.load_job_after(item, "away")
-    async with desk.database.transaction() as tx:
-        await settling.record_outcome(tx, item.job or 0, item.due_at or 0.0)
-        assert await settling.list_unrecorded(tx) == []
-    async with desk.database.read_transaction() as tx:
-        assert (await tx.execute(select(table.c.failures))).scalars().all() == [1]
+async def test_what_came_of_a_due_time_is_counted_once(harness: TaskHarness):
+    item = await harness.claim_due_item()
+    await harness.load_job_after(item, "away")
+    async with harness.database.transaction() as tx:
+        await job_outcomes.record_outcome(tx, item.job or 0, item.due_at or 0.0)
+        assert await job_outcomes.list_unrecorded(tx) == []
+    async with harness.database.read_transaction() as tx:
+        assert (await tx.execute(select(jobs_table.c.failures))).scalars().all() == [1]
 
 
-async def test_a_job_that_its_person_paused_meanwhile_stays_theirs(desk: TaskHarness):
-    item = await desk.claim_due_item()
-    async with desk.database.transaction() as tx:
+async def test_a_job_that_its_person_paused_meanwhile_stays_theirs(harness: TaskHarness):
+    item = await harness.claim_due_item()
+    async with harness.database.transaction() as tx:
         await jobs.pause(tx, item.job or 0)
-        await tx.execute(update(table).values(failures=MAX_FAILURES))
-    job = await desk.load_job_after(item, "away")
+        await tx.execute(update(jobs_table).values(failures=MAX_FAILURES))
+    job = await harness.load_job_after(item, "away")
     assert (job["state"], job["why_paused"]) == ("paused", None)
-    assert await desk.load_outbox_bodies() == []
+    assert await harness.load_outbox_bodies() == []

@@ -21,66 +21,68 @@ GROUP = {"id": -100, "type": "supergroup", "title": "G"}
 
 
 @pytest.fixture
-async def front(database: Database) -> UpdateHarness:
-    front = UpdateHarness(database)
-    await front.let_in(ADMIN, "admin")
-    await front.let_in(ANNA)
-    return front
+async def harness(database: Database) -> UpdateHarness:
+    harness = UpdateHarness(database)
+    await harness.let_in(ADMIN, "admin")
+    await harness.let_in(ANNA)
+    return harness
 
 
-async def test_a_members_text_becomes_a_turn(front: UpdateHarness):
-    assert await front.send_text("Hello") == []
-    (ask,) = front.turns.requests
-    assert (ask.lane, ask.person, ask.name, ask.texts, ask.sent_at) == (
+async def test_a_members_text_becomes_a_turn(harness: UpdateHarness):
+    assert await harness.send_text("Hello") == []
+    (request,) = harness.turns.requests
+    assert (request.lane, request.person, request.name, request.texts, request.sent_at) == (
         Lane(5),
         5,
         "Anna",
         ("Hello",),
-        (front.now,),
+        (harness.now,),
     )
-    assert (ask.reply_to, ask.silent, ask.preface) == (None, False, "")
-    assert (await front.load_items())[0].state == "done"
+    assert (request.reply_to, request.silent, request.preface) == (None, False, "")
+    assert (await harness.load_items())[0].state == "done"
 
 
-async def test_texts_that_waited_together_become_one_turn_that_names_the_last(front: UpdateHarness):
-    await front.store_updates(
-        front.build_message(text="one", message_id=11), front.build_message(text="two", message_id=12)
+async def test_texts_that_waited_together_become_one_turn_that_names_the_last(harness: UpdateHarness):
+    await harness.store_updates(
+        harness.build_message(text="one", message_id=11), harness.build_message(text="two", message_id=12)
     )
-    await front.handle_claimed()
-    (ask,) = front.turns.requests
-    assert (ask.texts, ask.reply_to, len(ask.items)) == (("one", "two"), 12, 2)
+    await harness.handle_claimed()
+    (request,) = harness.turns.requests
+    assert (request.texts, request.reply_to, len(request.items)) == (("one", "two"), 12, 2)
 
 
-async def test_a_text_that_waited_long_is_named_by_its_answer(front: UpdateHarness):
-    await front.store_updates(front.build_message(text="one", message_id=11))
-    front.now += 3
-    await front.handle_claimed()
-    assert front.turns.requests[0].reply_to == 11
+async def test_a_text_that_waited_long_is_named_by_its_answer(harness: UpdateHarness):
+    await harness.store_updates(harness.build_message(text="one", message_id=11))
+    harness.now += 3
+    await harness.handle_claimed()
+    assert harness.turns.requests[0].reply_to == 11
 
 
-async def test_what_waited_while_the_gateway_was_away_is_answered_silently_and_says_so(front: UpdateHarness):
-    sent_at = front.now
-    front.now += 3 * 3600
-    update = front.build_message(text="hi", message_id=11, date=int(sent_at))
-    await front.store_updates(update)
-    await front.handle_claimed()
-    (ask,) = front.turns.requests
-    assert (ask.silent, ask.reply_to, ask.sent_at) == (True, 11, (sent_at,))
-    assert ask.preface == "(You wrote this 3 hours ago, while I was away.)\n\n"
+async def test_what_waited_while_the_gateway_was_away_is_answered_silently_and_says_so(
+    harness: UpdateHarness,
+):
+    sent_at = harness.now
+    harness.now += 3 * 3600
+    update = harness.build_message(text="hi", message_id=11, date=int(sent_at))
+    await harness.store_updates(update)
+    await harness.handle_claimed()
+    (request,) = harness.turns.requests
+    assert (request.silent, request.reply_to, request.sent_at) == (True, 11, (sent_at,))
+    assert request.preface == "(You wrote this 3 hours ago, while I was away.)\n\n"
 
 
-async def test_minutes_are_told_as_minutes(front: UpdateHarness):
-    sent_at = front.now
-    front.now += 45 * 60
-    await front.store_updates(front.build_message(text="hi", date=int(sent_at)))
-    await front.handle_claimed()
-    assert "45 minutes ago" in front.turns.requests[0].preface
+async def test_minutes_are_shown_as_minutes(harness: UpdateHarness):
+    sent_at = harness.now
+    harness.now += 45 * 60
+    await harness.store_updates(harness.build_message(text="hi", date=int(sent_at)))
+    await harness.handle_claimed()
+    assert "45 minutes ago" in harness.turns.requests[0].preface
 
 
-async def test_a_topic_of_a_private_chat_is_a_lane_of_its_own(front: UpdateHarness):
-    await front.send_text("hi", message_thread_id=7, is_topic_message=True)
-    assert front.turns.requests[0].lane == Lane(5, 7)
-    (help_,) = await front.send_text("/help", message_thread_id=7, is_topic_message=True)
+async def test_a_topic_of_a_private_chat_is_a_lane_of_its_own(harness: UpdateHarness):
+    await harness.send_text("hi", message_thread_id=7, is_topic_message=True)
+    assert harness.turns.requests[0].lane == Lane(5, 7)
+    (help_,) = await harness.send_text("/help", message_thread_id=7, is_topic_message=True)
     assert help_.lane == "5:7"
 
 
@@ -96,13 +98,13 @@ async def test_a_topic_of_a_private_chat_is_a_lane_of_its_own(front: UpdateHarne
     ],
 )
 async def test_names_are_short_and_carry_nothing_but_letters(
-    front: UpdateHarness, first_name: str, name: str
+    harness: UpdateHarness, first_name: str, name: str
 ):
-    update = front.build_message(text="hi")
+    update = harness.build_message(text="hi")
     update["message"]["from"]["first_name"] = first_name
-    await front.store_updates(update)
-    await front.handle_claimed()
-    assert front.turns.requests[0].name == name
+    await harness.store_updates(update)
+    await harness.handle_claimed()
+    assert harness.turns.requests[0].name == name
 
 
 @pytest.mark.parametrize(
@@ -123,143 +125,151 @@ async def test_names_are_short_and_carry_nothing_but_letters(
         {},
     ],
 )
-async def test_updates_nobody_is_answered_for_are_done_quietly(front: UpdateHarness, update: dict[str, Any]):
+async def test_updates_nobody_is_answered_for_are_done_quietly(
+    harness: UpdateHarness, update: dict[str, Any]
+):
     update.pop("poll", None)
-    await front.store_updates(update)
-    assert await front.handle_claimed() == []
-    assert front.turns.requests == []
-    assert [row.state for row in await front.load_items()] == ["done"]
+    await harness.store_updates(update)
+    assert await harness.handle_claimed() == []
+    assert harness.turns.requests == []
+    assert [row.state for row in await harness.load_items()] == ["done"]
 
 
-async def test_other_bots_are_not_talked_to(front: UpdateHarness):
-    update = front.build_message(text="hi")
+async def test_other_bots_are_not_talked_to(harness: UpdateHarness):
+    update = harness.build_message(text="hi")
     update["message"]["from"]["is_bot"] = True
-    await front.store_updates(update)
-    assert await front.handle_claimed() == []
-    assert front.turns.requests == []
+    await harness.store_updates(update)
+    assert await harness.handle_claimed() == []
+    assert harness.turns.requests == []
 
 
-async def test_a_group_is_told_once_that_it_is_not_heard(front: UpdateHarness):
-    first = await front.send_text("@canvas_bot hi", chat=GROUP)
-    assert [(one.lane, one.text) for one in first] == [("-100", "I only work in private chats for now.")]
-    assert await front.send_text("/help", chat=GROUP) == []
-    assert await front.send_text("/stop", chat=GROUP) == []
-    assert (front.turns.requests, front.turns.stops) == ([], [])
-    assert {row.state for row in await front.load_items()} == {"done"}
+async def test_a_group_is_refused_once(harness: UpdateHarness):
+    first = await harness.send_text("@canvas_bot hi", chat=GROUP)
+    assert [(message.lane, message.text) for message in first] == [
+        ("-100", "I only work in private chats for now.")
+    ]
+    assert await harness.send_text("/help", chat=GROUP) == []
+    assert await harness.send_text("/stop", chat=GROUP) == []
+    assert (harness.turns.requests, harness.turns.stops) == ([], [])
+    assert {row.state for row in await harness.load_items()} == {"done"}
 
 
 def build_membership(chat: dict[str, Any], status: str, old: str = "left") -> dict[str, Any]:
     bot = {"id": 99, "is_bot": True, "first_name": "Bot"}
-    left = {"user": bot, "status": "kicked" if status == "kicked" else status, "until_date": 0}
+    new_member = {"user": bot, "status": "kicked" if status == "kicked" else status, "until_date": 0}
     return {
         "my_chat_member": {
             "chat": chat,
             "from": build_user(ANNA),
             "date": 1,
             "old_chat_member": {"user": bot, "status": old},
-            "new_chat_member": left,
+            "new_chat_member": new_member,
         }
     }
 
 
-async def test_a_group_hears_it_when_the_bot_is_brought_in(front: UpdateHarness):
-    await front.store_updates(build_membership(GROUP, "member"))
-    assert [one.text for one in await front.handle_claimed()] == ["I only work in private chats for now."]
-    assert await front.send_text("hi", chat=GROUP) == []
+async def test_a_group_is_refused_when_the_bot_is_added(harness: UpdateHarness):
+    await harness.store_updates(build_membership(GROUP, "member"))
+    assert [message.text for message in await harness.handle_claimed()] == [
+        "I only work in private chats for now."
+    ]
+    assert await harness.send_text("hi", chat=GROUP) == []
 
 
-async def test_nothing_is_said_to_a_group_left_or_to_a_channel(front: UpdateHarness):
-    await front.store_updates(build_membership(GROUP, "left", old="member"))
-    await front.store_updates(build_membership({"id": -7, "type": "channel", "title": "C"}, "member"))
-    assert await front.handle_claimed() == []
+async def test_nothing_is_sent_to_a_group_that_was_left_or_to_a_channel(harness: UpdateHarness):
+    await harness.store_updates(build_membership(GROUP, "left", old="member"))
+    await harness.store_updates(build_membership({"id": -7, "type": "channel", "title": "C"}, "member"))
+    assert await harness.handle_claimed() == []
 
 
-async def test_who_blocks_the_bot_is_known_to_be_out_of_reach(front: UpdateHarness):
+async def test_who_blocks_the_bot_is_known_to_be_out_of_reach(harness: UpdateHarness):
     private = {"id": ANNA, "type": "private"}
-    await front.store_updates(build_membership(private, "kicked", old="member"))
-    await front.handle_claimed()
-    async with front.database.read_transaction() as tx:
+    await harness.store_updates(build_membership(private, "kicked", old="member"))
+    await harness.handle_claimed()
+    async with harness.database.read_transaction() as tx:
         assert await people.list_unreachable(tx) == {ANNA}
-    await front.store_updates(build_membership(private, "member"))
-    await front.handle_claimed()
-    async with front.database.read_transaction() as tx:
+    await harness.store_updates(build_membership(private, "member"))
+    await harness.handle_claimed()
+    async with harness.database.read_transaction() as tx:
         assert await people.list_unreachable(tx) == set()
 
 
-async def test_a_pinned_message_is_nothing_to_answer(front: UpdateHarness):
-    await front.store_updates(front.build_message(pinned_message=front.build_message(text="x")["message"]))
-    assert await front.handle_claimed() == []
+async def test_a_pinned_message_is_nothing_to_answer(harness: UpdateHarness):
+    await harness.store_updates(
+        harness.build_message(pinned_message=harness.build_message(text="x")["message"])
+    )
+    assert await harness.handle_claimed() == []
 
 
-async def test_a_message_too_many_is_refused_at_most_once_a_minute(front: UpdateHarness):
+async def test_a_message_too_many_is_refused_at_most_once_a_minute(harness: UpdateHarness):
     async def overflow() -> list[str]:
-        front._last_update_id += 1
+        harness._last_update_id += 1
         arrival = envelope.read_envelope(
-            {"update_id": front._last_update_id, **front.build_message(text="more")}, front.now
+            {"update_id": harness._last_update_id, **harness.build_message(text="more")}, harness.now
         )
         assert arrival is not None
-        async with front.database.transaction() as tx:
-            await inbox.store(tx, [replace(arrival, shape="overflow", lane=None)], now=front.now)
-        return [one.text for one in await front.handle_claimed()]
+        async with harness.database.transaction() as tx:
+            await inbox.store(tx, [replace(arrival, shape="overflow", lane=None)], now=harness.now)
+        return [message.text for message in await harness.handle_claimed()]
 
     line = "You already have 3 messages waiting; I did not take this one. Send it again later."
     assert await overflow() == [line]
     assert await overflow() == []
-    front.now += 61
+    harness.now += 61
     assert await overflow() == [line]
-    assert front.turns.requests == []
+    assert harness.turns.requests == []
 
 
-async def test_an_update_that_cannot_be_read_raises(front: UpdateHarness):
-    update = front.build_message(text="hi")
+async def test_an_update_that_cannot_be_read_raises(harness: UpdateHarness):
+    update = harness.build_message(text="hi")
     del update["message"]["date"]
-    await front.store_updates(update)
+    await harness.store_updates(update)
     with pytest.raises((TypeError, KeyError)):
-        await front.handle_claimed()
-    assert (await front.load_items())[0].state == "running"
+        await harness.handle_claimed()
+    assert (await harness.load_items())[0].state == "running"
 
 
-async def test_an_unreadable_text_does_not_take_its_neighbours_with_it(front: UpdateHarness):
-    broken = front.build_message(text="broken")
+async def test_an_unreadable_text_does_not_take_its_neighbours_with_it(harness: UpdateHarness):
+    broken = harness.build_message(text="broken")
     del broken["message"]["date"]
-    await front.store_updates(front.build_message(text="one"), broken, front.build_message(text="two"))
-    (notice,) = await front.handle_claimed()
+    await harness.store_updates(harness.build_message(text="one"), broken, harness.build_message(text="two"))
+    (notice,) = await harness.handle_claimed()
     assert (notice.lane, notice.silent) == (str(ADMIN), True)
-    assert front.turns.requests[0].texts == ("one", "two")
-    assert [row.state for row in await front.load_items()] == ["done", "dead", "done"]
+    assert harness.turns.requests[0].texts == ("one", "two")
+    assert [row.state for row in await harness.load_items()] == ["done", "dead", "done"]
 
 
-async def test_answers_wake_the_sender_and_follow_silently_after_the_first_part(front: UpdateHarness):
-    (sent,) = await front.send_text("/help")
-    assert (sent.silent, front.woken_lanes) == (False, [Lane(ANNA)])
+async def test_answers_wake_the_sender_and_follow_silently_after_the_first_part(harness: UpdateHarness):
+    (sent,) = await harness.send_text("/help")
+    assert (sent.silent, harness.woken_lanes) == (False, [Lane(ANNA)])
 
 
-async def test_the_answer_to_a_late_command_makes_no_sound(front: UpdateHarness):
-    await front.store_updates(front.build_message(text="/help"), stale=True)
-    (sent,) = await front.handle_claimed()
+async def test_the_answer_to_a_late_command_makes_no_sound(harness: UpdateHarness):
+    await harness.store_updates(harness.build_message(text="/help"), stale=True)
+    (sent,) = await harness.handle_claimed()
     assert sent.silent
 
 
 async def test_a_crash_before_the_commit_leaves_nothing_done(
-    front: UpdateHarness, monkeypatch: pytest.MonkeyPatch
+    harness: UpdateHarness, monkeypatch: pytest.MonkeyPatch
 ):
     async def fail(*_: object, **__: object) -> None:
         raise RuntimeError("the process ends here")
 
-    (item,) = await front.store_updates(front.build_message(text="/help"))
+    (item,) = await harness.store_updates(harness.build_message(text="/help"))
     with monkeypatch.context() as patched:
         patched.setattr(inbox, "mark_done", fail)
         with pytest.raises(RuntimeError):
-            await front.handle_claimed()
-    assert await front.read_sent() == []
-    assert (await front.load_item(item)).state == "running"
-    assert front.woken_lanes == []
+            await harness.handle_claimed()
+    assert await harness.read_sent() == []
+    assert (await harness.load_item(item)).state == "running"
+    assert harness.woken_lanes == []
 
 
 async def test_strangers_of_an_open_bot_are_members_and_admins_can_see_them(database: Database):
-    front = UpdateHarness(database, mode="open")
-    await front.send_text("hi", person=BOB)
-    assert front.turns.requests[0].person == BOB
+    harness = UpdateHarness(database, mode="open")
+    await harness.send_text("hi", person=BOB)
+    assert harness.turns.requests[0].person == BOB
     async with database.read_transaction() as tx:
         assert await people.find(tx, BOB) == people.Person(BOB, "Bob", "member", guest=True)
     closed = UpdateHarness(database)
@@ -286,18 +296,18 @@ unreadable = (TypeError, KeyError, ValueError, AttributeError, OverflowError, OS
 
 @given(changes=st.dictionaries(st.sampled_from(keys), values, max_size=4), sender=st.sampled_from([ANNA, 77]))
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
-async def test_any_message_is_handled_or_set_aside_and_opens_no_door(
-    front: UpdateHarness, changes: dict[str, Any], sender: int
+async def test_any_message_is_handled_or_set_aside_and_gives_no_access(
+    harness: UpdateHarness, changes: dict[str, Any], sender: int
 ):
-    update = front.build_message(text="hi", person=sender)
+    update = harness.build_message(text="hi", person=sender)
     update["message"] |= changes
-    before = len(front.turns.requests)
-    (item,) = await front.store_updates(update)
+    before = len(harness.turns.requests)
+    (item,) = await harness.store_updates(update)
     with suppress(*unreadable):
-        await front.handle_claimed()
-    async with front.database.transaction() as tx:
+        await harness.handle_claimed()
+    async with harness.database.transaction() as tx:
         await tx.execute(
             update_rows(inbox_table).where(inbox_table.c.state == "running").values(state="dead")
         )
-    assert (await front.load_item(item)).state in {"done", "dead"}
-    assert all(ask.person == ANNA for ask in front.turns.requests[before:])
+    assert (await harness.load_item(item)).state in {"done", "dead"}
+    assert all(request.person == ANNA for request in harness.turns.requests[before:])

@@ -8,145 +8,152 @@ from sqlalchemy import update as update_rows
 from bot.db.engine import Database
 from bot.db.queues import inbox
 from bot.db.tables import inbox as inbox_table
-from tests.support import attachment_files as made
+from tests.support import attachment_files
 from tests.support.update_harness import ADMIN, ANNA, UpdateHarness
 
 
 @pytest.fixture
-async def front(database: Database) -> UpdateHarness:
-    front = UpdateHarness(database)
-    await front.let_in(ADMIN, "admin")
-    await front.let_in(ANNA)
-    return front
+async def harness(database: Database) -> UpdateHarness:
+    harness = UpdateHarness(database)
+    await harness.let_in(ADMIN, "admin")
+    await harness.let_in(ANNA)
+    return harness
 
 
 VIDEO = {"file_id": "f", "file_unique_id": "u", "width": 1, "height": 1, "duration": 1}
 
 
-async def test_a_kind_not_read_yet_is_answered_each_time(front: UpdateHarness):
+async def test_a_kind_not_read_yet_is_answered_each_time(harness: UpdateHarness):
     for _ in range(2):
-        await front.store_updates(front.build_message(video=VIDEO))
-        (sent,) = await front.handle_claimed()
+        await harness.store_updates(harness.build_message(video=VIDEO))
+        (sent,) = await harness.handle_claimed()
         assert sent.text == "I cannot read videos yet. Please write it to me as text."
 
 
-async def test_an_album_of_what_cannot_be_read_is_answered_once(front: UpdateHarness):
+async def test_an_album_of_what_cannot_be_read_is_answered_once(harness: UpdateHarness):
     answers = []
     for _ in range(3):
-        await front.store_updates(front.build_message(video=VIDEO, media_group_id="m1"))
-        answers += await front.handle_claimed()
+        await harness.store_updates(harness.build_message(video=VIDEO, media_group_id="m1"))
+        answers += await harness.handle_claimed()
     assert len(answers) == 1
-    assert {row.state for row in await front.load_items()} == {"done"}
+    assert {row.state for row in await harness.load_items()} == {"done"}
 
 
 def build_photo(file: str = "p") -> list[dict[str, Any]]:
     return [{"file_id": file, "file_unique_id": file, "width": 64, "height": 48}]
 
 
-async def test_an_album_waits_for_its_last_photo_and_is_one_message(front: UpdateHarness):
-    front.downloader.files = {"a": made.make_image(), "b": made.make_image(form="PNG")}
-    await front.store_updates(
-        front.build_message(photo=build_photo("a"), media_group_id="m1", caption="Which?")
+async def test_an_album_waits_for_its_last_photo_and_is_one_message(harness: UpdateHarness):
+    harness.downloader.files = {
+        "a": attachment_files.make_image(),
+        "b": attachment_files.make_image(image_format="PNG"),
+    }
+    await harness.store_updates(
+        harness.build_message(photo=build_photo("a"), media_group_id="m1", caption="Which?")
     )
-    assert await front.handle_claimed() == []
-    front.now += 0.9
-    await front.store_updates(front.build_message(photo=build_photo("b"), media_group_id="m1"))
-    front.now += 0.9
-    assert await front.handle_claimed() == []
-    front.now += 0.2
-    await front.handle_claimed()
-    (ask,) = front.turns.requests
-    assert (ask.texts, len(ask.items), len(ask.sent_at)) == (("Which?",), 2, 1)
-    assert [[one.kind for one in several] for several in ask.attachments] == [["image", "image"]]
+    assert await harness.handle_claimed() == []
+    harness.now += 0.9
+    await harness.store_updates(harness.build_message(photo=build_photo("b"), media_group_id="m1"))
+    harness.now += 0.9
+    assert await harness.handle_claimed() == []
+    harness.now += 0.2
+    await harness.handle_claimed()
+    (request,) = harness.turns.requests
+    assert (request.texts, len(request.items), len(request.sent_at)) == (("Which?",), 2, 1)
+    assert [[attachment.kind for attachment in attachments] for attachments in request.attachments] == [
+        ["image", "image"]
+    ]
 
 
-async def test_what_telegram_does_not_have_is_one_line_and_no_turn(front: UpdateHarness):
-    await front.store_updates(front.build_message(photo=build_photo()))
-    (sent,) = await front.handle_claimed()
+async def test_what_telegram_does_not_have_is_one_line_and_no_turn(harness: UpdateHarness):
+    await harness.store_updates(harness.build_message(photo=build_photo()))
+    (sent,) = await harness.handle_claimed()
     assert (
         sent.text == "I could not use your photo: Telegram does not have it any more; please send it again."
     )
-    assert front.turns.requests == []
-    assert [row.state for row in await front.load_items()] == ["done"]
+    assert harness.turns.requests == []
+    assert [row.state for row in await harness.load_items()] == ["done"]
 
 
-async def test_a_text_that_waits_with_it_is_answered(front: UpdateHarness):
-    await front.store_updates(front.build_message(photo=build_photo()), front.build_message(text="See?"))
-    assert await front.handle_claimed() == []
-    (ask,) = front.turns.requests
-    assert ask.texts[0].startswith(
+async def test_a_text_that_waits_with_it_is_answered(harness: UpdateHarness):
+    await harness.store_updates(
+        harness.build_message(photo=build_photo()), harness.build_message(text="See?")
+    )
+    assert await harness.handle_claimed() == []
+    (request,) = harness.turns.requests
+    assert request.texts[0].startswith(
         "[data: photo]\n(photo not shown to you: Telegram does not have it any more"
     )
-    assert (ask.texts[1], ask.attachments, ask.preface) == ("See?", ((), ()), "")
+    assert (request.texts[1], request.attachments, request.preface) == ("See?", ((), ()), "")
 
 
-async def test_an_empty_caption_is_nothing_to_answer(front: UpdateHarness):
-    await front.store_updates(front.build_message(photo=build_photo(), caption=" \n"))
-    (sent,) = await front.handle_claimed()
+async def test_an_empty_caption_is_nothing_to_answer(harness: UpdateHarness):
+    await harness.store_updates(harness.build_message(photo=build_photo(), caption=" \n"))
+    (sent,) = await harness.handle_claimed()
     assert sent.text.startswith("I could not use your photo")
 
 
-async def test_what_is_known_before_is_said_before_the_answer_too(front: UpdateHarness):
-    sent_at = front.now
-    front.now += 3 * 3600
+async def test_what_is_rejected_before_a_download_is_named_before_the_answer_too(harness: UpdateHarness):
+    sent_at = harness.now
+    harness.now += 3 * 3600
     voice = {"file_id": "v", "file_unique_id": "v", "duration": 9}
     old = {"date": int(sent_at)}
-    await front.store_updates(
-        front.build_message(voice=voice, **old), front.build_message(text="Well?", **old)
+    await harness.store_updates(
+        harness.build_message(voice=voice, **old), harness.build_message(text="Well?", **old)
     )
-    await front.handle_claimed()
-    (ask,) = front.turns.requests
-    late, known = ask.preface.split("\n\n")[:2]
+    await harness.handle_claimed()
+    (request,) = harness.turns.requests
+    late, unusable = request.preface.split("\n\n")[:2]
     assert "3 hours ago" in late
     assert (
-        known
+        unusable
         == "(I could not use your voice message: sound is not understood here; please write it as text.)"
     )
-    assert front.downloader.fetched_ids == []
+    assert harness.downloader.fetched_ids == []
 
 
-async def test_nothing_is_fetched_again_once_the_turn_has_begun(front: UpdateHarness):
-    front.downloader.files = {"p": made.make_image()}
-    (item,) = await front.store_updates(front.build_message(photo=build_photo(), caption="Look"))
-    async with front.database.transaction() as tx:
-        await inbox.claim(tx, now=front.now)
+async def test_nothing_is_fetched_again_once_the_turn_has_begun(harness: UpdateHarness):
+    harness.downloader.files = {"p": attachment_files.make_image()}
+    (item,) = await harness.store_updates(harness.build_message(photo=build_photo(), caption="Look"))
+    async with harness.database.transaction() as tx:
+        await inbox.claim(tx, now=harness.now)
         await tx.execute(update_rows(inbox_table).where(inbox_table.c.id == item).values(turn=1))
-        await inbox.recover(tx, now=front.now)
-    await front.handle_claimed()
-    assert front.downloader.fetched_ids == []
-    assert len(front.turns.requests) == 1
+        await inbox.recover(tx, now=harness.now)
+    await harness.handle_claimed()
+    assert harness.downloader.fetched_ids == []
+    assert len(harness.turns.requests) == 1
 
 
-async def test_a_turn_that_has_begun_goes_on_though_what_came_with_it_would_be_refused_now(
-    front: UpdateHarness,
+async def test_a_turn_that_has_begun_continues_though_its_attachments_would_be_refused_now(
+    harness: UpdateHarness,
 ):
     voice = {"file_id": "v", "file_unique_id": "v", "duration": 9}
-    (item,) = await front.store_updates(front.build_message(voice=voice))
-    async with front.database.transaction() as tx:
-        await inbox.claim(tx, now=front.now)
+    (item,) = await harness.store_updates(harness.build_message(voice=voice))
+    async with harness.database.transaction() as tx:
+        await inbox.claim(tx, now=harness.now)
         await tx.execute(update_rows(inbox_table).where(inbox_table.c.id == item).values(turn=1))
-        await inbox.recover(tx, now=front.now)
-    assert await front.handle_claimed() == []
-    assert len(front.turns.requests) == 1
+        await inbox.recover(tx, now=harness.now)
+    assert await harness.handle_claimed() == []
+    assert len(harness.turns.requests) == 1
 
 
-async def test_what_was_not_fetched_before_a_restart_is_fetched_after_it(front: UpdateHarness):
-    front.downloader.files = {"p": made.make_image()}
-    await front.store_updates(front.build_message(photo=build_photo(), caption="Look"))
-    async with front.database.transaction() as tx:
-        await inbox.claim(tx, now=front.now)
-        await inbox.recover(tx, now=front.now)
-    await front.handle_claimed()
-    assert front.downloader.fetched_ids == ["p"]
-    assert front.turns.requests[0].attachment_count == 1
+async def test_what_was_not_fetched_before_a_restart_is_fetched_after_it(harness: UpdateHarness):
+    harness.downloader.files = {"p": attachment_files.make_image()}
+    await harness.store_updates(harness.build_message(photo=build_photo(), caption="Look"))
+    async with harness.database.transaction() as tx:
+        await inbox.claim(tx, now=harness.now)
+        await inbox.recover(tx, now=harness.now)
+    await harness.handle_claimed()
+    assert harness.downloader.fetched_ids == ["p"]
+    assert harness.turns.requests[0].attachment_count == 1
 
 
-async def test_a_stop_before_anything_is_fetched_ends_the_turn_with_what_was_written(front: UpdateHarness):
-    front.turns.handle.stop()
-    await front.store_updates(front.build_message(photo=build_photo(), caption="Look"))
-    await front.handle_claimed()
-    (ask,) = front.turns.requests
-    assert ask.texts[0].endswith(
+async def test_a_stop_before_anything_is_fetched_ends_the_turn_with_what_was_written(harness: UpdateHarness):
+    harness.turns.handle.stop()
+    await harness.store_updates(harness.build_message(photo=build_photo(), caption="Look"))
+    await harness.handle_claimed()
+    (request,) = harness.turns.requests
+    assert request.texts[0].endswith(
         "(photo not shown to you: it was not fetched, for the turn was stopped)\n[end of data]\nLook"
     )
-    assert (front.downloader.fetched_ids, ask.attachment_count) == ([], 0)
+    assert (harness.downloader.fetched_ids, request.attachment_count) == ([], 0)

@@ -4,7 +4,8 @@ from pathlib import Path
 
 CONTROL = (
     "zero\x00byte, bell\x07, escape\x1b[31m red, form\x0cfeed, vertical\x0btab, delete\x7f, nel\x85, "
-    "line\u2028separator\u2029paragraph, bom\ufeff, return\rhere\r\nand there\n\ttab, half \ud83d of a pair\n\n"
+    "line\u2028separator\u2029paragraph, bom\ufeff, return\rhere\r\nand there\n\ttab, "
+    "half \ud83d of a pair\n\n"
     "\u200b\n\n\xa0\n"
 )
 

@@ -1,0 +1,245 @@
+"""The daily quota of canvases: whose limit applies, what is used, and the gate before a turn.
+
+A limit set for a person applies whatever their role; a limit for everybody does not apply to admins.
+
+The quota is checked before a turn begins and not between its steps: a turn is bounded anyway, and to break
+it off would throw away what it has cost. A refused message is kept as a turn without an answer, so that
+/retry answers it later.
+"""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+from bot.agent import history
+from bot.db.conversations import attachments, conversations, turns
+from bot.db.conversations.turns import NewTurn, TurnEnd
+from bot.db.engine import Database, Transaction
+from bot.db.people import limits
+from bot.db.people.people import RoleOrBlocked
+from bot.db.queues import admin_notices, inbox, outbox
+from bot.domain import Lane, Message, Part
+from bot.telegram.access import Access
+from bot.telegram.actions import TurnService
+from bot.turns.handle import TurnHandle
+from bot.turns.runner import RequestCompleter
+from bot.turns.turn_request import TurnRequest, build_user_messages
+
+DAY_SECONDS = 86_400  # a day begins at midnight UTC
+WARN_FRACTION = 0.8
+QUOTA_ENDING = "limit"
+"""How the turn of a refused message ended."""
+
+
+@dataclass(frozen=True, slots=True)
+class QuotaSettings:
+    """In canvases: what the settings give a member a day (None: no limit), and the most one turn takes."""
+
+    canvases_per_day: int | None
+    max_canvases_per_turn: int
+
+
+@dataclass(frozen=True, slots=True)
+class QuotaUsage:
+    """What a person has used of today's canvases (estimated), and their limit (None: no limit)."""
+
+    used: int
+    limit: int | None
+    resets_in_seconds: float
+
+    @property
+    def is_used_up(self) -> bool:
+        """Whether no more turns are begun today."""
+        return self.limit is not None and self.used >= self.limit
+
+    @property
+    def reset_text(self) -> str:
+        """When the count starts again, in words."""
+        total_minutes = max(1, round(self.resets_in_seconds / 60))
+        hours, minutes = divmod(total_minutes, 60)
+        spans = []
+        if hours:
+            spans.append(f"{hours} h")
+        if minutes:
+            spans.append(f"{minutes} min")
+        return f"at 00:00 UTC, in {' '.join(spans)}"
+
+
+async def load_limit(
+    tx: Transaction, person: int, role: RoleOrBlocked | None, default_per_day: int | None
+) -> int | None:
+    """Return what a person may use a day; `default_per_day` is what the settings give a member."""
+    own, everybody = await limits.find_rules(tx, person)
+    if own is not None:
+        return own.canvases
+    if role == "admin":
+        return None
+    if everybody is not None:
+        return everybody.canvases
+    return default_per_day
+
+
+async def load_quota_usage(tx: Transaction, person: int, limit: int | None, *, now: float) -> QuotaUsage:
+    """Return what a person has used today."""
+    day_start = now - now % DAY_SECONDS
+    used = await limits.count_used_canvases(tx, person, day_start)
+    return QuotaUsage(used, limit, day_start + DAY_SECONDS - now)
+
+
+def format_canvases(count: int) -> str:
+    """Return a count of canvases in words."""
+    if count == 1:
+        return "1 canvas"
+    return f"{count} canvases"
+
+
+class QuotaGate:
+    """A TurnService that refuses turns of people whose quota is used up, and warns once at four fifths."""
+
+    def __init__(
+        self,
+        turns: TurnService,
+        database: Database,
+        access: Access,
+        *,
+        settings: QuotaSettings,
+        wake_sender: Callable[[Lane], None],
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self.stop = turns.stop
+        self.wake = turns.wake
+        self._turns = turns
+        self._database = database
+        self._access = access
+        self._settings = settings
+        self._wake_sender = wake_sender
+        self._clock = clock
+        self._limit_cache: dict[tuple[int, RoleOrBlocked | None], int | None] = {}
+        # By person: a day, and how many turns of it cannot reach the warning together.
+        self._unchecked_turns: dict[int, tuple[int, int]] = {}
+
+    async def run(self, request: TurnRequest, complete: RequestCompleter | None = None) -> None:
+        if self._take_unchecked_turn(request.person):
+            await self._turns.run(request, complete)
+            return
+        before = await self._load_usage(request.person)
+        if before is not None and before.is_used_up:
+            complete = partial(self._complete_or_refuse, request, complete, before)
+        await self._turns.run(request, complete)
+        after = await self._load_usage(request.person)
+        if after is not None:
+            await self._warn(request, after)
+
+    def clear_cache(self) -> None:
+        """Forget the limits read so far, for one of them has changed."""
+        self._limit_cache.clear()
+        self._unchecked_turns.clear()
+
+    def _take_unchecked_turn(self, person: int) -> bool:
+        """Whether a turn can do without a query of what they have used; counts it."""
+        day, turns_left = self._unchecked_turns.get(person, (0, 0))
+        if day != self._today() or not turns_left:
+            return False
+        self._unchecked_turns[person] = day, turns_left - 1
+        return True
+
+    async def _load_usage(self, person: int) -> QuotaUsage | None:
+        """Return what a person has used today; None without a limit."""
+        limit = await self._load_limit(person)
+        if limit is None:
+            return None
+        async with self._database.read_transaction() as tx:
+            return await load_quota_usage(tx, person, limit, now=self._clock())
+
+    async def _load_limit(self, person: int) -> int | None:
+        role = self._access.get_role(person)
+        key = (person, role)
+        if key not in self._limit_cache:
+            async with self._database.read_transaction() as tx:
+                self._limit_cache[key] = await load_limit(tx, person, role, self._settings.canvases_per_day)
+        return self._limit_cache[key]
+
+    def _today(self) -> int:
+        return int(self._clock() // DAY_SECONDS)
+
+    async def _complete_or_refuse(
+        self, request: TurnRequest, complete: RequestCompleter | None, usage: QuotaUsage, handle: TurnHandle
+    ) -> TurnRequest | None:
+        """Complete the request of a turn that has begun already, and refuse any other.
+
+        None: it is refused, or there is nothing to answer.
+        """
+        async with self._database.read_transaction() as tx:
+            has_begun = await turns.has_turn(tx, request.items[0].id)
+        completed = request if complete is None else await complete(handle)
+        if completed is None or has_begun:
+            return completed
+        await self._refuse(completed, usage)
+        return None
+
+    async def _refuse(self, request: TurnRequest, usage: QuotaUsage) -> None:
+        now = self._clock()
+        limit = format_canvases(usage.limit or 0)
+        line = (
+            f"You have used up your {limit} of today (about {usage.used}, estimated). "
+            f"There are new ones {usage.reset_text}; /retry then answers this message."
+        )
+        async with self._database.transaction() as tx:
+            await _store_refused_turn(tx, request, line, now)
+            part = Part(request.preface + line, silent=request.silent)
+            await outbox.add(
+                tx,
+                item=request.items[0].id,
+                lane=request.lane,
+                parts=(part,),
+                reply_to=request.reply_to,
+                now=now,
+            )
+            await self._record_notified_today(tx, request.person, now)
+            await inbox.mark_done(tx, [item.id for item in request.items], now=now)
+
+    async def _warn(self, request: TurnRequest, usage: QuotaUsage) -> None:
+        """Send the warning if it is due and has not been sent today."""
+        assert usage.limit is not None
+        warn_at = WARN_FRACTION * usage.limit
+        if usage.used < warn_at:
+            turns_left = int((warn_at - usage.used) / self._settings.max_canvases_per_turn)
+            self._unchecked_turns[request.person] = self._today(), turns_left
+            return
+        now = self._clock()
+        used = f"You have used about {usage.used} of your {format_canvases(usage.limit)} of today."
+        line = f"{used} There are new ones {usage.reset_text}."
+        async with self._database.transaction() as tx:
+            if await self._record_notified_today(tx, request.person, now):
+                await outbox.add(tx, item=None, lane=request.lane, parts=(Part(line, silent=True),), now=now)
+        self._wake_sender(request.lane)
+
+    async def _record_notified_today(self, tx: Transaction, person: int, now: float) -> bool:
+        """Record that the person has been notified today; False if they had been already."""
+        today = str(int(now // DAY_SECONDS))
+        return await admin_notices.record_if_changed(tx, f"canvases of {person}", today, now=now)
+
+
+async def _store_refused_turn(tx: Transaction, request: TurnRequest, answer: str, now: float) -> None:
+    """Store the turn of a refused message, as if the refusal were its answer."""
+    new = NewTurn(
+        item=request.items[0].id,
+        lane=request.lane,
+        person=request.person,
+        conversation=(await conversations.find(tx, request.lane)).number,
+        tools=(),
+        thinking=False,
+        thinking_why="it was not begun: the day's canvases were used up",
+        received_at=request.items[0].received_at,
+    )
+    questions = build_user_messages(request, now, now)
+    messages = [*questions, Message("assistant", answer)]
+    turn = await turns.open_turn(tx, new, [item.id for item in request.items], questions, now=now)
+    assert turn is not None  # none had begun
+    if request.attachment_count:
+        await attachments.store(tx, turn.id, request.attachments)
+    await turns.append_messages(tx, turn.id, messages[-1:], now=now)
+    size = history.estimate_tokens(messages)
+    short_size = history.estimate_tokens(history.shorten_turn(messages))
+    await turns.end(tx, turn.id, TurnEnd(QUOTA_ENDING, 0, size, short_size, None, ()), now=now)

@@ -1,0 +1,312 @@
+"""/usage in short lines: the sums of the last turn and of 30 days, the ranking, and one turn in detail."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bot.db.conversations import calls as call_rows
+from bot.db.conversations.calls import NewCall
+from bot.db.engine import Database
+from bot.db.usage.spending import CallSpending, RankedSpender, SpendingOverview, SpendingSums, TurnSpending
+from bot.domain import EndpointRole
+from bot.telegram.commands.usage_format import (
+    MAX_LISTED_CALLS,
+    abbreviate_count,
+    format_details,
+    format_ranking,
+    format_summary,
+)
+from bot.usage.report import INTERVAL_COLUMNS
+from tests.support.update_harness import ADMIN, ANNA, BOB, UpdateHarness
+
+CALL = CallSpending("turn", None, "diffusiongemma", False, 1204, 1100, 1, 1.42, 0.001, "ok")
+UNKNOWN = CallSpending("turn", None, "", False, None, None, None, None, None, None)
+
+
+@pytest.fixture
+async def harness(database: Database) -> UpdateHarness:
+    harness = UpdateHarness(database)
+    await harness.let_in(ADMIN, "admin")
+    await harness.let_in(ANNA)
+    await harness.let_in(BOB)
+    return harness
+
+
+async def test_usage_of_somebody_new_is_one_line(harness: UpdateHarness):
+    (sent,) = await harness.send_text("/usage")
+    assert sent.text == "Nothing yet. Ask me something."
+
+
+async def store_uncounted_turn(harness: UpdateHarness) -> None:
+    """Store a turn whose one model call came back without usage."""
+    new = NewCall(await harness.store_answered_turn("hi"), 1, "turn", None, "main", "m", False, 0, 1, 1, 1)
+    async with harness.database.transaction() as tx:
+        await call_rows.open_call(tx, new, now=harness.now)
+
+
+async def test_usage_of_a_turn_without_model_calls_is_zero_and_not_unknown(harness: UpdateHarness):
+    await harness.store_answered_turn("hi")
+    (sent,) = await harness.send_text("/usage")
+    lines = ["Last: 0 canvases est., 2.0 s", "Tokens: 0 in, 0 out"]
+    assert sent.text.splitlines() == [*lines, "Today: 0 canvases est., 2.0 s", "30 d: 0 canvases est., 2.0 s"]
+
+
+async def test_usage_shows_the_last_turn_and_today(harness: UpdateHarness):
+    await store_uncounted_turn(harness)
+    (sent,) = await harness.send_text("/usage")
+    assert sent.text.splitlines() == [
+        "Last: canvases unknown, 2.0 s",
+        "Tokens: unknown in, unknown out",
+        "Today: canvases unknown, 2.0 s",
+        "30 d: canvases unknown, 2.0 s",
+    ]
+
+
+async def test_usage_after_a_day_has_the_last_turn_and_an_empty_day(harness: UpdateHarness):
+    await store_uncounted_turn(harness)
+    harness.now += 2 * 86_400
+    (sent,) = await harness.send_text("/usage")
+    assert sent.text.splitlines()[2:] == ["Today: nothing yet", "30 d: canvases unknown, 2.0 s"]
+
+
+def test_usage_lines_read_well():
+    last = SpendingSums(1, 2, 1204, 310, 2, 6.44, is_complete=True)
+    today = SpendingSums(14, 30, 18_999, 4_310, 24, 1234.0, is_complete=False)
+    month = SpendingSums(99, 300, None, None, None, 7234.0, is_complete=False)
+    assert format_summary(last, today, month).splitlines() == [
+        "Last: 2 canvases est., 6.4 s",
+        "Tokens: 1.2k in, 310 out",
+        "Today: ≥24 canvases est., 21 min",
+        "30 d: canvases unknown, 2 h",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(0.04, "0.0 s"), (99.9, "99.9 s"), (100.2, "100 s"), (3600, "60 min"), (7200, "2 h")],
+)
+def test_seconds_are_shown_as_precisely_as_it_matters(seconds: float, text: str):
+    sums = SpendingSums(1, 1, 1, 1, 1, seconds, is_complete=True)
+    line = format_summary(None, sums, sums).splitlines()[0]
+    assert line == f"Today: 1 canvas est., {text}"
+
+
+counts = st.none() | st.integers(0, 10**10)
+spendings = st.builds(
+    SpendingSums,
+    st.integers(1, 10**5),
+    st.integers(0, 10**5),
+    counts,
+    counts,
+    counts,
+    st.floats(0, 10**6),
+    st.booleans(),
+)
+
+
+@given(st.none() | spendings, spendings, spendings)
+def test_usage_is_at_most_four_lines_under_36_characters(
+    last: SpendingSums | None, today: SpendingSums, month: SpendingSums
+):
+    lines = format_summary(last, today, month).splitlines()
+    assert len(lines) <= 4
+    assert max(map(len, lines)) < 36
+
+
+ranked = st.lists(st.builds(RankedSpender, st.text(min_size=1, max_size=64), spendings), max_size=3)
+
+
+@given(spendings, spendings, ranked, ranked)
+def test_a_ranking_is_short_lines_too(
+    today: SpendingSums, month: SpendingSums, people: list[RankedSpender], chats: list[RankedSpender]
+):
+    lines = format_ranking(today, SpendingOverview(month, tuple(people), tuple(chats))).split("\n")
+    assert len(lines) == 5 + len(people) + len(chats)
+    assert max(map(len, lines)) < 36
+
+
+def test_the_tenth_of_a_ranking_is_a_short_line_too():
+    sums = SpendingSums(1, 1, 1, 1, 123_456_789, 7200.0, is_complete=False)
+    chats = tuple(RankedSpender("-1009999999999999", sums) for _ in range(10))
+    assert max(map(len, format_ranking(sums, SpendingOverview(sums, (), chats)).split("\n"))) < 36
+
+
+@given(st.integers(0, 10**11))
+def test_a_short_count_is_never_more_than_the_count(number: int):
+    text = abbreviate_count(number)
+    sizes = {"k": 10**3, "M": 10**6, "G": 10**9}
+    assert len(text) <= 4
+    assert float(text.rstrip("kMG")) * sizes.get(text[-1], 1) <= number * (1 + 1e-9)
+
+
+def build_turn(
+    thinking: bool,
+    reason: str,
+    endpoint: EndpointRole,
+    endpoint_why: str | None,
+    seconds: float,
+    calls: tuple[CallSpending, ...],
+) -> TurnSpending:
+    return TurnSpending(12, thinking, reason, endpoint, endpoint_why, seconds, calls, {})
+
+
+def test_a_plain_turn_takes_a_few_lines():
+    assert format_details(
+        build_turn(False, "one light tool: clock", "main", None, 1.5, (CALL,))
+    ).splitlines() == [
+        "Turn 12: 1.5 s",
+        "Thinking: off",
+        "Why: one light tool: clock",
+        "Model calls, canvases estimated:",
+        "1. 1 canvas, 1.4 s",
+        "    1.2k in, 1.1k cached",
+        "Cached: 91 % of the input",
+        "Model: diffusiongemma",
+    ]
+
+
+def test_the_breakdown_of_the_seconds_is_shown():
+    account = {"whole": 8.0, "intake": 0.01, "seat_wait": 0.0, "first_canvas": 6.25, "telegram": 1.74}
+    lines = format_details(
+        replace(build_turn(False, "no tool fits", "main", None, 6.5, (CALL,)), account=account)
+    ).splitlines()
+    assert lines[-4:-1] == ["Where 8.0 s went:", "    6.2 s first canvas", "    1.7 s Telegram"]
+
+
+def test_what_the_server_did_not_report_is_unknown():
+    assert format_details(
+        build_turn(True, "", "main", None, 1.5, (UNKNOWN, replace(CALL, cached_tokens=None)))
+    ).splitlines()[1:] == [
+        "Thinking: on",
+        "Why: unknown",
+        "Call 1: thinking off",
+        "Model calls, canvases estimated:",
+        "1. canvases unknown, time unknown, not ended",
+        "    tokens unknown",
+        "2. 1 canvas, 1.4 s",
+        "    1.2k in, cached unknown",
+        "Model: unknown, then diffusiongemma",
+    ]
+
+
+def test_a_turn_without_calls_says_so():
+    assert format_details(build_turn(False, "thinking is off", "main", None, 0.1, ())).splitlines()[3:] == [
+        "Model calls: none"
+    ]
+
+
+def test_switches_and_repeated_calls_are_shown_with_their_reason():
+    calls = (
+        CALL,
+        replace(CALL, again="empty"),
+        replace(CALL, again="silent", thinking=True),
+        replace(CALL, again="brake"),
+        replace(CALL, again="more"),
+        replace(CALL, again="something new"),
+    )
+    lines = format_details(build_turn(False, "no tool fits", "main", None, 9.0, calls)).splitlines()
+    assert lines[3:8] == [
+        "Call 2: the reply before was empty",
+        "Call 3: thinking on, two replies were empty",
+        "Call 4: thinking off, it thought too long",
+        "Call 5: the answer goes on",
+        "Call 6: something new",
+    ]
+
+
+def test_how_a_call_ended_and_how_long_it_waited_is_shown():
+    calls = (
+        replace(CALL, outcome="failed", seconds=None),
+        replace(CALL, again="away", waited=3.2, canvases=2),
+        replace(CALL, outcome="cancelled"),
+        replace(CALL, outcome="cut"),
+    )
+    lines = format_details(build_turn(False, "no tool fits", "main", None, 9.0, calls)).splitlines()
+    assert lines[5] == "1. 1 canvas, time unknown, failed"
+    assert lines[7:9] == ["2. 2 canvases, 1.4 s", "    1.2k in, 1.1k cached, waited 3.2 s"]
+    assert lines[9].endswith(", stopped")
+    assert lines[11].endswith(", cut")
+
+
+def test_a_decision_read_is_listed_apart_from_the_calls():
+    read = replace(
+        UNKNOWN, purpose="decision", model="diffusiongemma", seconds=0.31, prompt_tokens=141, outcome="ok"
+    )
+    text = format_details(
+        build_turn(True, "the endpoint reads 70%", "main", None, 2.0, (read, replace(CALL, thinking=True)))
+    )
+    assert "Decision read: 0.3 s\n    141 in\n" in text
+    assert "1. 1 canvas" in text
+    assert "Call 1" not in text
+    lost = replace(read, seconds=None, prompt_tokens=None, outcome="failed")
+    assert "Decision read: time unknown, failed\n    tokens unknown\n" in format_details(
+        build_turn(True, "x", "main", None, 2.0, (lost,))
+    )
+
+
+def test_of_two_endpoints_it_is_shown_which_answered_and_why():
+    calls = (CALL, replace(CALL, model="gemma-4-31b"), replace(CALL, model="gemma-4-31b"))
+    lines = format_details(
+        build_turn(False, "no tool fits", "fallback", "the first is down", 2.0, calls)
+    ).splitlines()
+    assert lines[-2:] == [
+        "Model: diffusiongemma, then gemma-4-31b",
+        "Endpoint: the second, the first is down",
+    ]
+    lines = format_details(build_turn(False, "no tool fits", "main", "it answers", 2.0, ())).splitlines()
+    assert lines[-2:] == ["Model calls: none", "Endpoint: the first, it answers"]
+
+
+def test_of_very_many_calls_the_first_are_listed():
+    lines = format_details(
+        build_turn(False, "no tool fits", "main", None, 99.0, (CALL,) * (MAX_LISTED_CALLS + 5))
+    ).splitlines()
+    assert f"{MAX_LISTED_CALLS}. 1 canvas, 1.4 s" in lines
+    assert lines[-3] == "… and 5 more calls"
+
+
+def as_decision(call: CallSpending) -> CallSpending:
+    return replace(call, purpose="decision")
+
+
+def join_calls(both: tuple[list[CallSpending], list[CallSpending]]) -> tuple[CallSpending, ...]:
+    return (*both[0], *both[1])
+
+
+times = st.none() | st.floats(0, 10**6)
+call_spendings = st.builds(
+    CallSpending,
+    st.sampled_from(["turn", "task"]),
+    st.sampled_from([None, "empty", "cut", "more", "failing", "silent", "brake", "away"]),
+    st.just("diffusiongemma"),
+    st.booleans(),
+    counts,
+    counts,
+    st.none() | st.integers(0, 999),
+    times,
+    times,
+    st.sampled_from([None, "ok", "cut", "cancelled", "failed"]),
+)
+
+
+@given(
+    st.builds(
+        TurnSpending,
+        st.integers(1, 10**9),
+        st.booleans(),
+        st.just("no tool fits"),
+        st.sampled_from(["main", "fallback"]),
+        st.sampled_from([None, "you asked for /deep"]),
+        st.floats(0, 10**6),
+        st.tuples(
+            st.lists(call_spendings.map(as_decision), max_size=2), st.lists(call_spendings, max_size=100)
+        ).map(join_calls),
+        st.just({}) | st.fixed_dictionaries({kind: st.floats(0, 10**6) for kind in INTERVAL_COLUMNS}),
+    )
+)
+def test_the_details_fit_one_message_in_short_lines(turn: TurnSpending):
+    text = format_details(turn)
+    assert len(text) <= 4096
+    assert max(map(len, text.splitlines())) <= 50

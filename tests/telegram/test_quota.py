@@ -1,0 +1,125 @@
+"""People are warned once near their daily quota, then every message is refused; /retry answers it later."""
+
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import select, update
+
+from bot.db.engine import open_database
+from bot.db.tables import model_calls, turns
+from tests.support import attachment_files
+from tests.support.gateway import GatewayHarness, open_harness, running_gateway
+
+BOB = 8
+
+
+CALL = '@@tool:calculate {"expression": "6*7"}@@'  # a step, and so a canvas, more
+
+
+async def send_and_read(gateway: GatewayHarness, text: str, count: int) -> str:
+    """Send a text as Bob; return the bot's newest message once there are `count`, all final."""
+    gateway.api.person(BOB, "Bob").send(text)
+    await gateway.wait_for_texts(count, chat=BOB)
+    await gateway.api.wait_until(lambda: gateway.is_finished(BOB))
+    return gateway.texts(BOB)[-1]
+
+
+async def test_a_refused_message_is_answered_by_a_line_and_by_a_retry_when_there_are_new_ones(tmp_path: Path):
+    async with running_gateway(tmp_path, access="open", canvases_a_day="1") as gateway:
+        await send_and_read(gateway, "@@say:One.@@", 2)
+        assert gateway.texts(BOB)[0] == "One."
+        refused = await send_and_read(gateway, "@@say:Two.@@", 3)
+        assert refused.startswith("You have used up your 1 canvas of today (about 1, estimated).")
+        assert "at 00:00 UTC, in " in refused
+        assert "/retry" in refused
+        request_count = len(gateway.endpoint.requests)
+        assert request_count == 1
+        gateway.ann.send(f"/limits {BOB} 5")
+        await gateway.wait_for_texts()
+        assert await send_and_read(gateway, "/retry", 4) == "Two."
+        assert "Two." in gateway.endpoint.requests[-1].prompt
+    async with open_database(gateway.settings.database_url) as database, database.read_transaction() as tx:
+        rows = (await tx.execute(select(turns.c.ending, turns.c.state).order_by(turns.c.id))).all()
+    assert [tuple(row) for row in rows] == [
+        ("answered", "ended"),
+        ("limit", "replaced"),
+        ("answered", "ended"),
+    ]
+
+
+async def test_what_came_with_a_refused_message_is_there_for_the_retry(tmp_path: Path):
+    async with running_gateway(tmp_path, access="open", canvases_a_day="1") as gateway:
+        await send_and_read(gateway, "@@say:One.@@", 2)
+        gateway.api.person(BOB).send_photo("@@say:I see.@@", content=attachment_files.make_image(40, 30))
+        await gateway.wait_for_texts(3, chat=BOB)
+        gateway.ann.send("/limits all none")
+        await gateway.wait_for_texts()
+        assert await send_and_read(gateway, "/retry", 4) == "I see."
+        assert "image_url" in str(gateway.endpoint.requests[-1].body["messages"])
+
+
+async def test_one_notice_at_four_fifths_a_day_also_across_a_restart(tmp_path: Path):
+    async with open_harness(tmp_path, access="open", canvases_a_day="5") as gateway:
+        async with gateway.run():
+            await send_and_read(gateway, "@@say:One.@@", 1)
+            assert gateway.texts(BOB) == ["One."]
+            gateway.api.person(BOB).send(f"{CALL}{CALL}@@say:Two.@@")
+            await gateway.wait_for_texts(3, chat=BOB)
+            assert gateway.texts(BOB)[-1].startswith("You have used about 4 of your 5 canvases of today.")
+        async with gateway.run():
+            assert await send_and_read(gateway, "@@say:Last.@@", 4) == "Last."
+            assert (await send_and_read(gateway, "@@say:Never.@@", 5)).startswith(
+                "You have used up your 5 canvases of today"
+            )
+            gateway.ann.send("@@say:Admins have no limit.@@")
+            assert await gateway.wait_for_texts() == ["Admins have no limit."]
+        assert sum("You have used about" in text for text in gateway.texts(BOB)) == 1
+
+
+async def test_a_new_day_brings_new_ones(tmp_path: Path):
+    async with open_harness(tmp_path, access="open", canvases_a_day="1") as gateway:
+        async with gateway.run():
+            await send_and_read(gateway, "@@say:One.@@", 2)
+            await send_and_read(gateway, "@@say:Two.@@", 3)
+        async with open_database(gateway.settings.database_url) as database, database.transaction() as tx:
+            yesterday = {"created_at": model_calls.c.created_at - 86_400}
+            await tx.execute(update(model_calls).values(yesterday))
+        async with gateway.run():
+            assert await send_and_read(gateway, "@@say:Three.@@", 4) == "Three."
+
+
+async def test_a_turn_that_has_begun_is_ended_whatever_it_takes(tmp_path: Path):
+    async with running_gateway(tmp_path, access="open", canvases_a_day="1") as gateway:
+        gateway.api.person(BOB, "Bob").send(f"{CALL}@@say:It is 42.@@")
+        await gateway.wait_for_texts(2, chat=BOB)
+        assert gateway.texts(BOB)[0] == "It is 42."
+        assert len(gateway.endpoint.requests) == 2
+
+
+async def test_with_plenty_left_nobody_looks_at_each_turn_and_the_limit_holds_all_the_same(tmp_path: Path):
+    small: dict[str, Any] = {
+        "canvases_a_day": "5",
+        "turn_steps": 1,
+        "model_max_tokens": 256,
+        "thinking_canvases": 1,
+    }  # at most three a turn
+    async with running_gateway(tmp_path, access="open", **small) as gateway:
+        for number in range(1, 4):
+            await send_and_read(gateway, f"@@say:{number}@@", number)
+        assert (await send_and_read(gateway, "@@say:4@@", 5)).startswith(
+            "You have used about 4 of your 5 canvases of today."
+        )
+        await send_and_read(gateway, "@@say:5@@", 6)
+        assert (await send_and_read(gateway, "@@say:6@@", 7)).startswith(
+            "You have used up your 5 canvases of today"
+        )
+
+
+async def test_a_limit_that_is_lowered_holds_for_the_next_message(tmp_path: Path):
+    async with running_gateway(tmp_path, access="open", canvases_a_day="500") as gateway:
+        assert await send_and_read(gateway, "@@say:One.@@", 1) == "One."
+        gateway.ann.send(f"/limits {BOB} 1")
+        await gateway.wait_for_texts()
+        assert (await send_and_read(gateway, "@@say:Two.@@", 2)).startswith(
+            "You have used up your 1 canvas of today"
+        )
