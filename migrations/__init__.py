@@ -1,1 +1,1 @@
-"""The schema's history, for Alembic (configured in pyproject.toml)."""
+"""The history of the database schema, for Alembic (configured in pyproject.toml)."""

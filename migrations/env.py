@@ -1,4 +1,4 @@
-"""Alembic's way into the database: runs on the connection it is given, or opens the one named by `-x url=…`."""
+"""Runs the migrations for Alembic, on the connection it is given or on the database named by `-x url=…`."""
 
 from alembic import context
 from sqlalchemy import create_engine
@@ -20,5 +20,5 @@ if configured_connection is not None:
     _run_migrations(configured_connection)
 else:
     url = context.get_x_argument(as_dictionary=True).get("url", "sqlite:///canvasgram.db")
-    with create_engine(url.replace("+aiosqlite", "")).connect() as opened:
-        _run_migrations(opened)
+    with create_engine(url.replace("+aiosqlite", "")).connect() as own_connection:
+        _run_migrations(own_connection)

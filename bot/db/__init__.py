@@ -1,1 +1,1 @@
-"""All state of the house; the only room that speaks SQL."""
+"""Everything the gateway stores, in SQLite; no other package speaks SQL."""

@@ -1,6 +1,7 @@
-"""aiosqlite with one trip to its thread a statement where it makes four, and none for BEGIN.
+"""The driver under SQLAlchemy: aiosqlite with one trip to its thread for each statement, none for BEGIN.
 
-A trip costs more processor time than a small statement. Owns nothing but that; SQLAlchemy speaks through it.
+aiosqlite makes four trips for a statement (cursor, execute, fetch, close), and a trip costs more processor
+time than a small statement. This uses private attributes of aiosqlite, whose version is therefore pinned.
 """
 
 import sqlite3
@@ -13,24 +14,28 @@ import sqlalchemy
 
 
 class SqliteConnection(aiosqlite.Connection):
-    """A connection whose cursors hold all rows once `execute` has returned. BEGIN travels with the next
-    statement.
+    """A connection whose cursors hold all rows once `execute` has returned.
+
+    BEGIN is sent along with the next statement; a transaction without statements never begins.
     """
 
     _begin_statements: tuple[str, ...] = ()
 
-    def cursor(self) -> "PrefetchedCursor":  # type: ignore[override]  # SQLAlchemy enters what it gets; theirs makes a trip for it
+    # SQLAlchemy enters the cursor it gets; to enter aiosqlite's own would be another trip to the thread.
+    def cursor(self) -> "PrefetchedCursor":  # type: ignore[override]
         return PrefetchedCursor(self)
 
     def begin_with_next(self, *statements: str) -> None:
-        """Send these, of which the last is BEGIN, along with the next statement."""
+        """Send these statements, the last of which is BEGIN, along with the next one."""
         self._begin_statements = statements
 
     async def run_statement(self, sql: str, parameters: Any, *, many: bool = False) -> "StatementResult":
-        """Run one statement in the thread and bring all of its rows back."""
+        """Run one statement in the thread and return all of its rows."""
         begin = self._begin_statements
         self._begin_statements = ()
-        return await self._execute(_execute_statement, self._conn, begin, sql, parameters, many)  # type: ignore[no-any-return,no-untyped-call]
+        execute: Any = self._execute  # untyped in aiosqlite
+        result: StatementResult = await execute(_execute_statement, self._conn, begin, sql, parameters, many)
+        return result
 
     async def commit(self) -> None:
         """Commit, unless nothing has been sent since BEGIN."""
@@ -46,27 +51,27 @@ class SqliteConnection(aiosqlite.Connection):
 
 
 StatementResult = tuple[list[Any], Any, int, int | None]
-"""Rows, description, row count and last row id, as the standard cursor has them."""
+"""Rows, description, row count and last row id, as the cursor of the standard library has them."""
 
 
 def _execute_statement(
     connection: sqlite3.Connection, begin: tuple[str, ...], sql: str, parameters: Any, many: bool
 ) -> StatementResult:
-    for one in begin:
-        connection.execute(one)
+    for statement in begin:
+        connection.execute(statement)
     if many:
         cursor = connection.executemany(sql, parameters)
     else:
         cursor = connection.execute(sql, parameters)
     try:
-        rows = cursor.fetchall() if cursor.description else []
+        rows = cursor.fetchall() if cursor.description else []  # no description: the statement gives no rows
         return rows, cursor.description, cursor.rowcount, cursor.lastrowid
     finally:
         cursor.close()
 
 
 class PrefetchedCursor:
-    """What SQLAlchemy needs of a cursor; everything it gives was fetched with the statement."""
+    """The part of a cursor that SQLAlchemy uses; all rows were fetched with the statement."""
 
     def __init__(self, connection: SqliteConnection) -> None:
         self._connection = connection
@@ -91,21 +96,21 @@ class PrefetchedCursor:
         return self._rows
 
     async def close(self) -> None:
-        """Nothing is open any more."""
+        """Do nothing: the real cursor was closed with the statement."""
 
     def _store_result(self, result: StatementResult) -> None:
         self._rows, self.description, self.rowcount, self.lastrowid = result
 
 
 def connect(file: str, **options: Any) -> SqliteConnection:
-    """An unopened connection to `file`; await it to open it. Its thread ends with the process."""
+    """Create an unopened connection to `file`; await it to open it. Its thread ends with the process."""
     connection = SqliteConnection(partial(sqlite3.connect, file, **options), iter_chunk_size=64)
     connection._thread.daemon = True  # noqa: SLF001  # as SQLAlchemy does for the connections it opens itself
     return connection
 
 
 def unwrap(connection: sqlalchemy.Connection) -> SqliteConnection:
-    """The open file that SQLAlchemy's connection stands for."""
-    file = connection.connection.driver_connection
-    assert isinstance(file, SqliteConnection)
-    return file
+    """The driver's connection under one of SQLAlchemy's."""
+    driver_connection = connection.connection.driver_connection
+    assert isinstance(driver_connection, SqliteConnection)
+    return driver_connection

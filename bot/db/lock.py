@@ -1,4 +1,4 @@
-"""One gateway a database: a lock beside the file that dies with its process, also by kill -9."""
+"""One gateway for each database: a lock file beside it, released when its process dies, even by kill -9."""
 
 import contextlib
 from collections.abc import Iterator
@@ -11,13 +11,17 @@ from bot.errors import GatewayRunning
 
 @contextlib.contextmanager
 def hold_lock(database_file: Path) -> Iterator[None]:
-    """Hold the lock of `database` while the block runs; raises GatewayRunning if another process has it."""
+    """Hold the lock of `database_file` while the block runs.
+
+    Raises GatewayRunning if another process holds it.
+    """
     lock = FileLock(f"{database_file}.lock", timeout=0, mode=0o600)
     try:
         lock.acquire()
     except Timeout:
         raise GatewayRunning(
-            f"Another gateway already works on {database_file}. Stop it first, or set DATABASE_URL to another file."
+            f"Another gateway already works on {database_file}. "
+            "Stop it first, or set DATABASE_URL to another file."
         ) from None
     try:
         yield

@@ -1,5 +1,4 @@
-"""Brings a database to the schema of this version; owns the copy made before and the refusal of newer
-schemas.
+"""Migrates a database to the schema of this version. Owns the copy made before, and refuses newer schemas.
 
 Alembic is imported only when there is something to do, so that a gateway whose schema is current starts fast.
 """
@@ -20,7 +19,7 @@ _MAX_COPIES = 3
 
 
 def find_newest_revision() -> str:
-    """The revision this version works with; revisions are numbered in the names of their files."""
+    """The revision this version works with; file names of migrations begin with their revision."""
     return max(file.name.split("_")[0] for file in (_MIGRATIONS_FOLDER / "versions").glob("[0-9]*.py"))
 
 
@@ -46,26 +45,26 @@ def migrate(url: str) -> str | None:
     file = parse_database_path(url)
     file.parent.mkdir(parents=True, exist_ok=True)
     make_private(file)
-    at = read_current_revision(file)
-    wanted = find_newest_revision()
-    if at == wanted:
+    current = read_current_revision(file)
+    newest = find_newest_revision()
+    if current == newest:
         return None
-    if at is not None and at > wanted:
+    if current is None:
+        upgrade(url)
+        return None
+    if current > newest:
         raise SchemaUnknown(
-            f"{file} has schema {at}, this version knows schemas up to {wanted}. "
+            f"{file} has schema {current}, this version knows schemas up to {newest}. "
             "Run the newer version, or restore the copy it made before it migrated."
         )
-    copy = _copy_database(file, at) if at is not None else None
+    copy = _copy_database(file, current)
     upgrade(url)
-    if copy is not None:
-        _vacuum(file)
-    if copy:
-        return str(copy)
-    return None
+    _vacuum(file)
+    return str(copy)
 
 
 def _copy_database(file: Path, revision: str) -> Path:
-    """A whole copy beside the file, made by SQLite itself; only the newest few are kept."""
+    """Let SQLite make a copy beside the file, and delete all but the newest few copies."""
     copy = file.with_name(f"{file.name}.before-{revision}.bak")
     make_private(copy)
     with closing(sqlite3.connect(file)) as source, closing(sqlite3.connect(copy)) as target:
@@ -77,26 +76,26 @@ def _copy_database(file: Path, revision: str) -> Path:
 
 def list_copies(file: Path) -> list[Path]:
     """The copies made of a database before it was migrated or replaced, the oldest first."""
-    return sorted(file.parent.glob(f"{file.name}.before-*.bak"), key=lambda one: one.stat().st_mtime)
+    return sorted(file.parent.glob(f"{file.name}.before-*.bak"), key=lambda copy: copy.stat().st_mtime)
 
 
 def delete_copies(file: Path, *, before: float) -> None:
     """Delete the copies made before this moment (epoch seconds)."""
     for copy in list_copies(file):
         if copy.stat().st_mtime < before:
-            for suffix in ("", "-wal", "-shm"):  # of a database that was too damaged to be merged
+            for suffix in ("", "-wal", "-shm"):  # side files exist if the database was too damaged to merge
                 Path(f"{copy}{suffix}").unlink(missing_ok=True)
 
 
 def _vacuum(file: Path) -> None:
-    """Write the file anew: what was deleted from it in former times is left out."""
+    """Rewrite the file without the remains of what was deleted from it earlier."""
     with closing(sqlite3.connect(file)) as connection:
         connection.execute("VACUUM")
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
 
 def upgrade(url: str) -> None:
-    """Bring the SQLite database at `url` to the newest schema, without a copy."""
+    """Migrate the SQLite database at `url` to the newest schema, without making a copy."""
     from alembic import command
     from alembic.config import Config
 
@@ -115,5 +114,5 @@ def upgrade(url: str) -> None:
 
 
 def _disable_implicit_commit(connection: Any, _record: object) -> None:
-    # SQLite can undo schema changes, but its driver would commit before each of them.
+    # SQLite can roll schema changes back, but its driver would commit before each of them.
     connection.isolation_level = None

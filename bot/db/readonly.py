@@ -1,7 +1,6 @@
-"""Opens a database only to look at it, beside a gateway that may be at work on it; nothing in it can be
-written.
+"""Opens a database read-only, beside a gateway that may be using it.
 
-Owns the sentences for a database that is not there, is none of ours, or has another version's schema.
+Owns the messages for a database that does not exist, is none of Canvasgram, or has another version's schema.
 """
 
 import contextlib
@@ -16,30 +15,30 @@ from sqlalchemy.exc import DatabaseError
 from sqlalchemy.ext.asyncio import create_async_engine
 
 from bot.db import driver
-from bot.db import migrate as migrating
 from bot.db.engine import Database, parse_database_path
+from bot.db.migrate import find_newest_revision, read_current_revision
 from bot.errors import SchemaUnknown, StoreUnavailable
 
 _PRAGMAS = (
     "PRAGMA query_only=ON",
     "PRAGMA busy_timeout=5000",
-    "PRAGMA mmap_size=8589934592",  # sums over a large ledger read it in no order
+    "PRAGMA mmap_size=8589934592",  # 8 GiB: sums over a large ledger read it in random order
     "PRAGMA temp_store=MEMORY",
 )
 
 
 @contextlib.asynccontextmanager
 async def open_readonly(url: str) -> AsyncIterator[Database]:
-    """The SQLite database at `url`; use its `reading` alone.
+    """Open the SQLite database at `url`; only its `read_transaction` may be used.
 
-    Raises StoreUnavailable if there is none or it cannot be read, SchemaUnknown if its schema is not this
-    version's.
+    Raises StoreUnavailable if there is none or it cannot be read, SchemaUnknown if it has the schema of
+    another version.
     """
     file = parse_database_path(url)
     with _translate_errors(file):
         _check_schema(file)
-    # Read-only by the open file itself; SQLite still shares the gateway's memory of what has not been merged
-    # yet.
+    # The file itself is opened read-only; SQLite still shares the gateway's index of the write-ahead log, so
+    # that what is not merged yet is read as well.
     address = f"sqlite+aiosqlite:///file:{quote(str(file.absolute()))}?mode=ro&uri=true"
     engine = create_async_engine(
         address,
@@ -58,7 +57,7 @@ async def open_readonly(url: str) -> AsyncIterator[Database]:
 
 
 def check_readable(url: str) -> None:
-    """Raise as `looked_at` does unless there is a database of this version at `url`."""
+    """Raise as `open_readonly` does unless there is a database of this version at `url`."""
     with _translate_errors(parse_database_path(url)):
         _check_schema(parse_database_path(url))
 
@@ -68,17 +67,17 @@ def _check_schema(file: Path) -> None:
         raise StoreUnavailable(
             f"There is no database at {file}. DATABASE_URL names it; `canvasgram run` makes it."
         )
-    at = migrating.read_current_revision(file)
-    wanted = migrating.find_newest_revision()
-    if at is None:
+    current = read_current_revision(file)
+    newest = find_newest_revision()
+    if current is None:
         raise StoreUnavailable(f"{file} is no database of Canvasgram. DATABASE_URL names the file.")
-    if at > wanted:
+    if current > newest:
         raise SchemaUnknown(
-            f"{file} has schema {at}, this version knows up to {wanted}. Use the newer version."
+            f"{file} has schema {current}, this version knows up to {newest}. Use the newer version."
         )
-    if at < wanted:
+    if current < newest:
         raise SchemaUnknown(
-            f"{file} has schema {at}, this version reads {wanted}. `canvasgram migrate` brings it up."
+            f"{file} has schema {current}, this version reads {newest}. `canvasgram migrate` brings it up."
         )
 
 
@@ -87,10 +86,10 @@ def _translate_errors(file: Path) -> Iterator[None]:
     try:
         yield
     except (sqlite3.DatabaseError, DatabaseError) as error:
-        known = getattr(error, "orig", error)
-        if getattr(known, "sqlite_errorcode", None) == sqlite3.SQLITE_ERROR:
-            raise  # the statement is wrong, and will be tomorrow
-        raise StoreUnavailable(f"{file} cannot be read: {known}.") from error
+        sqlite_error = getattr(error, "orig", error)  # SQLAlchemy wraps it
+        if getattr(sqlite_error, "sqlite_errorcode", None) == sqlite3.SQLITE_ERROR:
+            raise  # the statement itself is wrong: waiting does not help
+        raise StoreUnavailable(f"{file} cannot be read: {sqlite_error}.") from error
 
 
 def _configure_connection(connection: sqlite3.Connection, _record: object) -> None:

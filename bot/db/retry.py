@@ -1,4 +1,4 @@
-"""Waits for a database that cannot be used now: what was to be written is held in memory until it can be."""
+"""Retries an operation until the database can be used; what it is to write stays in memory meanwhile."""
 
 import asyncio
 import logging
@@ -15,7 +15,7 @@ log = logging.getLogger(__name__)
 
 
 async def retry_until_available(operation: Callable[[], Awaitable[T]]) -> T:
-    """What `work` gives, tried again every second for as long as it raises StoreUnavailable."""
+    """Run `operation` every RETRY_SECONDS until it no longer raises StoreUnavailable; returns its result."""
     while True:
         try:
             return await operation()

@@ -1,6 +1,7 @@
-"""Numbers that count up with each change a running gateway has to notice. Functions work inside `tx`.
+"""Counters that a change increments, so that a running gateway notices it.
 
-A change and the count of it are one transaction, whichever process makes them.
+A change and its count are one transaction, whichever process makes them. Functions work inside the caller's
+transaction `tx`.
 """
 
 from sqlalchemy import select
@@ -12,13 +13,13 @@ from bot.db.tables import revisions
 TOOLS = "tools"
 """Sources, tools, grants, rules or secrets have changed."""
 FILES = "files"
-"""Somebody asks for the files of TOOLS_DIR to be loaded anew."""
+"""The files of TOOLS_DIR are to be loaded again."""
 
 _SELECT_ALL = select(revisions)
 
 
 async def bump(tx: AsyncConnection, name: str) -> None:
-    """Something behind this name has changed."""
+    """Count a change of what this name stands for."""
     first = insert(revisions).values(name=name, number=1)
     await tx.execute(
         first.on_conflict_do_update(index_elements=["name"], set_={"number": revisions.c.number + 1})
@@ -26,5 +27,5 @@ async def bump(tx: AsyncConnection, name: str) -> None:
 
 
 async def read_all(tx: AsyncConnection) -> dict[str, int]:
-    """Where every name stands."""
+    """The number of every name that was counted."""
     return {row.name: row.number for row in await tx.execute(_SELECT_ALL)}

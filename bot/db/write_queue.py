@@ -1,6 +1,6 @@
-"""Small writes of many callers, kept in their order and committed together.
+"""Small writes of many callers, kept in order and committed together.
 
-Owns one task that writes; a caller hands in what to do inside the transaction and may wait for the commit.
+One task writes; a caller enqueues what to do inside the transaction and may wait for the commit.
 """
 
 import asyncio
@@ -24,8 +24,9 @@ _MAX_BACKOFF_SECONDS = 10.0
 
 
 class WriteQueue:
-    """While the database cannot be written (locked, disk full) entries wait; none is dropped before it is
-    closed.
+    """Write operations in their order; while the database cannot be written (locked, disk full) they wait.
+
+    None is dropped before the queue is closed.
     """
 
     def __init__(self, database: Database) -> None:
@@ -35,19 +36,19 @@ class WriteQueue:
         self._closed = asyncio.Event()
 
     def enqueue(self, operation: WriteOperation[Any]) -> asyncio.Future[Any]:
-        """Have `entry` written after all that was handed in before; the future tells what it returned."""
+        """Run `operation` after all enqueued before it; the future gets its result after the commit."""
         done: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self._pending.append((operation, done))
         self._work_available.set()
         return done
 
     async def write(self, operation: WriteOperation[T]) -> T:
-        """The same, and wait until it is committed."""
+        """Enqueue `operation` and wait until it is committed; returns its result."""
         result: T = await self.enqueue(operation)
         return result
 
     def close(self) -> None:
-        """Let `run` return once everything handed in is written, or cannot be written now."""
+        """Let `run` return once everything enqueued is written, or cannot be written now."""
         self._closed.set()
         self._work_available.set()
 
@@ -66,29 +67,29 @@ class WriteQueue:
                         "the outbox cannot be written; trying again", extra={"action": "ledger.again"}
                     )
                     if self._closed.is_set():
-                        return  # the rows as they stand are what the next start goes by
+                        return  # the next start recovers from the rows as they are
                     with contextlib.suppress(TimeoutError):
                         async with asyncio.timeout(pause):
                             await self._closed.wait()
                     pause = min(pause * 2, _MAX_BACKOFF_SECONDS)
 
     async def _commit_pending(self) -> None:
-        taken: list[tuple[WriteOperation[Any], asyncio.Future[Any]]] = []
+        batch: list[tuple[WriteOperation[Any], asyncio.Future[Any]]] = []
         results: list[Any] = []
         try:
             async with self._database.transaction() as tx:
-                taken = self._pending
+                batch = self._pending
                 self._pending = []
-                for entry, _ in taken:
-                    results.append(await entry(tx))
+                for operation, _ in batch:
+                    results.append(await operation(tx))
         except (StoreUnavailable, SQLAlchemyError) as error:
-            self._pending = taken + self._pending  # nothing was written
-            if isinstance(error, StoreUnavailable) or len(results) == len(taken):
+            self._pending = batch + self._pending  # nothing was written
+            if isinstance(error, StoreUnavailable) or len(results) == len(batch):
                 raise
-            _, refused = self._pending.pop(len(results))  # this one can never be written
-            if not refused.cancelled():
-                refused.set_exception(error)
+            _, failed = self._pending.pop(len(results))  # this operation is wrong and can never be written
+            if not failed.cancelled():
+                failed.set_exception(error)
             return
-        for (_, done), result in zip(taken, results, strict=True):
+        for (_, done), result in zip(batch, results, strict=True):
             if not done.cancelled():
                 done.set_result(result)

@@ -1,4 +1,4 @@
-"""first tables."""
+"""Create the first tables: queues, people, turns and their messages and calls."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""How a chat thinks, what has left its prompt, what came with messages."""
+"""Add thinking modes of chats, the cut of their prompts, and attachments of messages."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""The account of every turn, and what makes the ledger quick to read."""
+"""Add the account of every turn, and indexes that make the ledger quick to read."""
 
 from collections.abc import Sequence
 
@@ -16,7 +16,8 @@ _SUMMED = [
 ]
 _ODD = (
     "(prompt_tokens IS NULL OR cached_tokens IS NULL OR completion_tokens IS NULL OR reasoning_tokens IS NULL"
-    " OR usage_partial OR outcome IS NULL OR outcome <> 'ok' OR purpose = 'decision' OR finish_reason = 'length')"
+    " OR usage_partial OR outcome IS NULL OR outcome <> 'ok' OR purpose = 'decision'"
+    " OR finish_reason = 'length')"
 )
 _SECONDS = (
     *("settled_at", "whole", "intake", "lane_wait", "seat_wait", "first_canvas", "further_canvases", "tools"),

@@ -1,4 +1,4 @@
-"""Where tools come from, who may use them, what a person was asked, and who changed what."""
+"""Add sources of tools, grants, approvals and the audit log."""
 
 from collections.abc import Sequence
 

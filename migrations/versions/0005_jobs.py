@@ -1,4 +1,4 @@
-"""Jobs: what is due later, and the inbox rows their due times become."""
+"""Add jobs, and the columns of inbox rows that their due times become."""
 
 from collections.abc import Sequence
 
@@ -45,7 +45,7 @@ def upgrade() -> None:
     op.add_column("inbox", sa.Column("due_at", sa.Float(), nullable=True))
     due = sa.text("job IS NOT NULL")
     op.create_index("ix_inbox_job_due_at", "inbox", ["job", "due_at"], unique=True, sqlite_where=due)
-    # An earlier migration has copied the table without it: after a restore numbers of turns were given again.
+    # An earlier migration copied the table without AUTOINCREMENT: after a restore ids of turns were reused.
     with op.batch_alter_table("turns", recreate="always", table_kwargs={"sqlite_autoincrement": True}):
         pass
 

@@ -1,4 +1,4 @@
-"""The database holds what it is told to hold, and never half of it."""
+"""Transactions are stored completely or not at all, and what is deleted leaves no trace in the files."""
 
 import asyncio
 import stat
@@ -52,8 +52,8 @@ async def test_a_cancelled_transaction_leaves_nothing_and_the_database_usable(da
 async def test_read_then_write_from_many_tasks_never_collides(database: Database):
     async def add_one(number: int) -> None:
         async with database.transaction() as tx:
-            seen = (await tx.execute(select(func.count()).select_from(notices))).scalar_one()
-            await tx.execute(insert(notices).values({**ROW, "subject": f"{seen}"}))
+            count = (await tx.execute(select(func.count()).select_from(notices))).scalar_one()
+            await tx.execute(insert(notices).values({**ROW, "subject": f"{count}"}))
 
     async with asyncio.TaskGroup() as tasks:
         for number in range(50):
@@ -66,16 +66,15 @@ async def test_commits_are_synced_to_the_disk_and_the_file_is_private(database: 
         assert (await tx.execute(text("PRAGMA journal_mode"))).scalar_one() == "wal"
     for durable in (True, False, True):
         async with database.transaction(durable=durable) as tx:
-            assert (await tx.execute(text("PRAGMA synchronous"))).scalar_one() == (
-                2 if durable else 1
-            )  # FULL, NORMAL
+            mode = (await tx.execute(text("PRAGMA synchronous"))).scalar_one()
+            assert mode == {True: 2, False: 1}[durable]  # FULL, NORMAL
             await tx.execute(insert(notices).values(ROW | {"subject": "a"}).prefix_with("OR REPLACE"))
     file = parse_database_path(database_url)
-    for one in (file, Path(f"{file}-wal")):
-        assert stat.S_IMODE(one.stat().st_mode) == 0o600
+    for path in (file, Path(f"{file}-wal")):
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
-async def test_a_database_that_cannot_be_written_says_so_and_recovers(database: Database):
+async def test_a_full_database_is_reported_and_can_be_used_again(database: Database):
     async with database.read_transaction() as tx:
         size = (await tx.execute(text("PRAGMA page_count"))).scalar_one()
 
@@ -92,7 +91,7 @@ async def test_a_database_that_cannot_be_written_says_so_and_recovers(database: 
     assert await count_notices(database) == 1
 
 
-async def test_what_was_deleted_is_in_no_file_once_nobody_reads_it_any_more(
+async def test_deleted_text_is_in_no_file_once_nobody_reads_it_any_more(
     database: Database, database_url: str
 ):
     file = parse_database_path(database_url)
@@ -105,8 +104,8 @@ async def test_what_was_deleted_is_in_no_file_once_nobody_reads_it_any_more(
         with pytest.raises(StoreUnavailable, match="which somebody reads"):
             await database.truncate_wal()
     await database.truncate_wal()
-    for one in (file, Path(f"{file}-wal")):
-        assert b"a secret" not in one.read_bytes()
+    for path in (file, Path(f"{file}-wal")):
+        assert b"a secret" not in path.read_bytes()
     async with database.transaction() as tx:
         assert (await tx.execute(text("PRAGMA busy_timeout"))).scalar_one() == 5000
 
@@ -117,11 +116,11 @@ async def test_a_url_that_names_no_file_is_refused():
             pass
 
 
-async def test_a_statement_that_is_wrong_is_no_database_to_wait_for(database: Database):
-    async def ask() -> None:
+async def test_a_wrong_statement_is_not_reported_as_an_unavailable_database(database: Database):
+    async def run_wrong_statement() -> None:
         async with database.transaction() as tx:
             await tx.execute(text("SELECT nothing FROM nowhere"))
 
     with pytest.raises(OperationalError):
-        await ask()
+        await run_wrong_statement()
     assert await count_notices(database) == 0

@@ -1,4 +1,4 @@
-"""A database is brought to this version's schema, with a copy before; a newer one is left alone."""
+"""A database is migrated to this version's schema after a copy was made; a newer one is left alone."""
 
 import sqlite3
 import stat
@@ -31,21 +31,20 @@ def test_migrations_lead_to_the_schema_of_the_tables(database_url: str):
 
 
 def downgrade(url: str, revision: str) -> set[str]:
-    """Undo migrations down to a revision; the tables that are left."""
+    """Undo migrations down to a revision; returns the tables that are left."""
     return run_alembic(url, command.downgrade, revision)
 
 
-def run_alembic(url: str, move: Callable[[Config, str], None], revision: str) -> set[str]:
+def run_alembic(url: str, run_command: Callable[[Config, str], None], revision: str) -> set[str]:
     config = Config()
     config.set_main_option("script_location", str(Path(migrations.__file__).parent))
     engine = create_engine(url.replace("+aiosqlite", ""))
     with engine.connect() as connection:
         config.attributes["connection"] = connection
-        move(config, revision)
+        run_command(config, revision)
         connection.commit()
-        names = (
-            connection.exec_driver_sql("SELECT name FROM sqlite_master WHERE type = 'table'").scalars().all()
-        )
+        tables = connection.exec_driver_sql("SELECT name FROM sqlite_master WHERE type = 'table'")
+        names = tables.scalars().all()
     engine.dispose()
     return set(names)
 
@@ -61,16 +60,16 @@ def read_schema(file: Path) -> dict[str, str]:
 
 
 def insert_row(connection: sqlite3.Connection, table: str, **values: object) -> None:
-    """One more row, with something in each column that needs it."""
+    """Insert a row with a value in each column that requires one."""
     row = dict(values)
-    for _, name, kind, needed, default, _ in connection.execute(f"PRAGMA table_info({table})"):
-        if needed and default is None and name != "id":
-            row.setdefault(name, "x" if kind == "TEXT" else 1)
+    for _, name, column_type, not_null, default, _ in connection.execute(f"PRAGMA table_info({table})"):
+        if not_null and default is None and name != "id":
+            row.setdefault(name, "x" if column_type == "TEXT" else 1)
     places = ", ".join("?" * len(row))
     connection.execute(f"INSERT INTO {table} ({', '.join(row)}) VALUES ({places})", [*row.values()])
 
 
-def test_a_filled_database_of_before_tools_and_jobs_keeps_its_rows_and_becomes_as_a_new_one(
+def test_a_database_from_before_tools_and_jobs_keeps_its_rows_and_gets_the_schema_of_a_new_one(
     database_url: str, tmp_path: Path
 ):
     file = tmp_path / "old.db"
@@ -92,11 +91,11 @@ def test_a_filled_database_of_before_tools_and_jobs_keeps_its_rows_and_becomes_a
         assert connection.execute("SELECT seq FROM sqlite_sequence WHERE name = 'turns'").fetchone() == (5,)
 
 
-def test_a_current_database_is_left_as_it_is(database_url: str):
+def test_a_current_database_is_left_unchanged(database_url: str):
     assert migrate(database_url) is None
 
 
-def test_an_older_database_is_copied_before(database_url: str):
+def test_an_older_database_is_copied_before_it_is_migrated(database_url: str):
     file = parse_database_path(database_url)
     with closing(sqlite3.connect(file)) as connection:
         connection.executescript("DROP TABLE notes; UPDATE alembic_version SET version_num = '0000'")
@@ -107,7 +106,7 @@ def test_an_older_database_is_copied_before(database_url: str):
     assert stat.S_IMODE(copy.stat().st_mode) == 0o600
 
 
-def test_a_migration_leaves_out_what_was_deleted_in_former_times_and_its_copy_expires(database_url: str):
+def test_a_migration_removes_what_was_deleted_earlier_and_its_copy_expires(database_url: str):
     file = parse_database_path(database_url)
     downgrade(database_url, "0002")
     with closing(sqlite3.connect(file, isolation_level=None)) as connection:
@@ -118,7 +117,7 @@ def test_a_migration_leaves_out_what_was_deleted_in_former_times_and_its_copy_ex
     assert b"a secret" in file.read_bytes()
     copy = migrate(database_url)
     assert b"a secret" not in file.read_bytes()
-    assert [str(one) for one in list_copies(file)] == [copy]
+    assert [str(path) for path in list_copies(file)] == [copy]
     made_at = Path(str(copy)).stat().st_mtime
     delete_copies(file, before=made_at)
     assert len(list_copies(file)) == 1
@@ -133,18 +132,18 @@ def test_a_newer_database_is_refused(database_url: str):
         migrate(database_url)
 
 
-def test_one_gateway_a_database_and_its_lock_dies_with_it(tmp_path: Path):
+def test_a_database_has_one_gateway_and_its_lock_is_released_when_it_dies(tmp_path: Path):
     file = tmp_path / "canvasgram.db"
-    holding = "import sys; from pathlib import Path; from bot.db import lock\n"
-    holding += "with lock.held(Path(sys.argv[1])): print('held', flush=True); sys.stdin.read()"
+    program = "import sys; from pathlib import Path; from bot.db import lock\n"
+    program += "with lock.hold_lock(Path(sys.argv[1])): print('held', flush=True); sys.stdin.read()"
     with subprocess.Popen(
-        [sys.executable, "-c", holding, str(file)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
-    ) as other:
-        assert other.stdout is not None
-        assert other.stdout.readline() == b"held\n"
+        [sys.executable, "-c", program, str(file)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as holder:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == b"held\n"
         with pytest.raises(GatewayRunning, match="already works"), lock.hold_lock(file):
             pass
-        other.kill()
-        other.wait()
+        holder.kill()
+        holder.wait()
     with lock.hold_lock(file):
         pass

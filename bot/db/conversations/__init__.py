@@ -1,1 +1,1 @@
-"""Queries: turns, calls, messages, notes."""
+"""What lanes hold: conversations and their turns, messages, model and tool calls, attachments and notes."""

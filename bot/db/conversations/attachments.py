@@ -1,7 +1,7 @@
-"""What came with the messages of a turn, and the pictures its tools found: images as the model gets them,
-documents and sound as their whole text.
+"""Attachments of a turn's messages, and the pictures its tools found.
 
-Functions work inside the caller's transaction `tx`.
+Images are stored as the model gets them, documents and sound as their whole text. Functions work inside the
+caller's transaction `tx`.
 """
 
 from collections.abc import Sequence
@@ -19,7 +19,6 @@ _SELECT_MESSAGE_IMAGES = (
     .order_by(attachments.c.id)
 )
 
-
 _SELECT_TOOL_IMAGES = (
     select(tool_images)
     .where(tool_images.c.turn.in_(bindparam("turns", expanding=True)))
@@ -30,31 +29,31 @@ _SELECT_TOOL_IMAGES = (
 async def store(
     tx: AsyncConnection, turn: int, attachments_by_message: Sequence[Sequence[Attachment]]
 ) -> None:
-    """Store what `came` with a turn's user messages, in their order."""
-    mine = (
+    """Store the attachments of a turn's user messages, a sequence for each message in their order."""
+    user_messages = (
         select(messages.c.id)
         .where(messages.c.turn == turn, messages.c.role == "user")
         .order_by(messages.c.id)
     )
-    ids = (await tx.execute(mine)).scalars().all()
+    message_ids = (await tx.execute(user_messages)).scalars().all()
     rows = [
         {
             "message": message,
-            "kind": one.kind,
-            "name": one.name,
-            "media_type": one.media_type,
-            "data": one.data,
-            "text": one.text,
+            "kind": attachment.kind,
+            "name": attachment.name,
+            "media_type": attachment.media_type,
+            "data": attachment.data,
+            "text": attachment.text,
         }
-        for message, several in zip(ids, attachments_by_message, strict=True)
-        for one in several
+        for message, of_message in zip(message_ids, attachments_by_message, strict=True)
+        for attachment in of_message
     ]
     if rows:
         await tx.execute(insert(attachments), rows)
 
 
 async def load_of_turn(tx: AsyncConnection, turn: int) -> tuple[tuple[Attachment, ...], ...]:
-    """What came with each of a turn's user messages, in their order."""
+    """The attachments of each of a turn's user messages, in their order."""
     query = (
         select(messages.c.id.label("message"), attachments)
         .outerjoin(attachments, attachments.c.message == messages.c.id)
@@ -69,17 +68,17 @@ async def load_message_images(
     tx: AsyncConnection, message_ids: Sequence[int]
 ) -> dict[int, tuple[Image, ...]]:
     """The images of these messages, by message; those without any are left out."""
-    found: dict[int, tuple[Image, ...]] = {}
+    images: dict[int, tuple[Image, ...]] = {}
     for row in await tx.execute(_SELECT_MESSAGE_IMAGES, {"messages": list(message_ids)}):
-        found[row.message] = (*found.get(row.message, ()), Image(row.media_type, row.data))
-    return found
+        images[row.message] = (*images.get(row.message, ()), Image(row.media_type, row.data))
+    return images
 
 
 async def store_tool_images(tx: AsyncConnection, turn: int, result: ToolResult) -> None:
     """Store the pictures of a tool's result."""
     rows = [
-        {"turn": turn, "call_id": result.call.id, "media_type": one.media_type, "data": one.data}
-        for one in result.images
+        {"turn": turn, "call_id": result.call.id, "media_type": image.media_type, "data": image.data}
+        for image in result.images
     ]
     if rows:
         await tx.execute(insert(tool_images), rows)
@@ -89,15 +88,15 @@ async def load_tool_images(
     tx: AsyncConnection, turns: Sequence[int]
 ) -> dict[tuple[int, str], tuple[Image, ...]]:
     """The pictures that the tools of these turns found, by turn and call."""
-    found: dict[tuple[int, str], tuple[Image, ...]] = {}
+    images: dict[tuple[int, str], tuple[Image, ...]] = {}
     for row in await tx.execute(_SELECT_TOOL_IMAGES, {"turns": list(turns)}):
         call = (row.turn, row.call_id)
-        found[call] = (*found.get(call, ()), Image(row.media_type, row.data))
-    return found
+        images[call] = (*images.get(call, ()), Image(row.media_type, row.data))
+    return images
 
 
 async def can_skip_fetch(tx: AsyncConnection, item: int) -> bool:
-    """Whether nothing is to be fetched for this item any more: its turn has begun, or a /stop has met it."""
+    """Whether nothing needs to be fetched for this item: its turn has begun, or a /stop concerns it."""
     query = select(inbox.c.id).where(
         inbox.c.id == item, or_(inbox.c.turn.is_not(None), inbox.c.stopped.is_(True))
     )

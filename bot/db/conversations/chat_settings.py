@@ -1,6 +1,7 @@
-"""What a chat has settled for itself and keeps across conversations. Functions work inside the caller's `tx`.
+"""Settings of a chat that outlast its conversations: consent to an outside endpoint, and thinking.
 
-Consent belongs to a chat, whatever topic it was given in, and to the host it was given for.
+Consent belongs to a chat, whatever topic it was given in, and to the host it was given for. It is stored as
+the host and a list of content kinds, "no", or "asked". Functions work inside the caller's transaction `tx`.
 """
 
 from collections.abc import Iterable
@@ -29,33 +30,31 @@ _SELECT_THINK = select(lanes.c.think).where(lanes.c.lane == bindparam("key"))
 
 @dataclass(frozen=True, slots=True)
 class Consent:
-    """What of a chat may go to an endpoint outside. `kinds` None: no answer yet; empty: no. `asked`: it was
-    asked.
-    """
+    """What of a chat's content may go to an outside endpoint. `kinds` None: no answer yet; empty: no."""
 
     was_asked: bool = False
     kinds: frozenset[ContentKind] | None = None
 
     @property
     def is_given(self) -> bool:
-        """Whether anything may go there at all."""
+        """Whether anything may be sent there at all."""
         return bool(self.kinds)
 
 
 async def load_consent(tx: AsyncConnection, chat: int, host: str) -> Consent:
-    """What a chat said about this host; what it said about another one does not count."""
+    """A chat's answer about this host; an answer about another host does not count."""
     stored = (await tx.execute(_SELECT_CONSENT, {"key": Lane(chat).key})).scalar_one_or_none() or ""
-    named, _, answer = stored.partition(" ")
-    if named != host:
+    stored_host, _, answer = stored.partition(" ")
+    if stored_host != host:
         return Consent()
-    words = answer.split()
-    return Consent(
-        True, None if answer == _ASKED else frozenset(kind for kind in CONTENT_KINDS if kind in words)
-    )
+    if answer == _ASKED:
+        return Consent(was_asked=True)
+    allowed = answer.split()
+    return Consent(was_asked=True, kinds=frozenset(kind for kind in CONTENT_KINDS if kind in allowed))
 
 
 async def mark_consent_asked(tx: AsyncConnection, chat: int, host: str) -> bool:
-    """The question about this host is put to the chat: True if it was not put before."""
+    """Store that the chat is asked about this host; False if it was asked before."""
     if (await load_consent(tx, chat, host)).was_asked:
         return False
     await _upsert_consent(tx, chat, f"{host} {_ASKED}")
@@ -63,20 +62,22 @@ async def mark_consent_asked(tx: AsyncConnection, chat: int, host: str) -> bool:
 
 
 async def store_consent(tx: AsyncConnection, chat: int, host: str, kinds: Iterable[ContentKind]) -> None:
-    """The chat's answer: what may go to this host. Nothing is a no, and nothing goes without the text."""
-    wanted = {*kinds}
-    words = " ".join(kind for kind in CONTENT_KINDS if wanted and (kind in wanted or kind == "text"))
-    await _upsert_consent(tx, chat, f"{host} {words or _NO}")
+    """Store the chat's answer about this host. No kinds is a no; any other kind includes text."""
+    allowed = {*kinds}
+    if allowed:
+        allowed.add("text")
+    answer = " ".join(kind for kind in CONTENT_KINDS if kind in allowed)
+    await _upsert_consent(tx, chat, f"{host} {answer or _NO}")
 
 
 async def load_think_mode(tx: AsyncConnection, lane: Lane) -> ThinkMode | None:
-    """Whether the lane's turns shall think; None: as the house does."""
-    wanted: ThinkMode | None = (await tx.execute(_SELECT_THINK, {"key": lane.key})).scalar_one_or_none()
-    return wanted
+    """Whether the lane's turns think; None: as the gateway's settings say."""
+    mode: ThinkMode | None = (await tx.execute(_SELECT_THINK, {"key": lane.key})).scalar_one_or_none()
+    return mode
 
 
 async def set_think_mode(tx: AsyncConnection, lane: Lane, mode: ThinkMode) -> None:
-    """From its next turn on the lane thinks so; a conversation that has not begun is still not begun."""
+    """Set how the lane's turns think from the next one on; does not begin a conversation."""
     row = {"lane": lane.key, "think": mode}
     await tx.execute(upsert(lanes).values(row).on_conflict_do_update(index_elements=["lane"], set_=row))
 

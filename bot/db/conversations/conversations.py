@@ -1,6 +1,7 @@
-"""A lane's current conversation: its notes and tools, and how far its prompt has been cut. Works inside `tx`.
+"""A lane's current conversation: its notes and tools, and how far its prompt has been cut.
 
-A conversation is the sequence of a lane's ended turns in the order they ended, since the last /new.
+A conversation is the sequence of a lane's ended turns in the order they ended, since the last /new. Functions
+work inside the caller's transaction `tx`.
 """
 
 import json
@@ -31,12 +32,12 @@ _CLEARED_COLUMNS: dict[str, Any] = {
 
 @dataclass(frozen=True, slots=True)
 class Conversation:
-    """Where a lane's current conversation stands; `notes`, and names of the `tools` it offers, are None until
-    it has begun.
+    """The state of a lane's current conversation.
 
-    `cut` and `shortened` name the newest turn that has left the prompt, and the newest that is told in short.
-    `ahead` is a summary of what leaves next, `upto` the newest turn it tells of. `over`: a later one has
-    begun.
+    `notes` and `tools` (names of those it offers) are None until it has begun. `cut` is the newest turn that
+    has left the prompt, `shortened` the newest that stands in it in short form. `told_cut`: the chat was
+    notified of the cut. `summary` is of the turns that have left; `summary_ahead` is of those that leave
+    next, up to turn `summary_upto`. `is_over`: a later conversation has begun.
     """
 
     number: int = 1
@@ -54,45 +55,41 @@ class Conversation:
 
 async def find(tx: AsyncConnection, lane: Lane) -> Conversation:
     """The lane's current conversation."""
-    found = (await tx.execute(_SELECT_LANE, {"key": lane.key})).one_or_none()
-    if found is None:
+    row = (await tx.execute(_SELECT_LANE, {"key": lane.key})).one_or_none()
+    if row is None:
         return Conversation()
     return Conversation(
-        found.conversation,
-        found.notes,
-        found.think,
-        found.cut,
-        found.shortened,
-        found.told_cut,
-        found.summary,
-        found.summary_ahead,
-        found.summary_upto,
-        None if found.tools is None else tuple(json.loads(found.tools)),
+        number=row.conversation,
+        notes=row.notes,
+        think=row.think,
+        cut=row.cut,
+        shortened=row.shortened,
+        told_cut=row.told_cut,
+        summary=row.summary,
+        summary_ahead=row.summary_ahead,
+        summary_upto=row.summary_upto,
+        tools=None if row.tools is None else tuple(json.loads(row.tools)),
     )
 
 
 async def begin(tx: AsyncConnection, lane: Lane, number: int, notes: str, tools: Iterable[str]) -> None:
-    """The conversation's first turn: the chat's notes and tools are kept as they stand, so that its prompts
-    begin alike.
-    """
+    """Begin a conversation: the chat's notes and tools are fixed now, so that all its prompts begin alike."""
     await _upsert_lane(tx, lane, {"conversation": number, "notes": notes, "tools": json.dumps([*tools])})
 
 
 async def start_new(tx: AsyncConnection, lane: Lane) -> None:
-    """A /new: later turns see nothing of the earlier ones."""
+    """Start a new conversation, as /new does: later turns see nothing of the earlier ones."""
     number = (await find(tx, lane)).number + 1
     await _upsert_lane(tx, lane, {"conversation": number, **_CLEARED_COLUMNS})
 
 
 async def store_cut(tx: AsyncConnection, lane: Lane, conversation: Conversation) -> None:
-    """The prompt was cut: what it holds from now on, and the tools, the notes and the summary it begins with."""
+    """Store a cut of the prompt, and the tools, notes and summary that the prompt begins with from now on."""
     row: dict[str, Any] = {
         "notes": conversation.notes,
         "cut": conversation.cut,
         "shortened": conversation.shortened,
         "summary": conversation.summary,
-    }
-    row |= {
         "summary_ahead": conversation.summary_ahead,
         "summary_upto": conversation.summary_upto,
         "tools": json.dumps(conversation.tools),
@@ -101,18 +98,18 @@ async def store_cut(tx: AsyncConnection, lane: Lane, conversation: Conversation)
 
 
 async def mark_cut_told(tx: AsyncConnection, lane: Lane) -> None:
-    """The chat is told that something has left the prompt, and is not told again in this conversation."""
+    """Store that the chat was notified that something has left the prompt: once in a conversation."""
     await tx.execute(update(lanes).where(lanes.c.lane == lane.key).values(told_cut=True))
 
 
 async def store_summary_ahead(
     tx: AsyncConnection, lane: Lane, number: int, text: str, last_turn: int
 ) -> None:
-    """A summary is ready for the next cut, unless the conversation it tells of is over."""
-    here = (lanes.c.lane == lane.key) & (lanes.c.conversation == number)
-    await tx.execute(update(lanes).where(here).values(summary_ahead=text, summary_upto=last_turn))
+    """Store a summary for the next cut, unless conversation `number`, which it is of, is over."""
+    if_current = (lanes.c.lane == lane.key) & (lanes.c.conversation == number)
+    await tx.execute(update(lanes).where(if_current).values(summary_ahead=text, summary_upto=last_turn))
 
 
 async def _upsert_lane(tx: AsyncConnection, lane: Lane, row: dict[str, Any]) -> None:
-    made = upsert(lanes).values({"lane": lane.key, **row})
-    await tx.execute(made.on_conflict_do_update(index_elements=["lane"], set_=row))
+    statement = upsert(lanes).values({"lane": lane.key, **row})
+    await tx.execute(statement.on_conflict_do_update(index_elements=["lane"], set_=row))

@@ -1,15 +1,16 @@
-"""The notes of a chat: few, short, numbered, each with its author and date. Functions work inside `tx`.
+"""The notes of a lane: few, short, numbered, each with its author and date.
 
-`ChatNotes` gives the notes of one lane to tools.
+`ChatNotes` gives the notes of one lane to tools. Functions work inside the caller's transaction `tx`.
 """
 
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import Any
 
+from sqlalchemy import Row, func, insert, select
 from sqlalchemy import delete as delete_rows
-from sqlalchemy import func, insert, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from bot.db.engine import Database
@@ -23,27 +24,27 @@ MAX_CHARACTERS = 300
 
 @dataclass(frozen=True, slots=True)
 class StoredNote:
-    """A note and the id that names it for ever; its number may be given again once it is deleted."""
+    """A note and its permanent id; its number may be given to another note once it is deleted."""
 
     id: int
     note: Note
 
 
 async def add(tx: AsyncConnection, lane: Lane, text: str, *, author: str, person: int, now: float) -> int:
-    """Keep a note and give its number; one that says the same gives the number of the one that is there.
+    """Store a note and return its number; if a note with the same text exists, return the number of that one.
 
-    Raises ToolError when the lane has MOST notes, or the text is empty or longer than LONGEST characters.
+    Raises ToolError when the lane has MAX_NOTES notes, or the text is empty or longer than MAX_CHARACTERS.
     """
     text = text.strip()
     if not text or len(text) > MAX_CHARACTERS:
         raise ToolError(
             f"A note has 1 to {MAX_CHARACTERS} characters, this one has {len(text)}. Make it shorter."
         )
-    here = notes.c.lane == lane.key
-    same = (await tx.execute(select(notes.c.number).where(here, notes.c.text == text))).scalar()
-    if same is not None:
-        return int(same)
-    count, highest = (await tx.execute(select(func.count(), func.max(notes.c.number)).where(here))).one()
+    in_lane = notes.c.lane == lane.key
+    existing = (await tx.execute(select(notes.c.number).where(in_lane, notes.c.text == text))).scalar()
+    if existing is not None:
+        return int(existing)
+    count, highest = (await tx.execute(select(func.count(), func.max(notes.c.number)).where(in_lane))).one()
     if count >= MAX_NOTES:
         raise ToolError(
             f"This chat has {MAX_NOTES} notes, and no more fit. The person can delete some with /notes."
@@ -64,27 +65,26 @@ async def add(tx: AsyncConnection, lane: Lane, text: str, *, author: str, person
 async def list_stored(tx: AsyncConnection, lane: Lane) -> list[StoredNote]:
     """The notes of the lane with their ids, the oldest first."""
     rows = await tx.execute(select(notes).where(notes.c.lane == lane.key).order_by(notes.c.number))
-    return [
-        StoredNote(
-            row.id, Note(row.number, row.text, row.author, datetime.fromtimestamp(row.made_at, UTC).date())
-        )
-        for row in rows
-    ]
+    return [StoredNote(row.id, _to_note(row)) for row in rows]
 
 
 async def list_all(tx: AsyncConnection, lane: Lane) -> list[Note]:
     """The notes of the lane, the oldest first."""
-    return [one.note for one in await list_stored(tx, lane)]
+    return [stored.note for stored in await list_stored(tx, lane)]
 
 
 async def delete(tx: AsyncConnection, lane: Lane, note_id: int) -> int | None:
-    """Delete the note with this id; the number it had, or None if the lane has no such note."""
-    gone = delete_rows(notes).where(notes.c.lane == lane.key, notes.c.id == note_id).returning(notes.c.number)
-    return (await tx.execute(gone)).scalar()
+    """Delete the note with this id; returns the number it had, or None if the lane has no such note."""
+    note = delete_rows(notes).where(notes.c.lane == lane.key, notes.c.id == note_id)
+    return (await tx.execute(note.returning(notes.c.number))).scalar()
+
+
+def _to_note(row: Row[Any]) -> Note:
+    return Note(row.number, row.text, row.author, datetime.fromtimestamp(row.made_at, UTC).date())
 
 
 class ChatNotes:
-    """The notes of one lane as tools see them; `author` and `person` are who speaks in this turn."""
+    """The notes of one lane as tools use them; `author` and `person` are the sender of the turn."""
 
     def __init__(
         self,
@@ -102,7 +102,7 @@ class ChatNotes:
         self._clock = clock
 
     async def add(self, text: str) -> int:
-        """Keep a note and give its number; raises ToolError when it does not fit."""
+        """Store a note and return its number; raises ToolError when it does not fit."""
         async with self._database.transaction() as tx:
             return await add(
                 tx, self._lane, text, author=self._author, person=self._person, now=self._clock()

@@ -1,4 +1,7 @@
-"""The newest turn of a conversation, to be tried again or to be gone on with. Works inside the caller's `tx`."""
+"""The newest turn of a conversation, for /retry and for continuing it.
+
+Functions work inside the caller's transaction `tx`.
+"""
 
 from dataclasses import dataclass
 
@@ -13,10 +16,10 @@ from bot.domain import Lane
 
 @dataclass(frozen=True, slots=True)
 class LastTurn:
-    """The turn a /retry is about: what the person wrote, and tools that ran in it and may not simply run
-    again.
+    """The turn a /retry is about.
 
-    `deep`: it was answered by the second endpoint, as the person had asked.
+    `texts`: what the person wrote. `ran_tools`: names of tools that ran in it, which may not be repeatable.
+    `deep`: the person had it answered by the second endpoint.
     """
 
     id: int
@@ -48,16 +51,19 @@ async def _load_last_turn(tx: AsyncConnection, turn: int) -> LastTurn:
         .distinct()
         .where(tool_calls.c.turn == turn, tool_calls.c.outcome.is_distinct_from("refused"))
     )
-    names = tuple((await tx.execute(ran.order_by(tool_calls.c.name))).scalars())
-    asked = select(turns.c.id).where(
+    if_deep = select(turns.c.id).where(
         turns.c.id == turn, turns.c.endpoint == "fallback", turns.c.endpoint_why == DEEP_REASON
     )
-    deep = (await tx.execute(asked)).one_or_none() is not None
-    return LastTurn(turn, tuple(one.text for one in stored if one.role == "user"), names, deep)
+    return LastTurn(
+        id=turn,
+        texts=tuple(message.text for message in stored if message.role == "user"),
+        ran_tools=tuple((await tx.execute(ran.order_by(tool_calls.c.name))).scalars()),
+        deep=(await tx.execute(if_deep)).one_or_none() is not None,
+    )
 
 
 async def mark_replaced(tx: AsyncConnection, turn: int) -> None:
-    """A /retry takes this turn's place: it leaves the conversation, its rows stay."""
+    """Remove a turn that a /retry replaces from its conversation; its rows stay."""
     await tx.execute(
         update(turns).where(turns.c.id == turn, turns.c.state == "ended").values(state="replaced")
     )

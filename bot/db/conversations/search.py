@@ -1,6 +1,6 @@
-"""What a lane's current conversation holds in words: its messages, tool results and documents. Only reads.
+"""The texts of a lane's current conversation to search: messages, tool results and documents. Only reads.
 
-Bounded: the newest so many, of each so much. Functions work inside the caller's transaction `tx`.
+Bounded in number (the newest) and in length. Functions work inside the caller's transaction `tx`.
 """
 
 from dataclasses import dataclass
@@ -14,13 +14,13 @@ from bot.domain import Lane
 
 MAX_MESSAGES = 4000
 MAX_DOCUMENTS = 20
-MAX_MESSAGE_CHARACTERS = 8000  # characters
+MAX_MESSAGE_CHARACTERS = 8000
 MAX_DOCUMENT_CHARACTERS = 500_000
 
 
 @dataclass(frozen=True, slots=True)
 class HistoryText:
-    """Something said or sent. `source` says in words whose it is, such as `the user` or `document lease.pdf`."""
+    """A text of the conversation. `source` names its origin, such as `the user` or `document lease.pdf`."""
 
     source: str
     made_at: float
@@ -28,7 +28,7 @@ class HistoryText:
 
 
 async def load_messages(tx: AsyncConnection, lane: Lane, *, excluded_tool: str) -> list[HistoryText]:
-    """What was said in the ended turns, the newest first, without results of the tool `leave_out`."""
+    """The messages of the ended turns, the newest first, without results of `excluded_tool`."""
     source = case(
         (messages.c.role == "user", "the user"),
         (messages.c.role == "assistant", "you"),
@@ -44,8 +44,9 @@ async def load_messages(tx: AsyncConnection, lane: Lane, *, excluded_tool: str) 
 
 
 async def load_documents(tx: AsyncConnection, lane: Lane) -> list[HistoryText]:
-    """The texts of what was sent, the newest first; also in the turn that runs, whose prompt may hold only a
-    part.
+    """The texts of attachments, the newest first.
+
+    Those of the running turn are included, because its prompt may hold only a part of them.
     """
     query = (
         select(
@@ -66,9 +67,9 @@ async def load_documents(tx: AsyncConnection, lane: Lane) -> list[HistoryText]:
 async def _load_texts(
     tx: AsyncConnection, lane: Lane, query: Select[Any], states: tuple[str, ...], limit: int
 ) -> list[HistoryText]:
-    now = select(lanes.c.conversation).where(lanes.c.lane == lane.key).scalar_subquery()
-    here = and_(turns.c.lane == lane.key, turns.c.conversation == now, turns.c.state.in_(states))
-    return [
-        HistoryText(*row)
-        for row in await tx.execute(query.where(here).order_by(messages.c.id.desc()).limit(limit))
-    ]
+    current = select(lanes.c.conversation).where(lanes.c.lane == lane.key).scalar_subquery()
+    in_conversation = and_(
+        turns.c.lane == lane.key, turns.c.conversation == current, turns.c.state.in_(states)
+    )
+    newest = query.where(in_conversation).order_by(messages.c.id.desc()).limit(limit)
+    return [HistoryText(*row) for row in await tx.execute(newest)]

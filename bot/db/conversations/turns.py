@@ -1,10 +1,10 @@
-"""Turns and the messages they are made of. Functions work inside the caller's transaction `tx`."""
+"""Turns and their messages. Functions work inside the caller's transaction `tx`."""
 
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 
-from sqlalchemy import bindparam, case, delete, exists, func, insert, select, update
+from sqlalchemy import and_, bindparam, case, delete, exists, func, insert, select, update
 from sqlalchemy.dialects.sqlite import insert as upsert
 from sqlalchemy.engine import Row
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -14,25 +14,26 @@ from bot.db.conversations.attachments import load_message_images, load_tool_imag
 from bot.db.tables import attachments, inbox, messages, tool_images, turns
 from bot.domain import EndpointRole, Image, Lane, Message, ToolCall
 
-# Statements of the way of every message are built once: building one costs more than running it.
-_INSERT_TURN = upsert(turns).on_conflict_do_nothing(index_elements=["item"]).returning(turns.c.id)
-_ASSIGN_ITEMS = (
-    update(inbox)
-    .where(inbox.c.id.in_(bindparam("ids", expanding=True)))
-    .values(turn=bindparam("of"))
-    .returning(inbox.c.stopped)
-)
 DEEP_REASON = "/deep asked for it"
 """Why a turn is at the second endpoint, if the person wanted it there."""
 
 MIN_WINDOW_TURNS = 512
-"""Of a long conversation at least so many turns are looked at; older ones leave in steps of as many, not one
-by one.
-"""
+"""The turns of a long conversation that are always loaded; older ones leave in steps of as many."""
 
 RECENT_TURNS = 8
-"""Turns whose tools are taken to be wanted again where a prompt cannot offer all."""
+"""Turns whose tools are offered again first where a prompt cannot offer all."""
 
+# Statements that every message needs are built once: building one costs more than running it.
+_INSERT_TURN = upsert(turns).on_conflict_do_nothing(index_elements=["item"]).returning(turns.c.id)
+_ASSIGN_ITEMS = (
+    update(inbox)
+    .where(inbox.c.id.in_(bindparam("ids", expanding=True)))
+    .values(turn=bindparam("turn_id"))
+    .returning(inbox.c.stopped)
+)
+
+# The past turns of a conversation, the oldest first: 512 to 1023 of them once there are so many. The window
+# moves by 512 turns at a time: a prompt whose beginning moved with every turn would miss the prefix cache.
 _IS_ENDED = (
     turns.c.lane == bindparam("key"),
     turns.c.conversation == bindparam("number"),
@@ -57,6 +58,8 @@ _SELECT_PAST_TURNS = (
     .limit(2 * MIN_WINDOW_TURNS)
     .offset(case((_WINDOW_STEPS > 0, _WINDOW_STEPS), else_=0) * MIN_WINDOW_TURNS)
 )
+
+# In the order of an index (lane, conversation, state, ended_at) read backwards, so that nothing is sorted.
 _SELECT_USED_TOOLS = (
     select(turns.c.used)
     .where(turns.c.lane == bindparam("key"))
@@ -64,7 +67,7 @@ _SELECT_USED_TOOLS = (
     .limit(RECENT_TURNS)
 )
 _HAS_IMAGE = (
-    exists().where(attachments.c.message == messages.c.id, attachments.c.kind == "image").label("pictured")
+    exists().where(attachments.c.message == messages.c.id, attachments.c.kind == "image").label("has_image")
 )
 _HAS_TOOL_IMAGE = (
     exists()
@@ -73,7 +76,7 @@ _HAS_TOOL_IMAGE = (
         tool_images.c.call_id == messages.c.call_id,
         messages.c.role == "tool",
     )
-    .label("shows")
+    .label("has_tool_image")
 )
 _SELECT_MESSAGES = (
     select(messages, _HAS_IMAGE, _HAS_TOOL_IMAGE)
@@ -81,9 +84,9 @@ _SELECT_MESSAGES = (
     .order_by(messages.c.id)
 )
 _INSERT_MESSAGES = insert(messages)
-_SELECT_ENDPOINT = select(turns.c.endpoint).where(turns.c.id == bindparam("which"))
-_UPDATE_ENDPOINT = update(turns).where(turns.c.id == bindparam("which"))
-_END_TURN = update(turns).where(turns.c.id == bindparam("which")).values(state="ended")
+_SELECT_ENDPOINT = select(turns.c.endpoint).where(turns.c.id == bindparam("turn_id"))
+_UPDATE_ENDPOINT = update(turns).where(turns.c.id == bindparam("turn_id"))
+_END_TURN = update(turns).where(turns.c.id == bindparam("turn_id")).values(state="ended")
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,11 +113,11 @@ class InsertedTurn:
 
 @dataclass(frozen=True, slots=True)
 class PastTurn:
-    """An ended turn of the conversation: what it takes in a prompt, as it is and in short, in estimated
-    tokens.
+    """An ended turn of the conversation, as later prompts need it.
 
-    `prompt` is the estimate of its own first prompt, `counted` what the server counted for it; `used` its
-    tools.
+    `size`: estimated tokens it takes in a prompt. `short`: the same with its tool results shortened.
+    `prompt`: estimated tokens of its own first prompt. `counted`: what the server counted for that prompt.
+    `used`: names of the tools it called.
     """
 
     id: int
@@ -129,7 +132,7 @@ class PastTurn:
 
 @dataclass(frozen=True, slots=True)
 class TurnEnd:
-    """How a turn ended, and what later prompts must know of it: see PastTurn."""
+    """How a turn ended, and what later prompts need of it: see PastTurn."""
 
     ending: str
     prompt: int
@@ -141,7 +144,7 @@ class TurnEnd:
 
 @dataclass(frozen=True, slots=True)
 class StoredTurn:
-    """A turn found again: what was decided, its user messages, and what was said since."""
+    """A stored turn: what was decided about it, its user messages, and all messages since."""
 
     id: int
     conversation: int
@@ -171,7 +174,7 @@ async def open_turn(
     turn = (await tx.execute(_INSERT_TURN, row)).scalar_one_or_none()
     if turn is None:
         return None
-    stopped = any((await tx.execute(_ASSIGN_ITEMS, {"ids": list(items), "of": turn})).scalars())
+    stopped = any((await tx.execute(_ASSIGN_ITEMS, {"ids": list(items), "turn_id": turn})).scalars())
     await append_messages(tx, turn, user_messages, now=now)
     return InsertedTurn(turn, stopped)
 
@@ -183,35 +186,34 @@ async def has_turn(tx: AsyncConnection, item: int) -> bool:
 
 async def find_conversation(tx: AsyncConnection, item: int) -> int | None:
     """The conversation of the turn an item began; None if it began none."""
-    number: int | None = (
-        await tx.execute(select(turns.c.conversation).where(turns.c.item == item))
-    ).scalar_one_or_none()
+    query = select(turns.c.conversation).where(turns.c.item == item)
+    number: int | None = (await tx.execute(query)).scalar_one_or_none()
     return number
 
 
 async def load_endpoint(tx: AsyncConnection, turn: int) -> EndpointRole:
-    """Where a turn is answered."""
-    which: EndpointRole = (await tx.execute(_SELECT_ENDPOINT, {"which": turn})).scalar_one()
-    return which
+    """The endpoint at which a turn is answered."""
+    endpoint: EndpointRole = (await tx.execute(_SELECT_ENDPOINT, {"turn_id": turn})).scalar_one()
+    return endpoint
 
 
 async def set_endpoint(tx: AsyncConnection, turn: int, endpoint: EndpointRole, reason: str) -> None:
-    """The turn is answered there from now on."""
-    await tx.execute(_UPDATE_ENDPOINT, {"which": turn, "endpoint": endpoint, "endpoint_why": reason})
+    """Let a turn be answered at this endpoint from now on."""
+    await tx.execute(_UPDATE_ENDPOINT, {"turn_id": turn, "endpoint": endpoint, "endpoint_why": reason})
 
 
 async def find(tx: AsyncConnection, item: int) -> StoredTurn:
-    """The turn an inbox item began."""
-    found = (await tx.execute(select(turns).where(turns.c.item == item))).one()
-    stopped = select(inbox.c.id).where(inbox.c.turn == found.id, inbox.c.stopped.is_(True)).limit(1)
-    messages_so_far = (await load_messages(tx, [found.id]))[0]
+    """The turn an inbox item began; there must be one."""
+    row = (await tx.execute(select(turns).where(turns.c.item == item))).one()
+    if_stopped = select(inbox.c.id).where(inbox.c.turn == row.id, inbox.c.stopped.is_(True)).limit(1)
+    messages_so_far = (await load_messages(tx, [row.id]))[0]
     return StoredTurn(
-        id=found.id,
-        conversation=found.conversation,
-        tools=_parse_names(found.tools),
-        thinking=found.thinking,
-        state=found.state,
-        stopped=(await tx.execute(stopped)).one_or_none() is not None,
+        id=row.id,
+        conversation=row.conversation,
+        tools=_parse_names(row.tools),
+        thinking=row.thinking,
+        state=row.state,
+        stopped=(await tx.execute(if_stopped)).one_or_none() is not None,
         user_messages=tuple(message for message in messages_so_far if message.role == "user"),
         agent_messages=tuple(message for message in messages_so_far if message.role != "user"),
     )
@@ -221,42 +223,42 @@ async def list_past_turns(tx: AsyncConnection, lane: Lane, conversation: int) ->
     """The conversation's ended turns in the order they ended; of a very long one, the newest."""
     return [
         PastTurn(
-            row.id,
-            row.size,
-            row.short,
-            row.prompt,
-            row.counted,
-            row.thinking,
-            _parse_names(row.used),
-            row.received_at,
+            id=row.id,
+            size=row.size,
+            short=row.short,
+            prompt=row.prompt,
+            counted=row.counted,
+            thinking=row.thinking,
+            used=_parse_names(row.used),
+            received_at=row.received_at,
         )
         for row in await tx.execute(_SELECT_PAST_TURNS, {"key": lane.key, "number": conversation})
     ]
 
 
 async def list_recent_tools(tx: AsyncConnection, lane: Lane) -> list[str]:
-    """Names of the tools that a lane's newest turns used, the newest first; also those of conversations
-    before.
-    """
+    """Names of the tools that a lane's newest turns used, also in earlier conversations, the newest first."""
     rows = (await tx.execute(_SELECT_USED_TOOLS, {"key": lane.key})).scalars()
     return list(dict.fromkeys(name for used in rows for name in _parse_names(used)))
 
 
 async def load_messages(tx: AsyncConnection, turn_ids: Sequence[int]) -> list[list[Message]]:
-    """The messages of these turns, a list a turn, in the order of `ids`."""
+    """The messages of these turns with their images: one list for each turn, in the order of `turn_ids`."""
     if not turn_ids:
         return []
     by_turn: dict[int, list[Message]] = {turn: [] for turn in turn_ids}
     rows = (await tx.execute(_SELECT_MESSAGES, {"turns": list(turn_ids)})).all()
-    pictured = [row.id for row in rows if row.pictured]
-    images = await load_message_images(tx, pictured) if pictured else {}
-    found = await load_tool_images(tx, turn_ids) if any(row.shows for row in rows) else {}
+    message_images: dict[int, tuple[Image, ...]] = {}
+    if with_image := [row.id for row in rows if row.has_image]:
+        message_images = await load_message_images(tx, with_image)
+    tool_results: dict[tuple[int, str], tuple[Image, ...]] = {}
+    if any(row.has_tool_image for row in rows):
+        tool_results = await load_tool_images(tx, turn_ids)
     for row in rows:
-        if row.shows:
-            seen = found.get((row.turn, row.call_id), ())
-        else:
-            seen = images.get(row.id, ())
-        by_turn[row.turn].append(_to_message(row, seen))
+        images = message_images.get(row.id, ())
+        if row.has_tool_image:
+            images = tool_results.get((row.turn, row.call_id), ())
+        by_turn[row.turn].append(_to_message(row, images))
     return list(by_turn.values())
 
 
@@ -267,55 +269,59 @@ async def append_messages(
     rows = [
         {
             "turn": turn,
-            "role": one.role,
-            "text": one.text,
-            "calls": json.dumps([asdict(call) for call in one.calls], ensure_ascii=False)
-            if one.calls
-            else None,
-            "call_id": one.call_id,
-            "reasoning": one.reasoning,
+            "role": message.role,
+            "text": message.text,
+            "calls": _serialize_calls(message.calls),
+            "call_id": message.call_id,
+            "reasoning": message.reasoning,
             "made_at": now,
         }
-        for one in new_messages
+        for message in new_messages
     ]
     if rows:
         await tx.execute(_INSERT_MESSAGES, rows)
 
 
 async def delete_agent_messages(tx: AsyncConnection, turn: int) -> None:
-    """Take back what was said in a turn; what the person wrote stays."""
+    """Delete all messages of a turn but those of the person."""
     await tx.execute(delete(messages).where(messages.c.turn == turn, messages.c.role != "user"))
 
 
 async def end(tx: AsyncConnection, turn: int, turn_end: TurnEnd, *, now: float) -> None:
-    """The turn is over; from now on it is part of its conversation."""
-    row = {"which": turn, **asdict(turn_end), "used": json.dumps(turn_end.used), "ended_at": now}
+    """End a turn; from now on it is part of its conversation."""
+    row = {"turn_id": turn, **asdict(turn_end), "used": json.dumps(turn_end.used), "ended_at": now}
     await tx.execute(_END_TURN, row)
 
 
 async def fail(tx: AsyncConnection, item: int, *, reason: str, now: float) -> bool:
-    """The turn this item began ends without an answer and outside its conversation, and so do its calls.
+    """End the open turn this item began, and its calls, without an answer and outside its conversation.
 
     False if there is no such turn.
     """
-    failed = {"state": "failed", "ending": "failed", "ended_at": now}
-    mine = update(turns).where(turns.c.item == item, turns.c.state.in_(("running", "parked"))).values(failed)
-    turn = (await tx.execute(mine.returning(turns.c.id))).scalar_one_or_none()
+    open_turn_of_item = and_(turns.c.item == item, turns.c.state.in_(("running", "parked")))
+    failed = update(turns).where(open_turn_of_item).values(state="failed", ending="failed", ended_at=now)
+    turn = (await tx.execute(failed.returning(turns.c.id))).scalar_one_or_none()
     if turn is None:
         return False
     await calls.abandon_model_calls(tx, turn, now=now, reason=reason)
     await calls.abandon_tool_calls(tx, turn, now=now)
-    unaccounted = func.coalesce(inbox.c.spans, "[]")
-    await tx.execute(update(inbox).where(inbox.c.id == item).values(spans=unaccounted))
+    # Spans that are not NULL mark a turn whose account is still to be made.
+    spans = func.coalesce(inbox.c.spans, "[]")
+    await tx.execute(update(inbox).where(inbox.c.id == item).values(spans=spans))
     return True
 
 
+def _serialize_calls(calls_of_message: Sequence[ToolCall]) -> str | None:
+    if not calls_of_message:
+        return None
+    return json.dumps([asdict(call) for call in calls_of_message], ensure_ascii=False)
+
+
 def _to_message(row: Row[tuple[object, ...]], images: tuple[Image, ...]) -> Message:
+    tool_calls: tuple[ToolCall, ...] = ()
     if row.calls:
-        calls = tuple(ToolCall(**call) for call in json.loads(row.calls))
-    else:
-        calls = ()
-    return Message(row.role, row.text, calls, row.call_id, row.reasoning, images)
+        tool_calls = tuple(ToolCall(**call) for call in json.loads(row.calls))
+    return Message(row.role, row.text, tool_calls, row.call_id, row.reasoning, images)
 
 
 def _parse_names(text: str) -> tuple[str, ...]:

@@ -1,1 +1,1 @@
-"""Backup, restore and retention in SQL."""
+"""Care for the whole database: backups and integrity checks, restore, and deletion of texts."""

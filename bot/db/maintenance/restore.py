@@ -1,8 +1,7 @@
-"""What a database that was restored from a backup must be told, lest its house does again what was done
-since.
+"""Brings a database restored from a backup up to date, so that nothing done since the backup is done again.
 
-Functions work inside the caller's transactions: `tx` of the restored database, `old` of the one whose place
-it takes.
+Functions work inside the caller's transactions: `tx` of the restored database, `replaced` of the database
+that it replaces.
 """
 
 import json
@@ -14,7 +13,7 @@ from sqlalchemy import Table, and_, func, insert, or_, select, text, update
 from sqlalchemy.dialects.sqlite import insert as upsert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from bot.db.conversations import turns
+from bot.db.conversations.turns import fail
 from bot.db.tables import (
     allowances,
     approvals,
@@ -33,15 +32,28 @@ from bot.db.tables import (
     sources,
     strangers,
     tools,
+    turns,
 )
-from bot.db.tables import turns as turns_table
 
 RESTORED_REASON = "the database was restored from a backup"
-MAX_REDELIVERED_UPDATES = 100  # updates Telegram hands over at once, and so the most it hands over again
+MAX_REDELIVERED_UPDATES = (
+    100  # Telegram delivers at most so many updates at once, and so at most so many again
+)
 
+# Who may do what, and what is due later: copied whole from the replaced database.
 _CARRIED_TABLES = (
-    *(people, invites, strangers, limits, jobs),
-    *(sources, tools, grants, allowances, secrets, revisions, audit),
+    people,
+    invites,
+    strangers,
+    limits,
+    jobs,
+    sources,
+    tools,
+    grants,
+    allowances,
+    secrets,
+    revisions,
+    audit,
 )
 _SYSTEM_JOB_NAME = func.json_extract(inbox.c.body, "$.job")
 _IS_FORGET_JOB = and_(inbox.c.kind == "house", _SYSTEM_JOB_NAME == "forget")
@@ -50,7 +62,7 @@ _IS_PENDING = inbox.c.state.in_(("new", "running", "parked"))
 
 @dataclass(frozen=True, slots=True)
 class DiscardCounts:
-    """How many messages to people are of unknown outcome now, how many items are not answered any more."""
+    """How many outgoing messages are of unknown outcome now, and how many items are no longer answered."""
 
     unknown: int
     dropped: int
@@ -58,9 +70,11 @@ class DiscardCounts:
 
 @dataclass(frozen=True, slots=True)
 class ReplacedDatabaseState:
-    """What the replaced database knows that the restored one must: updates it has had, what was to be
-    forgotten after the backup, the numbers it has given to rows, who may do what and what is due later (None:
-    it is of another house).
+    """What the restored database must take over from the replaced one.
+
+    `update_ids`: updates it has received. `forget_items`: /forget jobs ordered after the backup.
+    `sequence_numbers`: the highest row id it has given in each table. `rows_by_table`: all rows of the tables
+    that say who may do what and what is due later; None: the replaced database is of another gateway.
     """
 
     update_ids: Sequence[int]
@@ -70,45 +84,44 @@ class ReplacedDatabaseState:
 
 
 async def discard_pending(tx: AsyncConnection, *, answer_waiting: bool, now: float) -> DiscardCounts:
-    """Nobody knows whether what was to be sent has been sent since: it is never sent. What waited for an
-    answer is answered only if `waiting` is meant; a /forget is done in any case.
+    """Discard what was pending at the time of the backup.
+
+    Pending messages may have been sent since, so they are never sent. Items that wait for an answer are
+    answered only with `answer_waiting`; a /forget is done in any case.
     """
-    doubt = {"state": "unknown", "final": True, "error": RESTORED_REASON, "done_at": now}
-    unknown = await tx.execute(update(outbox).where(outbox.c.state.in_(("new", "sending"))).values(doubt))
-    shown = update(outbox).where(outbox.c.state == "open")
-    await tx.execute(shown.values(state="done", final=True, done_at=func.coalesce(outbox.c.done_at, now)))
+    unknown = {"state": "unknown", "final": True, "error": RESTORED_REASON, "done_at": now}
+    unsent = update(outbox).where(outbox.c.state.in_(("new", "sending")))
+    unknown_count = (await tx.execute(unsent.values(unknown))).rowcount
+    sent = update(outbox).where(outbox.c.state == "open")
+    await tx.execute(sent.values(state="done", final=True, done_at=func.coalesce(outbox.c.done_at, now)))
     if answer_waiting:
-        return DiscardCounts(unknown.rowcount, 0)
-    under_way = select(turns_table.c.item).where(turns_table.c.state.in_(("running", "parked")))
-    for item in (await tx.execute(under_way)).scalars().all():
-        await turns.fail(tx, item, reason=RESTORED_REASON, now=now)
-    await tx.execute(
-        update(approvals).where(approvals.c.answer.is_(None)).values(answer="stopped", answered_at=now)
-    )
-    over = {"state": "done", "done_at": now, "error": RESTORED_REASON}
-    dropped = await tx.execute(
-        update(inbox).where(_IS_PENDING, or_(inbox.c.body.is_(None), ~_IS_FORGET_JOB)).values(over)
-    )
-    return DiscardCounts(unknown.rowcount, dropped.rowcount)
+        return DiscardCounts(unknown_count, 0)
+    open_turns = select(turns.c.item).where(turns.c.state.in_(("running", "parked")))
+    for item in (await tx.execute(open_turns)).scalars().all():
+        await fail(tx, item, reason=RESTORED_REASON, now=now)
+    open_questions = update(approvals).where(approvals.c.answer.is_(None))
+    await tx.execute(open_questions.values(answer="stopped", answered_at=now))
+    pending = update(inbox).where(_IS_PENDING, or_(inbox.c.body.is_(None), ~_IS_FORGET_JOB))
+    dropped = await tx.execute(pending.values(state="done", done_at=now, error=RESTORED_REASON))
+    return DiscardCounts(unknown_count, dropped.rowcount)
 
 
 async def list_overdue_jobs(tx: AsyncConnection, *, now: float) -> list[tuple[int, str | None, str]]:
-    """Jobs that were due by now, as id, rule and zone: what of it has been done since the backup nobody
-    knows.
-    """
+    """Jobs that were due by now, as (id, rule, zone): they may have been done since the backup."""
     due = select(jobs.c.id, jobs.c.rule, jobs.c.zone).where(jobs.c.state == "active", jobs.c.next_due <= now)
     return [(row.id, row.rule, row.zone) for row in await tx.execute(due)]
 
 
 async def reschedule_job(tx: AsyncConnection, job: int, next_due: float | None) -> None:
-    """A job is due again then, and never if None."""
+    """Set when a job is due next; None: never, it is done."""
     state = "active" if next_due is not None else "done"
     await tx.execute(update(jobs).where(jobs.c.id == job).values(next_due=next_due, state=state))
 
 
 async def find_last_received_and_birth(tx: AsyncConnection) -> tuple[float, float | None]:
-    """When the restored database last received anything (0: never), and what it is known by: when its house
-    began.
+    """When the database last received anything (epoch seconds, 0: never), and when its first process began.
+
+    The latter, None if there was none, identifies the gateway that the database belongs to.
     """
     received = (await tx.execute(select(func.max(inbox.c.received_at)))).scalar_one()
     return received or 0.0, await _find_birth(tx)
@@ -117,33 +130,36 @@ async def find_last_received_and_birth(tx: AsyncConnection) -> tuple[float, floa
 async def load_replaced_state(
     replaced: AsyncConnection, last_received: float, birth: float | None
 ) -> ReplacedDatabaseState:
-    """What the replaced database adds to one that received its last at `received` and was born at `birth`."""
-    known = (
+    """Load what a restored database must take over that last received anything at `last_received`.
+
+    `birth` is that of the restored database, see `find_last_received_and_birth`.
+    """
+    newest_updates = (
         select(inbox.c.update_id)
         .where(inbox.c.update_id.is_not(None))
         .order_by(inbox.c.id.desc())
         .limit(MAX_REDELIVERED_UPDATES)
     )
-    asked = select(inbox.c.lane, inbox.c.body, inbox.c.received_at).where(
+    forget_jobs = select(inbox.c.lane, inbox.c.body, inbox.c.received_at).where(
         _IS_FORGET_JOB, inbox.c.received_at > last_received
     )
-    same_house = birth is not None and await _find_birth(replaced) == birth
-    numbers = await replaced.execute(text("SELECT name, seq FROM sqlite_sequence"))
+    sequences = await replaced.execute(text("SELECT name, seq FROM sqlite_sequence"))
+    rows_by_table = None
+    if birth is not None and await _find_birth(replaced) == birth:
+        rows_by_table = {table.name: await _load_rows(replaced, table) for table in _CARRIED_TABLES}
     return ReplacedDatabaseState(
-        update_ids=(await replaced.execute(known)).scalars().all(),
-        forget_items=[dict(row) for row in (await replaced.execute(asked)).mappings()],
-        sequence_numbers={row.name: row.seq for row in numbers},
-        rows_by_table={one.name: await _load_rows(replaced, one) for one in _CARRIED_TABLES}
-        if same_house
-        else None,
+        update_ids=(await replaced.execute(newest_updates)).scalars().all(),
+        forget_items=[dict(row) for row in (await replaced.execute(forget_jobs)).mappings()],
+        sequence_numbers={row.name: row.seq for row in sequences},
+        rows_by_table=rows_by_table,
     )
 
 
 async def apply_replaced_state(tx: AsyncConnection, replaced: ReplacedDatabaseState, *, now: float) -> None:
-    """Take over what the replaced database knows."""
+    """Take over what `load_replaced_state` has loaded: received updates become items that are done."""
     for name, number in replaced.sequence_numbers.items():
         await _raise_sequence(tx, name, number)
-    over = {
+    done = {
         "kind": "update",
         "shape": "other",
         "state": "done",
@@ -151,16 +167,16 @@ async def apply_replaced_state(tx: AsyncConnection, replaced: ReplacedDatabaseSt
         "done_at": now,
         "error": RESTORED_REASON,
     }
-    rows = [{**over, "update_id": one} for one in replaced.update_ids]
+    rows = [{**done, "update_id": update_id} for update_id in replaced.update_ids]
     if rows:
         await tx.execute(upsert(inbox).on_conflict_do_nothing(index_elements=["update_id"]), rows)
-    for one in replaced.forget_items:
-        quietly = json.dumps(json.loads(one["body"]) | {"tell": False})  # it was told then
-        await tx.execute(insert(inbox).values(kind="house", shape="other", **{**one, "body": quietly}))
-    for name, said in (replaced.rows_by_table or {}).items():
+    for item in replaced.forget_items:
+        body = json.dumps(json.loads(item["body"]) | {"tell": False})  # the chat was notified then
+        await tx.execute(insert(inbox).values(kind="house", shape="other", **{**item, "body": body}))
+    for name, table_rows in (replaced.rows_by_table or {}).items():
         await tx.execute(metadata.tables[name].delete())
-        if said:
-            await tx.execute(insert(metadata.tables[name]), list(said))
+        if table_rows:
+            await tx.execute(insert(metadata.tables[name]), list(table_rows))
 
 
 async def _find_birth(tx: AsyncConnection) -> float | None:
@@ -173,8 +189,8 @@ async def _load_rows(tx: AsyncConnection, table: Table) -> list[Mapping[str, Any
 
 
 async def _raise_sequence(tx: AsyncConnection, table: str, number: int) -> None:
-    """Old buttons name rows by number: none is given twice."""
+    """Let the ids of a table continue above `number`: buttons in chats name rows by id, so none is reused."""
     row = {"name": table, "seq": number}
-    grown = await tx.execute(text("UPDATE sqlite_sequence SET seq = max(seq, :seq) WHERE name = :name"), row)
-    if not grown.rowcount:
+    raised = await tx.execute(text("UPDATE sqlite_sequence SET seq = max(seq, :seq) WHERE name = :name"), row)
+    if not raised.rowcount:
         await tx.execute(text("INSERT INTO sqlite_sequence (name, seq) VALUES (:name, :seq)"), row)

@@ -1,12 +1,12 @@
-"""Every copy of a text that people or the model wrote, and how each is deleted: the one place that knows them
-all.
+"""Deletes texts that people or the model wrote. The one module that knows where every copy of them is.
 
-What counts stays: rows of turns, calls and tools lose their words and keep figures and times. Works in small
-transactions, so that nobody waits long for the database.
+What is counted stays: rows of turns, calls and tools lose their texts and keep numbers and times. Works in
+small transactions, so that nobody waits long for the database.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 from sqlalchemy import Column, ColumnElement, and_, case, delete, exists, func, or_, select, update
@@ -35,25 +35,25 @@ from bot.db.tables import (
 from bot.domain import Lane, Part
 from bot.errors import REFUSING
 
-BATCH_ROWS = 50  # rows of one transaction
-_SCAN_ROWS = 2000  # rows of one look, which holds no lock
+BATCH_ROWS = 50  # rows wiped in one transaction
+SCAN_ROWS = 2000  # rows found by one read, which holds no lock
 
 EMPTY_BODY: Final = serialize_part(Part(""))
 INVENTED_TOOL_NAME: Final = "(made up)"
-"""What a tool is called that there never was, once the name that the model gave it is forgotten."""
+"""Replaces the name of a tool that never existed, because the model made the name up."""
 _CLEARED_LANE_COLUMNS = {"notes": None, "summary": None, "summary_ahead": None, "summary_upto": None}
 _LANE_HAS_TEXT = or_(
     lanes.c.notes.is_not(None), lanes.c.summary.is_not(None), lanes.c.summary_ahead.is_not(None)
 )
 _ITEM_IS_OVER = inbox.c.state.in_(("done", "dead"))
 _OUTBOX_HAS_TEXT = and_(outbox.c.body.is_not(None), outbox.c.body != EMPTY_BODY)
-# What admins are told with the endpoint's own words, which may repeat what it was sent.
+# Notices to admins that quote the endpoint, which may repeat what it was sent.
 _ENDPOINT_QUOTE_PATTERN = f"%{REFUSING.format('___', '%')}"
-# Of a summary, or made before its turn began: a reply that is never read again.
+# A summary's reply, or one from before its turn began: it is never read again.
 _IS_REPLY_WITHOUT_TURN = and_(
     model_calls.c.turn.is_(None), model_calls.c.outcome.is_not(None), model_calls.c.reply.is_not(None)
 )
-# What admins try out stays written down, but for the arguments.
+# A trial of a tool by an admin stays in the audit log, without its arguments.
 _IS_TRIAL_WITH_ARGUMENTS = and_(
     audit.c.what == "tried", func.json_extract(audit.c.after, "$.arguments").is_not(None)
 )
@@ -65,7 +65,7 @@ _WipeRows = Callable[[AsyncConnection, Sequence[Any], ColumnElement[bool]], Awai
 
 @dataclass(frozen=True, slots=True)
 class RetentionScope:
-    """Whose texts are meant: a condition on each table that holds some by itself. The rest belongs to turns."""
+    """Which texts to delete: a condition for each table with texts of its own; the rest belongs to turns."""
 
     turns: ColumnElement[bool]
     inbox: ColumnElement[bool]
@@ -79,8 +79,8 @@ class RetentionScope:
 
 
 def build_age_scope(before: float) -> RetentionScope:
-    """What was received or made before this moment (epoch seconds) and is over."""
-    since = and_(
+    """Everything that was received or made before this moment (epoch seconds) and is over."""
+    newer_turn = and_(
         turns.c.lane == lanes.c.lane, or_(turns.c.received_at >= before, turns.c.state.in_(_ACTIVE_STATES))
     )
     return RetentionScope(
@@ -94,29 +94,29 @@ def build_age_scope(before: float) -> RetentionScope:
         ),
         audit=audit.c.at < before,
         notices=notices.c.told_at < before,
-        lanes=~exists().where(since),
+        lanes=~exists().where(newer_turn),
     )
 
 
 def build_lane_scope(lane: Lane, person: int, *, item: int, asked_at: float) -> RetentionScope:
-    """What came before inbox item `item`, asked for at `asked_at`, in a lane of this person; nothing runs in
-    it.
+    """Everything in a lane before inbox item `item`, this person's /forget at `asked_at` (epoch seconds).
 
-    Whatever a person did outside of lanes is meant too, and the replies and the quotations that belong to
-    nobody.
+    Nothing may run in the lane. The person's control items, which have no lane, are included, and so are
+    replies without a turn and quotes of the endpoint, which cannot be assigned to anybody.
     """
     answers = and_(outbox.c.lane == lane.key, or_(outbox.c.made_at <= asked_at, outbox.c.item < item))
-    questions = select(approval_messages.c.outbox)  # their arguments may look alike, and are somebody else's
-    quoting = and_(
+    # A question's arguments may look like a quote, but the question may belong to another person.
+    questions = select(approval_messages.c.outbox)
+    quotes = and_(
         outbox.c.item.is_(None), outbox.c.body.like(_ENDPOINT_QUOTE_PATTERN), outbox.c.id.not_in(questions)
     )
-    first = outbox.alias("first")
-    copied = select(first.c.id).where(first.c.lane == lane.key)
-    here = or_(inbox.c.lane == lane.key, and_(inbox.c.lane.is_(None), inbox.c.sender == person))
+    original = outbox.alias("original")
+    originals = select(original.c.id).where(original.c.lane == lane.key)
+    items = or_(inbox.c.lane == lane.key, and_(inbox.c.lane.is_(None), inbox.c.sender == person))
     return RetentionScope(
         turns=and_(turns.c.lane == lane.key, turns.c.item < item),
-        inbox=and_(here, inbox.c.id < item),
-        outbox=or_(answers, outbox.c.copy_of.in_(copied), and_(quoting, outbox.c.made_at <= asked_at)),
+        inbox=and_(items, inbox.c.id < item),
+        outbox=or_(answers, outbox.c.copy_of.in_(originals), and_(quotes, outbox.c.made_at <= asked_at)),
         calls=model_calls.c.created_at <= asked_at,
         notes=notes.c.lane == lane.key,
         jobs=and_(jobs.c.lane == lane.key, jobs.c.made_at <= asked_at),
@@ -126,151 +126,143 @@ def build_lane_scope(lane: Lane, person: int, *, item: int, asked_at: float) -> 
     )
 
 
-async def forget(database: Database, scope: RetentionScope) -> None:
+async def forget(
+    database: Database, scope: RetentionScope, *, batch_rows: int = BATCH_ROWS, scan_rows: int = SCAN_ROWS
+) -> None:
     """Delete every text in `scope`, and leave no trace of it in the database's files.
 
-    Done again after a crash it goes on. Raises StoreUnavailable while the database cannot be written.
+    After a crash, calling it again continues. Raises StoreUnavailable while the database cannot be written.
     """
-    await _wipe_in_batches(database, turns.c.id, and_(scope.turns, _TURN_IS_OVER), _wipe_turns)
-    await _wipe_in_batches(
-        database, inbox.c.id, and_(scope.inbox, _ITEM_IS_OVER, inbox.c.body.is_not(None)), _wipe_inbox
-    )
-    await _wipe_in_batches(database, outbox.c.id, and_(scope.outbox, _OUTBOX_HAS_TEXT), _wipe_outbox)
-    await _wipe_in_batches(database, model_calls.c.id, and_(scope.calls, _IS_REPLY_WITHOUT_TURN), _wipe_calls)
-    await _wipe_in_batches(database, notes.c.id, scope.notes, _wipe_notes)
-    await _wipe_in_batches(database, jobs.c.id, scope.jobs, _wipe_jobs)
-    await _wipe_in_batches(database, audit.c.id, and_(scope.audit, _IS_TRIAL_WITH_ARGUMENTS), _wipe_trials)
-    await _wipe_in_batches(
-        database,
-        notices.c.subject,
-        and_(scope.notices, notices.c.text.like(_ENDPOINT_QUOTE_PATTERN)),
-        _wipe_notices,
-    )
-    await _wipe_in_batches(database, lanes.c.lane, and_(scope.lanes, _LANE_HAS_TEXT), _wipe_lanes)
+    item_has_text = and_(_ITEM_IS_OVER, inbox.c.body.is_not(None))
+    quotes_endpoint = notices.c.text.like(_ENDPOINT_QUOTE_PATTERN)
+    wipe = partial(_wipe_in_batches, database, batch_rows=batch_rows, scan_rows=scan_rows)
+    await wipe(turns.c.id, and_(scope.turns, _TURN_IS_OVER), _wipe_turns)
+    await wipe(inbox.c.id, and_(scope.inbox, item_has_text), _wipe_inbox)
+    await wipe(outbox.c.id, and_(scope.outbox, _OUTBOX_HAS_TEXT), _wipe_outbox)
+    await wipe(model_calls.c.id, and_(scope.calls, _IS_REPLY_WITHOUT_TURN), _wipe_calls)
+    await wipe(notes.c.id, scope.notes, _wipe_notes)
+    await wipe(jobs.c.id, scope.jobs, _wipe_jobs)
+    await wipe(audit.c.id, and_(scope.audit, _IS_TRIAL_WITH_ARGUMENTS), _wipe_trials)
+    await wipe(notices.c.subject, and_(scope.notices, quotes_endpoint), _wipe_notices)
+    await wipe(lanes.c.lane, and_(scope.lanes, _LANE_HAS_TEXT), _wipe_lanes)
     await database.truncate_wal()
 
 
 async def drop_waiting(tx: AsyncConnection, lane: Lane, *, before: int, now: float) -> None:
-    """What waits in a lane and came before item `before` is not answered any more, whatever it is."""
-    waits = and_(
+    """Drop everything of any kind that waits in a lane and came before item `before`, but system jobs."""
+    waiting = and_(
         inbox.c.lane == lane.key, inbox.c.id < before, inbox.c.state == "new", inbox.c.turn.is_(None)
     )
     dropped = {"state": "done", "done_at": now, "error": "dropped by the person"}
-    await tx.execute(update(inbox).where(waits, inbox.c.kind != "house").values(dropped))
+    await tx.execute(update(inbox).where(waiting, inbox.c.kind != "house").values(dropped))
 
 
 async def is_forgetting(tx: AsyncConnection, lane: Lane) -> bool:
-    """Whether this lane is being forgotten; no other work of the house's own is done in lanes."""
-    waits = and_(inbox.c.kind == "house", inbox.c.lane == lane.key, inbox.c.state.in_(("new", "running")))
-    return (await tx.execute(select(inbox.c.id).where(waits).limit(1))).one_or_none() is not None
+    """Whether this lane is being forgotten; no other system job works in a lane."""
+    pending = and_(inbox.c.kind == "house", inbox.c.lane == lane.key, inbox.c.state.in_(("new", "running")))
+    return (await tx.execute(select(inbox.c.id).where(pending).limit(1))).one_or_none() is not None
 
 
 async def has_running_work(tx: AsyncConnection, lane: Lane, person: int, *, before: int) -> bool:
-    """Whether something outside of lanes that began before item `before` may still write down texts of this
-    lane.
-    """
-    theirs = and_(inbox.c.lane.is_(None), inbox.c.sender == person)
-    summing = and_(inbox.c.kind == "house", func.json_extract(inbox.c.body, "$.lane") == lane.key)
-    runs = (
+    """Whether something without a lane that began before item `before` may still store texts of this lane."""
+    control_item = and_(inbox.c.lane.is_(None), inbox.c.sender == person)
+    summary_job = and_(inbox.c.kind == "house", func.json_extract(inbox.c.body, "$.lane") == lane.key)
+    running = (
         select(inbox.c.id)
-        .where(inbox.c.state == "running", inbox.c.id < before, or_(theirs, summing))
+        .where(inbox.c.state == "running", inbox.c.id < before, or_(control_item, summary_job))
         .limit(1)
     )
-    return (await tx.execute(runs)).one_or_none() is not None
+    return (await tx.execute(running)).one_or_none() is not None
 
 
 async def list_lanes(tx: AsyncConnection, chat: int) -> list[Lane]:
-    """Every lane of a chat that anything is kept of, the chat itself first."""
-    found = {Lane(chat)}
+    """Every lane of a chat of which anything is stored, the chat itself first."""
+    chat_lanes = {Lane(chat)}
     for column in (lanes.c.lane, turns.c.lane, notes.c.lane, jobs.c.lane, inbox.c.lane, outbox.c.lane):
-        topics = (
-            select(column).distinct().where(column > f"{chat}:", column < f"{chat};")
-        )  # `;` comes after `:`
-        found |= {Lane.parse(key) for key in (await tx.execute(topics)).scalars()}
-    return sorted(found, key=lambda lane: lane.topic or 0)
+        # A range can use an index: keys of topics begin with "CHAT:", and ";" is the character after ":".
+        topics = select(column).distinct().where(column > f"{chat}:", column < f"{chat};")
+        chat_lanes |= {Lane.parse(key) for key in (await tx.execute(topics)).scalars()}
+    return sorted(chat_lanes, key=lambda lane: lane.topic or 0)
 
 
 async def _wipe_in_batches(
-    database: Database, key: Column[Any], condition: ColumnElement[bool], wipe: _WipeRows
+    database: Database,
+    key: Column[Any],
+    condition: ColumnElement[bool],
+    wipe: _WipeRows,
+    *,
+    batch_rows: int,
+    scan_rows: int,
 ) -> None:
-    """Look for rows without a lock, and wipe those that are still meant a few at a time."""
+    """Find rows without a lock, and wipe a few at a time those that still match the condition."""
+    query = select(key).where(condition).order_by(key).limit(scan_rows)
     while True:
         async with database.read_transaction() as tx:
-            found = (
-                (await tx.execute(select(key).where(condition).order_by(key).limit(_SCAN_ROWS)))
-                .scalars()
-                .all()
-            )
-        for at in range(0, len(found), BATCH_ROWS):
-            some = found[at : at + BATCH_ROWS]
+            keys = (await tx.execute(query)).scalars().all()
+        for start in range(0, len(keys), batch_rows):
+            batch = keys[start : start + batch_rows]
             async with database.transaction() as tx:
-                await wipe(tx, some, and_(key.in_(some), condition))
-        if len(found) < _SCAN_ROWS:
+                await wipe(tx, batch, and_(key.in_(batch), condition))
+        if len(keys) < scan_rows:
             return
 
 
 async def _wipe_turns(tx: AsyncConnection, ids: Sequence[int], condition: ColumnElement[bool]) -> None:
-    """Turns lose all their words, and leave their conversation with them."""
-    of = (
-        (await tx.execute(update(turns).where(condition).values(state="forgotten").returning(turns.c.id)))
-        .scalars()
-        .all()
+    """Delete all texts of turns; without them the turns leave their conversations."""
+    forgotten = update(turns).where(condition).values(state="forgotten").returning(turns.c.id)
+    ids = (await tx.execute(forgotten)).scalars().all()
+    message_ids = select(messages.c.id).where(messages.c.turn.in_(ids))
+    await tx.execute(delete(attachments).where(attachments.c.message.in_(message_ids)))
+    await tx.execute(delete(messages).where(messages.c.turn.in_(ids)))
+    await tx.execute(delete(tool_images).where(tool_images.c.turn.in_(ids)))
+    calls = update(tool_calls).where(tool_calls.c.turn.in_(ids))
+    await tx.execute(calls.values(arguments="{}", result=None, whole=None))
+    await _rename_invented_tools(tx, ids)
+    await _wipe_questions(tx, ids)
+    await _wipe_calls(tx, ids, model_calls.c.turn.in_(ids))
+    await _wipe_inbox(tx, ids, and_(inbox.c.turn.in_(ids), _ITEM_IS_OVER))
+    await _wipe_outbox(tx, ids, outbox.c.item.in_(select(turns.c.item).where(turns.c.id.in_(ids))))
+    # The notes and summaries of a conversation go with the first of its turns that is forgotten.
+    of_conversation = and_(
+        turns.c.id.in_(ids), turns.c.lane == lanes.c.lane, turns.c.conversation == lanes.c.conversation
     )
-    said = select(messages.c.id).where(messages.c.turn.in_(of))
-    await tx.execute(delete(attachments).where(attachments.c.message.in_(said)))
-    await tx.execute(delete(messages).where(messages.c.turn.in_(of)))
-    await tx.execute(delete(tool_images).where(tool_images.c.turn.in_(of)))
-    wordless = update(tool_calls).where(tool_calls.c.turn.in_(of))
-    await tx.execute(wordless.values(arguments="{}", result=None, whole=None))
-    await _rename_invented_tools(tx, of)
-    await _wipe_questions(tx, of)
-    await _wipe_calls(tx, of, model_calls.c.turn.in_(of))
-    await _wipe_inbox(tx, of, and_(inbox.c.turn.in_(of), _ITEM_IS_OVER))
-    await _wipe_outbox(tx, of, outbox.c.item.in_(select(turns.c.item).where(turns.c.id.in_(of))))
-    # What a conversation tells of its beginning goes with the first of its turns.
-    mine = and_(
-        turns.c.id.in_(of), turns.c.lane == lanes.c.lane, turns.c.conversation == lanes.c.conversation
-    )
-    await tx.execute(update(lanes).where(exists().where(mine)).values(_CLEARED_LANE_COLUMNS))
+    await tx.execute(update(lanes).where(exists().where(of_conversation)).values(_CLEARED_LANE_COLUMNS))
 
 
 async def _rename_invented_tools(tx: AsyncConnection, turn_ids: Sequence[int]) -> None:
-    """The name of a tool that nobody offered, and that there is none of, is a word of the model's."""
+    """Replace names of tools that were not offered and do not exist: they are text of the model."""
     offered = func.json_each(turns.c.tools).table_valued("value")
     was_offered = exists().where(turns.c.id == tool_calls.c.turn, offered.c.value == tool_calls.c.name)
-    known = or_(
-        tool_calls.c.outcome != "refused", was_offered, exists().where(tools.c.name == tool_calls.c.name)
-    )
-    await tx.execute(
-        update(tool_calls).where(tool_calls.c.turn.in_(turn_ids), ~known).values(name=INVENTED_TOOL_NAME)
-    )
-    names = select(func.json_group_array(tool_calls.c.name.distinct()))
-    used = names.where(
+    is_registered = exists().where(tools.c.name == tool_calls.c.name)
+    is_real = or_(tool_calls.c.outcome != "refused", was_offered, is_registered)
+    invented = update(tool_calls).where(tool_calls.c.turn.in_(turn_ids), ~is_real)
+    await tx.execute(invented.values(name=INVENTED_TOOL_NAME))
+    # The turns' lists of used tools must not keep the old names.
+    real_names = select(func.json_group_array(tool_calls.c.name.distinct())).where(
         tool_calls.c.turn == turns.c.id, tool_calls.c.name != INVENTED_TOOL_NAME
-    ).scalar_subquery()
-    await tx.execute(update(turns).where(turns.c.id.in_(turn_ids), turns.c.used != "[]").values(used=used))
+    )
+    with_tools = update(turns).where(turns.c.id.in_(turn_ids), turns.c.used != "[]")
+    await tx.execute(with_tools.values(used=real_names.scalar_subquery()))
 
 
 async def _wipe_questions(tx: AsyncConnection, turn_ids: Sequence[int]) -> None:
-    """What people were asked about the calls of these turns, in whatever chat; that they were, and answered,
-    stays.
-    """
-    asked = select(approvals.c.id).where(approvals.c.turn.in_(turn_ids))
-    put = select(approval_messages.c.outbox).where(approval_messages.c.approval.in_(asked))
-    await _wipe_outbox(tx, turn_ids, outbox.c.id.in_(put))
+    """Wipe the questions about calls of these turns, in any chat; that they were asked and answered stays."""
+    questions = select(approvals.c.id).where(approvals.c.turn.in_(turn_ids))
+    rows = select(approval_messages.c.outbox).where(approval_messages.c.approval.in_(questions))
+    await _wipe_outbox(tx, turn_ids, outbox.c.id.in_(rows))
     await tx.execute(
         update(approvals).where(approvals.c.turn.in_(turn_ids)).values(arguments="{}", binding=None)
     )
 
 
 async def _wipe_inbox(tx: AsyncConnection, _: Sequence[int], condition: ColumnElement[bool]) -> None:
-    """An item that might have been put back in its place cannot be any more."""
-    gone = case((inbox.c.shape == "deep", func.coalesce(inbox.c.error, "forgotten")), else_=inbox.c.error)
-    await tx.execute(update(inbox).where(condition).values(body=None, error=gone))
+    """Wipe items; the error keeps a /deep, now without a text, from being requeued by a late consent."""
+    error = case((inbox.c.shape == "deep", func.coalesce(inbox.c.error, "forgotten")), else_=inbox.c.error)
+    await tx.execute(update(inbox).where(condition).values(body=None, error=error))
 
 
 async def _wipe_outbox(tx: AsyncConnection, _: Sequence[int], condition: ColumnElement[bool]) -> None:
-    """What stands in the chat stands; what waits for its first send is not sent; what is half shown is taken
+    """Wipe outgoing messages: those in the chat stay there, unsent ones are not sent, partial ones are taken
     back.
     """
     body = case((and_(outbox.c.state.in_(("done", "failed")), outbox.c.body.is_not(None)), EMPTY_BODY))
@@ -279,21 +271,22 @@ async def _wipe_outbox(tx: AsyncConnection, _: Sequence[int], condition: ColumnE
 
 
 async def _wipe_calls(tx: AsyncConnection, _: Sequence[int], condition: ColumnElement[bool]) -> None:
-    """The endpoint's own words may repeat what it was sent; the house's before them stay."""
+    """Wipe replies, and quotes of the endpoint in errors, which may repeat what it was sent."""
     await tx.execute(
         update(model_calls).where(condition).values(reply=None, error=_strip_quote(model_calls.c.error))
     )
 
 
 def _strip_quote(text: Column[str]) -> ColumnElement[str]:
-    told = func.instr(text, "): ")
-    return case((told > 0, func.substr(text, 1, told)), else_=text)
+    """The text without the endpoint's own words, which follow `): `."""
+    quote_at = func.instr(text, "): ")
+    return case((quote_at > 0, func.substr(text, 1, quote_at)), else_=text)
 
 
 async def _wipe_notes(tx: AsyncConnection, _: Sequence[int], condition: ColumnElement[bool]) -> None:
-    """The prompt of a conversation shows its notes as they stood; it shall take them up anew."""
-    told = lanes.c.lane.in_(select(notes.c.lane).where(condition))
-    await tx.execute(update(lanes).where(told).values(notes=None))
+    """Delete notes, and the copy that a conversation fixed for its prompts, which is then made again."""
+    with_notes = lanes.c.lane.in_(select(notes.c.lane).where(condition))
+    await tx.execute(update(lanes).where(with_notes).values(notes=None))
     await tx.execute(delete(notes).where(condition))
 
 
@@ -308,7 +301,7 @@ async def _wipe_trials(tx: AsyncConnection, _: Sequence[int], condition: ColumnE
 
 
 async def _wipe_notices(tx: AsyncConnection, _: Sequence[str], condition: ColumnElement[bool]) -> None:
-    """The house's words before those of the endpoint stay."""
+    """Wipe the endpoint's words in notices; the gateway's own words before them stay."""
     await tx.execute(update(notices).where(condition).values(text=_strip_quote(notices.c.text)))
 
 

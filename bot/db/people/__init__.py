@@ -1,1 +1,1 @@
-"""Queries: people and their limits."""
+"""People: their roles, how they are let in, their time zones, and how much they may use."""

@@ -1,8 +1,7 @@
-"""How many canvases a person may use a day, where an admin has said so, and how many they have used. Works
-inside `tx`.
+"""Daily quotas of canvases that admins have set, and how many canvases a person has used.
 
-Canvases are estimated: ceil(output / 256) a model call. A call that was not counted is taken by the blocks it
-sent.
+Canvases are estimated: ceil(output tokens / 256) for each model call. A call whose tokens were not counted
+costs the number of blocks it sent. Functions work inside the caller's transaction `tx`.
 """
 
 from dataclasses import dataclass
@@ -15,55 +14,57 @@ from bot.db.tables import limits, model_calls, turns
 from bot.domain import CANVAS_TOKENS
 
 EVERYBODY = 0  # all members without a limit of their own
-MAX_TURN_SECONDS = 86_400  # seconds; a call of today may be of a turn that began as long before
+MAX_TURN_SECONDS = 86_400  # a call of today may belong to a turn that began as long before
 
 _CANVAS_COST = func.coalesce(
     (model_calls.c.completion_tokens + (CANVAS_TOKENS - 1)) // CANVAS_TOKENS, model_calls.c.blocks
 )
+
+# The condition on `began_at` only narrows the search to an index range; the calls' own times decide.
 _SELECT_USED_CANVASES = (
     select(func.coalesce(func.sum(_CANVAS_COST), 0))
     .select_from(turns.join(model_calls, model_calls.c.turn == turns.c.id))
-    .where(turns.c.person == bindparam("who"), turns.c.began_at >= bindparam("begin") - MAX_TURN_SECONDS)
+    .where(
+        turns.c.person == bindparam("person_id"), turns.c.began_at >= bindparam("begin") - MAX_TURN_SECONDS
+    )
     .where(model_calls.c.created_at >= bindparam("begin"), model_calls.c.purpose != "decision")
 )
 _SELECT_RULES = select(limits.c.person, limits.c.canvases).order_by(limits.c.person)
-_SELECT_RULES_FOR = _SELECT_RULES.where(limits.c.person.in_((bindparam("who"), EVERYBODY)))
+_SELECT_RULES_OF = _SELECT_RULES.where(limits.c.person.in_((bindparam("person_id"), EVERYBODY)))
 
 
 @dataclass(frozen=True, slots=True)
 class QuotaRule:
-    """What an admin has set: so many canvases a day, or as many as they like (None)."""
+    """A quota that an admin has set: canvases a day; None: no limit."""
 
     person: int
     canvases: int | None
 
 
 async def count_used_canvases(tx: AsyncConnection, person: int, since: float) -> int:
-    """The canvases of a person's turns since `begin` (epoch seconds); readings cost none."""
-    return int((await tx.execute(_SELECT_USED_CANVASES, {"who": person, "begin": since})).scalar_one())
+    """The canvases of a person's turns since `since` (epoch seconds); typed reads cost none."""
+    return int((await tx.execute(_SELECT_USED_CANVASES, {"person_id": person, "begin": since})).scalar_one())
 
 
 async def list_rules(tx: AsyncConnection) -> list[QuotaRule]:
-    """All that is set, the rule for EVERYBODY first."""
+    """All rules, the one for EVERYBODY first."""
     return [QuotaRule(row.person, row.canvases) for row in await tx.execute(_SELECT_RULES)]
 
 
 async def find_rules(tx: AsyncConnection, person: int) -> tuple[QuotaRule | None, QuotaRule | None]:
-    """What is set for this person, and for everybody."""
-    found = {
-        row.person: QuotaRule(row.person, row.canvases)
-        for row in await tx.execute(_SELECT_RULES_FOR, {"who": person})
-    }
-    return found.get(person), found.get(EVERYBODY)
+    """The rule for this person, and the one for everybody."""
+    rows = await tx.execute(_SELECT_RULES_OF, {"person_id": person})
+    rules = {row.person: QuotaRule(row.person, row.canvases) for row in rows}
+    return rules.get(person), rules.get(EVERYBODY)
 
 
 async def put(tx: AsyncConnection, person: int, canvases: int | None, *, set_by: int, now: float) -> None:
-    """Set a rule."""
+    """Set the rule for a person or EVERYBODY; replaces an earlier one."""
     row = {"canvases": canvases, "set_by": set_by, "set_at": now}
-    made = insert(limits).values({"person": person, **row})
-    await tx.execute(made.on_conflict_do_update(index_elements=["person"], set_=row))
+    statement = insert(limits).values({"person": person, **row})
+    await tx.execute(statement.on_conflict_do_update(index_elements=["person"], set_=row))
 
 
 async def remove(tx: AsyncConnection, person: int) -> None:
-    """Take a rule back."""
+    """Remove the rule for a person or EVERYBODY."""
     await tx.execute(delete(limits).where(limits.c.person == person))

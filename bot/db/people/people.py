@@ -1,6 +1,7 @@
-"""Who may talk to the bot: people and their roles, single-use invites, strangers who knocked with a code.
+"""People and their roles and time zones, single-use invites, and strangers who ask to be let in.
 
-Codes are kept as hashes only. Functions work inside the caller's transaction `tx`; `invite` opens its own.
+Codes are stored as hashes only. Functions work inside the caller's transaction `tx`; `create_invite` opens
+its own.
 """
 
 import hashlib
@@ -21,16 +22,16 @@ from bot.domain import Lane
 RoleOrBlocked = Literal["admin", "member", "blocked"]
 Role = Literal["admin", "member"]
 
-COMMAND_LINE_INVITER = 0  # who let in whoever came by a link made on the command line
+COMMAND_LINE_INVITER = 0  # the inviter of people who used a link made on the command line
 MAX_STRANGERS = 50
 STRANGER_CODE_SECONDS = 3600
 STRANGER_REPLY_INTERVAL_SECONDS = 600
-_CODE_LETTERS = "ABCDEFGHJKMNPQRSTUVWXYZ"  # no digits: a code is never taken for somebody's number
+_CODE_LETTERS = "ABCDEFGHJKMNPQRSTUVWXYZ"  # no digits, so that a code is never mistaken for a user id
 
 
 @dataclass(frozen=True, slots=True)
 class Person:
-    """Somebody with a role. `guest`: nobody let them in, they wrote while the bot was open to all."""
+    """A person with a role. `guest`: nobody let them in, they wrote while the bot was open to all."""
 
     id: int
     name: str
@@ -40,7 +41,7 @@ class Person:
 
 @dataclass(frozen=True, slots=True)
 class Stranger:
-    """Somebody who knocked: when they were given their code, and how long it is good (epoch seconds)."""
+    """Somebody without a role who wrote: when they got their code and when it expires (epoch seconds)."""
 
     id: int
     name: str
@@ -49,7 +50,7 @@ class Stranger:
 
 
 async def list_people(tx: AsyncConnection) -> list[Person]:
-    """All people with a role, admins first, then members, then the blocked, the newest first."""
+    """All people with a role: admins, then members, then blocked people, each the newest first."""
     order = (people.c.role != "admin", people.c.role == "blocked", people.c.since.desc(), people.c.id)
     return [_to_person(row) for row in await tx.execute(select(people).order_by(*order))]
 
@@ -71,10 +72,13 @@ async def put(
     let_in_by: int | None = None,
     now: float,
 ) -> None:
-    """Give somebody a role; `by` let them in (THE_HOUSE: the command line, None: nobody). They knock no more."""
-    row = {"id": person, "name": name, "role": role, "since": now, "let_in_by": let_in_by, "reachable": True}
-    changed = {"name": name, "role": role, "let_in_by": let_in_by}
-    await tx.execute(insert(people).values(row).on_conflict_do_update(index_elements=["id"], set_=changed))
+    """Give somebody a role, and remove them from the strangers.
+
+    `let_in_by` is COMMAND_LINE_INVITER for a link made on the command line, None if nobody let them in.
+    """
+    values = {"name": name, "role": role, "let_in_by": let_in_by}
+    row = values | {"id": person, "since": now, "reachable": True}
+    await tx.execute(insert(people).values(row).on_conflict_do_update(index_elements=["id"], set_=values))
     await tx.execute(delete(strangers).where(strangers.c.id == person))
 
 
@@ -84,12 +88,12 @@ async def remove(tx: AsyncConnection, person: int) -> None:
 
 
 async def set_reachable(tx: AsyncConnection, person: int, *, reachable: bool) -> None:
-    """Whether messages reach this person: False once they block the bot."""
+    """Store whether messages reach this person: False once they block the bot."""
     await tx.execute(update(people).where(people.c.id == person).values(reachable=reachable))
 
 
 async def list_admins(tx: AsyncConnection, *, reachable_only: bool = False) -> list[int]:
-    """Every person whose role is admin; `reachable`: only those whom messages reach."""
+    """Every person whose role is admin; `reachable_only`: only those who have not blocked the bot."""
     query = select(people.c.id).where(people.c.role == "admin").order_by(people.c.id)
     if reachable_only:
         query = query.where(people.c.reachable.is_(True))
@@ -102,24 +106,38 @@ async def list_unreachable(tx: AsyncConnection) -> set[int]:
 
 
 async def list_busy_lanes(tx: AsyncConnection, person: int) -> list[Lane]:
-    """Where something runs for this person."""
+    """The lanes in which something runs for this person."""
     running = and_(inbox.c.state == "running", inbox.c.sender == person, inbox.c.lane.is_not(None))
-    return [
-        Lane.parse(lane)
-        for lane in (await tx.execute(select(inbox.c.lane).distinct().where(running))).scalars()
-    ]
+    lane_keys = await tx.execute(select(inbox.c.lane).distinct().where(running))
+    return [Lane.parse(key) for key in lane_keys.scalars()]
+
+
+async def find_time_zone(tx: AsyncConnection, person: int) -> str | None:
+    """A person's time zone by its IANA name; None: it is not known."""
+    return (await tx.execute(select(people.c.zone).where(people.c.id == person))).scalar()
+
+
+async def set_time_zone(tx: AsyncConnection, person: int, zone: str) -> None:
+    """Store a person's time zone."""
+    await tx.execute(update(people).where(people.c.id == person).values(zone=zone))
+
+
+async def ensure_person(tx: AsyncConnection, person: int, name: str, *, now: float) -> None:
+    """Give a person whom the settings let in a row, which gives them no right that the settings do not."""
+    row = {"id": person, "name": name, "role": "member", "since": now, "let_in_by": None}
+    await tx.execute(insert(people).values(row).on_conflict_do_nothing(index_elements=["id"]))
 
 
 async def create_invite(
     database: Database, role: Role, minutes: float, made_by: int = COMMAND_LINE_INVITER
 ) -> str:
-    """Make the code of a link that lets one person in, once, within `minutes`; commits."""
+    """Make the code of a link that lets one person in once within `minutes`; commits."""
     async with database.transaction() as tx:
         return await insert_invite(tx, role, minutes, made_by=made_by, now=time.time())
 
 
 async def insert_invite(tx: AsyncConnection, role: Role, minutes: float, *, made_by: int, now: float) -> str:
-    """The same inside a transaction. Codes that nobody can use any more are forgotten."""
+    """Make such a code inside a transaction, and delete codes that are used or expired."""
     await tx.execute(delete(invites).where(or_(invites.c.expires_at <= now, invites.c.used_by.is_not(None))))
     code = secrets.token_urlsafe(18)
     row = {
@@ -134,31 +152,31 @@ async def insert_invite(tx: AsyncConnection, role: Role, minutes: float, *, made
 
 
 async def redeem_invite(tx: AsyncConnection, code: str, person: int, name: str, *, now: float) -> Role | None:
-    """Use an invite; the role it gave, or None if it is unknown, used or too old.
+    """Use an invite; returns the role the person has then, or None if the code is unknown, used or expired.
 
-    A blocked person stays blocked, and nobody loses rights by a link: it is then not used up.
+    A blocked person stays blocked, and nobody loses rights by a link: in both cases it is not used up.
     """
-    known = await find(tx, person)
-    valid = and_(
+    known_person = await find(tx, person)
+    is_valid = and_(
         invites.c.code_hash == _hash_code(code), invites.c.used_by.is_(None), invites.c.expires_at > now
     )
-    taken = (
+    redeemed = (
         update(invites)
-        .where(valid, invites.c.role.in_(_list_higher_roles(known)))
+        .where(is_valid, invites.c.role.in_(_list_higher_roles(known_person)))
         .values(used_by=person, used_at=now)
     )
-    used = (await tx.execute(taken.returning(invites.c.role, invites.c.made_by))).one_or_none()
-    if used is not None:
-        await put(tx, person, name, used.role, let_in_by=used.made_by, now=now)
-        return cast(Role, used.role)
-    good = (await tx.execute(select(invites.c.role).where(valid))).scalar()
-    if good and known is not None and known.role != "blocked":
-        return known.role
+    invite = (await tx.execute(redeemed.returning(invites.c.role, invites.c.made_by))).one_or_none()
+    if invite is not None:
+        await put(tx, person, name, invite.role, let_in_by=invite.made_by, now=now)
+        return cast(Role, invite.role)
+    unused_role = (await tx.execute(select(invites.c.role).where(is_valid))).scalar()
+    if unused_role and known_person is not None and known_person.role != "blocked":
+        return known_person.role
     return None
 
 
 def _list_higher_roles(known_person: Person | None) -> tuple[Role, ...]:
-    """The roles that would give somebody more rights than they have."""
+    """The roles that would give somebody more rights than they have; none for a blocked person."""
     if known_person is None or known_person.guest:
         return "admin", "member"
     if known_person.role == "member":
@@ -169,11 +187,11 @@ def _list_higher_roles(known_person: Person | None) -> tuple[Role, ...]:
 async def register_stranger(
     tx: AsyncConnection, person: int, name: str, *, now: float
 ) -> tuple[str | None, float] | None:
-    """A stranger wrote: what to tell them as (a new code or None, how long theirs is good), or None: nothing
-    yet.
+    """Store that a stranger wrote; returns what to reply, or None: nothing yet.
 
-    While a code is good it stays the one that counts: somebody may be about to use it. The list of strangers
-    is bounded; the oldest make room.
+    The reply is (a new code, or None if theirs is still valid; when it expires). A valid code is not
+    replaced, because an admin may be about to use it. The list of strangers is bounded; the oldest are
+    deleted.
     """
     row = (await tx.execute(select(strangers).where(strangers.c.id == person))).one_or_none()
     if row is not None and now < row.told_at + STRANGER_REPLY_INTERVAL_SECONDS:
@@ -183,21 +201,21 @@ async def register_stranger(
         return None, row.expires_at
     code = "".join(secrets.choice(_CODE_LETTERS) for _ in range(8))
     expires_at = now + STRANGER_CODE_SECONDS
-    told = {
+    values = {
         "name": name,
         "code_hash": _hash_code(code),
         "asked_at": now,
         "told_at": now,
         "expires_at": expires_at,
     }
-    first = insert(strangers).values({"id": person, **told})
-    await tx.execute(first.on_conflict_do_update(index_elements=["id"], set_=told))
+    statement = insert(strangers).values({"id": person, **values})
+    await tx.execute(statement.on_conflict_do_update(index_elements=["id"], set_=values))
     await _delete_oldest_strangers(tx)
     return code, expires_at
 
 
 async def list_strangers(tx: AsyncConnection) -> list[Stranger]:
-    """The strangers who knocked, the newest first."""
+    """All strangers, the newest first."""
     query = select(strangers).order_by(strangers.c.asked_at.desc(), strangers.c.id)
     return [_to_stranger(row) for row in await tx.execute(query)]
 
@@ -208,10 +226,10 @@ async def find_stranger(tx: AsyncConnection, person: int) -> Stranger | None:
 
 
 async def find_stranger_by_code(tx: AsyncConnection, code: str, *, now: float) -> Stranger | None:
-    """The stranger who was told this code, while it is good."""
-    meant = "".join(letter for letter in code.upper() if letter in _CODE_LETTERS)
+    """The stranger who got this code, while it is valid; only its letters count, in either case."""
+    letters = "".join(letter for letter in code.upper() if letter in _CODE_LETTERS)
     return await _select_stranger(
-        tx, and_(strangers.c.code_hash == _hash_code(meant), strangers.c.expires_at > now)
+        tx, and_(strangers.c.code_hash == _hash_code(letters), strangers.c.expires_at > now)
     )
 
 
@@ -223,9 +241,9 @@ async def _select_stranger(tx: AsyncConnection, condition: ColumnElement[bool]) 
 
 
 async def _delete_oldest_strangers(tx: AsyncConnection) -> None:
-    kept = select(strangers.c.id).order_by(strangers.c.asked_at.desc(), strangers.c.id).limit(MAX_STRANGERS)
+    newest = select(strangers.c.id).order_by(strangers.c.asked_at.desc(), strangers.c.id).limit(MAX_STRANGERS)
     if (await tx.execute(select(func.count()).select_from(strangers))).scalar_one() > MAX_STRANGERS:
-        await tx.execute(delete(strangers).where(strangers.c.id.not_in(kept)))
+        await tx.execute(delete(strangers).where(strangers.c.id.not_in(newest)))
 
 
 def _hash_code(code: str) -> str:

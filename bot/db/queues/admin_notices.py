@@ -1,6 +1,4 @@
-"""The one silent feed to all admins: a subject is told again only when what there is to say about it has
-changed.
-"""
+"""Silent notices to all admins; a subject is reported again only when its text has changed."""
 
 from collections.abc import Iterable
 
@@ -16,25 +14,23 @@ MAX_CHARACTERS = 3500
 
 
 class AdminNotices:
-    """Tells admins; `always` are those the settings name (ADMIN_IDS), who need not have written yet."""
+    """Notifies admins; `configured_admins` are those of ADMIN_IDS, who need not have written yet."""
 
     def __init__(self, configured_admins: Iterable[int] = ()) -> None:
         self._configured_admins = frozenset(configured_admins)
 
     async def list_admins(self, tx: AsyncConnection) -> list[int]:
-        """Every admin whom messages reach, as far as is known."""
-        return sorted(
-            (self._configured_admins - await people.list_unreachable(tx))
-            | set(await people.list_admins(tx, reachable_only=True))
-        )
+        """Every admin who has not blocked the bot, as far as is known."""
+        configured = self._configured_admins - await people.list_unreachable(tx)
+        return sorted(configured | set(await people.list_admins(tx, reachable_only=True)))
 
     async def notify(
         self, tx: AsyncConnection, subject: str, text: str, *, now: float, excluded_admin: int | None = None
     ) -> tuple[Lane, ...]:
-        """Write a notice to every admin (`besides` the one it is about) down, unless they were told just that
-        last.
+        """Store a notice to every admin, unless the last one about the subject had the same text.
 
-        Returns the lanes to wake the sender for, once `tx` is committed; empty when there is no news.
+        `excluded_admin` is the one it is about. Returns the lanes to wake the sender for, once `tx` is
+        committed; empty when there is no news.
         """
         if not await record_if_changed(tx, subject, text, now=now):
             return ()
@@ -45,7 +41,7 @@ class AdminNotices:
     async def send(
         self, tx: AsyncConnection, part: Part, *, now: float, excluded_admin: int | None = None
     ) -> tuple[Lane, ...]:
-        """Write a message to every admin down, whatever they were told before; the lanes as above."""
+        """Store a message to every admin, whatever they were sent before; returns lanes as `notify` does."""
         lanes = tuple(Lane(admin) for admin in await self.list_admins(tx) if admin != excluded_admin)
         for lane in lanes:
             await outbox.add(tx, item=None, lane=lane, parts=(part,), reply_to=None, now=now)
@@ -53,10 +49,9 @@ class AdminNotices:
 
 
 async def record_if_changed(tx: AsyncConnection, subject: str, text: str, *, now: float) -> bool:
-    """Note what is said about a subject; False if the same was said last."""
-    row = {"subject": subject, "text": text, "told_at": now}
-    told = insert(notices).values(row)
-    changed = told.on_conflict_do_update(
+    """Store the newest text about a subject; False if it was stored before."""
+    statement = insert(notices).values(subject=subject, text=text, told_at=now)
+    if_changed = statement.on_conflict_do_update(
         index_elements=["subject"], set_={"text": text, "told_at": now}, where=notices.c.text != text
     )
-    return (await tx.execute(changed)).rowcount == 1
+    return (await tx.execute(if_changed)).rowcount == 1

@@ -1,6 +1,6 @@
-"""Judges which waiting rows may be taken now: their order in a lane, what joins, cuts in, or gives way. Pure.
+"""Decides which waiting inbox rows may start: their order in a lane, what joins, cuts in or yields. Pure.
 
-Rows are those inbox.py has read; what is decided is written by it.
+`inbox.claim` reads the rows and stores what is decided here.
 """
 
 from collections.abc import Mapping, Sequence
@@ -8,7 +8,7 @@ from typing import Any
 
 from sqlalchemy import Row
 
-MAX_RUNNING_DUE_TASKS = 8  # due tasks at work; most endpoints have fewer seats
+MAX_RUNNING_DUE_TASKS = 8  # due tasks at a time; most endpoints have fewer seats
 
 
 def choose_claimable(
@@ -17,102 +17,107 @@ def choose_claimable(
     stopping_senders: set[int | None],
     now: float,
 ) -> tuple[list[list[Row[Any]]], list[Row[Any]], float | None]:
-    """Judge waiting rows (oldest first): groups to take, each /new that cuts its lane, when a held lane is
-    ripe.
+    """Judge waiting rows (oldest first): groups to start, each /new that cuts its lane, when to look again.
 
-    `busy` lanes run something since the moment given; a /new cuts what had begun when it came. Whoever is
-    `stopping` has a /stop under way: what they wrote waits until it is known what the stop drops.
+    `busy_lanes` maps a lane in which something runs to when that began; a /new cuts what began before the
+    /new arrived. Messages of `stopping_senders`, who have a /stop under way, wait until it is known which of
+    them the stop drops. The last value is when the first lane that waits for the rest of a paste stops
+    waiting; None: no lane does.
     """
-    by_lane: dict[str, list[Row[Any]]] = {}
+    rows_by_lane: dict[str, list[Row[Any]]] = {}
     groups = [[row] for row in rows if row.lane is None]
     for row in rows:
         if row.lane is not None:
-            by_lane.setdefault(row.lane, []).append(row)
+            rows_by_lane.setdefault(row.lane, []).append(row)
     cutting = []
-    ripe_at = None
-    for lane, found in by_lane.items():
-        waiting_rows = _order_by_priority(found)
-        since = busy_lanes.get(lane)
+    first_ripe_at = None
+    for lane, lane_rows in rows_by_lane.items():
+        waiting_rows = _order_by_priority(lane_rows)
+        began_at = busy_lanes.get(lane)
         group = _group_with_oldest(waiting_rows)
-        ripe = group[-1].not_before
+        ripe_at = group[-1].not_before
         if lane in busy_lanes:
             group = []
-        elif ripe is not None and ripe > now:
-            ripe_at = min(ripe, ripe_at or ripe)
+        elif ripe_at is not None and ripe_at > now:
+            first_ripe_at = min(ripe_at, first_ripe_at or ripe_at)
             continue
         elif group[0].sender in stopping_senders:
             continue
         else:
             groups.append(group)
-            since = compute_begin_time(group[0])  # before a restart, if at all
-        cutting += _find_cut(waiting_rows[len(group) :], since)
-    return groups, cutting, ripe_at
+            began_at = compute_begin_time(group[0])  # before a restart, if at all
+        cutting += _find_cut(waiting_rows[len(group) :], began_at)
+    return groups, cutting, first_ripe_at
 
 
 def limit_due_tasks(groups: list[list[Row[Any]]], running_rows: Sequence[Row[Any]]) -> list[list[Row[Any]]]:
-    """The groups without the due tasks that are too many at once: what people write would wait behind them
-    all.
-    """
+    """Leave out due tasks beyond MAX_RUNNING_DUE_TASKS, so that people's messages do not wait behind them."""
     due = [group for group in groups if _is_due_task(group[0]) and group[0].turn is None]
-    room = max(0, MAX_RUNNING_DUE_TASKS - sum(map(_is_due_task, running_rows)))
-    too_many = {group[0].id for group in due[room:]}
+    free_slots = max(0, MAX_RUNNING_DUE_TASKS - sum(map(_is_due_task, running_rows)))
+    too_many = {group[0].id for group in due[free_slots:]}
     if too_many:
         return [group for group in groups if group[0].id not in too_many]
     return groups
 
 
 def compute_begin_time(row: Row[Any]) -> float | None:
-    """When an item was taken; once a person was asked, after the answer. None: it was not, yet."""
-    taken: float | None = row.taken_at if row.agreed_at is None else row.retaken_at
-    return taken
+    """When an item was claimed; after an approval, when it was claimed again. None: it was not, yet."""
+    if row.agreed_at is None:
+        begin_time: float | None = row.taken_at
+    else:
+        begin_time = row.retaken_at
+    return begin_time
 
 
 def find_yielding_tasks(running_rows: Sequence[Row[Any]], waiting_rows: Sequence[Row[Any]]) -> dict[str, int]:
-    """The due tasks that run where a message of a person waits, by lane."""
-    written = {row.lane for row in waiting_rows if row.kind == "update"}
-    return {row.lane: row.id for row in running_rows if row.lane in written and _is_due_task(row)}
+    """The running due tasks in whose lane a person's message waits, by lane."""
+    lanes_with_message = {row.lane for row in waiting_rows if row.kind == "update"}
+    return {row.lane: row.id for row in running_rows if row.lane in lanes_with_message and _is_due_task(row)}
 
 
 def _order_by_priority(rows: Sequence[Row[Any]]) -> list[Row[Any]]:
-    """The rows of a lane, due tasks behind what people wrote; not behind the house's own, such as a /forget."""
-    held = list[Row[Any]]()
-    found = list[Row[Any]]()
+    """Put a lane's due tasks behind people's messages, but not behind a later system job (a /forget)."""
+    held_tasks = list[Row[Any]]()
+    ordered = list[Row[Any]]()
     for row in rows:
         if row.kind == "house":
-            found += held
-            held = []
-        (held if _is_due_task(row) else found).append(row)
-    return found + held
+            ordered += held_tasks
+            held_tasks = []
+        if _is_due_task(row):
+            held_tasks.append(row)
+        else:
+            ordered.append(row)
+    return ordered + held_tasks
 
 
 def _is_due_task(row: Row[Any]) -> bool:
     return bool(row.kind == "task" and row.job is not None)
 
 
-def _find_cut(rows: Sequence[Row[Any]], begin_time: float | None) -> list[Row[Any]]:
-    """The first /new among these rows that came after something had begun."""
-    return [
-        row for row in rows if row.shape == "new" and begin_time is not None and row.received_at >= begin_time
-    ][:1]
+def _find_cut(rows: Sequence[Row[Any]], began_at: float | None) -> list[Row[Any]]:
+    """The first /new among these rows that arrived after the lane's work began; an empty list if none did."""
+    if began_at is None:
+        return []
+    return [row for row in rows if row.shape == "new" and row.received_at >= began_at][:1]
 
 
 def _group_with_oldest(rows: Sequence[Row[Any]]) -> list[Row[Any]]:
-    """The oldest row of a lane and those answered with it: the rest of its turn, or the texts that follow it."""
+    """The oldest row of a lane and those answered with it: the rest of its turn, or the texts that follow."""
     first = rows[0]
     if first.turn is not None:
         return [row for row in rows if row.turn == first.turn]
     group = [first]
     for row in rows[1:]:
-        is_rest = group[-1].not_before is not None  # of a paste that Telegram has cut
-        if first.shape != "text" and not (first.shape == "deep" and is_rest):
+        is_rest_of_paste = group[-1].not_before is not None  # Telegram cuts a long paste into messages
+        if first.shape != "text" and not (first.shape == "deep" and is_rest_of_paste):
             break
-        alike = (row.shape, row.stale, row.sender, row.stopped) == (
-            "text",
-            first.stale,
-            first.sender,
-            first.stopped,
-        )
-        if not alike or row.turn is not None:
+        if row.turn is not None or not _is_text_like(row, first):
             break
         group.append(row)
     return group
+
+
+def _is_text_like(row: Row[Any], first: Row[Any]) -> bool:
+    """Whether a row is a text that can be answered together with the first row of its group."""
+    same_standing = (row.stale, row.sender, row.stopped) == (first.stale, first.sender, first.stopped)
+    return bool(row.shape == "text" and same_standing)

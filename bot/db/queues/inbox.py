@@ -1,7 +1,7 @@
-"""The inbox: what is to be done, written down before Telegram is told that it has arrived.
+"""The inbox: what is to be done, stored before its arrival is confirmed to Telegram.
 
-new → running → done, or dead when it cannot be handled; parked while a person is asked. Functions work inside
-the caller's transaction `tx`.
+An item goes new → running → done, or dead when it cannot be handled; it is parked while a person is asked.
+Functions work inside the caller's transaction `tx`.
 """
 
 import json
@@ -18,12 +18,12 @@ from bot.db.tables import inbox
 from bot.domain import InboxItem, ItemKind, ItemShape, Lane
 
 TURN_SHAPES: tuple[ItemShape, ...] = ("text", "deep")  # what a turn answers
-STALE_SECONDS = (
-    600  # a message older than this when it is fetched, or when the house starts, waited while it was down
-)
-_CLAIM_SCAN_ROWS = 5000  # rows a claim looks at; the rest is seen when these are done
 
-# Statements of the way of every message are built once: building one costs more than running it.
+# A message older than this when it is fetched, or when the gateway starts, waited while the gateway was down.
+STALE_SECONDS = 600
+_CLAIM_SCAN_ROWS = 5000  # rows a claim looks at; the rest is looked at when these are done
+
+# Statements that every message needs are built once: building one costs more than running it.
 _INSERT_UPDATES = upsert(inbox).on_conflict_do_nothing(index_elements=["update_id"])
 _COUNT_WAITING = (
     select(inbox.c.sender, func.count())
@@ -34,6 +34,16 @@ _COUNT_WAITING = (
     )
     .group_by(inbox.c.sender)
 )
+
+# The claim query. It reads, oldest first, what runs and what might start; claim.py decides about each row.
+#   Running rows keep their lane busy, and a due task among them may have to yield to a person.
+#   New rows are left out while another item of their lane runs: a lane never has two turns at a time, and
+#   messages that wait in busy lanes do not fill the scan. They are read all the same
+#     if they have no lane: a control item (/stop, a tap) waits for nothing,
+#     if they are a /new, which cuts what runs in its lane,
+#     or if a due task holds their lane, because a person's message makes that task yield.
+# The index on (state, lane, id) serves both halves, so that done rows, nearly all of the table, cost nothing.
+# No row needs a lock: one process owns the database, and its write transactions run one at a time.
 _BUSY_LANES = select(inbox.c.lane).where(inbox.c.state == "running", inbox.c.lane.is_not(None))
 _IS_DUE_TASK = and_(inbox.c.kind == "task", inbox.c.job.is_not(None))  # people's messages go before it
 _YIELDING_LANES = select(inbox.c.lane).where(inbox.c.state == "running", _IS_DUE_TASK)
@@ -50,6 +60,8 @@ _CLAIMABLE = (
     .limit(_CLAIM_SCAN_ROWS)
 )
 _ID_IN_IDS = inbox.c.id.in_(bindparam("ids", expanding=True))
+
+# The first claim of an item, and the first one after an approval, are timed; later attempts keep those times.
 _MARK_RUNNING = (
     update(inbox)
     .where(_ID_IN_IDS)
@@ -62,12 +74,16 @@ _MARK_RUNNING = (
         ),
     )
 )
+
+# Every new item that is left after a claim waits for its lane from now on; only the first time counts.
 _MARK_SEEN = (
     update(inbox).where(inbox.c.state == "new", inbox.c.seen_at.is_(None)).values(seen_at=bindparam("now"))
 )
 _MARK_DONE = update(inbox).where(_ID_IN_IDS).values(state="done", done_at=bindparam("now"))
+# Spans belong to the turn, which is known by its first item; the CASE has no ELSE, so the others get NULL.
 _MARK_TURN_DONE = _MARK_DONE.values(spans=case((inbox.c.id == bindparam("first"), bindparam("measured"))))
 
+# A /new stops what runs in its lane, unless that was queued after the /new.
 _MARK_STOPPED = (
     update(inbox)
     .where(inbox.c.lane == bindparam("of_lane"), inbox.c.id < bindparam("before"))
@@ -78,7 +94,11 @@ _MARK_STOPPED = (
 
 @dataclass(frozen=True, slots=True)
 class IncomingUpdate:
-    """An update as it is stored: read leniently, parsed only when its turn comes."""
+    """An update as it is stored: read leniently, parsed only when it is handled.
+
+    `lane` None: a control item, claimed at once. `not_before` (epoch seconds): a part of a paste waits until
+    then for the rest.
+    """
 
     update_id: int
     shape: ItemShape
@@ -91,9 +111,13 @@ class IncomingUpdate:
 
 @dataclass(frozen=True, slots=True)
 class ClaimResult:
-    """What the worker may start now (`groups`), what cuts into a busy lane, and when a held lane is ripe.
+    """What the worker may start now, what it has to interrupt, and what has to wait.
 
-    `left`: something was seen that has to wait. `yielding` are running items that give way to a person.
+    `groups`: items to start, those of one group answered together.
+    `cutting_items`: each /new that interrupts its busy lane.
+    `held_until`: when the first lane that waits for the rest of a paste may start (epoch seconds).
+    `has_waiting`: the claim saw items that have to wait.
+    `yielding_items`: running due tasks that yield to a person's message.
     """
 
     groups: tuple[tuple[InboxItem, ...], ...]
@@ -104,20 +128,20 @@ class ClaimResult:
 
 
 async def store(tx: AsyncConnection, updates: Sequence[IncomingUpdate], *, now: float) -> None:
-    """Write updates down; one that is known already is passed over."""
+    """Store updates; one that is stored already is skipped."""
     rows = [
         {
-            "update_id": one.update_id,
+            "update_id": incoming.update_id,
             "kind": "update",
-            "shape": one.shape,
-            "lane": one.lane.key if one.lane else None,
-            "sender": one.sender,
-            "body": one.body,
-            "stale": one.stale,
-            "not_before": one.not_before,
+            "shape": incoming.shape,
+            "lane": incoming.lane.key if incoming.lane else None,
+            "sender": incoming.sender,
+            "body": incoming.body,
+            "stale": incoming.stale,
+            "not_before": incoming.not_before,
             "received_at": now,
         }
-        for one in updates
+        for incoming in updates
     ]
     if rows:
         await tx.execute(_INSERT_UPDATES, rows)
@@ -125,23 +149,20 @@ async def store(tx: AsyncConnection, updates: Sequence[IncomingUpdate], *, now: 
 
 async def find_known(tx: AsyncConnection, update_ids: Sequence[int]) -> set[int]:
     """Which of these updates are stored already."""
-    return set(
-        (await tx.execute(select(inbox.c.update_id).where(inbox.c.update_id.in_(update_ids)))).scalars()
-    )
+    query = select(inbox.c.update_id).where(inbox.c.update_id.in_(update_ids))
+    return set((await tx.execute(query)).scalars())
 
 
 async def count_waiting(tx: AsyncConnection, senders: Iterable[int]) -> dict[int, int]:
-    """How many messages of each of these people wait to be taken."""
-    return {
-        int(sender): int(count)
-        for sender, count in await tx.execute(_COUNT_WAITING, {"senders": list(senders)})
-    }
+    """How many messages of each of these senders wait to be claimed."""
+    rows = await tx.execute(_COUNT_WAITING, {"senders": list(senders)})
+    return {int(sender): int(count) for sender, count in rows}
 
 
 async def is_lane_busy(tx: AsyncConnection, lane: Lane) -> bool:
     """Whether something of the lane waits or is being answered."""
-    here = select(inbox.c.id).where(inbox.c.lane == lane.key, inbox.c.state.in_(("new", "running"))).limit(1)
-    return (await tx.execute(here)).one_or_none() is not None
+    query = select(inbox.c.id).where(inbox.c.lane == lane.key, inbox.c.state.in_(("new", "running"))).limit(1)
+    return (await tx.execute(query)).one_or_none() is not None
 
 
 async def add(
@@ -153,7 +174,7 @@ async def add(
     body: Mapping[str, Any],
     now: float,
 ) -> int:
-    """Write down work of the house's own; returns its id."""
+    """Store an item that no update brought; returns its id."""
     row = {
         "kind": kind,
         "shape": "other",
@@ -162,50 +183,52 @@ async def add(
         "body": json.dumps(body, ensure_ascii=False),
         "received_at": now,
     }
-    made = await tx.execute(insert(inbox).values(row).returning(inbox.c.id))
-    return int(made.scalar_one())
+    inserted = await tx.execute(insert(inbox).values(row).returning(inbox.c.id))
+    return int(inserted.scalar_one())
 
 
 async def recover(tx: AsyncConnection, *, now: float) -> None:
-    """At start: what ran when the process died is new again; its turn goes on from what is stored.
+    """At start, make new again what ran when the process died; its turn continues from what is stored.
 
-    What was stored long before is as stale as what Telegram has kept for us since.
+    What was stored more than STALE_SECONDS ago is as stale as what Telegram has kept for us since.
     """
     await tx.execute(update(inbox).where(inbox.c.state == "running").values(state="new"))
-    waits = (
+    is_old = (
         (inbox.c.state == "new")
         & inbox.c.shape.in_(TURN_SHAPES)
         & (inbox.c.received_at < now - STALE_SECONDS)
     )
-    was_parked = inbox.c.turn.is_not(None) & inbox.c.asked_at.is_not(None)  # it is a person who took so long
-    await tx.execute(update(inbox).where(waits, ~was_parked).values(stale=True))
+    # A turn that waited for an approval is not stale: a person took that long, not the gateway.
+    was_parked = inbox.c.turn.is_not(None) & inbox.c.asked_at.is_not(None)
+    await tx.execute(update(inbox).where(is_old, ~was_parked).values(stale=True))
 
 
 async def claim(tx: AsyncConnection, *, now: float) -> ClaimResult:
-    """Take everything that may start: control items, and of each idle lane its oldest item with what joins
-    it.
+    """Claim everything that may start: control items, and of each idle lane its oldest item with what joins
+    it. Also marks the turns that a /new cuts as stopped.
     """
-    seen = (await tx.execute(_CLAIMABLE)).all()
-    running = [row for row in seen if row.state == "running"]
-    rows = [row for row in seen if row.state == "new"]
-    busy = {row.lane: compute_begin_time(row) for row in running if row.lane}
-    stopping = {row.sender for row in seen if row.shape == "stop"}
-    taken, cutting, ripe_at = choose_claimable(rows, busy, stopping, now)
-    taken = limit_due_tasks(taken, running)
-    yielding = find_yielding_tasks(running, rows)
-    cutting = [row for row in cutting if row.lane not in yielding]  # what gives way need not be cut
-    ids = [row.id for group in taken for row in group]
+    scanned = (await tx.execute(_CLAIMABLE)).all()
+    running = [row for row in scanned if row.state == "running"]
+    waiting = [row for row in scanned if row.state == "new"]
+    busy_lanes = {row.lane: compute_begin_time(row) for row in running if row.lane}
+    stopping_senders = {row.sender for row in scanned if row.shape == "stop"}
+    chosen, cutting, ripe_at = choose_claimable(waiting, busy_lanes, stopping_senders, now)
+    chosen = limit_due_tasks(chosen, running)
+    yielding = find_yielding_tasks(running, waiting)
+    cutting = [row for row in cutting if row.lane not in yielding]  # a task that yields need not be cut
+    ids = [row.id for group in chosen for row in group]
     if ids:
         await tx.execute(_MARK_RUNNING, {"ids": ids, "now": now})
-    if running or len(rows) > len(ids):
-        await tx.execute(_MARK_SEEN, {"now": now})  # what waits behind these
+    if running or len(waiting) > len(ids):
+        await tx.execute(_MARK_SEEN, {"now": now})
     for row in cutting:
         await tx.execute(_MARK_STOPPED, {"of_lane": row.lane, "before": row.id})
-    groups = tuple(tuple(_to_item(row, now) for row in group) for group in taken)
-    cuts = tuple((Lane.parse(row.lane), int(row.id)) for row in cutting)
-    left = len(rows) > len(ids) or len(seen) == _CLAIM_SCAN_ROWS
     return ClaimResult(
-        groups, cuts, ripe_at, left, tuple((Lane.parse(lane), item) for lane, item in yielding.items())
+        groups=tuple(tuple(_to_item(row, now) for row in group) for group in chosen),
+        cutting_items=tuple((Lane.parse(row.lane), int(row.id)) for row in cutting),
+        held_until=ripe_at,
+        has_waiting=len(waiting) > len(ids) or len(scanned) == _CLAIM_SCAN_ROWS,
+        yielding_items=tuple((Lane.parse(lane), item) for lane, item in yielding.items()),
     )
 
 
@@ -229,7 +252,7 @@ def _to_item(row: Row[Any], now: float) -> InboxItem:
 
 
 async def mark_done(tx: AsyncConnection, ids: Sequence[int], *, spans: str | None = None, now: float) -> None:
-    """These items are answered. `spans` is what was measured of their turn, kept with the first one."""
+    """Mark items as answered. `spans` (JSON) is what was measured of their turn, kept with the first item."""
     row = {"ids": list(ids), "now": now}
     if spans is None:
         await tx.execute(_MARK_DONE, row)
@@ -238,69 +261,71 @@ async def mark_done(tx: AsyncConnection, ids: Sequence[int], *, spans: str | Non
 
 
 async def count_attempt(tx: AsyncConnection, item: int) -> None:
-    """Count this running item as taken once more: taking it was not synced, and what it is about to do is
-    done once.
+    """Count one attempt more for a running item before it does something that must happen at most once.
+
+    Its claim was not synced to the disk: after a power cut the attempt would not be counted.
     """
     await tx.execute(update(inbox).where(inbox.c.id == item).values(attempt=inbox.c.attempt + 1))
 
 
 async def release(tx: AsyncConnection, ids: Sequence[int]) -> None:
-    """These running items gave way and are new again, which is no attempt that failed."""
+    """Make running items that yielded new again; that is no failed attempt."""
     running = update(inbox).where(_ID_IN_IDS, inbox.c.state == "running")
-    # One whose turn has begun keeps its first: the next is not that, and the turn stays in its conversation.
+    # An item whose turn has begun keeps its first attempt: the next claim is not the first one, and the turn
+    # stays in its conversation.
     attempt = case((and_(inbox.c.turn.is_not(None), inbox.c.attempt == 1), 1), else_=inbox.c.attempt - 1)
     await tx.execute(running.values(state="new", attempt=attempt), {"ids": list(ids)})
 
 
 async def requeue(tx: AsyncConnection, item: int, lane: Lane, *, now: float) -> bool:
-    """A /deep that waited for consent is to be answered after all; False if it waits no more, or is of
-    another lane.
+    """Requeue a /deep that waited for consent; False if it no longer waits, or belongs to another lane.
 
-    The rest of a long paste was set aside with it and comes back with it.
+    The rest of a long paste was set aside with it (the same `done_at`) and is requeued with it.
     """
-    mine = (
+    was_set_aside = (
         (inbox.c.lane == lane.key)
         & (inbox.c.state == "done")
         & inbox.c.turn.is_(None)
         & inbox.c.error.is_(None)
     )
-    asked = select(inbox.c.done_at).where(mine, inbox.c.id == item, inbox.c.shape == "deep").scalar_subquery()
-    back = update(inbox).where(
-        mine, inbox.c.id >= item, inbox.c.shape.in_(TURN_SHAPES), inbox.c.done_at == asked
+    is_this_deep = and_(was_set_aside, inbox.c.id == item, inbox.c.shape == "deep")
+    set_aside_at = select(inbox.c.done_at).where(is_this_deep).scalar_subquery()
+    requeued = update(inbox).where(
+        was_set_aside, inbox.c.id >= item, inbox.c.shape.in_(TURN_SHAPES), inbox.c.done_at == set_aside_at
     )
     asked_at = func.coalesce(inbox.c.asked_at, inbox.c.done_at)
-    waited = {"asked_at": asked_at, "agreed_at": now, "retaken_at": None}
-    return (await tx.execute(back.values(state="new", done_at=None, **waited))).rowcount > 0
+    wait_times = {"asked_at": asked_at, "agreed_at": now, "retaken_at": None}
+    return (await tx.execute(requeued.values(state="new", done_at=None, **wait_times))).rowcount > 0
 
 
 async def store_error(tx: AsyncConnection, item: int, error: str) -> None:
-    """Say of an item that is done why nothing came of it yet."""
+    """Store why an item that is done has no result yet."""
     await tx.execute(update(inbox).where(inbox.c.id == item).values(error=error))
 
 
 async def requeue_failed(tx: AsyncConnection, lane: Lane, *, error: str, since: float) -> bool:
-    """Have the newest item of the lane that ended with this error since then done again; False if there is
-    none.
+    """Queue a copy of the lane's newest item that was received since then and ended with this error.
+
+    False if there is none.
     """
-    mine = and_(inbox.c.lane == lane.key, inbox.c.error == error, inbox.c.received_at >= since)
-    newest = select(inbox.c.id).where(mine, inbox.c.state == "done").order_by(inbox.c.id.desc()).limit(1)
-    found = (await tx.execute(newest)).scalar()
-    if found is None:
+    failed = and_(inbox.c.lane == lane.key, inbox.c.error == error, inbox.c.received_at >= since)
+    newest = select(inbox.c.id).where(failed, inbox.c.state == "done").order_by(inbox.c.id.desc()).limit(1)
+    item = (await tx.execute(newest)).scalar()
+    if item is None:
         return False
-    again = {"kind": inbox.c.kind, "shape": inbox.c.shape, "lane": inbox.c.lane, "sender": inbox.c.sender}
-    again |= {"body": inbox.c.body, "received_at": inbox.c.received_at}
-    copied = select(*again.values()).where(inbox.c.id == found)
-    await tx.execute(insert(inbox).from_select([*again], copied))
-    await store_error(tx, found, "done again")
+    names = ["kind", "shape", "lane", "sender", "body", "received_at"]
+    copied = select(*(inbox.c[name] for name in names)).where(inbox.c.id == item)
+    await tx.execute(insert(inbox).from_select(names, copied))
+    await store_error(tx, item, "done again")
     return True
 
 
 async def mark_dead(tx: AsyncConnection, ids: Sequence[int], *, error: str, now: float) -> bool:
-    """These items cannot be handled; they are kept for admins to see. False if they were done before."""
+    """Mark running items as dead letters, kept for admins to see; False if they were done before."""
     running = update(inbox).where(inbox.c.id.in_(ids), inbox.c.state == "running")
     return (await tx.execute(running.values(state="dead", done_at=now, error=error))).rowcount > 0
 
 
 async def forget_body(tx: AsyncConnection, ids: Sequence[int]) -> None:
-    """Drop what strangers wrote."""
+    """Delete the bodies of items, which strangers wrote."""
     await tx.execute(update(inbox).where(inbox.c.id.in_(ids)).values(body=None))

@@ -1,5 +1,6 @@
-"""What came of a due time, noted with its job: done, or failed once more. Works inside `tx`, and counts each
-once.
+"""The outcome of a due time, stored with its job: done, or failed once more. Each is counted once.
+
+Functions work inside the caller's transaction `tx`.
 """
 
 from collections.abc import Mapping
@@ -8,8 +9,7 @@ from dataclasses import dataclass
 from sqlalchemy import and_, bindparam, func, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from bot.db.tables import inbox, turns
-from bot.db.tables import jobs as table
+from bot.db.tables import inbox, jobs, turns
 from bot.domain import Lane
 
 MAX_FAILURES = 3  # in a row, after which a job of a person is paused
@@ -26,34 +26,36 @@ _FAILURE_REASONS: Mapping[str, str] = {
 }
 _ITEM_IS_OVER = inbox.c.state.in_(("done", "dead"))
 _SELECT_OUTCOME = (
-    select(inbox.c.state.label("came"), inbox.c.done_at, turns.c.ending)
+    select(inbox.c.state.label("item_state"), inbox.c.done_at, turns.c.ending)
     .add_columns(
-        *(table.c[name] for name in ("id", "kind", "state", "rule", "next_due", "failures", "lane", "text"))
+        *(jobs.c[name] for name in ("id", "kind", "state", "rule", "next_due", "failures", "lane", "text"))
     )
-    .select_from(inbox.join(table, table.c.id == inbox.c.job).outerjoin(turns, turns.c.item == inbox.c.id))
+    .select_from(inbox.join(jobs, jobs.c.id == inbox.c.job).outerjoin(turns, turns.c.item == inbox.c.id))
     .where(
-        inbox.c.job == bindparam("of"),
+        inbox.c.job == bindparam("job_id"),
         inbox.c.due_at == bindparam("due"),
         _ITEM_IS_OVER,
-        table.c.kind != "house",
+        jobs.c.kind != "house",
     )
 )
+
+# `last_done` keeps an outcome from being counted twice: it is stored only if it is newer than the last one.
 _UPDATE_JOB = (
-    update(table)
-    .where(table.c.id == bindparam("of"))
-    .where(or_(table.c.last_done.is_(None), table.c.last_done < bindparam("done")))
+    update(jobs)
+    .where(jobs.c.id == bindparam("job_id"))
+    .where(or_(jobs.c.last_done.is_(None), jobs.c.last_done < bindparam("done")))
     .values(
         last_done=bindparam("done"),
-        failures=bindparam("times"),
-        state=bindparam("now_is"),
-        why_paused=bindparam("why"),
+        failures=bindparam("failure_count"),
+        state=bindparam("new_state"),
+        why_paused=bindparam("reason"),
     )
 )
 
 
 @dataclass(frozen=True, slots=True)
 class PausedJob:
-    """A job that was paused, for it failed once too often: where its person is told, and why."""
+    """A job that was paused because it failed too often: where to notify its owner, and why it failed."""
 
     job: int
     lane: Lane
@@ -62,34 +64,41 @@ class PausedJob:
 
 
 async def record_outcome(tx: AsyncConnection, job: int, due_at: float) -> PausedJob | None:
-    """Note what came of a person's due time, if it is over and was not noted before; the job if it is paused
-    for it.
+    """Store the outcome of a person's due time, if it is over and not stored yet.
+
+    Returns the job if its failures paused it.
     """
-    came = (await tx.execute(_SELECT_OUTCOME, {"of": job, "due": due_at})).one_or_none()
-    if came is None:
+    row = (await tx.execute(_SELECT_OUTCOME, {"job_id": job, "due": due_at})).one_or_none()
+    if row is None:
         return None
-    why = _FAILURE_REASONS["failed"] if came.came == "dead" else _FAILURE_REASONS.get(came.ending or "")
-    failures = came.failures + 1 if why else 0
-    state = came.state
-    by_hand = came.rule is None and (came.next_due or 0.0) <= due_at  # it was paused when it was due
-    if by_hand or (came.next_due is None and state == "active"):
-        state = "done"
-    is_paused = failures >= MAX_FAILURES and state == "active"
-    noted = {"of": job, "done": came.done_at, "times": failures, "now_is": "paused" if is_paused else state}
-    new = await tx.execute(_UPDATE_JOB, noted | {"why": why if is_paused else None})
-    if not (is_paused and new.rowcount and why and came.lane):
+    reason = _FAILURE_REASONS.get(row.ending or "")
+    if row.item_state == "dead":
+        reason = _FAILURE_REASONS["failed"]
+    values = {"job_id": job, "done": row.done_at, "failure_count": 0, "new_state": row.state, "reason": None}
+    # A job without a rule is done after this run, unless it was run by hand before its due time.
+    # If it was paused at its due time and run by hand later, `next_due` still names that time, which is over.
+    was_only_run = row.rule is None and (row.next_due or 0.0) <= due_at
+    if was_only_run or (row.next_due is None and row.state == "active"):
+        values["new_state"] = "done"
+    if reason:
+        values["failure_count"] = row.failures + 1
+    is_paused = values["failure_count"] >= MAX_FAILURES and values["new_state"] == "active"
+    if is_paused:
+        values |= {"new_state": "paused", "reason": reason}
+    stored = await tx.execute(_UPDATE_JOB, values)
+    if not (is_paused and stored.rowcount and reason and row.lane):
         return None
-    return PausedJob(job, Lane.parse(came.lane), came.text, why)
+    return PausedJob(job, Lane.parse(row.lane), row.text, reason)
 
 
 async def list_unrecorded(tx: AsyncConnection) -> list[tuple[int, float]]:
-    """The due times, as (job, due_at), that are over and were not noted: the process ended in between."""
-    since = func.coalesce(table.c.last_due, 0)
-    mine = and_(inbox.c.job == table.c.id, inbox.c.due_at >= since, _ITEM_IS_OVER)
-    new = or_(table.c.last_done.is_(None), table.c.last_done < inbox.c.done_at)
+    """Due times, as (job, due_at), that are over but not stored because the process ended in between."""
+    since = func.coalesce(jobs.c.last_due, 0)
+    item_of_job = and_(inbox.c.job == jobs.c.id, inbox.c.due_at >= since, _ITEM_IS_OVER)
+    is_unrecorded = or_(jobs.c.last_done.is_(None), jobs.c.last_done < inbox.c.done_at)
     query = (
         select(inbox.c.job, inbox.c.due_at)
-        .select_from(table.join(inbox, mine))
-        .where(new, table.c.kind != "house")
+        .select_from(jobs.join(inbox, item_of_job))
+        .where(is_unrecorded, jobs.c.kind != "house")
     )
     return [(int(row[0]), float(row[1])) for row in await tx.execute(query.order_by(inbox.c.due_at))]

@@ -1,7 +1,7 @@
-"""Jobs: what people and the house want done later, and the due times that have become inbox rows. Works
-inside `tx`.
+"""Jobs: what users and the gateway itself want done later, and the due times that have become inbox rows.
 
-`next_due` is the truth. A due time is one row of the inbox, whoever writes it and however often.
+`next_due` decides when a job is due. A due time is one row of the inbox, unique by job and moment, however
+often and by which process it is written. Functions work inside the caller's transaction `tx`.
 """
 
 import json
@@ -16,47 +16,52 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from bot.db.tables import inbox, jobs, people
 from bot.domain import Lane
 
-JobKind = Literal["reminder", "task", "house"]
+JobKind = Literal["reminder", "task", "house"]  # the last one is a system job
 MissedRunPolicy = Literal["once", "skip"]
 JobState = Literal["active", "paused", "done"]
-MAX_JOBS = 10_000  # of all jobs
+MAX_JOBS = 10_000  # of all users together
 
 _IS_OPEN = jobs.c.state.in_(("active", "paused"))
 _IS_DUE = and_(jobs.c.state == "active", jobs.c.next_due <= bindparam("now"))
 _JOBS_WITH_OWNERS = jobs.outerjoin(people, people.c.id == jobs.c.person)
-_SELECT_DUE = (
-    select(jobs, people.c.name.label("called"), people.c.reachable)
-    .select_from(_JOBS_WITH_OWNERS)
-    .where(_IS_DUE)
-    .order_by(jobs.c.next_due, jobs.c.id)
-    .limit(bindparam("most"))
+_SELECT_JOBS = select(jobs, people.c.name.label("person_name"), people.c.reachable).select_from(
+    _JOBS_WITH_OWNERS
 )
-_SELECT_JOB = (
-    select(jobs, people.c.name.label("called"), people.c.reachable)
-    .select_from(_JOBS_WITH_OWNERS)
-    .where(jobs.c.id == bindparam("of"))
-)
+_SELECT_DUE = _SELECT_JOBS.where(_IS_DUE).order_by(jobs.c.next_due, jobs.c.id).limit(bindparam("max_rows"))
+_SELECT_JOB = _SELECT_JOBS.where(jobs.c.id == bindparam("job_id"))
 _SELECT_NEXT_DUE = select(func.min(jobs.c.next_due)).where(jobs.c.state == "active")
+
+# A due time that has its row already is skipped, so that firing it again after a crash changes nothing.
+# The condition must repeat that of the partial index, or SQLite does not find the index to conflict with.
 _INSERT_DUE_ITEM = upsert(inbox).on_conflict_do_nothing(
     index_elements=["job", "due_at"], index_where=inbox.c.job.is_not(None)
 )
+
+# Move a job on only from the due time that was fired: if somebody has changed or paused it meanwhile, their
+# change stays. A missed due time gets no row, and `last_due` keeps its value.
 _ADVANCE_JOB = (
     update(jobs)
-    .where(jobs.c.id == bindparam("of"), jobs.c.next_due == bindparam("was"), jobs.c.state == "active")
-    .values(next_due=bindparam("then"), last_due=func.coalesce(bindparam("due"), jobs.c.last_due))
+    .where(
+        jobs.c.id == bindparam("job_id"),
+        jobs.c.next_due == bindparam("fired_due"),
+        jobs.c.state == "active",
+    )
+    .values(next_due=bindparam("following_due"), last_due=func.coalesce(bindparam("due"), jobs.c.last_due))
 )
-_FINISH_JOB = (  # nothing of it is under way, and nothing will be
+
+# For a job whose last due time was missed: nothing of it is under way, and nothing will be.
+_FINISH_JOB = (
     update(jobs)
-    .where(jobs.c.id == bindparam("of"), jobs.c.next_due.is_(None), jobs.c.state == "active")
+    .where(jobs.c.id == bindparam("job_id"), jobs.c.next_due.is_(None), jobs.c.state == "active")
     .values(state="done")
 )
 
 
 @dataclass(frozen=True, slots=True)
 class NewJob:
-    """A job as it is made: `rule` is None for one that is due once, `name` is that of a house job.
+    """A job to store: `rule` is None for one that is due once, `name` is that of a system job.
 
-    `next_due` None: only when it is ordered.
+    `next_due` None: it runs only when ordered.
     """
 
     kind: JobKind
@@ -72,7 +77,7 @@ class NewJob:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A stored job. `called` is its person's name, `reachable` whether messages reach them."""
+    """A stored job. `reachable`: whether messages reach its person."""
 
     id: int
     kind: JobKind
@@ -90,17 +95,17 @@ class Job:
     made_at: float
     last_due: float | None
     last_done: float | None
-    called: str = ""
+    person_name: str = ""
     reachable: bool = True
 
 
 @dataclass(frozen=True, slots=True)
 class FiredJob:
-    """A job that was due: when it was due first, the inbox row to be written (None: it was missed), when it
-    is next.
+    """A job that was due, and what becomes of it.
 
-    `paused`: why it is not due any more until its person says so; with `then` as it `was`, nobody can tell
-    when it is.
+    `previous_due`: its stored due time. `row`: the inbox row to insert, due at `due_at`; None: it was missed.
+    `next_due`: its next due time. `pause_reason`: why it is paused until its person resumes it; if `next_due`
+    then equals `previous_due`, the next due time could not be computed.
     """
 
     job: int
@@ -112,161 +117,169 @@ class FiredJob:
 
 
 async def add(tx: AsyncConnection, new_job: NewJob, *, now: float) -> int:
-    """Keep a job; its id."""
-    row = asdict(new_job) | {"lane": new_job.lane.key if new_job.lane else None, "made_at": now}
+    """Store a job; returns its id."""
+    lane_key = new_job.lane.key if new_job.lane else None
+    row = asdict(new_job) | {"lane": lane_key, "made_at": now}
     return int((await tx.execute(insert(jobs).values(row).returning(jobs.c.id))).scalar_one())
 
 
 async def find(tx: AsyncConnection, job: int) -> Job | None:
     """The job with this id."""
-    row = (await tx.execute(_SELECT_JOB, {"of": job})).one_or_none()
+    row = (await tx.execute(_SELECT_JOB, {"job_id": job})).one_or_none()
     if row:
         return _to_job(row)
     return None
 
 
 async def find_system_job(tx: AsyncConnection, name: str) -> Job | None:
-    """The house job of this name."""
+    """The system job with this name."""
     return await _find_job(tx, jobs.c.name == name)
 
 
 async def list_of_person(tx: AsyncConnection, person: int, *, limit: int = 100) -> list[Job]:
-    """The jobs of somebody that are not over, the oldest first."""
+    """A person's open jobs (active or paused), the oldest first."""
     return await _list_jobs(tx, and_(jobs.c.person == person, _IS_OPEN), limit)
 
 
 async def list_system_jobs(tx: AsyncConnection) -> list[Job]:
-    """The house's own jobs, by name."""
+    """All system jobs, by name."""
     return await _list_jobs(tx, jobs.c.kind == "house", 1000)
 
 
 async def count_open(tx: AsyncConnection, person: int) -> tuple[int, int]:
-    """How many jobs that are not over this person has, and all people together."""
-    mine = func.count(jobs.c.id).filter(jobs.c.person == person)
-    row = (
-        await tx.execute(select(mine, func.count(jobs.c.id)).where(_IS_OPEN, jobs.c.person.is_not(None)))
-    ).one()
+    """How many open jobs this person has, and how many all people have together."""
+    of_person = func.count(jobs.c.id).filter(jobs.c.person == person)
+    query = select(of_person, func.count(jobs.c.id)).where(_IS_OPEN, jobs.c.person.is_not(None))
+    row = (await tx.execute(query)).one()
     return int(row[0]), int(row[1])
 
 
 async def list_due(tx: AsyncConnection, *, now: float, limit: int) -> list[Job]:
     """Jobs that are due, the one that waits longest first."""
-    return [_to_job(row) for row in await tx.execute(_SELECT_DUE, {"now": now, "most": limit})]
+    return [_to_job(row) for row in await tx.execute(_SELECT_DUE, {"now": now, "max_rows": limit})]
 
 
 async def find_next_due(tx: AsyncConnection) -> float | None:
-    """When the next job is due; None if none is."""
-    first: float | None = (await tx.execute(_SELECT_NEXT_DUE)).scalar()
-    return first
+    """When the next job is due (epoch seconds); None if none is."""
+    next_due: float | None = (await tx.execute(_SELECT_NEXT_DUE)).scalar()
+    return next_due
 
 
 async def fire(tx: AsyncConnection, fired_jobs: Sequence[FiredJob], *, now: float) -> None:
-    """Make due times inbox rows, each once, and move their jobs on, unless somebody has done so meanwhile."""
+    """Insert due times into the inbox, each once, and advance jobs that were not changed meanwhile."""
     rows = [
-        dict(one.row) | {"job": one.job, "due_at": one.due_at, "received_at": now}
-        for one in fired_jobs
-        if one.row
+        dict(fired.row) | {"job": fired.job, "due_at": fired.due_at, "received_at": now}
+        for fired in fired_jobs
+        if fired.row
     ]
     if rows:
         await tx.execute(_INSERT_DUE_ITEM, rows)
-    moved = [
-        {"of": one.job, "was": one.previous_due, "then": one.next_due, "due": one.due_at if one.row else None}
-        for one in fired_jobs
+    advances = [
+        {
+            "job_id": fired.job,
+            "fired_due": fired.previous_due,
+            "following_due": fired.next_due,
+            "due": fired.due_at if fired.row else None,
+        }
+        for fired in fired_jobs
     ]
-    if moved:
-        await tx.execute(_ADVANCE_JOB, moved)
-    for one in fired_jobs:
-        if one.pause_reason:
-            await pause(tx, one.job, reason=one.pause_reason)
-    over = [{"of": one.job} for one in fired_jobs if one.row is None and one.next_due is None]
-    if over:
-        await tx.execute(_FINISH_JOB, over)
+    if advances:
+        await tx.execute(_ADVANCE_JOB, advances)
+    for fired in fired_jobs:
+        if fired.pause_reason:
+            await pause(tx, fired.job, reason=fired.pause_reason)
+    finished = [{"job_id": fired.job} for fired in fired_jobs if fired.row is None and fired.next_due is None]
+    if finished:
+        await tx.execute(_FINISH_JOB, finished)
 
 
 async def run_now(tx: AsyncConnection, job: int, row: Mapping[str, Any], *, now: float) -> bool:
-    """Write an inbox row of a job beside its due times; False while an earlier one is not done."""
-    waits = and_(inbox.c.job == job, inbox.c.state.in_(("new", "running", "parked")))
-    if (await tx.execute(select(inbox.c.id).where(waits).limit(1))).one_or_none() is not None:
+    """Insert an inbox row of a job outside its due times; False while an earlier one is not done."""
+    pending = and_(inbox.c.job == job, inbox.c.state.in_(("new", "running", "parked")))
+    if (await tx.execute(select(inbox.c.id).where(pending).limit(1))).one_or_none() is not None:
         return False
-    made = await tx.execute(_INSERT_DUE_ITEM, dict(row) | {"job": job, "due_at": now, "received_at": now})
-    return made.rowcount == 1
+    inserted = await tx.execute(_INSERT_DUE_ITEM, dict(row) | {"job": job, "due_at": now, "received_at": now})
+    return inserted.rowcount == 1
 
 
 async def list_ahead_of_clock(tx: AsyncConnection, *, now: float) -> list[tuple[Job, float]]:
-    """Active jobs that were done at a moment still to come, for the clock was put back since.
+    """Active jobs whose last due time lies in the future, because the clock was set back since.
 
-    And the last due time of each that lies behind us, or when it was made.
+    With each comes its last due time that lies in the past, or else when it was made (epoch seconds).
     """
-    ahead = and_(jobs.c.state == "active", jobs.c.rule.is_not(None), jobs.c.last_due > now)
-    found = await _list_jobs(tx, ahead, MAX_JOBS)
-    behind = select(inbox.c.job, func.max(inbox.c.due_at)).where(inbox.c.due_at <= now).group_by(inbox.c.job)
-    if found:
-        last = {
-            int(row[0]): float(row[1]) for row in await tx.execute(behind.where(inbox.c.job.is_not(None)))
-        }
-    else:
-        last = {}
-    return [(job, last.get(job.id, min(job.made_at, now))) for job in found]
+    is_ahead = and_(jobs.c.state == "active", jobs.c.rule.is_not(None), jobs.c.last_due > now)
+    ahead = await _list_jobs(tx, is_ahead, MAX_JOBS)
+    if not ahead:
+        return []
+    past = and_(inbox.c.due_at <= now, inbox.c.job.is_not(None))
+    query = select(inbox.c.job, func.max(inbox.c.due_at)).where(past).group_by(inbox.c.job)
+    last_due = {int(row[0]): float(row[1]) for row in await tx.execute(query)}
+    return [(job, last_due.get(job.id, min(job.made_at, now))) for job in ahead]
 
 
 async def set_next_due(
     tx: AsyncConnection, job: int, next_due: float | None, *, zone: str | None = None
 ) -> None:
-    """When a job is due next; `zone` if it goes by another one from now on."""
-    changed = {"next_due": next_due} | ({"zone": zone} if zone else {})
-    await tx.execute(update(jobs).where(jobs.c.id == job).values(changed))
+    """Set when a job is due next; `zone` replaces its time zone."""
+    values: dict[str, object] = {"next_due": next_due}
+    if zone:
+        values["zone"] = zone
+    await tx.execute(update(jobs).where(jobs.c.id == job).values(values))
 
 
 async def pause(tx: AsyncConnection, job: int, *, reason: str | None = None) -> None:
-    """It is not due any more until it is resumed; `why` if the house does it."""
+    """Pause a job until it is resumed; `reason` only if the gateway pauses it."""
     await tx.execute(update(jobs).where(jobs.c.id == job).values(state="paused", why_paused=reason))
 
 
 async def resume(tx: AsyncConnection, job: int, next_due: float) -> None:
-    """It is due again."""
-    changed = {"state": "active", "why_paused": None, "failures": 0, "next_due": next_due}
-    await tx.execute(update(jobs).where(jobs.c.id == job).values(changed))
+    """Resume a job; its failures count from zero again."""
+    values = {"state": "active", "why_paused": None, "failures": 0, "next_due": next_due}
+    await tx.execute(update(jobs).where(jobs.c.id == job).values(values))
 
 
 async def remove(tx: AsyncConnection, job: int, *, person: int) -> Job | None:
-    """Delete a job of this person; the job, or None if they have no such job."""
-    found = await _find_job(tx, and_(jobs.c.id == job, jobs.c.person == person))
-    if found is not None:
+    """Delete a job of this person; returns it, or None if they have no such job."""
+    removed = await _find_job(tx, and_(jobs.c.id == job, jobs.c.person == person))
+    if removed is not None:
         await tx.execute(delete(jobs).where(jobs.c.id == job))
-    return found
+    return removed
 
 
 async def remove_all(tx: AsyncConnection, person: int) -> None:
-    """Delete every job of somebody."""
+    """Delete every job of a person."""
     await tx.execute(delete(jobs).where(jobs.c.person == person))
 
 
 async def put_system_job(tx: AsyncConnection, new_job: NewJob, *, now: float) -> None:
-    """Keep a house job under its name. One that is there keeps its state, and its due time unless it has a
-    new rule.
+    """Store a system job under its name. An existing one keeps its state, and keeps its due time too unless
+    its rule or its time zone has changed.
     """
     assert new_job.name is not None
     row = asdict(new_job) | {"lane": None, "made_at": now}
-    made = upsert(jobs).values(row)
-    other = or_(jobs.c.rule.is_distinct_from(made.excluded.rule), jobs.c.zone != made.excluded.zone)
-    changed = {name: made.excluded[name] for name in ("rule", "zone", "missed", "next_due", "text")}
-    await tx.execute(made.on_conflict_do_update(index_elements=["name"], set_=changed, where=other))
+    inserted = upsert(jobs).values(row)
+    new = inserted.excluded
+    is_changed = or_(jobs.c.rule.is_distinct_from(new.rule), jobs.c.zone != new.zone)
+    values = {name: new[name] for name in ("rule", "zone", "missed", "next_due", "text")}
+    await tx.execute(inserted.on_conflict_do_update(index_elements=["name"], set_=values, where=is_changed))
 
 
 async def remove_system_jobs_except(tx: AsyncConnection, kept_names: Sequence[str]) -> None:
-    """Delete the house jobs whose name is not among these."""
+    """Delete the system jobs whose name is not among these."""
     await tx.execute(delete(jobs).where(jobs.c.kind == "house", jobs.c.name.not_in(kept_names)))
 
 
 def build_inbox_row(job: Job, *, late: float = 0.0, left_out: bool = False) -> dict[str, Any]:
-    """The inbox row of a due time of this job: `late` seconds after it, `left_out` if earlier ones were
-    missed.
+    """The inbox row of a due time of this job.
+
+    `late`: seconds after the due time. `left_out`: earlier due times were missed and are not made up for.
     """
     if job.kind == "house":
         body: dict[str, Any] = {"job": job.name}
     else:
-        body = {"person": job.person, "name": job.called, "texts": [job.text]}
-        body |= {"late": late, "left_out": left_out} if late or left_out else {}
+        body = {"person": job.person, "name": job.person_name, "texts": [job.text]}
+        if late or left_out:
+            body |= {"late": late, "left_out": left_out}
     return {
         "kind": job.kind,
         "shape": "other",
@@ -281,17 +294,14 @@ async def _find_job(tx: AsyncConnection, condition: ColumnElement[bool]) -> Job 
 
 
 async def _list_jobs(tx: AsyncConnection, condition: ColumnElement[bool], limit: int) -> list[Job]:
-    query = select(jobs, people.c.name.label("called"), people.c.reachable).select_from(_JOBS_WITH_OWNERS)
-    return [
-        _to_job(row)
-        for row in await tx.execute(query.where(condition).order_by(jobs.c.name, jobs.c.id).limit(limit))
-    ]
+    query = _SELECT_JOBS.where(condition).order_by(jobs.c.name, jobs.c.id).limit(limit)
+    return [_to_job(row) for row in await tx.execute(query)]
 
 
 def _to_job(row: Row[Any]) -> Job:
-    told = row._asdict()
-    lane = Lane.parse(row.lane) if row.lane else None
-    reachable = row.reachable is not False
-    return Job(
-        **told | {"lane": lane, "called": row.called or f"Person {row.person}", "reachable": reachable}
-    )
+    computed = {
+        "lane": Lane.parse(row.lane) if row.lane else None,
+        "person_name": row.person_name or f"Person {row.person}",
+        "reachable": row.reachable is not False,  # unknown counts as reachable
+    }
+    return Job(**row._asdict() | computed)

@@ -1,7 +1,8 @@
-"""The outbox: every outgoing message is a row, written down before its first send.
+"""The outbox: every outgoing message is a row, stored before its first send.
 
 A first send cannot be repeated safely, so a row is `sending` before the call leaves; all else is edits.
-Functions work inside the caller's transaction `tx`.
+A send whose outcome is unknown is not repeated: the person is asked, with a [Send again] button. Functions
+work inside the caller's transaction `tx`.
 """
 
 from collections.abc import Sequence
@@ -26,6 +27,10 @@ SENT_AGAIN_TEXT = "I didn't know whether my answer above reached you; it comes a
 _CAN_REPEAT = outbox.c.about.is_not(None) & (outbox.c.tries < MAX_TRIES)
 _IS_DUE = outbox.c.final & outbox.c.state.in_(("new", "open"))
 _INSERT = upsert(outbox)
+
+# Store the final body of a part. If a running turn has shown the part already, its row gets the final body;
+# a settled row becomes due again: as a first send (new) if it failed or has no message, else as an edit
+# (open). In other states it is due already, or its first send is under way or of unknown outcome: unchanged.
 _UPSERT_FINAL = _INSERT.on_conflict_do_update(
     index_elements=["item", "part"],
     set_={
@@ -41,6 +46,9 @@ _UPSERT_FINAL = _INSERT.on_conflict_do_update(
     },
 ).returning(outbox.c.id, outbox.c.part, outbox.c.state, outbox.c.tries)
 _IS_UNSENT_PARTIAL = (outbox.c.state == "new") & ~outbox.c.final
+
+# Open a part of a running turn. Only a row that is certain not to have been sent goes to `sending` again: any
+# other one is returned as it is, so that nothing is sent twice after a restart.
 _UPSERT_PARTIAL = _INSERT.on_conflict_do_update(
     index_elements=["item", "part"],
     set_={
@@ -50,7 +58,9 @@ _UPSERT_PARTIAL = _INSERT.on_conflict_do_update(
     },
 ).returning(*OUTBOX_COLUMNS)
 
-_ANY_ROW = outbox.alias("anything")
+# Take the lane's oldest due row and count what is due there, in one statement. A new row becomes `sending`
+# before the call leaves; an open one has a message already and is edited, which can be repeated.
+_ANY_ROW = outbox.alias("any_row")
 _COUNT_DUE = (
     select(func.count())
     .select_from(_ANY_ROW)
@@ -66,6 +76,9 @@ _TAKE_OLDEST = (
     .values(state=case((outbox.c.state == "new", "sending"), else_=outbox.c.state), tries=outbox.c.tries + 1)
     .returning(*OUTBOX_COLUMNS, _COUNT_DUE.label("still_due"))
 )
+
+# Telegram shows a body now. The row is done if that is the final one; else more was stored meanwhile, and it
+# is open: the next edit brings it. `sent_at` keeps the time of the first send.
 _SINCE_PARAMETER = bindparam("since", type_=Float)
 _SHOWS_FINAL_BODY = outbox.c.final & outbox.c.body.is_not_distinct_from(bindparam("shown", type_=Text))
 _UPDATE_SHOWN = (
@@ -91,14 +104,16 @@ async def add(
 ) -> list[int]:
     """Store the final parts that answer `item` (None: a notice); returns their row ids, in order.
 
-    Rows a running turn opened get the final text; those beyond the last part are taken back. Wake the sender
-    for the lane after the commit.
+    Rows that a running turn opened get the final text; those beyond the last part are taken back. Only the
+    first part replies to `reply_to`. Wake the sender for the lane after the commit.
     """
-    made = {"item": item, "lane": lane.key, "final": True, "state": "new", "tries": 0, "made_at": now}
-    rows = [
-        {**made, "part": number, "reply_to": None if number else reply_to, "body": serialize_part(part)}
+    columns = {"item": item, "lane": lane.key, "final": True, "state": "new", "tries": 0, "made_at": now}
+    rows: list[dict[str, Any]] = [
+        {**columns, "part": number, "reply_to": None, "body": serialize_part(part)}
         for number, part in enumerate(parts)
     ]
+    if rows:
+        rows[0]["reply_to"] = reply_to
     if item is None:
         return [(await tx.execute(_INSERT.returning(outbox.c.id), row)).scalar_one() for row in rows]
     stored = [(await tx.execute(_UPSERT_FINAL, row)).one() for row in rows]
@@ -113,9 +128,9 @@ async def add(
 async def open_part(
     tx: AsyncConnection, *, item: int, part: int, lane: Lane, body: Part | None, now: float
 ) -> OutboxRow:
-    """The row of a part that a running turn shows (`body` None: a mere status line).
+    """Open the row of a part that a running turn shows (`body` None: only a status line).
 
-    In state `sending` and not final it is the caller's to send; in any other it is there already.
+    In state `sending` and not final it is the caller's to send; in any other it existed already.
     """
     row = {
         "item": item,
@@ -131,44 +146,46 @@ async def open_part(
 
 
 async def take(tx: AsyncConnection, lane: Lane) -> OutboxRow | None:
-    """The oldest row of a lane that is due: a new one is `sending` from now on, an open one wants an edit."""
+    """Take the lane's oldest due row: a new one is `sending` from now on, an open one needs an edit."""
     row = (await tx.execute(_TAKE_OLDEST, {"of_lane": lane.key})).one_or_none()
-    if row:
-        return to_outbox_row(row, has_more=row.still_due > (row.state == "open"))
-    return None
+    if row is None:
+        return None
+    still_due_itself = 1 if row.state == "open" else 0  # an open row is counted among those that are due
+    return to_outbox_row(row, has_more=row.still_due > still_due_itself)
 
 
 async def mark_shown(
     tx: AsyncConnection, row: int, *, message_id: int | None, body: Part | None, now: float
 ) -> None:
-    """Telegram shows `body` as this message since `now` (None: it shows nothing any more)."""
+    """Store that Telegram shows `body` as this message since `now` (both None: it no longer shows any)."""
     await tx.execute(
         _UPDATE_SHOWN, {"of_row": row, "message": message_id, "shown": serialize_part(body), "since": now}
     )
 
 
 async def release(tx: AsyncConnection, row: int, reason: str) -> None:
-    """The first send surely did not arrive: it may be tried again."""
+    """Make a row new again whose first send certainly did not arrive."""
     await tx.execute(update(outbox).where(outbox.c.id == row).values(state="new", error=reason))
 
 
 async def mark_unknown(tx: AsyncConnection, row: int, reason: str, *, now: float) -> None:
-    """Nobody knows whether the first send arrived: it is never repeated by itself, the person is asked."""
+    """Store that the first send may have arrived: it is not repeated, the person is asked."""
     await _mark_rows_unknown(tx, outbox.c.id == row, reason, now)
 
 
 async def mark_failed(tx: AsyncConnection, row: int, reason: str, *, body: Part | None, now: float) -> None:
-    """Telegram refused `body` for what it is; if something else is wanted by now, that may be tried."""
-    other = outbox.c.final & outbox.c.body.is_distinct_from(serialize_part(body))
-    state = case((other & outbox.c.message_id.is_(None), "new"), (other, "open"), else_="failed")
-    given_up_at = case((other, outbox.c.done_at), else_=now)
+    """Store that Telegram refused `body` for its content; if another body is final by now, it is due."""
+    has_other_body = outbox.c.final & outbox.c.body.is_distinct_from(serialize_part(body))
+    is_unsent = has_other_body & outbox.c.message_id.is_(None)
+    state = case((is_unsent, "new"), (has_other_body, "open"), else_="failed")
+    given_up_at = case((has_other_body, outbox.c.done_at), else_=now)
     await tx.execute(
         update(outbox).where(outbox.c.id == row).values(state=state, error=reason, done_at=given_up_at)
     )
 
 
 async def mark_missing(tx: AsyncConnection, row: int) -> None:
-    """The message is not there any more: what is still wanted of it becomes a new message."""
+    """Store that the message no longer exists: a final body becomes a new message, any other is dropped."""
     await tx.execute(delete(outbox).where(outbox.c.id == row, ~outbox.c.final))
     await tx.execute(
         update(outbox)
@@ -178,14 +195,15 @@ async def mark_missing(tx: AsyncConnection, row: int) -> None:
 
 
 async def recover(tx: AsyncConnection, *, now: float) -> None:
-    """At start: whatever was being sent when the process died is unknown; a mere status line is forgotten.
+    """At start, settle what was being sent when the process died: its outcome is unknown.
 
-    A question of ours is sent once more: without it nobody would hear of what it is about.
+    A question to a person is sent again, because nobody would hear of its subject without it. A status line
+    without a body is deleted.
     """
-    was = outbox.c.state == "sending"
-    await tx.execute(update(outbox).where(was, _CAN_REPEAT).values(state="new"))
-    await tx.execute(delete(outbox).where(was, outbox.c.body.is_(None), ~outbox.c.final))
-    await _mark_rows_unknown(tx, was, "the gateway stopped while it was being sent", now)
+    was_sending = outbox.c.state == "sending"
+    await tx.execute(update(outbox).where(was_sending, _CAN_REPEAT).values(state="new"))
+    await tx.execute(delete(outbox).where(was_sending, outbox.c.body.is_(None), ~outbox.c.final))
+    await _mark_rows_unknown(tx, was_sending, "the gateway stopped while it was being sent", now)
 
 
 async def list_due_lanes(tx: AsyncConnection) -> list[Lane]:
@@ -195,19 +213,18 @@ async def list_due_lanes(tx: AsyncConnection) -> list[Lane]:
 
 
 async def send_again(tx: AsyncConnection, row: int, *, lane: Lane, now: float) -> bool:
-    """Store the text of a row of unknown outcome once more, as a message of its own, and take the button
-    away.
+    """Store a copy of a row of unknown outcome, to be sent as a new message, and remove the button.
 
-    False if there is nothing to send: another lane's row, one that is known by now, or one sent again
-    already.
+    False if there is nothing to send: the row is another lane's, its outcome is known by now, or it was sent
+    again already.
     """
-    asked = (outbox.c.id == row) & (outbox.c.lane == lane.key) & (outbox.c.state == "unknown")
-    found = (await tx.execute(select(outbox.c.body).where(asked, outbox.c.final))).scalar()
-    if found is None:
+    is_unknown = (outbox.c.id == row) & (outbox.c.lane == lane.key) & (outbox.c.state == "unknown")
+    body = (await tx.execute(select(outbox.c.body).where(is_unknown, outbox.c.final))).scalar()
+    if body is None:
         return False
-    copy = {"lane": lane.key, "body": found, "final": True, "copy_of": row, "made_at": now}
-    made = await tx.execute(_INSERT.on_conflict_do_nothing(index_elements=["copy_of"]), copy)
-    if not made.rowcount:
+    copy = {"lane": lane.key, "body": body, "final": True, "copy_of": row, "made_at": now}
+    inserted = await tx.execute(_INSERT.on_conflict_do_nothing(index_elements=["copy_of"]), copy)
+    if not inserted.rowcount:
         return False
     await tx.execute(
         update(outbox)
@@ -221,29 +238,27 @@ async def send_again(tx: AsyncConnection, row: int, *, lane: Lane, now: float) -
 
 
 async def allow_repeat(tx: AsyncConnection, rows: Sequence[int]) -> None:
-    """These notices rather come twice than never; each is about itself."""
+    """Let these notices be sent twice rather than never; each is marked as being about itself."""
     await tx.execute(update(outbox).where(outbox.c.id.in_(rows)).values(about=outbox.c.id))
 
 
 async def close_buttons(tx: AsyncConnection, rows: Sequence[int], line: str) -> list[Lane]:
-    """Put a line under those of these messages that have buttons, and take the buttons away; returns their
-    lanes.
-    """
-    found: Sequence[Any] = (
-        await tx.execute(select(*OUTBOX_COLUMNS).where(outbox.c.id.in_(rows)).order_by(outbox.c.id))
-    ).all()
+    """Replace the buttons of these messages by a line of text; returns the lanes of those that had some."""
+    query = select(*OUTBOX_COLUMNS).where(outbox.c.id.in_(rows)).order_by(outbox.c.id)
+    stored_rows: Sequence[Any] = (await tx.execute(query)).all()
     lanes = []
-    for seen in (to_outbox_row(row) for row in found):
-        if seen.body is None or not seen.body.buttons or seen.state in {"unknown", "failed"}:
+    for message in (to_outbox_row(row) for row in stored_rows):
+        if message.body is None or not message.body.buttons or message.state in {"unknown", "failed"}:
             continue
-        body = serialize_part(replace(seen.body, text=f"{seen.body.text}\n\n{line}", buttons=()))
+        body = serialize_part(replace(message.body, text=f"{message.body.text}\n\n{line}", buttons=()))
         state = case((outbox.c.state == "done", "open"), else_=outbox.c.state)
-        await tx.execute(update(outbox).where(outbox.c.id == seen.id).values(body=body, state=state))
-        lanes.append(seen.lane)
+        await tx.execute(update(outbox).where(outbox.c.id == message.id).values(body=body, state=state))
+        lanes.append(message.lane)
     return lanes
 
 
 async def _retract_parts(tx: AsyncConnection, item: int, first_part: int) -> None:
+    """Take back an item's parts from `first_part` on: their messages are deleted, unsent ones are done."""
     never_sent = outbox.c.message_id.is_(None) & outbox.c.state.in_(("new", "failed"))
     await tx.execute(
         update(outbox)
@@ -255,20 +270,20 @@ async def _retract_parts(tx: AsyncConnection, item: int, first_part: int) -> Non
 async def _mark_rows_unknown(
     tx: AsyncConnection, condition: ColumnElement[bool], reason: str, now: float
 ) -> None:
-    lost = (
+    marked = (
         update(outbox)
         .where(condition)
         .values(state="unknown", error=reason, done_at=now)
         .returning(*OUTBOX_COLUMNS)
     )
-    for row in (await tx.execute(lost)).all():
-        seen = to_outbox_row(row)
-        if seen.final and seen.body is not None and not seen.is_notice:
-            await _ask_person(tx, seen.id, seen.lane.key, now)
+    for row in (await tx.execute(marked)).all():
+        message = to_outbox_row(row)
+        if message.final and message.body is not None and not message.is_notice:
+            await _ask_person(tx, message.id, message.lane.key, now)
 
 
 async def _ask_person(tx: AsyncConnection, row: int, lane: str, now: float) -> None:
-    """Tell the person, once, that a message may not have arrived."""
-    question = Part(UNSURE_TEXT, buttons=((Button("Send again", f"{SEND_AGAIN_PREFIX}{row}"),),))
-    asked = {"lane": lane, "body": serialize_part(question), "final": True, "about": row, "made_at": now}
-    await tx.execute(_INSERT.on_conflict_do_nothing(index_elements=["about"]), asked)
+    """Store a notice, once for each row, that its message may not have arrived; a button repeats it."""
+    part = Part(UNSURE_TEXT, buttons=((Button("Send again", f"{SEND_AGAIN_PREFIX}{row}"),),))
+    question = {"lane": lane, "body": serialize_part(part), "final": True, "about": row, "made_at": now}
+    await tx.execute(_INSERT.on_conflict_do_nothing(index_elements=["about"]), question)

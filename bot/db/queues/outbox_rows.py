@@ -1,7 +1,4 @@
-"""A row of the outbox as a value: what the sender needs of it, and how a Part is kept as text.
-
-Pure; used by the outbox alone.
-"""
+"""A row of the outbox as a value: what the sender needs of it, and how a Part is stored as text. Pure."""
 
 import json
 from dataclasses import asdict, dataclass
@@ -12,15 +9,16 @@ from sqlalchemy import Row
 from bot.db.tables import outbox
 from bot.domain import Button, Lane, Part
 
-MAX_TRIES = 20  # times a question is sent while its outcome stays unknown: some minutes at least
+MAX_TRIES = 20  # how often a repeatable notice is sent while its outcome stays unknown: some minutes at least
 
 
 @dataclass(frozen=True, slots=True)
 class OutboxRow:
-    """A row as the sender sees it; `body` None: taken back. Nobody is asked about a notice that got lost.
+    """A row as the sender needs it.
 
-    `may_repeat`: a question of ours, which rather comes twice than never. `more`: other rows of the lane were
-    due when this one was taken.
+    `body` None: taken back. `is_notice`: it answers no item, and nobody is asked about it if it gets lost.
+    `can_repeat`: a question to a person, which is better sent twice than never. `has_more`: other rows of
+    the lane were due when this one was taken.
     """
 
     id: int
@@ -48,16 +46,16 @@ OUTBOX_COLUMNS = (
     outbox.c.about,
     outbox.c.tries,
 )
-"""The columns `read` needs."""
+"""The columns `to_outbox_row` needs."""
 
 
 def to_outbox_row(row: Row[Any], *, has_more: bool = False) -> OutboxRow:
-    """A row that was selected or returned with `SEEN`."""
+    """Convert a row that was selected or returned with OUTBOX_COLUMNS."""
     return OutboxRow(
         id=row.id,
         lane=Lane.parse(row.lane),
         reply_to=row.reply_to,
-        body=None if row.body is None else _parse_part(row.body),
+        body=_parse_part(row.body),
         final=row.final,
         state=row.state,
         message_id=row.message_id,
@@ -68,13 +66,15 @@ def to_outbox_row(row: Row[Any], *, has_more: bool = False) -> OutboxRow:
 
 
 def serialize_part(part: Part | None) -> str | None:
-    """A part as it is stored."""
+    """A part as JSON; None, a body that was taken back, stays None."""
     if part is None:
         return None
     return json.dumps(asdict(part), ensure_ascii=False)
 
 
-def _parse_part(text: str) -> Part:
+def _parse_part(text: str | None) -> Part | None:
+    if text is None:
+        return None
     stored = json.loads(text)
     return Part(
         text=stored["text"],

@@ -1,4 +1,4 @@
-"""What a /stop, or a tap on Stop, means for the inbox: which turn it meets, and what it drops of what waits.
+"""What a /stop, or a tap on Stop, does to the inbox: which turn it stops, and which messages it drops.
 
 Functions work inside the caller's transaction `tx`.
 """
@@ -18,8 +18,10 @@ _IS_WAITING = and_(inbox.c.state == "new", inbox.c.shape.in_(TURN_SHAPES), inbox
 
 @dataclass(frozen=True, slots=True)
 class StopResult:
-    """What a /stop met: a running turn, parked ones where none runs, waiting messages that it dropped, and
-    those that still wait.
+    """What a /stop found.
+
+    `running`: a turn runs, or continues in a moment, and is stopped. `dropped` and `waiting` count messages
+    it dropped and messages that still wait. `parked`: turns that wait for a person, where none runs.
     """
 
     running: bool
@@ -31,47 +33,47 @@ class StopResult:
 async def stop(
     tx: AsyncConnection, lane: Lane, *, before: int, now: float, include_parked: bool = False
 ) -> StopResult:
-    """A /stop of item `before`: it concerns only what came earlier.
+    """Apply the /stop of item `before`, which concerns only what came earlier in its lane.
 
-    The turn that runs, or goes on in a moment after a restart, is marked, and stays stopped. When there is
-    none, those that are `parked` are meant, which the caller ends; when there are none either, or they are
-    not asked for, earlier waiting messages are dropped.
+    The turn that runs, or continues in a moment after a restart, is marked, and stays stopped. If there is
+    none and `include_parked` is set, the lane's parked turns are returned for the caller to end. If there are
+    none either, earlier waiting messages are dropped.
     """
     earlier = and_(inbox.c.lane == lane.key, inbox.c.id < before)
     marked = update(inbox).values(stopped=True)
-    # Whoever asks for those that are `parked` means one turn: of what has begun, that which runs before what
-    # waits.
+    stopped = 0
     if include_parked:
-        met = (await tx.execute(marked.where(earlier, inbox.c.state == "running"))).rowcount
-    else:
-        met = 0
-    met = met or (await tx.execute(marked.where(earlier, _HAS_BEGUN))).rowcount
+        # One turn is meant: of those that have begun, the one that runs goes before one that waits.
+        stopped = (await tx.execute(marked.where(earlier, inbox.c.state == "running"))).rowcount
+    if not stopped:
+        stopped = (await tx.execute(marked.where(earlier, _HAS_BEGUN))).rowcount
     dropped = 0
-    waiting_turns = list[int]()
-    if not met and include_parked:
-        theirs = select(inbox.c.turn).distinct().where(earlier, inbox.c.state == "parked")
-        waiting_turns = list((await tx.execute(theirs)).scalars())
-    if not met and not waiting_turns:
+    parked_turns = list[int]()
+    if not stopped and include_parked:
+        parked = select(inbox.c.turn).distinct().where(earlier, inbox.c.state == "parked")
+        parked_turns = list((await tx.execute(parked)).scalars())
+    if not stopped and not parked_turns:
         dropped = await drop_waiting(tx, lane, before=before, now=now)
-    here = and_(inbox.c.lane == lane.key, _IS_WAITING)
-    still = (await tx.execute(select(func.count()).select_from(inbox).where(here))).scalar_one()
-    return StopResult(met > 0, dropped, int(still), tuple(waiting_turns))
+    still_waiting = select(func.count()).select_from(inbox).where(inbox.c.lane == lane.key, _IS_WAITING)
+    waiting = (await tx.execute(still_waiting)).scalar_one()
+    return StopResult(stopped > 0, dropped, int(waiting), tuple(parked_turns))
 
 
 async def stop_turn(tx: AsyncConnection, lane: Lane, item: int) -> bool | None:
-    """The turn that began with this item is to stop: whether it runs, or goes on later; None: it is over."""
-    mine = and_(inbox.c.lane == lane.key, inbox.c.id == item, _HAS_BEGUN)
-    met = await tx.execute(update(inbox).where(mine).values(stopped=True).returning(inbox.c.state))
-    state = met.scalar_one_or_none()
+    """Mark the turn that began with this item as stopped.
+
+    True: it runs; False: it continues later, only to end; None: it is over.
+    """
+    turn_items = update(inbox).where(inbox.c.lane == lane.key, inbox.c.id == item, _HAS_BEGUN)
+    marked = await tx.execute(turn_items.values(stopped=True).returning(inbox.c.state))
+    state = marked.scalar_one_or_none()
     if state is None:
         return None
     return bool(state == "running")
 
 
 async def drop_waiting(tx: AsyncConnection, lane: Lane, *, before: int, now: float) -> int:
-    """Drop the lane's waiting messages older than item `upto`; returns how many."""
-    mine = and_(inbox.c.lane == lane.key, inbox.c.id < before, _IS_WAITING)
-    gone = await tx.execute(
-        update(inbox).where(mine).values(state="done", done_at=now, error="dropped by the person")
-    )
-    return gone.rowcount
+    """Drop the lane's waiting messages that came before item `before`; returns how many."""
+    waiting = update(inbox).where(inbox.c.lane == lane.key, inbox.c.id < before, _IS_WAITING)
+    dropped = await tx.execute(waiting.values(state="done", done_at=now, error="dropped by the person"))
+    return dropped.rowcount

@@ -1,8 +1,8 @@
-"""Every table of the house, in SQLAlchemy Core. Owns names and constraints; migrations bring a database to
-this shape.
+"""All tables, in SQLAlchemy Core. Owns names and constraints; migrations bring a database to this schema.
 
-A file a matter; importing one imports them all, so that `metadata` is whole for whoever holds it. Times are
-seconds since the epoch (UTC); JSON is kept as text; tokens are the server's counts, NULL where it gave none.
+One module for each subject; importing any of them imports all, so that `metadata` is always complete. Times
+are seconds since the epoch (UTC); JSON is stored as text; tokens are the server's counts, NULL where it gave
+none.
 """
 
 from bot.db.tables.base import metadata

@@ -1,6 +1,4 @@
-"""What every table stands on: the metadata they are all part of, how constraints are named, and the type of
-an id.
-"""
+"""The metadata that all tables belong to, the naming of constraints, and the type of an id."""
 
 from sqlalchemy import BigInteger, Integer, MetaData
 
@@ -13,4 +11,4 @@ metadata = MetaData(
     }
 )
 
-Id = BigInteger().with_variant(Integer, "sqlite")  # SQLite numbers rows by itself only under INTEGER
+Id = BigInteger().with_variant(Integer, "sqlite")  # SQLite generates ids only for INTEGER columns

@@ -1,4 +1,4 @@
-"""What was said: lanes, their turns, the messages and calls of tools in them, what came with them, and notes."""
+"""Lanes and their conversations: turns, messages, attachments, tool calls, and notes."""
 
 from sqlalchemy import (
     BigInteger,
@@ -17,31 +17,29 @@ from sqlalchemy import (
 
 from bot.db.tables.base import Id, metadata
 
-# A lane's current conversation; /new moves on to the next number.
+# A lane's current conversation; /new continues with the next number.
 lanes = Table(
     "lanes",
     metadata,
     Column("lane", Text, primary_key=True),
     Column("conversation", Integer, nullable=False, server_default=text("1")),
     Column("notes", Text),  # the chat's notes as they stood when the conversation began; NULL: not begun
-    Column("think", Text),  # auto, on or off, as the chat wants it; NULL: as the house does
+    Column("think", Text),  # auto, on or off, as the chat has set it; NULL: as the settings say
     Column("tools", Text),  # JSON: names its prompt offers, fixed between cuts; NULL: not begun
-    Column(
-        "consent", Text
-    ),  # what may go to an endpoint outside, in words (text notes files images); NULL: not asked
-    # Of this conversation; a /new forgets them.
+    # A host and what may go to that endpoint (text notes files images, no, or asked); NULL: not asked.
+    Column("consent", Text),
+    # Of this conversation; a /new clears them.
     Column("cut", Id),  # the newest turn that has left the prompt
     Column("shortened", Id),  # the newest turn whose tool results are short and whose images are left out
-    Column(
-        "told_cut", Boolean, nullable=False, server_default=text("0")
-    ),  # the chat knows that something has left
-    Column("summary", Text),  # of what has left, as the prompt tells it
-    Column("summary_ahead", Text),  # of what leaves next, made in time
-    Column("summary_upto", Id),  # the newest turn that summary_ahead tells of
+    # The chat was notified that something has left.
+    Column("told_cut", Boolean, nullable=False, server_default=text("0")),
+    Column("summary", Text),  # of what has left, as it stands in the prompt
+    Column("summary_ahead", Text),  # of what leaves next, made in advance
+    Column("summary_upto", Id),  # the newest turn that summary_ahead covers
 )
 
-# running → ended, or failed: it was set aside. parked: it waits for a person.
-# replaced: a /retry took its place, it is left out of the history.
+# running → ended, or failed: it has no answer. parked: it waits for a person. replaced: a /retry replaced it,
+# it is left out of the history. forgotten: its texts were deleted.
 turns = Table(
     "turns",
     metadata,
@@ -57,12 +55,10 @@ turns = Table(
     Column("thinking_why", Text, nullable=False),
     Column("endpoint", Text, nullable=False, server_default="main"),  # main or fallback
     Column("endpoint_why", Text),  # why it is there; NULL: there is no other
-    Column(
-        "prompt", Integer
-    ),  # estimated tokens of its first prompt, to be held against what the server counted
-    Column("size", Integer, nullable=False, server_default=text("0")),  # estimated tokens of the whole of it
-    Column("short", Integer, nullable=False, server_default=text("0")),  # and with tool results shortened
-    Column("counted", Integer),  # what the server counted for its first prompt
+    Column("prompt", Integer),  # estimated tokens of its first prompt, to compare with `counted`
+    Column("size", Integer, nullable=False, server_default=text("0")),  # estimated tokens of the whole turn
+    Column("short", Integer, nullable=False, server_default=text("0")),  # the same, tool results shortened
+    Column("counted", Integer),  # tokens the server counted for its first prompt
     Column("used", Text, nullable=False, server_default="[]"),  # names of the tools it called, a JSON list
     Column("received_at", Float, nullable=False),
     Column("began_at", Float, nullable=False),
@@ -88,7 +84,7 @@ messages = Table(
     sqlite_autoincrement=True,
 )
 
-# What came with a message. An image is kept as the model gets it, a document and a voice as their text.
+# What came with a message. An image is stored as the model gets it, a document and a voice as their text.
 attachments = Table(
     "attachments",
     metadata,
@@ -103,7 +99,7 @@ attachments = Table(
     sqlite_autoincrement=True,
 )
 
-# wanted → running → done. `running` without a result after a crash: its outcome is unknown.
+# wanted (waits for approval) → running → done. `running` without a result after a crash: outcome unknown.
 tool_calls = Table(
     "tool_calls",
     metadata,
@@ -116,11 +112,10 @@ tool_calls = Table(
     Column("state", Text, nullable=False),
     Column("outcome", Text),
     Column("result", Text),
-    Column(
-        "size", Integer
-    ),  # characters of the result before it was cut; NULL: there is none, or it is older
-    Column("whole", Text),  # a result that was cut, as it came, up to a bound
-    Column("approval", Id),  # the question a person was asked about it; NULL: nobody was
+    # Characters of the result before it was cut; NULL: there is no result, or it is older than this column.
+    Column("size", Integer),
+    Column("whole", Text),  # the full text of a result that was cut, up to a limit
+    Column("approval", Id),  # the question a person was asked about it; NULL: none
     Column("began_at", Float),
     Column("ended_at", Float),
     UniqueConstraint("turn", "step", "call_id"),
@@ -146,7 +141,7 @@ notes = Table(
     metadata,
     Column("id", Id, primary_key=True),
     Column("lane", Text, nullable=False),
-    Column("number", Integer, nullable=False),  # what people call it: 1, 2, 3 in its lane
+    Column("number", Integer, nullable=False),  # as people see it: 1, 2, 3 in its lane
     Column("text", Text, nullable=False),
     Column("author", Text, nullable=False),
     Column("person", BigInteger, nullable=False),

@@ -1,4 +1,4 @@
-"""Who may write: people, how they are let in, strangers who knocked, and how much each may use."""
+"""Who may use the bot: people, invites, strangers who ask to be let in, and daily quotas."""
 
 from sqlalchemy import BigInteger, Boolean, Column, Float, Integer, Table, Text, text
 
@@ -29,7 +29,7 @@ invites = Table(
     Column("used_at", Float),
 )
 
-# Strangers who knocked; the code they were shown is kept as a hash, for an hour.
+# Strangers who wrote; the code they were shown is stored as a hash and is valid for an hour.
 strangers = Table(
     "strangers",
     metadata,
@@ -41,14 +41,13 @@ strangers = Table(
     Column("expires_at", Float, nullable=False),
 )
 
-# How many canvases somebody may use a day; the settings hold where there is no row.
+# How many canvases a person may use a day; without a row the settings apply.
 limits = Table(
     "limits",
     metadata,
-    Column(
-        "person", BigInteger, primary_key=True, autoincrement=False
-    ),  # 0: every member without a row of their own
-    Column("canvases", Integer),  # NULL: as many as they like
+    # 0: every member without a row of their own.
+    Column("person", BigInteger, primary_key=True, autoincrement=False),
+    Column("canvases", Integer),  # NULL: no limit
     Column("set_by", BigInteger, nullable=False),
     Column("set_at", Float, nullable=False),
 )

@@ -1,13 +1,11 @@
-"""What waits: to be done (inbox), to be due (jobs), to be sent (outbox); and what admins were told last
-(notices).
-"""
+"""The queues: inbox (to be done), jobs (to be due), outbox (to be sent); and the last notices to admins."""
 
 from sqlalchemy import BigInteger, Boolean, Column, Float, Index, Integer, Table, Text, UniqueConstraint, text
 
 from bot.db.tables.base import Id, metadata
 
-# new → running → done; an item that cannot be read or keeps failing is dead. Found running at start: new
-# again. parked: its turn waits for a person; the answer makes it new.
+# new → running → done; an item that cannot be read or keeps failing is dead. An item found running at start
+# is new again. parked: its turn waits for a person; the answer makes it new.
 inbox = Table(
     "inbox",
     metadata,
@@ -15,49 +13,47 @@ inbox = Table(
     Column("update_id", BigInteger, unique=True),
     Column("kind", Text, nullable=False),
     Column("shape", Text, nullable=False),
-    Column("lane", Text),  # NULL: a control item, taken at once
+    Column("lane", Text),  # NULL: a control item, claimed at once
     Column("sender", BigInteger),
-    Column("body", Text),  # the raw update; dropped when it turns out to be a stranger's
+    Column("body", Text),  # the raw update; deleted when it turns out to be a stranger's
     Column("state", Text, nullable=False, server_default="new"),
     Column("attempt", Integer, nullable=False, server_default=text("0")),
-    Column(
-        "stale", Boolean, nullable=False, server_default=text("0")
-    ),  # older than ten minutes when it was fetched
+    # Older than ten minutes when it was fetched, or when the gateway started.
+    Column("stale", Boolean, nullable=False, server_default=text("0")),
     Column("stopped", Boolean, nullable=False, server_default=text("0")),  # a later /stop concerns this item
-    Column("not_before", Float),  # a pasted part waits until then for the rest
+    Column("not_before", Float),  # a part of a paste waits until then for the rest
     Column("turn", Id),
     Column("received_at", Float, nullable=False),  # when getUpdates had returned
-    Column("seen_at", Float),  # when it was first passed over, for its lane was busy; NULL: it never was
-    Column("taken_at", Float),
-    Column("asked_at", Float),  # when the chat was asked for consent to answer it
-    Column("agreed_at", Float),
-    Column("retaken_at", Float),  # the first time after that
+    Column("seen_at", Float),  # when it was first skipped because its lane was busy; NULL: it never was
+    Column("taken_at", Float),  # when it was first claimed
+    Column("asked_at", Float),  # when a person was last asked for consent or an approval
+    Column("agreed_at", Float),  # when they answered
+    Column("retaken_at", Float),  # when it was first claimed after that
     Column("done_at", Float),
     Column("error", Text),
-    Column(
-        "spans", Text
-    ),  # JSON: what was measured of its turn; NULL: there is no turn, or its account is made
+    # JSON: what was measured of its turn; NULL: there is no turn, or its account is made.
+    Column("spans", Text),
     Column("job", Id),  # the job whose due time this is
     Column("due_at", Float),
     Index("ix_inbox_state_lane_id", "state", "lane", "id"),
     Index("ix_inbox_turn", "turn"),
     Index("ix_inbox_unaccounted", "id", sqlite_where=text("spans IS NOT NULL")),
-    # A due time is one row; messages, which have none, are left out of the index and pay nothing for it.
+    # A due time is one row. Messages have no job, so the index leaves them out and they pay nothing for it.
     Index("ix_inbox_job_due_at", "job", "due_at", unique=True, sqlite_where=text("job IS NOT NULL")),
     sqlite_autoincrement=True,
 )
 
-# active → done when no due time is left; paused by its person, or by the house (why_paused).
+# active → done when no due time is left; paused by its person, or by the gateway (why_paused).
 jobs = Table(
     "jobs",
     metadata,
     Column("id", Id, primary_key=True),
-    Column("kind", Text, nullable=False),  # reminder, task or house
-    Column("name", Text, unique=True),  # of a house job; NULL: a person's
-    Column("person", BigInteger),  # whose it is; NULL: the house's
+    Column("kind", Text, nullable=False),  # "reminder", "task" or "house" (a system job)
+    Column("name", Text, unique=True),  # of a system job; NULL: a person's job
+    Column("person", BigInteger),  # its owner; NULL: a system job
     Column("lane", Text),
     Column("text", Text, nullable=False),
-    Column("rule", Text),  # DTSTART (local, without a zone) and RRULE, a line each; NULL: once
+    Column("rule", Text),  # DTSTART (local, without a zone) and RRULE, one line each; NULL: once
     Column("zone", Text, nullable=False, server_default="UTC"),
     Column("next_due", Float),  # NULL: never again
     Column("missed", Text, nullable=False, server_default="once"),  # once on return, or skip
@@ -72,10 +68,9 @@ jobs = Table(
     sqlite_autoincrement=True,
 )
 
-# new → sending → open → done; the first send of a part with unknown outcome is unknown, a refused one failed.
-# `body` is what is wanted (JSON of a Part), NULL: taken back. `final`: the wanted body will not change any more.
-# A row that is not final shows a running turn; its body is what it was opened with, NULL for a mere status
-# line.
+# new → sending → open → done. unknown: the outcome of the first send is unknown; failed: Telegram refused it.
+# `body` is the body to show (JSON of a Part), NULL: taken back. `final`: the body will not change any more.
+# A row that is not final shows a running turn; its body is what it was opened with, NULL for a status line.
 outbox = Table(
     "outbox",
     metadata,
@@ -88,19 +83,19 @@ outbox = Table(
     Column("final", Boolean, nullable=False),
     Column("state", Text, nullable=False, server_default="new"),
     Column("message_id", BigInteger),
-    Column("about", Id, unique=True),  # a notice: the row whose outcome is unknown
-    Column("copy_of", Id, unique=True),  # the row of unknown outcome it sends again
+    Column("about", Id, unique=True),  # of a question: the row of unknown outcome, or itself if repeatable
+    Column("copy_of", Id, unique=True),  # the row of unknown outcome that it sends again
     Column("tries", Integer, nullable=False, server_default=text("0")),
     Column("error", Text),
     Column("made_at", Float, nullable=False),
     Column("sent_at", Float),  # when the first send was answered
-    Column("done_at", Float),  # when the final body stood there, or was given up
+    Column("done_at", Float),  # when the final body was shown, or was given up
     UniqueConstraint("item", "part"),
     Index("ix_outbox_state_lane_id", "state", "lane", "id"),
     sqlite_autoincrement=True,
 )
 
-# What admins were told last about a subject, so that they are told again only when it changes.
+# The last notice to admins about a subject, so that they are notified again only when it changes.
 notices = Table(
     "notices",
     metadata,

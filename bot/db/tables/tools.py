@@ -1,6 +1,4 @@
-"""What admins do about tools: sources, what they offer, who may use it, what was asked of a person, and the
-record.
-"""
+"""Registered tools: sources, secrets, grants, approvals and allowances, and the audit log."""
 
 from sqlalchemy import (
     BigInteger,
@@ -25,32 +23,31 @@ sources = Table(
     Column("name", Text, primary_key=True),
     Column("kind", Text, nullable=False),  # file, openapi, endpoint, mcp_http or mcp_stdio
     Column("address", Text, nullable=False),
-    Column("options", Text, nullable=False, server_default="{}"),  # JSON, of its kind
+    Column("options", Text, nullable=False, server_default="{}"),  # JSON that depends on the kind
     Column("enabled", Boolean, nullable=False, server_default=text("1")),
     Column("trouble", Text),  # why it does not work; NULL: it does
-    Column("added_by", BigInteger),  # NULL: on the machine
+    Column("added_by", BigInteger),  # NULL: on the command line
     Column("added_at", Float, nullable=False),
 )
 
-# Tools of sources, as they were accepted; of the house's own a row only where an admin has set something.
+# Tools of sources, as they were accepted; a built-in tool has a row only if an admin has set something.
 tools = Table(
     "tools",
     metadata,
     Column("name", Text, primary_key=True),
-    Column("source", Text, nullable=False),  # empty: the house's own
+    Column("source", Text, nullable=False),  # empty: a built-in tool
     Column("definition", Text, nullable=False),  # JSON
     Column("hash", Text, nullable=False),
     Column("enabled", Boolean, nullable=False, server_default=text("1")),
-    Column(
-        "pending", Text
-    ),  # JSON: a changed definition that waits for an admin; until then the tool is suspended
-    Column("flagged", Text),  # why its words want a second look; NULL: they do not, or an admin has looked
-    Column("rule", Text),  # JSON: an admin's own; NULL: the tool's
+    # JSON: a changed definition that waits for an admin; until then the tool is suspended.
+    Column("pending", Text),
+    Column("flagged", Text),  # why its text looks suspicious; NULL: it does not, or an admin has reviewed it
+    Column("rule", Text),  # JSON: an admin's own approval rule; NULL: the tool's
     Column("changed_at", Float, nullable=False),
     Index("ix_tools_source", "source"),
 )
 
-# Who may use a tool. Without a row: the house's own everyone, others admins only.
+# Who may use a tool. Without a row: everyone a built-in tool, only admins any other.
 grants = Table(
     "grants",
     metadata,
@@ -58,11 +55,11 @@ grants = Table(
     Column("whom", Text, primary_key=True),  # everyone, admins, person or chat
     Column("number", BigInteger, primary_key=True, autoincrement=False, server_default=text("0")),
     Column("hash", Text, nullable=False),
-    Column("given_by", BigInteger),  # NULL: on the machine
+    Column("given_by", BigInteger),  # NULL: on the command line
     Column("given_at", Float, nullable=False),
 )
 
-# What tools need to know and nobody may read: sealed with SECRETS_KEY.
+# Secrets of tools, encrypted with SECRETS_KEY.
 secrets = Table(
     "secrets",
     metadata,
@@ -77,7 +74,7 @@ audit = Table(
     metadata,
     Column("id", Id, primary_key=True),
     Column("at", Float, nullable=False),
-    Column("who", BigInteger),  # NULL: the machine
+    Column("who", BigInteger),  # NULL: somebody on the command line
     Column("via", Text, nullable=False),  # telegram or command
     Column("what", Text, nullable=False),
     Column("subject", Text, nullable=False),
@@ -87,7 +84,7 @@ audit = Table(
     sqlite_autoincrement=True,
 )
 
-# Counted up by every change a running gateway has to notice.
+# Incremented by every change that a running gateway has to notice.
 revisions = Table(
     "revisions",
     metadata,
@@ -95,7 +92,7 @@ revisions = Table(
     Column("number", Integer, nullable=False),
 )
 
-# A call that waits for a person, or waited: what was shown is what runs.
+# The question about a call that waits, or waited, for a person: only the arguments that were shown may run.
 approvals = Table(
     "approvals",
     metadata,
@@ -109,10 +106,9 @@ approvals = Table(
     Column("asker", BigInteger, nullable=False),
     Column("lane", Text, nullable=False),
     Column("who", Text, nullable=False),  # asker or admins: who may answer
-    Column("why", Text, nullable=False),  # it asks
-    Column(
-        "binding", Text
-    ),  # what an "Allow here" holds for: a host, a hash of the arguments, *; NULL: not to be had
+    Column("why", Text, nullable=False),  # why it is asked
+    # What an "Allow here" covers: a host, a hash of the arguments, or * (any arguments); NULL: not offered.
+    Column("binding", Text),
     Column("asked_at", Float, nullable=False),
     Column("expires_at", Float, nullable=False),
     Column("answer", Text),  # once, here, denied, expired or stopped; NULL: open
@@ -123,7 +119,7 @@ approvals = Table(
     sqlite_autoincrement=True,
 )
 
-# The messages in which it was asked, one a chat.
+# The messages in which a question was asked, one in each chat.
 approval_messages = Table(
     "approval_messages",
     metadata,
@@ -131,7 +127,7 @@ approval_messages = Table(
     Column("outbox", Id, ForeignKey("outbox.id"), primary_key=True, autoincrement=False),
 )
 
-# "Allow here": such calls of a person in a chat do not ask until then.
+# "Allow here": such calls of a person in a chat need no approval until then.
 allowances = Table(
     "allowances",
     metadata,
@@ -140,7 +136,7 @@ allowances = Table(
     Column("chat", BigInteger, nullable=False),
     Column("tool", Text, nullable=False),
     Column("hash", Text, nullable=False),
-    Column("binding", Text, nullable=False),  # a host, a hash of the arguments, or * for whatever arguments
+    Column("binding", Text, nullable=False),  # a host, a hash of the arguments, or * for any arguments
     Column("until", Float, nullable=False),
     Column("given_by", BigInteger, nullable=False),
     Column("given_at", Float, nullable=False),

@@ -1,18 +1,17 @@
-"""What it took: every model call, the account of every turn, the processes that lived, and the server's own
-counts.
-"""
+"""The usage ledger: model calls, the account of every turn, process lifetimes, and the server's counters."""
 
 from sqlalchemy import BigInteger, Boolean, Column, Float, ForeignKey, Index, Integer, Table, Text, text
 
 from bot.db.tables.base import Id, metadata
 
-# What few calls are: something is not known of them, they did not end as they should, or they cost no canvas.
+# The few calls that are unusual: a count is unknown, they did not end normally, or they cost no canvas.
 ODD_CALL_SQL = (
     "(prompt_tokens IS NULL OR cached_tokens IS NULL OR completion_tokens IS NULL OR reasoning_tokens IS NULL"
-    " OR usage_partial OR outcome IS NULL OR outcome <> 'ok' OR purpose = 'decision' OR finish_reason = 'length')"
+    " OR usage_partial OR outcome IS NULL OR outcome <> 'ok' OR purpose = 'decision'"
+    " OR finish_reason = 'length')"
 )
 
-# Opened before the request leaves, closed with the message it gave: a call can fail, but it cannot vanish.
+# Inserted before the request leaves, completed with its reply: a call can fail, but it cannot vanish.
 model_calls = Table(
     "model_calls",
     metadata,
@@ -20,7 +19,7 @@ model_calls = Table(
     Column("turn", Id),
     Column("step", Integer, nullable=False),
     Column("purpose", Text, nullable=False),
-    Column("again", Text),  # why the same step was asked once more
+    Column("again", Text),  # why it repeats a call of the same step; NULL: it repeats none
     Column("endpoint", Text, nullable=False),
     Column("fingerprint", Text),
     Column("model", Text, nullable=False),
@@ -48,19 +47,24 @@ model_calls = Table(
     Column("chars_notes", Integer),
     Column("chars_history", Integer),
     Column("images", Integer, nullable=False, server_default=text("0")),
-    Column("reply", Text),  # JSON: the reply as it came, so that a turn can go on after a crash
-    # All that sums need, so that a report reads no reply on its way.
+    Column("reply", Text),  # JSON: the reply as it came, so that a turn can continue after a crash
+    # A covering index with all that sums need, so that a report does not read the large replies.
     Index(
         "ix_model_calls_turn",
-        *("turn", "id", "purpose", "model", "thinking", "created_at", "seat_at", "ended_at"),
-        *(
-            "prompt_tokens",
-            "cached_tokens",
-            "completion_tokens",
-            "reasoning_tokens",
-            "usage_partial",
-            "outcome",
-        ),
+        "turn",
+        "id",
+        "purpose",
+        "model",
+        "thinking",
+        "created_at",
+        "seat_at",
+        "ended_at",
+        "prompt_tokens",
+        "cached_tokens",
+        "completion_tokens",
+        "reasoning_tokens",
+        "usage_partial",
+        "outcome",
     ),
     Index("ix_model_calls_again", "turn", "again", sqlite_where=text("again IS NOT NULL")),
     Index("ix_model_calls_odd", "turn", sqlite_where=text(ODD_CALL_SQL)),
@@ -68,7 +72,8 @@ model_calls = Table(
     sqlite_autoincrement=True,
 )
 
-# The account of a turn, settled when its last part was delivered or given up: seconds that add up to `whole`.
+# The account (breakdown) of a turn, made when its last part was delivered or given up: seconds that add up to
+# `whole`.
 accounts = Table(
     "accounts",
     metadata,
@@ -88,7 +93,8 @@ accounts = Table(
     Column("own", Float, nullable=False),
 )
 
-# A row a process, so that the time without one is known. The heartbeat says how long a killed one lived.
+# One row for each process, so that times without one are known. The heartbeat (seen_at) says how long a
+# killed process lived.
 lives = Table(
     "lives",
     metadata,
@@ -100,49 +106,44 @@ lives = Table(
     sqlite_autoincrement=True,
 )
 
-# How long turns took, counted into buckets of a logarithmic scale (bot.usage.histogram): percentiles need no
-# sort.
+# Durations of turns, counted in buckets of a logarithmic scale (bot.usage.histogram), so that percentiles
+# need no sorting.
 durations = Table(
     "durations",
     metadata,
-    Column(
-        "day", Integer, primary_key=True, autoincrement=False
-    ),  # days since the epoch (UTC) of the turn's receipt
-    Column(
-        "kind", Text, primary_key=True
-    ),  # a column of accounts, `whole` too; a turn without any of it is left out
+    # Days since the epoch (UTC) of the turn's receipt.
+    Column("day", Integer, primary_key=True, autoincrement=False),
+    # A column of accounts, `whole` included; turns with zero seconds of it are not counted.
+    Column("kind", Text, primary_key=True),
     Column("bucket", Integer, primary_key=True, autoincrement=False),
     Column("count", Integer, nullable=False),
 )
 
-# What the endpoint's own counters said, held against ours: a row each time they were read.
+# What the endpoint's own counters said, compared with ours: one row each time they were read.
 readings = Table(
     "readings",
     metadata,
     Column("id", Id, primary_key=True),
     Column("endpoint", Text, nullable=False),
     Column("read_at", Float, nullable=False),
-    Column(
-        "since", Float
-    ),  # the reading before; NULL: there was none, or the server began anew: nothing to compare
-    Column("totals", Text, nullable=False),  # JSON: the counters as they stood, NULL those the server lacks
-    Column(
-        "running", Integer, nullable=False
-    ),  # calls of ours under way then, so that sums differ by what they take
-    Column("prompt_seen", BigInteger),  # what the server counted since then, whoever asked
+    # The time of the reading before; NULL: there was none, or the server restarted: nothing to compare.
+    Column("since", Float),
+    Column("totals", Text, nullable=False),  # JSON: the counters; null where the server lacks one
+    # Calls of ours in progress at that time: sums differ by what these take.
+    Column("running", Integer, nullable=False),
+    Column("prompt_seen", BigInteger),  # what the server counted since then, for all its clients
     Column("cached_seen", BigInteger),
     Column("generated_seen", BigInteger),
     Column("requests_seen", BigInteger),
     Column("steps_seen", BigInteger),  # denoising steps, with one commit a canvas
     Column("committed_seen", BigInteger),  # tokens of whole canvases
-    Column("prompt_own", BigInteger),  # what we counted in the same time
+    Column("prompt_own", BigInteger),  # what we counted over the same time
     Column("cached_own", BigInteger),
     Column("generated_own", BigInteger),
     Column("requests_own", BigInteger),
-    Column("gap", BigInteger),  # tokens the server counted more than we; below zero: fewer
-    Column(
-        "steps_per_canvas", Float
-    ),  # the server's own; NULL: no canvas, or not told apart from other reads
+    Column("gap", BigInteger),  # tokens that the server counted more than we did; negative: fewer
+    # The server's own; NULL: no canvas, or not distinguishable from typed reads.
+    Column("steps_per_canvas", Float),
     Column("why", Text, nullable=False),
     Index("ix_readings_endpoint_read_at", "endpoint", "read_at"),
     sqlite_autoincrement=True,

@@ -1,1 +1,1 @@
-"""Queries: registered tools, grants, approvals, audit."""
+"""Registered tools: their sources and secrets, grants, approvals, the log of calls, and the audit log."""

@@ -1,7 +1,7 @@
-"""Questions about tool calls, their answers, and what is allowed from then on. Functions work inside the
-caller's `tx`.
+"""Approval questions about tool calls, their answers, and allowances given for later calls.
 
-A question holds the arguments as they were shown: what is run later is held against them.
+A question holds the arguments as they were shown, and only those may run later. Functions work inside the
+caller's transaction `tx`.
 """
 
 from collections.abc import Iterable, Sequence
@@ -22,8 +22,10 @@ _IS_OPEN = approvals.c.answer.is_(None)
 
 @dataclass(frozen=True, slots=True)
 class NewApprovalQuestion:
-    """A call that needs a person: `hash` is of its tool's definition, `binding` what an allowance would hold
-    for.
+    """A question about a call.
+
+    `hash` is of the tool's definition, `who` may answer, `why` it is asked. `binding`: what an allowance
+    would cover (see the table); None: none can be given.
     """
 
     turn: int
@@ -42,7 +44,7 @@ class NewApprovalQuestion:
 
 @dataclass(frozen=True, slots=True)
 class ApprovalQuestion:
-    """A stored question; `answer` None: it is open."""
+    """A stored question; `answer` None: it is open. `answered_by` None: no person answered it."""
 
     id: int
     turn: int
@@ -63,7 +65,7 @@ class ApprovalQuestion:
 
 @dataclass(frozen=True, slots=True)
 class Allowance:
-    """Such calls of a person in a chat do not ask until a moment (epoch seconds)."""
+    """A person's calls of a tool in a chat that need no approval until a moment (epoch seconds)."""
 
     id: int
     person: int
@@ -75,7 +77,7 @@ class Allowance:
 
 @dataclass(frozen=True, slots=True)
 class AllowanceKey:
-    """A call somebody makes, as an allowance may fit it."""
+    """What an allowance must match to cover a call; `hash` is of the tool's definition."""
 
     person: int
     chat: int
@@ -87,24 +89,25 @@ class AllowanceKey:
 async def insert_question(tx: AsyncConnection, new_question: NewApprovalQuestion, *, now: float) -> int:
     """Store a question, and that its call waits for it; returns its id."""
     row = asdict(new_question) | {"lane": new_question.lane.key, "asked_at": now}
-    made = int((await tx.execute(insert(approvals).values(row).returning(approvals.c.id))).scalar_one())
-    mine = and_(
+    inserted = await tx.execute(insert(approvals).values(row).returning(approvals.c.id))
+    question = int(inserted.scalar_one())
+    call = and_(
         tool_calls.c.turn == new_question.turn,
         tool_calls.c.step == new_question.step,
         tool_calls.c.call_id == new_question.call_id,
     )
-    await tx.execute(update(tool_calls).where(mine).values(approval=made))
-    return made
+    await tx.execute(update(tool_calls).where(call).values(approval=question))
+    return question
 
 
 async def link_messages(tx: AsyncConnection, question: int, outbox_rows: Iterable[int]) -> None:
-    """These rows of the outbox put the question."""
+    """Store that these rows of the outbox ask the question."""
     for row in outbox_rows:
         await tx.execute(insert(approval_messages).values(approval=question, outbox=row))
 
 
 async def list_messages(tx: AsyncConnection, question: int) -> list[int]:
-    """The rows of the outbox that put a question."""
+    """The rows of the outbox that ask a question."""
     query = select(approval_messages.c.outbox).where(approval_messages.c.approval == question)
     return list((await tx.execute(query.order_by(approval_messages.c.outbox))).scalars())
 
@@ -118,7 +121,7 @@ async def find(tx: AsyncConnection, question: int) -> ApprovalQuestion | None:
 
 
 async def load_of_turn(tx: AsyncConnection, turn: int) -> dict[tuple[int, str], ApprovalQuestion]:
-    """The questions of a turn, by step and call."""
+    """The questions of a turn, by step and call id."""
     rows = await tx.execute(select(approvals).where(approvals.c.turn == turn).order_by(approvals.c.id))
     return {(row.step, row.call_id): _to_question(row) for row in rows}
 
@@ -130,7 +133,11 @@ async def list_open(
     person: int | None = None,
     expired_by: float | None = None,
 ) -> list[ApprovalQuestion]:
-    """Open questions: of these turns, asked for a person, expired by a moment; the oldest first."""
+    """Open questions, the oldest first.
+
+    `turns`: only of these turns; `person`: only about calls of their turns; `expired_by`: only those that
+    expire at this moment (epoch seconds) or before.
+    """
     query = select(approvals).where(_IS_OPEN).order_by(approvals.c.id)
     if turns is not None:
         query = query.where(approvals.c.turn.in_(turns))
@@ -143,38 +150,36 @@ async def list_open(
 
 async def find_next_expiry(tx: AsyncConnection) -> float | None:
     """When the next open question expires (epoch seconds); None: none is open."""
-    found: float | None = (
-        await tx.execute(select(func.min(approvals.c.expires_at)).where(_IS_OPEN))
-    ).scalar_one()
-    return found
+    query = select(func.min(approvals.c.expires_at)).where(_IS_OPEN)
+    next_expiry: float | None = (await tx.execute(query)).scalar_one()
+    return next_expiry
 
 
 async def store_answer(
     tx: AsyncConnection, question: int, answer: ApprovalAnswer, answered_by: int | None, *, now: float
 ) -> bool:
-    """Store the answer; False if there was one before. `by` None: nobody answered."""
-    mine = update(approvals).where(approvals.c.id == question, _IS_OPEN)
-    return (
-        await tx.execute(mine.values(answer=answer, answered_by=answered_by, answered_at=now))
-    ).rowcount > 0
+    """Store the answer; False if there was one before. `answered_by` None: no person answered."""
+    if_open = update(approvals).where(approvals.c.id == question, _IS_OPEN)
+    stored = await tx.execute(if_open.values(answer=answer, answered_by=answered_by, answered_at=now))
+    return stored.rowcount > 0
 
 
 async def allow(tx: AsyncConnection, key: AllowanceKey, *, until: float, given_by: int, now: float) -> None:
-    """Such calls do not ask until then; one that is allowed already is allowed anew."""
+    """Allow calls that match `key` until then (epoch seconds); replaces an allowance with the same key."""
     await tx.execute(delete(allowances).where(_matches_key(key)))
     row = asdict(key) | {"until": until, "given_by": given_by, "given_at": now}
     await tx.execute(insert(allowances).values(row))
 
 
 async def find_giver(tx: AsyncConnection, key: AllowanceKey, *, now: float) -> int | None:
-    """Who has allowed such calls until later than now; None: nobody."""
-    found = select(allowances.c.given_by).where(_matches_key(key), allowances.c.until > now).limit(1)
-    by: int | None = (await tx.execute(found)).scalar_one_or_none()
-    return by
+    """Who gave the allowance that covers such calls now; None: there is none."""
+    query = select(allowances.c.given_by).where(_matches_key(key), allowances.c.until > now).limit(1)
+    giver: int | None = (await tx.execute(query)).scalar_one_or_none()
+    return giver
 
 
 async def list_allowances(tx: AsyncConnection, person: int | None, *, now: float) -> list[Allowance]:
-    """What is allowed to a person, in whatever chat, or to anybody (None); the newest first."""
+    """A person's allowances in all chats, or everybody's (None), the newest first."""
     query = select(allowances).where(allowances.c.until > now).order_by(allowances.c.id.desc())
     if person is not None:
         query = query.where(allowances.c.person == person)
@@ -185,17 +190,15 @@ async def list_allowances(tx: AsyncConnection, person: int | None, *, now: float
 
 
 async def revoke(tx: AsyncConnection, allowance: int, person: int | None) -> bool:
-    """Such calls ask again; False if there is no such allowance, or it is not this person's (None:
-    whoever's).
-    """
-    mine = allowances.c.id == allowance
+    """Revoke an allowance; False if there is none, or it is not this person's (None: of any person)."""
+    condition = allowances.c.id == allowance
     if person is not None:
-        mine &= allowances.c.person == person
-    return (await tx.execute(delete(allowances).where(mine))).rowcount > 0
+        condition &= allowances.c.person == person
+    return (await tx.execute(delete(allowances).where(condition))).rowcount > 0
 
 
 async def revoke_all(tx: AsyncConnection, *, person: int | None = None, chat: int | None = None) -> None:
-    """All that was allowed to a person, or in a chat, is allowed no more."""
+    """Revoke all allowances of a person, and all in a chat."""
     if person is not None:
         await tx.execute(delete(allowances).where(allowances.c.person == person))
     if chat is not None:
@@ -207,5 +210,5 @@ def _matches_key(key: AllowanceKey) -> Any:
 
 
 def _to_question(row: Row[Any]) -> ApprovalQuestion:
-    told = {name: getattr(row, name) for name in ApprovalQuestion.__slots__}
-    return ApprovalQuestion(**told | {"lane": Lane.parse(row.lane)})
+    fields = {name: getattr(row, name) for name in ApprovalQuestion.__slots__}
+    return ApprovalQuestion(**fields | {"lane": Lane.parse(row.lane)})

@@ -1,8 +1,7 @@
-"""What admins changed: who, when, by which way, what was before and after. Written in the transaction of the
-change.
+"""The audit log: what admins changed, who, when, over which channel, with the state before and after.
 
-Secrets never come here; whoever writes a row has masked them. Functions work inside the caller's transaction
-`tx`.
+An entry is written in the transaction of its change. Secrets never come here: the caller has masked them.
+Functions work inside the caller's transaction `tx`.
 """
 
 import json
@@ -20,7 +19,7 @@ Via = Literal["telegram", "command"]
 
 @dataclass(frozen=True, slots=True)
 class Actor:
-    """Who makes a change: a person by number, None for whoever sits at the machine; and by which way."""
+    """Who makes a change, and over which channel. `person` None: somebody at the machine's command line."""
 
     person: int | None
     via: Via
@@ -31,9 +30,7 @@ MACHINE = Actor(None, "command")
 
 @dataclass(frozen=True, slots=True)
 class AuditEntry:
-    """One change as it was written down; `before` and `after` are what was said of it then, None: there was
-    nothing.
-    """
+    """A logged change. `before` and `after` are parsed JSON; None: there was nothing."""
 
     id: int
     at: float
@@ -54,7 +51,7 @@ async def record(
     change: tuple[Mapping[str, Any] | None, Mapping[str, Any] | None],
     now: float,
 ) -> None:
-    """Write a change down: `what` was done to `subject`, and what was before and after."""
+    """Log that `action` was done to `subject`; `change` is the state before and after."""
     before, after = change
     row = {"at": now, "who": actor.person, "via": actor.via, "what": action, "subject": subject}
     await tx.execute(insert(audit).values(row | {"before": _to_json(before), "after": _to_json(after)}))
@@ -68,7 +65,7 @@ async def list_entries(
     person: int | None = None,
     limit: int | None = None,
 ) -> list[AuditEntry]:
-    """The changes of a span of time (epoch seconds, `until` not included), the newest first."""
+    """The changes of a time span (epoch seconds, `until` exclusive), the newest first."""
     query = select(audit).order_by(audit.c.id.desc())
     if since is not None:
         query = query.where(audit.c.at >= since)
@@ -76,7 +73,9 @@ async def list_entries(
         query = query.where(audit.c.at < until)
     if person is not None:
         query = query.where(audit.c.who == person)
-    return [_to_entry(row) for row in await tx.execute(query if limit is None else query.limit(limit))]
+    if limit is not None:
+        query = query.limit(limit)
+    return [_to_entry(row) for row in await tx.execute(query)]
 
 
 def _to_json(value: Mapping[str, Any] | None) -> str | None:
@@ -85,6 +84,20 @@ def _to_json(value: Mapping[str, Any] | None) -> str | None:
     return json.dumps(value, ensure_ascii=False)
 
 
+def _parse_json(text: str | None) -> Any:
+    if text is None:
+        return None
+    return json.loads(text)
+
+
 def _to_entry(row: Row[Any]) -> AuditEntry:
-    before, after = (None if text is None else json.loads(text) for text in (row.before, row.after))
-    return AuditEntry(row.id, row.at, row.who, row.via, row.what, row.subject, before, after)
+    return AuditEntry(
+        id=row.id,
+        at=row.at,
+        who=row.who,
+        via=row.via,
+        what=row.what,
+        subject=row.subject,
+        before=_parse_json(row.before),
+        after=_parse_json(row.after),
+    )

@@ -1,7 +1,6 @@
-"""Tool calls as they were made, for admins to look through: who, where, with what, and what came of it.
+"""The log of tool calls for admins: who called what, where, with which arguments and outcome.
 
-Reads only; the rows are written by calls.py as the calls happen. Functions work inside the caller's
-transaction `tx`.
+Only reads; bot.db.conversations.calls writes the rows. Functions work inside the caller's transaction `tx`.
 """
 
 from collections.abc import Iterable
@@ -13,21 +12,35 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from bot.db.tables import approvals, tool_calls, turns
 
-_c = tool_calls.c
-_t = turns.c
-_a = approvals.c
+# In the order of the fields of ToolCallRecord.
 _COLUMNS: tuple[Column[Any], ...] = (
-    *(_c.id, _c.turn, _t.lane, _t.person, _c.name, _c.arguments, _c.size),
-    *(_c.began_at, _c.ended_at, _c.outcome, _c.state, _a.answer, _a.answered_by, _a.asked_at, _a.answered_at),
+    tool_calls.c.id,
+    tool_calls.c.turn,
+    turns.c.lane,
+    turns.c.person,
+    tool_calls.c.name,
+    tool_calls.c.arguments,
+    tool_calls.c.size,
+    tool_calls.c.began_at,
+    tool_calls.c.ended_at,
+    tool_calls.c.outcome,
+    tool_calls.c.state,
+    approvals.c.answer,
+    approvals.c.answered_by,
+    approvals.c.asked_at,
+    approvals.c.answered_at,
 )
+_CALLS_WITH_TURNS = tool_calls.join(turns, turns.c.id == tool_calls.c.turn)
+_CALLS_WITH_APPROVALS = _CALLS_WITH_TURNS.outerjoin(approvals, approvals.c.id == tool_calls.c.approval)
 
 
 @dataclass(frozen=True, slots=True)
 class ToolCallRecord:
-    """One tool call; `arguments` are JSON as they came. `size` is in characters of the whole result.
+    """One tool call.
 
-    `outcome` None: it has not ended, `state` says how it stands. `answer` is a person's, None: nobody was
-    asked, or has answered yet (`asked_at`).
+    `arguments` are JSON as the model wrote them; `size` counts the characters of the full result. `outcome`
+    None: it has not ended, see `state`. `answer` is a person's; None: nobody was asked (`asked_at` is None as
+    well), or nobody has answered yet.
     """
 
     id: int
@@ -49,9 +62,8 @@ class ToolCallRecord:
 
 async def list_newest(tx: AsyncConnection, *, name: str | None = None, limit: int) -> list[ToolCallRecord]:
     """The newest calls, or those of one tool, the newest first."""
-    joined = tool_calls.join(turns, _t.id == _c.turn).outerjoin(approvals, _a.id == _c.approval)
-    query = select(*_COLUMNS).select_from(joined).order_by(_c.id.desc()).limit(limit)
+    query = select(*_COLUMNS).select_from(_CALLS_WITH_APPROVALS).order_by(tool_calls.c.id.desc()).limit(limit)
     if name is not None:
-        query = query.where(_c.name == name)
+        query = query.where(tool_calls.c.name == name)
     rows: Iterable[Any] = await tx.execute(query)
     return [ToolCallRecord(*row) for row in rows]

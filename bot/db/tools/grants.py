@@ -1,6 +1,7 @@
-"""Who may use a tool: a row a grant. Functions work inside the caller's transaction `tx`.
+"""Grants: who may use which tool.
 
-Without a row the house's own tools are everyone's, all others the admins'.
+Without a grant everyone may use built-in tools, and only admins may use others. Functions work inside the
+caller's transaction `tx`.
 """
 
 from dataclasses import asdict, dataclass
@@ -17,7 +18,7 @@ GranteeKind = Literal["everyone", "admins", "person", "chat"]
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """One grant; `number` names a person or a chat. It holds for the definition of this `hash` only."""
+    """One grant. `number` is a person's or a chat's id; `hash` is of the one definition it holds for."""
 
     tool: str
     whom: GranteeKind
@@ -29,32 +30,36 @@ class Grant:
 
 async def list_all(tx: AsyncConnection, tool: str | None = None) -> list[Grant]:
     """Every grant, or those of a tool."""
-    wanted = select(grants).order_by(grants.c.tool, grants.c.whom, grants.c.number)
-    rows = await tx.execute(wanted if tool is None else wanted.where(grants.c.tool == tool))
-    return [Grant(row.tool, row.whom, row.number, row.hash, row.given_by, row.given_at) for row in rows]
+    query = select(grants).order_by(grants.c.tool, grants.c.whom, grants.c.number)
+    if tool is not None:
+        query = query.where(grants.c.tool == tool)
+    return [
+        Grant(row.tool, row.whom, row.number, row.hash, row.given_by, row.given_at)
+        for row in await tx.execute(query)
+    ]
 
 
 async def give(tx: AsyncConnection, grant: Grant) -> None:
-    """Grant a tool; a grant there was already is renewed."""
+    """Grant a tool; replaces a grant to the same grantee."""
     row = asdict(grant)
     key = ["tool", "whom", "number"]
     await tx.execute(insert(grants).values(row).on_conflict_do_update(index_elements=key, set_=row))
 
 
 async def revoke(tx: AsyncConnection, tool: str, grantee_kind: GranteeKind, number: int = 0) -> bool:
-    """Take a grant back; False if there was none."""
-    which = (grants.c.tool == tool) & (grants.c.whom == grantee_kind) & (grants.c.number == number)
-    return bool((await tx.execute(delete(grants).where(which))).rowcount)
+    """Revoke a grant; False if there was none."""
+    grant = delete(grants).where(
+        grants.c.tool == tool, grants.c.whom == grantee_kind, grants.c.number == number
+    )
+    return bool((await tx.execute(grant)).rowcount)
 
 
 async def rebind(tx: AsyncConnection, tool: str, new_hash: str, *, old_hash: str) -> None:
-    """An admin has seen how the tool changed: what was granted of it `before` holds for the definition of
-    `hash`.
-    """
-    mine = (grants.c.tool == tool) & (grants.c.hash == old_hash)
-    await tx.execute(update(grants).where(mine).values(hash=new_hash))
+    """Let the grants of a tool hold for its new definition, which an admin has accepted."""
+    bound_to_old = update(grants).where(grants.c.tool == tool, grants.c.hash == old_hash)
+    await tx.execute(bound_to_old.values(hash=new_hash))
 
 
 async def revoke_all(tx: AsyncConnection, person: int) -> None:
-    """Somebody is not let in any more: what was granted to them by name is taken back."""
+    """Revoke all grants to a person, who is no longer let in."""
     await tx.execute(delete(grants).where(grants.c.whom == "person", grants.c.number == person))

@@ -1,6 +1,4 @@
-"""What tools need to know and nobody may read, as it is sealed. Functions work inside the caller's
-transaction `tx`.
-"""
+"""Secrets of tools, stored encrypted. Functions work inside the caller's transaction `tx`."""
 
 from dataclasses import asdict, dataclass
 
@@ -13,7 +11,7 @@ from bot.db.tables import secrets
 
 @dataclass(frozen=True, slots=True)
 class SealedSecret:
-    """A secret by its name; opened by catalogue.sealing only."""
+    """An encrypted secret; only bot.tool_registry decrypts it."""
 
     name: str
     sealed: str
@@ -27,11 +25,11 @@ async def list_all(tx: AsyncConnection) -> list[SealedSecret]:
 
 
 async def put(tx: AsyncConnection, secret: SealedSecret) -> None:
-    """Keep a secret, in place of one of the same name."""
+    """Store a secret; replaces one of the same name."""
     row = asdict(secret)
     await tx.execute(insert(secrets).values(row).on_conflict_do_update(index_elements=["name"], set_=row))
 
 
 async def remove(tx: AsyncConnection, name: str) -> bool:
-    """Forget a secret; False if there is none of this name."""
+    """Delete a secret; False if there is none of this name."""
     return bool((await tx.execute(delete(secrets).where(secrets.c.name == name))).rowcount)

@@ -1,4 +1,4 @@
-"""Where registered tools come from: a row a source. Functions work inside the caller's transaction `tx`."""
+"""The sources that registered tools come from. Functions work inside the caller's transaction `tx`."""
 
 import json
 from collections.abc import Mapping
@@ -16,10 +16,10 @@ SourceKind = Literal["file", "openapi", "endpoint", "mcp_http", "mcp_stdio"]
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """One source. `address` is a URL, a path or a command; `options` are JSON, of its kind, with secrets by
-    name only.
+    """One source.
 
-    `trouble` says why it does not work, None: it does. `added_by` None: on the machine.
+    `address` is a URL, a path or a command. `options` are JSON that depends on the kind; they hold secrets by
+    name only. `trouble`: why it does not work; None: it does. `added_by` None: on the command line.
     """
 
     name: str
@@ -46,7 +46,7 @@ async def find(tx: AsyncConnection, name: str) -> Source | None:
 
 
 async def put(tx: AsyncConnection, source: Source) -> None:
-    """Keep a source, in place of one of the same name."""
+    """Store a source; replaces one of the same name."""
     row: dict[str, Any] = {
         "name": source.name,
         "kind": source.kind,
@@ -61,31 +61,23 @@ async def put(tx: AsyncConnection, source: Source) -> None:
 
 
 async def set_enabled(tx: AsyncConnection, name: str, *, enabled: bool) -> bool:
-    """Have a source work or rest; False if there is none of this name."""
+    """Enable or disable a source; False if there is none of this name."""
     changed = await tx.execute(update(sources).where(sources.c.name == name).values(enabled=enabled))
     return bool(changed.rowcount)
 
 
 async def store_troubles(tx: AsyncConnection, troubles: Mapping[str, str | None]) -> None:
-    """Note why these sources do not work; None: they do."""
+    """Store why these sources do not work (by name); None: they do."""
     if troubles:
-        which = update(sources).where(sources.c.name == bindparam("which")).values(trouble=bindparam("why"))
-        await tx.execute(which, [{"which": name, "why": why} for name, why in troubles.items()])
+        source = update(sources).where(sources.c.name == bindparam("source_name"))
+        rows = [{"source_name": name, "reason": trouble} for name, trouble in troubles.items()]
+        await tx.execute(source.values(trouble=bindparam("reason")), rows)
 
 
 async def remove(tx: AsyncConnection, name: str) -> bool:
-    """Forget a source, not its tools; False if there is none of this name."""
+    """Delete a source, not its tools; False if there is none of this name."""
     return bool((await tx.execute(delete(sources).where(sources.c.name == name))).rowcount)
 
 
 def _to_source(row: Row[Any]) -> Source:
-    return Source(
-        row.name,
-        row.kind,
-        row.address,
-        json.loads(row.options),
-        row.enabled,
-        row.trouble,
-        row.added_by,
-        row.added_at,
-    )
+    return Source(**row._asdict() | {"options": json.loads(row.options)})

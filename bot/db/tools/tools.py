@@ -1,7 +1,7 @@
-"""What is known of registered tools: the definition an admin accepted, and what was set. Functions work
-inside `tx`.
+"""Registered tools: the definition an admin accepted, and what admins have set.
 
-Of the house's own tools there is a row only where an admin has set something.
+A built-in tool has a row only if an admin has set something. Functions work inside the caller's transaction
+`tx`.
 """
 
 import json
@@ -16,16 +16,16 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from bot.db.tables import allowances, grants, tools
 
 ToolDefinition = Mapping[str, Any]
-"""What a tool says of itself, as JSON; see tools.base.definition_of."""
+"""A tool's description of itself, as JSON; see tools.base.definition_of."""
 
 
 @dataclass(frozen=True, slots=True)
 class StoredTool:
-    """One tool. `definition` is the one last accepted and `hash` its fingerprint; both are empty if none ever
-    was.
+    """One tool.
 
-    `pending` is a definition that waits for an admin, `flagged` why its words want a second look: until both
-    are gone the tool is suspended. `rule` is an admin's own, as JSON of tools.base.Rule.
+    `definition` was accepted last, and `hash` is its fingerprint; both are empty if none ever was. `pending`
+    is a changed definition that waits for an admin, `flagged` says why its text looks suspicious: until both
+    are None the tool is suspended. `rule` is an admin's own approval rule, as JSON of tools.base.Rule.
     """
 
     name: str
@@ -40,7 +40,7 @@ class StoredTool:
 
     @property
     def is_suspended(self) -> bool:
-        """Whether an admin has to look at it first."""
+        """Whether an admin has to review it before it can be used."""
         return self.pending is not None or self.flagged is not None
 
 
@@ -58,35 +58,44 @@ async def find(tx: AsyncConnection, name: str) -> StoredTool | None:
 
 
 async def put(tx: AsyncConnection, tool: StoredTool) -> None:
-    """Keep what is known of a tool, in place of what was."""
+    """Store a tool; replaces its row."""
     row: dict[str, Any] = {
         "name": tool.name,
         "source": tool.source,
         "definition": _to_json(tool.definition),
         "hash": tool.hash,
         "enabled": tool.enabled,
-        "pending": None if tool.pending is None else _to_json(tool.pending),
+        "pending": _to_json(tool.pending),
         "flagged": tool.flagged,
-        "rule": None if tool.rule is None else _to_json(tool.rule),
+        "rule": _to_json(tool.rule),
         "changed_at": tool.changed_at,
     }
     await tx.execute(insert(tools).values(row).on_conflict_do_update(index_elements=["name"], set_=row))
 
 
 async def remove(tx: AsyncConnection, names: list[str]) -> None:
-    """Forget these tools, who might use them, and what was allowed ahead."""
+    """Delete these tools with their grants and allowances."""
     await tx.execute(delete(allowances).where(allowances.c.tool.in_(names)))
     await tx.execute(delete(grants).where(grants.c.tool.in_(names)))
     await tx.execute(delete(tools).where(tools.c.name.in_(names)))
 
 
 def _to_tool(row: Row[Any]) -> StoredTool:
-    pending, rule = (json.loads(text) if text else None for text in (row.pending, row.rule))
-    known = json.loads(row.definition)
-    return StoredTool(
-        row.name, row.source, known, row.hash, row.enabled, pending, row.flagged, rule, row.changed_at
-    )
+    parsed = {
+        "definition": json.loads(row.definition),
+        "pending": _parse_json(row.pending),
+        "rule": _parse_json(row.rule),
+    }
+    return StoredTool(**row._asdict() | parsed)
 
 
-def _to_json(value: Mapping[str, Any]) -> str:
+def _parse_json(text: str | None) -> Any:
+    if not text:
+        return None
+    return json.loads(text)
+
+
+def _to_json(value: Mapping[str, Any] | None) -> str | None:
+    if value is None:
+        return None
     return json.dumps(dict(value), ensure_ascii=False)

@@ -1,1 +1,1 @@
-"""Queries: what turns took."""
+"""The usage ledger: breakdowns of turns, sums and rankings, process lifetimes, and server counters."""

@@ -1,8 +1,7 @@
-"""Accounts of turns as they are kept, the rows they are made from, and what a page shows of a turn beside
-them.
+"""Stored breakdowns ("accounts") of turns, the rows they are computed from, and accounted turns in detail.
 
-Functions work inside the caller's transaction `tx`. What times amount to is the usage room's to judge; they
-are epoch seconds.
+Times are epoch seconds; bot.usage computes what they add up to. Functions work inside the caller's
+transaction `tx`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -47,7 +46,7 @@ _SELECT_TIMESTAMPS = select(
     turns.c.began_at,
     turns.c.ended_at,
     _SETTLED_AT.label("settled_at"),
-    # A /forget may have come before the account.
+    # A /forget may have deleted the turn's texts before its account was made.
     or_(turns.c.state == "failed", and_(turns.c.state == "forgotten", turns.c.ending == "failed")).label(
         "failed"
     ),
@@ -56,8 +55,8 @@ _IS_REQUESTED_ITEM = turns.c.item.in_(bindparam("items", expanding=True))
 _SELECT_DELIVERED = _SELECT_TIMESTAMPS.where(
     _IS_REQUESTED_ITEM, turns.c.ended_at.is_not(None), ~_HAS_UNDELIVERED_PART
 )
-# Two selects, each by its index: one with both conditions would read the whole inbox. Nobody works on parked
-# turns.
+# Two selects, each with its own index: a single one with both conditions would read the whole inbox. Parked
+# turns are left out, because nothing works on them.
 _LEFTOVER_ITEMS = union(
     select(inbox.c.id).where(inbox.c.spans.is_not(None), inbox.c.state != "parked"),
     select(inbox.c.id).where(inbox.c.state.in_(("new", "running")), inbox.c.turn.is_not(None)),
@@ -80,12 +79,12 @@ _ADD_DURATION = _INSERT_DURATION.on_conflict_do_update(
 
 @dataclass(frozen=True, slots=True)
 class TurnTimestamps:
-    """A delivered turn's way through the house, as its rows tell it.
+    """The timestamps of a delivered turn, from its rows.
 
-    `received_at`: getUpdates had returned its first message; `seen_at`: its lane was found busy; `asked_at`
-    to `agreed_at`: the chat was asked for its consent, after which it was taken again at `retaken_at`;
-    `began_at`: the turn was opened; `settled_at`: its last part was delivered or given up. `failed`: it was
-    set aside.
+    `received_at`: getUpdates had returned its first message. `seen_at`: its lane was found busy. `taken_at`:
+    it was claimed. `asked_at` to `agreed_at`: it waited for a person, and was claimed again at `retaken_at`.
+    `began_at`: the turn was opened. `settled_at`: its last part was delivered or given up. `failed`: it ended
+    without an answer.
     """
 
     turn: int
@@ -104,7 +103,7 @@ class TurnTimestamps:
 
 @dataclass(frozen=True, slots=True)
 class UnaccountedTurn:
-    """A turn whose account is not made; `spans` is what was measured of it so far, as it is stored."""
+    """A turn without an account; `spans` is the JSON of what was measured so far. `is_over`: it ended."""
 
     item: int
     lane: str
@@ -114,7 +113,7 @@ class UnaccountedTurn:
 
 @dataclass(frozen=True, slots=True)
 class StoredBreakdown:
-    """An account: seconds by column of the table, which add up to `whole`."""
+    """An account: `seconds` by column of the table, which add up to `whole`."""
 
     turn: int
     settled_at: float
@@ -124,8 +123,9 @@ class StoredBreakdown:
 
 @dataclass(frozen=True, slots=True)
 class ModelCallRow:
-    """A model call; tokens are the server's counts, None where it gave none. A reading of one step costs no
-    canvas.
+    """A model call. Tokens are the server's counts, None where it gave none.
+
+    `is_reading`: a typed read of one step, which costs no canvas.
     """
 
     outcome: str | None
@@ -139,7 +139,7 @@ class ModelCallRow:
 
 @dataclass(frozen=True, slots=True)
 class ToolCallRow:
-    """A tool call; `arguments` is JSON text, `result` what the model read."""
+    """A tool call; `arguments` is JSON text, `result` is what the model read."""
 
     name: str
     arguments: str
@@ -149,7 +149,7 @@ class ToolCallRow:
 
 @dataclass(frozen=True, slots=True)
 class AnswerPartRow:
-    """A message of the answer, and when it was first sent; None if that failed, or nobody knows."""
+    """A message of the answer, and when it was first sent; None if that failed or is unknown."""
 
     message_id: int | None
     sent_at: float | None
@@ -157,7 +157,7 @@ class AnswerPartRow:
 
 @dataclass(frozen=True, slots=True)
 class AccountedTurn:
-    """An accounted turn with all that belongs to it."""
+    """An accounted turn with its calls, tools and answer."""
 
     id: int
     ending: str
@@ -169,21 +169,21 @@ class AccountedTurn:
 
 
 async def list_unaccounted(tx: AsyncConnection) -> list[UnaccountedTurn]:
-    """What earlier processes have left without an account, the oldest first."""
+    """Turns without an account that earlier processes left behind, the oldest first."""
     return [UnaccountedTurn(*row) for row in await tx.execute(_SELECT_UNACCOUNTED)]
 
 
 async def load_timestamps(tx: AsyncConnection, items: Sequence[int]) -> list[TurnTimestamps]:
-    """Of the turns that began with these items, those whose every message has reached Telegram or was given
-    up.
+    """The timestamps of the turns that began with these items and are delivered.
+
+    A turn is delivered when all its messages have reached Telegram or were given up.
     """
-    return [
-        TurnTimestamps(**row._asdict()) for row in await tx.execute(_SELECT_DELIVERED, {"items": list(items)})
-    ]
+    rows = await tx.execute(_SELECT_DELIVERED, {"items": list(items)})
+    return [TurnTimestamps(**row._asdict()) for row in rows]
 
 
 async def store_spans(tx: AsyncConnection, spans: Mapping[int, str]) -> None:
-    """Store what was measured so far, by item."""
+    """Store what was measured so far: JSON by item."""
     if spans:
         await tx.execute(_UPDATE_SPANS, [{"of_item": item, "so_far": text} for item, text in spans.items()])
 
@@ -191,25 +191,26 @@ async def store_spans(tx: AsyncConnection, spans: Mapping[int, str]) -> None:
 async def store_breakdowns(
     tx: AsyncConnection, breakdowns: Mapping[int, StoredBreakdown], counts: Mapping[tuple[int, str, int], int]
 ) -> None:
-    """Store accounts, by the first item of their turns, and add `counts` (by day, kind and bucket) to the
-    durations.
+    """Store accounts, by the first item of their turns, and add `counts` to the durations.
 
-    What was measured is not needed any more.
+    The keys of `counts` are (day, kind, bucket). The spans of the items are cleared: they are no longer
+    needed.
     """
     if not breakdowns:
         return
-    rows = [asdict(one) for one in breakdowns.values()]
+    rows = [asdict(breakdown) for breakdown in breakdowns.values()]
     await tx.execute(_INSERT_ACCOUNT, [row | row.pop("seconds") for row in rows])
-    numbers = [
-        {"day": day, "kind": kind, "bucket": bucket, "count": n} for (day, kind, bucket), n in counts.items()
+    durations_rows = [
+        {"day": day, "kind": kind, "bucket": bucket, "count": count}
+        for (day, kind, bucket), count in counts.items()
     ]
-    if numbers:
-        await tx.execute(_ADD_DURATION, numbers)
+    if durations_rows:
+        await tx.execute(_ADD_DURATION, durations_rows)
     await tx.execute(_CLEAR_SPANS, {"items": [*breakdowns]})
 
 
 async def list_accounted_turns(tx: AsyncConnection, *, after: int = 0) -> list[AccountedTurn]:
-    """The turns above `after` that have their account, in order."""
+    """The accounted turns with an id above `after`, in order."""
     query = select(turns.c.item, turns.c.ending, turns.c.received_at, accounts).join(
         accounts, accounts.c.turn == turns.c.id
     )
@@ -218,19 +219,19 @@ async def list_accounted_turns(tx: AsyncConnection, *, after: int = 0) -> list[A
 
 
 async def is_idle(tx: AsyncConnection, update_id: int | None = None) -> bool:
-    """Whether nothing waits to be done or delivered, and this update, if one is named, has been stored."""
+    """Whether nothing waits to be done or delivered, and this update, if given, has been stored."""
     busy = or_(
         exists().where(inbox.c.state.in_(("new", "running"))),
         exists().where(outbox.c.state.in_(("new", "sending", "open"))),
     )
-    known: ColumnElement[bool] = true()
+    is_stored: ColumnElement[bool] = true()
     if update_id is not None:
-        known = exists().where(inbox.c.update_id == update_id)
-    return bool((await tx.execute(select(and_(known, not_(busy))))).scalar_one())
+        is_stored = exists().where(inbox.c.update_id == update_id)
+    return bool((await tx.execute(select(and_(is_stored, not_(busy))))).scalar_one())
 
 
 async def is_all_accounted(tx: AsyncConnection) -> bool:
-    """Whether every turn that has ended has its account."""
+    """Whether every ended turn has its account."""
     return (await tx.execute(_SELECT_UNACCOUNTED.limit(1))).one_or_none() is None
 
 
@@ -241,23 +242,23 @@ async def _load_turn(tx: AsyncConnection, row: Row[tuple[object, ...]]) -> Accou
         select(outbox).where(outbox.c.item == row.item, outbox.c.body.is_not(None)).order_by(outbox.c.part)
     )
     return AccountedTurn(
-        row.turn,
-        row.ending,
-        row.received_at,
-        _to_breakdown(row),
-        tuple(_to_call_row(call) for call in await tx.execute(calls)),
-        tuple(
+        id=row.turn,
+        ending=row.ending,
+        received_at=row.received_at,
+        account=_to_breakdown(row),
+        calls=tuple(_to_call_row(call) for call in await tx.execute(calls)),
+        tools=tuple(
             ToolCallRow(tool.name, tool.arguments, tool.outcome, tool.result)
             for tool in await tx.execute(tools)
         ),
-        tuple(AnswerPartRow(part.message_id, part.sent_at) for part in await tx.execute(parts)),
+        parts=tuple(AnswerPartRow(part.message_id, part.sent_at) for part in await tx.execute(parts)),
     )
 
 
 def _to_breakdown(row: Row[tuple[object, ...]]) -> StoredBreakdown:
-    told = {"turn", "settled_at", "whole"}
+    own_fields = {"turn", "settled_at", "whole"}
     seconds = {
-        name: value for name, value in row._asdict().items() if name in accounts.c and name not in told
+        name: value for name, value in row._asdict().items() if name in accounts.c and name not in own_fields
     }
     return StoredBreakdown(row.turn, row.settled_at, row.whole, seconds)
 

@@ -1,7 +1,6 @@
-"""Readings of an endpoint's own counters beside what our calls add up to in the same time: stored, and read
-back.
+"""Readings of an endpoint's own counters, with the sums of our calls over the same time.
 
-Functions work inside the caller's transaction `tx`. What a gap means is the usage room's to judge.
+What a gap between the two means is judged by bot.usage. Functions work inside the caller's transaction `tx`.
 """
 
 import json
@@ -13,20 +12,18 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from bot.db.tables import model_calls, readings
 
-MAX_CALL_SECONDS = (
-    86_400.0  # seconds; no call runs longer, so that an index finds all that may have ended since some time
-)
+# No call runs longer, so the index on `created_at` finds every call that may have ended since some time.
+MAX_CALL_SECONDS = 86_400.0
 
 CounterTotals = Mapping[str, int | None]
 
 
 @dataclass(frozen=True, slots=True)
 class OwnCounts:
-    """What the calls to an endpoint that ended in some time add up to, by the counts the server sent with
-    each.
+    """Sums over our calls to an endpoint that ended in some time, by the usage the server sent with each.
 
-    `requests` are those the server ended itself; `aborted` were torn off, `uncounted` came without usage,
-    `decisions` are one-step reads. `cached` is None when a call did not tell.
+    `requests` counts those that the server ended itself, `aborted` those that were broken off, `uncounted`
+    those without usage, `decisions` typed reads. `cached` is None if a call did not report it.
     """
 
     prompt: int
@@ -40,11 +37,10 @@ class OwnCounts:
 
 @dataclass(frozen=True, slots=True)
 class CounterReading:
-    """One row: counters at `read_at`, and what was counted since the row before (`since` None: nothing to
-    compare).
+    """One reading: the counters at `read_at`, and what was counted since the reading before, at `since`.
 
-    Counts are None where the server lacks a counter. `gap` is in tokens, `running` counts calls of ours under
-    way.
+    `since` None: there is nothing to compare with. `…_seen` are the server's counts, `…_own` ours; None where
+    the server lacks a counter. `gap` is in tokens; `running` counts calls of ours in progress.
     """
 
     endpoint: str
@@ -69,39 +65,45 @@ class CounterReading:
 
 @dataclass(frozen=True, slots=True)
 class CanvasSteps:
-    """What the server itself counted while it was read: canvases, and denoising steps for each of them."""
+    """Canvases as the server counted them, and denoising steps for each; None: no canvas."""
 
     canvases: int
     steps_per_canvas: float | None
 
 
 async def count_unsettled(tx: AsyncConnection, endpoint: str, *, since: float) -> int:
-    """How many calls to this endpoint still run, or ended after `since`."""
-    late = or_(model_calls.c.outcome.is_(None), model_calls.c.ended_at > since)
-    query = select(func.count()).where(_is_recent(endpoint, since), late)
+    """How many calls to this endpoint still run, or ended after `since` (epoch seconds)."""
+    is_unsettled = or_(model_calls.c.outcome.is_(None), model_calls.c.ended_at > since)
+    query = select(func.count()).where(_is_recent(endpoint, since), is_unsettled)
     return int((await tx.execute(query)).scalar_one())
 
 
 async def sum_own_calls(tx: AsyncConnection, endpoint: str, *, since: float, until: float) -> OwnCounts:
-    """What our calls took that ended after `since` and at `until` at the latest."""
-    read = model_calls.c.purpose == "decision"
+    """Sum our calls that ended after `since` and not after `until`."""
+    is_decision = model_calls.c.purpose == "decision"
     by_server = and_(model_calls.c.finish_reason.is_not(None), model_calls.c.finish_reason != "brake")
-    counted = model_calls.c.completion_tokens.is_not(None)
-    untold = and_(counted, model_calls.c.cached_tokens.is_(None))
+    is_counted = model_calls.c.completion_tokens.is_not(None)
+    lacks_cached = and_(is_counted, model_calls.c.cached_tokens.is_(None))
     query = select(
-        _sum_where(~read, model_calls.c.prompt_tokens),
-        _sum_where(~read, model_calls.c.cached_tokens),
-        _sum_where(~read, model_calls.c.completion_tokens),
-        _sum_where(and_(~read, by_server)),
-        _sum_where(and_(~read, ~by_server)),
-        _sum_where(and_(~read, ~counted)),
-        _sum_where(read),
-        _sum_where(and_(~read, untold)),
+        _sum_where(~is_decision, model_calls.c.prompt_tokens).label("prompt"),
+        _sum_where(~is_decision, model_calls.c.cached_tokens).label("cached"),
+        _sum_where(~is_decision, model_calls.c.completion_tokens).label("generated"),
+        _sum_where(and_(~is_decision, by_server)).label("requests"),
+        _sum_where(and_(~is_decision, ~by_server)).label("aborted"),
+        _sum_where(and_(~is_decision, ~is_counted)).label("uncounted"),
+        _sum_where(is_decision).label("decisions"),
+        _sum_where(and_(~is_decision, lacks_cached)).label("without_cached"),
     ).where(_is_recent(endpoint, since), model_calls.c.ended_at > since, model_calls.c.ended_at <= until)
-    prompt, cached, generated, requests, aborted, uncounted, decisions, silent = (
-        await tx.execute(query)
-    ).one()
-    return OwnCounts(prompt, None if silent else cached, generated, requests, aborted, uncounted, decisions)
+    sums = (await tx.execute(query)).one()
+    return OwnCounts(
+        prompt=sums.prompt,
+        cached=None if sums.without_cached else sums.cached,
+        generated=sums.generated,
+        requests=sums.requests,
+        aborted=sums.aborted,
+        uncounted=sums.uncounted,
+        decisions=sums.decisions,
+    )
 
 
 async def find_latest(tx: AsyncConnection, endpoint: str) -> CounterReading | None:
@@ -112,8 +114,8 @@ async def find_latest(tx: AsyncConnection, endpoint: str) -> CounterReading | No
     row = (await tx.execute(newest)).mappings().one_or_none()
     if row is None:
         return None
-    kept = {name: value for name, value in row.items() if name != "id"}
-    return CounterReading(**kept | {"totals": json.loads(row["totals"])})
+    fields = {name: value for name, value in row.items() if name != "id"}
+    return CounterReading(**fields | {"totals": json.loads(row["totals"])})
 
 
 async def store(tx: AsyncConnection, reading: CounterReading) -> None:
@@ -122,7 +124,7 @@ async def store(tx: AsyncConnection, reading: CounterReading) -> None:
 
 
 async def sum_gaps(tx: AsyncConnection, endpoint: str) -> int:
-    """All gaps added up, in tokens: what a call under way shifts from one reading to the next cancels out."""
+    """The sum of all gaps in tokens; what a running call shifts from one reading to the next cancels out."""
     query = select(func.coalesce(func.sum(readings.c.gap), 0)).where(readings.c.endpoint == endpoint)
     return int((await tx.execute(query)).scalar_one())
 
@@ -130,23 +132,24 @@ async def sum_gaps(tx: AsyncConnection, endpoint: str) -> int:
 async def sum_steps(
     tx: AsyncConnection, *, since: float, until: float, canvas_tokens: int = 256
 ) -> CanvasSteps:
-    """The server's own steps in the readings of that time, over all endpoints; those told apart from other
-    reads.
+    """The server's own steps in the readings of that time, over all endpoints.
+
+    Only readings count in which the steps of canvases could be separated from those of typed reads.
     """
-    clear = case((readings.c.steps_per_canvas.is_not(None), readings.c.committed_seen))
-    weighted = func.sum(readings.c.steps_per_canvas * readings.c.committed_seen)
-    query = select(func.coalesce(func.sum(clear), 0), weighted).where(
-        readings.c.read_at.between(since, until)
-    )
-    committed, steps_of_all = (await tx.execute(query)).one()
-    return CanvasSteps(committed // canvas_tokens, steps_of_all / committed if committed else None)
+    is_clear = readings.c.steps_per_canvas.is_not(None)
+    committed = func.coalesce(func.sum(case((is_clear, readings.c.committed_seen))), 0)
+    weighted_steps = func.sum(readings.c.steps_per_canvas * readings.c.committed_seen)
+    query = select(committed.label("committed"), weighted_steps.label("weighted_steps"))
+    row = (await tx.execute(query.where(readings.c.read_at.between(since, until)))).one()
+    if not row.committed:
+        return CanvasSteps(0, None)
+    return CanvasSteps(row.committed // canvas_tokens, row.weighted_steps / row.committed)
 
 
 def _is_recent(endpoint: str, since: float) -> ColumnElement[bool]:
     return and_(model_calls.c.endpoint == endpoint, model_calls.c.created_at > since - MAX_CALL_SECONDS)
 
 
-def _sum_where(
-    condition: ColumnElement[bool], column: ColumnElement[int] | None = None
-) -> ColumnElement[int]:
-    return func.coalesce(func.sum(case((condition, 1 if column is None else column))), 0)
+def _sum_where(condition: ColumnElement[bool], column: ColumnElement[int] | int = 1) -> ColumnElement[int]:
+    """The sum of a column over the rows that meet a condition; without a column, their number."""
+    return func.coalesce(func.sum(case((condition, column))), 0)

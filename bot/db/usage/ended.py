@@ -1,6 +1,6 @@
-"""What has come to its end since the last look: model calls, tool calls, turns and accounts, each told once.
+"""Polls for what has ended since the last poll: model calls, tool calls, turns and accounts, each once.
 
-Looks hold no lock. Beside it, how much waits.
+Also counts what waits. A poll holds no lock.
 """
 
 from collections.abc import Callable
@@ -16,8 +16,8 @@ from bot.db.tables import accounts, inbox, model_calls, outbox, tool_calls, turn
 INTERVALS: Final = tuple(
     column.name for column in accounts.columns if column.name not in {"turn", "settled_at"}
 )
-MAX_SETTLE_SECONDS = 86_400.0  # seconds after its end; a turn without an account by then has none
-_PAGE = 5000
+MAX_SETTLE_SECONDS = 86_400.0  # after its end; a turn without an account by then gets none
+PAGE_ROWS = 5000  # rows that one query reads
 
 _SELECT_CALLS = select(
     model_calls.c.id,
@@ -48,7 +48,7 @@ _SELECT_OLDEST_ACTIVE_TURN = select(func.min(inbox.c.turn)).where(
 
 @dataclass(frozen=True, slots=True)
 class EndedRows:
-    """Rows that have ended; their columns are those of the tables. `accounts` have the INTERVALS, in seconds."""
+    """Rows that have ended, with columns of their tables; `accounts` have the INTERVALS, in seconds."""
 
     calls: tuple[Row[Any], ...]
     tools: tuple[Row[Any], ...]
@@ -65,29 +65,30 @@ class QueueDepths:
 
 
 class EndedWatcher:
-    """Tells what has ended since `begin`, which comes first."""
+    """Reports what has ended since `begin`, which must be called first."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, *, page_rows: int = PAGE_ROWS) -> None:
         self._database = database
-        self._calls = _TableWatcher(_SELECT_CALLS, model_calls.c.id, _has_outcome)
-        self._tools = _TableWatcher(_SELECT_TOOLS, tool_calls.c.id, _has_outcome)
-        self._turns = _TableWatcher(_SELECT_TURNS, turns.c.id, _has_ended)
-        self._accounts = _TableWatcher(_SELECT_ACCOUNTS, turns.c.id, _is_settled)
+        self._calls = _TableWatcher(_SELECT_CALLS, model_calls.c.id, _has_outcome, page_rows)
+        self._tools = _TableWatcher(_SELECT_TOOLS, tool_calls.c.id, _has_outcome, page_rows)
+        self._turns = _TableWatcher(_SELECT_TURNS, turns.c.id, _has_ended, page_rows)
+        self._accounts = _TableWatcher(_SELECT_ACCOUNTS, turns.c.id, _is_settled, page_rows)
 
     async def begin(self) -> None:
-        """What has ended by now is not told any more; nor are calls whose end a former process has not seen."""
+        """Skip what has ended by now, and calls whose end an earlier process did not see."""
         async with self._database.read_transaction() as tx:
-            for watch, key in ((self._calls, model_calls.c.id), (self._tools, tool_calls.c.id)):
-                watch.reported_up_to = (await tx.execute(select(func.max(key)))).scalar_one() or 0
-            oldest = (await tx.execute(_SELECT_OLDEST_ACTIVE_TURN)).scalar_one_or_none()
-            newest = (await tx.execute(select(func.max(turns.c.id)))).scalar_one() or 0
-            self._turns.reported_up_to = self._accounts.reported_up_to = (
-                newest if oldest is None else oldest - 1
-            )
+            for watcher, key in ((self._calls, model_calls.c.id), (self._tools, tool_calls.c.id)):
+                watcher.reported_up_to = (await tx.execute(select(func.max(key)))).scalar_one() or 0
+            last_settled = (await tx.execute(select(func.max(turns.c.id)))).scalar_one() or 0
+            oldest_active = (await tx.execute(_SELECT_OLDEST_ACTIVE_TURN)).scalar_one_or_none()
+            if oldest_active is not None:
+                last_settled = oldest_active - 1
+            self._turns.reported_up_to = last_settled
+            self._accounts.reported_up_to = last_settled
         await self.poll(now=0.0)
 
     async def poll(self, *, now: float) -> EndedRows:
-        """What has ended since the last look. Raises StoreUnavailable."""
+        """What has ended since the last poll. Raises StoreUnavailable."""
         async with self._database.read_transaction() as tx:
             return EndedRows(
                 tuple(await self._calls.poll(tx)),
@@ -97,46 +98,50 @@ class EndedWatcher:
             )
 
     async def count_waiting(self) -> QueueDepths:
-        """What waits at this moment."""
-        new = select(func.count()).select_from(inbox).where(inbox.c.state == "new")
-        due = (
-            select(func.count())
-            .select_from(outbox)
-            .where(outbox.c.final, outbox.c.state.in_(("new", "open")))
-        )
+        """Count what waits now. Raises StoreUnavailable."""
+        new_items = select(func.count()).select_from(inbox).where(inbox.c.state == "new")
+        is_due = (outbox.c.final, outbox.c.state.in_(("new", "open")))
+        due_messages = select(func.count()).select_from(outbox).where(*is_due)
         async with self._database.read_transaction() as tx:
-            return QueueDepths(
-                int((await tx.execute(new)).scalar_one()), int((await tx.execute(due)).scalar_one())
-            )
+            inbox_depth = (await tx.execute(new_items)).scalar_one()
+            outbox_depth = (await tx.execute(due_messages)).scalar_one()
+        return QueueDepths(int(inbox_depth), int(outbox_depth))
 
 
 class _TableWatcher:
-    """One table's rows: all up to `low` are told, of those after it some."""
+    """Reports each row of a table once when it is over.
 
-    def __init__(self, query: Select[Any], key: Column[Any], is_over: Callable[[Row[Any]], bool]) -> None:
-        self._query = query.order_by(key).limit(_PAGE)
+    All rows up to the id `reported_up_to` were reported, and after it those in `_reported_ids`.
+    """
+
+    def __init__(
+        self, query: Select[Any], key: Column[Any], is_over: Callable[[Row[Any]], bool], page_rows: int
+    ) -> None:
+        self._query = query.order_by(key).limit(page_rows)
         self._key = key
         self._is_over = is_over
+        self._page_rows = page_rows
         self.reported_up_to = 0
         self._reported_ids: set[int] = set()
 
     async def poll(self, tx: AsyncConnection, *, before: float = 0.0) -> list[Row[Any]]:
-        """Rows that are over and were not told; of those that ended `before` nothing more is expected."""
-        found = list[Row[Any]]()
+        """Rows that are over and were not reported; those that ended before `before` are not waited for."""
+        newly_over = list[Row[Any]]()
         after = self.reported_up_to
-        is_next = True
+        is_contiguous = True  # every row up to here was reported, or is not expected to change
         while True:
             page = (await tx.execute(self._query.where(self._key > after))).all()
             for row in page:
                 if self._is_over(row) and row.id not in self._reported_ids:
                     self._reported_ids.add(row.id)
-                    found.append(row)
-                is_next = is_next and (row.id in self._reported_ids or _has_ended_before(row, before))
-                if is_next:
+                    newly_over.append(row)
+                is_settled = row.id in self._reported_ids or _has_ended_before(row, before)
+                is_contiguous = is_contiguous and is_settled
+                if is_contiguous:
                     self.reported_up_to = row.id
                     self._reported_ids.discard(row.id)
-            if len(page) < _PAGE:
-                return found
+            if len(page) < self._page_rows:
+                return newly_over
             after = page[-1].id
 
 

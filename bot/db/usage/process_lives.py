@@ -1,7 +1,6 @@
-"""When there was a process and when there was none: a row a process, with a heartbeat for those that are
-killed.
+"""When a gateway process was running and when none was: one row for each process, with a heartbeat.
 
-Functions work inside the caller's transaction `tx`. Times are epoch seconds.
+Times are epoch seconds. Functions work inside the caller's transaction `tx`.
 """
 
 from itertools import pairwise
@@ -15,28 +14,28 @@ _LAST_SEEN_AT = func.coalesce(lives.c.ended_at, lives.c.seen_at)
 
 
 async def begin(tx: AsyncConnection, *, began_at: float) -> int:
-    """A process lives since `began_at`, of which nothing is known until its first heartbeat; returns its id."""
-    made = insert(lives).values(began_at=began_at, seen_at=began_at).returning(lives.c.id)
-    return int((await tx.execute(made)).scalar_one())
+    """Store that a process began at `began_at`, seen last at that time; returns the id of its row."""
+    statement = insert(lives).values(began_at=began_at, seen_at=began_at).returning(lives.c.id)
+    return int((await tx.execute(statement)).scalar_one())
 
 
 async def record_heartbeat(tx: AsyncConnection, life: int, *, now: float) -> None:
-    """It still lives."""
+    """Store that the process still runs."""
     await tx.execute(update(lives).where(lives.c.id == life).values(seen_at=now))
 
 
 async def end(tx: AsyncConnection, life: int, *, now: float) -> None:
-    """It ends in good order."""
+    """Store that the process ends in an orderly way."""
     await tx.execute(update(lives).where(lives.c.id == life).values(seen_at=now, ended_at=now))
 
 
 async def list_outages(tx: AsyncConnection, since: float) -> list[tuple[float, float]]:
-    """The times without a process that ended after `since`, in order.
+    """The times without a process, as (begin, end), that ended after `since`, in order.
 
-    One that followed a kill begins at the last heartbeat before it, so that the killed process may have lived
-    a little longer than is known.
+    After a kill it begins at the last heartbeat: the killed process may have lived a little longer than is
+    known.
     """
     first = select(func.max(lives.c.id)).where(lives.c.began_at <= since).scalar_subquery()
-    query = select(lives.c.began_at, _LAST_SEEN_AT.label("left_at")).order_by(lives.c.id)
-    found = (await tx.execute(query.where(lives.c.id >= func.coalesce(first, 0)))).all()
-    return [(left.left_at, next_one.began_at) for left, next_one in pairwise(found)]
+    query = select(lives.c.began_at, _LAST_SEEN_AT.label("last_seen_at")).order_by(lives.c.id)
+    rows = (await tx.execute(query.where(lives.c.id >= func.coalesce(first, 0)))).all()
+    return [(earlier.last_seen_at, later.began_at) for earlier, later in pairwise(rows)]

@@ -1,8 +1,9 @@
-"""The turns and the model calls that took most of something, one by one, the most first. Reads only.
+"""Rankings: single turns and model calls that took the most of something, the most first. Only reads.
 
-What is not known of a call is None, and ranks last.
+A value that is not known is None, and ranks last.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -15,14 +16,14 @@ from bot.db.usage.usage_sums import Scope
 from bot.domain import CANVAS_TOKENS, CallOutcome
 
 Sort = Literal["tokens", "input", "cached", "output", "reasoning", "canvases", "seconds", "waited", "when"]
-_m = model_calls.c
-_t = turns.c
-_a = accounts.c
+_call = model_calls.c
+_turn = turns.c
+_account = accounts.c
 
 
 @dataclass(frozen=True, slots=True)
 class RankedCall:
-    """A model call with its place: `turn`, `chat` and `user` are None where it belongs to no turn."""
+    """A model call; `turn`, `chat` and `user` are None if it belongs to no turn. Times are in seconds."""
 
     call: int
     turn: int | None
@@ -47,10 +48,10 @@ class RankedCall:
 
 @dataclass(frozen=True, slots=True)
 class RankedTurn:
-    """A turn with the sums of its calls; `counted` False: some call did not tell all its tokens,
-    `cached_counted`: or what was cached of them.
+    """A turn with the sums of its calls.
 
-    `seconds` is the whole of its account, `waited` what it waited for its chat and for seats; None without an
+    `counted` False: the tokens of some call are unknown. `cached_counted` False: its cached tokens are.
+    `seconds` is the total of the account, `waited` what it waited for its chat and for seats; None without an
     account.
     """
 
@@ -73,81 +74,100 @@ class RankedTurn:
     seconds: float | None
 
 
-_CANVASES = case((_m.purpose != "decision", (_m.completion_tokens + (CANVAS_TOKENS - 1)) // CANVAS_TOKENS))
+_CANVASES = case(
+    (_call.purpose != "decision", (_call.completion_tokens + (CANVAS_TOKENS - 1)) // CANVAS_TOKENS)
+)
 _CALL_SORTS: dict[Sort, ColumnElement[Any]] = {
     "tokens": case(
-        (_m.prompt_tokens.is_(None), _m.completion_tokens),
-        else_=_m.prompt_tokens + func.coalesce(_m.completion_tokens, 0),
+        (_call.prompt_tokens.is_(None), _call.completion_tokens),
+        else_=_call.prompt_tokens + func.coalesce(_call.completion_tokens, 0),
     ),
-    "input": _m.prompt_tokens,
-    "cached": _m.cached_tokens,
-    "output": _m.completion_tokens,
-    "reasoning": _m.reasoning_tokens,
+    "input": _call.prompt_tokens,
+    "cached": _call.cached_tokens,
+    "output": _call.completion_tokens,
+    "reasoning": _call.reasoning_tokens,
     "canvases": _CANVASES,
-    "seconds": _m.ended_at - _m.seat_at,
-    "waited": _m.seat_at - _m.created_at,
-    "when": _m.created_at,
+    "seconds": _call.ended_at - _call.seat_at,
+    "waited": _call.seat_at - _call.created_at,
+    "when": _call.created_at,
 }
 
 
+# In the order of the fields of RankedCall.
+_CALL_COLUMNS: tuple[ColumnElement[Any], ...] = (
+    _call.id,
+    _call.turn,
+    _call.step,
+    _turn.lane,
+    _turn.person,
+    _call.created_at,
+    _call.purpose,
+    _call.again,
+    _call.model,
+    _call.thinking,
+    _call.prompt_tokens,
+    _call.cached_tokens,
+    _call.completion_tokens,
+    _call.reasoning_tokens,
+    _CANVASES,
+    _call.usage_partial,
+    _call.seat_at - _call.created_at,
+    _call.ended_at - _call.seat_at,
+    _call.outcome,
+)
+_SELECT_RANKED_CALLS = select(*_CALL_COLUMNS).select_from(
+    model_calls.outerjoin(turns, _call.turn == _turn.id)
+)
+
+
 async def rank_calls(tx: AsyncConnection, scope: Scope, sort: Sort, top: int) -> list[RankedCall]:
-    """The `top` model calls by `sort`, of turns and of none."""
-    by = _CALL_SORTS[sort]
+    """The `top` model calls by `sort`, of turns and without a turn."""
+    sort_column = _CALL_SORTS[sort]
+    every_call = select(_call.id, sort_column.label("rank"))
     if scope.is_everything:
-        chosen = [select(_m.id, by.label("rank"))]
+        queries = [every_call]
     else:
-        of_some = [] if scope.model is None else [_m.model == scope.model]
-        joined = select(_m.id, by.label("rank")).select_from(turns.join(model_calls, _m.turn == _t.id))
-        alone = select(_m.id, by.label("rank")).where(_m.turn.is_(None), *build_turnless_call_filter(scope))
-        chosen = [joined.where(*build_turn_filter(scope), *of_some), alone]
-    found: list[tuple[int, Any]] = []
-    for query in chosen:
-        found += [(row.id, row.rank) for row in await tx.execute(_take_top(query, by, _m.id, top))]
-    found.sort(key=lambda one: (one[1] is None, -(one[1] or 0), -one[0]))
-    order = {call: place for place, (call, _) in enumerate(found[:top])}
-    columns = (
-        *(
-            _m.id,
-            _m.turn,
-            _m.step,
-            _t.lane,
-            _t.person,
-            _m.created_at,
-            _m.purpose,
-            _m.again,
-            _m.model,
-            _m.thinking,
-        ),
-        *(
-            _m.prompt_tokens,
-            _m.cached_tokens,
-            _m.completion_tokens,
-            _m.reasoning_tokens,
-            _CANVASES,
-            _m.usage_partial,
-        ),
-        *(_m.seat_at - _m.created_at, _m.ended_at - _m.seat_at, _m.outcome),
-    )
-    query = (
-        select(*columns).select_from(model_calls.outerjoin(turns, _m.turn == _t.id)).where(_m.id.in_(order))
-    )
-    rows = [RankedCall(*row) for row in [tuple(one) for one in await tx.execute(query)]]
-    return sorted(rows, key=lambda one: order[one.call])
+        # Calls of turns belong to a scope by their turn, others by themselves; both are ranked together.
+        of_turns = every_call.select_from(turns.join(model_calls, _call.turn == _turn.id)).where(
+            *build_turn_filter(scope), *_build_model_filter(scope)
+        )
+        without_turn = every_call.where(_call.turn.is_(None), *build_turnless_call_filter(scope))
+        queries = [of_turns, without_turn]
+    ranked: list[tuple[int, Any]] = []
+    for query in queries:
+        rows = await tx.execute(_take_top(query, sort_column, _call.id, top))
+        ranked += [(row.id, row.rank) for row in rows]
+    ranked.sort(key=lambda call_and_rank: _rank_key(*call_and_rank))
+    places = {call: place for place, (call, _) in enumerate(ranked[:top])}
+    selected: Iterable[Any] = await tx.execute(_SELECT_RANKED_CALLS.where(_call.id.in_(places)))
+    return sorted((RankedCall(*row) for row in selected), key=lambda call: places[call.call])
+
+
+def _rank_key(call: int, rank: Any) -> tuple[bool, Any, int]:
+    """Sorts the highest rank first, unknown ones last, and newer calls before older ones of the same rank."""
+    return rank is None, -(rank or 0), -call
 
 
 async def rank_turns(tx: AsyncConnection, scope: Scope, sort: Sort, top: int) -> list[RankedTurn]:
     """The `top` turns by `sort`."""
-    spent = _build_call_sums(scope)
-    by = _build_turn_sort(sort, spent)
-    chosen = (
-        select(_t.id).select_from(_join_calls(spent, with_accounts=True)).where(*build_turn_filter(scope))
+    call_sums = _build_call_sums(scope)
+    joined = turns.outerjoin(call_sums, call_sums.c.turn == _turn.id).outerjoin(
+        accounts, _account.turn == _turn.id
     )
+    query = select(_turn.id).select_from(joined).where(*build_turn_filter(scope))
     if scope.model is not None:
-        chosen = chosen.where(spent.c.turn.is_not(None))
-    ids = list((await tx.execute(_take_top(chosen, by, _t.id, top))).scalars())
-    order = {turn: place for place, turn in enumerate(ids)}
-    rows = [RankedTurn(*row) for row in [tuple(one) for one in await tx.execute(_select_turns(ids))]]
-    return sorted(rows, key=lambda one: order[one.turn])
+        query = query.where(call_sums.c.turn.is_not(None))
+    top_turns = _take_top(query, _build_turn_sort(sort, call_sums), _turn.id, top)
+    ids = list((await tx.execute(top_turns)).scalars())
+    places = {turn: place for place, turn in enumerate(ids)}
+    selected: Iterable[Any] = await tx.execute(_select_turns(ids))
+    return sorted((RankedTurn(*row) for row in selected), key=lambda turn: places[turn.turn])
+
+
+def _build_model_filter(scope: Scope) -> list[ColumnElement[bool]]:
+    if scope.model is None:
+        return []
+    return [_call.model == scope.model]
 
 
 def _take_top(
@@ -157,28 +177,20 @@ def _take_top(
 
 
 def _build_call_sums(scope: Scope) -> Subquery:
-    """The sums of a turn's calls."""
-    of_some = [] if scope.model is None else [_m.model == scope.model]
+    """The sums of each turn's calls; if the scope names a model, only of its calls."""
     return (
         select(
-            _m.turn,
-            func.sum(_m.prompt_tokens).label("input"),
-            func.sum(_m.cached_tokens).label("cached"),
-            func.sum(_m.completion_tokens).label("output"),
-            func.sum(_m.reasoning_tokens).label("reasoning"),
+            _call.turn,
+            func.sum(_call.prompt_tokens).label("input"),
+            func.sum(_call.cached_tokens).label("cached"),
+            func.sum(_call.completion_tokens).label("output"),
+            func.sum(_call.reasoning_tokens).label("reasoning"),
             func.sum(_CANVASES).label("canvases"),
         )
-        .where(_m.turn.is_not(None), *of_some)
-        .group_by(_m.turn)
-        .subquery("spent")
+        .where(_call.turn.is_not(None), *_build_model_filter(scope))
+        .group_by(_call.turn)
+        .subquery("call_sums")
     )
-
-
-def _join_calls(call_sums: Subquery, *, with_accounts: bool) -> Any:
-    joined = turns.outerjoin(call_sums, call_sums.c.turn == _t.id)
-    if with_accounts:
-        return joined.outerjoin(accounts, _a.turn == _t.id)
-    return joined
 
 
 def _build_turn_sort(sort: Sort, call_sums: Subquery) -> ColumnElement[Any]:
@@ -186,29 +198,42 @@ def _build_turn_sort(sort: Sort, call_sums: Subquery) -> ColumnElement[Any]:
         case "tokens":
             return func.coalesce(call_sums.c.input, 0) + func.coalesce(call_sums.c.output, 0)
         case "seconds":
-            return _a.whole
+            return _account.whole
         case "waited":
-            return _a.lane_wait + _a.seat_wait
+            return _account.lane_wait + _account.seat_wait
         case "when":
-            return _t.received_at
+            return _turn.received_at
     column: ColumnElement[Any] = call_sums.c[sort]
     return column
 
 
 def _select_turns(ids: list[int]) -> Select[Any]:
-    """These turns with the sums of all their calls."""
-    told = and_(_m.prompt_tokens.is_not(None), _m.completion_tokens.is_not(None), _m.usage_partial.is_(False))
-    ran = select(func.count()).where(tool_calls.c.turn == _t.id).scalar_subquery()
-    columns = (
-        *(_t.id, _t.lane, _t.person, _t.received_at, _t.thinking, _t.ending, func.count(_m.id)),
-        *(func.sum(_m.prompt_tokens), func.sum(_m.cached_tokens), func.sum(_m.completion_tokens)),
-        *(
-            func.sum(_m.reasoning_tokens),
-            func.sum(_CANVASES),
-            func.count(case((told, 1))) == func.count(_m.id),
-        ),
-        func.count(_m.cached_tokens) == func.count(_m.id),
-        *(ran, _a.lane_wait + _a.seat_wait, _a.whole),
+    """These turns with the sums of all their calls; columns in the order of the fields of RankedTurn."""
+    is_counted = and_(
+        _call.prompt_tokens.is_not(None), _call.completion_tokens.is_not(None), _call.usage_partial.is_(False)
     )
-    joined = turns.outerjoin(model_calls, _m.turn == _t.id).outerjoin(accounts, _a.turn == _t.id)
-    return select(*columns).select_from(joined).where(_t.id.in_(ids)).group_by(_t.id)
+    call_count = func.count(_call.id)
+    tool_count = select(func.count()).where(tool_calls.c.turn == _turn.id).scalar_subquery()
+    columns: tuple[ColumnElement[Any], ...] = (
+        _turn.id,
+        _turn.lane,
+        _turn.person,
+        _turn.received_at,
+        _turn.thinking,
+        _turn.ending,
+        call_count,
+        func.sum(_call.prompt_tokens),
+        func.sum(_call.cached_tokens),
+        func.sum(_call.completion_tokens),
+        func.sum(_call.reasoning_tokens),
+        func.sum(_CANVASES),
+        func.count(case((is_counted, 1))) == call_count,
+        func.count(_call.cached_tokens) == call_count,
+        tool_count,
+        _account.lane_wait + _account.seat_wait,
+        _account.whole,
+    )
+    joined = turns.outerjoin(model_calls, _call.turn == _turn.id).outerjoin(
+        accounts, _account.turn == _turn.id
+    )
+    return select(*columns).select_from(joined).where(_turn.id.in_(ids)).group_by(_turn.id)

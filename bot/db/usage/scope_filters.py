@@ -1,6 +1,6 @@
-"""Which rows of the ledger a scope is about, as conditions of a query.
+"""The rows of the ledger that belong to a scope, as conditions of a query.
 
-A turn belongs to a span of time by when it was received, with all its calls; a call without a turn by when it
+A turn belongs to a time span by when it was received, with all its calls; a call without a turn by when it
 was made.
 """
 
@@ -9,39 +9,41 @@ from sqlalchemy import ColumnElement, exists, false, or_
 from bot.db.tables import model_calls, turns
 from bot.db.usage.usage_sums import Scope
 
-_m = model_calls.c
-_t = turns.c
-
 
 def build_turn_filter(scope: Scope) -> list[ColumnElement[bool]]:
-    """Which turns: by their receipt, chat and person."""
-    found: list[ColumnElement[bool]] = build_time_filter(_t.received_at, scope)
+    """Conditions for turns: by their receipt, chat and person."""
+    conditions = build_time_filter(turns.c.received_at, scope)
     if scope.chat is not None:
-        found.append(or_(_t.lane == scope.chat, _t.lane.startswith(f"{scope.chat}:", autoescape=True)))
+        is_topic = turns.c.lane.startswith(f"{scope.chat}:", autoescape=True)
+        conditions.append(or_(turns.c.lane == scope.chat, is_topic))
     if scope.user is not None:
-        found.append(_t.person == scope.user)
-    return found
+        conditions.append(turns.c.person == scope.user)
+    return conditions
 
 
 def build_turn_and_model_filter(scope: Scope) -> list[ColumnElement[bool]]:
-    """The same, and where a model is meant only turns that asked it."""
+    """Conditions for turns as above; if the scope names a model, only turns that called it."""
     if scope.model is None:
         return build_turn_filter(scope)
-    asked = exists().where(_m.turn == _t.id, _m.model == scope.model)
-    return [*build_turn_filter(scope), asked]
+    called_model = exists().where(model_calls.c.turn == turns.c.id, model_calls.c.model == scope.model)
+    return [*build_turn_filter(scope), called_model]
 
 
 def build_turnless_call_filter(scope: Scope) -> list[ColumnElement[bool]]:
-    """Which calls without a turn."""
-    found = build_time_filter(_m.created_at, scope)
+    """Conditions for calls without a turn: by the time they were made and their model."""
+    conditions = build_time_filter(model_calls.c.created_at, scope)
     if scope.is_turns_only:
-        found.append(false())
+        conditions.append(false())
     if scope.model is not None:
-        found.append(_m.model == scope.model)
-    return found
+        conditions.append(model_calls.c.model == scope.model)
+    return conditions
 
 
 def build_time_filter(column: ColumnElement[float], scope: Scope) -> list[ColumnElement[bool]]:
-    """What lies in this span of time."""
-    first = [] if scope.since is None else [column >= scope.since]
-    return first + ([] if scope.until is None else [column < scope.until])
+    """Conditions for rows whose time lies in the scope's time span."""
+    conditions = list[ColumnElement[bool]]()
+    if scope.since is not None:
+        conditions.append(column >= scope.since)
+    if scope.until is not None:
+        conditions.append(column < scope.until)
+    return conditions

@@ -1,7 +1,6 @@
-"""What model calls took, read back from their rows: of one turn, call by call, of a person, and of all,
-ranked.
+"""What model calls took: of one turn (also call by call), of a person, and of everybody, ranked.
 
-Reads only; the rows are written by calls.py as the calls happen.
+Only reads; bot.db.conversations.calls writes the rows. Functions work inside the caller's transaction `tx`.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -15,12 +14,10 @@ from bot.db.usage.turn_steps import load_breakdown
 from bot.domain import CANVAS_TOKENS, CallOutcome, CallPurpose, EndpointRole, Lane
 
 _CANVASES = (model_calls.c.completion_tokens + (CANVAS_TOKENS - 1)) // CANVAS_TOKENS
-_CALL_BEGAN_AT = case(
-    (model_calls.c.purpose == "decision", model_calls.c.created_at), else_=model_calls.c.seat_at
-)
-_CANVAS_COST = case(
-    (model_calls.c.purpose != "decision", _CANVASES)
-)  # a reading is one step, and costs no canvas
+# A decision (a typed read of one step) has no seat, and costs no canvas.
+_IS_DECISION = model_calls.c.purpose == "decision"
+_CALL_BEGAN_AT = case((_IS_DECISION, model_calls.c.created_at), else_=model_calls.c.seat_at)
+_CANVAS_COST = case((~_IS_DECISION, _CANVASES))
 
 _IS_PARTLY_UNKNOWN = or_(
     model_calls.c.prompt_tokens.is_(None),
@@ -41,11 +38,11 @@ _TURNS_WITH_ACCOUNTS = turns.outerjoin(accounts, accounts.c.turn == turns.c.id)
 
 @dataclass(frozen=True, slots=True)
 class SpendingSums:
-    """Sums over model calls. Tokens are None when no call told; `whole` False: some did not, it was at least
-    so much.
+    """Sums over turns and their model calls.
 
-    `canvases` is an estimate, ceil(output / 256) a call. `seconds` go from messages received to answers
-    delivered, and to turns ended where there is no account.
+    Tokens are None when no call reported them. `is_complete` False: some calls did not, the sums are lower
+    bounds. `canvases` is an estimate: ceil(output tokens / 256) for each call. `seconds` go from messages
+    received to answers delivered; where there is no account, to the end of the turn.
     """
 
     turns: int
@@ -59,10 +56,11 @@ class SpendingSums:
 
 @dataclass(frozen=True, slots=True)
 class CallSpending:
-    """One model call of a turn; `again` says why its step was asked once more, `outcome` None: it still runs.
+    """One model call of a turn.
 
-    `seconds` go from its seat to its end (a decision has none, and goes from its making), `waited` is the
-    wait for the seat; None where a time is not known.
+    `again`: why it repeats a call of its step; None: it repeats none. `outcome` None: it still runs.
+    `seconds` go from getting a seat to its end (for a decision, which takes no seat, from its creation),
+    `waited` is the wait for the seat; None where a time is not known.
     """
 
     purpose: CallPurpose
@@ -79,10 +77,10 @@ class CallSpending:
 
 @dataclass(frozen=True, slots=True)
 class TurnSpending:
-    """An ended turn in its details: what was decided about it, and its calls in order.
+    """An ended turn in detail: what was decided about it, and its calls in order.
 
-    `endpoint_why` says why it was answered where it was; None: there was one endpoint. `account` is its
-    seconds by kind in the order of a turn, `whole` first; empty until the answer stands in the chat.
+    `endpoint_why`: why it was answered at that endpoint; None: there was only one. `account` is its seconds
+    by kind in the order of a turn, `whole` first; empty until the answer is delivered.
     """
 
     id: int
@@ -97,7 +95,7 @@ class TurnSpending:
 
 @dataclass(frozen=True, slots=True)
 class RankedSpender:
-    """A person or a chat, by `name`, and what it took."""
+    """A person or a chat by name, and what they took."""
 
     name: str
     spending: SpendingSums
@@ -105,7 +103,7 @@ class RankedSpender:
 
 @dataclass(frozen=True, slots=True)
 class SpendingOverview:
-    """What everybody took together, and the people and the chats that took the most canvases, most first."""
+    """What everybody took, and the people and chats that took the most canvases, the most first."""
 
     total: SpendingSums
     people: tuple[RankedSpender, ...]
@@ -115,9 +113,8 @@ class SpendingOverview:
 async def find_newest_turn(tx: AsyncConnection, lane: Lane) -> int | None:
     """The lane's newest ended turn."""
     ended = select(turns.c.id).where(turns.c.lane == lane.key, turns.c.ended_at.is_not(None))
-    return (
-        await tx.execute(ended.order_by(turns.c.ended_at.desc(), turns.c.id.desc()).limit(1))
-    ).scalar_one_or_none()
+    newest = ended.order_by(turns.c.ended_at.desc(), turns.c.id.desc()).limit(1)
+    return (await tx.execute(newest)).scalar_one_or_none()
 
 
 async def sum_turn(tx: AsyncConnection, turn: int) -> SpendingSums:
@@ -126,15 +123,15 @@ async def sum_turn(tx: AsyncConnection, turn: int) -> SpendingSums:
 
 
 async def sum_person(tx: AsyncConnection, person: int, begin: float) -> SpendingSums:
-    """What all turns of a person took that began at `begin` (epoch seconds) or later."""
+    """What a person's turns took that began at `begin` (epoch seconds) or later."""
     return await _load_sums(tx, and_(turns.c.person == person, turns.c.began_at >= begin))
 
 
 async def load_details(tx: AsyncConnection, lane: Lane, turn: int) -> TurnSpending | None:
     """An ended turn call by call; None if the lane has no such turn."""
-    mine = select(turns).where(turns.c.id == turn, turns.c.lane == lane.key, turns.c.ended_at.is_not(None))
-    found = (await tx.execute(mine)).one_or_none()
-    if found is None:
+    ended = select(turns).where(turns.c.id == turn, turns.c.lane == lane.key, turns.c.ended_at.is_not(None))
+    row = (await tx.execute(ended)).one_or_none()
+    if row is None:
         return None
     columns = (
         model_calls.c.purpose,
@@ -148,61 +145,74 @@ async def load_details(tx: AsyncConnection, lane: Lane, turn: int) -> TurnSpendi
         (model_calls.c.seat_at - model_calls.c.created_at).label("waited"),
         model_calls.c.outcome,
     )
-    rows = await tx.execute(select(*columns).where(model_calls.c.turn == turn).order_by(model_calls.c.id))
-    calls = tuple(CallSpending(**row._asdict()) for row in rows)
-    kept = await load_breakdown(tx, turn)
+    calls = await tx.execute(select(*columns).where(model_calls.c.turn == turn).order_by(model_calls.c.id))
+    account = await load_breakdown(tx, turn)
     return TurnSpending(
-        turn,
-        found.thinking,
-        found.thinking_why,
-        found.endpoint,
-        found.endpoint_why,
-        kept.get("whole", found.ended_at - found.received_at),
-        calls,
-        kept,
+        id=turn,
+        thinking=row.thinking,
+        thinking_why=row.thinking_why,
+        endpoint=row.endpoint,
+        endpoint_why=row.endpoint_why,
+        seconds=account.get("whole", row.ended_at - row.received_at),
+        calls=tuple(CallSpending(**call._asdict()) for call in calls),
+        account=account,
     )
 
 
 async def load_overview(tx: AsyncConnection, begin: float, limit: int) -> SpendingOverview:
-    """What all turns took that were received at `begin` (epoch seconds) or later, and who took most."""
+    """What all turns took that were received at `begin` (epoch seconds) or later, and who took the most.
+
+    `limit` is the number of people and of chats.
+    """
     shares = await _load_shares(tx, begin)
-    persons, lanes = (_rank_spenders(_sum_by_key(shares, place), limit) for place in (0, 1))
-    names = await _load_names(tx, [int(one.name) for one in persons])
-    named = tuple(RankedSpender(names.get(int(one.name), one.name), one.spending) for one in persons)
-    return SpendingOverview(_add_up(list(shares.values())), named, lanes)
+    persons = _rank_spenders(_sum_by_key(shares, 0), limit)
+    lanes = _rank_spenders(_sum_by_key(shares, 1), limit)
+    names = await _load_names(tx, [int(spender.name) for spender in persons])
+    return SpendingOverview(
+        total=_add_up(list(shares.values())),
+        people=tuple(
+            RankedSpender(names.get(int(spender.name), spender.name), spender.spending) for spender in persons
+        ),
+        chats=lanes,
+    )
 
 
 def _sum_by_key(shares: Mapping[tuple[int, str], SpendingSums], key_index: int) -> dict[str, SpendingSums]:
-    """What those of one person, or of one lane, took."""
-    found: dict[str, list[SpendingSums]] = {}
-    for key, spent in shares.items():
-        found.setdefault(str(key[key_index]), []).append(spent)
-    return {name: _add_up(some) for name, some in found.items()}
+    """Add up the shares of each person (`key_index` 0) or of each lane (1)."""
+    sums_by_key: dict[str, list[SpendingSums]] = {}
+    for key, sums in shares.items():
+        sums_by_key.setdefault(str(key[key_index]), []).append(sums)
+    return {key: _add_up(sums) for key, sums in sums_by_key.items()}
 
 
 def _rank_spenders(sums_by_name: Mapping[str, SpendingSums], limit: int) -> tuple[RankedSpender, ...]:
-    ordered = sorted(
-        sums_by_name.items(), key=lambda one: (one[1].canvases is None, -(one[1].canvases or 0), one[0])
-    )
-    return tuple(RankedSpender(name, one) for name, one in ordered[:limit])
+    spenders = [RankedSpender(name, sums) for name, sums in sums_by_name.items()]
+    return tuple(sorted(spenders, key=_get_rank)[:limit])
 
 
-def _add_up(sums: Sequence[SpendingSums]) -> SpendingSums:
+def _get_rank(spender: RankedSpender) -> tuple[bool, int, str]:
+    """Sorts the most canvases first and unknown ones last, then by name."""
+    canvases = spender.spending.canvases
+    return canvases is None, -(canvases or 0), spender.name
+
+
+def _add_up(all_sums: Sequence[SpendingSums]) -> SpendingSums:
     return SpendingSums(
-        sum(one.turns for one in sums),
-        sum(one.calls for one in sums),
-        _sum_known(one.input_tokens for one in sums),
-        _sum_known(one.output_tokens for one in sums),
-        _sum_known(one.canvases for one in sums),
-        sum(one.seconds for one in sums),
-        is_complete=all(one.is_complete for one in sums),
+        turns=sum(sums.turns for sums in all_sums),
+        calls=sum(sums.calls for sums in all_sums),
+        input_tokens=_sum_known(sums.input_tokens for sums in all_sums),
+        output_tokens=_sum_known(sums.output_tokens for sums in all_sums),
+        canvases=_sum_known(sums.canvases for sums in all_sums),
+        seconds=sum(sums.seconds for sums in all_sums),
+        is_complete=all(sums.is_complete for sums in all_sums),
     )
 
 
 def _sum_known(counts: Iterable[int | None]) -> int | None:
-    told = [one for one in counts if one is not None]
-    if told:
-        return sum(told)
+    """The sum of the counts that are known; None if none is."""
+    known_counts = [count for count in counts if count is not None]
+    if known_counts:
+        return sum(known_counts)
     return None
 
 
@@ -212,40 +222,39 @@ async def _load_names(tx: AsyncConnection, ids: Sequence[int]) -> dict[int, str]
 
 
 async def _load_sums(tx: AsyncConnection, condition: ColumnElement[bool]) -> SpendingSums:
-    counted = (
-        select(*_CALL_SUM_COLUMNS)
-        .select_from(turns.join(model_calls, model_calls.c.turn == turns.c.id))
-        .where(condition)
-    )
-    calls, inputs, outputs, canvases, gaps = (await tx.execute(counted)).one()
-    count, seconds = (
-        await tx.execute(select(*_TURN_SUM_COLUMNS).select_from(_TURNS_WITH_ACCOUNTS).where(condition))
-    ).one()
-    return SpendingSums(count, calls, inputs, outputs, canvases, seconds, is_complete=not gaps)
+    turns_with_calls = turns.join(model_calls, model_calls.c.turn == turns.c.id)
+    call_sums = select(*_CALL_SUM_COLUMNS).select_from(turns_with_calls).where(condition)
+    turn_sums = select(*_TURN_SUM_COLUMNS).select_from(_TURNS_WITH_ACCOUNTS).where(condition)
+    calls, inputs, outputs, canvases, gaps = (await tx.execute(call_sums)).one()
+    turn_count, seconds = (await tx.execute(turn_sums)).one()
+    return SpendingSums(turn_count, calls, inputs, outputs, canvases, seconds, is_complete=not gaps)
 
 
 async def _load_shares(tx: AsyncConnection, begin: float) -> dict[tuple[int, str], SpendingSums]:
-    """What each person took in each lane; turn by turn first, in the order of their rows, which needs no
-    sorting.
+    """What each person took in each lane, by (person, lane).
+
+    Calls are summed by turn first: that is the order of an index, so that only the turns are sorted.
     """
     oldest = select(func.min(turns.c.id)).where(turns.c.received_at >= begin).scalar_subquery()
+    in_time = (turns.c.id >= oldest, turns.c.received_at >= begin)
     keys = (turns.c.person, turns.c.lane)
-    since = (turns.c.id >= oldest, turns.c.received_at >= begin)
-    a_turn = select(model_calls.c.turn, *_CALL_SUM_COLUMNS).where(model_calls.c.turn >= oldest)
-    one = a_turn.group_by(model_calls.c.turn).subquery()
-    sums = [func.sum(column) for column in list(one.c)[1:]]
-    counted = (
-        select(*keys, *sums)
-        .select_from(one.join(turns, turns.c.id == one.c.turn))
-        .where(*since)
+    calls_of_turn = select(model_calls.c.turn, *_CALL_SUM_COLUMNS).where(model_calls.c.turn >= oldest)
+    by_turn = calls_of_turn.group_by(model_calls.c.turn).subquery()
+    call_sums = (
+        select(*keys, *(func.sum(column) for column in list(by_turn.c)[1:]))
+        .select_from(by_turn.join(turns, turns.c.id == by_turn.c.turn))
+        .where(*in_time)
         .group_by(*keys)
     )
-    calls = {(row[0], row[1]): tuple(row[2:]) for row in await tx.execute(counted)}
+    turn_sums = (
+        select(*keys, *_TURN_SUM_COLUMNS).select_from(_TURNS_WITH_ACCOUNTS).where(*in_time).group_by(*keys)
+    )
+    calls_by_key = {(row[0], row[1]): tuple(row[2:]) for row in await tx.execute(call_sums)}
+    without_calls = (0, None, None, None, 0)
     shares = {}
-    took = select(*keys, *_TURN_SUM_COLUMNS).select_from(_TURNS_WITH_ACCOUNTS).where(*since).group_by(*keys)
-    for person, lane, count, seconds in await tx.execute(took):
-        called, inputs, outputs, canvases, gaps = calls.get((person, lane), (0, None, None, None, 0))
+    for person, lane, turn_count, seconds in await tx.execute(turn_sums):
+        calls, inputs, outputs, canvases, gaps = calls_by_key.get((person, lane), without_calls)
         shares[person, lane] = SpendingSums(
-            count, called, inputs, outputs, canvases, seconds, is_complete=not gaps
+            turn_count, calls, inputs, outputs, canvases, seconds, is_complete=not gaps
         )
     return shares

@@ -1,13 +1,12 @@
-"""One turn with all that is stored of it: account, model calls, tools and messages, for whoever asks by its
-id.
+"""One turn by its id with everything stored about it: account, model calls, tools and messages.
 
-Reads only. Texts of people, of the model and of tools are read only where they are asked for.
+Only reads. Texts of people, of the model and of tools are read only on request.
 """
 
 from dataclasses import dataclass
 from typing import Any, get_args
 
-from sqlalchemy import Select, null, select
+from sqlalchemy import Column, Select, null, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from bot.db.tables import accounts, approvals, inbox, messages, model_calls, outbox, tool_calls, turns
@@ -45,8 +44,10 @@ class CallStep:
 
 @dataclass(frozen=True, slots=True)
 class ToolStep:
-    """A tool call; `arguments` and `result` are None unless texts were asked for. `asked_at`: a person was
-    asked about it, and gave an `answer` at `answered_at`.
+    """A tool call.
+
+    `arguments` and `result` are None unless texts were requested. `asked_at`: a person was asked about it;
+    they gave an `answer` at `answered_at`.
     """
 
     step: int
@@ -63,7 +64,7 @@ class ToolStep:
 
 @dataclass(frozen=True, slots=True)
 class PartStep:
-    """A message of the answer and how its delivery stands."""
+    """A message of the answer and the state of its delivery."""
 
     state: str
     made_at: float
@@ -82,9 +83,7 @@ class TurnMessage:
 
 @dataclass(frozen=True, slots=True)
 class TurnSteps:
-    """A turn step by step. `account` is empty until it is settled; `said` is empty unless texts were asked
-    for.
-    """
+    """A turn step by step. `account` is empty until it is settled, `said` unless texts were requested."""
 
     id: int
     chat: str
@@ -107,29 +106,26 @@ class TurnSteps:
 
 
 _CALL_COLUMNS = tuple(model_calls.c[name] for name in CallStep.__slots__)
-_TURN_COLUMNS = (
-    *(
-        turns.c.id,
-        turns.c.lane,
-        turns.c.person,
-        turns.c.state,
-        turns.c.ending,
-        turns.c.thinking,
-        turns.c.thinking_why,
-    ),
-    *(
-        turns.c.endpoint,
-        turns.c.endpoint_why,
-        turns.c.received_at,
-        inbox.c.taken_at,
-        turns.c.began_at,
-        turns.c.ended_at,
-    ),
+# In the order of the first fields of TurnSteps.
+_TURN_COLUMNS: tuple[Column[Any], ...] = (
+    turns.c.id,
+    turns.c.lane,
+    turns.c.person,
+    turns.c.state,
+    turns.c.ending,
+    turns.c.thinking,
+    turns.c.thinking_why,
+    turns.c.endpoint,
+    turns.c.endpoint_why,
+    turns.c.received_at,
+    inbox.c.taken_at,
+    turns.c.began_at,
+    turns.c.ended_at,
 )
 
 
 async def load_steps(tx: AsyncConnection, turn: int, *, with_texts: bool) -> TurnSteps | None:
-    """The turn, or None if there is none of this id."""
+    """The turn with this id, or None if there is none."""
     query = select(*_TURN_COLUMNS, turns.c.item).select_from(
         turns.outerjoin(inbox, inbox.c.id == turns.c.item)
     )
@@ -139,13 +135,16 @@ async def load_steps(tx: AsyncConnection, turn: int, *, with_texts: bool) -> Tur
     calls = select(*_CALL_COLUMNS).where(model_calls.c.turn == turn).order_by(model_calls.c.id)
     parts = select(outbox.c.state, outbox.c.made_at, outbox.c.sent_at, outbox.c.done_at)
     parts = parts.where(outbox.c.item == row.item, outbox.c.body.is_not(None)).order_by(outbox.c.part)
+    said: tuple[TurnMessage, ...] = ()
+    if with_texts:
+        said = await _load_messages(tx, turn)
     return TurnSteps(
         **dict(zip(TurnSteps.__slots__, row[: len(_TURN_COLUMNS)], strict=False)),
         account=await load_breakdown(tx, turn),
-        calls=tuple(CallStep(*one) for one in await _load_rows(tx, calls)),
+        calls=tuple(CallStep(*call) for call in await _load_rows(tx, calls)),
         tools=await _load_tools(tx, turn, with_texts=with_texts),
-        parts=tuple(PartStep(*one) for one in await _load_rows(tx, parts)),
-        said=await _load_messages(tx, turn) if with_texts else (),
+        parts=tuple(PartStep(*part) for part in await _load_rows(tx, parts)),
+        said=said,
     )
 
 
@@ -161,16 +160,20 @@ async def load_breakdown(tx: AsyncConnection, turn: int) -> dict[str, float]:
 
 async def _load_tools(tx: AsyncConnection, turn: int, *, with_texts: bool) -> tuple[ToolStep, ...]:
     columns: list[Any] = [tool_calls.c[name] for name in ("step", "name", "outcome", "began_at", "ended_at")]
-    columns += [tool_calls.c.arguments, tool_calls.c.result] if with_texts else [null(), null()]
+    if with_texts:
+        columns += [tool_calls.c.arguments, tool_calls.c.result]
+    else:
+        columns += [null(), null()]
     columns += [approvals.c.asked_at, approvals.c.answered_at, approvals.c.answer]
-    asked = tool_calls.outerjoin(approvals, approvals.c.id == tool_calls.c.approval)
-    query = select(*columns).select_from(asked).where(tool_calls.c.turn == turn).order_by(tool_calls.c.id)
-    return tuple(ToolStep(*one) for one in await _load_rows(tx, query))
+    with_approvals = tool_calls.outerjoin(approvals, approvals.c.id == tool_calls.c.approval)
+    query = select(*columns).select_from(with_approvals)
+    query = query.where(tool_calls.c.turn == turn).order_by(tool_calls.c.id)
+    return tuple(ToolStep(*tool) for tool in await _load_rows(tx, query))
 
 
 async def _load_messages(tx: AsyncConnection, turn: int) -> tuple[TurnMessage, ...]:
     query = select(messages.c.role, messages.c.text, messages.c.made_at).where(messages.c.turn == turn)
-    return tuple(TurnMessage(*one) for one in await _load_rows(tx, query.order_by(messages.c.id)))
+    return tuple(TurnMessage(*message) for message in await _load_rows(tx, query.order_by(messages.c.id)))
 
 
 async def _load_rows(tx: AsyncConnection, query: Select[Any]) -> list[tuple[Any, ...]]:

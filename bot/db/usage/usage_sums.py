@@ -1,12 +1,12 @@
-"""What is asked of the ledger and the sums it answers with, as frozen values.
+"""Scopes of queries to the ledger and the sums they return, as frozen values.
 
-A sum stands beside how many were known, so that unknown never becomes nought.
+Each sum comes with the number of values that were known, so that unknown is never taken for zero.
 """
 
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-DAY_SECONDS = 86_400  # seconds; days are UTC
+DAY_SECONDS = 86_400  # days are UTC
 GroupKey: TypeAlias = str | int | None
 GroupBy = Literal["day", "chat", "user", "model", "purpose"]
 BreakdownColumn = Literal[
@@ -23,13 +23,15 @@ BreakdownColumn = Literal[
     "down",
     "own",
 ]
-"""The columns of an account: the whole, then the intervals that add up to it, in the order of a turn."""
+"""The columns of an account: the total, then the intervals that add up to it, in the order of a turn."""
 
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """What is looked at. `since` and `until` (not included) are epoch seconds; `chat` is a lane's key, or a
-    chat with all its topics; None: everything."""
+    """What a report covers; a field that is None does not restrict it.
+
+    `since` and `until` (exclusive) are epoch seconds; `chat` is a lane's key, or a chat with all its topics.
+    """
 
     since: float | None = None
     until: float | None = None
@@ -43,26 +45,26 @@ class Scope:
 
     @property
     def is_turns_only(self) -> bool:
-        """Whether only calls of turns can be meant."""
+        """Whether calls without a turn cannot belong to it."""
         return self.chat is not None or self.user is not None
 
     @property
     def is_whole_days(self) -> bool:
-        """Whether it is whole days of everybody, for which durations are kept counted."""
-        borders = [one for one in (self.since, self.until) if one is not None]
-        return (
-            not self.is_turns_only and self.model is None and all(one % DAY_SECONDS == 0 for one in borders)
-        )
+        """Whether it covers whole days of everybody, for which durations are stored as counts."""
+        if self.is_turns_only or self.model is not None:
+            return False
+        bounds = [bound for bound in (self.since, self.until) if bound is not None]
+        return all(bound % DAY_SECONDS == 0 for bound in bounds)
 
 
 @dataclass(frozen=True, slots=True)
 class CallSums:
-    """Model calls of a group. Each sum of tokens is over the `…_known` calls whose count the server told.
+    """Model calls of a group. Each sum of tokens is over the `…_known` calls whose count the server reported.
 
-    `cached_of` is the input of the calls that told what was cached, `reasoning_of` the output of those that
-    told how much was thought. `canvases` is estimated over the `canvases_known` of those calls that cost any
-    (`costing`). `partial` calls told only a running count. A `cut` one met its length, the turn's time or the
-    brake of its thinking. `busy` and `waited` are seconds with and for a seat.
+    `cached_of` is the input of the calls with a known cached count, `reasoning_of` the output of those with a
+    known reasoning count. `canvases` is estimated over `canvases_known` calls, of the `costing` ones that use
+    any canvas. `partial` calls reported only a running count. `cut` calls met their length, the turn's time
+    or the brake of their thinking. `busy` and `waited` are seconds with and for a seat.
     """
 
     key: GroupKey
@@ -92,11 +94,11 @@ class CallSums:
 
 @dataclass(frozen=True, slots=True)
 class TurnSums:
-    """Turns of a group: how many, how many of them thought, ended empty or cut, and have an account
-    (`settled`).
+    """Turns of a group: how many, how many of them were thinking, ended empty or cut, or have an account.
 
-    `seconds` are sums over accounts, in the order of `Seconds`; `thinking_seconds` the whole of those that
-    thought.
+    `settled` turns have an account, `thinking_settled` are those of them that were thinking, and
+    `thinking_seconds` is the total of these. `seconds` are sums over accounts, in the order of
+    BreakdownColumn.
     """
 
     key: GroupKey
@@ -112,7 +114,7 @@ class TurnSums:
 
 @dataclass(frozen=True, slots=True)
 class ToolSums:
-    """Tool calls of one outcome (None: not ended) in a group; `seconds` are over the `timed` ones."""
+    """Tool calls of one outcome (None: not ended) in a group; `seconds` is over the `timed` ones."""
 
     key: GroupKey
     outcome: str | None
@@ -123,9 +125,9 @@ class ToolSums:
 
 @dataclass(frozen=True, slots=True)
 class ApprovalSums:
-    """Tool calls of a group about which a person was asked, by the answer (None: not given yet).
+    """Tool calls of a group that a person was asked about, by the answer (None: not given yet).
 
-    `waited` are the seconds until then, of those that were answered.
+    `waited` is the sum of seconds until the answers that were given.
     """
 
     key: GroupKey
@@ -136,7 +138,7 @@ class ApprovalSums:
 
 @dataclass(frozen=True, slots=True)
 class RetrySums:
-    """How many calls of a group were made for this reason, which would not have been needed otherwise."""
+    """How many calls of a group repeated another one for this reason."""
 
     key: GroupKey
     again: str
@@ -145,10 +147,10 @@ class RetrySums:
 
 @dataclass(frozen=True, slots=True)
 class ServerSums:
-    """What the endpoints' own counters grew by, whoever asked them; None where a server does not tell.
+    """What the endpoints' own counters grew by, for all their clients; None where a server lacks a counter.
 
-    `steps` are denoising steps with one commit a canvas, `committed` tokens of whole canvases, `gap` the
-    tokens counted beyond ours.
+    `steps` are denoising steps, with one commit for each canvas. `committed` are tokens of whole canvases,
+    `gap` tokens that were counted beyond ours.
     """
 
     readings: int

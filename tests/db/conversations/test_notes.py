@@ -1,4 +1,4 @@
-"""A chat keeps few, short notes, and they belong to it alone."""
+"""A chat has few, short notes of its own."""
 
 from datetime import date
 
@@ -23,7 +23,7 @@ async def test_a_note_keeps_its_author_and_date(database: Database):
     assert await notes_of(database).all() == [Note(1, "likes tea", "Anna", date(2023, 11, 14))]
 
 
-async def test_the_same_note_twice_is_one(database: Database):
+async def test_the_same_text_twice_is_one_note(database: Database):
     assert [await notes_of(database).add(text) for text in ("a", "b", "a")] == [1, 2, 1]
     assert len(await notes_of(database).all()) == 2
 
@@ -35,12 +35,12 @@ async def test_chats_do_not_see_the_notes_of_others(database: Database):
 
 
 @pytest.mark.parametrize("text", ["", "   ", "x" * 301])
-async def test_an_empty_or_long_note_is_refused_with_what_would_do(database: Database, text: str):
+async def test_an_empty_or_long_note_is_refused_with_the_allowed_length(database: Database, text: str):
     with pytest.raises(ToolError, match="1 to 300"):
         await notes_of(database).add(text)
 
 
-async def test_a_full_chat_says_how_to_make_room(database: Database):
+async def test_a_full_chat_says_how_to_delete_notes(database: Database):
     for number in range(30):
         await notes_of(database).add(f"{number} " + "x" * 296)
     with pytest.raises(ToolError, match="/notes"):

@@ -1,4 +1,4 @@
-"""What is read of a conversation stays bounded, however long it grows."""
+"""The number of turns read from a conversation is bounded, however long it grows."""
 
 from bot.db.conversations import turns
 from bot.db.conversations.turns import NewTurn, TurnEnd
@@ -11,10 +11,10 @@ LANE = Lane(7)
 async def store_turns(database: Database, first: int, last: int) -> None:
     async with database.transaction() as tx:
         for number in range(first, last):
-            new = NewTurn(number, LANE, 7, 1, (), False, "", float(number))
-            opened = await turns.open_turn(tx, new, [], (), now=float(number))
-            assert opened is not None
-            await turns.end(tx, opened.id, TurnEnd("answered", 1, 10, 10, None, ()), now=float(number))
+            new_turn = NewTurn(number, LANE, 7, 1, (), False, "", float(number))
+            turn = await turns.open_turn(tx, new_turn, [], (), now=float(number))
+            assert turn is not None
+            await turns.end(tx, turn.id, TurnEnd("answered", 1, 10, 10, None, ()), now=float(number))
 
 
 async def list_received_times(database: Database) -> list[float]:

@@ -1,4 +1,4 @@
-"""A backup is one moment's whole state in one private, sound file, or there is none; nobody waits for it."""
+"""A backup is a complete snapshot in one private, sound file, or there is none; nobody waits for it."""
 
 import asyncio
 import errno
@@ -17,9 +17,12 @@ from sqlalchemy import func, insert, select, text
 from sqlalchemy.dialects.sqlite import dialect
 
 from bot.db.engine import Database, Transaction, parse_database_path
-from bot.db.maintenance import backup as room
-from bot.db.maintenance.backup import BackupDirectory, find_integrity_errors, read_made_at
-from bot.db.maintenance.integrity import check_integrity
+from bot.db.maintenance.backup import (
+    BackupDirectory,
+    check_integrity,
+    find_integrity_errors,
+    read_made_at,
+)
 from bot.db.queues import inbox
 from bot.db.tables import inbox as inbox_table
 from bot.db.tables import notices
@@ -30,7 +33,7 @@ FIRST = "canvasgram-20261118T110640Z.db"
 
 
 @pytest.fixture
-def shelf(database_url: str, tmp_path: Path) -> BackupDirectory:
+def directory(database_url: str, tmp_path: Path) -> BackupDirectory:
     return BackupDirectory(parse_database_path(database_url), tmp_path / "backups", max_backups=2)
 
 
@@ -45,43 +48,47 @@ def count_notices(file: Path) -> int:
 
 
 async def test_a_backup_is_one_sound_private_file_with_all_that_was_committed(
-    database: Database, shelf: BackupDirectory
+    database: Database, directory: BackupDirectory
 ):
     await insert_notice(database, 1)
-    made = await shelf.make_backup(now=NOW)
-    assert made.name == FIRST
-    assert (read_made_at(made), shelf.find_newest_time()) == (NOW, NOW)
-    assert [one.name for one in shelf.folder.iterdir()] == [FIRST]
-    assert stat.S_IMODE(made.stat().st_mode) == 0o600
-    assert stat.S_IMODE(shelf.folder.stat().st_mode) == 0o700
-    assert (count_notices(made), find_integrity_errors(made)) == (1, [])
-    assert [one.name for one in shelf.folder.iterdir()] == [FIRST]  # to open it made no file beside it
+    backup = await directory.make_backup(now=NOW)
+    assert backup.name == FIRST
+    assert (read_made_at(backup), directory.find_newest_time()) == (NOW, NOW)
+    assert [path.name for path in directory.folder.iterdir()] == [FIRST]
+    assert stat.S_IMODE(backup.stat().st_mode) == 0o600
+    assert stat.S_IMODE(directory.folder.stat().st_mode) == 0o700
+    assert (count_notices(backup), find_integrity_errors(backup)) == (1, [])
+    assert [path.name for path in directory.folder.iterdir()] == [
+        FIRST
+    ]  # to open it backup no file beside it
 
 
-async def test_only_the_newest_few_are_kept_and_the_old_expire(shelf: BackupDirectory, database: Database):
-    shelf.folder.mkdir()
-    (shelf.folder / "canvasgram-notes.db").touch()  # somebody else's
-    assert shelf.find_newest_time() is None
-    made = [await shelf.make_backup(now=NOW + number) for number in range(3)]
-    assert shelf.list_backups() == made[1:]
-    shelf.expire(before=NOW + 2)
-    assert shelf.list_backups() == made[2:]
-    assert (shelf.folder / "canvasgram-notes.db").exists()
+async def test_only_the_newest_few_are_kept_and_old_ones_expire(
+    directory: BackupDirectory, database: Database
+):
+    directory.folder.mkdir()
+    (directory.folder / "canvasgram-notes.db").touch()  # somebody else's
+    assert directory.find_newest_time() is None
+    backups = [await directory.make_backup(now=NOW + number) for number in range(3)]
+    assert directory.list_backups() == backups[1:]
+    directory.expire(before=NOW + 2)
+    assert directory.list_backups() == backups[2:]
+    assert (directory.folder / "canvasgram-notes.db").exists()
 
 
-async def test_people_write_while_a_backup_is_made_and_it_holds_one_moment(
-    database: Database, shelf: BackupDirectory
+async def test_others_write_while_a_backup_is_made_and_it_holds_one_snapshot(
+    database: Database, directory: BackupDirectory
 ):
     for number in range(4):
         await insert_notice(database, number, 4_000_000)
     written = 0
     async with asyncio.TaskGroup() as tasks:
-        making = tasks.create_task(shelf.make_backup(now=NOW))
-        while not making.done():
+        task = tasks.create_task(directory.make_backup(now=NOW))
+        while not task.done():
             await insert_notice(database, 100 + written)
             written += 1
-    assert written > 3  # a copy that begins again with every commit would not have come to its end
-    assert 4 <= count_notices(making.result()) < 4 + written
+    assert written > 3  # a copy that restarts with every commit would never have ended
+    assert 4 <= count_notices(task.result()) < 4 + written
 
 
 async def test_a_folder_that_cannot_be_written_is_named(
@@ -101,18 +108,18 @@ class DiskUsage(NamedTuple):
     free: int
 
 
-async def test_a_disk_without_room_is_left_alone_and_older_backups_stay(
-    database: Database, shelf: BackupDirectory, monkeypatch: pytest.MonkeyPatch
+async def test_a_disk_without_space_is_left_alone_and_older_backups_stay(
+    database: Database, directory: BackupDirectory, monkeypatch: pytest.MonkeyPatch
 ):
-    older = await shelf.make_backup(now=NOW)
+    older = await directory.make_backup(now=NOW)
     monkeypatch.setattr(shutil, "disk_usage", lambda _: DiskUsage(10, 9, 1))
     with pytest.raises(BackupFailed, match=os.strerror(errno.ENOSPC)):
-        await shelf.make_backup(now=NOW + 1)
-    assert list(shelf.folder.iterdir()) == [older]
+        await directory.make_backup(now=NOW + 1)
+    assert list(directory.folder.iterdir()) == [older]
 
 
 async def test_a_disk_that_fills_up_meanwhile_leaves_nothing_behind(
-    database: Database, shelf: BackupDirectory, monkeypatch: pytest.MonkeyPatch
+    database: Database, directory: BackupDirectory, monkeypatch: pytest.MonkeyPatch
 ):
     await insert_notice(database, 1, 4_000_000)
     connect: Callable[..., sqlite3.Connection] = sqlite3.connect
@@ -125,32 +132,32 @@ async def test_a_disk_that_fills_up_meanwhile_leaves_nothing_behind(
 
     monkeypatch.setattr(sqlite3, "connect", narrow)
     with pytest.raises(BackupFailed, match="disk is full"):
-        await shelf.make_backup(now=NOW)
-    assert list(shelf.folder.iterdir()) == []
+        await directory.make_backup(now=NOW)
+    assert list(directory.folder.iterdir()) == []
 
 
-async def test_a_backup_that_is_broken_off_leaves_nothing_behind(database: Database, shelf: BackupDirectory):
+async def test_a_cancelled_backup_leaves_nothing_behind(database: Database, directory: BackupDirectory):
     await insert_notice(database, 1, 20_000_000)
-    making = asyncio.get_running_loop().create_task(shelf.make_backup(now=NOW))
+    task = asyncio.get_running_loop().create_task(directory.make_backup(now=NOW))
     async with asyncio.timeout(30):
-        while not list(shelf.folder.glob(".*")):  # noqa: ASYNC110  # another thread makes it
+        while not list(directory.folder.glob(".*")):  # noqa: ASYNC110  # another thread makes it
             await asyncio.sleep(0)
-    making.cancel()
-    await asyncio.wait([making])
+    task.cancel()
+    await asyncio.wait([task])
     async with asyncio.timeout(30):
-        while list(shelf.folder.iterdir()):  # noqa: ASYNC110
+        while list(directory.folder.iterdir()):  # noqa: ASYNC110
             await asyncio.sleep(0)
-    assert shelf.list_backups() == []
+    assert directory.list_backups() == []
 
 
-async def test_what_a_killed_attempt_has_left_counts_for_nothing_and_is_swept_away(
-    database: Database, shelf: BackupDirectory
+async def test_files_of_a_killed_attempt_are_no_backups_and_are_deleted(
+    database: Database, directory: BackupDirectory
 ):
-    shelf.folder.mkdir()
-    (shelf.folder / f".{FIRST}.partial").write_bytes(b"half a copy")
-    assert shelf.list_backups() == []
-    made = await shelf.make_backup(now=NOW + 1)
-    assert list(shelf.folder.iterdir()) == [made]
+    directory.folder.mkdir()
+    (directory.folder / f".{FIRST}.partial").write_bytes(b"half a copy")
+    assert directory.list_backups() == []
+    backup = await directory.make_backup(now=NOW + 1)
+    assert list(directory.folder.iterdir()) == [backup]
 
 
 def corrupt_page(file: Path) -> None:
@@ -159,37 +166,37 @@ def corrupt_page(file: Path) -> None:
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         [[page]] = connection.execute("SELECT rootpage FROM sqlite_master WHERE name = 'notices'").fetchall()
         [[size]] = connection.execute("PRAGMA page_size").fetchall()
-    with file.open("r+b") as bytes_of:
-        bytes_of.seek((page - 1) * size)
-        bytes_of.write(b"\xff" * size)
+    with file.open("r+b") as database_file:
+        database_file.seek((page - 1) * size)
+        database_file.write(b"\xff" * size)
 
 
-async def test_a_damaged_database_makes_no_backup_and_its_care_says_what_is_wrong(
-    database: Database, shelf: BackupDirectory
+async def test_a_damaged_database_makes_no_backup_and_its_check_says_what_is_wrong(
+    database: Database, directory: BackupDirectory
 ):
     await insert_notice(database, 1)
-    assert await check_integrity(database, shelf.database_file) == []
-    corrupt_page(shelf.database_file)
+    assert await check_integrity(database, directory.database_file) == []
+    corrupt_page(directory.database_file)
     with pytest.raises(BackupFailed, match="not sound"):
-        await shelf.make_backup(now=NOW)
-    assert shelf.list_backups() == []
-    assert await check_integrity(database, shelf.database_file) != []
+        await directory.make_backup(now=NOW)
+    assert directory.list_backups() == []
+    assert await check_integrity(database, directory.database_file) != []
     assert find_integrity_errors(Path(__file__)) == ["file is not a database"]
 
 
-async def test_care_lets_sqlite_learn_and_merges_the_log(database: Database, shelf: BackupDirectory):
+async def test_the_check_merges_the_log(database: Database, directory: BackupDirectory):
     for number in range(30):
         await insert_notice(database, number, 10_000)
-    assert Path(f"{shelf.database_file}-wal").stat().st_size > 100_000
-    before = shelf.database_file.stat().st_size
-    assert await check_integrity(database, shelf.database_file) == []
-    assert shelf.database_file.stat().st_size > before
+    assert Path(f"{directory.database_file}-wal").stat().st_size > 100_000
+    before = directory.database_file.stat().st_size
+    assert await check_integrity(database, directory.database_file) == []
+    assert directory.database_file.stat().st_size > before
     async with database.read_transaction() as tx:
         assert (await tx.execute(select(func.count()).select_from(notices))).scalar_one() == 30
 
 
-async def test_what_care_learns_never_hides_the_few_rows_of_a_queue_that_wait(
-    database: Database, shelf: BackupDirectory
+async def test_updated_statistics_never_hide_the_few_waiting_rows_of_a_queue(
+    database: Database, directory: BackupDirectory
 ):
     done = [
         {"kind": "update", "shape": "text", "lane": "7", "state": "done", "received_at": 1.0}
@@ -206,22 +213,22 @@ async def test_what_care_learns_never_hides_the_few_rows_of_a_queue_that_wait(
 
     async with database.transaction() as tx:
         assert await reads_all(tx)
-    assert await check_integrity(database, shelf.database_file) == []
+    assert await check_integrity(database, directory.database_file) == []
     async with database.transaction() as tx:
         assert not await reads_all(tx)
-        learnt = (await tx.execute(text("SELECT DISTINCT tbl FROM sqlite_stat1"))).scalars().all()
-        assert "inbox" not in learnt
+        tables = (await tx.execute(text("SELECT DISTINCT tbl FROM sqlite_stat1"))).scalars().all()
+        assert "inbox" not in tables
 
 
-def test_a_look_that_is_to_end_ends(database_url: str, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(room, "_PROGRESS_INTERVAL_STEPS", 1)
-    enough = threading.Event()
-    enough.set()
-    assert find_integrity_errors(parse_database_path(database_url), enough) == ["interrupted"]
+def test_a_cancelled_check_ends(database_url: str):
+    cancelled = threading.Event()
+    cancelled.set()
+    file = parse_database_path(database_url)
+    assert find_integrity_errors(file, cancelled, cancel_check_steps=1) == ["interrupted"]
 
 
-def test_a_copy_without_a_stamp_in_its_name_is_as_old_as_its_file(tmp_path: Path):
-    copy = tmp_path / "house.db.before-0003.bak"
+def test_a_copy_without_a_timestamp_in_its_name_is_as_old_as_its_file(tmp_path: Path):
+    copy = tmp_path / "canvasgram.db.before-0003.bak"
     copy.touch()
     os.utime(copy, (NOW, NOW))
     assert read_made_at(copy) == NOW

@@ -1,6 +1,4 @@
-"""Retention knows every column that may hold a word of anybody's; what is younger, or still wanted, stays as
-it is.
-"""
+"""Retention covers every column that may hold text; what is younger, or still needed, stays unchanged."""
 
 import json
 from typing import Any
@@ -34,98 +32,63 @@ from bot.domain import Lane, Part
 
 WORD = "canary"
 
-WIPED = {
-    *(
-        "inbox.body",
-        "messages.text",
-        "messages.calls",
-        "messages.reasoning",
-        "messages.call_id",
-        "messages.role",
-    ),
-    *(
-        "attachments.data",
-        "attachments.text",
-        "attachments.name",
-        "attachments.kind",
-        "attachments.media_type",
-    ),
-    *(
-        "tool_calls.arguments",
-        "tool_calls.result",
-        "tool_calls.whole",
-        "model_calls.reply",
-        "model_calls.error",
-    ),
-    *("approvals.arguments", "approvals.binding"),
-    *("tool_images.data", "tool_images.media_type", "tool_images.call_id"),
-    *("outbox.body", "outbox.error", "notes.text", "notes.author", "notes.lane"),
-    *("jobs.text", "jobs.lane", "jobs.rule"),
-    "notices.text",  # but for the house's own words
-    *("tool_calls.name", "turns.used", "audit.after"),  # but for tools there are, and the figures of a trial
-    *("lanes.notes", "lanes.summary", "lanes.summary_ahead"),
-}
-WORDLESS = {
-    *("inbox.kind", "inbox.shape", "inbox.lane", "inbox.state", "inbox.error", "inbox.spans"),
-    *("lanes.lane", "lanes.think", "lanes.consent"),
-    *("turns.lane", "turns.state", "turns.ending", "turns.tools", "turns.thinking_why", "turns.endpoint"),
-    "turns.endpoint_why",
-    *("model_calls.purpose", "model_calls.again", "model_calls.endpoint", "model_calls.fingerprint"),
-    *("model_calls.model", "model_calls.usage_missing", "model_calls.server_ms", "model_calls.finish_reason"),
-    *("model_calls.outcome", "model_calls.request_id"),
-    *("tool_calls.call_id", "tool_calls.state", "tool_calls.outcome"),
-    *("outbox.lane", "outbox.state", "durations.kind"),
-    *(
-        "approvals.call_id",
-        "approvals.tool",
-        "approvals.hash",
-        "approvals.lane",
-        "approvals.who",
-        "approvals.why",
-    ),
-    *(
-        "approvals.answer",
-        "allowances.tool",
-        "allowances.hash",
-        "allowances.binding",
-    ),  # a day's; /forget ends them
-    *("people.name", "people.role", "strangers.name", "strangers.code_hash"),
-    *("invites.code_hash", "invites.role", "notices.subject"),
-    *("readings.endpoint", "readings.totals", "readings.why"),
-    # What admins have set, and changed: of no chat.
-    *("sources.name", "sources.kind", "sources.address", "sources.options", "sources.trouble"),
-    *(
-        "tools.name",
-        "tools.source",
-        "tools.definition",
-        "tools.hash",
-        "tools.pending",
-        "tools.flagged",
-        "tools.rule",
-    ),
-    *(
-        "grants.tool",
-        "grants.whom",
-        "grants.hash",
-        "secrets.name",
-        "secrets.sealed",
-        "revisions.name",
-        "lanes.tools",
-    ),
-    *("audit.via", "audit.what", "audit.subject", "audit.before"),
-    *("people.zone", "jobs.kind", "jobs.name", "jobs.zone", "jobs.missed", "jobs.state", "jobs.why_paused"),
-}
+
+def list_columns(**columns_by_table: str) -> set[str]:
+    return {f"{table}.{column}" for table, columns in columns_by_table.items() for column in columns.split()}
 
 
-def test_every_column_that_can_hold_words_is_wiped_or_known_to_hold_none():
-    found = {
+WIPED = list_columns(
+    inbox="body",
+    messages="text calls reasoning call_id role",
+    attachments="data text name kind media_type",
+    tool_calls="arguments result whole name",  # names of existing tools stay
+    tool_images="data media_type call_id",
+    model_calls="reply error",
+    approvals="arguments binding",
+    outbox="body error",
+    notes="text author lane",
+    jobs="text lane rule",
+    notices="text",  # the gateway's own words stay
+    turns="used",  # names of existing tools stay
+    audit="after",  # the outcome of a trial stays
+    lanes="notes summary summary_ahead",
+)
+WITHOUT_TEXT = list_columns(
+    inbox="kind shape lane state error spans",
+    lanes="lane think consent tools",
+    turns="lane state ending tools thinking_why endpoint endpoint_why",
+    model_calls="purpose again endpoint fingerprint model usage_missing server_ms finish_reason outcome "
+    "request_id",
+    tool_calls="call_id state outcome",
+    outbox="lane state",
+    durations="kind",
+    approvals="call_id tool hash lane who why answer",
+    allowances="tool hash binding",  # valid for a day; a /forget ends them
+    people="name role zone",
+    strangers="name code_hash",
+    invites="code_hash role",
+    notices="subject",
+    readings="endpoint totals why",
+    jobs="kind name zone missed state why_paused",
+    # What admins have set and changed; it belongs to no chat.
+    sources="name kind address options trouble",
+    tools="name source definition hash pending flagged rule",
+    grants="tool whom hash",
+    secrets="name sealed",
+    revisions="name",
+    audit="via what subject before",
+)
+
+
+def test_every_column_that_can_hold_text_is_wiped_or_known_to_hold_none():
+    text_columns = {
         f"{table.name}.{column.name}"
         for table in metadata.sorted_tables
         for column in table.columns
         if isinstance(column.type, Text | LargeBinary)
     }
-    assert found - WIPED - WORDLESS == set()
-    assert WIPED - found == set()
+    assert text_columns - WIPED - WITHOUT_TEXT == set()
+    assert WIPED - text_columns == set()
 
 
 async def insert_row(database: Database, table: Any, **row: Any) -> int:
@@ -134,42 +97,42 @@ async def insert_row(database: Database, table: Any, **row: Any) -> int:
 
 
 async def insert_turn(database: Database, received_at: float, state: str = "ended", lane: str = "7") -> int:
-    """A turn with a word of it in every table."""
+    """Insert a turn with WORD in every table."""
     item = await insert_row(
         database, inbox, kind="update", shape="text", lane=lane, sender=7, body=WORD, received_at=received_at
     )
-    made = {"lane": lane, "person": 7, "conversation": 1, "state": state, "tools": "[]", "thinking": False}
-    made |= {"thinking_why": "", "received_at": received_at, "began_at": received_at, "item": item}
-    number = await insert_row(database, turns, **made)
+    turn = {"lane": lane, "person": 7, "conversation": 1, "state": state, "tools": "[]", "thinking": False}
+    turn |= {"thinking_why": "", "received_at": received_at, "began_at": received_at, "item": item}
+    number = await insert_row(database, turns, **turn)
+    is_active = state in {"running", "parked"}
     async with database.transaction() as tx:
-        over = state if state in {"running", "parked"} else "done"
-        await tx.execute(inbox.update().where(inbox.c.id == item).values(turn=number, state=over))
+        item_state = state if is_active else "done"
+        await tx.execute(inbox.update().where(inbox.c.id == item).values(turn=number, state=item_state))
     message = await insert_row(database, messages, turn=number, role="user", text=WORD, made_at=received_at)
     await insert_row(
         database, attachments, message=message, kind="document", name=WORD, media_type="text/plain", text=WORD
     )
     tool = {"turn": number, "step": 1, "call_id": "a", "name": "remember", "arguments": WORD, "result": WORD}
     await insert_row(database, tool_calls, **tool, state="done", whole=WORD)
-    seen = {"turn": number, "call_id": "a", "media_type": "image/png", "data": WORD.encode()}
-    await insert_row(database, tool_images, **seen)
-    asked = {
-        "turn": number,
-        "step": 1,
-        "call_id": "a",
-        "tool": "remember",
-        "arguments": WORD,
-        "binding": WORD,
-    }
-    asked |= {
-        "hash": "",
-        "asker": 7,
-        "lane": lane,
-        "who": "admins",
-        "why": "",
-        "asked_at": received_at,
-        "expires_at": received_at,
-    }
-    question = await insert_row(database, approvals, **asked)
+    image = {"turn": number, "call_id": "a", "media_type": "image/png", "data": WORD.encode()}
+    await insert_row(database, tool_images, **image)
+    question = await insert_row(
+        database,
+        approvals,
+        turn=number,
+        step=1,
+        call_id="a",
+        tool="remember",
+        arguments=WORD,
+        binding=WORD,
+        hash="",
+        asker=7,
+        lane=lane,
+        who="admins",
+        why="",
+        asked_at=received_at,
+        expires_at=received_at,
+    )
     row = await insert_row(
         database, outbox, lane="1", body=WORD, final=True, state="done", made_at=received_at
     )
@@ -178,10 +141,8 @@ async def insert_turn(database: Database, received_at: float, state: str = "ende
     await insert_row(
         database, model_calls, **build_call_row(number, received_at), error=f"refused (HTTP 400): {WORD}"
     )
-    shown = "open" if over != "done" else "done"
-    await insert_row(
-        database, outbox, item=item, lane=lane, body=WORD, final=True, state=shown, made_at=received_at
-    )
+    answer = {"item": item, "lane": lane, "body": WORD, "final": True, "made_at": received_at}
+    await insert_row(database, outbox, **answer, state="open" if is_active else "done")
     return number
 
 
@@ -197,25 +158,26 @@ def build_call_row(turn: int | None, created_at: float) -> dict[str, Any]:
 
 
 async def count_words(database: Database) -> dict[str, int]:
-    """How many rows of each table hold the word, where any does."""
-    found: dict[str, int] = {}
+    """How many rows of each table contain WORD; tables without any are left out."""
+    counts: dict[str, int] = {}
     async with database.read_transaction() as tx:
         for table in metadata.sorted_tables:
             count = sum(WORD in str(tuple(row)) for row in await tx.execute(select(table)))
-            found |= {table.name: count} if count else {}
-    return found
+            if count:
+                counts[table.name] = count
+    return counts
 
 
-EACH = dict.fromkeys(
+WORDS_OF_ONE_TURN = dict.fromkeys(
     ("inbox", "messages", "attachments", "tool_calls", "tool_images", "model_calls", "approvals"), 1
 ) | {"outbox": 2}
 
 
-async def test_of_an_old_turn_figures_stay_and_of_a_younger_one_everything(database: Database):
+async def test_an_old_turn_keeps_its_numbers_and_a_younger_one_everything(database: Database):
     old = await insert_turn(database, 100.0)
     await insert_turn(database, 200.0)
     await retention.forget(database, retention.build_age_scope(150.0))
-    assert await count_words(database) == EACH
+    assert await count_words(database) == WORDS_OF_ONE_TURN
     async with database.read_transaction() as tx:
         rows = (await tx.execute(select(model_calls).where(model_calls.c.turn == old))).all()
         parts = (await tx.execute(select(outbox.c.body).order_by(outbox.c.id))).scalars().all()
@@ -223,7 +185,7 @@ async def test_of_an_old_turn_figures_stay_and_of_a_younger_one_everything(datab
     assert parts == [EMPTY_BODY, EMPTY_BODY, WORD, WORD]
 
 
-async def test_a_tool_that_never_was_loses_the_name_the_model_gave_it_and_those_there_are_keep_theirs(
+async def test_a_tool_that_never_existed_loses_the_name_the_model_gave_it_and_real_ones_keep_theirs(
     database: Database,
 ):
     old = await insert_turn(database, 100.0)
@@ -234,46 +196,48 @@ async def test_a_tool_that_never_was_loses_the_name_the_model_gave_it_and_those_
         "e": ("gone", "ok"),
     }
     for call_id, (name, outcome) in names.items():
-        made = {"turn": old, "step": 1, "call_id": call_id, "name": name, "arguments": "{}", "state": "done"}
-        await insert_row(database, tool_calls, **made, outcome=outcome)
+        call = {"turn": old, "step": 1, "call_id": call_id, "name": name, "arguments": "{}", "state": "done"}
+        await insert_row(database, tool_calls, **call, outcome=outcome)
     async with database.transaction() as tx:
-        told = {"tools": '["offered"]', "used": f'["{WORD}", "found", "offered"]'}
-        await tx.execute(turns.update().where(turns.c.id == old).values(told))
-        found = {"name": "found", "source": "shop", "definition": "{}", "hash": "", "changed_at": 1.0}
-        await tx.execute(insert(tools).values(found))
+        names_of_turn = {"tools": '["offered"]', "used": f'["{WORD}", "found", "offered"]'}
+        await tx.execute(turns.update().where(turns.c.id == old).values(names_of_turn))
+        tool = {"name": "found", "source": "shop", "definition": "{}", "hash": "", "changed_at": 1.0}
+        await tx.execute(insert(tools).values(tool))
     await retention.forget(database, retention.build_age_scope(150.0))
     assert await count_words(database) == {}
     async with database.read_transaction() as tx:
-        kept = (await tx.execute(select(tool_calls.c.name).order_by(tool_calls.c.call_id))).scalars().all()
+        by_call_id = select(tool_calls.c.name).order_by(tool_calls.c.call_id)
+        stored_names = (await tx.execute(by_call_id)).scalars().all()
         used = (await tx.execute(select(turns.c.used))).scalar_one()
-    assert kept == ["remember", INVENTED_TOOL_NAME, "offered", "found", "gone"]
+    assert stored_names == ["remember", INVENTED_TOOL_NAME, "offered", "found", "gone"]
     assert set(json.loads(used)) == {"remember", "offered", "found", "gone"}
 
 
-BOTH = [retention.build_age_scope(150.0), retention.build_lane_scope(Lane(7), 7, item=99, asked_at=150.0)]
+SCOPES = [retention.build_age_scope(150.0), retention.build_lane_scope(Lane(7), 7, item=99, asked_at=150.0)]
 
 
-@pytest.mark.parametrize("scope", BOTH)
-async def test_what_admins_were_told_in_the_words_of_the_endpoint_goes(
+@pytest.mark.parametrize("scope", SCOPES)
+async def test_quotes_of_the_endpoint_in_notices_to_admins_are_wiped(
     database: Database, scope: retention.RetentionScope
 ):
-    house = "The model endpoint refused a request: The endpoint refused the request (HTTP 400)"
+    own_words = "The model endpoint refused a request: The endpoint refused the request (HTTP 400)"
+    text = f"{own_words}: {WORD}"
     async with database.transaction() as tx:
-        for subject, at in (("endpoint", 100.0), ("later", 200.0)):
-            await tx.execute(insert(notices).values(subject=subject, text=f"{house}: {WORD}", told_at=at))
-    for at in (100.0, 200.0):
-        body = serialize_part(Part(f"{house}: {WORD}"))
-        await insert_row(database, outbox, lane="1", body=body, final=True, state="done", made_at=at)
-    told = serialize_part(Part("The model endpoint answers again."))
-    await insert_row(database, outbox, lane="1", body=told, final=True, state="done", made_at=149.0)
+        for subject, time in (("endpoint", 100.0), ("later", 200.0)):
+            await tx.execute(insert(notices).values(subject=subject, text=text, told_at=time))
+    for time in (100.0, 200.0):
+        body = serialize_part(Part(text))
+        await insert_row(database, outbox, lane="1", body=body, final=True, state="done", made_at=time)
+    harmless = serialize_part(Part("The model endpoint answers again."))
+    await insert_row(database, outbox, lane="1", body=harmless, final=True, state="done", made_at=149.0)
     await retention.forget(database, scope)
     assert await count_words(database) == {"notices": 1, "outbox": 1}
     async with database.read_transaction() as tx:
-        kept = (await tx.execute(select(notices.c.text).where(notices.c.subject == "endpoint"))).scalar_one()
-    assert kept == house
+        query = select(notices.c.text).where(notices.c.subject == "endpoint")
+        assert (await tx.execute(query)).scalar_one() == own_words
 
 
-async def test_what_others_are_told_of_an_error_that_they_met_themselves_outlives_a_forget(
+async def test_a_notice_to_another_person_about_their_own_error_outlives_a_forget(
     database: Database,
 ):
     body = serialize_part(Part(f"It is paused: look into (HTTP 500): {WORD}"))
@@ -283,61 +247,67 @@ async def test_what_others_are_told_of_an_error_that_they_met_themselves_outlive
         assert (await tx.execute(select(outbox.c.body, outbox.c.state))).one() == (body, "new")
 
 
-async def test_what_somebody_else_is_asked_is_no_quotation(database: Database):
-    of = await insert_turn(database, 100.0, state="parked", lane="8")
-    asked = {
-        "turn": of,
-        "step": 2,
-        "call_id": "a",
-        "tool": "report",
-        "arguments": "{}",
-        "hash": "",
-        "asker": 8,
-    }
+async def test_a_question_to_another_person_is_not_taken_for_a_quote(database: Database):
+    turn = await insert_turn(database, 100.0, state="parked", lane="8")
     question = await insert_row(
-        database, approvals, **asked, lane="8", who="asker", why="", asked_at=100.0, expires_at=900.0
+        database,
+        approvals,
+        turn=turn,
+        step=2,
+        call_id="a",
+        tool="report",
+        arguments="{}",
+        hash="",
+        asker=8,
+        lane="8",
+        who="asker",
+        why="",
+        asked_at=100.0,
+        expires_at=900.0,
     )
-    shown = serialize_part(Part("report: The endpoint refused the request (HTTP 500): no"))
-    row = await insert_row(database, outbox, lane="8", body=shown, final=True, state="new", made_at=100.0)
+    body = serialize_part(Part("report: The endpoint refused the request (HTTP 500): no"))
+    row = await insert_row(database, outbox, lane="8", body=body, final=True, state="new", made_at=100.0)
     async with database.transaction() as tx:
         await tx.execute(insert(approval_messages).values(approval=question, outbox=row))
     await retention.forget(database, retention.build_lane_scope(Lane(7), 7, item=99, asked_at=150.0))
     async with database.read_transaction() as tx:
-        found = await tx.execute(select(outbox.c.state, outbox.c.body).where(outbox.c.id == row))
-    assert found.one() == ("new", shown)
+        query = select(outbox.c.state, outbox.c.body).where(outbox.c.id == row)
+        assert (await tx.execute(query)).one() == ("new", body)
 
 
-@pytest.mark.parametrize("scope", BOTH)
-async def test_of_a_tool_that_was_tried_the_arguments_go(database: Database, scope: retention.RetentionScope):
-    for at in (100.0, 200.0):
-        row = {"at": at, "who": 7, "via": "telegram", "what": "tried", "subject": "tool clock"}
+@pytest.mark.parametrize("scope", SCOPES)
+async def test_the_arguments_of_a_tool_trial_are_wiped(database: Database, scope: retention.RetentionScope):
+    for time in (100.0, 200.0):
+        row = {"at": time, "who": 7, "via": "telegram", "what": "tried", "subject": "tool clock"}
         await insert_row(database, audit, **row, after=json.dumps({"arguments": WORD, "outcome": "ok"}))
     await retention.forget(database, scope)
     async with database.read_transaction() as tx:
-        kept = (await tx.execute(select(audit.c.after).order_by(audit.c.id))).scalars().all()
-    assert [json.loads(one) for one in kept] == [{"outcome": "ok"}, {"arguments": WORD, "outcome": "ok"}]
+        entries = (await tx.execute(select(audit.c.after).order_by(audit.c.id))).scalars().all()
+    assert [json.loads(entry) for entry in entries] == [
+        {"outcome": "ok"},
+        {"arguments": WORD, "outcome": "ok"},
+    ]
 
 
 @pytest.mark.parametrize("state", ["running", "parked"])
-async def test_what_still_runs_or_waits_is_left_alone_however_old_it_is(database: Database, state: str):
+async def test_what_still_runs_or_waits_is_left_alone_at_any_age(database: Database, state: str):
     await insert_turn(database, 100.0, state=state)
     await retention.forget(database, retention.build_age_scope(150.0))
-    assert await count_words(database) == EACH | {"outbox": 1}  # what was asked long ago is of no turn
+    assert await count_words(database) == WORDS_OF_ONE_TURN | {
+        "outbox": 1
+    }  # the question's message belongs to no turn
 
 
-async def test_many_more_than_a_batch_are_wiped(database: Database, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(retention, "BATCH_ROWS", 2)
-    monkeypatch.setattr(retention, "_SCAN_ROWS", 3)
-    for at in range(7):
-        await insert_turn(database, float(at))
-        await insert_row(
-            database, notes, lane="7", number=at, text=WORD, author="Ann", person=7, made_at=float(at)
-        )
-    await retention.forget(database, retention.build_age_scope(150.0))
+async def test_many_more_than_a_batch_are_wiped(database: Database):
+    for number in range(7):
+        await insert_turn(database, float(number))
+        note = {"number": number, "text": WORD, "author": "Ann", "person": 7, "made_at": float(number)}
+        await insert_row(database, notes, lane="7", **note)
+    await retention.forget(database, retention.build_age_scope(150.0), batch_rows=2, scan_rows=3)
     assert await count_words(database) == {}
 
 
-async def test_what_belongs_to_no_turn_is_wiped_too(database: Database):
+async def test_texts_without_a_turn_are_wiped_too(database: Database):
     row = {
         "kind": "update",
         "shape": "deep",
@@ -360,7 +330,7 @@ async def test_what_belongs_to_no_turn_is_wiped_too(database: Database):
         assert (await tx.execute(select(inbox.c.error).where(inbox.c.id == item))).scalar_one() == "forgotten"
 
 
-async def test_what_a_conversation_remembers_goes_with_the_first_of_its_turns(database: Database):
+async def test_notes_and_summaries_of_a_conversation_go_with_the_first_of_its_turns(database: Database):
     await insert_turn(database, 100.0)
     await insert_turn(database, 200.0)
     await insert_turn(database, 200.0, lane="8")
@@ -372,7 +342,7 @@ async def test_what_a_conversation_remembers_goes_with_the_first_of_its_turns(da
     assert (await count_words(database))["lanes"] == 1
 
 
-async def test_a_lane_is_forgotten_with_all_its_person_did_outside_of_lanes(database: Database):
+async def test_a_lane_is_forgotten_with_the_control_items_of_its_person(database: Database):
     await insert_turn(database, 100.0)
     await insert_turn(database, 100.0, lane="7:3")
     await insert_row(
@@ -387,7 +357,7 @@ async def test_a_lane_is_forgotten_with_all_its_person_did_outside_of_lanes(data
     await insert_row(database, outbox, lane="7", body=WORD, final=True, state="new", made_at=100.0)
     await insert_row(database, outbox, lane="7", body=WORD, final=True, state="open", made_at=100.0)
     await retention.forget(database, retention.build_lane_scope(Lane(7), 7, item=99, asked_at=150.0))
-    assert await count_words(database) == EACH  # those of the other topic
+    assert await count_words(database) == WORDS_OF_ONE_TURN  # of the other topic
     async with database.read_transaction() as tx:
         states = (
             await tx.execute(

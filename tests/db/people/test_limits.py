@@ -1,4 +1,4 @@
-"""A person's canvases of a day, out of the ledger: estimated call by call, readings left out."""
+"""A person's canvases of a day are summed from the ledger: estimated for each call, without typed reads."""
 
 from typing import Any
 
@@ -23,8 +23,6 @@ async def store_turn(
             "person": person,
             "conversation": 1,
             "state": "ended",
-        }
-        row |= {
             "tools": "[]",
             "thinking": False,
             "thinking_why": "",
@@ -33,16 +31,17 @@ async def store_turn(
         }
         turn = (await tx.execute(turns.insert().values(row).returning(turns.c.id))).scalar_one()
         for call in calls:
-            made = {
+            defaults = {
                 "turn": turn,
                 "step": 1,
                 "purpose": "turn",
                 "endpoint": "e",
                 "model": "m",
                 "thinking": False,
+                "tools_offered": 0,
+                "created_at": began_at,
             }
-            made |= {"tools_offered": 0, "created_at": began_at}
-            await tx.execute(model_calls.insert().values(made | call))
+            await tx.execute(model_calls.insert().values(defaults | call))
 
 
 async def count_used(database: Database, person: int = 5) -> int:
@@ -51,7 +50,7 @@ async def count_used(database: Database, person: int = 5) -> int:
 
 
 @pytest.mark.parametrize(("tokens", "canvases"), [(0, 0), (1, 1), (256, 1), (257, 2), (1024, 4)])
-async def test_a_call_costs_the_canvases_it_filled_or_began(database: Database, tokens: int, canvases: int):
+async def test_a_call_costs_its_canvases_rounded_up(database: Database, tokens: int, canvases: int):
     await store_turn(database, {"completion_tokens": tokens})
     assert await count_used(database) == canvases
 
@@ -61,7 +60,7 @@ async def test_a_call_that_was_not_counted_costs_the_blocks_it_sent(database: Da
     assert await count_used(database) == 3
 
 
-async def test_readings_other_people_and_other_days_cost_nothing(database: Database):
+async def test_typed_reads_other_people_and_other_days_cost_nothing(database: Database):
     await store_turn(database, {"completion_tokens": 300, "purpose": "decision"})
     await store_turn(database, {"completion_tokens": 300}, person=6)
     await store_turn(database, {"completion_tokens": 300}, began_at=TODAY - 1)
@@ -73,7 +72,7 @@ async def test_a_call_of_today_counts_in_a_turn_of_yesterday(database: Database)
     assert await count_used(database) == 2
 
 
-async def test_what_is_set_is_set_anew_and_taken_back(database: Database):
+async def test_rules_are_set_replaced_and_removed(database: Database):
     async with database.transaction() as tx:
         assert await limits.find_rules(tx, 5) == (None, None)
         await limits.put(tx, EVERYBODY, 100, set_by=1, now=0.0)

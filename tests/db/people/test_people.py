@@ -1,4 +1,4 @@
-"""Who may talk to the bot: links work once, strangers are bounded, and roles change only upwards by a link."""
+"""Invites work once and only raise a role; codes of strangers expire, and their number is bounded."""
 
 import asyncio
 
@@ -34,8 +34,10 @@ async def put_person(database: Database, person: int, role: people.RoleOrBlocked
 
 async def find_role(database: Database, person: int) -> str | None:
     async with database.read_transaction() as tx:
-        found = await people.find(tx, person)
-        return found.role if found else None
+        known_person = await people.find(tx, person)
+    if known_person is None:
+        return None
+    return known_person.role
 
 
 async def test_a_link_lets_one_person_in_even_when_many_open_it_at_once(database: Database):
@@ -66,7 +68,7 @@ async def test_an_old_or_unknown_link_lets_nobody_in(database: Database):
     assert await find_role(database, 5) is None
 
 
-async def test_used_and_old_codes_are_forgotten_when_the_next_is_made(database: Database):
+async def test_used_and_expired_codes_are_deleted_when_the_next_is_made(database: Database):
     await redeem_invite(database, await insert_invite(database), 5)
     await insert_invite(database, minutes=1)
     await insert_invite(database, now=NOW + HOUR)
@@ -81,7 +83,9 @@ async def test_a_link_raises_a_member_to_admin(database: Database):
 
 
 @pytest.mark.parametrize("role", ["admin", "member"])
-async def test_whoever_has_the_rights_already_does_not_use_a_link_up(database: Database, role: people.Role):
+async def test_a_person_who_has_the_rights_already_does_not_use_a_link_up(
+    database: Database, role: people.Role
+):
     await put_person(database, 5, role)
     code = await insert_invite(database)
     assert await redeem_invite(database, code, 5) == role
@@ -101,8 +105,7 @@ async def test_a_guest_becomes_a_member_by_a_link(database: Database):
     await put_person(database, 5, "member", by=None)
     assert await redeem_invite(database, await insert_invite(database), 5) == "member"
     async with database.read_transaction() as tx:
-        found = await people.find(tx, 5)
-    assert found == people.Person(5, "P5", "member", guest=False)
+        assert await people.find(tx, 5) == people.Person(5, "P5", "member", guest=False)
 
 
 async def register_stranger(database: Database, person: int, now: float) -> tuple[str | None, float] | None:
@@ -110,14 +113,14 @@ async def register_stranger(database: Database, person: int, now: float) -> tupl
         return await people.register_stranger(tx, person, f"P{person}", now=now)
 
 
-async def test_a_stranger_is_told_a_code_once_and_of_it_again_after_ten_minutes(database: Database):
-    told = await register_stranger(database, 5, NOW)
-    assert told is not None
-    code, good_until = told
+async def test_a_stranger_gets_a_code_once_and_a_reply_about_it_again_after_ten_minutes(database: Database):
+    reply = await register_stranger(database, 5, NOW)
+    assert reply is not None
+    code, expires_at = reply
     assert code is not None
     assert len(code) == 8
     assert code.isalpha()
-    assert good_until == NOW + HOUR
+    assert expires_at == NOW + HOUR
     assert await register_stranger(database, 5, NOW + 599) is None
     assert await register_stranger(database, 5, NOW + 601) == (None, NOW + HOUR)
     assert await register_stranger(database, 5, NOW + 700) is None
@@ -126,28 +129,29 @@ async def test_a_stranger_is_told_a_code_once_and_of_it_again_after_ten_minutes(
     assert after[0] not in {None, code}
 
 
-async def test_a_code_names_its_stranger_for_an_hour_however_it_is_typed(database: Database):
-    told = await register_stranger(database, 5, NOW)
-    assert told is not None
-    assert told[0] is not None
-    typed = f" {told[0][:4].lower()}-{told[0][4:]} "
+async def test_a_code_finds_its_stranger_for_an_hour_however_it_is_typed(database: Database):
+    reply = await register_stranger(database, 5, NOW)
+    assert reply is not None
+    code = reply[0]
+    assert code is not None
+    typed = f" {code[:4].lower()}-{code[4:]} "
     async with database.read_transaction() as tx:
         assert await people.find_stranger_by_code(tx, typed, now=NOW + HOUR - 1) == people.Stranger(
             5, "P5", NOW, NOW + HOUR
         )
         assert await people.find_stranger_by_code(tx, typed, now=NOW + HOUR) is None
         assert await people.find_stranger_by_code(tx, "", now=NOW) is None
-        assert told[0] not in map(str, (await tx.execute(select(strangers))).one())
+        assert code not in map(str, (await tx.execute(select(strangers))).one())
 
 
-async def test_fifty_strangers_are_kept_and_the_oldest_make_room(database: Database):
+async def test_fifty_strangers_are_stored_and_the_oldest_are_deleted(database: Database):
     for person in range(1, 53):
         await register_stranger(database, person, NOW + person)
     async with database.read_transaction() as tx:
-        assert [one.id for one in await people.list_strangers(tx)] == list(range(52, 2, -1))
+        assert [stranger.id for stranger in await people.list_strangers(tx)] == list(range(52, 2, -1))
 
 
-async def test_whoever_gets_a_role_is_no_stranger_any_more(database: Database):
+async def test_a_person_who_gets_a_role_is_no_stranger_any_more(database: Database):
     await register_stranger(database, 5, NOW)
     await put_person(database, 5, "member")
     async with database.read_transaction() as tx:
@@ -164,7 +168,7 @@ async def test_people_are_listed_admins_first_and_the_blocked_last(database: Dat
         assert listed == [(3, False), (2, True), (1, False)]
 
 
-async def test_reachable_admins_are_told_apart(database: Database):
+async def test_reachable_admins_can_be_listed_alone(database: Database):
     await put_person(database, 1, "admin")
     await put_person(database, 2, "admin")
     async with database.transaction() as tx:
@@ -182,7 +186,7 @@ async def test_a_removed_person_has_no_role(database: Database):
     assert await find_role(database, 1) is None
 
 
-async def test_lanes_at_work_are_those_in_which_something_runs_for_a_person(database: Database):
+async def test_busy_lanes_are_those_in_which_something_runs_for_a_person(database: Database):
     rows = [
         (5, "5", "running"),
         (5, "5:7", "running"),

@@ -1,4 +1,4 @@
-"""Admins hear of a subject when there is news about it, silently, and never twice the same."""
+"""Admins are notified of a subject silently when its text has changed, and never twice of the same text."""
 
 from sqlalchemy import select
 
@@ -18,10 +18,11 @@ async def notify_admins(
         return await notices.notify(tx, subject, text, now=NOW)
 
 
-async def test_every_reachable_admin_is_told_silently(database: Database):
+async def test_every_reachable_admin_is_notified_silently(database: Database):
     async with database.transaction() as tx:
-        for person, role in ((1, "admin"), (2, "member"), (3, "admin")):
-            await people.put(tx, person, "P", role, let_in_by=0, now=NOW)  # type: ignore[arg-type]  # a plain str
+        roles: dict[int, people.Role] = {1: "admin", 2: "member", 3: "admin"}
+        for person, role in roles.items():
+            await people.put(tx, person, "P", role, let_in_by=0, now=NOW)
         await people.set_reachable(tx, 3, reachable=False)
     assert await notify_admins(database, AdminNotices({7}), "endpoint", "The endpoint is down.") == (
         Lane(1),
@@ -40,13 +41,13 @@ async def test_an_admin_by_settings_who_blocked_the_bot_is_left_alone(database: 
     assert await notify_admins(database, AdminNotices({7}), "endpoint", "down") == ()
 
 
-async def test_a_subject_is_told_again_only_when_it_changes(database: Database):
+async def test_a_subject_is_reported_again_only_when_it_changes(database: Database):
     notices = AdminNotices({7})
-    told = [
+    lanes_by_notice = [
         await notify_admins(database, notices, subject, text)
         for subject, text in (("a", "down"), ("a", "down"), ("b", "down"), ("a", "up"), ("a", "down"))
     ]
-    assert [bool(lanes) for lanes in told] == [True, False, True, True, True]
+    assert [bool(lanes) for lanes in lanes_by_notice] == [True, False, True, True, True]
 
 
 async def test_a_long_notice_is_cut_to_one_message(database: Database):
@@ -56,7 +57,7 @@ async def test_a_long_notice_is_cut_to_one_message(database: Database):
     assert len(body) < 4096
 
 
-async def test_news_are_noted_once(database: Database):
+async def test_a_text_is_recorded_once(database: Database):
     async with database.transaction() as tx:
         assert await record_if_changed(tx, "group -1", "told", now=NOW)
         assert not await record_if_changed(tx, "group -1", "told", now=NOW + 1)

@@ -1,27 +1,26 @@
-"""Items are taken in the order of their lane, what waits together goes together, and a /stop knows its place."""
+"""Items are claimed in the order of their lane, and messages that wait together are claimed together."""
 
 import json
 from typing import Any
 
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies
 from sqlalchemy import select
 
 from bot.db.engine import Database
-from bot.db.queues import inbox
-from bot.db.queues import stop_requests as stopping
+from bot.db.queues import inbox, stop_requests
 from bot.db.queues.inbox import ClaimResult, IncomingUpdate
 from bot.db.queues.stop_requests import StopResult
-from bot.db.tables import inbox as table
+from bot.db.tables import inbox as inbox_table
 from bot.domain import Lane
 from bot.telegram.incoming import envelope
 
-LANE, OTHER = Lane(1), Lane(2, 7)
+LANE = Lane(1)
+OTHER = Lane(2, 7)
 
 
 def build_update(number: int, **changes: Any) -> IncomingUpdate:
-    plain = {"update_id": number, "shape": "text", "lane": LANE, "sender": 5, "body": "{}", "stale": False}
-    return IncomingUpdate(**{**plain, "not_before": None, **changes})
+    fields = {"update_id": number, "shape": "text", "lane": LANE, "sender": 5, "body": "{}", "stale": False}
+    return IncomingUpdate(**{**fields, "not_before": None, **changes})
 
 
 async def store(database: Database, *incoming: IncomingUpdate) -> None:
@@ -43,7 +42,7 @@ async def finish(database: Database, *ids: int) -> None:
         await inbox.mark_done(tx, ids, now=101.0)
 
 
-async def test_what_waits_together_in_a_lane_is_taken_together_and_lanes_are_apart(database: Database):
+async def test_messages_that_wait_in_a_lane_are_claimed_together_and_lanes_separately(database: Database):
     await store(database, build_update(1), build_update(2, lane=OTHER), build_update(3))
     assert list_ids(await claim(database)) == [[1, 3], [2]]
 
@@ -57,14 +56,14 @@ async def test_a_busy_lane_waits_and_control_items_do_not(database: Database):
     assert list_ids(await claim(database)) == [[2]]
 
 
-async def test_a_duplicate_update_is_passed_over(database: Database):
+async def test_a_duplicate_update_is_skipped(database: Database):
     await store(database, build_update(1, body='{"n": 1}'))
     await store(database, build_update(1, body='{"n": 2}'), build_update(2, body='{"n": 3}'))
     [group] = (await claim(database)).groups
     assert [item.body for item in group] == [{"n": 1}, {"n": 3}]
 
 
-async def test_other_shapes_and_ages_are_not_joined(database: Database):
+async def test_different_shapes_and_ages_are_not_grouped(database: Database):
     await store(
         database,
         build_update(1, stale=True),
@@ -93,11 +92,11 @@ async def test_a_waiting_new_cuts_into_its_busy_lane(database: Database):
     assert (await claim(database)).cutting_items == ((LANE, 3),)
 
 
-async def test_what_ran_at_a_crash_is_new_again_with_the_same_companions(database: Database):
+async def test_what_ran_at_a_crash_is_new_again_in_the_same_group(database: Database):
     await store(database, build_update(1), build_update(2))
     await claim(database)
     async with database.transaction() as tx:
-        await tx.execute(table.update().where(table.c.id <= 2).values(turn=9))
+        await tx.execute(inbox_table.update().where(inbox_table.c.id <= 2).values(turn=9))
     await store(database, build_update(3))
     async with database.transaction() as tx:
         await inbox.recover(tx, now=101.0)
@@ -106,7 +105,7 @@ async def test_what_ran_at_a_crash_is_new_again_with_the_same_companions(databas
     assert {item.attempt for item in again.groups[0]} == {2}
 
 
-async def test_what_was_stored_long_before_a_start_is_stale(database: Database):
+async def test_a_message_stored_long_before_a_start_is_stale(database: Database):
     await store(database, build_update(1))
     async with database.transaction() as tx:
         await inbox.recover(tx, now=701.0)
@@ -119,23 +118,23 @@ async def test_stop_marks_what_runs_and_leaves_what_waits(database: Database):
     await claim(database)
     await store(database, build_update(2), build_update(3, shape="stop", lane=None))
     async with database.transaction() as tx:
-        assert await stopping.stop(tx, LANE, before=3, now=101.0) == StopResult(
+        assert await stop_requests.stop(tx, LANE, before=3, now=101.0) == StopResult(
             running=True, dropped=0, waiting=1
         )
-        assert await stopping.drop_waiting(tx, LANE, before=3, now=101.0) == 1
+        assert await stop_requests.drop_waiting(tx, LANE, before=3, now=101.0) == 1
 
 
 async def test_stop_with_nothing_running_drops_what_came_before_it_only(database: Database):
     await store(database, build_update(1), build_update(2, shape="stop", lane=None), build_update(3))
     async with database.transaction() as tx:
-        assert await stopping.stop(tx, LANE, before=2, now=101.0) == StopResult(
+        assert await stop_requests.stop(tx, LANE, before=2, now=101.0) == StopResult(
             running=False, dropped=1, waiting=1
         )
         await inbox.mark_done(tx, [2], now=101.0)
     assert list_ids(await claim(database)) == [[3]]
 
 
-async def test_texts_wait_until_it_is_known_what_a_stop_drops(database: Database):
+async def test_messages_wait_until_it_is_known_which_of_them_a_stop_drops(database: Database):
     await store(
         database,
         build_update(1),
@@ -161,28 +160,32 @@ async def test_waiting_messages_are_counted_by_person(database: Database):
         assert await inbox.count_waiting(tx, {5, 6, 7}) == {5: 2, 6: 1}
 
 
-async def test_the_house_can_write_work_down(database: Database):
+async def test_the_gateway_can_add_items_of_its_own(database: Database):
     async with database.transaction() as tx:
-        made = await inbox.add(tx, kind="task", lane=LANE, sender=5, body={"texts": ["ü"]}, now=100.0)
+        added = await inbox.add(tx, kind="task", lane=LANE, sender=5, body={"texts": ["ü"]}, now=100.0)
         await inbox.forget_body(tx, [])
     [[item]] = (await claim(database)).groups
-    assert (item.id, item.kind, item.body) == (made, "task", {"texts": ["ü"]})
+    assert (item.id, item.kind, item.body) == (added, "task", {"texts": ["ü"]})
     async with database.transaction() as tx:
-        await inbox.forget_body(tx, [made])
-        await inbox.mark_dead(tx, [made], error="why", now=102.0)
-        row = (await tx.execute(select(table))).one()
+        await inbox.forget_body(tx, [added])
+        await inbox.mark_dead(tx, [added], error="why", now=102.0)
+        row = (await tx.execute(select(inbox_table))).one()
     assert (row.state, row.error, row.body) == ("dead", "why", None)
 
 
-json_values = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=8),
+json_values = strategies.recursive(
+    strategies.none()
+    | strategies.booleans()
+    | strategies.integers()
+    | strategies.floats(allow_nan=False)
+    | strategies.text(max_size=8),
     lambda inner: (
-        st.lists(inner, max_size=3)
-        | st.dictionaries(
-            st.sampled_from(
+        strategies.lists(inner, max_size=3)
+        | strategies.dictionaries(
+            strategies.sampled_from(
                 ["update_id", "message", "chat", "id", "from", "text", "type", "date", "message_thread_id"]
             )
-            | st.text(max_size=3),
+            | strategies.text(max_size=3),
             inner,
             max_size=4,
         )
@@ -193,25 +196,25 @@ json_values = st.recursive(
 
 @given(json_values)
 def test_any_update_can_be_read_for_storing(update: object):
-    read = envelope.read_envelope(update, 1000.0)
-    assert read is None or json.loads(read.body) == update
+    incoming = envelope.read_envelope(update, 1000.0)
+    assert incoming is None or json.loads(incoming.body) == update
 
 
-async def test_updates_no_database_could_hold_are_stored_all_the_same(database: Database):
+async def test_updates_with_values_that_no_column_can_hold_are_stored(database: Database):
     message = {
         "chat": {"id": 2**70, "type": "private"},
         "from": {"id": -(2**70)},
         "text": "half a pair \ud800",
     }
-    odd = envelope.read_envelope({"update_id": 5, "message": message}, 1000.0)
-    assert odd is not None
+    incoming = envelope.read_envelope({"update_id": 5, "message": message}, 1000.0)
+    assert incoming is not None
     assert envelope.read_envelope({"update_id": 2**70}, 1000.0) is None
-    await store(database, odd)
+    await store(database, incoming)
     [[item]] = (await claim(database)).groups
     assert item.body["message"] == message
 
 
-def test_an_envelope_tells_lane_shape_and_age():
+def test_an_envelope_has_lane_shape_and_age():
     def message(**changes: object) -> dict[str, object]:
         chat = {"id": 5, "type": "private"}
         return {
@@ -220,23 +223,23 @@ def test_an_envelope_tells_lane_shape_and_age():
         }
 
     def shape(now: float = 1000.0, **changes: object) -> tuple[object, ...]:
-        read = envelope.read_envelope(message(**changes), now)
-        assert read is not None
-        return read.shape, read.lane, read.stale, read.not_before
+        incoming = envelope.read_envelope(message(**changes), now)
+        assert incoming is not None
+        return incoming.shape, incoming.lane, incoming.stale, incoming.not_before
 
-    here = Lane(5)
-    assert shape() == ("text", here, False, None)
-    assert shape(now=1601.0) == ("text", here, True, None)
+    lane = Lane(5)
+    assert shape() == ("text", lane, False, None)
+    assert shape(now=1601.0) == ("text", lane, True, None)
     assert shape(text="/stop@my_bot") == ("stop", None, False, None)
-    assert shape(text="/new") == ("new", here, False, None)
-    assert shape(text="/retry now") == ("command", here, False, None)
+    assert shape(text="/new") == ("new", lane, False, None)
+    assert shape(text="/retry now") == ("command", lane, False, None)
     assert shape(text="/usage") == ("command", None, False, None)
-    assert shape(text="/home/me is full") == ("text", here, False, None)
-    assert shape(text="x" * 4001) == ("text", here, False, 1001.5)
+    assert shape(text="/home/me is full") == ("text", lane, False, None)
+    assert shape(text="x" * 4001) == ("text", lane, False, 1001.5)
     assert shape(message_thread_id=9, is_topic_message=True) == ("text", Lane(5, 9), False, None)
-    assert shape(text=None, photo=[]) == ("other", here, False, None)
-    assert shape(text=None, photo=[{"file_id": "p"}]) == ("text", here, False, None)
-    assert shape(text=None, photo=[{"file_id": "p"}], media_group_id="m") == ("text", here, False, 1001.0)
+    assert shape(text=None, photo=[]) == ("other", lane, False, None)
+    assert shape(text=None, photo=[{"file_id": "p"}]) == ("text", lane, False, None)
+    assert shape(text=None, photo=[{"file_id": "p"}], media_group_id="m") == ("text", lane, False, 1001.0)
     assert shape(chat={"id": -7, "type": "group"}) == ("other", None, False, None)
     assert envelope.read_envelope(
         {"update_id": 1, "callback_query": {"from": {"id": 6}}}, 0.0

@@ -1,14 +1,13 @@
-"""Due tasks give way: what people write in the same lane goes first, and nothing is lost or counted for it."""
+"""Due tasks yield: people's messages in the same lane go first, and no task or attempt is lost by it."""
 
 import pytest
 from sqlalchemy import select, update
 
 from bot.db.engine import Database
-from bot.db.queues import inbox
-from bot.db.queues import stop_requests as stopping
+from bot.db.queues import inbox, stop_requests
 from bot.db.queues.claim import MAX_RUNNING_DUE_TASKS
 from bot.db.queues.inbox import ClaimResult, IncomingUpdate
-from bot.db.tables import inbox as table
+from bot.db.tables import inbox as inbox_table
 from bot.domain import ItemKind, ItemShape, Lane
 
 NOW = 1_000_000.0
@@ -19,34 +18,35 @@ class LaneHarness:
     """One lane's inbox."""
 
     def __init__(self, database: Database) -> None:
-        self._database = database
-        self._updates = 0
+        self.database = database
+        self._update_count = 0
 
     async def add_due(self, kind: ItemKind = "task", job: int | None = 1, lane: Lane = LANE) -> int:
-        """A due item of a job; None: an item of the house's own, such as a /retry."""
-        async with self._database.transaction() as tx:
+        """Add a due item of a job; None: an item without a job, such as a /retry."""
+        async with self.database.transaction() as tx:
             item = await inbox.add(tx, kind=kind, lane=lane, sender=7, body={}, now=NOW)
-            await tx.execute(update(table).where(table.c.id == item).values(job=job, due_at=NOW + item))
+            await tx.execute(
+                update(inbox_table).where(inbox_table.c.id == item).values(job=job, due_at=NOW + item)
+            )
         return item
 
     async def add_message(self, shape: ItemShape = "text") -> int:
-        self._updates += 1
-        async with self._database.transaction() as tx:
-            arrival = IncomingUpdate(self._updates, shape, LANE, 7, "{}", stale=False, not_before=None)
-            await inbox.store(tx, [arrival], now=NOW)
-            return int(
-                (await tx.execute(select(table.c.id).order_by(table.c.id.desc()).limit(1))).scalar_one()
-            )
+        self._update_count += 1
+        async with self.database.transaction() as tx:
+            incoming = IncomingUpdate(self._update_count, shape, LANE, 7, "{}", stale=False, not_before=None)
+            await inbox.store(tx, [incoming], now=NOW)
+            newest = select(inbox_table.c.id).order_by(inbox_table.c.id.desc()).limit(1)
+            return int((await tx.execute(newest)).scalar_one())
 
     async def claim(self) -> ClaimResult:
-        async with self._database.transaction() as tx:
+        async with self.database.transaction() as tx:
             return await inbox.claim(tx, now=NOW)
 
     async def claim_ids(self) -> list[int]:
         return [item.id for group in (await self.claim()).groups for item in group]
 
     async def finish(self, *items: int) -> None:
-        async with self._database.transaction() as tx:
+        async with self.database.transaction() as tx:
             await inbox.mark_done(tx, items, now=NOW)
 
 
@@ -55,7 +55,7 @@ def lanes(database: Database) -> LaneHarness:
     return LaneHarness(database)
 
 
-async def test_what_a_person_writes_goes_before_a_due_task_that_waits(lanes: LaneHarness):
+async def test_a_message_goes_before_a_waiting_due_task(lanes: LaneHarness):
     task = await lanes.add_due()
     message = await lanes.add_message()
     assert await lanes.claim_ids() == [message]
@@ -63,21 +63,21 @@ async def test_what_a_person_writes_goes_before_a_due_task_that_waits(lanes: Lan
     assert await lanes.claim_ids() == [task]
 
 
-async def test_only_so_many_due_tasks_begin_at_once_and_nothing_else_is_held_up(
+async def test_the_number_of_running_due_tasks_is_limited_and_nothing_else_waits(
     lanes: LaneHarness, database: Database
 ):
     tasks = [await lanes.add_due(lane=Lane(100 + number)) for number in range(2 * MAX_RUNNING_DUE_TASKS + 1)]
-    others = [
+    unlimited = [
         await lanes.add_due("reminder", lane=Lane(50)),
         await lanes.add_due(job=None, lane=Lane(51)),
         await lanes.add_message(),
     ]
     claimed = await lanes.claim()
-    assert sorted(group[0].id for group in claimed.groups) == [*tasks[:MAX_RUNNING_DUE_TASKS], *others]
+    assert sorted(group[0].id for group in claimed.groups) == [*tasks[:MAX_RUNNING_DUE_TASKS], *unlimited]
     assert claimed.has_waiting
     assert await lanes.claim_ids() == []
-    async with database.transaction() as tx:  # one that has begun before, and was allowed something meanwhile
-        await tx.execute(update(table).where(table.c.id == tasks[-1]).values(turn=1))
+    async with database.transaction() as tx:  # it has begun before, and waited for an approval
+        await tx.execute(update(inbox_table).where(inbox_table.c.id == tasks[-1]).values(turn=1))
     await lanes.finish(*tasks[:2])
     assert sorted(await lanes.claim_ids()) == [
         *tasks[MAX_RUNNING_DUE_TASKS : MAX_RUNNING_DUE_TASKS + 2],
@@ -93,7 +93,7 @@ async def test_a_reminder_and_a_retry_keep_their_place(lanes: LaneHarness, kind:
 
 
 @pytest.mark.parametrize("shape", ["text", "deep", "new", "command"])
-async def test_a_due_task_at_work_gives_way_to_whatever_a_person_sends(lanes: LaneHarness, shape: ItemShape):
+async def test_a_running_due_task_yields_to_any_message(lanes: LaneHarness, shape: ItemShape):
     task = await lanes.add_due()
     assert await lanes.claim_ids() == [task]
     assert (await lanes.claim()).yielding_items == ()
@@ -105,7 +105,7 @@ async def test_a_due_task_at_work_gives_way_to_whatever_a_person_sends(lanes: La
         (),
         True,
     )
-    async with lanes._database.transaction() as tx:
+    async with lanes.database.transaction() as tx:
         await inbox.release(tx, [task])
     assert await lanes.claim_ids() == [message]
     await lanes.finish(message)
@@ -113,46 +113,42 @@ async def test_a_due_task_at_work_gives_way_to_whatever_a_person_sends(lanes: La
     assert (again.id, again.attempt, again.job) == (task, 1, 1)
 
 
-async def test_a_turn_of_a_person_gives_way_to_nobody(lanes: LaneHarness):
+async def test_a_turn_of_a_person_does_not_yield(lanes: LaneHarness):
     first = await lanes.add_message()
     assert await lanes.claim_ids() == [first]
     await lanes.add_message()
     assert (await lanes.claim()).yielding_items == ()
 
 
-async def test_what_was_done_meanwhile_does_not_step_back(lanes: LaneHarness):
+async def test_a_task_that_is_done_is_not_released(lanes: LaneHarness):
     task = await lanes.add_due()
     await lanes.claim_ids()
     await lanes.finish(task)
-    async with lanes._database.transaction() as tx:
+    async with lanes.database.transaction() as tx:
         await inbox.release(tx, [task])
-        assert (await tx.execute(select(table.c.state))).scalars().all() == ["done"]
+        assert (await tx.execute(select(inbox_table.c.state))).scalars().all() == ["done"]
 
 
-async def test_a_due_task_does_not_step_behind_what_the_house_does_in_its_lane(lanes: LaneHarness):
+async def test_a_due_task_does_not_yield_to_a_system_job_in_its_lane(lanes: LaneHarness):
     task = await lanes.add_due()
-    house = await lanes.add_due("house", None)
+    system_job = await lanes.add_due("house", None)
     message = await lanes.add_message()
-    for expected in (task, house, message):
+    for expected in (task, system_job, message):
         assert await lanes.claim_ids() == [expected]
         await lanes.finish(expected)
 
 
-async def test_a_stop_means_what_runs_and_not_the_task_that_gave_way_to_it(lanes: LaneHarness):
+async def test_a_stop_concerns_what_runs_and_not_the_task_that_yielded_to_it(lanes: LaneHarness):
     task = await lanes.add_due()
     assert await lanes.claim_ids() == [task]
-    async with lanes._database.transaction() as tx:
-        await tx.execute(update(table).where(table.c.id == task).values(turn=1))
+    async with lanes.database.transaction() as tx:
+        await tx.execute(update(inbox_table).where(inbox_table.c.id == task).values(turn=1))
         await inbox.release(tx, [task])
     message = await lanes.add_message()
     assert await lanes.claim_ids() == [message]
     for expected in ([message], [task]):
-        async with lanes._database.transaction() as tx:
-            assert (await stopping.stop(tx, LANE, before=99, now=NOW, include_parked=True)).running
-            met = (
-                (await tx.execute(select(table.c.id).where(table.c.stopped, table.c.state != "done")))
-                .scalars()
-                .all()
-            )
-        assert list(met) == expected
+        async with lanes.database.transaction() as tx:
+            assert (await stop_requests.stop(tx, LANE, before=99, now=NOW, include_parked=True)).running
+            stopped = select(inbox_table.c.id).where(inbox_table.c.stopped, inbox_table.c.state != "done")
+            assert (await tx.execute(stopped)).scalars().all() == expected
         await lanes.finish(*expected)

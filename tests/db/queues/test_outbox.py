@@ -1,4 +1,4 @@
-"""What is to be sent is kept so that nothing is lost, nothing is sent twice, and doubt is said once."""
+"""Outgoing messages are stored so that none is lost or sent twice; an unknown outcome is reported once."""
 
 import json
 from typing import Any
@@ -11,10 +11,11 @@ from bot.db.engine import Database
 from bot.db.queues import outbox
 from bot.db.queues.outbox import SENT_AGAIN_TEXT, UNSURE_TEXT
 from bot.db.queues.outbox_rows import MAX_TRIES, OutboxRow
-from bot.db.tables import outbox as rows
+from bot.db.tables import outbox as outbox_table
 from bot.domain import Button, Lane, Part
 
-ANN, BEN = Lane(7), Lane(8, 3)
+ANN = Lane(7)
+BEN = Lane(8, 3)
 BLOCK = Part("block")
 RICH = Part(
     "hé🙂",
@@ -25,9 +26,8 @@ RICH = Part(
 
 
 async def add_texts(tx: AsyncConnection, *texts: str, item: int | None = 1, lane: Lane = ANN) -> list[int]:
-    return await outbox.add(
-        tx, item=item, lane=lane, parts=[Part(one) for one in texts], reply_to=50, now=10.0
-    )
+    parts = [Part(text) for text in texts]
+    return await outbox.add(tx, item=item, lane=lane, parts=parts, reply_to=50, now=10.0)
 
 
 async def open_part(
@@ -37,7 +37,7 @@ async def open_part(
 
 
 async def load_rows(tx: AsyncConnection) -> list[Row[Any]]:
-    return list((await tx.execute(select(rows).order_by(rows.c.id))).all())
+    return list((await tx.execute(select(outbox_table).order_by(outbox_table.c.id))).all())
 
 
 def list_texts(stored_rows: list[Row[Any]]) -> list[str | None]:
@@ -46,35 +46,35 @@ def list_texts(stored_rows: list[Row[Any]]) -> list[str | None]:
 
 async def test_a_part_comes_back_as_it_was_stored(database: Database):
     async with database.transaction() as tx:
-        (row,) = await outbox.add(tx, item=4, lane=BEN, parts=[RICH], reply_to=50, now=10.0)
-        taken = await outbox.take(tx, BEN)
-    assert taken == OutboxRow(row, BEN, 50, RICH, True, "sending", None, is_notice=False)
+        (row_id,) = await outbox.add(tx, item=4, lane=BEN, parts=[RICH], reply_to=50, now=10.0)
+        row = await outbox.take(tx, BEN)
+    assert row == OutboxRow(row_id, BEN, 50, RICH, True, "sending", None, is_notice=False)
 
 
 async def test_rows_of_a_lane_are_taken_in_order_and_only_once(database: Database):
     async with database.transaction() as tx:
         first, second = await add_texts(tx, "one", "two")
-        (other,) = await add_texts(tx, "elsewhere", item=2, lane=BEN)
+        (of_ben,) = await add_texts(tx, "elsewhere", item=2, lane=BEN)
         assert await outbox.list_due_lanes(tx) == [ANN, BEN]
-        taken = [await outbox.take(tx, lane) for lane in (ANN, ANN, ANN, BEN)]
-        assert [row and row.id for row in taken] == [first, second, None, other]
-        assert [row and row.reply_to for row in taken] == [50, None, None, 50]
-        assert [row and row.has_more for row in taken] == [True, False, None, False]
+        rows = [await outbox.take(tx, lane) for lane in (ANN, ANN, ANN, BEN)]
+        assert [row and row.id for row in rows] == [first, second, None, of_ben]
+        assert [row and row.reply_to for row in rows] == [50, None, None, 50]
+        assert [row and row.has_more for row in rows] == [True, False, None, False]
         assert await outbox.list_due_lanes(tx) == []
 
 
-async def test_notices_are_many_and_ask_nothing(database: Database):
+async def test_a_lost_notice_asks_nobody(database: Database):
     async with database.transaction() as tx:
         await add_texts(tx, "one", item=None)
         await add_texts(tx, "two", item=None)
-        taken = await outbox.take(tx, ANN)
-        assert taken is not None
-        assert taken.is_notice
-        await outbox.mark_unknown(tx, taken.id, "lost", now=11.0)
+        row = await outbox.take(tx, ANN)
+        assert row is not None
+        assert row.is_notice
+        await outbox.mark_unknown(tx, row.id, "lost", now=11.0)
         assert list_texts(await load_rows(tx)) == ["one", "two"]
 
 
-async def test_a_question_that_was_being_sent_at_a_crash_is_sent_again_but_not_for_ever(database: Database):
+async def test_a_question_that_was_being_sent_at_a_crash_is_sent_again_but_not_forever(database: Database):
     async with database.transaction() as tx:
         (row,) = await add_texts(tx, "the answer")
         await outbox.take(tx, ANN)
@@ -85,36 +85,34 @@ async def test_a_question_that_was_being_sent_at_a_crash_is_sent_again_but_not_f
         await outbox.recover(tx, now=12.0)
         again = await outbox.take(tx, ANN)
         assert again == question
-        await tx.execute(rows.update().values(tries=MAX_TRIES))
+        await tx.execute(outbox_table.update().values(tries=MAX_TRIES))
         await outbox.recover(tx, now=13.0)
-        assert [(one.id == row, one.state) for one in await load_rows(tx)] == [
-            (True, "unknown"),
-            (False, "unknown"),
-        ]
+        stored = [(stored_row.id == row, stored_row.state) for stored_row in await load_rows(tx)]
+        assert stored == [(True, "unknown"), (False, "unknown")]
 
 
-async def test_a_row_that_stands_as_wanted_is_done(database: Database):
+async def test_a_row_whose_final_body_is_shown_is_done(database: Database):
     async with database.transaction() as tx:
         (row,) = await add_texts(tx, "one")
         await outbox.take(tx, ANN)
         await outbox.mark_shown(tx, row, message_id=5, body=Part("one"), now=12.0)
-        (found,) = await load_rows(tx)
-    assert (found.state, found.message_id, found.sent_at, found.done_at) == ("done", 5, 12.0, 12.0)
+        (stored,) = await load_rows(tx)
+    assert (stored.state, stored.message_id, stored.sent_at, stored.done_at) == ("done", 5, 12.0, 12.0)
 
 
-async def test_what_a_turn_showed_becomes_the_answer(database: Database):
+async def test_a_part_shown_by_a_turn_becomes_the_answer(database: Database):
     async with database.transaction() as tx:
-        shown = await open_part(tx)
-        assert (shown.state, shown.final, shown.body) == ("sending", False, BLOCK)
-        await outbox.mark_shown(tx, shown.id, message_id=5, body=BLOCK, now=9.5)
+        part = await open_part(tx)
+        assert (part.state, part.final, part.body) == ("sending", False, BLOCK)
+        await outbox.mark_shown(tx, part.id, message_id=5, body=BLOCK, now=9.5)
         assert not await outbox.list_due_lanes(tx)
         again = await open_part(tx, body=Part("another block"))
         assert (again.state, again.message_id, again.body) == ("open", 5, BLOCK)
-        assert (await add_texts(tx, "the answer", "goes on"))[0] == shown.id
-        taken = await outbox.take(tx, ANN)
-        assert taken is not None
-        assert (taken.state, taken.message_id, taken.body) == ("open", 5, Part("the answer"))
-        await outbox.mark_shown(tx, shown.id, message_id=5, body=Part("the answer"), now=12.0)
+        assert (await add_texts(tx, "the answer", "goes on"))[0] == part.id
+        row = await outbox.take(tx, ANN)
+        assert row is not None
+        assert (row.state, row.message_id, row.body) == ("open", 5, Part("the answer"))
+        await outbox.mark_shown(tx, part.id, message_id=5, body=Part("the answer"), now=12.0)
         first = (await load_rows(tx))[0]
     assert (first.state, first.sent_at, first.done_at) == ("done", 9.5, 12.0)
 
@@ -126,12 +124,12 @@ async def test_an_answer_stored_first_is_not_opened_by_a_late_block(database: Da
     assert (late.state, late.final, late.body) == ("new", True, Part("the answer"))
 
 
-async def test_an_answer_that_overtakes_its_first_block_is_due_afterwards(database: Database):
+async def test_an_answer_stored_while_its_first_block_is_sent_is_due_afterwards(database: Database):
     async with database.transaction() as tx:
-        shown = await open_part(tx)
+        part = await open_part(tx)
         await add_texts(tx, "the answer")
         assert not await outbox.list_due_lanes(tx)
-        await outbox.mark_shown(tx, shown.id, message_id=5, body=BLOCK, now=11.0)
+        await outbox.mark_shown(tx, part.id, message_id=5, body=BLOCK, now=11.0)
         assert await outbox.list_due_lanes(tx)
 
 
@@ -143,9 +141,9 @@ async def test_superfluous_parts_are_taken_back(database: Database):
         await outbox.mark_shown(tx, 2, message_id=6, body=BLOCK, now=9.5)
         await outbox.release(tx, 3, "refused connection")
         await add_texts(tx, "short")
-        found = await load_rows(tx)
-        assert list_texts(found) == ["short", None, None, None]
-        assert [row.state for row in found] == ["open", "open", "done", "sending"]
+        stored_rows = await load_rows(tx)
+        assert list_texts(stored_rows) == ["short", None, None, None]
+        assert [row.state for row in stored_rows] == ["open", "open", "done", "sending"]
         await outbox.mark_shown(tx, 2, message_id=6, body=None, now=12.0)
         assert (await load_rows(tx))[1].state == "done"
         await outbox.mark_unknown(tx, 4, "lost", now=12.0)
@@ -154,52 +152,56 @@ async def test_superfluous_parts_are_taken_back(database: Database):
 
 async def test_an_answer_without_parts_takes_everything_back(database: Database):
     async with database.transaction() as tx:
-        shown = await open_part(tx)
-        await outbox.mark_shown(tx, shown.id, message_id=5, body=BLOCK, now=9.5)
+        part = await open_part(tx)
+        await outbox.mark_shown(tx, part.id, message_id=5, body=BLOCK, now=9.5)
         assert await add_texts(tx) == []
-        taken = await outbox.take(tx, ANN)
-    assert taken is not None
-    assert (taken.message_id, taken.body) == (5, None)
+        row = await outbox.take(tx, ANN)
+    assert row is not None
+    assert (row.message_id, row.body) == (5, None)
 
 
-async def test_doubt_about_a_block_is_said_when_the_answer_is_stored(database: Database):
+async def test_an_unknown_outcome_of_a_block_is_reported_when_the_answer_is_stored(database: Database):
     async with database.transaction() as tx:
-        shown = await open_part(tx)
-        await outbox.mark_unknown(tx, shown.id, "lost", now=9.5)
+        part = await open_part(tx)
+        await outbox.mark_unknown(tx, part.id, "lost", now=9.5)
         assert len(await load_rows(tx)) == 1
         await add_texts(tx, "the answer")
         await add_texts(tx, "the answer")
         assert list_texts(await load_rows(tx)) == ["the answer", UNSURE_TEXT]
-        assert await outbox.send_again(tx, shown.id, lane=ANN, now=13.0)
-        assert not await outbox.send_again(tx, shown.id, lane=ANN, now=13.0)
+        assert await outbox.send_again(tx, part.id, lane=ANN, now=13.0)
+        assert not await outbox.send_again(tx, part.id, lane=ANN, now=13.0)
         assert list_texts(await load_rows(tx)) == ["the answer", SENT_AGAIN_TEXT, "the answer"]
 
 
-async def test_only_what_is_in_doubt_can_be_sent_again(database: Database):
+async def test_only_a_row_of_unknown_outcome_can_be_sent_again(database: Database):
     async with database.transaction() as tx:
-        shown = await open_part(tx)
-        await outbox.mark_unknown(tx, shown.id, "lost", now=9.5)
-        assert not await outbox.send_again(tx, shown.id, lane=ANN, now=13.0)
+        part = await open_part(tx)
+        await outbox.mark_unknown(tx, part.id, "lost", now=9.5)
+        assert not await outbox.send_again(tx, part.id, lane=ANN, now=13.0)
         await add_texts(tx, "the answer")
-        assert not await outbox.send_again(tx, shown.id, lane=BEN, now=13.0)
+        assert not await outbox.send_again(tx, part.id, lane=BEN, now=13.0)
         assert not await outbox.send_again(tx, 999, lane=ANN, now=13.0)
-        (known,) = await add_texts(tx, "another", item=2)
-        assert not await outbox.send_again(tx, known, lane=ANN, now=13.0)
+        (new_row,) = await add_texts(tx, "another", item=2)
+        assert not await outbox.send_again(tx, new_row, lane=ANN, now=13.0)
 
 
-async def test_after_a_crash_what_was_being_sent_is_in_doubt_and_a_line_is_forgotten(database: Database):
+async def test_after_a_crash_what_was_being_sent_is_unknown_and_a_status_line_is_deleted(database: Database):
     async with database.transaction() as tx:
         await add_texts(tx, "the answer")
         await outbox.take(tx, ANN)
         await open_part(tx, item=2, body=None)
         await open_part(tx, item=3)
         await outbox.recover(tx, now=20.0)
-        found = await load_rows(tx)
-        assert [(row.item, row.state) for row in found] == [(1, "unknown"), (3, "unknown"), (None, "new")]
+        stored_rows = await load_rows(tx)
+        assert [(row.item, row.state) for row in stored_rows] == [
+            (1, "unknown"),
+            (3, "unknown"),
+            (None, "new"),
+        ]
         assert await outbox.list_due_lanes(tx) == [ANN]
 
 
-async def test_a_message_that_is_gone_is_forgotten_unless_something_final_is_wanted_of_it(database: Database):
+async def test_a_missing_message_is_dropped_unless_its_body_is_final(database: Database):
     async with database.transaction() as tx:
         for part, body in enumerate((None, BLOCK, BLOCK)):
             await open_part(tx, part, body)
@@ -208,15 +210,15 @@ async def test_a_message_that_is_gone_is_forgotten_unless_something_final_is_wan
         await add_texts(tx, "the", "answer")
         await outbox.mark_missing(tx, 2)
         await outbox.mark_missing(tx, 3)
-        found = await load_rows(tx)
-    assert [(row.part, row.state, row.message_id) for row in found] == [
+        stored_rows = await load_rows(tx)
+    assert [(row.part, row.state, row.message_id) for row in stored_rows] == [
         (1, "new", None),
         (2, "done", None),
         (0, "new", None),
     ]
 
 
-async def test_a_refusal_concerns_only_what_was_refused(database: Database):
+async def test_a_refusal_concerns_only_the_refused_body(database: Database):
     async with database.transaction() as tx:
         for part in range(3):
             await open_part(tx, part)
@@ -237,4 +239,4 @@ async def test_an_answer_may_be_replaced_after_it_was_delivered(database: Databa
         await outbox.take(tx, ANN)
         await outbox.mark_shown(tx, row, message_id=5, body=Part("one"), now=11.0)
         await add_texts(tx, "two")
-        assert [one.state for one in await load_rows(tx)] == ["open"]
+        assert [stored.state for stored in await load_rows(tx)] == ["open"]

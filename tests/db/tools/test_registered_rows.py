@@ -1,6 +1,4 @@
-"""Rows of what admins registered: sources, tools, grants, secrets, and the numbers that say that something
-changed.
-"""
+"""Rows of sources, tools, grants and secrets that admins registered, and the revisions that count changes."""
 
 from dataclasses import replace
 
@@ -13,7 +11,7 @@ from bot.db.tools.sources import Source
 from bot.db.tools.tools import StoredTool
 
 
-async def test_a_source_is_kept_changed_and_forgotten(database: Database) -> None:
+async def test_a_source_is_stored_changed_and_deleted(database: Database) -> None:
     weather = Source(
         "weather", "openapi", "https://w.example/api", {"picked": ["a", "ä"]}, added_by=7, added_at=1.5
     )
@@ -25,22 +23,22 @@ async def test_a_source_is_kept_changed_and_forgotten(database: Database) -> Non
         assert not await sources.set_enabled(tx, "nothing", enabled=False)
         await sources.store_troubles(tx, {"weather": "it is away", "pages": None})
         await sources.store_troubles(tx, {})
-        pages, kept = await sources.list_all(tx)
-        assert kept == replace(weather, options={"picked": []}, enabled=False, trouble="it is away")
+        pages, stored = await sources.list_all(tx)
+        assert stored == replace(weather, options={"picked": []}, enabled=False, trouble="it is away")
         assert (pages.added_by, pages.enabled, pages.trouble) == (None, True, None)
-        assert await sources.find(tx, "weather") == kept
+        assert await sources.find(tx, "weather") == stored
         assert await sources.remove(tx, "weather")
         assert not await sources.remove(tx, "weather")
         assert await sources.find(tx, "weather") is None
 
 
 async def test_a_tool_is_suspended_until_nothing_waits_for_an_admin(database: Database) -> None:
-    known = StoredTool("rain", "weather", {"name": "rain"}, "h1", rule={"ask": "always"}, changed_at=2.0)
-    changed = replace(known, pending={"name": "rain", "description": "other"}, flagged="it instructs")
+    accepted = StoredTool("rain", "weather", {"name": "rain"}, "h1", rule={"ask": "always"}, changed_at=2.0)
+    changed = replace(accepted, pending={"name": "rain", "description": "other"}, flagged="it instructs")
     async with database.transaction() as tx:
-        await tools.put(tx, known)
-        assert await tools.find(tx, "rain") == known
-        assert not known.is_suspended
+        await tools.put(tx, accepted)
+        assert await tools.find(tx, "rain") == accepted
+        assert not accepted.is_suspended
         await tools.put(tx, changed)
         assert await tools.list_all(tx) == [changed]
         assert changed.is_suspended
@@ -51,7 +49,7 @@ async def test_a_tool_is_suspended_until_nothing_waits_for_an_admin(database: Da
         assert await grants.list_all(tx) == []
 
 
-async def test_grants_are_given_renewed_carried_and_taken_back(database: Database) -> None:
+async def test_grants_are_given_renewed_rebound_and_revoked(database: Database) -> None:
     async with database.transaction() as tx:
         await grants.give(tx, Grant("rain", "person", 8, "h1", given_by=7, given_at=1.0))
         await grants.give(tx, Grant("rain", "person", 8, "h1", given_by=7, given_at=3.0))
@@ -68,7 +66,7 @@ async def test_grants_are_given_renewed_carried_and_taken_back(database: Databas
         assert await grants.list_all(tx, "rain") == []
 
 
-async def test_secrets_are_kept_by_name(database: Database) -> None:
+async def test_secrets_are_stored_by_name(database: Database) -> None:
     async with database.transaction() as tx:
         await secrets.put(tx, SealedSecret("key", "s1", 1.0))
         await secrets.put(tx, SealedSecret("key", "s2", 2.0))

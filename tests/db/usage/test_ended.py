@@ -1,22 +1,21 @@
-"""What has ended is told once, in whatever order it ends; what had ended before the first look is not."""
+"""What has ended is reported once, in any order; what had ended before the first poll is not."""
 
 from typing import Any
 
-import pytest
 from sqlalchemy import insert, update
 
 from bot.db.engine import Database
 from bot.db.tables import accounts, inbox, model_calls, outbox, turns
-from bot.db.usage import ended
 from bot.db.usage.ended import INTERVALS, MAX_SETTLE_SECONDS, EndedWatcher, QueueDepths
 
 TURN = {"lane": "7", "person": 7, "conversation": 1, "tools": "[]", "thinking": False, "thinking_why": ""}
 CALL = {"step": 1, "purpose": "turn", "endpoint": "e", "model": "m", "thinking": False, "tools_offered": 0}
 
 
-@pytest.fixture(autouse=True)
-def _small_pages(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ended, "_PAGE", 2)
+async def open_watcher(database: Database) -> EndedWatcher:
+    watcher = EndedWatcher(database, page_rows=2)
+    await watcher.begin()
+    return watcher
 
 
 async def insert_row(database: Database, table: Any, **row: Any) -> None:
@@ -29,61 +28,58 @@ async def update_row(database: Database, table: Any, number: int, **row: Any) ->
         await tx.execute(update(table).where(table.c.id == number).values(row))
 
 
-async def poll_call_ids(lookout: EndedWatcher) -> list[int]:
-    return [row.id for row in (await lookout.poll(now=0.0)).calls]
+async def poll_call_ids(watcher: EndedWatcher) -> list[int]:
+    return [row.id for row in (await watcher.poll(now=0.0)).calls]
 
 
-async def test_calls_are_told_once_in_whatever_order_they_end(database: Database):
+async def test_calls_are_reported_once_in_any_order(database: Database):
     await insert_row(database, model_calls, **CALL, created_at=1.0, outcome="ok")
-    lookout = EndedWatcher(database)
-    await lookout.begin()
+    watcher = await open_watcher(database)
     for _ in range(5):
         await insert_row(database, model_calls, **CALL, created_at=1.0)
-    assert await poll_call_ids(lookout) == []
+    assert await poll_call_ids(watcher) == []
     await update_row(database, model_calls, 4, outcome="ok")
     await update_row(database, model_calls, 6, outcome="ok")
-    assert await poll_call_ids(lookout) == [4, 6]
+    assert await poll_call_ids(watcher) == [4, 6]
     await update_row(database, model_calls, 2, outcome="cut")
-    assert await poll_call_ids(lookout) == [2]
+    assert await poll_call_ids(watcher) == [2]
     for number in (3, 5):
         await update_row(database, model_calls, number, outcome="ok")
-    assert await poll_call_ids(lookout) == [3, 5]
-    assert await poll_call_ids(lookout) == []
+    assert await poll_call_ids(watcher) == [3, 5]
+    assert await poll_call_ids(watcher) == []
 
 
-async def test_a_turn_that_was_under_way_is_told_when_it_ends_and_its_account_when_it_is_made(
+async def test_an_active_turn_is_reported_when_it_ends_and_its_account_when_it_is_made(
     database: Database,
 ):
     for item in (1, 2):
         row = {"item": item, "received_at": 1.0, "began_at": 1.0}
         await insert_row(database, turns, **TURN, **row, state="ended", ending="answered", ended_at=2.0)
     await insert_row(database, turns, **TURN, item=3, received_at=1.0, began_at=1.0, state="running")
-    waits = {"kind": "update", "shape": "text", "lane": "7", "received_at": 1.0}
-    await insert_row(database, inbox, **waits, id=2, state="done", turn=2)
+    pending = {"kind": "update", "shape": "text", "lane": "7", "received_at": 1.0}
+    await insert_row(database, inbox, **pending, id=2, state="done", turn=2)
     await insert_row(database, outbox, item=2, lane="7", final=True, state="new", made_at=1.0)
-    await insert_row(database, inbox, **waits, id=3, state="new", turn=3)
-    lookout = EndedWatcher(database)
-    await lookout.begin()
-    assert await lookout.count_waiting() == QueueDepths(1, 1)
-    assert (await lookout.poll(now=3.0)).turns == ()
+    await insert_row(database, inbox, **pending, id=3, state="new", turn=3)
+    watcher = await open_watcher(database)
+    assert await watcher.count_waiting() == QueueDepths(1, 1)
+    assert (await watcher.poll(now=3.0)).turns == ()
     await update_row(database, turns, 3, ending="stopped", ended_at=5.0)
     seconds = dict.fromkeys(INTERVALS, 0.0)
     for turn in (2, 3):
         await insert_row(database, accounts, turn=turn, settled_at=6.0, **seconds | {"whole": float(turn)})
-    found = await lookout.poll(now=6.0)
-    assert [row.ending for row in found.turns] == ["stopped"]
-    assert [row.whole for row in found.accounts] == [2.0, 3.0]
-    again = await lookout.poll(now=6.0)
+    result = await watcher.poll(now=6.0)
+    assert [row.ending for row in result.turns] == ["stopped"]
+    assert [row.whole for row in result.accounts] == [2.0, 3.0]
+    again = await watcher.poll(now=6.0)
     assert (again.turns, again.accounts) == ((), ())
 
 
-async def test_a_turn_without_an_account_is_not_waited_for_for_ever(database: Database):
-    lookout = EndedWatcher(database)
-    await lookout.begin()
+async def test_a_turn_without_an_account_is_not_waited_for_forever(database: Database):
+    watcher = await open_watcher(database)
     for item in (1, 2, 3):
         row = {"item": item, "received_at": 1.0, "began_at": 1.0, "ended_at": 5.0}
         await insert_row(database, turns, **TURN, **row, state="ended", ending="limit")
-    assert (await lookout.poll(now=10.0)).accounts == ()
-    assert (await lookout.poll(now=10.0 + MAX_SETTLE_SECONDS)).accounts == ()
+    assert (await watcher.poll(now=10.0)).accounts == ()
+    assert (await watcher.poll(now=10.0 + MAX_SETTLE_SECONDS)).accounts == ()
     await insert_row(database, accounts, turn=1, settled_at=6.0, **dict.fromkeys(INTERVALS, 1.0))
-    assert (await lookout.poll(now=10.0 + MAX_SETTLE_SECONDS)).accounts == ()
+    assert (await watcher.poll(now=10.0 + MAX_SETTLE_SECONDS)).accounts == ()

@@ -1,11 +1,11 @@
-"""The large ledger that reading is measured on is a sound one: its counted durations tell what its turns do."""
+"""The large ledger for measurements is consistent: its counted durations agree with its turns."""
 
 from pathlib import Path
 
 import pytest
 
 from bot.db.readonly import open_readonly
-from bot.usage import queries as answers
+from bot.usage import queries
 from bot.usage.histogram import MAX_RELATIVE_ERROR
 from bot.usage.queries import load_report
 from bot.usage.report import ReportQuery, UsageReport
@@ -25,17 +25,16 @@ async def test_percentiles_from_counts_are_within_their_error_of_the_exact_ones(
     file = tmp_path / "crowded.db"
     fill_database(file, CALLS)
     exact = await build_report(file)
-    monkeypatch.setattr(answers, "EXACT", 0)
+    monkeypatch.setattr(queries, "MAX_EXACT_TURNS", 0)
     counted = await build_report(file)
     assert (exact.percentile_method, counted.percentile_method) == ("exact", "buckets")
     assert exact.total.calls == counted.total.calls
     assert exact.total.calls is not None
     assert exact.total.calls.calls == CALLS
     assert set(exact.total.percentiles) == set(counted.total.percentiles)
-    for kind, spread in exact.total.percentiles.items():
-        other = counted.total.percentiles[kind]
-        assert other.count == spread.count
+    for kind, exact_values in exact.total.percentiles.items():
+        counted_values = counted.total.percentiles[kind]
+        assert counted_values.count == exact_values.count
         for share in ("p50", "p95", "p99"):
-            assert getattr(other, share) == pytest.approx(
-                getattr(spread, share), rel=MAX_RELATIVE_ERROR * 1.001
-            )
+            expected = pytest.approx(getattr(exact_values, share), rel=MAX_RELATIVE_ERROR * 1.001)
+            assert getattr(counted_values, share) == expected

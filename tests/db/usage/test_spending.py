@@ -1,11 +1,11 @@
-"""What turns took is summed from their calls; unknown is never nought."""
+"""What turns took is summed from their calls; unknown is never taken for zero."""
 
 from typing import Any
 
 from bot.db.engine import Database
 from bot.db.people import people
 from bot.db.tables import accounts, model_calls, turns
-from bot.db.usage import spending as usage
+from bot.db.usage import spending
 from bot.db.usage.spending import CallSpending, SpendingSums, TurnSpending
 from bot.domain import Lane
 
@@ -18,10 +18,10 @@ async def store_turn(
     row = {"item": item, "lane": LANE.key, "person": 5, "conversation": 1, "state": "ended", "tools": "[]"}
     row |= {"thinking": False, "thinking_why": "", "received_at": 100.0, "began_at": 101.0, "ended_at": 104.5}
     async with database.transaction() as tx:
-        made = (await tx.execute(turns.insert().values(row | changes).returning(turns.c.id))).scalar_one()
+        turn = (await tx.execute(turns.insert().values(row | changes).returning(turns.c.id))).scalar_one()
         for step, (inputs, outputs, partial) in enumerate(calls):
             call = {
-                "turn": made,
+                "turn": turn,
                 "step": step,
                 "purpose": "turn",
                 "endpoint": "e",
@@ -36,13 +36,15 @@ async def store_turn(
 
 async def sum_last_turn(database: Database, lane: Lane = LANE) -> SpendingSums | None:
     async with database.read_transaction() as tx:
-        newest = await usage.find_newest_turn(tx, lane)
-        return None if newest is None else await usage.sum_turn(tx, newest)
+        newest = await spending.find_newest_turn(tx, lane)
+        if newest is None:
+            return None
+        return await spending.sum_turn(tx, newest)
 
 
 async def sum_person(database: Database, person: int = 5, begin: float = 0.0) -> SpendingSums:
     async with database.read_transaction() as tx:
-        return await usage.sum_person(tx, person, begin)
+        return await spending.sum_person(tx, person, begin)
 
 
 async def test_a_lane_without_turns_has_no_last_one(database: Database):
@@ -55,19 +57,19 @@ async def test_canvases_are_rounded_up_call_by_call(database: Database):
     assert await sum_last_turn(database) == SpendingSums(1, 3, 1000, 514, 4, 4.5, is_complete=True)
 
 
-async def test_a_call_that_told_nothing_makes_the_sum_at_least(database: Database):
+async def test_a_call_without_counts_makes_the_sum_a_lower_bound(database: Database):
     await store_turn(database, 1, (100, 10, False), (None, None, False))
     assert await sum_last_turn(database) == SpendingSums(1, 2, 100, 10, 1, 4.5, is_complete=False)
 
 
-async def test_a_cut_call_makes_the_sum_at_least(database: Database):
+async def test_a_cut_call_makes_the_sum_a_lower_bound(database: Database):
     await store_turn(database, 1, (100, 10, True))
-    found = await sum_last_turn(database)
-    assert found is not None
-    assert not found.is_complete
+    sums = await sum_last_turn(database)
+    assert sums is not None
+    assert not sums.is_complete
 
 
-async def test_when_no_call_told_the_sums_are_unknown(database: Database):
+async def test_without_any_counts_the_sums_are_unknown(database: Database):
     await store_turn(database, 1, (None, None, False))
     assert await sum_last_turn(database) == SpendingSums(1, 1, None, None, None, 4.5, is_complete=False)
 
@@ -88,22 +90,20 @@ async def test_the_last_turn_is_the_lanes_newest_ended_one(database: Database):
 async def test_seconds_are_those_of_the_account_until_the_answer_is_delivered(database: Database):
     await store_turn(database, 1, (100, 10, False))
     await store_turn(database, 2, (100, 10, False), person=6, lane="6")
-    book = dict.fromkeys((one.name for one in accounts.columns), 0.0) | {
-        "turn": 1,
-        "whole": 7.25,
-        "own": 7.25,
-    }
+    account = dict.fromkeys((column.name for column in accounts.columns), 0.0)
+    account |= {"turn": 1, "whole": 7.25, "own": 7.25}
     async with database.transaction() as tx:
-        await tx.execute(accounts.insert().values(book))
-    found, detailed = await sum_last_turn(database), await load_details(database)
-    assert found is not None
-    assert detailed is not None
-    assert found.seconds == detailed.seconds == detailed.account["whole"] == 7.25
+        await tx.execute(accounts.insert().values(account))
+    sums = await sum_last_turn(database)
+    details = await load_details(database)
+    assert sums is not None
+    assert details is not None
+    assert sums.seconds == details.seconds == details.account["whole"] == 7.25
     assert (await sum_person(database)).seconds == 7.25
     async with database.read_transaction() as tx:
-        everybody = await usage.load_overview(tx, 0.0, 9)
-    assert (everybody.total.turns, everybody.total.seconds) == (2, 7.25 + 4.5)
-    assert {one.name: one.spending.seconds for one in everybody.people} == {"5": 7.25, "6": 4.5}
+        overview = await spending.load_overview(tx, 0.0, 9)
+    assert (overview.total.turns, overview.total.seconds) == (2, 7.25 + 4.5)
+    assert {spender.name: spender.spending.seconds for spender in overview.people} == {"5": 7.25, "6": 4.5}
 
 
 async def test_a_day_holds_all_turns_of_a_person_since_it_began(database: Database):
@@ -117,7 +117,7 @@ async def test_a_day_holds_all_turns_of_a_person_since_it_began(database: Databa
 
 async def load_details(database: Database, turn: int = 1, lane: Lane = LANE) -> TurnSpending | None:
     async with database.read_transaction() as tx:
-        return await usage.load_details(tx, lane, turn)
+        return await spending.load_details(tx, lane, turn)
 
 
 async def add_call(database: Database, **columns: Any) -> None:
@@ -133,9 +133,9 @@ async def test_a_decision_read_costs_no_canvas(database: Database):
     assert await sum_last_turn(database) == SpendingSums(1, 2, 241, 261, 2, 4.5, is_complete=True)
 
 
-async def test_details_tell_the_decision_and_every_call_in_order(database: Database):
-    decided = {"thinking_why": "two tools match: a, b", "endpoint": "fallback", "endpoint_why": "down"}
-    await store_turn(database, 1, thinking=True, **decided)
+async def test_details_show_the_decision_and_every_call_in_order(database: Database):
+    decisions = {"thinking_why": "two tools match: a, b", "endpoint": "fallback", "endpoint_why": "down"}
+    await store_turn(database, 1, thinking=True, **decisions)
     times = {"seat_at": 102.0, "ended_at": 104.0, "outcome": "ok"}
     await add_call(
         database, purpose="decision", prompt_tokens=141, completion_tokens=4, ended_at=101.5, outcome="ok"
@@ -158,7 +158,7 @@ async def test_details_tell_the_decision_and_every_call_in_order(database: Datab
     )
 
 
-async def test_everybody_and_those_who_took_most_are_told_with_their_names(database: Database):
+async def test_the_overview_names_those_who_took_the_most(database: Database):
     await store_turn(database, 1, (100, 257, False))
     await store_turn(database, 2, (100, 10, False), person=6, lane="6")
     await store_turn(database, 3, (100, 1000, False), person=6, lane="6:2")
@@ -167,15 +167,13 @@ async def test_everybody_and_those_who_took_most_are_told_with_their_names(datab
     async with database.transaction() as tx:
         await people.put(tx, 6, "Bob", "member", now=0.0)
     async with database.read_transaction() as tx:
-        few = await usage.load_overview(tx, 100.0, 2)
-        found = await usage.load_overview(tx, 100.0, 9)
-    assert [(one.name, one.spending.canvases, one.spending.turns) for one in few.people] == [
-        ("Bob", 5, 2),
-        ("5", 2, 1),
-    ]
-    assert [one.name for one in found.chats] == ["6:2", "5", "6", "7"]
-    assert found.chats[-1].spending.canvases is None
-    assert found.total == few.total == SpendingSums(4, 4, 300, 1267, 7, 18.0, is_complete=False)
+        few = await spending.load_overview(tx, 100.0, 2)
+        overview = await spending.load_overview(tx, 100.0, 9)
+    ranked = [(spender.name, spender.spending.canvases, spender.spending.turns) for spender in few.people]
+    assert ranked == [("Bob", 5, 2), ("5", 2, 1)]
+    assert [spender.name for spender in overview.chats] == ["6:2", "5", "6", "7"]
+    assert overview.chats[-1].spending.canvases is None
+    assert overview.total == few.total == SpendingSums(4, 4, 300, 1267, 7, 18.0, is_complete=False)
 
 
 async def test_a_turn_of_another_lane_or_one_that_runs_has_no_details(database: Database):

@@ -1,4 +1,4 @@
-"""One turn is read with everything about it, and its texts only where they are asked for."""
+"""A turn is read with everything about it, and its texts only on request."""
 
 from bot.db.engine import Database
 from bot.db.tables import inbox, messages, outbox
@@ -29,33 +29,33 @@ async def store_whole_turn(database: Database) -> int:
     return turn
 
 
-async def test_a_turn_that_is_not_there_is_none(database: Database):
+async def test_an_unknown_turn_is_none(database: Database):
     assert await load_turn(database, 1) is None
 
 
-async def test_a_turn_is_read_whole(database: Database):
-    found = await load_turn(database, await store_whole_turn(database))
-    assert found is not None
-    assert (found.chat, found.user, found.thinking, found.thinking_why) == ("5", 5, True, "no tool fits")
-    assert (found.endpoint, found.endpoint_why) == ("fallback", "the first is down")
-    assert (found.received_at, found.taken_at, found.ended_at) == (NOON, NOON + 0.25, NOON + 8.0)
-    assert [(one.again, one.prompt_tokens, one.outcome) for one in found.calls] == [("away", 1000, "ok")]
-    assert [(one.name, one.outcome) for one in found.tools] == [("clock", "ok")]
-    assert [(one.state, one.sent_at) for one in found.parts] == [("done", NOON + 8.5)]
-    assert (found.account["whole"], found.account["own"]) == (1.5, 1.5)
+async def test_a_turn_is_read_with_everything_about_it(database: Database):
+    steps = await load_turn(database, await store_whole_turn(database))
+    assert steps is not None
+    assert (steps.chat, steps.user, steps.thinking, steps.thinking_why) == ("5", 5, True, "no tool fits")
+    assert (steps.endpoint, steps.endpoint_why) == ("fallback", "the first is down")
+    assert (steps.received_at, steps.taken_at, steps.ended_at) == (NOON, NOON + 0.25, NOON + 8.0)
+    assert [(call.again, call.prompt_tokens, call.outcome) for call in steps.calls] == [("away", 1000, "ok")]
+    assert [(tool.name, tool.outcome) for tool in steps.tools] == [("clock", "ok")]
+    assert [(part.state, part.sent_at) for part in steps.parts] == [("done", NOON + 8.5)]
+    assert (steps.account["whole"], steps.account["own"]) == (1.5, 1.5)
 
 
-async def test_texts_are_read_only_where_they_are_asked_for(database: Database):
+async def test_texts_are_read_only_on_request(database: Database):
     turn = await store_whole_turn(database)
     assert "SECRET" not in repr(await load_turn(database, turn))
-    told = await load_turn(database, turn, with_texts=True)
-    assert told is not None
-    assert [one.text for one in told.said] == ["SECRET"]
-    assert told.tools[0].arguments == '{"place": "SECRET"}'
-    assert told.tools[0].result == "SECRET"
+    steps = await load_turn(database, turn, with_texts=True)
+    assert steps is not None
+    assert [message.text for message in steps.said] == ["SECRET"]
+    assert steps.tools[0].arguments == '{"place": "SECRET"}'
+    assert steps.tools[0].result == "SECRET"
 
 
 async def test_a_turn_that_is_not_settled_has_no_account(database: Database):
-    found = await load_turn(database, await UsageRows(database).add_turn(state="running", ended_at=None))
-    assert found is not None
-    assert (found.account, found.taken_at) == ({}, None)
+    steps = await load_turn(database, await UsageRows(database).add_turn(state="running", ended_at=None))
+    assert steps is not None
+    assert (steps.account, steps.taken_at) == ({}, None)
