@@ -1,1 +1,1 @@
-"""Reminders, scheduled tasks and system jobs: when they are due and what came of them."""
+"""Reminders, scheduled tasks and system jobs: when they are due, and how their runs ended."""

@@ -1,25 +1,25 @@
-"""Notes what came of due times, and tells a person whose job was paused because it kept failing.
+"""Records how due runs of jobs ended, and notifies the owner of a job that is paused for failing.
 
-Runs behind whatever runs the items of jobs; what a process did not come to note, the next one does at its
-start.
+Runs after whatever runs the items of jobs; what a process did not record, the next one records at its start.
 """
 
 import time
 from collections.abc import Awaitable, Callable
 
 from bot.db.engine import Database
-from bot.db.queues import job_outcomes as settling
-from bot.db.queues import outbox
+from bot.db.queues import job_outcomes, outbox
 from bot.db.queues.job_outcomes import MAX_FAILURES, PausedJob
 from bot.domain import Button, InboxItem, Lane, Part, Runner
 
-PAUSED_TEXT = "I paused #{number}, “{text}”: it failed {times} times in a row, the last time because {why}."
+PAUSED_TEXT = (
+    "I paused #{number}, “{text}”: it failed {times} times in a row, the last time because {reason}."
+)
 
 GiveUp = Callable[[tuple[InboxItem, ...], str], Awaitable[None]]
 
 
 class JobOutcomes:
-    """`wake_sender` is called for the lane of a person who is told something."""
+    """Records outcomes; `wake_sender` is called for the lane of a person who gets a message."""
 
     def __init__(
         self, database: Database, wake_sender: Callable[[Lane], None], clock: Callable[[], float] = time.time
@@ -29,7 +29,7 @@ class JobOutcomes:
         self._clock = clock
 
     def record_after(self, runner: Runner) -> Runner:
-        """The same runner, after which what came of its item is noted."""
+        """Return a runner that does the same and then records the outcome of its item."""
 
         async def run(items: tuple[InboxItem, ...]) -> None:
             await runner(items)
@@ -38,19 +38,19 @@ class JobOutcomes:
         return run
 
     def record_after_giving_up(self, give_up: GiveUp) -> GiveUp:
-        """The same way to give up on items, after which that is noted."""
+        """Return a function that gives up on items the same way and then records that."""
 
-        async def run(items: tuple[InboxItem, ...], why: str) -> None:
-            await give_up(items, why)
+        async def run(items: tuple[InboxItem, ...], reason: str) -> None:
+            await give_up(items, reason)
             await self._record_item(items[0])
 
         return run
 
     async def recover(self) -> None:
-        """Note what an earlier process has left."""
+        """Record what an earlier process has left unrecorded."""
         async with self._database.read_transaction() as tx:
-            left = await settling.list_unrecorded(tx)
-        for job, due_at in left:
+            unrecorded = await job_outcomes.list_unrecorded(tx)
+        for job, due_at in unrecorded:
             await self._record(job, due_at)
 
     async def _record_item(self, item: InboxItem) -> None:
@@ -59,7 +59,7 @@ class JobOutcomes:
 
     async def _record(self, job: int, due_at: float) -> None:
         async with self._database.transaction() as tx:
-            paused = await settling.record_outcome(tx, job, due_at)
+            paused = await job_outcomes.record_outcome(tx, job, due_at)
             if paused is not None:
                 parts = (_format_paused(paused),)
                 await outbox.add(tx, item=None, lane=paused.lane, parts=parts, now=self._clock())
@@ -68,6 +68,8 @@ class JobOutcomes:
 
 
 def _format_paused(paused: PausedJob) -> Part:
-    text = PAUSED_TEXT.format(number=paused.job, text=paused.text[:80], times=MAX_FAILURES, why=paused.reason)
-    buttons = (Button("Resume", f"job:resume:{paused.job}"), Button("Delete", f"job:delete:{paused.job}"))
-    return Part(text, buttons=(buttons,))
+    text = PAUSED_TEXT.format(
+        number=paused.job, text=paused.text[:80], times=MAX_FAILURES, reason=paused.reason
+    )
+    row = (Button("Resume", f"job:resume:{paused.job}"), Button("Delete", f"job:delete:{paused.job}"))
+    return Part(text, buttons=(row,))

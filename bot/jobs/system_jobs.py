@@ -1,8 +1,7 @@
-"""The house's own jobs: keeps a row for each, does what an inbox item of kind `house` asks for, says how it
-went.
+"""Runs the gateway's own jobs, keeps a row for each, and records how they went.
 
-Owns the names and times of those that come again and again; what each does is handed in. A job is an inbox
-item, so that it outlives the process; one that fails is told to the admins once.
+Owns the names and times of those that recur; what each does is passed in. A job is an inbox item of kind
+`house`, so that it outlives the process; admins are notified once of one that fails.
 """
 
 import asyncio
@@ -16,31 +15,27 @@ from pathlib import Path
 
 from bot.db.engine import Database
 from bot.db.queues import inbox, jobs
-from bot.db.queues import system_jobs as routine
+from bot.db.queues import system_jobs as system_job_rows
 from bot.db.queues.admin_notices import AdminNotices
 from bot.db.queues.jobs import NewJob
 from bot.db.retry import retry_until_available
 from bot.domain import InboxItem, Lane, Part, Runner
 from bot.errors import CanvasgramError, StoreUnavailable
-from bot.jobs.times import rrules as rules
+from bot.jobs.times import rrules
 from bot.jobs.times.rrules import RecurrenceRule
 from tools.threads import run_in_thread
 
-POLL_SECONDS = 1.0  # seconds after which it is heard what other commands have written down
+POLL_SECONDS = 1.0  # between looks for jobs that other commands have ordered
 
 SystemJobFunction = Callable[[], Awaitable[Part | None]]
-"""Does a job; what admins are to read of it, if anything. Raises an error of the house if it fails, with the
-reason.
-"""
+"""Does a job and returns a message for admins, if any. Raises a CanvasgramError with the reason."""
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class SystemJob:
-    """A job that comes again and again, by a rule of recurrence in the house's zone; None: by a clock of its
-    own.
-    """
+    """A recurring job, by a rule of recurrence in the gateway's zone; `rule` None: by a clock of its own."""
 
     name: str
     description: str
@@ -49,20 +44,20 @@ class SystemJob:
 
 
 def build_daily_rule(local_time: str) -> str:
-    """The rule of a job of every day at this time, such as `03:30`."""
+    """Return the rule of a job of every day at this time, such as `03:30`."""
     return f"DTSTART:20260105T{local_time.replace(':', '')}00\nRRULE:FREQ=DAILY"
 
 
 def build_weekly_rule(local_time: str) -> str:
-    """The rule of a job of every Monday."""
+    """Return the rule of a job of every Monday at this time."""
     return f"DTSTART:20260105T{local_time.replace(':', '')}00\nRRULE:FREQ=WEEKLY"
 
 
 class SystemJobRunner:
-    """The runner of the house's items: of routines, and of `others` by the name in an item's body, such as
-    `forget`.
+    """The runner of the gateway's own items: of system jobs, and of others by the name in an item's body.
 
-    `wake_sender` is called for each lane that has something to read.
+    `other_runners` are by that name, such as `forget`. `wake_sender` is called for each lane that has
+    something to read.
     """
 
     def __init__(
@@ -74,7 +69,7 @@ class SystemJobRunner:
         wake_sender: Callable[[Lane], None],
     ) -> None:
         self._database = database
-        self._system_jobs = {one.name: one for one in system_jobs}
+        self._system_jobs = {job.name: job for job in system_jobs}
         self._other_runners = other_runners
         self._notices = notices
         self._wake_sender = wake_sender
@@ -85,13 +80,13 @@ class SystemJobRunner:
         if name in self._other_runners:
             await self._other_runners[name](items)
             return
-        letter, why = await self._run_job(name)
-        lanes = await retry_until_available(lambda: self._store_outcome(item, name, letter, why))
+        message, failure_reason = await self._run_job(name)
+        lanes = await retry_until_available(lambda: self._store_outcome(item, name, message, failure_reason))
         for lane in lanes:
             self._wake_sender(lane)
 
     async def _run_job(self, name: str) -> tuple[Part | None, str | None]:
-        """What admins are to read, and why it failed."""
+        """Run the job; returns the message for admins, and the reason if it failed."""
         if name not in self._system_jobs:
             log.info("the job %s is not wanted any more", name, extra={"action": "house.unwanted"})
             return None, None
@@ -102,10 +97,8 @@ class SystemJobRunner:
         except CanvasgramError as error:
             log.warning("the job %s failed: %s", name, error, extra={"action": "house.failed"})
             return None, str(error)
-        except (
-            Exception
-        ):  # the border: a job that fails must not be taken for a message that cannot be handled
-            log.exception("the job %s failed", name, extra={"action": "house.broken"})
+        except Exception:  # the border: a failing job must not look like a message that cannot be handled
+            log.exception("the job %s failed", name, extra={"action": "system_job.crashed"})
             return None, "The log says why."
 
     async def _store_outcome(
@@ -113,29 +106,29 @@ class SystemJobRunner:
     ) -> tuple[Lane, ...]:
         now = time.time()
         async with self._database.transaction() as tx:
-            before = await routine.record_end(tx, name, failed=failure_reason is not None, now=now)
+            failures_before = await system_job_rows.record_end(
+                tx, name, failed=failure_reason is not None, now=now
+            )
             subject = f"job {name}"
-            told = self._notices
             if failure_reason is not None:
                 await inbox.mark_dead(tx, [item.id], error=failure_reason, now=now)
-                return await told.notify(
-                    tx, subject, f"The house job {name} failed: {failure_reason}", now=now
-                )
+                text = f"The house job {name} failed: {failure_reason}"
+                return await self._notices.notify(tx, subject, text, now=now)
             await inbox.mark_done(tx, [item.id], now=now)
+            lanes: tuple[Lane, ...] = ()
             if message is not None:
-                lanes = await told.send(tx, message, now=now)
-            else:
-                lanes = ()
-            if before:
-                lanes += await told.notify(tx, subject, f"The house job {name} works again.", now=now)
+                lanes = await self._notices.send(tx, message, now=now)
+            if failures_before:
+                text = f"The house job {name} works again."
+                lanes += await self._notices.notify(tx, subject, text, now=now)
             return lanes
 
 
 class SystemJobSync:
-    """Keeps the rows of routines as the settings want them, and hears of jobs that other commands have
-    ordered.
+    """Keeps the rows of system jobs as the settings want them, and notices jobs that were ordered.
 
-    `look` tells the schedule that due times may have changed, `wake` the worker that something waits.
+    Other commands order jobs. `wake_scheduler` is called when due times may have changed, `wake_worker` when
+    an item waits.
     """
 
     def __init__(
@@ -155,7 +148,10 @@ class SystemJobSync:
         self._last_wal_state: tuple[int, int] | None = None
 
     async def run(self) -> None:
-        """Until cancelled. The first moment belongs to those who have waited for the house."""
+        """Sync the rows, then poll until cancelled.
+
+        The first second is left to messages that waited for the gateway.
+        """
         await asyncio.sleep(POLL_SECONDS)
         await retry_until_available(self.sync_rows)
         self._wake_scheduler()
@@ -165,38 +161,38 @@ class SystemJobSync:
                 await self.poll_ordered_jobs()
 
     async def sync_rows(self) -> None:
-        """Make the rows that are missing, and delete those of jobs that are not wanted any more."""
+        """Add the rows that are missing, and delete those of jobs that are not wanted any more."""
         zone = self._settings.zone
         now = self._settings.clock()
         async with self._database.read_transaction() as tx:
-            known = {one.name: (one.rule, one.zone) for one in await jobs.list_system_jobs(tx)}
-        missing = [one for one in self._system_jobs if known.get(one.name) != (one.rule, zone)]
-        # Reckoned where it holds nobody up, and only when something has changed: the library for it is loaded
-        # then.
-        due = await run_in_thread(_compute_first_due, missing, zone, now) if missing else []
-        if not missing and len(known) == len(self._system_jobs):
+            stored = {row.name: (row.rule, row.zone) for row in await jobs.list_system_jobs(tx)}
+        missing = [job for job in self._system_jobs if stored.get(job.name) != (job.rule, zone)]
+        if not missing and len(stored) == len(self._system_jobs):
             return
+        first_due: list[float | None] = []
+        if missing:  # in a thread, and only when something has changed, for it loads a library
+            first_due = await run_in_thread(_compute_first_due, missing, zone, now)
         async with self._database.transaction() as tx:
-            await jobs.remove_system_jobs_except(tx, [one.name for one in self._system_jobs])
-            for one, next_due in zip(missing, due, strict=True):
-                new = NewJob("house", next_due, zone, one.rule, text=one.description, name=one.name)
+            await jobs.remove_system_jobs_except(tx, [job.name for job in self._system_jobs])
+            for job, next_due in zip(missing, first_due, strict=True):
+                new = NewJob("house", next_due, zone, job.rule, text=job.description, name=job.name)
                 await jobs.put_system_job(tx, new, now=now)
 
     async def poll_ordered_jobs(self) -> None:
-        """Wake the worker if a job waits. While nothing is written to the database, nothing is asked of it."""
-        written = _read_wal_state(self._settings.database_file)
-        if written == self._last_wal_state:
+        """Wake the worker if a job waits. While nothing is written to the database, it is not queried."""
+        wal_state = _read_wal_state(self._settings.database_file)
+        if wal_state == self._last_wal_state:
             return
-        self._last_wal_state = written
+        self._last_wal_state = wal_state
         async with self._database.read_transaction() as tx:
-            waits = await routine.has_ordered(tx)
-        if waits:
+            has_ordered = await system_job_rows.has_ordered(tx)
+        if has_ordered:
             self._wake_worker()
 
 
 @dataclass(frozen=True, slots=True)
 class SystemJobSettings:
-    """Where the house stands: its database, its time zone by IANA name, its clock."""
+    """The gateway's database file, its time zone by IANA name, and its clock."""
 
     database_file: Path
     zone: str = "UTC"
@@ -205,14 +201,14 @@ class SystemJobSettings:
 
 def _compute_first_due(system_jobs: Sequence[SystemJob], zone: str, now: float) -> list[float | None]:
     return [
-        rules.find_next(RecurrenceRule.parse(one.rule), rules.load_zone(zone), now) if one.rule else None
-        for one in system_jobs
+        rrules.find_next(RecurrenceRule.parse(job.rule), rrules.load_zone(zone), now) if job.rule else None
+        for job in system_jobs
     ]
 
 
 def _read_wal_state(database_file: Path) -> tuple[int, int] | None:
-    """What changes when anybody commits: time and size of the write-ahead log."""
+    """Time and size of the write-ahead log, which change with every commit of any process."""
     with contextlib.suppress(OSError):
-        found = os.stat(f"{database_file}-wal")  # noqa: PTH116  # once a second
-        return found.st_mtime_ns, found.st_size
+        status = os.stat(f"{database_file}-wal")  # noqa: PTH116  # once a second
+        return status.st_mtime_ns, status.st_size
     return None

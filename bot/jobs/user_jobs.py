@@ -1,7 +1,8 @@
-"""What people want done later: understood, bounded, kept and said back. Behind the tool `schedule` and the
-commands.
+"""Jobs of users, reminders and tasks: parsed, limited, stored and described.
 
-Words are understood in a thread and outside of any transaction, for a date may take a second the first time.
+Behind the tool `schedule` and the commands.
+
+Words are parsed in a thread and outside of any transaction, for a date may take a second the first time.
 """
 
 import contextlib
@@ -12,14 +13,13 @@ from typing import TYPE_CHECKING
 
 from bot.agent.sanitize import to_sendable
 from bot.db.engine import Database, Transaction
-from bot.db.people import time_zones as zones
+from bot.db.people import people
 from bot.db.queues import jobs, outbox
 from bot.db.queues.jobs import Job, JobKind, MissedRunPolicy, NewJob
 from bot.domain import Button, Lane, Part
-from bot.jobs.times import formatting as saying
-from bot.jobs.times import rrules as rules
-from bot.jobs.times.errors import UnclearTime
+from bot.jobs.times import formatting, rrules
 from bot.jobs.times.rrules import RecurrenceRule
+from bot.jobs.times.zones import UnclearTime
 from tools.threads import run_in_thread
 
 if TYPE_CHECKING:
@@ -27,15 +27,15 @@ if TYPE_CHECKING:
 
     WhenParser = Callable[[str, str, float, int], tuple[ParsedSchedule, str]]
 
-MAX_TEXT_CHARS = 1000  # characters of what is to be said or done
-MAX_LISTED_CHARS = 80  # characters of that in a list
-SAMPLE_ZONES = ("UTC", "Asia/Tokyo", "America/New_York")  # what is the same in all of these needs no zone
+MAX_TEXT_CHARS = 1000  # of a reminder or a task
+MAX_LISTED_CHARS = 80  # of that in a list
+SAMPLE_ZONES = ("UTC", "Asia/Tokyo", "America/New_York")  # a time that is the same in all needs no zone
 ZONE_NEEDED = "no zone"  # the error of a /remind that waits for its person's time zone
-FREQUENT_SECONDS = 3600  # seconds; what comes as often as that is not made up for
+FREQUENT_SECONDS = 3600  # a job that comes at least this often does not catch up on missed runs
 
 
 class ZoneUnknown(UnclearTime):
-    """Nobody knows in which time zone the person is, and these words need it."""
+    """The person's time zone is unknown, and these words need it."""
 
     def __init__(self) -> None:
         super().__init__(
@@ -45,9 +45,9 @@ class ZoneUnknown(UnclearTime):
 
 @dataclass(frozen=True, slots=True)
 class JobLimits:
-    """How many jobs one person may have, how many all, and the seconds between two due times at least.
+    """How many jobs one person and all people may have, and the least seconds between two due times.
 
-    `zone` is where people are who have not said; None: they are asked.
+    `default_zone` is the zone of people who have not named one; None: they are asked.
     """
 
     max_per_person: int = 20
@@ -58,7 +58,7 @@ class JobLimits:
 
 @dataclass(frozen=True, slots=True)
 class JobOwner:
-    """Whose job it is, and where it is done."""
+    """Whose job it is, and the lane where it runs."""
 
     person: int
     name: str
@@ -67,7 +67,7 @@ class JobOwner:
 
 @dataclass(frozen=True, slots=True)
 class UserJobs:
-    """Keeps jobs of people; `look` is called when one may be due earlier than was known."""
+    """Keeps jobs of people; `wake_scheduler` is called when one may be due earlier than was known."""
 
     database: Database
     limits: JobLimits
@@ -75,29 +75,30 @@ class UserJobs:
     clock: Callable[[], float] = time.time
 
     async def find_zone(self, tx: Transaction, person: int) -> str | None:
-        """Where somebody is, as far as it is known."""
-        return await zones.find(tx, person) or self.limits.default_zone
+        """Return somebody's time zone (an IANA name), or the default."""
+        return await people.find_time_zone(tx, person) or self.limits.default_zone
 
     async def parse_line(self, person: int, line: str, written_at: float) -> "tuple[ParsedSchedule, str]":
-        """What a line such as `tomorrow at nine call Anna`, written then, means to somebody.
+        """Parse a line such as `tomorrow at nine call Anna`, written then: return its schedule and its text.
 
-        Raises Unclear, or ZoneUnknown.
+        Raises UnclearTime, or ZoneUnknown.
         """
-        return await run_in_thread(
-            self._parse_in_zone, _parse_line, to_sendable(line), await self._load_zone(person), written_at
-        )
+        zone = await self._load_zone(person)
+        return await run_in_thread(self._parse_in_zone, _parse_line, to_sendable(line), zone, written_at)
 
     async def parse_when(self, person: int, text: str) -> "ParsedSchedule":
-        """What words for a time mean to somebody. Raises Unclear, or ZoneUnknown."""
+        """Parse words for a time of this person. Raises UnclearTime, or ZoneUnknown."""
         zone = await self._load_zone(person)
         now = self.clock()
-        return (await run_in_thread(self._parse_in_zone, _parse_when, to_sendable(text), zone, now))[0]
+        schedule, _ = await run_in_thread(self._parse_in_zone, _parse_when, to_sendable(text), zone, now)
+        return schedule
 
     async def add_job(
         self, tx: Transaction, owner: JobOwner, kind: JobKind, schedule: "ParsedSchedule", text: str
     ) -> Part:
-        """Keep a job; what the person is told of it, with an Undo button. Raises Unclear where it does not
-        fit.
+        """Store a job; return the confirmation for its owner, with an Undo button.
+
+        Raises UnclearTime if its text does not fit or the owner may have no more jobs.
         """
         text = to_sendable(text).strip()
         now = self.clock()
@@ -106,7 +107,7 @@ class UserJobs:
                 f"What I shall say or do then has 1 to {MAX_TEXT_CHARS} characters, this has {len(text)}."
             )
         await self._check_limits(tx, owner.person)
-        await zones.ensure_person(tx, owner.person, owner.name, now=now)
+        await people.ensure_person(tx, owner.person, owner.name, now=now)
         new = NewJob(
             kind=kind,
             next_due=schedule.first_due,
@@ -122,22 +123,25 @@ class UserJobs:
         return Part(f"{_format_confirmation(kind, text)}\n{format_schedule(schedule)}", buttons=((undo,),))
 
     async def notify_owner(self, tx: Transaction, owner: JobOwner, part: Part) -> None:
-        """Have the person told, whatever the model says."""
+        """Send the person a message, whatever the model says."""
         await outbox.add(tx, item=None, lane=owner.lane, parts=(part,), now=self.clock())
 
     async def change_zone(self, tx: Transaction, owner: JobOwner, zone: str) -> int:
-        """Somebody is in this zone: what goes by the calendar goes by it from now on; how many jobs that are."""
+        """Store a person's zone, and return how many of their recurring jobs go by it from now on."""
         now = self.clock()
-        await zones.ensure_person(tx, owner.person, owner.name, now=now)
-        await zones.put(tx, owner.person, zone)
-        found = await jobs.list_of_person(tx, owner.person, limit=jobs.MAX_JOBS)
-        moved = await run_in_thread(_compute_moved_jobs, found, zone, now)
+        await people.ensure_person(tx, owner.person, owner.name, now=now)
+        await people.set_time_zone(tx, owner.person, zone)
+        stored_jobs = await jobs.list_of_person(tx, owner.person, limit=jobs.MAX_JOBS)
+        moved = await run_in_thread(_compute_moved_jobs, stored_jobs, zone, now)
         for job, next_due in moved:
             await jobs.set_next_due(tx, job.id, next_due, zone=zone)
         return len([job for job, _ in moved if job.rule])
 
     async def compute_next_due(self, job: Job) -> float | None:
-        """When a job that was paused is due next; None: never, for its time has passed. Raises Unclear."""
+        """Return when a job that was paused is due next; None: never, for its time has passed.
+
+        Raises UnclearTime.
+        """
         try:
             return await run_in_thread(_compute_next_due, job, self.clock())
         except (ValueError, KeyError):
@@ -148,14 +152,13 @@ class UserJobs:
             return await self.find_zone(tx, person)
 
     async def _check_limits(self, tx: Transaction, person: int) -> None:
-        mine, all_of_them = await jobs.count_open(tx, person)
+        own_count, total_count = await jobs.count_open(tx, person)
         if not (self.limits.max_per_person and self.limits.max_total):
             raise UnclearTime("This bot keeps no reminders and tasks.")
-        if mine >= self.limits.max_per_person:
-            raise UnclearTime(
-                f"You have {mine} job{'s' * (mine > 1)}, and no more fit. Delete one with /jobs."
-            )
-        if all_of_them >= self.limits.max_total:
+        if own_count >= self.limits.max_per_person:
+            noun = "job" if own_count == 1 else "jobs"
+            raise UnclearTime(f"You have {own_count} {noun}, and no more fit. Delete one with /jobs.")
+        if total_count >= self.limits.max_total:
             raise UnclearTime(
                 f"This bot keeps {self.limits.max_total} jobs for all its people, and they are taken."
             )
@@ -165,72 +168,74 @@ class UserJobs:
     ) -> "tuple[ParsedSchedule, str]":
         if zone is not None:
             return self._parse_future(parse, text, zone, written_at)
-        found = [self._parse_future(parse, text, place, written_at) for place in SAMPLE_ZONES]
-        if len({when.next_times for when, _ in found}) > 1:
+        parsed = [self._parse_future(parse, text, sample_zone, written_at) for sample_zone in SAMPLE_ZONES]
+        if len({schedule.next_times for schedule, _ in parsed}) > 1:
             raise ZoneUnknown
-        return found[0]
+        return parsed[0]
 
     def _parse_future(
         self, parse: "WhenParser", phrase: str, zone: str, written_at: float
     ) -> "tuple[ParsedSchedule, str]":
-        """What the words meant when they were said, if that is still to come."""
+        """What the words meant when they were written, if that is still to come."""
         now = self.clock()
-        shortest = self.limits.min_interval_seconds
-        when, text = parse(phrase, zone, written_at, shortest)
-        if when.first_due > now:
-            return when, text
-        if when.rule is None:
-            from bot.jobs.times import instants as moments
+        min_interval = self.limits.min_interval_seconds
+        schedule, text = parse(phrase, zone, written_at, min_interval)
+        if schedule.first_due > now:
+            return schedule, text
+        if schedule.rule is None:
+            from bot.jobs.times.instants import build_past_error
 
-            raise moments.build_past_error(now - when.first_due)
-        return parse(phrase, zone, now, shortest)
+            raise build_past_error(now - schedule.first_due)
+        return parse(phrase, zone, now, min_interval)
 
 
 def _parse_line(line: str, zone: str, now: float, min_interval_seconds: int) -> "tuple[ParsedSchedule, str]":
-    from bot.jobs.times import (
-        parser as understanding,  # its patterns take time, and most houses start without a word for a time
-    )
+    # Compiling its patterns takes time, and most gateways start without a word for a time.
+    from bot.jobs.times import parser
 
-    return understanding.parse_line(line, zone, now, min_interval_seconds)
+    return parser.parse_line(line, zone, now, min_interval_seconds)
 
 
 def _parse_when(text: str, zone: str, now: float, min_interval_seconds: int) -> "tuple[ParsedSchedule, str]":
-    from bot.jobs.times import parser as understanding
+    from bot.jobs.times import parser
 
-    return understanding.parse_when(text, zone, now, min_interval_seconds), ""
+    return parser.parse_when(text, zone, now, min_interval_seconds), ""
 
 
 def format_schedule(schedule: "ParsedSchedule") -> str:
-    """What was understood, with local times and their zone."""
+    """Describe a schedule, with local times and their zone."""
+    next_times = formatting.format_times(schedule.next_times, schedule.zone)
     if schedule.rule is None:
-        return saying.format_times(schedule.next_times, schedule.zone)
-    return f"{schedule.recurrence_text[0].upper()}{schedule.recurrence_text[1:]}. Next: {saying.format_times(schedule.next_times, schedule.zone)}"
+        return next_times
+    text = schedule.recurrence_text
+    return f"{text[0].upper()}{text[1:]}. Next: {next_times}"
 
 
 def format_job(job: Job) -> str:
-    """A job in a list."""
-    how = _format_rule(job)
+    """Format a job as a line of a list."""
     mark = "⏰" if job.kind == "reminder" else "🤖"
-    if job.state == "paused":
-        state = f"paused{f', for {job.why_paused}' if job.why_paused else ''}"
-    else:
-        state = _format_next_due(job)
     text = " ".join(job.text.split())
-    shown = text if len(text) <= MAX_LISTED_CHARS else f"{text[: MAX_LISTED_CHARS - 1]}…"
-    return f"#{job.id} {mark} {shown} · {f'{how} · ' if how else ''}{state}"
+    if len(text) > MAX_LISTED_CHARS:
+        text = f"{text[: MAX_LISTED_CHARS - 1]}…"
+    fields = [f"#{job.id} {mark} {text}", _format_rule(job), _format_state(job)]
+    return " · ".join(field for field in fields if field)
 
 
 def _format_rule(job: Job) -> str:
     try:
-        return saying.format_recurrence(RecurrenceRule.parse(job.rule)) if job.rule else ""
+        return formatting.format_recurrence(RecurrenceRule.parse(job.rule)) if job.rule else ""
     except (ValueError, KeyError):
         return "?"
 
 
-def _format_next_due(job: Job) -> str:
+def _format_state(job: Job) -> str:
+    if job.state == "paused" and job.why_paused:
+        return f"paused, for {job.why_paused}"
+    if job.state == "paused":
+        return "paused"
     if job.next_due is None:
         return "under way"
-    return f"{saying.format_time(job.next_due, job.zone)} ({job.zone})"
+    return f"{formatting.format_time(job.next_due, job.zone)} ({job.zone})"
 
 
 def _format_confirmation(kind: JobKind, text: str) -> str:
@@ -250,12 +255,13 @@ def _compute_next_due(job: Job, now: float) -> float | None:
         if job.next_due is not None and job.next_due > now:
             return job.next_due
         return None
-    return rules.find_next(RecurrenceRule.parse(job.rule), rules.load_zone(job.zone), now)
+    return rrules.find_next(RecurrenceRule.parse(job.rule), rrules.load_zone(job.zone), now)
 
 
 def _compute_moved_jobs(stored_jobs: Sequence[Job], zone: str, now: float) -> list[tuple[Job, float | None]]:
-    """The jobs that another zone concerns; what happens once stays at its moment, and is told in the zone's
-    time.
+    """The jobs that another zone concerns, with their next due times.
+
+    A job that comes once keeps its moment, which is shown in the new zone's time.
     """
     moved = list[tuple[Job, float | None]]()
     for job in stored_jobs:
@@ -265,5 +271,5 @@ def _compute_moved_jobs(stored_jobs: Sequence[Job], zone: str, now: float) -> li
         with contextlib.suppress(ValueError, KeyError):  # one that cannot be read is paused for it
             rule = RecurrenceRule.parse(job.rule)
             if rule.step_seconds is None:
-                moved.append((job, rules.find_next(rule, rules.load_zone(zone), now)))
+                moved.append((job, rrules.find_next(rule, rrules.load_zone(zone), now)))
     return moved

@@ -1,1 +1,1 @@
-"""Backups, retention and restore."""
+"""Backups, retention and restore: what system jobs do to keep the database sound and small."""

@@ -1,7 +1,6 @@
-"""The house's jobs that delete texts: what is older than KEEP_TEXT_DAYS, and a chat whose person said
-/forget.
+"""Jobs that delete texts: those older than KEEP_TEXT_DAYS, and those of a chat after /forget.
 
-Begun again after a crash, a job goes on where it was: what is gone is not found any more.
+Started again after a crash, a job continues where it was: what is deleted is not found any more.
 """
 
 import asyncio
@@ -9,8 +8,9 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
-from bot.db import migrate as migrating
+from bot.db import migrate
 from bot.db.conversations import conversations
 from bot.db.engine import Database
 from bot.db.maintenance import retention
@@ -21,18 +21,17 @@ from bot.errors import JobFailed
 from tools.threads import run_in_thread
 
 DAY_SECONDS = 86_400
-MAX_COPY_DAYS = 30  # a copy of the database is kept so long at most
-POLL_SECONDS = 0.1  # seconds; what is waited for is a command, or a summary of two canvases
+MAX_COPY_DAYS = 30  # the longest that a copy of the database is kept
+POLL_SECONDS = 0.1  # it waits for a command, or a summary of two canvases
 
 FORGOTTEN_TEXT = "Forgotten: of this chat I keep figures only, and what I named before."
 
 
 @dataclass(frozen=True, slots=True)
 class RetentionPolicy:
-    """How long texts are kept: `days`, or for ever (None); `file` is the database, beside which its copies
-    lie.
+    """How long texts are kept: `text_days`, or forever (None).
 
-    Backups on the `shelf` are copies, too.
+    Copies of the database lie beside `database_file`; backups in `backup_directory` are copies, too.
     """
 
     database_file: Path
@@ -41,38 +40,41 @@ class RetentionPolicy:
 
     @property
     def is_needed(self) -> bool:
-        """Whether anything will be too old one day: not where texts are kept for ever and there is no copy."""
-        return (
-            self.text_days is not None
-            or self.backup_directory is not None
-            or bool(migrating.list_copies(self.database_file))
-        )
+        """Whether anything will be too old one day: not where texts are kept forever and there is no copy."""
+        if self.text_days is not None or self.backup_directory is not None:
+            return True
+        return bool(migrate.list_copies(self.database_file))
 
     @property
     def copy_days(self) -> int:
-        """How long a copy of the database is kept."""
+        """How many days a copy of the database is kept."""
         return min(MAX_COPY_DAYS, self.text_days or MAX_COPY_DAYS)
 
     def find_copies_expiry(self) -> float | None:
-        """When the newest copy will be deleted (epoch seconds); None if there is none."""
-        found = migrating.list_copies(self.database_file)
-        made = [found[-1].stat().st_mtime] if found else []
-        newest = self.backup_directory.find_newest_time() if self.backup_directory else None
-        made += [newest] if newest is not None else []
-        if made:
-            return max(made) + self.copy_days * DAY_SECONDS
-        return None
+        """Return when the newest copy will be deleted (epoch seconds); None if there is none."""
+        made_at: list[float] = []
+        if copies := migrate.list_copies(self.database_file):
+            made_at.append(copies[-1].stat().st_mtime)
+        if self.backup_directory is not None:
+            newest = self.backup_directory.find_newest_time()
+            if newest is not None:
+                made_at.append(newest)
+        if not made_at:
+            return None
+        return max(made_at) + self.copy_days * DAY_SECONDS
 
     def delete_expired_copies(self, *, now: float) -> None:
         """Delete the copies that are too old."""
         before = now - self.copy_days * DAY_SECONDS
-        migrating.delete_copies(self.database_file, before=before)
+        migrate.delete_copies(self.database_file, before=before)
         if self.backup_directory is not None:
             self.backup_directory.expire(before=before)
 
 
 class RetentionTask:
-    """Does the daily job: texts and copies of the database that are too old are deleted."""
+    """The daily job: deletes texts and copies of the database that are too old."""
+
+    local_time: ClassVar[str] = "04:00"
 
     def __init__(
         self, database: Database, policy: RetentionPolicy, clock: Callable[[], float] = time.time
@@ -84,22 +86,19 @@ class RetentionTask:
     async def __call__(self) -> None:
         now = self._clock()
         try:
-            await run_in_thread(
-                self._policy.delete_expired_copies, now=now
-            )  # a large file takes its time to go
+            # In a thread: deleting a large file takes a while.
+            await run_in_thread(self._policy.delete_expired_copies, now=now)
         except OSError as error:
             raise JobFailed(f"Copies that are too old cannot be deleted: {error.strerror}.") from error
         if self._policy.text_days is not None:
-            await retention.forget(
-                self._database, retention.build_age_scope(now - self._policy.text_days * DAY_SECONDS)
-            )
+            before = now - self._policy.text_days * DAY_SECONDS
+            await retention.forget(self._database, retention.build_age_scope(before))
 
 
 class ForgetChatRunner:
-    """Runs the job a /forget leaves in a lane, where it comes after what was stopped and before what is
-    written next.
+    """Runs the job of a /forget in its lane: after the work it stopped, before what is written next.
 
-    `wake_sender` is called for the lane when there is something to read in it, or to take back.
+    `wake_sender` is called for the lane when there is something to send, or to delete.
     """
 
     def __init__(self, database: Database, wake_sender: Callable[[Lane], None]) -> None:
@@ -111,7 +110,7 @@ class ForgetChatRunner:
         assert item.lane is not None
         person = int(item.body["person"])
         asked_at = float(item.body["asked_at"])
-        while await self._is_chat_busy(item, item.lane, person):  # noqa: ASYNC110  # nobody tells; it is rare, and short
+        while await self._is_chat_busy(item, item.lane, person):  # noqa: ASYNC110  # no event; rare and short
             await asyncio.sleep(POLL_SECONDS)
         async with self._database.transaction() as tx:
             await conversations.start_new(tx, item.lane)

@@ -1,28 +1,29 @@
-"""What each of the house's own jobs does: the database's care, backups, a warm-up after idle hours, the usage
-summary.
+"""What system jobs do: check the database, back it up, warm the idle cache, summarise usage.
 
-Nothing here knows when it is due, or what becomes of it when it fails.
+Each has the hour it runs at (`local_time`, in the gateway's zone). Nothing here knows what follows when it
+fails.
 """
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import tzinfo
 from pathlib import Path
+from typing import ClassVar
 
 from bot.db.conversations import calls
 from bot.db.engine import Database
-from bot.db.maintenance.backup import BackupDirectory
-from bot.db.maintenance.integrity import check_integrity
+from bot.db.maintenance.backup import BackupDirectory, check_integrity
 from bot.domain import Button, Part
 from bot.errors import JobFailed
 from bot.usage import summary
+from bot.usage.charts import are_charts_installed
 from bot.usage.queries import load_report
 from bot.usage.reconcile import Reconciliation
 from bot.usage.report import ReportQuery
 from bot.usage.summary import SummaryFrequency
 
-IDLE_SECONDS = 4 * 3600.0  # seconds without a call after which the endpoint's cache may be gone
+IDLE_SECONDS = 4 * 3600.0  # without a call for so long, the endpoint's cache may be gone
 PICTURE_BUTTON = Button("Picture", "picture:all")
 
 Clock = Callable[[], float]
@@ -30,21 +31,26 @@ Clock = Callable[[], float]
 
 @dataclass(frozen=True, slots=True)
 class IntegrityCheck:
-    """Looks after the database in `file`; raises JobFailed when it is damaged."""
+    """Checks the database in `file`; raises JobFailed when it is damaged."""
+
+    local_time: ClassVar[str] = "03:00"
 
     database: Database
     file: Path
 
     async def __call__(self) -> None:
-        if found := await check_integrity(self.database, self.file):
+        if errors := await check_integrity(self.database, self.file):
             raise JobFailed(
-                f"The database is damaged ({found[0]}). Stop the house and put a backup back: canvasgram restore FILE"
+                f"The database is damaged ({errors[0]}). "
+                "Stop the gateway and restore a backup: canvasgram restore FILE"
             )
 
 
 @dataclass(frozen=True, slots=True)
 class BackupTask:
-    """Makes a backup on the shelf; raises BackupFailed."""
+    """Makes a backup in the backup directory; raises BackupFailed."""
+
+    local_time: ClassVar[str] = "03:30"
 
     backup_directory: BackupDirectory
     clock: Clock = time.time
@@ -55,9 +61,9 @@ class BackupTask:
 
 @dataclass(frozen=True, slots=True)
 class CacheWarmupTask:
-    """Has the head of the prompts put into the endpoint's cache by `again`, unless it was asked something
-    lately.
-    """
+    """Has `warm_up` put the head of the prompts into the endpoint's cache, unless it was called recently."""
+
+    local_time: ClassVar[str] = "06:30"
 
     database: Database
     endpoint: str
@@ -73,7 +79,7 @@ class CacheWarmupTask:
 
 @dataclass(frozen=True, slots=True)
 class ReadCountersTask:
-    """Reads the endpoint's counters now; they are read by a clock of their own besides."""
+    """Reads the endpoint's counters now; they are also read by a clock of their own."""
 
     reconciliation: Reconciliation
 
@@ -84,17 +90,22 @@ class ReadCountersTask:
 
 @dataclass(frozen=True, slots=True)
 class UsageSummaryTask:
-    """Tells what was used in the last whole day or week of the house's zone, with a button that draws it."""
+    """Summarises the last whole day or week of usage, in the gateway's zone, with a button to draw it."""
+
+    local_time: ClassVar[str] = "08:00"
 
     database: Database
     every: SummaryFrequency
     get_tz: Callable[[], tzinfo]
     clock: Clock = time.time
+    can_draw_charts: bool = field(default_factory=are_charts_installed)
 
     async def __call__(self) -> Part:
         period = summary.last_period(self.every, self.clock(), self.get_tz())
         report = await load_report(self.database, ReportQuery(period.scope))
         people = await load_report(self.database, ReportQuery(period.scope, "user"))
         before = await load_report(self.database, ReportQuery(period.previous.scope))
-        told = summary.render_summary(period, report, people, before)
-        return Part(told, buttons=() if report.is_empty else ((PICTURE_BUTTON,),), silent=True)
+        text = summary.render_summary(period, report, people, before)
+        if report.is_empty or not self.can_draw_charts:
+            return Part(text, silent=True)
+        return Part(text, buttons=((PICTURE_BUTTON,),), silent=True)

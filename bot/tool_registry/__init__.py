@@ -1,3 +1,1 @@
-"""The tools the house has now: its own, what admins registered, who may use which, and what is kept sealed
-for them.
-"""
+"""The tools there are now, built in or registered by admins: who may use which, and their secrets."""

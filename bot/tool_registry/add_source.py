@@ -1,8 +1,7 @@
-"""Adds what was offered: a source with its tools, whose words an admin has seen, in one transaction with its
-audit row.
+"""Adds a previewed source with its tools, in one transaction with its audit row.
 
-Tools whose words are flagged are kept suspended until they are accepted a second time; names are never taken
-over.
+An admin has seen their definitions. Tools whose words are flagged stay suspended until they are accepted a
+second time. A name that another tool has is refused.
 """
 
 from collections.abc import Collection, Sequence
@@ -22,8 +21,10 @@ from tools.base import Tool, definition_of, hash_tool
 
 @dataclass(frozen=True, slots=True)
 class AddSourceResult:
-    """What was added: names of tools that admins may use now, of those that wait with why, and what they
-    cost.
+    """What was added to a source.
+
+    `ready_names` are tools that admins may use now, `suspended` the names and flags of those that wait;
+    `prompt_tokens` is what the ready tools take of a prompt, estimated.
     """
 
     source: str
@@ -35,54 +36,47 @@ class AddSourceResult:
 async def register_source(
     action: AdminAction, preview: SourcePreview, selected_names: Collection[str] | None = None
 ) -> AddSourceResult:
-    """Add a source and its tools; of those not `picked` (None: all are) the source keeps what it needs to
-    give them later, and they rest. Raises ChangeRefused when a name is taken or nothing of this name is
-    offered.
+    """Add a source and its tools; None selects all of them.
+
+    Of tools that are not selected the source keeps what it needs to give them later, and they stay disabled.
+    Raises ChangeRefused when a name is taken or no tool of a selected name is offered.
     """
     name = preview.source.name
     if await sources.find(action.tx, name) is not None:
         raise ChangeRefused(f"There is a source {name} already. Remove it first, or take another name.")
-    chosen = _select_tools(preview.tools, selected_names)
+    selected = _select_tools(preview.tools, selected_names)
     await _refuse_taken_names(action, preview.tools, name)
     await sources.put(action.tx, replace(preview.source, added_by=action.actor.person, added_at=action.now))
-    rows = [_build_row(action, tool, enabled=tool in chosen) for tool in preview.tools]
+    rows = [_build_row(action, tool, enabled=tool in selected) for tool in preview.tools]
     return await _store_tools(action, preview.source, "added", rows)
 
 
 async def extend_source(action: AdminAction, preview: SourcePreview) -> AddSourceResult:
-    """Add to a source what is new in it; what it gives already stays as it was accepted. Raises
-    ChangeRefused.
-    """
+    """Add to a source what is new in it; its other tools stay as they were accepted. Raises ChangeRefused."""
     before = await sources.find(action.tx, preview.source.name)
     if before is None:
         raise ChangeRefused(f"There is no source {preview.source.name} any more.")
-    known = {one.name for one in await tools.list_all(action.tx)}
+    stored_names = {row.name for row in await tools.list_all(action.tx)}
     await _refuse_taken_names(action, preview.tools, before.name)
     await sources.put(action.tx, replace(before, options=preview.source.options))
-    return await _store_tools(
-        action,
-        before,
-        "picked from",
-        [_build_row(action, tool) for tool in preview.tools if tool.name not in known],
-    )
+    new_rows = [_build_row(action, tool) for tool in preview.tools if tool.name not in stored_names]
+    return await _store_tools(action, before, "picked from", new_rows)
 
 
 async def toggle_operation(action: AdminAction, name: str, index: int) -> Source:
-    """Tick an operation of a document, by its place in the list, or take the tick away; nothing is added by
-    it.
-    """
+    """Tick an operation of a document, by its place in the list, or untick it; this adds no tool."""
     source = await get_openapi_source(action, name)
-    chosen = set(source.options.get("chosen", ())) ^ {index}
-    ticked = replace(source, options={**source.options, "chosen": sorted(chosen)})
+    indices = set(source.options.get("chosen", ())) ^ {index}
+    ticked = replace(source, options={**source.options, "chosen": sorted(indices)})
     await sources.put(action.tx, ticked)
     return ticked
 
 
 async def confirm_hosts(action: AdminAction, name: str, hosts: Collection[str]) -> Source:
-    """An admin has read that a document's calls go to these hosts, and agrees."""
+    """Store that an admin has read and agreed that a document's calls go to these hosts."""
     source = await get_openapi_source(action, name)
     before = list(source.options.get("hosts", ()))
-    after = [*before, *(one for one in hosts if one not in before)]
+    after = [*before, *(host for host in hosts if host not in before)]
     if after != before:
         source = replace(source, options={**source.options, "hosts": after})
         await sources.put(action.tx, source)
@@ -91,7 +85,7 @@ async def confirm_hosts(action: AdminAction, name: str, hosts: Collection[str]) 
 
 
 async def get_openapi_source(action: AdminAction, name: str) -> Source:
-    """The source of this name, which is a document to pick from. Raises ChangeRefused."""
+    """Return the source of this name, which is a document to pick from. Raises ChangeRefused."""
     source = await sources.find(action.tx, name)
     if source is None or source.kind != "openapi":
         raise ChangeRefused(f"There is no document called {name[:60]}.")
@@ -104,18 +98,19 @@ async def _store_tools(
     for row in rows:
         await tools.put(action.tx, row)
     ready = tuple(row.name for row in rows if row.enabled and row.pending is None)
-    waiting = tuple((row.name, row.flagged or "") for row in rows if row.enabled and row.pending is not None)
-    after: dict[str, Any] = to_audit_record(source) | {"tools": list(ready)}
-    if waiting:
-        after["suspended"] = [name for name, _ in waiting]
-    await action.record_change(event, f"source {source.name}", None, after)
-    return AddSourceResult(
-        source.name, ready, waiting, sum(estimate_tokens(row.definition) for row in rows if row.name in ready)
+    suspended = tuple(
+        (row.name, row.flagged or "") for row in rows if row.enabled and row.pending is not None
     )
+    after: dict[str, Any] = to_audit_record(source) | {"tools": list(ready)}
+    if suspended:
+        after["suspended"] = [name for name, _ in suspended]
+    await action.record_change(event, f"source {source.name}", None, after)
+    prompt_tokens = sum(estimate_tokens(row.definition) for row in rows if row.name in ready)
+    return AddSourceResult(source.name, ready, suspended, prompt_tokens)
 
 
 def _build_row(action: AdminAction, tool: Tool, *, enabled: bool = True) -> StoredTool:
-    """How a tool is kept: as accepted, or if its words are flagged as waiting for a second look."""
+    """The row of a tool: accepted, or waiting for a second look if its words are flagged."""
     definition = definition_of(tool)
     flags = find_flags(definition_of(tool))
     row = StoredTool(
@@ -137,11 +132,12 @@ def _select_tools(candidates: Sequence[Tool], selected_names: Collection[str] | 
 
 
 async def _refuse_taken_names(action: AdminAction, candidates: Sequence[Tool], source_name: str) -> None:
-    """Refuse names that other tools have: whoever was granted one shall not get another."""
-    known = {one.name: one.source for one in await tools.list_all(action.tx)}
+    """Refuse names that other tools have, so that a grant of one tool does not become a grant of another."""
+    source_by_tool = {row.name: row.source for row in await tools.list_all(action.tx)}
     for tool in candidates:
-        is_own = tool.name in action.builtin_tools or tool.name in META_TOOL_NAMES
-        holder = "the house" if is_own else known.get(tool.name, source_name)
+        holder = source_by_tool.get(tool.name, source_name)
+        if tool.name in action.builtin_tools or tool.name in META_TOOL_NAMES:
+            holder = "the house"
         if holder != source_name:
             raise ChangeRefused(
                 f"There is a tool {tool.name} already, of {holder or 'the house'}. Take another name."

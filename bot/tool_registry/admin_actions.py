@@ -1,7 +1,8 @@
-"""What admins do about tools that are registered: enable, disable, remove, accept, set a rule. One set of
-acts behind the chat, the command line and the web page.
+"""What admins do about registered tools: enable, disable, remove, accept, set a rule.
 
-Each works inside the caller's transaction, with its audit row and a bumped revision; texts are the caller's.
+One set of actions behind the chat, the command line and the web page.
+
+Each runs inside the caller's transaction, with its audit row and a bumped revision; texts are the caller's.
 """
 
 from collections.abc import Mapping
@@ -21,7 +22,7 @@ from tools.base import Rule, definition_of, hash_definition, hash_tool
 
 @dataclass(frozen=True, slots=True)
 class AdminAction:
-    """One act at work: who does it, when, in which transaction; `own` are the house's own tools."""
+    """The context of one action: transaction, actor, time (epoch seconds), and the built-in tools."""
 
     tx: Transaction
     actor: Actor
@@ -31,16 +32,16 @@ class AdminAction:
     async def record_change(
         self, event: str, subject: str, before: Mapping[str, Any] | None, after: Mapping[str, Any] | None
     ) -> None:
-        """Write the change down, and have a running gateway notice it."""
+        """Write the audit row, and bump the revision so that a running gateway notices the change."""
         await audit.record(self.tx, self.actor, event, subject, change=(before, after), now=self.now)
         await revisions.bump(self.tx, revisions.TOOLS)
 
 
 @dataclass(frozen=True, slots=True)
 class PendingChange:
-    """A definition that waits for an admin, beside the one accepted last (None: there was none).
+    """A definition that waits for an admin, and the one accepted last (`before`; None: there was none).
 
-    `hash` is the fingerprint of the one that waits; `flags` is why its words want a second look.
+    `hash` is that of the definition that waits; `flags` are the reasons why its words want a second look.
     """
 
     tool_name: str
@@ -51,33 +52,33 @@ class PendingChange:
 
     @property
     def prompt_tokens(self) -> tuple[int, int]:
-        """Tokens of a prompt, estimated: before and after."""
-        return estimate_tokens(self.before) if self.before else 0, estimate_tokens(self.after)
+        """Estimated tokens of a prompt, before and after."""
+        tokens_before = estimate_tokens(self.before) if self.before else 0
+        return tokens_before, estimate_tokens(self.after)
 
 
 async def set_enabled(action: AdminAction, name: str, *, enabled: bool) -> str:
-    """Have a tool, or else a source of this name, work or rest; returns what it was, "tool" or "source"."""
-    what = "enabled" if enabled else "disabled"
+    """Enable or disable a tool, or else a source of this name; returns what it was, "tool" or "source"."""
+    event = "enabled" if enabled else "disabled"
     source = await sources.find(action.tx, name)
     if source is not None and not await _is_tool(action, name):
         if source.enabled != enabled:
             await sources.set_enabled(action.tx, name, enabled=enabled)
             await action.record_change(
-                what, f"source {name}", {"enabled": source.enabled}, {"enabled": enabled}
+                event, f"source {name}", {"enabled": source.enabled}, {"enabled": enabled}
             )
         return "source"
     stored = await get_stored_tool(action, name)
     if stored.enabled != enabled:
         await tools.put(action.tx, replace(stored, enabled=enabled, changed_at=action.now))
-        await action.record_change(what, f"tool {name}", {"enabled": stored.enabled}, {"enabled": enabled})
+        await action.record_change(event, f"tool {name}", {"enabled": stored.enabled}, {"enabled": enabled})
     return "tool"
 
 
 async def remove_source_or_tool(action: AdminAction, name: str) -> tuple[str, ...]:
-    """Remove a source of this name with all its tools, or else one tool; returns the names of the tools that
-    go.
+    """Remove a source with all its tools, or else one tool; return the names of the removed tools.
 
-    Raises ChangeRefused for what can only be disabled: the house's own, and what a server or a file would
+    Raises ChangeRefused for what can only be disabled: a built-in tool, and one that a server or a file would
     bring back.
     """
     source = await sources.find(action.tx, name)
@@ -86,64 +87,62 @@ async def remove_source_or_tool(action: AdminAction, name: str) -> tuple[str, ..
             raise ChangeRefused(
                 f"{name} stands in TOOLS_DIR: delete it there, then reload; or disable it here."
             )
-        mine = tuple(one.name for one in await tools.list_all(action.tx) if one.source == name)
-        await tools.remove(action.tx, list(mine))
+        names = tuple(row.name for row in await tools.list_all(action.tx) if row.source == name)
+        await tools.remove(action.tx, list(names))
         await sources.remove(action.tx, name)
         await action.record_change(
-            "removed", f"source {name}", {**to_audit_record(source), "tools": list(mine)}, None
+            "removed", f"source {name}", {**to_audit_record(source), "tools": list(names)}, None
         )
-        return mine
-    found = await load_tool_info(action.tx, action.builtin_tools, name)
-    if not found.is_removable:
+        return names
+    info = await load_tool_info(action.tx, action.builtin_tools, name)
+    if not info.is_removable:
         raise ChangeRefused(f"{name} cannot be removed alone; it can be disabled.")
-    if found.source is not None and "routes" in found.source.options:
-        routes = [one for one in found.source.options["routes"] if one["name"] != name]
-        await sources.put(
-            action.tx, replace(found.source, options={**found.source.options, "routes": routes})
-        )
+    if info.source is not None and "routes" in info.source.options:
+        options = info.source.options
+        routes = [route for route in options["routes"] if route["name"] != name]
+        await sources.put(action.tx, replace(info.source, options={**options, "routes": routes}))
     await tools.remove(action.tx, [name])
-    await action.record_change("removed", f"tool {name}", dict(found.effective_definition), None)
+    await action.record_change("removed", f"tool {name}", dict(info.effective_definition), None)
     return (name,)
 
 
 async def get_pending_change(action: AdminAction, name: str) -> PendingChange:
-    """What waits for an admin about a tool. Raises ChangeRefused if nothing does."""
-    found = await load_tool_info(action.tx, action.builtin_tools, name)
-    if found.pending is None and found.flagged is None:
+    """Return the definition of a tool that waits for an admin. Raises ChangeRefused if there is none."""
+    info = await load_tool_info(action.tx, action.builtin_tools, name)
+    if info.pending is None and info.flagged is None:
         raise ChangeRefused(f"Nothing about {name} waits to be accepted.")
-    after = found.pending if found.pending is not None else found.definition
-    return PendingChange(name, found.definition or None, after, hash_definition(after), find_flags(after))
+    after = info.pending if info.pending is not None else info.definition
+    return PendingChange(name, info.definition or None, after, hash_definition(after), find_flags(after))
 
 
 async def accept_change(action: AdminAction, name: str, *, seen_hash: str, confirmed: bool = False) -> None:
-    """Accept the definition that waits, as far as it is the one that was `seen` (the hash of its Difference).
+    """Accept the pending definition if it is the one with this hash, which the admin has seen.
 
-    What was granted of the tool before holds for the new definition. Raises NeedsConfirming if its words are
-    flagged.
+    Grants of the tool hold for the new definition. Raises ChangeRefused if it has changed again, and
+    NeedsConfirming if its words are flagged.
     """
-    waits = await get_pending_change(action, name)
-    if waits.hash != seen_hash:
+    change = await get_pending_change(action, name)
+    if change.hash != seen_hash:
         raise ChangeRefused(f"{name} has changed again since it was shown. Look at it anew.")
-    if waits.flags and not confirmed:
-        raise NeedsConfirming(f"The words of {name} want a second look.", format_flags(waits.flags))
+    if change.flags and not confirmed:
+        raise NeedsConfirming(f"The words of {name} want a second look.", format_flags(change.flags))
     stored = await get_stored_tool(action, name)
     accepted = replace(
-        stored, definition=waits.after, hash=waits.hash, pending=None, flagged=None, changed_at=action.now
+        stored, definition=change.after, hash=change.hash, pending=None, flagged=None, changed_at=action.now
     )
     await tools.put(action.tx, accepted)
-    await grants.rebind(action.tx, name, waits.hash, old_hash=stored.hash)
-    await action.record_change("accepted", f"tool {name}", waits.before, waits.after)
+    await grants.rebind(action.tx, name, change.hash, old_hash=stored.hash)
+    await action.record_change("accepted", f"tool {name}", change.before, change.after)
 
 
 async def set_rule(action: AdminAction, name: str, new_rule: Rule | None) -> ToolInfo:
     """Set whether calls of a tool ask first; None: as the tool itself says."""
     stored = await get_stored_tool(action, name)
-    if new_rule is None:
-        after = None
-    else:
+    after = None
+    if new_rule is not None:
         after = {key: value for key, value in asdict(new_rule).items() if value is not None}
-    if new_rule is not None and after is not None and build_rule(after) != new_rule:
-        raise ChangeRefused("This rule cannot be kept.")
+        if build_rule(after) != new_rule:
+            raise ChangeRefused("This rule cannot be kept.")
     if stored.rule != after:
         await tools.put(action.tx, replace(stored, rule=after, changed_at=action.now))
         await action.record_change("set a rule", f"tool {name}", stored.rule, after)
@@ -151,16 +150,14 @@ async def set_rule(action: AdminAction, name: str, new_rule: Rule | None) -> Too
 
 
 async def get_stored_tool(action: AdminAction, name: str) -> StoredTool:
-    """The row of a tool; of the house's own one that is only written once something is set. Raises
-    ChangeRefused.
-    """
+    """Return a tool's row, or a new one for a built-in tool that has none yet. Raises ChangeRefused."""
     stored = await tools.find(action.tx, name)
     if stored is not None:
         return stored
     if name not in action.builtin_tools:
         raise ChangeRefused(f"There is no tool called {name[:80]}.")
-    own = action.builtin_tools[name]
-    return StoredTool(name, "", definition_of(own), hash_tool(own), changed_at=action.now)
+    builtin = action.builtin_tools[name]
+    return StoredTool(name, "", definition_of(builtin), hash_tool(builtin), changed_at=action.now)
 
 
 async def _is_tool(action: AdminAction, name: str) -> bool:
@@ -168,36 +165,35 @@ async def _is_tool(action: AdminAction, name: str) -> bool:
 
 
 def find_flags(definition: Mapping[str, Any]) -> tuple[str, ...]:
-    """Why the words of a definition want a second look; often nothing."""
-    from tools.safety import (
-        injection as wary,  # its lists of words are not wanted by a house without strangers
-    )
+    """Return why the words of a definition want a second look; often nothing."""
+    # A gateway without tools from outside does not need its lists of words.
+    from tools.safety.injection import find_injection_warnings
 
-    return wary.find_injection_warnings(
-        f"{definition.get('name', '')}\n{definition.get('description', '')}\n{_collect_texts(definition)}"
-    )
+    name = definition.get("name", "")
+    description = definition.get("description", "")
+    return find_injection_warnings(f"{name}\n{description}\n{_collect_texts(definition)}")
 
 
 def format_flags(flags: tuple[str, ...]) -> tuple[str, ...]:
-    """Flags as sentences."""
-    return tuple(f"{one[:1].upper()}{one[1:]}." for one in flags)
+    """Return flags as sentences."""
+    return tuple(f"{flag[:1].upper()}{flag[1:]}." for flag in flags)
 
 
 def _collect_texts(definition: Mapping[str, Any]) -> str:
-    """All texts of a schema, a line each."""
-    waiting: list[Any] = [definition.get("input_schema", {})]
-    found: list[str] = []
-    while waiting:
-        one = waiting.pop()
-        if isinstance(one, str):
-            found.append(one)
-        elif isinstance(one, Mapping):
-            waiting += [*one.keys(), *one.values()]
-        elif isinstance(one, list | tuple):
-            waiting += one
-    return "\n".join(found)
+    """All texts of a definition's schema, a line each."""
+    pending: list[Any] = [definition.get("input_schema", {})]
+    texts: list[str] = []
+    while pending:
+        value = pending.pop()
+        if isinstance(value, str):
+            texts.append(value)
+        elif isinstance(value, Mapping):
+            pending += [*value.keys(), *value.values()]
+        elif isinstance(value, list | tuple):
+            pending += value
+    return "\n".join(texts)
 
 
 def to_audit_record(source: Source) -> dict[str, Any]:
-    """A source as the audit and admins see it; secrets stand in it by name only."""
+    """Describe a source for the audit and for admins; secrets appear in it by name only."""
     return {"kind": source.kind, "address": source.address}

@@ -1,8 +1,7 @@
-"""Which tools there are now: what sources give, held against what admins have accepted, enabled and ruled.
-Pure.
+"""Which tools there are now: what sources give, compared with what admins have accepted and set.
 
-A definition that nobody has accepted waits for an admin, and its tool rests until then. The house's own tools
-and a new tool of a file are the machine's own and wait for nobody.
+A definition that nobody has accepted waits for an admin, and its tool is suspended until then. Built-in tools
+and a new tool of a file are the machine's own and wait for nobody. Pure.
 """
 
 import json
@@ -17,12 +16,12 @@ from bot.db.tools.tools import StoredTool
 from bot.tool_registry.tool_info import build_rule
 from tools.base import Tool, ToolContext, ToolError, ToolFunction, definition_of, hash_tool
 
-MAX_TROUBLE_CHARS = 1000  # characters of what is noted about a source
+MAX_TROUBLE_CHARS = 1000  # of the trouble stored with a source
 
 
 @dataclass(frozen=True, slots=True)
 class SourceTools:
-    """What a source gives now; `trouble` says why it gives nothing, or not all."""
+    """What a source gives now; `trouble` says why it gives nothing, or not everything."""
 
     source: Source
     tools: tuple[Tool, ...] = ()
@@ -31,11 +30,10 @@ class SourceTools:
 
 @dataclass(frozen=True, slots=True)
 class RegistryState:
-    """The tools that can be used, by name, and those that rest: known, but disabled, suspended or gone for
-    now.
+    """The tools that can be used, by name, and known ones that are disabled, suspended or gone for now.
 
-    `rows` are to be written down, `forgotten` are rows to be deleted, `troubles` noted of their sources;
-    `waiting` wait for an admin since just now.
+    `rows_to_store` are new or changed rows, `names_to_delete` those of rows to delete, `trouble_changes` are
+    by source; `newly_pending` wait for an admin since just now.
     """
 
     tools: Mapping[str, Tool]
@@ -53,45 +51,47 @@ def assemble(
     *,
     now: float,
 ) -> RegistryState:
-    """Put the tools together; `stored` are all rows."""
-    work = _RegistryBuilder({one.name: one for one in stored_tools}, now)
+    """Put the tools together; `stored_tools` are all rows."""
+    builder = _RegistryBuilder({row.name: row for row in stored_tools}, now)
     for tool in sorted(builtin_tools, key=lambda tool: tool.name):
-        work.add_builtin(tool)
-    rightful = _assign_owners(source_tools, work.stored_tools)
-    for supply in source_tools:
-        work.add_source(supply, rightful)
-    work.add_missing({supply.source.name: supply for supply in source_tools})
+        builder.add_builtin(tool)
+    owners = _assign_owners(source_tools, builder.stored_tools)
+    for source in source_tools:
+        builder.add_source(source, owners)
+    builder.add_missing({source.source.name: source for source in source_tools})
     return RegistryState(
-        dict(sorted(work.tools.items())),
-        work.unavailable_tools,
-        tuple(work.rows_to_store),
-        work.find_trouble_changes(source_tools),
-        tuple(work.newly_pending),
-        tuple(work.names_to_delete),
+        dict(sorted(builder.tools.items())),
+        builder.unavailable_tools,
+        tuple(builder.rows_to_store),
+        builder.find_trouble_changes(source_tools),
+        tuple(builder.newly_pending),
+        tuple(builder.names_to_delete),
     )
 
 
 def format_unavailable(name: str) -> str:
-    """What the model reads when a tool rests, or is not there any more."""
+    """Return what the model reads when a tool is disabled or suspended, or does not exist any more."""
     return f"{name} is not available any more. Say so, and go on without it."
 
 
 def build_missing_tool(name: str) -> Tool:
-    """In the place of a tool that a turn has called and nobody knows any more."""
-    anything = {"type": "object", "properties": {}, "additionalProperties": True}
-    return Tool(name, "It is not there any more.", anything, _build_unavailable_function(name))
+    """Build a stand-in for a tool that a turn has called and that does not exist any more."""
+    any_arguments = {"type": "object", "properties": {}, "additionalProperties": True}
+    return Tool(name, "It is not there any more.", any_arguments, _build_unavailable_function(name))
 
 
 def _assign_owners(
     source_tools: Sequence[SourceTools], stored_tools: Mapping[str, StoredTool]
 ) -> dict[str, str]:
-    """By name of a tool the source it may come from, where several give it: the one it came from so far."""
-    givers: dict[str, list[str]] = defaultdict(list)
-    for supply in source_tools:
-        for tool in supply.tools:
-            givers[tool.name].append(supply.source.name)
-    known = {name: row.source for name, row in stored_tools.items()}
-    return {name: known[name] if known.get(name) in places else places[0] for name, places in givers.items()}
+    """The source that each tool may come from: of several that give it, the one it came from so far."""
+    owners: dict[str, str] = {}
+    for source in source_tools:
+        name = source.source.name
+        for tool in source.tools:
+            row = stored_tools.get(tool.name)
+            if tool.name not in owners or (row is not None and row.source == name):
+                owners[tool.name] = name
+    return owners
 
 
 class _RegistryBuilder:
@@ -111,24 +111,27 @@ class _RegistryBuilder:
         self._place_tool(tool, self.stored_tools.get(tool.name))
 
     def add_source(self, source_tools: SourceTools, owners: Mapping[str, str]) -> None:
-        here = source_tools.source.name
+        name = source_tools.source.name
         for tool in source_tools.tools:
-            other = self._owners.get(tool.name)
-            if other is None and owners[tool.name] != here:
-                other = owners[tool.name]
-            if other is not None:
-                self._name_conflicts[here].append(
-                    f"{tool.name} is left out: {other} and {here} both have a tool of that name"
+            owner = self._owners.get(tool.name)
+            if owner is None and owners[tool.name] != name:
+                owner = owners[tool.name]
+            if owner is not None:
+                self._name_conflicts[name].append(
+                    f"{tool.name} is left out: {owner} and {name} both have a tool of that name"
                 )
                 continue
-            self._owners[tool.name] = here
+            self._owners[tool.name] = name
             row = self._update_row(tool, source_tools.source)
-            self._place_tool(tool, row if source_tools.source.enabled else replace(row, enabled=False))
+            if not source_tools.source.enabled:
+                row = replace(row, enabled=False)
+            self._place_tool(tool, row)
 
     def add_missing(self, source_tools_by_name: Mapping[str, SourceTools]) -> None:
-        """What was accepted once and nobody gives now: prompts that began with it go on naming it. What
-        nobody has accepted, or set anything of, is forgotten: else a server that lists other names each time
-        would fill the house.
+        """Handle tools with a row that no source gives now.
+
+        Prompts that began with one that was accepted still name it. A row that nobody has accepted, or set
+        anything of, is deleted: else a server that lists other names each time would fill the database.
         """
         for name, row in self.stored_tools.items():
             if name in self._owners or row.source not in source_tools_by_name:
@@ -139,17 +142,19 @@ class _RegistryBuilder:
                 self.names_to_delete.append(name)
 
     def find_trouble_changes(self, source_tools: Sequence[SourceTools]) -> dict[str, str | None]:
-        """What is to be noted of sources, where it is other than what was noted last."""
-        now = {one.source.name: self._describe_trouble(one) for one in source_tools}
-        return {
-            one.source.name: now[one.source.name]
-            for one in source_tools
-            if now[one.source.name] != one.source.trouble
-        }
+        """The troubles of sources where they differ from the stored ones."""
+        changes: dict[str, str | None] = {}
+        for source in source_tools:
+            trouble = self._describe_trouble(source)
+            if trouble != source.source.trouble:
+                changes[source.source.name] = trouble
+        return changes
 
     def _describe_trouble(self, source_tools: SourceTools) -> str | None:
-        said = [source_tools.trouble] if source_tools.trouble else []
-        return "; ".join([*said, *self._name_conflicts[source_tools.source.name]])[:MAX_TROUBLE_CHARS] or None
+        troubles = [*self._name_conflicts[source_tools.source.name]]
+        if source_tools.trouble:
+            troubles.insert(0, source_tools.trouble)
+        return "; ".join(troubles)[:MAX_TROUBLE_CHARS] or None
 
     def _place_tool(self, tool: Tool, row: StoredTool | None) -> None:
         if row is not None and row.rule is not None:
@@ -158,11 +163,11 @@ class _RegistryBuilder:
             self.tools[tool.name] = tool
         elif row.pending is None:
             self.unavailable_tools[tool.name] = replace(tool, function=_build_unavailable_function(tool.name))
-        elif row.definition:  # of a definition that nobody has accepted no prompt ever tells
+        elif row.definition:  # no prompt ever names a definition that nobody has accepted
             self.unavailable_tools[tool.name] = _build_unavailable_tool(row)
 
     def _update_row(self, tool: Tool, source: Source) -> StoredTool:
-        """The row of a tool as it stands now; noted if it is other than the one stored."""
+        """The row of a tool as it stands now; to be stored if it differs from the stored one."""
         definition = json.loads(json.dumps(definition_of(tool)))
         hash = hash_tool(tool)
         before = self.stored_tools.get(tool.name)
@@ -174,10 +179,7 @@ class _RegistryBuilder:
                 )
         elif before.hash == hash:
             # What was flagged before it changed and came back may never have been looked at.
-            if before.pending is None:
-                flagged = before.flagged
-            else:
-                flagged = _describe_flags(definition)
+            flagged = before.flagged if before.pending is None else _describe_flags(definition)
             after = replace(before, source=source.name, pending=None, flagged=flagged)
         elif before.pending is not None and dict(before.pending) == definition:
             after = before
@@ -194,18 +196,16 @@ class _RegistryBuilder:
 
 
 def _describe_flags(definition: Mapping[str, Any]) -> str | None:
-    from bot.tool_registry.admin_actions import (
-        find_flags,  # its lists of words are not wanted by a house without strangers
-    )
+    from bot.tool_registry.admin_actions import find_flags
 
     return "; ".join(find_flags(definition)) or None
 
 
 def _build_unavailable_tool(row: StoredTool) -> Tool:
-    """A tool that rests, as it was accepted: what was accepted is its words, not what runs behind them."""
-    told = {key: row.definition[key] for key in ("name", "description", "input_schema")}
+    """A suspended tool as it was accepted: an admin accepts its words, not the function behind them."""
+    words = {key: row.definition[key] for key in ("name", "description", "input_schema")}
     return Tool(
-        **told,
+        **words,
         function=_build_unavailable_function(row.name),
         source=row.source,
         told=row.definition.get("told"),
@@ -213,9 +213,9 @@ def _build_unavailable_tool(row: StoredTool) -> Tool:
 
 
 def _build_unavailable_function(name: str) -> ToolFunction:
-    """What a call of a tool finds that prompts still name and that cannot be used."""
+    """The function of a tool that prompts still name and that cannot be used."""
 
-    async def rest(arguments: Mapping[str, Any], context: ToolContext) -> NoReturn:
+    async def raise_unavailable(arguments: Mapping[str, Any], context: ToolContext) -> NoReturn:
         raise ToolError(format_unavailable(name))
 
-    return rest
+    return raise_unavailable

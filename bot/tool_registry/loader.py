@@ -1,6 +1,6 @@
-"""What the catalogue is made of, read anew whenever it changed: rows, files, and what servers list.
+"""Loads what the registry consists of: rows, files, and what servers list; again whenever it changed.
 
-Writes down what sources were found to give, and what waits for an admin. Judging is assembling's.
+Stores what sources were found to give, and what waits for an admin. The decisions are made in assembly.
 """
 
 import time
@@ -18,10 +18,9 @@ from bot.db.tools.sources import Source
 from bot.db.tools.tools import StoredTool
 from bot.errors import SettingsRefused
 from bot.settings import Settings
-from bot.tool_registry import python_files as files
 from bot.tool_registry.assembly import RegistryState, SourceTools, assemble
-from bot.tool_registry.encryption import SecretBox
-from bot.tool_registry.python_files import LoadedFolder
+from bot.tool_registry.python_files import LoadedFolder, load_folder
+from bot.tool_registry.secrets import SecretBox
 from bot.tool_registry.sources import SourceLoader
 from tools.base import Tool
 from tools.threads import run_in_thread
@@ -34,10 +33,10 @@ FILE_REMOVED = "it is not in TOOLS_DIR any more"
 
 @dataclass(frozen=True, slots=True)
 class ToolSettings:
-    """What the settings say: the folder of files, the keys of secrets, and the private hosts that may be
-    reached.
+    """What the settings say of tools.
 
-    `room`: the most tokens of a prompt for tools.
+    `folder` is TOOLS_DIR, `secret_keys` are the keys of secrets, `private_hosts` those that may be reached;
+    `max_prompt_tokens` is what tools may take of a prompt.
     """
 
     folder: Path | None = None
@@ -50,15 +49,15 @@ DEFAULT_TOOL_SETTINGS = ToolSettings()
 
 
 def build_tool_settings(settings: Settings) -> ToolSettings:
-    """The same, of the settings. A small prompt is not for tools alone."""
+    """Build it from the settings; tools take at most half of a small prompt."""
     keys = tuple(key.get_secret_value() for key in settings.secrets_key)
-    room = min(settings.tools_prompt_tokens, settings.prompt_budget // 2)
-    return ToolSettings(settings.tools_dir, keys, settings.tools_private_hosts, room)
+    max_prompt_tokens = min(settings.tools_prompt_tokens, settings.prompt_budget // 2)
+    return ToolSettings(settings.tools_dir, keys, settings.tools_private_hosts, max_prompt_tokens)
 
 
 @dataclass(frozen=True, slots=True)
 class RegistryRows:
-    """What the database holds, as of one moment; `sealed` says why secrets cannot be opened."""
+    """What the database holds at one moment; `secrets_error` says why secrets cannot be decrypted."""
 
     revisions: Mapping[str, int]
     sources: tuple[Source, ...]
@@ -69,7 +68,10 @@ class RegistryRows:
 
 
 class RegistryLoader:
-    """`own` are the house's own tools; `heard` is called when what a server lists has been written down."""
+    """Reads rows, files and servers.
+
+    `on_listing_stored` is called when a new listing of a server has been stored.
+    """
 
     def __init__(
         self,
@@ -92,105 +94,111 @@ class RegistryLoader:
         await self._source_loader.run()
 
     async def load_files(self) -> tuple[str, ...]:
-        """Load the files of TOOLS_DIR anew; what went wrong, a line each."""
+        """Load the files of TOOLS_DIR again; return what went wrong, a line each."""
         if self._settings.folder is None:
             return ()
-        self._loaded_folder = await run_in_thread(
-            files.load_folder, self._settings.folder, self.builtin_tools
-        )
+        self._loaded_folder = await run_in_thread(load_folder, self._settings.folder, self.builtin_tools)
         lines = (self._loaded_folder.refusal_reason, *(file.trouble for file in self._loaded_folder.files))
         return tuple(line for line in lines if line is not None)
 
     async def refresh_listings(self) -> tuple[str, ...]:
-        """Have all servers say anew what they offer, while `run` runs; what went wrong, a line each."""
+        """Have all servers list their tools again, while `run` runs; return what went wrong, a line each."""
         return await self._source_loader.refresh_listings()
 
     @property
     def has_trouble_changed(self) -> bool:
-        """Whether a server went away or came back since rows were read last."""
+        """Whether a server became unavailable or came back since rows were read last."""
         return self._source_loader.list_troubles() != self._troubles
 
     async def load_revisions(self) -> Mapping[str, int]:
-        """Where the rows stand; one cheap look."""
+        """Read the current revisions; one cheap query."""
         async with self._database.read_transaction() as tx:
             return await revisions.read_all(tx)
 
     async def refresh(self) -> tuple[RegistryRows, RegistryState]:
-        """Read everything anew, and write down what was found."""
+        """Read everything again, and store what has changed."""
         async with self._database.read_transaction() as tx:
             rows = await self._load_rows(tx)
-        standing = self._assemble(rows)
+        state = self._assemble(rows)
         if (
-            standing.rows_to_store
-            or standing.names_to_delete
-            or standing.trouble_changes
+            state.rows_to_store
+            or state.names_to_delete
+            or state.trouble_changes
             or self._find_new_files(rows)
         ):
             async with self._database.transaction() as tx:
                 rows = await self._load_rows(tx)
-                standing = self._assemble(rows)
+                state = self._assemble(rows)
                 for source in self._find_new_files(rows):
                     await sources.put(tx, source)
-                for row in standing.rows_to_store:
+                for row in state.rows_to_store:
                     await tools.put(tx, row)
-                if standing.names_to_delete:
-                    await tools.remove(tx, list(standing.names_to_delete))
-                await sources.store_troubles(tx, standing.trouble_changes)
-        return rows, standing
+                if state.names_to_delete:
+                    await tools.remove(tx, list(state.names_to_delete))
+                await sources.store_troubles(tx, state.trouble_changes)
+        return rows, state
 
     async def _load_rows(self, tx: Transaction) -> RegistryRows:
-        found = await sources.list_all(tx)
-        sealed = None
+        source_rows = await sources.list_all(tx)
         secrets: Mapping[str, str] = {}
-        if found:
+        secrets_error = None
+        if source_rows:
             try:
                 secrets = await self._secret_box.decrypt_all(tx)
             except SettingsRefused as refused:
-                sealed = str(refused)
-        known = await tools.list_all(tx)
-        given = await grants.list_all(tx)
+                secrets_error = str(refused)
         return RegistryRows(
-            await revisions.read_all(tx), tuple(found), tuple(known), tuple(given), secrets, sealed
+            sources=tuple(source_rows),
+            tools=tuple(await tools.list_all(tx)),
+            grants=tuple(await grants.list_all(tx)),
+            revisions=await revisions.read_all(tx),
+            secrets=secrets,
+            secrets_error=secrets_error,
         )
 
     def _assemble(self, rows: RegistryRows) -> RegistryState:
-        others = [one for one in rows.sources if one.kind != "file"]
-        supplies = self._source_loader.load_sources(others, rows.secrets)
+        remote = [source for source in rows.sources if source.kind != "file"]
+        source_tools = [
+            *self._build_file_tools(rows),
+            *self._source_loader.load_sources(remote, rows.secrets),
+        ]
         self._troubles = self._source_loader.list_troubles()
-        return assemble(
-            self.builtin_tools, [*self._build_file_tools(rows), *supplies], rows.tools, now=time.time()
-        )
+        return assemble(self.builtin_tools, source_tools, rows.tools, now=time.time())
 
     def _build_file_tools(self, rows: RegistryRows) -> list[SourceTools]:
         loaded = {file.name: file for file in self._loaded_folder.files}
-        known = [one for one in rows.sources if one.kind == "file"]
-        found = []
-        for source in (*known, *self._find_new_files(rows)):
+        stored = [source for source in rows.sources if source.kind == "file"]
+        file_tools = []
+        for source in (*stored, *self._find_new_files(rows)):
             file = loaded.get(source.name)
             if file is None:
-                found.append(SourceTools(source, trouble=self._loaded_folder.refusal_reason or FILE_REMOVED))
+                reason = self._loaded_folder.refusal_reason or FILE_REMOVED
+                file_tools.append(SourceTools(source, trouble=reason))
             else:
-                found.append(SourceTools(source, file.tools, file.trouble))
-        return found
+                file_tools.append(SourceTools(source, file.tools, file.trouble))
+        return file_tools
 
     def _find_new_files(self, rows: RegistryRows) -> list[Source]:
         """Files that have no row yet."""
-        known = {one.name for one in rows.sources}
+        stored_names = {source.name for source in rows.sources}
         folder = self._settings.folder or Path()
         now = time.time()
-        fresh = [file.name for file in self._loaded_folder.files if file.name not in known]
-        return [Source(name, "file", str(folder / name), added_at=now) for name in fresh]
+        return [
+            Source(file.name, "file", str(folder / file.name), added_at=now)
+            for file in self._loaded_folder.files
+            if file.name not in stored_names
+        ]
 
     async def _store_listing(self, name: str, listing: "McpToolListing") -> None:
-        """A server lists other tools than it did: what is new or changed waits for an admin."""
+        """Store what a server lists if it differs; a new or changed tool then waits for an admin."""
 
         async def write() -> bool:
             async with self._database.transaction() as tx:
                 source = await sources.find(tx, name)
-                told = [one.as_json() for one in listing.definitions]
-                if source is None or source.options.get("listing") == told:
+                definitions = [definition.as_json() for definition in listing.definitions]
+                if source is None or source.options.get("listing") == definitions:
                     return False
-                await sources.put(tx, replace(source, options={**source.options, "listing": told}))
+                await sources.put(tx, replace(source, options={**source.options, "listing": definitions}))
             return True
 
         if await retry_until_available(write):

@@ -1,4 +1,4 @@
-"""The MCP servers of the house: one of each source, with the task that keeps its connection."""
+"""The MCP servers in use: one client of each source, with the task that keeps its connection."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection
@@ -13,8 +13,9 @@ ListingCallback = Callable[[str, McpToolListing], Awaitable[None]]
 
 
 class McpServers:
-    """`heard` is told, by the name of a source, what its server lists. Calls are answered once `begin` was
-    called.
+    """Calls `on_listing` with the name of a source and what its server lists.
+
+    Calls of tools work after `start`.
     """
 
     def __init__(self, on_listing: ListingCallback) -> None:
@@ -24,7 +25,7 @@ class McpServers:
         self._group: asyncio.TaskGroup | None = None
 
     def get_server(self, name: str, location: ServerLocation) -> McpServerClient:
-        """The server of a source; another one if it has moved."""
+        """Return the client of a source; another one if its location has changed."""
         server = self._servers.get(name)
         if server is None or server.location != location:
             self._stop_server(name)
@@ -33,34 +34,34 @@ class McpServers:
         return server
 
     def keep_only(self, names: Collection[str]) -> None:
-        """End all servers but these."""
+        """Stop all servers but these."""
         for name in [*self._servers]:
             if name not in names:
                 self._stop_server(name)
 
     def list_troubles(self) -> dict[str, str]:
-        """Why servers are not available, by source; of one that is, nothing."""
+        """Return why servers are not available, by source, without those that are."""
         return {name: server.trouble for name, server in self._servers.items() if server.trouble is not None}
 
     async def refresh_listings(self) -> tuple[str, ...]:
-        """Have all of them listed anew, side by side; why some are not available, a line each."""
+        """Have all servers list their tools again, concurrently; return why some cannot, a line each."""
 
-        async def one(server: McpServerClient) -> str:
+        async def refresh(server: McpServerClient) -> str:
             try:
                 await server.refresh()
-            except ToolError as why:
-                return str(why)
+            except ToolError as error:
+                return str(error)
             return ""
 
-        async with asyncio.TaskGroup() as tasks:
-            looks = [
-                tasks.create_task(one(server), name=f"look at {name}")
+        async with asyncio.TaskGroup() as group:
+            tasks = [
+                group.create_task(refresh(server), name=f"refresh {name}")
                 for name, server in self._servers.items()
             ]
-        return tuple(line for look in looks if (line := look.result()))
+        return tuple(line for task in tasks if (line := task.result()))
 
     def start(self, group: asyncio.TaskGroup) -> None:
-        """Keep the connections in tasks of this group, also of servers that come later."""
+        """Keep the connections in tasks of this group, also those of servers that are added later."""
         self._group = group
         for server in self._servers.values():
             self._start_server(server)

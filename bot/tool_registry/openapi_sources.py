@@ -1,8 +1,9 @@
-"""OpenAPI documents as sources: looked at, picked from, and looked at anew. Asks the network, keeps nothing
-itself.
+"""OpenAPI documents as sources: previewed, picked from, and refreshed.
 
-Beside what supplying.py reads, the options hold `offered`, the operations there are to pick from, and
-`chosen`, the places in that list which an admin has ticked and not added yet.
+Uses the network, stores nothing.
+
+Beside what sources.py reads, the options hold `offered`, the operations to pick from, and `chosen`, the
+places in that list which an admin has ticked and not added yet.
 """
 
 from collections.abc import Mapping, Sequence
@@ -26,12 +27,12 @@ if TYPE_CHECKING:
     from tools.openapi.documents import OpenApiDocument, RouteSelection
 
 ALL = "all"
-MAX_OPERATIONS = 500  # operations of one document that can be picked by their place in the list
+MAX_OPERATIONS = 500  # of one document, that can be picked by their place in the list
 
 
 @dataclass(frozen=True, slots=True)
 class DocumentOperation:
-    """One operation of a document, as it stands in a list to pick from; `host` is asked."""
+    """One operation of a document, as a list to pick from shows it; `host` is where its calls go."""
 
     operation: str
     method: str
@@ -51,124 +52,135 @@ class DocumentPreview:
 
 
 def list_operations(source: Source) -> list[DocumentOperation]:
-    """What there is to pick from, as it was seen last."""
-    return [DocumentOperation(**one) for one in source.options.get("offered", ())]
+    """Return the operations to pick from, as the document was seen last."""
+    return [DocumentOperation(**operation) for operation in source.options.get("offered", ())]
 
 
 def list_registered_operations(source: Source) -> set[str]:
-    """The operations that are tools of the source already."""
-    return {one["operation"] for one in source.options.get("routes", ())}
+    """Return the operations that are tools of the source already."""
+    return {route["operation"] for route in source.options.get("routes", ())}
 
 
 def find_unconfirmed_hosts(source: Source, operations: Sequence[str]) -> list[str]:
-    """Hosts nobody has confirmed that these operations would be asked of."""
-    hosts = source.options.get("hosts", ())
-    return sorted(
-        {one.host for one in list_operations(source) if one.operation in operations and one.host not in hosts}
-    )
+    """Return the hosts that calls of these operations would go to and that nobody has confirmed."""
+    confirmed = source.options.get("hosts", ())
+    hosts = {operation.host for operation in list_operations(source) if operation.operation in operations}
+    return sorted(hosts.difference(confirmed))
 
 
 def resolve_operations(source: Source, names: Sequence[str]) -> list[str]:
-    """The operations that are meant by names, "METHOD /path", numbers of the list, or all. Raises
-    ChangeRefused.
+    """Return the operations meant by names, "METHOD /path", numbers of the list, or `all`.
+
+    Raises ChangeRefused.
     """
-    there = list_operations(source)
-    if [one.lower() for one in names] == [ALL]:
-        return [one.operation for one in there]
-    return [_resolve_operation(there, word) for word in names]
+    operations = list_operations(source)
+    if [name.lower() for name in names] == [ALL]:
+        return [operation.operation for operation in operations]
+    return [_resolve_operation(operations, name) for name in names]
 
 
 def _resolve_operation(operations: Sequence[DocumentOperation], name: str) -> str:
     if name.isdecimal() and 1 <= int(name) <= len(operations):
         return operations[int(name) - 1].operation
-    wanted = name.casefold()
-    for one in operations:
-        if wanted in {one.operation.casefold(), one.name.casefold(), f"{one.method} {one.path}".casefold()}:
-            return one.operation
+    for operation in operations:
+        method_and_path = f"{operation.method} {operation.path}"
+        candidates = (operation.operation, operation.name, method_and_path)
+        if name.casefold() in {candidate.casefold() for candidate in candidates}:
+            return operation.operation
     raise ChangeRefused(f"The document has no operation {name[:60]!r}.")
 
 
 def with_confirmed_hosts(source: Source, hosts: Sequence[str]) -> Source:
-    """The source with these hosts taken for its own."""
+    """Return the source with these hosts confirmed, too."""
     return replace(source, options={**source.options, "hosts": [*source.options.get("hosts", ()), *hosts]})
 
 
 def with_ticked_operations(source: Source, operations: Sequence[str]) -> Source:
-    """The source with these operations ticked and no others."""
-    chosen = [at for at, one in enumerate(list_operations(source)) if one.operation in operations]
+    """Return the source with these operations ticked and no others."""
+    chosen = [
+        index for index, operation in enumerate(list_operations(source)) if operation.operation in operations
+    ]
     return replace(source, options={**source.options, "chosen": chosen})
 
 
 async def preview_document(request: SourceRequest, secrets: Mapping[str, str]) -> DocumentPreview:
-    """Fetch a document. Raises ChangeRefused, saying what is wrong with it."""
+    """Fetch a document. Raises ChangeRefused with what is wrong with it."""
     bare = {"routes": [], "secrets": {"headers": check_headers(request.headers)}, "chosen": []}
     source = Source(check_source_name(request.name), "openapi", request.address, bare)
     document = await _fetch_document(source, secrets, request.private_hosts)
-    listed = [asdict(DocumentOperation(**asdict(one))) for one in document.operations[:MAX_OPERATIONS]]
-    source = replace(source, options={**bare, "hosts": [document.host], "offered": listed})
-    return DocumentPreview(source, document, _collect_warnings(document))
+    options = {**bare, "hosts": [document.host], "offered": _to_records(document)}
+    return DocumentPreview(replace(source, options=options), document, _collect_warnings(document))
 
 
 async def preview_operations(
     source: Source, document: "OpenApiDocument", operations: Sequence[str], private_hosts: frozenset[str]
 ) -> SourcePreview:
-    """The source with these operations as tools beside those it has; what cannot be used is reported where
-    others can.
+    """Preview the source with these operations as tools beside those it has.
 
-    Raises ChangeRefused.
+    Operations that cannot be used are reported where others can. Raises ChangeRefused.
     """
     usable = await _load_usable_routes(source, document, operations)
     if not usable.routes:
         raise ChangeRefused(" ".join(map(to_sentence, usable.rejections.values())))
-    new = {one.name: one.as_json() for one in usable.routes}
-    had = source.options.get("routes", ())
-    for one in had:
-        if one["name"] in new and one["operation"] != new[one["name"]]["operation"]:
-            other = new[one["name"]]["operation"]
+    new_routes = {route.name: route.as_json() for route in usable.routes}
+    kept_routes = []
+    for route in source.options.get("routes", ()):
+        new_route = new_routes.get(route["name"])
+        if new_route is None:
+            kept_routes.append(route)
+        elif route["operation"] != new_route["operation"]:
             raise ChangeRefused(
-                f"{other} and {one['operation']}, which is there already, are both called {one['name']}."
+                f"{new_route['operation']} and {route['operation']}, which is there already, "
+                f"are both called {route['name']}."
             )
-    old = [one for one in had if one["name"] not in new]
-    found = replace(source, options={**source.options, "routes": [*old, *new.values()], "chosen": []})
-    reported = [f"{one.name}: {what}" for one in usable.routes for what in one.reported]
-    return SourcePreview(
-        found, build_tools(found, private_hosts), (*map(to_sentence, usable.rejections.values()), *reported)
-    )
+    options = {**source.options, "routes": [*kept_routes, *new_routes.values()], "chosen": []}
+    extended = replace(source, options=options)
+    rejections = map(to_sentence, usable.rejections.values())
+    reports = (f"{route.name}: {report}" for route in usable.routes for report in route.reported)
+    return SourcePreview(extended, build_tools(extended, private_hosts), (*rejections, *reports))
 
 
 async def fetch_and_preview_operations(
     source: Source, operations: Sequence[str], secrets: Mapping[str, str], private_hosts: frozenset[str]
 ) -> SourcePreview:
-    """The same, with the document fetched anew. Raises ChangeRefused, also for hosts that are not confirmed."""
+    """Fetch the document again and preview these operations of it.
+
+    Raises ChangeRefused, also for hosts that are not confirmed.
+    """
     hosts = find_unconfirmed_hosts(source, operations)
     if hosts:
         raise ChangeRefused(
             f"{source.name} would be asked at {', '.join(hosts)}, which nobody has confirmed yet."
         )
-    return await preview_operations(
-        source, await _fetch_document(source, secrets, private_hosts), operations, private_hosts
-    )
+    document = await _fetch_document(source, secrets, private_hosts)
+    return await preview_operations(source, document, operations, private_hosts)
 
 
 async def refresh_document(
     source: Source, secrets: Mapping[str, str], private_hosts: frozenset[str]
 ) -> tuple[Source, tuple[str, ...]]:
-    """The source as its document says today, and what it has lost by that, a sentence each. Raises
-    ChangeRefused.
+    """Return the source as its document says today, and what it has lost by that, a sentence each.
+
+    Raises ChangeRefused.
     """
     document = await _fetch_document(source, secrets, private_hosts)
-    there = {one.operation for one in document.operations}
-    had = [one["operation"] for one in source.options.get("routes", ())]
-    kept = [one for one in had if one in there]
-    lost = [f"{source.name} has no {one} any more." for one in had if one not in there]
-    listed = [asdict(DocumentOperation(**asdict(one))) for one in document.operations[:MAX_OPERATIONS]]
-    bare = replace(source, options={**source.options, "routes": [], "offered": listed, "chosen": []})
+    available = {operation.operation for operation in document.operations}
+    registered = [route["operation"] for route in source.options.get("routes", ())]
+    kept = [operation for operation in registered if operation in available]
+    lost = [f"{source.name} has no {name} any more." for name in registered if name not in available]
+    options = {**source.options, "routes": [], "offered": _to_records(document), "chosen": []}
     if not kept:
-        return bare, tuple(lost)
+        return replace(source, options=options), tuple(lost)
     usable = await _load_usable_routes(source, document, kept)
-    routes = [one.as_json() for one in usable.routes]
-    lost += [f"{source.name}: {to_sentence(why)}" for why in usable.rejections.values()]
-    return replace(bare, options={**bare.options, "routes": routes}), tuple(lost)
+    options["routes"] = [route.as_json() for route in usable.routes]
+    lost += [f"{source.name}: {to_sentence(reason)}" for reason in usable.rejections.values()]
+    return replace(source, options=options), tuple(lost)
+
+
+def _to_records(document: "OpenApiDocument") -> list[dict[str, Any]]:
+    """The operations to pick from, as the options of a source hold them."""
+    operations = document.operations[:MAX_OPERATIONS]
+    return [asdict(DocumentOperation(**asdict(operation))) for operation in operations]
 
 
 async def _load_usable_routes(
@@ -178,8 +190,8 @@ async def _load_usable_routes(
 
     try:
         return await build_usable_routes(document, operations, f"{source.name}_")
-    except ToolDefinitionError as why:
-        raise ChangeRefused(to_sentence(str(why))) from None
+    except ToolDefinitionError as error:
+        raise ChangeRefused(to_sentence(str(error))) from None
 
 
 async def _fetch_document(
@@ -194,14 +206,15 @@ async def _fetch_document(
         return await fetch_document(
             source.address, credentials=Credentials(headers), policy=NetworkPolicy(private=private_hosts)
         )
-    except (ToolDefinitionError, MissingSecret) as why:
-        raise ChangeRefused(to_sentence(str(why))) from None
+    except (ToolDefinitionError, MissingSecret) as error:
+        raise ChangeRefused(to_sentence(str(error))) from None
 
 
 def _collect_warnings(document: "OpenApiDocument") -> tuple[str, ...]:
-    found: list[Any] = [f"It wants to be shown: {need}." for need in document.auth_needs]
+    warnings = [f"It wants to be shown: {need}." for need in document.auth_needs]
     if document.foreign_hosts:
-        found.append(f"Some calls go to other hosts than its own: {', '.join(document.foreign_hosts)}.")
-    if len(document.operations) > MAX_OPERATIONS:
-        found.append(f"Only the first {MAX_OPERATIONS} of {len(document.operations)} operations are listed.")
-    return (*found, *(to_sentence(one) for one in document.problems))
+        warnings.append(f"Some calls go to other hosts than its own: {', '.join(document.foreign_hosts)}.")
+    count = len(document.operations)
+    if count > MAX_OPERATIONS:
+        warnings.append(f"Only the first {MAX_OPERATIONS} of {count} operations are listed.")
+    return (*warnings, *map(to_sentence, document.problems))

@@ -1,6 +1,6 @@
-"""What a source would give before it is added: asked of the network, kept nowhere.
+"""What a source would give before it is added: fetched from the network, stored nowhere.
 
-Makes the Source as it would be kept, in the options supplying.py reads, and the tools it would give.
+Builds the Source as it would be stored, with the options sources.py reads, and the tools it would give.
 """
 
 import asyncio
@@ -8,10 +8,11 @@ import re
 import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bot.db.tools.sources import Source
+from bot.db.tools.sources import Source, SourceKind
 from bot.errors import ChangeRefused
 from bot.tool_registry.sources import MissingSecret, SourceLoader, build_location
 from tools.base import Tool, ToolError
@@ -32,7 +33,7 @@ _RESERVED_HEADERS = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class SourcePreview:
-    """A source as it would be added, what it would give, and what was `reported` of it, a sentence each."""
+    """A source as it would be added, the tools it would give, and warnings, a sentence each."""
 
     source: Source
     tools: tuple[Tool, ...]
@@ -43,8 +44,8 @@ class SourcePreview:
 class SourceRequest:
     """What an admin wants to add under a name; `headers` and `environment` name secrets as `{name}`.
 
-    `home` is a folder that a program may keep, None: it gets an empty one that is deleted when it ends.
-    `private` are the hosts of private networks that may be reached.
+    `home` is a folder that a program may keep; None: it gets an empty one that is deleted when it ends.
+    `private_hosts` are the hosts of private networks that may be reached.
     """
 
     name: str
@@ -56,7 +57,7 @@ class SourceRequest:
 
 
 def check_headers(headers: Mapping[str, str]) -> dict[str, str]:
-    """Headers that can be sent with each call. Raises ChangeRefused for others."""
+    """Return the headers if they can be sent with each call. Raises ChangeRefused for others."""
     for name, value in headers.items():
         if not _HEADER_NAME_PATTERN.fullmatch(name) or name.lower() in _RESERVED_HEADERS:
             raise ChangeRefused(f"{name[:60]!r} is no header that can be set.")
@@ -66,9 +67,7 @@ def check_headers(headers: Mapping[str, str]) -> dict[str, str]:
 
 
 class _AnySecret(dict[str, str]):
-    """Stands in for secrets where tools are made only to be looked at; their definitions do not depend on
-    values.
-    """
+    """Stands in for secrets where tools are built for a preview; definitions do not depend on values."""
 
     def __contains__(self, name: object) -> bool:
         return True
@@ -78,7 +77,7 @@ class _AnySecret(dict[str, str]):
 
 
 def check_source_name(name: str) -> str:
-    """A name that a source may have. Raises ChangeRefused."""
+    """Return the name if a source may have it. Raises ChangeRefused."""
     if not SOURCE_NAME_PATTERN.fullmatch(name):
         raise ChangeRefused(f"{name[:60]!r} is no name for a source. {SOURCE_NAME_HELP}.")
     return name
@@ -87,34 +86,39 @@ def check_source_name(name: str) -> str:
 async def preview_server(
     request: SourceRequest, secrets: Mapping[str, str], *, is_remote: bool
 ) -> SourcePreview:
-    """An MCP server, at a URL (`remote`) or started here by a command. Raises ChangeRefused if it does not
-    answer.
+    """Preview an MCP server, at a URL (`is_remote`) or started here by a command.
+
+    Raises ChangeRefused if it does not answer.
     """
-    here = {"environment": dict(request.environment), "home": request.home}
-    options: dict[str, Any] = {"headers": check_headers(request.headers)} if is_remote else here
-    source = Source(
-        check_source_name(request.name), "mcp_http" if is_remote else "mcp_stdio", request.address, options
-    )
-    place = _build_location(source, secrets, request.private_hosts)
-    _check_program_exists(place)
-    listing = await _fetch_listing(request.name, place)
-    kept = {**options, "listing": [one.as_json() for one in listing.definitions]}
-    found = replace(source, options=kept)
-    return SourcePreview(found, build_tools(found, request.private_hosts), listing.warnings)
+    kind: SourceKind
+    options: dict[str, Any]
+    if is_remote:
+        kind = "mcp_http"
+        options = {"headers": check_headers(request.headers)}
+    else:
+        kind = "mcp_stdio"
+        options = {"environment": dict(request.environment), "home": request.home}
+    source = Source(check_source_name(request.name), kind, request.address, options)
+    location = _build_location(source, secrets, request.private_hosts)
+    _check_program_exists(location)
+    listing = await _fetch_listing(request.name, location)
+    definitions = [definition.as_json() for definition in listing.definitions]
+    source = replace(source, options={**options, "listing": definitions})
+    return SourcePreview(source, build_tools(source, request.private_hosts), listing.warnings)
 
 
 def preview_endpoint(
     request: SourceRequest, method: str, description: str, schema: Mapping[str, Any]
 ) -> SourcePreview:
-    """One plain endpoint, whose tool has the source's name. Raises ChangeRefused."""
+    """Preview one plain endpoint, whose tool has the source's name. Raises ChangeRefused."""
     from tools.http.routes import build_endpoint_route
 
     try:
         route = build_endpoint_route(
             check_source_name(request.name), description, method, request.address, schema
         )
-    except (ToolDefinitionError, ToolError, ValueError) as why:
-        raise ChangeRefused(to_sentence(str(why))) from None
+    except (ToolDefinitionError, ToolError, ValueError) as error:
+        raise ChangeRefused(to_sentence(str(error))) from None
     options = {
         "routes": [route.as_json()],
         "hosts": [route.host],
@@ -125,22 +129,23 @@ def preview_endpoint(
 
 
 def build_tools(source: Source, private_hosts: frozenset[str]) -> tuple[Tool, ...]:
-    """The tools of a source, to be looked at and not to be called. Raises ChangeRefused when one cannot be
-    made.
+    """Build the tools of a source for a preview, not to be called.
+
+    Raises ChangeRefused if one cannot be built.
     """
-    [supply] = SourceLoader(private_hosts, _ignore_listing).load_sources([source], _AnySecret())
-    if supply.trouble:
-        raise ChangeRefused(to_sentence(supply.trouble))
-    return supply.tools
+    [source_tools] = SourceLoader(private_hosts, _ignore_listing).load_sources([source], _AnySecret())
+    if source_tools.trouble:
+        raise ChangeRefused(to_sentence(source_tools.trouble))
+    return source_tools.tools
 
 
 def to_sentence(reason: str) -> str:
-    """What went wrong below, as a sentence for an admin."""
+    """Return the text of an error as a sentence for an admin."""
     return f"{reason[:1].upper()}{reason[1:].rstrip('.')}."
 
 
 async def _ignore_listing(name: str, listing: "McpToolListing") -> None:
-    """Nobody is told."""
+    """A preview stores nothing."""
 
 
 def _build_location(
@@ -148,36 +153,34 @@ def _build_location(
 ) -> "ServerLocation":
     try:
         return build_location(source, secrets, private_hosts)
-    except (MissingSecret, ValueError) as why:
-        raise ChangeRefused(to_sentence(str(why))) from None
+    except (MissingSecret, ValueError) as error:
+        raise ChangeRefused(to_sentence(str(error))) from None
 
 
 def _check_program_exists(location: "ServerLocation") -> None:
-    """Refuse a program that is not there: it is looked for elsewhere than in the shell of whoever adds it."""
+    """Refuse a program that does not exist: its search path is not that of the admin's shell."""
     from tools.mcp.location import ServerProgram
 
     if not isinstance(location, ServerProgram):
         return
-    said = location.command[0]
-    is_path = "/" in said
-    at = str(location.home / said) if is_path and location.home else said
-    is_lost = is_path and not Path(at).is_absolute()  # without a home it begins in an empty folder
-    if is_lost or shutil.which(at, path=location.search_path) is None:
-        if "/" in said:
-            where = "is no program"
-        else:
-            where = f"is in none of {location.search_path.replace(':', ', ')}"
-        raise ChangeRefused(f"{said[:100]} {where}. Say its whole path.")
+    program = location.command[0]
+    path = program
+    problem = f"is in none of {location.search_path.replace(':', ', ')}"
+    is_path = "/" in program
+    if is_path:
+        problem = "is no program"
+        if location.home:
+            path = str(location.home / program)
+    is_lost = is_path and not Path(path).is_absolute()  # without a home it starts in an empty folder
+    if is_lost or shutil.which(path, path=location.search_path) is None:
+        raise ChangeRefused(f"{program[:100]} {problem}. Say its whole path.")
 
 
 async def _fetch_listing(name: str, location: "ServerLocation") -> "McpToolListing":
-    """What a server lists; it is asked once and let go."""
+    """What a server lists; it is connected to for this call alone."""
     from tools.mcp.server import McpServerClient
 
-    async def changed(listing: "McpToolListing") -> None:
-        """What it lists is taken below."""
-
-    server = McpServerClient(name, location, changed)
+    server = McpServerClient(name, location, partial(_ignore_listing, name))
     try:
         async with asyncio.TaskGroup() as tasks:
             running = tasks.create_task(server.run(), name=f"MCP server {name}")
@@ -185,6 +188,6 @@ async def _fetch_listing(name: str, location: "ServerLocation") -> "McpToolListi
                 return await server.list_tools()
             finally:
                 running.cancel()
-    except* ToolError as failed:
-        why = failed.exceptions[0]
-    raise ChangeRefused(str(why))
+    except* ToolError as errors:
+        error = errors.exceptions[0]
+    raise ChangeRefused(str(error))

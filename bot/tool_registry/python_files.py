@@ -1,7 +1,7 @@
-"""Tools of one's own in the files of TOOLS_DIR: plain Python with `@tool`, run inside this process.
+"""Tools in the files of TOOLS_DIR: plain Python with `@tool`, run inside this process.
 
-Whoever may write there may do whatever the gateway can, so a folder open to others is refused whole. A file
-that cannot be loaded is told with its line, and the others go on.
+Anybody who may write there may do whatever the gateway can, so a folder open to others is refused whole. A
+file that cannot be loaded is reported with its line, and the others are loaded.
 """
 
 import itertools
@@ -16,7 +16,7 @@ from types import ModuleType
 
 from tools.base import Tool
 
-MAX_ERROR_CHARS = 300  # characters of what a file says went wrong
+MAX_ERROR_CHARS = 300  # of the error that a file raised
 
 _load_numbers = itertools.count(1)
 
@@ -32,23 +32,26 @@ class LoadedFile:
 
 @dataclass(frozen=True, slots=True)
 class LoadedFolder:
-    """What a folder held; `refused` says why nothing of it was loaded."""
+    """What a folder held; `refusal_reason` says why nothing of it was loaded."""
 
     files: tuple[LoadedFile, ...] = ()
     refusal_reason: str | None = None
 
 
 class _WritableByOthers(Exception):
-    """Somebody else may write here, or it cannot be told; the text says where, and what to do."""
+    """Somebody else may write here, or that cannot be known; the text says where, and what to do."""
 
 
 def load_folder(folder: Path, builtin_tools: Collection[Tool] = ()) -> LoadedFolder:
-    """Load every file anew; what runs of an earlier load goes on. `own` are tools a file may only import."""
+    """Load every file again; functions of an earlier load keep running.
+
+    `builtin_tools` are tools that a file may import and does not define.
+    """
     try:
-        _check_permissions(folder, os.stat(folder))  # noqa: PTH116 the folder may be a link, its files may not
+        _check_permissions(folder, os.stat(folder))  # noqa: PTH116  # the folder may be a link, no file
         texts = {path: _read_file(path) for path in sorted(folder.glob("*.py")) if path.name[0] not in "_."}
-    except _WritableByOthers as open_to_others:
-        return LoadedFolder(refusal_reason=f"TOOLS_DIR is not loaded: {open_to_others}")
+    except _WritableByOthers as error:
+        return LoadedFolder(refusal_reason=f"TOOLS_DIR is not loaded: {error}")
     except OSError as error:
         return LoadedFolder(
             refusal_reason=f"TOOLS_DIR is not loaded: {error.filename} cannot be read ({error.strerror})."
@@ -57,7 +60,7 @@ def load_folder(folder: Path, builtin_tools: Collection[Tool] = ()) -> LoadedFol
 
 
 def _read_file(path: Path) -> bytes:
-    """What stands in a file, read from just the file that was looked at."""
+    """The content of a file, read from the very file whose permissions were checked."""
     if path.is_symlink() or not path.is_file():
         raise _WritableByOthers(f"{path} is no plain file. Put the file itself there, no link and no folder.")
     with os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW), "rb") as file:
@@ -80,27 +83,33 @@ def _load_file(path: Path, text: bytes, builtin_tools: Collection[Tool]) -> Load
     module.__file__ = str(path)
     sys.modules[module.__name__] = module
     try:
-        exec(compile(text, str(path), "exec"), vars(module))  # noqa: S102 whoever may write here is trusted
-    except (Exception, SystemExit) as error:  # noqa: BLE001 a file may raise anything
+        exec(compile(text, str(path), "exec"), vars(module))  # noqa: S102  # who may write here is trusted
+    except (Exception, SystemExit) as error:  # noqa: BLE001  # a file may raise anything
         del sys.modules[module.__name__]
         return LoadedFile(path.name, trouble=_format_error(path, error).replace(module.__name__, path.stem))
-    found = [one for one in vars(module).values() if isinstance(one, Tool) and one not in builtin_tools]
-    return LoadedFile(
-        path.name, tuple(replace(one, source=path.name, address=path.name) for one in dict.fromkeys(found))
-    )
+    defined = [
+        value for value in vars(module).values() if isinstance(value, Tool) and value not in builtin_tools
+    ]
+    tools = (replace(tool, source=path.name, address=path.name) for tool in dict.fromkeys(defined))
+    return LoadedFile(path.name, tuple(tools))
 
 
 def _format_error(path: Path, error: BaseException) -> str:
     """What went wrong, and at which line of the file."""
-    lines = [
-        frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(path)
-    ]
+    parts = [path.name]
+    if line := _find_line(path, error):
+        parts = [f"{path.name}, line {line}"]
+    parts.append(type(error).__name__)
+    message = error.msg if isinstance(error, SyntaxError) else str(error)
+    if text := " ".join(message.split())[:MAX_ERROR_CHARS]:
+        parts.append(text)
+    return ": ".join(parts)
+
+
+def _find_line(path: Path, error: BaseException) -> int | None:
     if isinstance(error, SyntaxError) and error.filename == str(path):
-        line = error.lineno
-    else:
-        line = (lines or [None])[-1]
-    where = f"{path.name}, line {line}" if line else path.name
-    said = " ".join((error.msg if isinstance(error, SyntaxError) else str(error)).split())[:MAX_ERROR_CHARS]
-    if said:
-        return f"{where}: {type(error).__name__}: {said}"
-    return f"{where}: {type(error).__name__}"
+        return error.lineno
+    for frame in reversed(traceback.extract_tb(error.__traceback__)):
+        if frame.filename == str(path):
+            return frame.lineno
+    return None

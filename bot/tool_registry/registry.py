@@ -1,7 +1,7 @@
-"""The tools the house has now, who may use which, and what a conversation is offered.
+"""The tools there are now, who may use which, and what a conversation is offered.
 
-Built once. Whoever is on the way of a message asks it and waits for nothing; what changed in the database, in
-files or at a server is taken over beside that.
+Built once. Code on the way of a message reads it without waiting; changes in the database, in files or at a
+server are applied in the background.
 """
 
 import asyncio
@@ -19,15 +19,13 @@ from bot.db.revisions import FILES
 from bot.db.tools.grants import Grant
 from bot.errors import StoreUnavailable
 from bot.tool_registry.assembly import RegistryState, build_missing_tool
-from bot.tool_registry.change_notices import build_notices
+from bot.tool_registry.changes import build_notices
+from bot.tool_registry.grants import Permissions
 from bot.tool_registry.loader import DEFAULT_TOOL_SETTINGS, RegistryLoader, ToolSettings
-from bot.tool_registry.permissions import Permissions
 from tools.base import Tool
 
-POLL_SECONDS = 2.0  # seconds between looks for changes that another process made
-MAX_CACHED_TOOLBOXES = (
-    256  # toolboxes that are kept: where there are many tools, each conversation may have its own
-)
+POLL_SECONDS = 2.0  # between looks for changes that another process made
+MAX_CACHED_TOOLBOXES = 256  # where there are many tools, each conversation may have its own
 
 NotifyAdmins = Callable[[str, str], Awaitable[None]]
 
@@ -35,14 +33,15 @@ log = logging.getLogger(__name__)
 
 
 async def _notify_nobody(subject: str, text: str) -> None:
-    """Where there is no feed, the log is enough."""
+    """Without a feed for admins the log is enough."""
 
 
 class ToolRegistry:
-    """`own` are the house's own tools; `is_admin` says who is one, `tell` reaches the admins' feed.
+    """The built-in and registered tools.
 
-    `members_changed` is called when conversations of people without a grant of their own begin with other
-    tools than before; whoever wants to know puts a function there.
+    `is_admin` says who is an admin, `notify_admins` reaches their feed. `on_members_changed` is called when
+    conversations of people without a grant of their own begin with other tools than before; code that wants
+    to know assigns a function to it.
     """
 
     def __init__(
@@ -60,36 +59,43 @@ class ToolRegistry:
         self._notify_admins = notify_admins
         self._refresh_lock = asyncio.Lock()
         self._revisions: Mapping[str, int] = {}
-        ready = {tool.name: tool for tool in sorted(self._loader.builtin_tools, key=lambda tool: tool.name)}
-        self._apply(RegistryState(ready, {}), ())
+        builtin = sorted(self._loader.builtin_tools, key=lambda tool: tool.name)
+        self._apply(RegistryState({tool.name: tool for tool in builtin}, {}), ())
 
     def get(self, name: str) -> Tool | None:
-        """A tool that can be used now: it is enabled, and not suspended. An admin's own rule stands in it."""
+        """Return a tool that can be used now: enabled and not suspended.
+
+        An admin's own rule replaces the tool's.
+        """
         return self.tools.get(name)
 
     def is_known(self, name: str) -> bool:
-        """Whether there is a tool of this name, though it may rest."""
+        """Tell whether there is a tool of this name, though it may be unavailable."""
         return name in self.tools or name in self._unavailable_tools or name in META_TOOL_NAMES
 
     def is_unavailable(self, name: str) -> bool:
-        """Whether a tool cannot be used now, though prompts that began with it name it."""
+        """Tell whether a tool cannot be used now, though prompts that began with it name it."""
         return name not in self.tools and name not in META_TOOL_NAMES
 
     def can_use(self, name: str, person: int, chat: int) -> bool:
-        """Whether this person may use this tool in this chat now. All may search what they may use."""
-        return name in META_TOOL_NAMES or (
-            name in self.tools and (self._permissions.can_use(name, person, chat) or self._is_admin(person))
-        )
+        """Tell whether this person may use this tool in this chat now. Everybody may search what they may
+        use.
+        """
+        if name in META_TOOL_NAMES:
+            return True
+        if name not in self.tools:
+            return False
+        return self._permissions.can_use(name, person, chat) or self._is_admin(person)
 
     def get_searchable_tools(self, person: int, chat: int) -> SearchableTools:
-        """What somebody may use in a chat, the same object for the same tools.
+        """Return the tools somebody may use in a chat, the same object for the same tools.
 
-        In a group these are the tools of everybody there; what one of them may use besides is not named to
-        all.
+        In a group these are the tools of everybody there; what one of them may use beyond that is not named
+        to all.
         """
-        alone = person if person == chat else 0
-        is_all = alone and self._is_admin(alone)
-        names = tuple(name for name in self.tools if is_all or self._permissions.can_use(name, alone, chat))
+        grantee = person if person == chat else 0
+        is_all = grantee != 0 and self._is_admin(grantee)
+        names = tuple(name for name in self.tools if is_all or self._permissions.can_use(name, grantee, chat))
         if names not in self._searchable_tools:
             self._searchable_tools[names] = SearchableTools(self.tools[name] for name in names)
         return self._searchable_tools[names]
@@ -97,37 +103,36 @@ class ToolRegistry:
     def select_tool_names(
         self, person: int, chat: int, texts: Sequence[str], recent_names: Iterable[str] = ()
     ) -> tuple[str, ...]:
-        """Names of the tools that a conversation is offered which a person begins now in a chat, with these
-        texts.
+        """Choose the tools to offer in a conversation that a person begins now in a chat with these texts.
 
-        `recent` are tools that were used there of late, the newest first.
+        `recent_names` are tools that were used there recently, the newest first.
         """
         return pick_tools(
             self.get_searchable_tools(person, chat), texts, recent_names, self._max_prompt_tokens
         )
 
     def build_toolbox(self, names: Iterable[str], searchable_tools: SearchableTools | None = None) -> Toolbox:
-        """The tools of these names, the same object for the same names. Those that rest are named in it
-        still, so that a prompt stays as it began, and say so when they are called; those that are gone are
-        left out.
+        """Return the tools of these names, the same object for the same names.
 
-        All others of the `shelf` can be found and used.
+        Tools that are unavailable stay named in it, so that a prompt stays as it began, and say so when they
+        are called; those that do not exist any more are left out. All others of `searchable_tools` can be
+        found and used.
         """
         key = tuple(names), searchable_tools
-        found = self._toolboxes.get(key)
-        if found is None:
-            doors = {tool.name: tool for tool in searchable_tools.meta_tools} if searchable_tools else {}
-            there = {**self._unavailable_tools, **self.tools, **doors}
-            if len(self._toolboxes) >= MAX_CACHED_TOOLBOXES:
-                del self._toolboxes[next(iter(self._toolboxes))]
-            found = self._toolboxes[key] = Toolbox(
-                (there[name] for name in key[0] if name in there), searchable_tools
-            )
-        return found
+        if key in self._toolboxes:
+            return self._toolboxes[key]
+        known = {**self._unavailable_tools, **self.tools}
+        if searchable_tools is not None:
+            known.update((tool.name, tool) for tool in searchable_tools.meta_tools)
+        if len(self._toolboxes) >= MAX_CACHED_TOOLBOXES:
+            del self._toolboxes[next(iter(self._toolboxes))]
+        toolbox = Toolbox((known[name] for name in key[0] if name in known), searchable_tools)
+        self._toolboxes[key] = toolbox
+        return toolbox
 
     def extend_toolbox(self, toolbox: Toolbox, called_names: Iterable[str]) -> Toolbox:
-        """The tools of a turn that goes on: what it has called is found again, whatever has become of it
-        since.
+        """Return the toolbox of a turn that continues: it has the tools it called, whatever became of
+        them.
         """
         missing = [name for name in dict.fromkeys(called_names) if name not in toolbox.tools]
         if not missing:
@@ -145,43 +150,45 @@ class ToolRegistry:
         names: tuple[str, ...] | None,
         recent_names: Iterable[str] = (),
     ) -> Toolbox:
-        """The tools of a conversation whose prompt offers these names; None: what one is offered that begins
-        now.
+        """Return the tools of a conversation whose prompt offers these names.
+
+        None: what a conversation is offered that begins now.
         """
         if names is None:
-            offered = self.select_tool_names(person, chat, texts, recent_names)
-        else:
-            offered = names
-        return self.build_toolbox(
-            offered, self.get_searchable_tools(person, chat) if set(offered) >= META_TOOL_NAMES else None
-        )
+            names = self.select_tool_names(person, chat, texts, recent_names)
+        searchable_tools = None
+        if set(names) >= META_TOOL_NAMES:
+            searchable_tools = self.get_searchable_tools(person, chat)
+        return self.build_toolbox(names, searchable_tools)
 
     def make_toolbox_builder(self, chat: int) -> Callable[[tuple[str, ...] | None], Toolbox]:
-        """The same, of a chat in which nobody asks now."""
+        """Return a function that builds the toolbox of a chat from offered names, for use outside any
+        turn.
+        """
         return partial(self.build_conversation_toolbox, chat, chat, ())
 
     def build_member_toolbox(self) -> Toolbox:
-        """What conversations of people without a grant of their own are offered."""
+        """Return what conversations of people without a grant of their own are offered."""
         return self.build_conversation_toolbox(0, 0, (), None)
 
     def build_largest_toolbox(self) -> Toolbox:
-        """About the most that a prompt may have to hold."""
-        full = pick_tools(self._all_tools, (), self.tools, self._max_prompt_tokens)
-        return self.build_toolbox(full, self._all_tools if self.needs_tool_search else None)
+        """Return about the largest toolbox that a prompt may have to hold."""
+        names = pick_tools(self._all_tools, (), self.tools, self._max_prompt_tokens)
+        return self.build_toolbox(names, self._all_tools if self.needs_tool_search else None)
 
     @property
     def needs_tool_search(self) -> bool:
-        """Whether there are more tools than a prompt has room for."""
+        """Whether there are more tools than fit into a prompt."""
         return not self._all_tools.can_fit(self._max_prompt_tokens)
 
     async def load(self) -> None:
-        """Take over what is registered, and load the files; once, before the first message is answered."""
+        """Load the files and what is registered; once, before the first message is answered."""
         for line in await self._loader.load_files():
             log.warning("%s", line, extra={"action": "tools.refused"})
         await self.refresh()
 
     async def run(self) -> None:
-        """Notice what other processes change and keep the connections to servers, until cancelled."""
+        """Apply what other processes change, and keep the connections to servers, until cancelled."""
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._loader.run(), name="tool servers")
             while True:
@@ -190,43 +197,45 @@ class ToolRegistry:
                     await self._check_for_changes()
                 except StoreUnavailable as away:
                     log.warning("%s", away, extra={"action": "store.away"})
-                except Exception:  # the house goes on with the tools it has
+                except Exception:  # the gateway continues with the tools it has
                     log.exception(
                         "what is registered could not be taken over", extra={"action": "tools.broken"}
                     )
 
     async def reload_files(self) -> tuple[str, ...]:
-        """Load the files of TOOLS_DIR anew, and take over what is registered; what went wrong, a line each."""
+        """Load the files of TOOLS_DIR again, and refresh; return what went wrong, a line each."""
         troubles = await self._loader.load_files()
         await self.refresh()
         return troubles
 
     async def refresh_listings(self) -> tuple[str, ...]:
-        """Have all servers say anew what they offer; what went wrong, a line each. It may take a minute."""
+        """Have all servers list their tools again; return what went wrong, a line each. It may take a
+        minute.
+        """
         return await self._loader.refresh_listings()
 
     async def refresh(self) -> None:
-        """Take over what is registered now; turns that run keep the tools they have."""
+        """Apply what is registered now; turns that run keep the tools they have."""
         async with self._refresh_lock:
-            rows, standing = await self._loader.refresh()
+            rows, state = await self._loader.refresh()
             self._revisions = rows.revisions
             before = self._member_definitions
-            self._apply(standing, rows.grants)
+            self._apply(state, rows.grants)
         if self._member_definitions != before:
             self.on_members_changed()
-        for subject, text in build_notices(rows, standing):
+        for subject, text in build_notices(rows, state):
             await self._notify(subject, text)
 
     @property
     def _member_definitions(self) -> Sequence[Mapping[str, Any]]:
-        """What conversations of members begin with, as the endpoint is sent it."""
+        """What conversations of members begin with, as it is sent to the endpoint."""
         return self.build_member_toolbox().definitions
 
     async def _check_for_changes(self) -> None:
-        now = await self._loader.load_revisions()
-        if now.get(FILES) != self._revisions.get(FILES):
+        current = await self._loader.load_revisions()
+        if current.get(FILES) != self._revisions.get(FILES):
             await self.reload_files()
-        elif now != self._revisions or self._loader.has_trouble_changed:
+        elif current != self._revisions or self._loader.has_trouble_changed:
             await self.refresh()
 
     def _apply(self, state: RegistryState, grants: Iterable[Grant]) -> None:

@@ -1,7 +1,8 @@
-"""Reads a rule as admins write it: never, once or always, who answers, and for which arguments. Pure."""
+"""Parses a rule as admins write it: never, once or always, who answers, and for which arguments. Pure."""
 
 import json
 import re
+from collections.abc import Mapping
 from typing import Any, Literal, get_args
 
 from jsonschema import Draft202012Validator
@@ -15,30 +16,30 @@ AskMode = Literal["never", "once", "always"]
 Approver = Literal["asker", "admins"]
 
 RULE_HELP = (
-    "A rule is never, once or always; then, if it shall ask, who answers (asker or admins), and for which arguments: "
-    'always admins when {"properties": {"city": {"const": "Rome"}}}'
+    "A rule is never, once or always; then, if it shall ask, who answers (asker or admins), "
+    'and for which arguments: always admins when {"properties": {"city": {"const": "Rome"}}}'
 )
+_ASK_MODES: Mapping[str, AskMode] = {mode: mode for mode in get_args(AskMode)}
+_APPROVERS: Mapping[str, Approver] = {approver: approver for approver in get_args(Approver)}
 _RULE = re.compile(
-    rf"(?P<ask>{'|'.join(get_args(AskMode))})(?:\s+(?P<who>{'|'.join(get_args(Approver))}))?(?:\s+when\s+(?P<when>\{{.*\}}))?",
+    rf"(?P<ask>{'|'.join(_ASK_MODES)})(?:\s+(?P<who>{'|'.join(_APPROVERS)}))?"
+    r"(?:\s+when\s+(?P<when>\{.*\}))?",
     re.DOTALL | re.IGNORECASE,
 )
 
 
 def parse_rule(text: str) -> Rule | None:
-    """The rule that is meant; None for `default`: what the tool itself says. Raises ChangeRefused."""
+    """Parse a rule; None for `default`: what the tool itself says. Raises ChangeRefused."""
     if text.strip().lower() == "default":
         return None
-    found = _RULE.fullmatch(text.strip())
-    if found is None:
+    match = _RULE.fullmatch(text.strip())
+    if match is None:
         raise ChangeRefused(RULE_HELP)
-    ask = found["ask"].lower()
-    who = (found["who"] or "asker").lower()
-    when = None if found["when"] is None else _parse_schema(found["when"])
-    return Rule(
-        next(one for one in get_args(AskMode) if one == ask),
-        when,
-        next(one for one in get_args(Approver) if one == who),
-    )
+    when = None
+    if match["when"] is not None:
+        when = _parse_schema(match["when"])
+    approver = match["who"] or "asker"
+    return Rule(_ASK_MODES[match["ask"].lower()], when, _APPROVERS[approver.lower()])
 
 
 def _parse_schema(text: str) -> dict[str, Any]:

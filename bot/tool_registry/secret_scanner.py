@@ -1,7 +1,6 @@
-"""Sees keys, passwords and addresses with one: in what is written in a chat, and in the arguments of calls.
-Pure.
+"""Detects keys, passwords and addresses with one, in chat messages and in the arguments of calls.
 
-Errs on the side of seeing one: whoever is wronged by that enters it on the machine.
+Errs on the side of detecting one: somebody whose text is refused by mistake enters it on the machine. Pure.
 """
 
 import json
@@ -14,33 +13,36 @@ from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 HIDDEN = "[hidden]"
-"""What stands in the place of a secret, wherever it would be shown or kept."""
+"""Replaces a secret wherever it would be shown or stored."""
 
-_MIN_WORD_CHARS = 20  # characters of a word that chance has made
-_WINDOW_CHARS = 32  # characters that are looked at together: a key may stand among others
+_MIN_WORD_CHARS = 20  # of a random word
+_WINDOW_CHARS = 32  # measured together: a key may stand among other characters
 _MIN_CHANGE_RATE = 0.5  # names in camel case change less often between small letters, capitals and digits
-_MIN_BITS_PER_CHAR = (
-    3.2  # a character of such a word tells at least so much; words of a language and names tell less
-)
+_MIN_BITS_PER_CHAR = 3.2  # the least entropy of a random word; words of a language and names have less
 
-_SECRET_WORDS = r"(?:api[_-]?)?key|token|secret|pass(?:word|wd|phrase)?|auth(?:orization)?|credentials?|signature|sig|bearer"  # noqa: S105
+_SECRET_WORDS = (
+    r"(?:api[_-]?)?key|token|secret|pass(?:word|wd|phrase)?|auth(?:orization)?|"  # noqa: S105
+    r"credentials?|signature|sig|bearer"
+)
 _SECRET_NAME_PATTERN = re.compile(rf"(?:^|[^a-z])(?:{_SECRET_WORDS})$|^x-api-key$", re.IGNORECASE)
 _ASSIGNMENT_PATTERN = re.compile(
-    rf"(?<![a-z])(?:{_SECRET_WORDS})[\"']?\s*[:=]\s*[\"']?(?!string\b|integer\b|number\b|boolean\b)[^\s\"'{{(,]",
+    rf"(?<![a-z])(?:{_SECRET_WORDS})[\"']?\s*[:=]\s*[\"']?"
+    r"(?!string\b|integer\b|number\b|boolean\b)[^\s\"'{(,]",
     re.IGNORECASE,
 )
 _AUTHORIZATION_PATTERN = re.compile(r"\b(?:bearer|basic)\s+[\w.~+/=-]{8,}", re.IGNORECASE)
 _KNOWN_KEY_PATTERN = re.compile(
     r"(?<![A-Za-z0-9])(?:sk|pk|rk)[-_][A-Za-z0-9_-]{12,}|(?<![A-Za-z0-9])gh[pousr]_\w{20,}|github_pat_\w{20,}"
-    r"|glpat-[\w-]{16,}|xox[abprs]-[\w-]{10,}|(?<![A-Z0-9])A[KS]IA[A-Z0-9]{16}|AIza[\w-]{30,}|hf_[A-Za-z0-9]{20,}"
-    r"|eyJ[\w-]{8,}\.[\w-]{8,}|-----BEGIN [A-Z ]*PRIVATE KEY|(?<![0-9])[0-9]{8,10}:[A-Za-z0-9_-]{30,}"
+    r"|glpat-[\w-]{16,}|xox[abprs]-[\w-]{10,}|(?<![A-Z0-9])A[KS]IA[A-Z0-9]{16}|AIza[\w-]{30,}"
+    r"|hf_[A-Za-z0-9]{20,}|eyJ[\w-]{8,}\.[\w-]{8,}"
+    r"|-----BEGIN [A-Z ]*PRIVATE KEY|(?<![0-9])[0-9]{8,10}:[A-Za-z0-9_-]{30,}"
 )
 _URL_PATTERN = re.compile(r"[a-z][a-z0-9+.-]*://[^\s<>\"']+", re.IGNORECASE)
 _WORD_PATTERN = re.compile(r"[A-Za-z0-9_+=.~-]+")
 
 
 def has_likely_secret(text: str) -> bool:
-    """Whether these words hold what looks like a secret, on its own or inside an address."""
+    """Tell whether a text holds what looks like a secret, on its own or inside an address."""
     if (
         _KNOWN_KEY_PATTERN.search(text)
         or _ASSIGNMENT_PATTERN.search(text)
@@ -53,12 +55,12 @@ def has_likely_secret(text: str) -> bool:
 
 
 def is_secret_name(name: str) -> bool:
-    """Whether a header, a variable or an argument of this name holds a secret."""
+    """Tell whether a header, a variable or an argument of this name holds a secret."""
     return bool(_SECRET_NAME_PATTERN.search(name))
 
 
 def mask_secrets(arguments: str) -> str:
-    """The JSON of a call's arguments with every secret in it hidden; no JSON is hidden whole if it holds one."""
+    """Hide every secret in the JSON of a call's arguments; other text is hidden whole if it holds one."""
     try:
         value = json.loads(arguments)
     except ValueError:
@@ -70,11 +72,10 @@ def mask_secrets(arguments: str) -> str:
 
 def _mask_value(value: Any, name: str = "") -> Any:
     if isinstance(value, dict):
-        return {key: _mask_value(one, str(key)) for key, one in value.items()}
+        return {key: _mask_value(item, str(key)) for key, item in value.items()}
     if isinstance(value, list):
-        return [_mask_value(one, name) for one in value]
-    hides = isinstance(value, str) and (is_secret_name(name) or has_likely_secret(value))
-    if hides and value:
+        return [_mask_value(item, name) for item in value]
+    if isinstance(value, str) and value and (is_secret_name(name) or has_likely_secret(value)):
         return HIDDEN
     return value
 
@@ -83,12 +84,12 @@ def _has_secret_in_url(url: str) -> bool:
     try:
         parts = urlsplit(url)
     except ValueError:
-        return True  # nobody can tell, and it could not be used anyway
+        return True  # it cannot be known, and the address could not be used anyway
     if "@" in parts.netloc:
         return True
-    return any(_is_secret_pair(*pair) for pair in _parse_pairs(parts.query, parts.fragment)) or any(
-        is_random_string(word) for word in _WORD_PATTERN.findall(unquote(parts.path))
-    )
+    if any(_is_secret_pair(*pair) for pair in _parse_pairs(parts.query, parts.fragment)):
+        return True
+    return any(map(is_random_string, _WORD_PATTERN.findall(unquote(parts.path))))
 
 
 def _parse_pairs(*texts: str) -> Iterator[tuple[str, str]]:
@@ -101,33 +102,24 @@ def _is_secret_pair(name: str, value: str) -> bool:
 
 
 def is_random_string(word: str) -> bool:
-    """Whether a word looks as if chance had made it: long, and of letters and digits in no order of a
-    language.
-    """
+    """Tell whether a word looks random: long, and of letters and digits in no order of a language."""
     word = word.strip("=.~-_+")
     if len(word) < _MIN_WORD_CHARS or not re.search(r"[0-9]", word):
         return False
     if re.fullmatch(r"[0-9a-fA-F-]{20,}", word) and re.search(r"[a-fA-F]", word):
         return True
-    if (
-        max(
-            _measure_entropy(word[at : at + _WINDOW_CHARS])
-            for at in range(0, max(1, len(word) - _WINDOW_CHARS + 1), _WINDOW_CHARS // 4)
-        )
-        < _MIN_BITS_PER_CHAR
-    ):
+    starts = range(0, max(1, len(word) - _WINDOW_CHARS + 1), _WINDOW_CHARS // 4)
+    if max(_measure_entropy(word[start : start + _WINDOW_CHARS]) for start in starts) < _MIN_BITS_PER_CHAR:
         return False
     return len(re.findall(r"[0-9]+", word)) >= 3 or _measure_change_rate(word) >= _MIN_CHANGE_RATE
 
 
 def _measure_entropy(word: str) -> float:
-    """What a character of a word tells, in bits, by how often each occurs in it."""
+    """The entropy of a word in bits a character, by how often each character occurs in it."""
     return -sum(count / len(word) * math.log2(count / len(word)) for count in Counter(word).values())
 
 
 def _measure_change_rate(word: str) -> float:
-    """How often small letters, capitals, digits and signs follow one another, of the times that they could."""
-    kinds = [
-        "0" if sign.isdigit() else "A" if sign.isupper() else "a" if sign.islower() else "-" for sign in word
-    ]
-    return sum(one != other for one, other in pairwise(kinds)) / (len(word) - 1)
+    """The share of neighbours that are of different kinds: small letters, capitals, digits, signs."""
+    kinds = [(char.isdigit(), char.isupper(), char.islower()) for char in word]
+    return sum(kind != next_kind for kind, next_kind in pairwise(kinds)) / (len(word) - 1)

@@ -1,14 +1,14 @@
-"""Makes tools of what is registered: of each source what it gives now, with its secrets put in.
+"""Builds tools from what is registered: of each source what it gives now, with its secrets filled in.
 
-Nothing is fetched here: what a document says and a server lists is kept in the options of its source. What
-reads it is imported when the first such source is there. The options, by kind, all of them JSON:
+Nothing is fetched here: what a document says and a server lists is stored in the options of its source. The
+code that reads it is imported when the first such source exists. The options, by kind, all of them JSON:
 
-- openapi, endpoint: `routes` (of tools.http.routes, by `as_json`), `hosts` (names that were confirmed), `secrets` with
-  `headers`, `query` and `basic` of tools.http.service
+- openapi, endpoint: `routes` (of tools.http.routes, by `as_json`), `hosts` (names that were confirmed),
+  `secrets` with `headers`, `query` and `basic` of tools.http.service
 - mcp_http: `listing` (of tools.mcp.definitions, by `as_json`), `headers`
 - mcp_stdio: `listing`, `environment`, `home`; the address is the command as a shell has it
 
-Values of secrets, headers and environment name what is sealed as `{name}`, such as `Bearer {weather}`.
+Values of secrets, headers and environment name an encrypted secret as `{name}`, such as `Bearer {weather}`.
 """
 
 import asyncio
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 UNREADABLE = "what is kept of it cannot be read, perhaps by another version; remove it and add it again"
 
 ToolsAndTrouble: TypeAlias = tuple[tuple[Tool, ...], str | None]
-"""The tools of a source, and why there are no others."""
+"""The tools of a source, and why there are no more."""
 
 log = logging.getLogger(__name__)
 
@@ -40,12 +40,14 @@ _SECRET_REFERENCE = re.compile(r"\{([A-Za-z0-9_-]+)\}")
 
 
 class MissingSecret(Exception):
-    """A source names a secret that is not there."""
+    """A source names a secret that is not stored."""
 
 
 class SourceLoader:
-    """`private` are the hosts of private networks that may be reached, `heard` is told what an MCP server
-    lists.
+    """Builds the tools of sources; keeps the clients of MCP servers.
+
+    `private_hosts` are the hosts of private networks that may be reached; `on_listing` is called with what an
+    MCP server lists.
     """
 
     def __init__(self, private_hosts: frozenset[str], on_listing: "ListingCallback") -> None:
@@ -65,49 +67,48 @@ class SourceLoader:
             self._group = None
 
     def load_sources(self, sources: Sequence[Source], secrets: Mapping[str, str]) -> list[SourceTools]:
-        """What these sources give now, of which none is a file; servers of others are ended."""
-        found = [self._load_source(source, secrets) for source in sources]
+        """Return what these sources, none of them a file, give now; stop the servers of all others."""
+        source_tools = [self._load_source(source, secrets) for source in sources]
         if self._servers is not None:
-            self._servers.keep_only([one.name for one in sources if one.enabled])
-        return found
+            self._servers.keep_only([source.name for source in sources if source.enabled])
+        return source_tools
 
     def list_troubles(self) -> dict[str, str]:
-        """Why servers are not available, by source."""
-        if self._servers is not None:
-            return self._servers.list_troubles()
-        return {}
+        """Return why servers are not available, by source."""
+        if self._servers is None:
+            return {}
+        return self._servers.list_troubles()
 
     async def refresh_listings(self) -> tuple[str, ...]:
-        """Have all servers listed anew; why some are not available, a line each."""
-        if self._servers is not None:
-            return await self._servers.refresh_listings()
-        return ()
+        """Have all servers list their tools again; return why some cannot, a line each."""
+        if self._servers is None:
+            return ()
+        return await self._servers.refresh_listings()
 
     def _load_source(self, source: Source, secrets: Mapping[str, str]) -> SourceTools:
-        made: tuple[Tool, ...] = ()
+        tools: tuple[Tool, ...] = ()
         trouble = None
         try:
             match source.kind:
                 case "mcp_http" | "mcp_stdio":
-                    made, trouble = self._load_server_tools(source, secrets)
+                    tools, trouble = self._load_server_tools(source, secrets)
                 case "openapi" | "endpoint":
-                    made, trouble = self._load_route_tools(source, secrets)
-        except (MissingSecret, ToolDefinitionError, ValueError) as why:
-            trouble = str(why)
-        except Exception:  # another version may have kept anything; the others go on
+                    tools, trouble = self._load_route_tools(source, secrets)
+        except (MissingSecret, ToolDefinitionError, ValueError) as error:
+            trouble = str(error)
+        except Exception:  # another version may have stored anything; the other sources are still loaded
             log.exception(
                 "a source cannot be read", extra={"action": "tools.unreadable", "source": source.name}
             )
             trouble = UNREADABLE
-        return SourceTools(source, made, trouble)
+        return SourceTools(source, tools, trouble)
 
     def _load_server_tools(self, source: Source, secrets: Mapping[str, str]) -> ToolsAndTrouble:
         from tools.mcp.definitions import McpToolDefinition
 
         server = self._get_server(source.name, build_location(source, secrets, self._private_hosts))
-        return tuple(
-            server.build_tool(McpToolDefinition(**told)) for told in source.options.get("listing", ())
-        ), server.trouble
+        definitions = [McpToolDefinition(**fields) for fields in source.options.get("listing", ())]
+        return tuple(server.build_tool(definition) for definition in definitions), server.trouble
 
     def _load_route_tools(self, source: Source, secrets: Mapping[str, str]) -> ToolsAndTrouble:
         from tools.http.routes import route_from_json
@@ -116,23 +117,23 @@ class SourceLoader:
         from tools.net.policy import NetworkPolicy
 
         options = source.options
-        named = options.get("secrets", {})
-        headers, query = (fill_secrets(named.get(part, {}), secrets) for part in ("headers", "query"))
-        if named.get("basic"):
-            basic = fill_secrets({"": named["basic"]}, secrets)[""]
-        else:
-            basic = None
+        templates = options.get("secrets", {})
+        headers = fill_secrets(templates.get("headers", {}), secrets)
+        query = fill_secrets(templates.get("query", {}), secrets)
+        basic = None
+        if templates.get("basic"):
+            basic = fill_secrets({"": templates["basic"]}, secrets)[""]
         hosts = frozenset(options.get("hosts", ()))
-        reach = NetworkPolicy(private=self._private_hosts)
-        service = HttpService(source.name, hosts, Credentials(headers, query, basic), reach)
-        made = []
+        policy = NetworkPolicy(private=self._private_hosts)
+        service = HttpService(source.name, hosts, Credentials(headers, query, basic), policy)
+        tools = []
         troubles = []
-        for kept in options.get("routes", ()):
+        for route in options.get("routes", ()):
             try:
-                made.append(make_route_tool(route_from_json(kept), service))
-            except ToolDefinitionError as why:
-                troubles.append(str(why))
-        return tuple(made), "; ".join(troubles) or None
+                tools.append(make_route_tool(route_from_json(route), service))
+            except ToolDefinitionError as error:
+                troubles.append(str(error))
+        return tuple(tools), "; ".join(troubles) or None
 
     def _get_server(self, name: str, location: "ServerLocation") -> "McpServerClient":
         from bot.tool_registry.mcp_servers import McpServers
@@ -147,17 +148,18 @@ class SourceLoader:
 def build_location(
     source: Source, secrets: Mapping[str, str], private_hosts: frozenset[str]
 ) -> "ServerLocation":
-    """Where an MCP server is. Raises Unfilled, or ValueError for one that cannot be started or must not be
-    asked.
+    """Return where an MCP server is.
+
+    Raises MissingSecret, or ValueError for one that cannot be started or must not be called.
     """
     from tools.mcp.location import ServerProgram, ServerUrl
 
     options = source.options
     if source.kind == "mcp_http":
-        headers = options.get("headers", {})
-        said = fill_secrets(headers, secrets)
-        _check_sendable(source, said, private_hosts)
-        return ServerUrl(source.address, said, private_hosts, _collect_secrets(headers, secrets))
+        templates = options.get("headers", {})
+        headers = fill_secrets(templates, secrets)
+        _check_sendable(source, headers, private_hosts)
+        return ServerUrl(source.address, headers, private_hosts, _collect_secrets(templates, secrets))
     home = Path(options["home"]) if options.get("home") else None
     environment = options.get("environment", {})
     return ServerProgram(
@@ -169,26 +171,26 @@ def build_location(
 
 
 def _check_sendable(source: Source, headers: Mapping[str, str], private_hosts: frozenset[str]) -> None:
-    """Raises ValueError for an address that is none, and for headers that cannot or must not be sent there."""
+    """Raise ValueError for an address that is no URL, or headers that cannot or must not be sent there."""
     from tools.http.service import parse_url
     from tools.net.policy import ENCRYPTION_ADVICE, NetworkPolicy
 
     try:
         url = parse_url(source.address)
-    except ToolError as why:
-        raise ValueError(str(why).rstrip(".")) from None
+    except ToolError as error:
+        raise ValueError(str(error).rstrip(".")) from None
     if headers and NetworkPolicy(private=private_hosts).can_expose_secrets(url):
         raise ValueError(f"{source.name} would be sent secrets unencrypted: {ENCRYPTION_ADVICE}")
-    odd = [name for name, text in headers.items() if not (text.isascii() and text.isprintable())]
-    if odd:
-        raise ValueError(f"no header can carry the secret in {odd[0]}: enter it again, in plain ASCII")
+    for name, value in headers.items():
+        if not (value.isascii() and value.isprintable()):
+            raise ValueError(f"no header can carry the secret in {name}: enter it again, in plain ASCII")
 
 
 def _parse_command(command_line: str) -> tuple[str, ...]:
     try:
         command = tuple(shlex.split(command_line))
-    except ValueError as why:
-        raise ValueError(f"the command cannot be read: {why}") from None
+    except ValueError as error:
+        raise ValueError(f"the command cannot be read: {error}") from None
     if not command:
         raise ValueError("there is no command: say which program is to be started")
     return command
@@ -205,11 +207,12 @@ def _collect_secrets(texts: Mapping[str, str], secrets: Mapping[str, str]) -> di
 
 
 def fill_secrets(texts: Mapping[str, str], secrets: Mapping[str, str]) -> dict[str, str]:
-    """Texts with the secrets they name as `{name}`, such as `Bearer {weather}`."""
+    """Fill texts such as `Bearer {weather}` with the secrets they name. Raises MissingSecret."""
 
-    def value(found: re.Match[str]) -> str:
-        if found[1] not in secrets:
-            raise MissingSecret(f"the secret {found[1]} is missing")
-        return secrets[found[1]]
+    def get_secret(match: re.Match[str]) -> str:
+        name = match[1]
+        if name not in secrets:
+            raise MissingSecret(f"the secret {name} is missing")
+        return secrets[name]
 
-    return {key: _SECRET_REFERENCE.sub(value, text) for key, text in texts.items()}
+    return {key: _SECRET_REFERENCE.sub(get_secret, text) for key, text in texts.items()}

@@ -1,7 +1,6 @@
-"""What an admin sees of a tool: where it comes from, how it stands, its rule, who may use it, what it costs a
-prompt.
+"""What an admin sees of a tool: its source, state and rule, who may use it, what it costs a prompt.
 
-Reads rows only, so that it tells the same beside a running gateway and without one.
+Reads rows only, so that it says the same beside a running gateway and without one.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -21,17 +20,16 @@ from tools.registry import render_schema
 ToolState = Literal["on", "off", "new", "changed", "flagged", "source off", "gone", "in trouble"]
 
 BuiltinTools = Mapping[str, Tool]
-"""The house's own tools, by name."""
+"""The built-in tools, by name."""
 
 
 @dataclass(frozen=True, slots=True)
 class ToolInfo:
-    """A tool as it stands. `source` None: the house's own. `rule` is the one that holds, None: what its
-    source says; `is_set`: an admin set it.
+    """A tool as it stands; `source` None: a built-in tool.
 
-    `definition` is what was accepted last, `pending` what waits to be: a new or a changed one. `grants`
-    without any: the house's own are everyone's, others the admins'. `cost` is in tokens of a prompt,
-    estimated.
+    `definition` was accepted last, `pending` waits to be: a new or a changed one. `rule` is the one that
+    holds, None: what its source says; `is_set`: an admin set it. Without any `grants` a built-in tool is
+    everyone's, any other the admins'.
     """
 
     name: str
@@ -47,62 +45,60 @@ class ToolInfo:
 
     @property
     def effective_definition(self) -> Mapping[str, Any]:
-        """The definition that counts: the accepted one, or of a new tool the one that waits."""
+        """The definition that counts: the accepted one, or the pending one of a new tool."""
         return self.definition or self.pending or {}
 
     @property
     def is_removable(self) -> bool:
-        """Whether it stays away once it is removed; what a server or a file gives would come back."""
+        """Whether it stays away once removed; what a server or a file gives would come back."""
         return self.state == "gone" or (
             self.source is not None and self.source.kind in {"openapi", "endpoint"}
         )
 
     @property
     def prompt_tokens(self) -> int:
-        """Tokens of a prompt that offers it, estimated."""
+        """Estimated tokens of a prompt that offers it."""
         return estimate_tokens(self.effective_definition)
 
 
 def estimate_tokens(definition: Mapping[str, Any]) -> int:
-    """What a definition takes of a prompt, in tokens, estimated as the rest of a prompt is."""
-    told = {
+    """Estimate the tokens a definition takes of a prompt, as the rest of a prompt is estimated."""
+    function = {
         "name": definition.get("name", ""),
         "description": definition.get("description", ""),
         "parameters": render_schema(definition.get("input_schema", {})),
     }
-    return len(str({"type": "function", "function": told})) // history.BYTES_PER_TOKEN
+    return len(str({"type": "function", "function": function})) // history.BYTES_PER_TOKEN
 
 
 async def load_tool_infos(tx: Transaction, builtin_tools: BuiltinTools) -> list[ToolInfo]:
-    """Every tool there is, by name."""
-    stored = {one.name: one for one in await tools.list_all(tx)}
-    came = {one.name: one for one in await sources.list_all(tx)}
-    given: dict[str, list[Grant]] = {}
+    """Return every tool, by name."""
+    rows = {row.name: row for row in await tools.list_all(tx)}
+    sources_by_name = {source.name: source for source in await sources.list_all(tx)}
+    grants_by_tool: dict[str, list[Grant]] = {}
     for grant in await grants.list_all(tx):
-        given.setdefault(grant.tool, []).append(grant)
-    names = sorted({*builtin_tools, *(name for name, one in stored.items() if one.source)})
+        grants_by_tool.setdefault(grant.tool, []).append(grant)
+    registered = {name for name, row in rows.items() if row.source}
     return [
-        _build_tool_info(name, builtin_tools.get(name), stored.get(name), came, given.get(name, ()))
-        for name in names
+        _build_tool_info(
+            name, builtin_tools.get(name), rows.get(name), sources_by_name, grants_by_tool.get(name, ())
+        )
+        for name in sorted(registered.union(builtin_tools))
     ]
 
 
 async def load_tool_info(tx: Transaction, builtin_tools: BuiltinTools, name: str) -> ToolInfo:
-    """One tool. Raises ChangeRefused if there is none of this name."""
+    """Return one tool. Raises ChangeRefused if there is none of this name."""
     stored = await tools.find(tx, name)
     if name not in builtin_tools and (stored is None or not stored.source):
         raise ChangeRefused(f"There is no tool called {name[:80]}.")
+    sources_by_name: dict[str, Source] = {}
     if stored and stored.source:
-        came = await sources.find(tx, stored.source)
-    else:
-        came = None
-    return _build_tool_info(
-        name,
-        builtin_tools.get(name),
-        stored,
-        {came.name: came} if came else {},
-        await grants.list_all(tx, name),
-    )
+        source = await sources.find(tx, stored.source)
+        if source is not None:
+            sources_by_name[source.name] = source
+    tool_grants = await grants.list_all(tx, name)
+    return _build_tool_info(name, builtin_tools.get(name), stored, sources_by_name, tool_grants)
 
 
 def _build_tool_info(
@@ -112,28 +108,35 @@ def _build_tool_info(
     sources_by_name: Mapping[str, Source],
     tool_grants: Sequence[Grant],
 ) -> ToolInfo:
+    admin_rule = None
+    if stored is not None and stored.rule is not None:
+        admin_rule = build_rule(stored.rule)
     if builtin_tool is not None:
-        definition: Mapping[str, Any] = definition_of(builtin_tool)
-        source = None
-        pending = None
-        flagged = None
-    else:
-        assert stored is not None
-        definition = stored.definition
-        source = sources_by_name.get(stored.source)
-        pending = stored.pending
-        flagged = stored.flagged
-    rule = build_rule(stored.rule) if stored and stored.rule is not None else None
+        definition = definition_of(builtin_tool)
+        return ToolInfo(
+            name=name,
+            source=None,
+            state=_determine_state(stored, None),
+            definition=definition,
+            hash=hash_definition(definition),
+            pending=None,
+            flagged=None,
+            rule=admin_rule or builtin_tool.rule,
+            is_set=admin_rule is not None,
+            grants=tuple(tool_grants),
+        )
+    assert stored is not None
+    source = sources_by_name.get(stored.source)
     return ToolInfo(
         name=name,
         source=source,
         state=_determine_state(stored, source),
-        definition=definition,
-        hash=hash_definition(definition) if builtin_tool is not None or stored is None else stored.hash,
-        pending=pending,
-        flagged=flagged,
-        rule=rule or (builtin_tool.rule if builtin_tool is not None else None),
-        is_set=rule is not None,
+        definition=stored.definition,
+        hash=stored.hash,
+        pending=stored.pending,
+        flagged=stored.flagged,
+        rule=admin_rule,
+        is_set=admin_rule is not None,
         grants=tuple(tool_grants),
     )
 
@@ -159,13 +162,13 @@ def _determine_state(stored: StoredTool | None, source: Source | None) -> ToolSt
 
 
 def _list_provided_names(source: Source, name: str) -> Collection[str]:
-    """The names of the tools a source gives, as far as its row tells."""
+    """The names of the tools a source gives, as far as its row says."""
     if source.kind == "file":
         return {name}
     options = source.options
-    return {one["name"] for part in ("routes", "listing") for one in options.get(part, ())}
+    return {entry["name"] for part in ("routes", "listing") for entry in options.get(part, ())}
 
 
 def build_rule(stored: Mapping[str, Any]) -> Rule:
-    """An admin's own rule as it is kept."""
+    """Build an admin's rule from its stored JSON."""
     return Rule(stored.get("ask", "never"), stored.get("when"), stored.get("who", "asker"))

@@ -1,5 +1,6 @@
-"""Runs a tool once for an admin, outside of any turn: never through a grant, within the tool's own limits,
-recorded.
+"""Runs a tool once for an admin, outside any turn, and records the run.
+
+Grants are ignored, the tool's own limits hold.
 """
 
 import json
@@ -26,9 +27,7 @@ ARGUMENTS_HELP = 'Arguments are JSON, such as {"city": "Rome"}'
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """A tool about to be run: with which arguments, as JSON, for whom and where (its notes are those of the
-    chat).
-    """
+    """A tool to run, with arguments as JSON, for a person in a lane (its notes are those of the chat)."""
 
     tool: Tool
     arguments: str
@@ -39,7 +38,7 @@ class Trial:
 
 @dataclass(frozen=True, slots=True)
 class TrialResult:
-    """What came of it, and how many seconds it took; `arguments` are those it really ran with."""
+    """The result of a trial and its seconds; `arguments` are those it really ran with."""
 
     name: str
     arguments: str
@@ -49,13 +48,13 @@ class TrialResult:
     @property
     def size(self) -> int:
         """Characters of the whole result."""
-        if self.result.full_length is None:
-            return len(self.result.text)
-        return self.result.full_length
+        if self.result.full_length is not None:
+            return self.result.full_length
+        return len(self.result.text)
 
 
 class _EmptyHistory:
-    """Nothing was said where a tool is tried."""
+    """A trial has no conversation."""
 
     async def find(self, words: str) -> list[Passage]:
         return []
@@ -65,19 +64,19 @@ class _EmptyHistory:
 
 
 def parse_arguments(tool: Tool, arguments: str) -> dict[str, Any]:
-    """The arguments as the tool will get them. Raises ChangeRefused, saying what is wrong with them."""
+    """Return the arguments as the tool will get them. Raises ChangeRefused with what is wrong with them."""
     try:
-        read = json.loads(arguments or "{}")
+        parsed = json.loads(arguments or "{}")
     except (ValueError, RecursionError) as error:
         raise ChangeRefused(f"{ARGUMENTS_HELP}; this cannot be read: {str(error)[:100]}.") from None
     try:
-        return check_arguments(tool, read)
+        return check_arguments(tool, parsed)
     except ToolError as error:
         raise ChangeRefused(str(error)) from None
 
 
 async def run_trial(database: Database, trial: Trial) -> TrialResult:
-    """Run it once. Raises ChangeRefused when the arguments do not fit."""
+    """Run a tool once. Raises ChangeRefused when the arguments do not fit."""
     arguments = parse_arguments(trial.tool, trial.arguments)
     key = uuid.uuid4().hex
     notes = ChatNotes(database, trial.lane, author=trial.name, person=trial.person)
@@ -85,23 +84,28 @@ async def run_trial(database: Database, trial: Trial) -> TrialResult:
         trial.lane.key, trial.name, trial.person, key, notes, _EmptyHistory(), lambda: datetime.now(UTC), key
     )
     call = ToolCall(key, trial.tool.name, json.dumps(arguments, ensure_ascii=False))
-    began = time.monotonic()
+    started_at = time.monotonic()
     result = await Toolbox([trial.tool]).run(call, arguments, context)
-    return TrialResult(trial.tool.name, call.arguments, result, time.monotonic() - began)
+    return TrialResult(trial.tool.name, call.arguments, result, time.monotonic() - started_at)
 
 
 def format_trial_result(trial_result: TrialResult) -> list[str]:
-    """Call, time, size and result, a line each; the result is a stranger's."""
-    took = f"{trial_result.result.outcome} after {1000 * trial_result.seconds:,.0f} ms, {trial_result.size:,} characters:"
-    return [f"{trial_result.name} {trial_result.arguments}", took, *trial_result.result.text.splitlines()]
+    """Format call, time, size and result, a line each; the result is a stranger's text."""
+    result = trial_result.result
+    milliseconds = 1000 * trial_result.seconds
+    return [
+        f"{trial_result.name} {trial_result.arguments}",
+        f"{result.outcome} after {milliseconds:,.0f} ms, {trial_result.size:,} characters:",
+        *result.text.splitlines(),
+    ]
 
 
 async def record_trial(tx: Transaction, actor: Actor, trial_result: TrialResult, *, now: float) -> None:
-    """Write down that it was run, and what came of it, without its result."""
-    came: Mapping[str, Any] = {
+    """Record in the audit that a tool was run and how it ended, without its result."""
+    details: Mapping[str, Any] = {
         "arguments": mask_secrets(trial_result.arguments),
         "outcome": trial_result.result.outcome,
         "characters": trial_result.size,
         "milliseconds": round(1000 * trial_result.seconds),
     }
-    await audit.record(tx, actor, "tried", f"tool {trial_result.name}", change=(None, came), now=now)
+    await audit.record(tx, actor, "tried", f"tool {trial_result.name}", change=(None, details), now=now)

@@ -1,6 +1,7 @@
-"""A month of a thousand jobs, with the clock passed in: every due time is done exactly once or skipped by its
-rule, across daylight-saving changes and thirty deaths of the process, at every seam between what is due and
-what is done.
+"""A month of a thousand jobs, with the clock passed in, through clock changes and thirty crashes.
+
+Every due time runs exactly once or is skipped by its rule, across daylight-saving changes and crashes of the
+process at every point between due and done.
 """
 
 import contextlib
@@ -27,7 +28,7 @@ from bot.db.tables import outbox as outbox_table
 from bot.domain import InboxItem, Lane, Part, Runner
 from bot.jobs.outcomes import JobOutcomes
 from bot.jobs.scheduler import JobScheduler
-from bot.jobs.times import rrules as rules
+from bot.jobs.times import rrules
 from bot.jobs.times.next_run import LATE_SECONDS
 from bot.jobs.times.rrules import RecurrenceRule
 from bot.jobs.user_jobs import JobLimits, UserJobs
@@ -35,17 +36,20 @@ from bot.telegram.access import Access
 from bot.telegram.runners.reminders import ReminderRunner
 from bot.telegram.runners.tasks import TaskRunner
 from bot.turns.runner import RequestCompleter
-from bot.turns.start import TurnRequest
+from bot.turns.turn_request import TurnRequest
 
 # New York goes forward on 14 March 2027, Berlin on 28 March, Sydney back on 4 April.
 BEGIN = datetime(2027, 3, 8, tzinfo=UTC).timestamp()
 END = datetime(2027, 4, 8, tzinfo=UTC).timestamp()
 ZONES = ("Europe/Berlin", "America/New_York", "Australia/Sydney", "UTC")
 CHANGES = ("20270328T013000", "20270328T023000", "20270314T023000", "20270404T023000")
-JOB_COUNT, PERSON_COUNT, CRASH_COUNT = 1000, 60, 30
-HOUR, DAY = 3600.0, 86_400.0
+JOB_COUNT = 1000
+PERSON_COUNT = 60
+CRASH_COUNT = 30
+HOUR = 3600.0
+DAY = 86_400.0
 
-RULES = (  # how many of the recurring jobs, and what they are
+RULES = (  # the recurring jobs: how many, and their rule
     (120, "FREQ=MONTHLY;BYMONTHDAY={day}"),
     (100, "FREQ=WEEKLY;INTERVAL=2"),
     (60, "FREQ=WEEKLY"),
@@ -56,13 +60,14 @@ RULES = (  # how many of the recurring jobs, and what they are
 
 
 class ProcessDied(BaseException):
-    """The process is gone."""
+    """The process has crashed."""
 
 
 @dataclass(frozen=True)
 class CrashPoint:
-    """Where a process dies: in what it does (write, claim, reminder, task, house), at which commit, before or
-    after.
+    """Where a process dies: in which activity, and before or after which commit.
+
+    Activities are write, claim, reminder, task and "house" (a system job).
     """
 
     activity: str
@@ -71,19 +76,19 @@ class CrashPoint:
 
 
 CRASH_POINTS = [
-    *(CrashPoint(doing, 1, when) for doing in ("write", "claim") for when in ("before", "after")),
+    *(CrashPoint(activity, 1, side) for activity in ("write", "claim") for side in ("before", "after")),
     *(
-        CrashPoint(doing, commit, when)
-        for doing in ("reminder", "task")
+        CrashPoint(activity, commit, side)
+        for activity in ("reminder", "task")
         for commit in (1, 2)
-        for when in ("before", "after")
+        for side in ("before", "after")
     ),
-    *(CrashPoint("house", 1, when) for when in ("before", "after")),
+    *(CrashPoint("house", 1, side) for side in ("before", "after")),
 ]
 
 
 class CrashingDatabase(Database):
-    """A database whose process dies at the seam it is armed for."""
+    """A database whose process dies at the crash point it is armed for."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -93,16 +98,17 @@ class CrashingDatabase(Database):
         self.crash_counts: Counter[CrashPoint] = Counter()
 
     def begin_activity(self, activity: str) -> None:
-        self.activity, self.commits = activity, 0
+        self.activity = activity
+        self.commits = 0
 
     @contextlib.asynccontextmanager
     async def transaction(self, *, durable: bool = True) -> AsyncIterator[AsyncConnection]:
         self.commits += 1
-        here = self.commits
+        commit = self.commits
         async with self._database.transaction(durable=durable) as tx:
             yield tx
-            self._crash_at(CrashPoint(self.activity, here, "before"))
-        self._crash_at(CrashPoint(self.activity, here, "after"))
+            self._crash_at(CrashPoint(self.activity, commit, "before"))
+        self._crash_at(CrashPoint(self.activity, commit, "after"))
 
     @contextlib.asynccontextmanager
     async def read_transaction(self) -> AsyncIterator[AsyncConnection]:
@@ -118,7 +124,7 @@ class CrashingDatabase(Database):
 
 @dataclass
 class FakeTurnService:
-    """Answers turns in one transaction, as the real ones end."""
+    """Answers turns in one transaction, as real ones end."""
 
     database: Database
     clock: "FakeClock"
@@ -146,7 +152,7 @@ class FakeClock:
 
 @dataclass
 class SimulatedProcess:
-    """One process: a schedule, the worker's claims and the runners, until it dies."""
+    """One process: a scheduler, the worker's claims and the runners, until it dies."""
 
     database: CrashingDatabase
     clock: FakeClock
@@ -155,25 +161,25 @@ class SimulatedProcess:
 
     async def start(self) -> "SimulatedProcess":
         self.scheduler = JobScheduler(self.database, lambda: None, self.clock)
-        settling = JobOutcomes(self.database, lambda lane: None, self.clock)
-        diary = UserJobs(self.database, JobLimits(), lambda: None, self.clock)
-        reminders = ReminderRunner(self.database, self.access, diary, lambda lane: None, self.clock)
+        outcomes = JobOutcomes(self.database, lambda lane: None, self.clock)
+        user_jobs = UserJobs(self.database, JobLimits(), lambda: None, self.clock)
+        reminders = ReminderRunner(self.database, self.access, user_jobs, lambda lane: None, self.clock)
         tasks = TaskRunner(
             self.database, self.access, FakeTurnService(self.database, self.clock), lambda _: None, self.clock
         )
         self.runners = {
-            "reminder": settling.record_after(reminders),
-            "task": settling.record_after(tasks),
+            "reminder": outcomes.record_after(reminders),
+            "task": outcomes.record_after(tasks),
             "house": self._run_system_job,
         }
         self.database.begin_activity("start")
         async with self.database.transaction() as tx:
             await inbox.recover(tx, now=self.clock.now)
-        await settling.recover()
+        await outcomes.recover()
         return self
 
     async def run_due(self) -> float | None:
-        """Write down and do all that is due now; when the next job is due."""
+        """Write down and run everything that is due now; return when the next job is due."""
         self.database.begin_activity("write")
         next_due = await self.scheduler.enqueue_due()
         while True:
@@ -193,16 +199,14 @@ class SimulatedProcess:
 
 @dataclass(frozen=True)
 class Downtime:
-    """A time without a process; `unwritten` jobs had been due since then when it died, and were not written
-    down.
-    """
+    """A time without a process; `overdue`: jobs due but not written when it crashed, and since when."""
 
     crashed_at: float
     restarted_at: float
     overdue: dict[int, float]
 
     def covers(self, job: int, due: float) -> bool:
-        """Whether nobody was there for this due time."""
+        """Tell whether no process was there for this due time."""
         return (
             min(self.overdue.get(job, self.restarted_at), self.crashed_at + 0.5) <= due <= self.restarted_at
         )
@@ -210,37 +214,37 @@ class Downtime:
 
 @dataclass
 class MonthRecord:
-    """What happened: when there was no process, and how often each due time was done."""
+    """What happened: when there was no process, and how often each due time ran."""
 
     downtimes: list["Downtime"] = field(default_factory=list)
     done_counts: Counter[tuple[int, float]] = field(default_factory=Counter)
 
 
 def generate_jobs(rng: random.Random) -> Iterator[NewJob]:
-    """The jobs, of all kinds; many at the hours when clocks are changed."""
+    """Yield the jobs, of all kinds; many at the hours when clocks are changed."""
     recurring = [text for count, text in RULES for _ in range(count)]
     for number in range(JOB_COUNT):
         kind: JobKind = rng.choice(("reminder", "reminder", "task"))
         missed: MissedRunPolicy = rng.choice(("once", "skip"))
         zone = rng.choice(ZONES)
-        start = rules.to_local_time(BEGIN + rng.random() * 14 * DAY, rules.load_zone(zone))
+        start = rrules.to_local_time(BEGIN + rng.random() * 14 * DAY, rrules.load_zone(zone))
         start = start.replace(
             hour=rng.choice((2, 2, 3, 9, 18)), minute=rng.choice((0, 30)), second=0, microsecond=0
         )
         if number % 25 == 0:
-            start = datetime.strptime(rng.choice(CHANGES), rules.STAMP_FORMAT)  # noqa: DTZ007
+            start = datetime.strptime(rng.choice(CHANGES), rrules.STAMP_FORMAT)  # noqa: DTZ007
         person = number % PERSON_COUNT + 1
         common: dict[str, Any] = {"zone": zone, "missed": missed, "text": f"job {number}"}
         if number < len(recurring):
             text = recurring[number].format(day=rng.choice((10, 28, 31)))
             rule = RecurrenceRule.parse(
-                f"DTSTART:{start - timedelta(days=56):{rules.STAMP_FORMAT}}\nRRULE:{text}"
+                f"DTSTART:{start - timedelta(days=56):{rrules.STAMP_FORMAT}}\nRRULE:{text}"
             )
-            first = rules.find_next(rule, rules.load_zone(zone), BEGIN)
+            first = rrules.find_next(rule, rrules.load_zone(zone), BEGIN)
             assert first is not None
             common |= {"rule": rule.text, "next_due": first}
         else:
-            common["next_due"] = rules.to_timestamp(start, rules.load_zone(zone)) + rng.randrange(14) * DAY
+            common["next_due"] = rrules.to_timestamp(start, rrules.load_zone(zone)) + rng.randrange(14) * DAY
         if number % 25 == 1:
             yield NewJob(kind="house", name=f"job {number}", **common)
         else:
@@ -248,83 +252,80 @@ def generate_jobs(rng: random.Random) -> Iterator[NewJob]:
 
 
 def list_due_times(new_job: NewJob) -> list[float]:
-    """Every due time of a job in the month."""
+    """List every due time of a job in the month."""
     assert new_job.next_due is not None
     if new_job.rule is None:
         return [new_job.next_due] if new_job.next_due < END else []
-    found = rules.iterate_times(RecurrenceRule.parse(new_job.rule), rules.load_zone(new_job.zone), BEGIN)
-    return list(itertools.takewhile(lambda due: due < END, found))
+    dues = rrules.iterate_times(RecurrenceRule.parse(new_job.rule), rrules.load_zone(new_job.zone), BEGIN)
+    return list(itertools.takewhile(lambda due: due < END, dues))
 
 
 def determine_outcome(
     job: int, new_job: NewJob, due: float, later_dues: list[float], month: MonthRecord
 ) -> str:
-    """What must become of a due time: done, or skipped by the job's rule."""
-    back = max((one.restarted_at for one in month.downtimes if one.covers(job, due)), default=None)
-    if back is None:
+    """What must happen to a due time: done, or skipped by the job's rule."""
+    downtimes = [downtime for downtime in month.downtimes if downtime.covers(job, due)]
+    if not downtimes:
         return "done"
-    return (
-        "skipped"
-        if any(after <= back for after in later_dues)
-        or (new_job.missed == "skip" and back - due > LATE_SECONDS)
-        else "done"
-    )
+    restarted_at = max(downtime.restarted_at for downtime in downtimes)
+    if any(later <= restarted_at for later in later_dues):
+        return "skipped"
+    if new_job.missed == "skip" and restarted_at - due > LATE_SECONDS:
+        return "skipped"
+    return "done"
 
 
 async def find_overdue(database: Database, now: float) -> dict[int, float]:
-    """The jobs that are due and not written down, and since when."""
+    """Find the jobs that are due and not written down, and since when."""
     async with database.read_transaction() as tx:
         return {job.id: job.next_due or 0.0 for job in await jobs.list_due(tx, now=now, limit=JOB_COUNT)}
 
 
 async def count_done(database: Database) -> Counter[tuple[int, float]]:
-    """How often each due time was done: messages that were written, and items of the house."""
-    found: Counter[tuple[int, float]] = Counter()
+    """Count how often each due time ran: messages that were written, and items of system jobs."""
+    done_counts: Counter[tuple[int, float]] = Counter()
     async with database.read_transaction() as tx:
-        written = select(
+        query = select(
             inbox_table.c.job,
             inbox_table.c.due_at,
             outbox_table.c.id,
             inbox_table.c.kind,
             inbox_table.c.state,
         )
-        rows = await tx.execute(written.outerjoin(outbox_table, outbox_table.c.item == inbox_table.c.id))
+        rows = await tx.execute(query.outerjoin(outbox_table, outbox_table.c.item == inbox_table.c.id))
         for job, due_at, message, kind, state in rows:
             assert state == "done"
-            found[job, due_at] += message is not None or kind == "house"
-    return found
+            done_counts[job, due_at] += message is not None or kind == "house"
+    return done_counts
 
 
 def compare_with_rules(jobs_by_id: dict[int, NewJob], month: MonthRecord) -> tuple[list[str], Counter[str]]:
-    """A line for every due time that was not done as its rule says, or that is none; and how many should be
-    what.
-    """
-    wrong, known, told = list[str](), set[tuple[int, float]](), Counter[str]()
+    """Return a line for every due time that did not run as its rule says, and how many have which outcome."""
+    errors: list[str] = []
+    known: set[tuple[int, float]] = set()
+    outcome_counts: Counter[str] = Counter()
     for job, new in jobs_by_id.items():
         dues = list_due_times(new)
-        for at, due in enumerate(dues):
+        for index, due in enumerate(dues):
             known.add((job, due))
-            should, times = (
-                determine_outcome(job, new, due, dues[at + 1 :], month),
-                month.done_counts[job, due],
-            )
-            told[should] += 1
-            if times != (should == "done"):
-                what = f"job {job} ({new.kind}, {new.missed}, {new.zone}, {new.rule})"
-                wrong.append(f"{what} at {datetime.fromtimestamp(due, UTC)}: {should}, but {times} times")
-    wrong += [
+            outcome = determine_outcome(job, new, due, dues[index + 1 :], month)
+            outcome_counts[outcome] += 1
+            done_count = month.done_counts[job, due]
+            if done_count != (outcome == "done"):
+                description = f"job {job} ({new.kind}, {new.missed}, {new.zone}, {new.rule})"
+                due_at = datetime.fromtimestamp(due, UTC)
+                errors.append(f"{description} at {due_at}: {outcome}, but done {done_count} times")
+    errors += [
         f"job {job} was done at {due}, no due time of it"
         for job, due in month.done_counts
         if (job, due) not in known
     ]
-    return wrong, told
+    return errors, outcome_counts
 
 
 @pytest.fixture
 async def unsynced(database_url: str, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Database]:
-    """A process that dies in these tests leaves the machine running, so that nothing need be synced to the
-    disk.
-    """
+    """A database that is not synced to the disk: processes of these tests die, the machine does not."""
     monkeypatch.setattr(engine, "_SYNCHRONOUS_PRAGMA", dict.fromkeys((True, False), "PRAGMA synchronous=OFF"))
     async with open_database(database_url) as database:
         yield database
@@ -333,57 +334,64 @@ async def unsynced(database_url: str, monkeypatch: pytest.MonkeyPatch) -> AsyncI
 async def live_through_month(
     database: Database, crashing_database: CrashingDatabase, rng: random.Random
 ) -> MonthRecord:
-    """Live through the month, dying again and again."""
-    clock, month, access, seams = FakeClock(), MonthRecord(), Access("pairing"), itertools.cycle(CRASH_POINTS)
+    """Live through the month, crashing again and again."""
+    clock = FakeClock()
+    month = MonthRecord()
+    access = Access("pairing")
+    crash_points = itertools.cycle(CRASH_POINTS)
     await access.load(database)
-    more = CRASH_COUNT + 6  # one that waits for its seam holds up the next
-    deaths = sorted(BEGIN + (number + rng.random()) * (END - BEGIN) / more for number in range(more))
-    life = await SimulatedProcess(crashing_database, clock, access).start()
+    count = CRASH_COUNT + 6  # a crash that waits for its point delays the next
+    crash_times = sorted(BEGIN + (number + rng.random()) * (END - BEGIN) / count for number in range(count))
+    process = await SimulatedProcess(crashing_database, clock, access).start()
     while clock.now < END:
-        if deaths and clock.now >= deaths[0] and crashing_database.next_crash is None:
-            crashing_database.next_crash = next(seams)
-            deaths.pop(0)
+        if crash_times and clock.now >= crash_times[0] and crashing_database.next_crash is None:
+            crashing_database.next_crash = next(crash_points)
+            crash_times.pop(0)
         try:
-            next_due = await life.run_due()
+            next_due = await process.run_due()
             clock.now = max(clock.now + 1.0, min(END, next_due or END))
         except ProcessDied:
-            left = clock.now
+            crashed_at = clock.now
             clock.now += rng.choice((1.0, 60.0, LATE_SECONDS, HOUR, 20 * HOUR))
-            month.downtimes.append(Downtime(left, clock.now, await find_overdue(database, left)))
-            life = await SimulatedProcess(crashing_database, clock, access).start()
-    crashing_database.next_crash, clock.now = None, END - 1.0
-    await life.run_due()
+            overdue = await find_overdue(database, crashed_at)
+            month.downtimes.append(Downtime(crashed_at, clock.now, overdue))
+            process = await SimulatedProcess(crashing_database, clock, access).start()
+    crashing_database.next_crash = None
+    clock.now = END - 1.0
+    await process.run_due()
     month.done_counts = await count_done(database)
     return month
 
 
 @pytest.mark.timeout(120)
-async def test_a_month_of_a_thousand_jobs_and_thirty_deaths_is_done_exactly_once(unsynced: Database):
-    dice, mortal = random.Random(6), CrashingDatabase(unsynced)
+async def test_a_month_of_a_thousand_jobs_and_thirty_crashes_runs_exactly_once(unsynced: Database):
+    rng = random.Random(6)
+    crashing_database = CrashingDatabase(unsynced)
     async with unsynced.transaction() as tx:
         for person in range(1, PERSON_COUNT + 1):
             await people.put(tx, person, f"P{person}", "member", let_in_by=1, now=BEGIN)
-        all_jobs = {await jobs.add(tx, new, now=BEGIN): new for new in generate_jobs(dice)}
-    month = await live_through_month(unsynced, mortal, dice)
-    wrong, told = compare_with_rules(all_jobs, month)
-    assert not wrong, f"{len(wrong)} of {told.total()} due times are wrong:\n" + "\n".join(wrong[:40])
+        all_jobs = {await jobs.add(tx, new, now=BEGIN): new for new in generate_jobs(rng)}
+    month = await live_through_month(unsynced, crashing_database, rng)
+    errors, outcome_counts = compare_with_rules(all_jobs, month)
+    summary = f"{len(errors)} of {outcome_counts.total()} due times are wrong:"
+    assert not errors, "\n".join([summary, *errors[:40]])
     assert len(month.downtimes) >= CRASH_COUNT
-    assert set(mortal.crash_counts) == set(CRASH_POINTS)
-    assert told.total() > 1300
-    assert 0 < told["skipped"] < told["done"]
+    assert set(crashing_database.crash_counts) == set(CRASH_POINTS)
+    assert outcome_counts.total() > 1300
+    assert 0 < outcome_counts["skipped"] < outcome_counts["done"]
     await _check_job_rows(unsynced, all_jobs, month)
 
 
 async def _check_job_rows(database: Database, all_jobs: dict[int, NewJob], month: MonthRecord) -> None:
-    """What jobs say of themselves is what happened: done with all, none failed, the next time is to come."""
-    last = defaultdict[int, float](float)
+    """Rows of jobs say what happened: every due time ran, none failed, the next one is to come."""
+    last_due = defaultdict[int, float](float)
     for job, due in month.done_counts:
-        last[job] = max(last[job], due)
+        last_due[job] = max(last_due[job], due)
     async with database.read_transaction() as tx:
         for row in await tx.execute(select(jobs_table)):
             new = all_jobs[row.id]
             assert row.failures == 0
-            assert (row.last_due or 0.0) == last[row.id]
+            assert (row.last_due or 0.0) == last_due[row.id]
             if new.kind != "house":
                 assert row.state == ("done" if new.rule is None and (new.next_due or 0) < END else "active")
                 assert (row.last_done is not None) == (row.last_due is not None)

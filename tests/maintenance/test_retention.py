@@ -1,4 +1,4 @@
-"""What is to be forgotten is gone from every file, as bytes; what counts stays, and the chat goes on afresh."""
+"""Deleted texts are gone from every file, as bytes; figures stay, and the chat starts afresh."""
 
 import asyncio
 import logging
@@ -12,7 +12,7 @@ from sqlalchemy import Table, func, select, update
 
 from bot.db.engine import Database, open_database
 from bot.db.maintenance.backup import BackupDirectory
-from bot.db.queues import inbox as inbox_room
+from bot.db.queues import inbox as inbox_rows
 from bot.db.tables import (
     attachments,
     inbox,
@@ -45,9 +45,7 @@ pytestmark = pytest.mark.timeout(120)
 
 
 async def send_canary_everywhere(gateway: GatewayHarness) -> None:
-    """A word of the person's that gets everywhere: messages, a file and its name, tools and results, notes,
-    answers.
-    """
+    """Send a word that gets everywhere: messages, a file and its name, tools and results, notes, answers."""
     gateway.ann.send(f"Is {CANARY} there? @@say:Yes, {CANARY}.@@")
     await gateway.api.wait_until(lambda: any(CANARY in text for text in gateway.texts()))
     gateway.ann.send(
@@ -65,7 +63,7 @@ async def send_canary_everywhere(gateway: GatewayHarness) -> None:
 
 
 def find_traces(folder: Path) -> list[str]:
-    """The files below this folder that hold the canary, as it is or as Telegram's JSON would write it."""
+    """Return the files below this folder that hold the canary, plain or as Telegram's JSON writes it."""
     return [
         str(file) for file in folder.rglob("*") if file.is_file() and CANARY.encode() in file.read_bytes()
     ]
@@ -77,7 +75,7 @@ async def count_rows(gateway: GatewayHarness, table: Table) -> int:
 
 
 async def ask_forget(gateway: GatewayHarness) -> ChatMessage:
-    """Say /forget; the question."""
+    """Send /forget; return the question."""
     gateway.ann.send("/forget")
     await gateway.api.wait_until(lambda: list_questions(gateway))
     return list_questions(gateway)[-1]
@@ -85,14 +83,14 @@ async def ask_forget(gateway: GatewayHarness) -> ChatMessage:
 
 def list_questions(gateway: GatewayHarness) -> list[ChatMessage]:
     return [
-        one
-        for one in gateway.api.chat(ADMIN).bot_messages
-        if "Keep it" in [button["text"] for button in one.buttons]
+        message
+        for message in gateway.api.chat(ADMIN).bot_messages
+        if "Keep it" in [button["text"] for button in message.buttons]
     ]
 
 
 async def forget_all(gateway: GatewayHarness) -> str:
-    """Say /forget and mean it; what the question said."""
+    """Send /forget and confirm it; return the text of the question."""
     question = await ask_forget(gateway)
     text = question.text
     gateway.ann.tap(question, "Forget it all")
@@ -104,135 +102,138 @@ async def test_forget_leaves_no_byte_of_a_text_in_any_file_and_every_figure(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ):
     caplog.set_level(logging.DEBUG, "bot")
-    async with running_gateway(tmp_path) as house:
-        await send_canary_everywhere(house)
-        house.ann.send(f'/tools try calculate {{"expression": "{CANARY}"}}')
-        await house.api.wait_until(
-            lambda: any("calculate" in text and "error after" in text for text in house.texts())
+    async with running_gateway(tmp_path) as gateway:
+        await send_canary_everywhere(gateway)
+        gateway.ann.send(f'/tools try calculate {{"expression": "{CANARY}"}}')
+        await gateway.api.wait_until(
+            lambda: any("calculate" in text and "error after" in text for text in gateway.texts())
         )
-        house.ann.send(f"/remind in 2 hours {CANARY}")
-        await house.api.wait_until(lambda: any("I remind you" in text for text in house.texts()))
+        gateway.ann.send(f"/remind in 2 hours {CANARY}")
+        await gateway.api.wait_until(lambda: any("I remind you" in text for text in gateway.texts()))
         assert find_traces(tmp_path)
-        before = {table.name: await count_rows(house, table) for table in (turns, model_calls, tool_calls)}
-        question = await forget_all(house)
+        before = {table.name: await count_rows(gateway, table) for table in (turns, model_calls, tool_calls)}
+        question = await forget_all(gateway)
         assert find_traces(tmp_path) == []
         assert "There is no copy of my database" in question
         assert {
-            table.name: await count_rows(house, table) for table in (turns, model_calls, tool_calls)
+            table.name: await count_rows(gateway, table) for table in (turns, model_calls, tool_calls)
         } == before
         for table in (messages, attachments, notes):
-            assert await count_rows(house, table) == 0
-        house.ann.send("@@say:Afresh.@@")
-        await house.api.wait_until(lambda: "Afresh." in house.texts())
-        assert CANARY not in house.endpoint.requests[-1].prompt
-        assert any(CANARY in text for text in house.texts())  # what stands at Telegram stays there
+            assert await count_rows(gateway, table) == 0
+        gateway.ann.send("@@say:Afresh.@@")
+        await gateway.api.wait_until(lambda: "Afresh." in gateway.texts())
+        assert CANARY not in gateway.endpoint.requests[-1].prompt
+        assert any(CANARY in text for text in gateway.texts())  # messages at Telegram stay there
     assert find_traces(tmp_path) == []
     assert CANARY not in caplog.text
 
 
-async def test_what_runs_is_stopped_and_what_waits_is_dropped(tmp_path: Path):
+async def test_a_running_turn_is_stopped_and_waiting_messages_are_dropped(tmp_path: Path):
     async with running_gateway(
         tmp_path, SimulatedEndpoint(timing=Timing(canvas_seconds=0.25), seats=1)
-    ) as house:
-        house.ann.send(long_story().replace("word0 ", f"{CANARY} "))
-        await house.wait_for_texts()
+    ) as gateway:
+        gateway.ann.send(long_story().replace("word0 ", f"{CANARY} "))
+        await gateway.wait_for_texts()
         for _ in range(2):
-            house.ann.send(WAITING_TEXT)
-        await forget_all(house)
-        await house.endpoint.wait_until(lambda: house.endpoint.running == 0)
-        assert len(house.endpoint.requests) == 1
-        assert house.endpoint.requests[0].cancelled
+            gateway.ann.send(WAITING_TEXT)
+        await forget_all(gateway)
+        await gateway.endpoint.wait_until(lambda: gateway.endpoint.running == 0)
+        assert len(gateway.endpoint.requests) == 1
+        assert gateway.endpoint.requests[0].cancelled
         assert find_traces(tmp_path) == []
-        house.ann.send("@@say:Afresh.@@")
-        await house.api.wait_until(lambda: "Afresh." in house.texts())
-    async with open_database(house.settings.database_url) as database, database.read_transaction() as tx:
+        gateway.ann.send("@@say:Afresh.@@")
+        await gateway.api.wait_until(lambda: "Afresh." in gateway.texts())
+    async with open_database(gateway.settings.database_url) as database, database.read_transaction() as tx:
         states = set((await tx.execute(select(inbox.c.state).distinct())).scalars())
         assert states == {"done"}
 
 
 async def test_keeping_it_keeps_everything_and_a_second_tap_forgets_once(tmp_path: Path):
-    async with running_gateway(tmp_path) as house:
-        await send_canary_everywhere(house)
+    async with running_gateway(tmp_path) as gateway:
+        await send_canary_everywhere(gateway)
         copy = tmp_path / "house.db.before-0002.bak"
         copy.touch()
         os.utime(copy, (1_795_000_000,) * 2)
-        first = await ask_forget(house)
+        first = await ask_forget(gateway)
         assert "A copy of my database holds all that until 18 December 2026" in first.text
         copy.unlink()
-        house.ann.tap(first, "Keep it")
-        await house.api.wait_until(lambda: "I keep this chat as it is." in house.texts())
-        assert await count_rows(house, notes) == 1
-        house.endpoint.hold()
-        house.ann.send("hello")
-        await house.endpoint.wait_until(lambda: house.endpoint.running == 1)
-        question = await ask_forget(house)
-        house.ann.tap(question, "Forget it all")
-        house.ann.tap(question, "Forget it all")
-        house.endpoint.release()
-        await house.api.wait_until(lambda: FORGOTTEN_TEXT in house.texts(), 30)
-        house.ann.send("@@say:Afresh.@@")
-        await house.api.wait_until(lambda: "Afresh." in house.texts())
-        assert house.texts().count(FORGOTTEN_TEXT) == 1
+        gateway.ann.tap(first, "Keep it")
+        await gateway.api.wait_until(lambda: "I keep this chat as it is." in gateway.texts())
+        assert await count_rows(gateway, notes) == 1
+        gateway.endpoint.hold()
+        gateway.ann.send("hello")
+        await gateway.endpoint.wait_until(lambda: gateway.endpoint.running == 1)
+        question = await ask_forget(gateway)
+        gateway.ann.tap(question, "Forget it all")
+        gateway.ann.tap(question, "Forget it all")
+        gateway.endpoint.release()
+        await gateway.api.wait_until(lambda: FORGOTTEN_TEXT in gateway.texts(), 30)
+        gateway.ann.send("@@say:Afresh.@@")
+        await gateway.api.wait_until(lambda: "Afresh." in gateway.texts())
+        assert gateway.texts().count(FORGOTTEN_TEXT) == 1
         assert find_traces(tmp_path) == []
 
 
-async def test_other_chats_keep_what_is_theirs(tmp_path: Path):
-    async with running_gateway(tmp_path, access="open") as house:
-        bob = house.api.person(8, "Bob")
+async def test_other_chats_keep_their_texts(tmp_path: Path):
+    async with running_gateway(tmp_path, access="open") as gateway:
+        bob = gateway.api.person(8, "Bob")
         bob.send(f"Is {CANARY} there? @@say:Not here.@@")
-        await house.wait_for_texts(chat=8)
-        house.ann.send("@@say:Hello.@@")
-        await house.wait_for_texts()
-        await forget_all(house)
+        await gateway.wait_for_texts(chat=8)
+        gateway.ann.send("@@say:Hello.@@")
+        await gateway.wait_for_texts()
+        await forget_all(gateway)
         assert find_traces(tmp_path)
-        assert await count_rows(house, messages) == 2
+        assert await count_rows(gateway, messages) == 2
 
 
-async def test_texts_older_than_the_settings_say_are_forgotten_at_start_and_younger_ones_kept(tmp_path: Path):
-    async with open_harness(tmp_path, keep_text_days="30") as house:
-        async with house.run():
-            await send_canary_everywhere(house)
-        await make_older(house, 31)
+async def test_texts_older_than_the_setting_are_deleted_at_start_and_younger_ones_kept(tmp_path: Path):
+    async with open_harness(tmp_path, keep_text_days="30") as gateway:
+        async with gateway.run():
+            await send_canary_everywhere(gateway)
+        await make_older(gateway, 31)
         copy = tmp_path / "house.db.before-0002.bak"
         copy.write_bytes(CANARY.encode())
         os.utime(copy, (time.time() - 31 * DAY_SECONDS,) * 2)
-        async with house.run():
-            house.ann.send("@@say:Still here.@@")
-            await house.api.wait_until(lambda: "Still here." in house.texts())
+        async with gateway.run():
+            gateway.ann.send("@@say:Still here.@@")
+            await gateway.api.wait_until(lambda: "Still here." in gateway.texts())
         assert find_traces(tmp_path) == []
         assert not copy.exists()
-        assert await count_rows(house, messages) == 2
+        assert await count_rows(gateway, messages) == 2
 
 
 async def make_older(gateway: GatewayHarness, days: int) -> None:
-    """All that is stored happened so many days earlier."""
+    """Move everything that is stored so many days back."""
     async with open_database(gateway.settings.database_url) as database, database.transaction() as tx:
         for table in metadata.sorted_tables:
-            times = [one for one in table.columns if one.name.endswith("_at") or one.name == "next_due"]
+            times = [
+                column for column in table.columns if column.name.endswith("_at") or column.name == "next_due"
+            ]
             if times:
-                await tx.execute(update(table).values({one.name: one - days * DAY_SECONDS for one in times}))
+                earlier = {column.name: column - days * DAY_SECONDS for column in times}
+                await tx.execute(update(table).values(earlier))
 
 
-async def test_forgetting_waits_for_what_may_still_write_a_text_down(database: Database):
+async def test_forgetting_waits_for_work_that_may_still_store_a_text(database: Database):
     woken: list[Lane] = []
     async with database.transaction() as tx:
-        summing = {"job": "summary", "lane": "7"}
-        await inbox_room.add(tx, kind="house", lane=None, sender=None, body=summing, now=1.0)
+        summary_body = {"job": "summary", "lane": "7"}
+        await inbox_rows.add(tx, kind="house", lane=None, sender=None, body=summary_body, now=1.0)
         body = {"job": "forget", "person": 7, "asked_at": 2.0, "tell": False}
-        await inbox_room.add(tx, kind="house", lane=Lane(7), sender=None, body=body, now=2.0)
-        (summary,), items = (await inbox_room.claim(tx, now=3.0)).groups
+        await inbox_rows.add(tx, kind="house", lane=Lane(7), sender=None, body=body, now=2.0)
+        (summary,), items = (await inbox_rows.claim(tx, now=3.0)).groups
     async with asyncio.TaskGroup() as tasks:
         forgetting = tasks.create_task(ForgetChatRunner(database, woken.append)(items))
         await asyncio.wait([forgetting], timeout=3 * POLL_SECONDS)
         assert not forgetting.done()
         async with database.transaction() as tx:
-            await inbox_room.mark_done(tx, [summary.id], now=4.0)
+            await inbox_rows.mark_done(tx, [summary.id], now=4.0)
     assert woken == [Lane(7)]
     async with database.read_transaction() as tx:
         assert (await tx.execute(select(outbox))).all() == []
 
 
-async def test_a_copy_is_named_with_the_day_it_goes(tmp_path: Path):
+async def test_the_newest_copy_has_a_day_when_it_is_deleted(tmp_path: Path):
     file = tmp_path / "house.db"
     assert RetentionPolicy(file, None).find_copies_expiry() is None
     assert (RetentionPolicy(file, None).is_needed, RetentionPolicy(file, 7).is_needed) == (False, True)
@@ -245,21 +246,19 @@ async def test_a_copy_is_named_with_the_day_it_goes(tmp_path: Path):
     assert RetentionPolicy(file, 90).find_copies_expiry() == 1_000_000 + 30 * DAY_SECONDS
 
 
-async def test_a_backup_is_a_copy_and_goes_with_the_copies(database: Database, tmp_path: Path):
-    file, shelf = (
-        tmp_path / "house.db",
-        BackupDirectory(tmp_path / "house.db", tmp_path / "backups", max_backups=9),
-    )
-    shelf.folder.mkdir()
-    assert RetentionPolicy(file, None, shelf).is_needed
-    assert RetentionPolicy(file, None, shelf).find_copies_expiry() is None
+async def test_a_backup_is_a_copy_and_expires_with_the_copies(database: Database, tmp_path: Path):
+    file = tmp_path / "house.db"
+    backup_directory = BackupDirectory(file, tmp_path / "backups", max_backups=9)
+    backup_directory.folder.mkdir()
+    assert RetentionPolicy(file, None, backup_directory).is_needed
+    assert RetentionPolicy(file, None, backup_directory).find_copies_expiry() is None
     for day in (1, 20):
-        (shelf.folder / f"house-202611{day:02}T033000Z.db").touch()
-    made = datetime(2026, 11, 20, 3, 30, tzinfo=UTC).timestamp()
-    keeping = RetentionPolicy(file, None, shelf)
-    assert keeping.find_copies_expiry() == made + 30 * DAY_SECONDS
-    await RetentionTask(database, keeping, lambda: made + 15 * DAY_SECONDS)()
-    assert [one.name for one in shelf.list_backups()] == ["house-20261120T033000Z.db"]
-    (shelf.folder / "house-20261101T033000Z.db").mkdir()  # what cannot be deleted is said
+        (backup_directory.folder / f"house-202611{day:02}T033000Z.db").touch()
+    made_at = datetime(2026, 11, 20, 3, 30, tzinfo=UTC).timestamp()
+    policy = RetentionPolicy(file, None, backup_directory)
+    assert policy.find_copies_expiry() == made_at + 30 * DAY_SECONDS
+    await RetentionTask(database, policy, lambda: made_at + 15 * DAY_SECONDS)()
+    assert [file.name for file in backup_directory.list_backups()] == ["house-20261120T033000Z.db"]
+    (backup_directory.folder / "house-20261101T033000Z.db").mkdir()  # a folder cannot be deleted like a file
     with pytest.raises(JobFailed, match="cannot be deleted"):
-        await RetentionTask(database, keeping, lambda: made + 15 * DAY_SECONDS)()
+        await RetentionTask(database, policy, lambda: made_at + 15 * DAY_SECONDS)()

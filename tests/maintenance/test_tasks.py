@@ -1,9 +1,8 @@
-"""What the house's own jobs do: a damaged database is said, a cold endpoint warmed, counters read, usage
-told.
-"""
+"""What system jobs do: check the database, warm a cold endpoint, read counters, summarise usage."""
 
 import sqlite3
 from contextlib import closing
+from dataclasses import replace
 from datetime import UTC
 from pathlib import Path
 
@@ -29,57 +28,58 @@ async def refuse_notice(_subject: str, _text: str) -> None:
     raise AssertionError
 
 
-async def test_a_damaged_database_fails_its_care_with_what_to_do(
+async def test_the_check_of_a_damaged_database_fails_with_what_to_do(
     database: Database, database_url: str, tmp_path: Path
 ):
     file = parse_database_path(database_url)
     await IntegrityCheck(database, file)()
-    ruin = tmp_path / "ruin.db"
-    with closing(sqlite3.connect(ruin)) as connection:
+    damaged_file = tmp_path / "ruin.db"
+    with closing(sqlite3.connect(damaged_file)) as connection:
         connection.executescript("CREATE TABLE t (x); CREATE INDEX i ON t (x); INSERT INTO t VALUES (1)")
         connection.executescript(
             "PRAGMA writable_schema=ON; UPDATE sqlite_master SET rootpage = 99 WHERE name = 'i'"
         )
     with pytest.raises(JobFailed, match=r"^The database is damaged \(.*canvasgram restore FILE$"):
-        await IntegrityCheck(database, ruin)()
+        await IntegrityCheck(database, damaged_file)()
 
 
 async def test_an_endpoint_is_warmed_only_after_idle_hours(database: Database):
     warmed: list[float] = []
     now = NOON + 1.0 + IDLE_SECONDS
 
-    async def at(now: float) -> int:
+    async def run_task_at(now: float) -> int:
         await CacheWarmupTask(database, "main", lambda: warmed.append(now), lambda: now)()
         return len(warmed)
 
-    assert await at(now) == 1  # nobody has asked it yet
+    assert await run_task_at(now) == 1  # it was never called yet
     await UsageRows(database).add_call(None)
-    assert await at(now - 1) == 1
-    assert await at(now) == 2
+    assert await run_task_at(now - 1) == 1
+    assert await run_task_at(now) == 2
     await UsageRows(database).add_call(None, endpoint="fallback", created_at=now)
-    assert await at(now + 1) == 3
+    assert await run_task_at(now + 1) == 3
 
 
-async def test_counters_are_read_when_it_is_ordered(database: Database):
+async def test_counters_are_read_on_request(database: Database):
     endpoint = SimulatedEndpoint()
     async with serve(endpoint.app) as url:
         await ReadCountersTask(Reconciliation(database, CountersEndpoint(f"{url}/v1"), refuse_notice))()
+    unreachable = CountersEndpoint("http://127.0.0.1:9/v1")
     with pytest.raises(JobFailed, match="shows no counters"):
-        await ReadCountersTask(
-            Reconciliation(database, CountersEndpoint("http://127.0.0.1:9/v1"), refuse_notice)
-        )()
+        await ReadCountersTask(Reconciliation(database, unreachable, refuse_notice))()
 
 
 async def test_the_summary_tells_of_yesterday_and_has_a_picture_if_there_is_anything_to_draw(
     database: Database,
 ):
-    tells = UsageSummaryTask(database, "daily", lambda: UTC, lambda: NOON + 86_400)
-    assert (await tells()).buttons == ()
+    summary_task = UsageSummaryTask(database, "daily", lambda: UTC, lambda: NOON + 86_400)
+    assert (await summary_task()).buttons == ()
     ledger = UsageRows(database)
     await ledger.add_call(await ledger.add_turn())
     await ledger.add_call(
         await ledger.add_turn(received_at=NOON + 86_400), created_at=NOON + 86_400
     )  # today's
-    told = await tells()
-    assert "Usage, Friday, 4 October (UTC)\nTurns: 1 of 1 person (the day before: 0)" in told.text
-    assert (told.buttons, told.silent) == (((PICTURE_BUTTON,),), True)
+    message = await summary_task()
+    assert "Usage, Friday, 4 October (UTC)\nTurns: 1 of 1 person (the day before: 0)" in message.text
+    assert (message.buttons, message.silent) == (((PICTURE_BUTTON,),), True)
+    without_charts = replace(summary_task, can_draw_charts=False)
+    assert await without_charts() == replace(message, buttons=())

@@ -7,7 +7,7 @@ import pytest
 from bot.db.tools.call_log import ToolCallRecord
 from bot.db.tools.grants import Grant
 from bot.db.tools.sources import Source
-from bot.tool_registry import formatting as words
+from bot.tool_registry import formatting
 from bot.tool_registry.add_source import AddSourceResult
 from bot.tool_registry.admin_actions import PendingChange
 from bot.tool_registry.tool_info import ToolInfo
@@ -30,25 +30,29 @@ TOOL_INFO = ToolInfo(
 )
 
 
-def build_grant(whom: str, number: int = 0) -> Grant:
-    return Grant("shop_list", whom, number, TOOL_INFO.hash)  # type: ignore[arg-type]
+def build_grant(kind: str, number: int = 0) -> Grant:
+    return Grant("shop_list", kind, number, TOOL_INFO.hash)  # type: ignore[arg-type]
 
 
 def test_a_tool_in_one_line():
-    assert words.format_tool_line(TOOL_INFO) == f"shop_list · on · admins · {TOOL_INFO.prompt_tokens} tokens"
+    assert (
+        formatting.format_tool_line(TOOL_INFO)
+        == f"shop_list · on · admins · {TOOL_INFO.prompt_tokens} tokens"
+    )
     asks = replace(
         TOOL_INFO,
         rule=Rule("always", None, "admins"),
         grants=(build_grant("person", 5), build_grant("chat", -9)),
     )
     names = {5: "Anna (5)"}
-    assert words.format_tool_line(asks, lambda number: names[number]) == (
-        f"shop_list · on · admins, chat -9, Anna (5) · {TOOL_INFO.prompt_tokens} tokens · asks each time, an admin"
+    assert formatting.format_tool_line(asks, lambda number: names[number]) == (
+        f"shop_list · on · admins, chat -9, Anna (5) · {TOOL_INFO.prompt_tokens} tokens"
+        " · asks each time, an admin"
     )
 
 
 @pytest.mark.parametrize(
-    ("card", "told"),
+    ("info", "expected"),
     [
         (TOOL_INFO, "never asks (by itself, since it changes nothing)"),
         (
@@ -60,18 +64,17 @@ def test_a_tool_in_one_line():
         (replace(TOOL_INFO, source=None, rule=NEVER_ASK), "never asks"),
     ],
 )
-def test_whether_a_tool_asks_is_told_with_its_reason(card: ToolInfo, told: str):
-    assert words.format_effective_rule(card) == told
-    line = words.format_tool_line(card)
-    assert (
-        line.endswith(" tokens")
-        if "never" in told or "file" in told
-        else told.startswith(line.split(" · ")[-1])
-    )
+def test_the_rule_of_a_tool_is_shown_with_its_reason(info: ToolInfo, expected: str):
+    assert formatting.format_effective_rule(info) == expected
+    line = formatting.format_tool_line(info)
+    if "never" in expected or "file" in expected:
+        assert line.endswith(" tokens")
+    else:
+        assert expected.startswith(line.split(" · ")[-1])
 
 
 @pytest.mark.parametrize(
-    ("card", "told"),
+    ("info", "expected"),
     [
         (
             replace(TOOL_INFO, state="in trouble", source=replace(SHOP, trouble="it does not\nanswer")),
@@ -81,14 +84,14 @@ def test_whether_a_tool_asks_is_told_with_its_reason(card: ToolInfo, told: str):
         (replace(TOOL_INFO, state="changed"), "suspended: it has changed"),
     ],
 )
-def test_how_a_tool_stands(card: ToolInfo, told: str):
-    assert words.format_state(card).startswith(told)
-    assert "\n" not in words.format_state(card)
+def test_the_state_of_a_tool(info: ToolInfo, expected: str):
+    assert formatting.format_state(info).startswith(expected)
+    assert "\n" not in formatting.format_state(info)
 
 
-def test_all_there_is_to_know_shows_what_hides():
+def test_everything_about_a_tool_shows_invisible_characters():
     lines = list(
-        words.format_tool(
+        formatting.format_tool(
             replace(
                 TOOL_INFO,
                 flagged="hidden signs",
@@ -110,54 +113,54 @@ def test_all_there_is_to_know_shows_what_hides():
     text = "\n".join(lines)
     assert "Lists\\u202e all.\\u001b[31m" in text
     assert "\u202e" not in text
-    own = list(words.format_tool(replace(TOOL_INFO, source=None)))
-    assert own[1] == "From: the house's own"
-    opening = words.format_definition(DEFINITION | {"opens": "city"})
+    builtin = list(formatting.format_tool(replace(TOOL_INFO, source=None)))
+    assert builtin[1] == "From: the house's own"
+    opening = formatting.format_definition(DEFINITION | {"opens": "city"})
     assert "It opens the address in city." in list(opening)
 
 
-def test_a_rule_by_argument_is_told_with_its_condition():
-    told = words.format_rule(Rule("once", {"properties": {"city": {"const": "Rome"}}}))
-    assert (
-        told
-        == 'asks once a chat, whoever it is for, if its arguments fit {"properties": {"city": {"const": "Rome"}}}'
+def test_a_rule_by_argument_is_shown_with_its_condition():
+    text = formatting.format_rule(Rule("once", {"properties": {"city": {"const": "Rome"}}}))
+    assert text == (
+        "asks once a chat, whoever it is for, "
+        'if its arguments fit {"properties": {"city": {"const": "Rome"}}}'
     )
 
 
-def test_a_difference_shows_what_went_and_what_came():
+def test_a_pending_change_shows_its_difference():
     changed = build_definition("shop_list", "Lists some.", city="the <|turn> city")
-    told = list(
-        words.format_pending_change(
+    lines = list(
+        formatting.format_pending_change(
             PendingChange("shop_list", DEFINITION, changed, "h", ("invisible characters",))
         )
     )
-    assert told[0].startswith("shop_list: ")
-    assert "→" in told[0]
-    assert told[1] == "Look twice: invisible characters"
-    assert any(line.startswith('+ "description": "Lists some."') for line in told)
-    assert any(line.startswith('- "description": "Lists\\u202e all.') for line in told)
-    same = list(words.format_pending_change(PendingChange("shop_list", DEFINITION, DEFINITION, "h", ())))
+    assert lines[0].startswith("shop_list: ")
+    assert "→" in lines[0]
+    assert lines[1] == "Look twice: invisible characters"
+    assert any(line.startswith('+ "description": "Lists some."') for line in lines)
+    assert any(line.startswith('- "description": "Lists\\u202e all.') for line in lines)
+    same = list(formatting.format_pending_change(PendingChange("shop_list", DEFINITION, DEFINITION, "h", ())))
     assert same[1:] == ["It is as it was accepted."]
-    new = list(words.format_pending_change(PendingChange("shop_list", None, DEFINITION, "h", ())))
+    new = list(formatting.format_pending_change(PendingChange("shop_list", None, DEFINITION, "h", ())))
     assert "It brings words of strangers." in new
 
 
-def test_a_call_is_told_with_its_answer_and_a_source_with_its_trouble():
+def test_a_call_is_shown_with_its_answer_and_a_source_with_its_trouble():
     call = ToolCallRecord(
         1, 4, "8", 8, "ring", '{"token": "x"}', 12, 10.0, 10.25, "ok", "done", "once", 7, 0.0, 9.0
     )
-    assert words.format_call(call, lambda number: f"P{number}") == (
+    assert formatting.format_call(call, lambda number: f"P{number}") == (
         '1970-01-01 00:00:10 ring {"token": "[hidden]"} · P8 in 8, turn 4 · ok · 250 ms · 12 characters'
         " · asked: once by P7 after 9 s"
     )
-    waits = replace(
+    open_call = replace(
         call, arguments="x" * 500, size=None, began_at=None, ended_at=None, outcome=None, answer=None
     )
-    assert words.format_call(waits).startswith("– ring xxx")
-    assert words.format_call(waits).endswith("x… · 8 in 8, turn 4 · done · – · – · asked: open")
+    assert formatting.format_call(open_call).startswith("– ring xxx")
+    assert formatting.format_call(open_call).endswith("x… · 8 in 8, turn 4 · done · – · – · asked: open")
     expired = replace(call, answer="expired", answered_by=None, answered_at=None)
-    assert words.format_call(expired).endswith("asked: expired")
-    lines = list(words.format_source(replace(SHOP, trouble="it is\naway", added_by=7, enabled=False)))
+    assert formatting.format_call(expired).endswith("asked: expired")
+    lines = list(formatting.format_source(replace(SHOP, trouble="it is\naway", added_by=7, enabled=False)))
     assert lines == [
         "shop: OpenAPI, off",
         "At: https://shop.example/openapi.json",
@@ -166,12 +169,13 @@ def test_a_call_is_told_with_its_answer_and_a_source_with_its_trouble():
     ]
 
 
-def test_what_was_added_is_told_with_what_is_to_be_done():
-    assert list(words.format_add_result(AddSourceResult("shop", (), (), 0))) == ["shop has nothing new."]
-    told = list(
-        words.format_add_result(AddSourceResult("shop", ("shop_a",), (("shop_b", "hidden\u202e"),), 9))
+def test_added_tools_are_shown_with_what_to_do_next():
+    assert list(formatting.format_add_result(AddSourceResult("shop", (), (), 0))) == ["shop has nothing new."]
+    lines = list(
+        formatting.format_add_result(AddSourceResult("shop", ("shop_a",), (("shop_b", "hidden\u202e"),), 9))
     )
-    assert told[0].endswith("shop_a. 9 tokens of a prompt, estimated.")
+    assert lines[0].endswith("shop_a. 9 tokens of a prompt, estimated.")
     assert (
-        told[1] == "shop_b waits, for its words want a second look: hidden\\u202e. Accept it to have it used."
+        lines[1]
+        == "shop_b waits, for its words want a second look: hidden\\u202e. Accept it to have it used."
     )

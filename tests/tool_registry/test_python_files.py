@@ -1,4 +1,4 @@
-"""Files of TOOLS_DIR: what is found, what is refused, and that a new load leaves alone what runs."""
+"""Files of TOOLS_DIR: which tools are found and what is refused; loading again keeps running calls."""
 
 import asyncio
 import os
@@ -41,10 +41,10 @@ again = greet
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    made = tmp_path / "mine"
-    made.mkdir(mode=0o755)
-    write_file(made, "greet.py", GREET)
-    return made
+    folder = tmp_path / "mine"
+    folder.mkdir(mode=0o755)
+    write_file(folder, "greet.py", GREET)
+    return folder
 
 
 def write_file(folder: Path, name: str, text: str | bytes) -> Path:
@@ -55,14 +55,14 @@ def write_file(folder: Path, name: str, text: str | bytes) -> Path:
 
 
 def test_the_tool_of_the_readme_works_here_as_written(tmp_path: Path) -> None:
-    [written] = re.findall(
+    [code] = re.findall(
         r"```python\n(.*?)```", Path(tools.__file__).with_name("README.md").read_text(), re.DOTALL
     )
-    made = tmp_path / "mine"
-    made.mkdir(mode=0o755)
-    write_file(made, "greet.py", written)
-    [file] = load_folder(made).files
-    assert [one.name for one in file.tools] == ["greet"]
+    folder = tmp_path / "mine"
+    folder.mkdir(mode=0o755)
+    write_file(folder, "greet.py", code)
+    [file] = load_folder(folder).files
+    assert [tool.name for tool in file.tools] == ["greet"]
 
 
 def test_a_file_gives_its_tools_and_not_those_it_imports(folder: Path) -> None:
@@ -76,7 +76,7 @@ def test_a_file_gives_its_tools_and_not_those_it_imports(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "expected"),
     [
         ("x = 1\n\ny = (", "broken.py, line 3: SyntaxError: '(' was never closed"),
         (
@@ -94,24 +94,25 @@ def test_a_file_gives_its_tools_and_not_those_it_imports(folder: Path) -> None:
         ("exec(compile('1 +', 'elsewhere', 'exec'))", "broken.py, line 1: SyntaxError"),
     ],
 )
-def test_a_broken_file_is_told_with_its_line_and_the_others_go_on(
-    folder: Path, text: str | bytes, told: str
+def test_a_broken_file_is_reported_with_its_line_and_the_others_are_loaded(
+    folder: Path, text: str | bytes, expected: str
 ) -> None:
     write_file(folder, "broken.py", text)
     broken, greet = load_folder(folder).files
     assert broken.trouble is not None
-    assert broken.trouble.startswith(told)
+    assert broken.trouble.startswith(expected)
     assert broken.tools == ()
     assert greet.tools
 
 
 @pytest.mark.parametrize("mode", [0o664, 0o646, 0o666])
 def test_a_file_that_others_may_write_refuses_the_whole_folder(folder: Path, mode: int) -> None:
-    write_file(folder, "other.py", "").chmod(mode)
+    path = write_file(folder, "other.py", "")
+    path.chmod(mode)
     loaded = load_folder(folder)
     assert loaded.files == ()
     assert loaded.refusal_reason == (
-        f"TOOLS_DIR is not loaded: others may write to {folder / 'other.py'}. Say `chmod go-w {folder / 'other.py'}`."
+        f"TOOLS_DIR is not loaded: others may write to {path}. Say `chmod go-w {path}`."
     )
 
 
@@ -126,26 +127,27 @@ def test_a_file_of_somebody_else_is_refused(folder: Path) -> None:
     assert "belongs to another user" in (load_folder(folder).refusal_reason or "")
 
 
-def test_what_is_no_plain_file_and_a_folder_that_is_not_there_are_refused(
-    folder: Path, tmp_path: Path
-) -> None:
+def test_what_is_no_plain_file_and_a_missing_folder_are_refused(folder: Path, tmp_path: Path) -> None:
     odd = folder / "odd.py"
     makers: tuple[Callable[[], object], ...] = (
         lambda: odd.symlink_to(write_file(tmp_path, "target.py", "x = 1")),
         odd.mkdir,
-        lambda: os.mkfifo(odd),  # to read it would wait for ever
+        lambda: os.mkfifo(odd),  # reading it would wait forever
     )
     for make in makers:
         make()
         assert "odd.py is no plain file. Put the file itself there" in (
             load_folder(folder).refusal_reason or ""
         )
-        odd.rmdir() if odd.is_dir() and not odd.is_symlink() else odd.unlink()
+        if odd.is_dir() and not odd.is_symlink():
+            odd.rmdir()
+        else:
+            odd.unlink()
     assert "cannot be read (No such file" in (load_folder(tmp_path / "nowhere").refusal_reason or "")
 
 
-async def test_a_new_load_leaves_alone_what_runs(folder: Path) -> None:
-    waits = """
+async def test_loading_again_leaves_running_calls_alone(folder: Path) -> None:
+    code = """
 from tools.base import ToolContext, tool
 
 word = "{word}"
@@ -157,11 +159,11 @@ async def wait(context: ToolContext) -> str:
     return word
 """
     gate: Any = asyncio.Event()
-    write_file(folder, "wait.py", waits.format(word="old"))
+    write_file(folder, "wait.py", code.format(word="old"))
     [old] = load_folder(folder).files[1].tools
     running = asyncio.gather(old.function({}, gate))
     await asyncio.sleep(0)
-    write_file(folder, "wait.py", waits.format(word="new"))
+    write_file(folder, "wait.py", code.format(word="new"))
     [new] = load_folder(folder).files[1].tools
     assert not running.done()
     gate.set()

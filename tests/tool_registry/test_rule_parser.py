@@ -1,4 +1,4 @@
-"""Rules are read as admins write them; what cannot be meant is refused with how it may be written."""
+"""Rules are parsed as admins write them; any other text is refused with how to write one."""
 
 import pytest
 
@@ -8,7 +8,7 @@ from tools.base import Rule
 
 
 @pytest.mark.parametrize(
-    ("words", "rule"),
+    ("text", "rule"),
     [
         ("default", None),
         ("never", Rule("never")),
@@ -19,12 +19,12 @@ from tools.base import Rule
         ('once when {"not": {"required": ["x"]}}', Rule("once", {"not": {"required": ["x"]}})),
     ],
 )
-def test_what_is_meant(words: str, rule: Rule | None):
-    assert parse_rule(words) == rule
+def test_a_rule_is_parsed(text: str, rule: Rule | None):
+    assert parse_rule(text) == rule
 
 
 @pytest.mark.parametrize(
-    ("words", "why"),
+    ("text", "reason"),
     [
         ("", "A rule is never"),
         ("sometimes", "A rule is never"),
@@ -36,6 +36,6 @@ def test_what_is_meant(words: str, rule: Rule | None):
         ("always when {" + '"a":{' * 5000 + "}" * 5001, "no JSON"),
     ],
 )
-def test_what_cannot_be_meant(words: str, why: str):
-    with pytest.raises(ChangeRefused, match=why):
-        parse_rule(words)
+def test_a_text_that_is_no_rule_is_refused(text: str, reason: str):
+    with pytest.raises(ChangeRefused, match=reason):
+        parse_rule(text)

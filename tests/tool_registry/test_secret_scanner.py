@@ -1,4 +1,4 @@
-"""What looks like a key is seen, however it is written; names and addresses of tools are not taken for one."""
+"""What looks like a key is detected, however it is written; names and addresses of tools are not."""
 
 import base64
 import json
@@ -30,7 +30,7 @@ from bot.tool_registry.secret_scanner import HIDDEN, has_likely_secret, mask_sec
         "https://[broken",
     ],
 )
-def test_what_looks_like_a_key_is_seen(text: str):
+def test_what_looks_like_a_key_is_detected(text: str):
     assert has_likely_secret(text)
 
 
@@ -40,7 +40,8 @@ def test_what_looks_like_a_key_is_seen(text: str):
         "https://petstore3.swagger.io/api/v3/openapi.json",
         "https://api.example.com/v2/openapi.yaml shop getOrderByIdAndCustomer listOrders2024Archive",
         "https://raw.githubusercontent.com/OAI/OpenAPI-Specification/main/examples/v3.0/petstore.yaml",
-        "endpoint weather GET https://api.example.com/v1/weather/{city}?units=metric\nThe weather of a city.\n"
+        "endpoint weather GET https://api.example.com/v1/weather/{city}?units=metric\n"
+        "The weather of a city.\n"
         "city (string): the city, such as Tokyo\ntoken (string): a token of the page to go on with",
         "mcp https://mcp.example.com/mcp time",
         "https://api.example.com/openapi.json shop getOrderByIdAndCustomerName listAllOfMyOldOrdersByDate",
@@ -52,21 +53,24 @@ def test_what_tools_are_added_with_is_not_taken_for_a_key(text: str):
     assert not has_likely_secret(text)
 
 
-@pytest.mark.parametrize("where", ["https://example.com/a/{}", "https://example.com/?v={}", "{}", "a-{}-key"])
+@pytest.mark.parametrize(
+    "template", ["https://example.com/a/{}", "https://example.com/?v={}", "{}", "a-{}-key"]
+)
 @pytest.mark.parametrize("size", [24, 32, 48])
-def test_keys_made_by_chance_are_seen_nearly_always(where: str, size: int):
-    chance = random.Random(size)
-    made = [chance.randbytes(size) for _ in range(200)]
-    for written in (lambda raw: base64.urlsafe_b64encode(raw).decode(), bytes.hex):
-        seen = sum(has_likely_secret(where.format(written(raw))) for raw in made)
-        assert seen >= 190
+def test_random_keys_are_detected_nearly_always(template: str, size: int):
+    generator = random.Random(size)
+    keys = [generator.randbytes(size) for _ in range(200)]
+    for encode in (lambda key: base64.urlsafe_b64encode(key).decode(), bytes.hex):
+        detected = sum(has_likely_secret(template.format(encode(key))) for key in keys)
+        assert detected >= 190
 
 
 def test_secrets_in_arguments_are_hidden_by_their_names_and_by_their_looks():
-    told = mask_secrets(
-        '{"city": "Rome", "api_key": "x", "nested": [{"password": "pw", "n": 3}, "sk-abcdefghijklmnop"], "token": ""}'
+    masked = mask_secrets(
+        '{"city": "Rome", "api_key": "x", "nested": [{"password": "pw", "n": 3}, "sk-abcdefghijklmnop"],'
+        ' "token": ""}'
     )
     nested = [{"password": HIDDEN, "n": 3}, HIDDEN]
-    assert json.loads(told) == {"city": "Rome", "api_key": HIDDEN, "nested": nested, "token": ""}
+    assert json.loads(masked) == {"city": "Rome", "api_key": HIDDEN, "nested": nested, "token": ""}
     assert mask_secrets('{"key": "sk-abcdefghijklmnop') == HIDDEN
     assert mask_secrets("no json") == "no json"

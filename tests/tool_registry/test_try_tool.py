@@ -1,4 +1,4 @@
-"""A tool is tried with checked arguments within its own limits, and it is on record that it was."""
+"""A tool is tried with checked arguments and within its own limits, and the trial is recorded."""
 
 import asyncio
 
@@ -37,29 +37,35 @@ def build_trial(tool: Tool, arguments: str = "") -> Trial:
     return Trial(tool, arguments, 7, "Ada", Lane(7))
 
 
-async def test_it_runs_once_and_is_recorded_without_its_result_or_secrets(database: Database):
-    tried = await run_trial(database, build_trial(greet, '{"name": "Bob", "token": "sk-abcdefghijklmnop"}'))
-    assert (tried.result.outcome, tried.result.text, tried.size) == ("ok", "Ada greets Bob", 14)
+async def test_a_trial_is_recorded_without_its_result_or_secrets(database: Database):
+    trial_result = await run_trial(
+        database, build_trial(greet, '{"name": "Bob", "token": "sk-abcdefghijklmnop"}')
+    )
+    assert (trial_result.result.outcome, trial_result.result.text, trial_result.size) == (
+        "ok",
+        "Ada greets Bob",
+        14,
+    )
     async with database.transaction() as tx:
-        await record_trial(tx, ADA, tried, now=NOW)
+        await record_trial(tx, ADA, trial_result, now=NOW)
         (change,) = await audit.list_entries(tx)
     assert (change.what, change.subject, change.after["outcome"]) == ("tried", "tool greet", "ok")
     assert "[hidden]" in change.after["arguments"]
     assert "greets" not in str(change)
 
 
-async def test_what_hangs_is_stopped(database: Database):
-    tried = await run_trial(database, build_trial(sleep))
-    assert tried.result.outcome == "timeout"
+async def test_a_tool_that_hangs_is_stopped(database: Database):
+    trial_result = await run_trial(database, build_trial(sleep))
+    assert trial_result.result.outcome == "timeout"
 
 
 @pytest.mark.parametrize("arguments", ["{", "[]", '{"name": []}', "[" * 100_000])
-async def test_arguments_that_do_not_fit_are_refused_in_a_line(database: Database, arguments: str):
+async def test_arguments_that_do_not_fit_are_refused(database: Database, arguments: str):
     with pytest.raises(ChangeRefused):
         await run_trial(database, build_trial(greet, arguments))
 
 
-async def test_notes_are_those_of_the_chat_and_nothing_was_said_there(database: Database):
+async def test_notes_are_those_of_the_chat_and_its_history_is_empty(database: Database):
     await run_trial(database, build_trial(remember, '{"note": "milk"}'))
     assert "milk" in (await run_trial(database, build_trial(recall))).result.text
     assert (await run_trial(database, build_trial(look_back, '{"words": "milk"}'))).result.outcome == "ok"

@@ -1,3 +1,4 @@
-"""When something is due: words for times understood, rules of recurrence reckoned and told. Pure; knows no
-table.
+"""When something is due: parses words for times, and computes and words rules of recurrence.
+
+Pure; uses no table.
 """

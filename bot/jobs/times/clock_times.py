@@ -1,10 +1,13 @@
-"""Times of day as people say them, in English and German: found in a phrase, and taken out of it. Pure."""
+"""Times of day as people say them, in English and German: found in a phrase, and taken out of it.
+
+Pure.
+"""
 
 import re
 from dataclasses import dataclass
 from datetime import time
 
-from bot.jobs.times.errors import UnclearTime
+from bot.jobs.times.zones import UnclearTime
 
 _NUMBERS = (
     "one two three four five six seven eight nine ten eleven twelve",
@@ -59,7 +62,7 @@ _PARTS_OF_DAY = {
     "nachts": NIGHT,
 }
 _TODAY_PART = re.compile(r"this\b|tonight")
-NIGHT_END = time(5)  # what is before that belongs to the night, or the evening, before
+NIGHT_END = time(5)  # an earlier time belongs to the night, or the evening, before
 _NAMED_TIMES = {
     "noon": NOON,
     "midday": NOON,
@@ -86,7 +89,8 @@ _QUARTERS = {
 _SPOKEN_TIME = re.compile(rf"{_AT}?(?P<how>{'|'.join(_QUARTERS)})\s+(?P<hour>\d{{1,2}})\b(?:\s*uhr)?")
 _SUFFIX = r"(?:[ap]\.?m\b|uhr\b|o'?clock)"
 _CLOCK_TIME = re.compile(
-    rf"(?:{_AT}(?P<at>\d{{1,2}})(?:[:.](?P<at_minute>\d{{2}})(?!\d|\.)(?::00)?)?(?={_SUFFIX}|(?![\d./:-]|\w))|"
+    rf"(?:{_AT}(?P<at>\d{{1,2}})(?:[:.](?P<at_minute>\d{{2}})(?!\d|\.)(?::00)?)?"
+    rf"(?={_SUFFIX}|(?![\d./:-]|\w))|"
     rf"(?<![\d.:/-])(?P<hour>\d{{1,2}})(?::(?P<minute>\d{{2}})(?::00)?(?={_SUFFIX}|(?![\d:]|\w))|"
     rf"\.(?P<dotted>\d{{2}})(?=\s*{_SUFFIX})|(?=\s*{_SUFFIX})))"
     r"\s*(?P<half>[ap])?(?(half)\.?m\b\.?)(?:\s*(?:uhr|o'?clock)(?:\s+(?P<past>\d{1,2})\b)?)?"
@@ -101,8 +105,9 @@ _FURTHER_TIME = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class TimesOfDay:
-    """Times of day, in order, and the phrase without them; `after_midnight`: of a night that began the day
-    before.
+    """Times of day, in order, and the phrase without them.
+
+    `is_after_midnight`: they belong to a night that began the day before.
     """
 
     times: tuple[time, ...]
@@ -111,58 +116,64 @@ class TimesOfDay:
 
 
 def normalize_phrase(text: str) -> str:
-    """A phrase in small letters, with single spaces and its small numbers as digits."""
+    """Return a phrase in small letters, with single spaces and its small numbers as digits."""
     spaced = " ".join(text.lower().replace("’", "'").split())
-    counted = _WORD.sub(
-        lambda found: _DIGITS_BY_WORD.get(found[0], found[0]), _ISO_SEPARATOR.sub(" ", spaced)
-    ).strip(" ,;!")
-    if _ENDS_IN_DATE.search(counted):
-        return counted
-    return counted.strip(" .,;!")
+    spaced = _ISO_SEPARATOR.sub(" ", spaced)
+    with_digits = _WORD.sub(lambda match: _DIGITS_BY_WORD.get(match[0], match[0]), spaced).strip(" ,;!")
+    if _ENDS_IN_DATE.search(with_digits):
+        return with_digits
+    return with_digits.strip(" .,;!")
 
 
 def find_times(phrase: str) -> TimesOfDay:
-    """The times of day of a plain phrase. Raises Unclear for one that no clock shows, or for several that
-    disagree.
+    """Find the times of day of a plain phrase.
+
+    Raises UnclearTime for one that no clock shows, or for several that disagree.
     """
-    spoken = _SPOKEN_TIME.search(phrase)
-    clock = None if spoken else _CLOCK_TIME.search(phrase)
-    named = None if spoken or clock else _NAMED_TIME.search(phrase)
-    found = spoken or clock or named
-    rest = phrase if found is None else _remove_match(phrase, found)
-    more, rest = _find_further_times(phrase, found) if clock else ((), rest)
-    about = _PART_OF_DAY.search(rest)
-    part = _PARTS_OF_DAY[about["part"]] if about else None
-    if about:
-        rest = _remove_match(rest, about)
-        rest = "today" if not rest and _TODAY_PART.match(about[0]) else rest
-    if found is None:
+    times: tuple[time, ...] = ()
+    rest = phrase
+    is_exact = False  # a part of the day such as "in the evening" does not move it
+    if match := _SPOKEN_TIME.search(phrase):
+        times = (_parse_spoken_time(match),)
+        rest = _remove_match(phrase, match)
+    elif match := _CLOCK_TIME.search(phrase):
+        further_times, rest = _find_further_times(phrase, match)
+        times = (_parse_clock_time(match), *further_times)
+        is_exact = bool(match["half"])
+    elif match := _NAMED_TIME.search(phrase):
+        times = (_NAMED_TIMES[match["fixed"]],)
+        rest = _remove_match(phrase, match)
+        is_exact = True
+    part, rest = _extract_part_of_day(rest)
+    if not times:
         return TimesOfDay((part,) if part else (), rest)
-    if spoken:
-        first = _parse_spoken_time(spoken)
-    else:
-        if clock:
-            first = _parse_clock_time(clock)
-        else:
-            first = _NAMED_TIMES[named["fixed"]] if named else NOON
     if _CLOCK_TIME.search(rest) or _SPOKEN_TIME.search(rest) or _NAMED_TIME.search(rest):
         raise UnclearTime(SEVERAL_TIMES, has_reason=False)
-    half = clock is not None and clock["half"]
-    if named or half:
-        times = (first, *more)
-    else:
-        times = tuple(_apply_part_of_day(one, part) for one in (first, *more))
-    is_small = part in (EVENING, NIGHT) and any(at < NIGHT_END for at in times)
-    return TimesOfDay(tuple(sorted(set(times))), "" if is_small and rest == "today" else rest, is_small)
+    if not is_exact:
+        times = tuple(_apply_part_of_day(clock_time, part) for clock_time in times)
+    is_after_midnight = part in (EVENING, NIGHT) and any(clock_time < NIGHT_END for clock_time in times)
+    if is_after_midnight and rest == "today":
+        rest = ""
+    return TimesOfDay(tuple(sorted(set(times))), rest, is_after_midnight)
+
+
+def _extract_part_of_day(phrase: str) -> tuple[time | None, str]:
+    """The part of the day that a phrase names, and the phrase without it; `tonight` alone leaves `today`."""
+    match = _PART_OF_DAY.search(phrase)
+    if match is None:
+        return None, phrase
+    rest = _remove_match(phrase, match)
+    if not rest and _TODAY_PART.match(match[0]):
+        rest = "today"
+    return _PARTS_OF_DAY[match["part"]], rest
 
 
 def _remove_match(phrase: str, match: re.Match[str]) -> str:
     return " ".join((phrase[: match.start()] + " " + phrase[match.end() :]).split()).strip(" ,")
 
 
-def _find_further_times(phrase: str, clock_match: re.Match[str] | None) -> tuple[tuple[time, ...], str]:
-    """The times that follow in a list, such as `at 8 and 18:30`."""
-    assert clock_match is not None
+def _find_further_times(phrase: str, clock_match: re.Match[str]) -> tuple[tuple[time, ...], str]:
+    """The times that follow in a list, such as `at 8 and 18:30`, and the phrase without any of them."""
     times = list[time]()
     end = clock_match.end()
     while more := _FURTHER_TIME.match(phrase, end):
@@ -175,9 +186,9 @@ def _find_further_times(phrase: str, clock_match: re.Match[str] | None) -> tuple
 
 def _parse_spoken_time(match: re.Match[str]) -> time:
     hour = int(match["hour"])
-    away = _QUARTERS[match["how"]]
-    _build_time(hour, 0)
-    minutes = (hour * 60 + away) % (24 * 60)
+    offset_minutes = _QUARTERS[match["how"]]
+    _build_time(hour, 0)  # refuses an hour that no clock shows
+    minutes = (hour * 60 + offset_minutes) % (24 * 60)
     return time(minutes // 60, minutes % 60)
 
 
@@ -188,13 +199,15 @@ def _parse_clock_time(match: re.Match[str]) -> time:
 
 
 def _to_24_hours(hour: int, minute: int, half: str | None) -> time:
-    """The time of day, `half` of it being told by `a`m or `p`m."""
+    """The time of day; `half` is `a` for am and `p` for pm."""
     if half:
         if not 1 <= hour <= 12:
             raise UnclearTime(
                 f"There is no {hour} {half}m. Say the hour as 1 to 12 with am or pm, or as 0 to 23 without."
             )
-        hour = hour % 12 + (12 if half == "p" else 0)
+        hour %= 12
+        if half == "p":
+            hour += 12
     return _build_time(hour, minute)
 
 
@@ -207,7 +220,7 @@ def _build_time(hour: int, minute: int) -> time:
 
 
 def _apply_part_of_day(clock_time: time, part: time | None) -> time:
-    """The same on the clock's other half, where the part of the day says so."""
+    """The same time on the other half of the clock, where the part of the day says so."""
     if part in (EVENING, NIGHT) and (clock_time < NIGHT_END or clock_time.hour == 12):
         return clock_time.replace(hour=clock_time.hour % 12)
     if part is None or part == MORNING or not 1 <= clock_time.hour <= 11:

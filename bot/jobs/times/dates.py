@@ -1,8 +1,8 @@
 """Days as people say them, in English and German: today, a weekday, the 3rd, a date. Pure.
 
-Dates with a month's name are read by dateparser, and nothing else is: left to itself it takes `monday 8` for
-a year's 20th of August, `8 30` for the 30th of that, `3.1.` for a 1st of March, and drops a time of day it
-does not know.
+dateparser reads dates with a month's name, and nothing else: left to itself it takes `monday 8` for a year's
+20th of August, `8 30` for the 30th of that, `3.1.` for a 1st of March, and drops a time of day it does not
+know.
 """
 
 import contextlib
@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from datetime import date, datetime, time, timedelta
 from typing import Any
 
-from bot.jobs.times.errors import UnclearTime
+from bot.jobs.times.zones import UnclearTime
 
 _DAYS = (
     ("mo", "mon", "monday", "montag"),
@@ -67,8 +67,8 @@ _NUMERIC_DATE = re.compile(
     r"(?P<either>\d{1,2})(?P<sign>[/-])(?P<other>\d{1,2})(?:(?P=sign)(?P<in>\d{4}|\d{2}))?"
 )
 _WRITTEN_DATE = re.compile(
-    r"(?:\d{1,3}(?:st|nd|rd|th|\.)?\s+(?:of\s+)?[^\W\d]{3,9}\.?|[^\W\d]{3,9}\.?\s+(?:the\s+)?\d{1,3}(?:st|nd|rd|th)?)"
-    r"(?:,?\s+\d{4})?"
+    r"(?:\d{1,3}(?:st|nd|rd|th|\.)?\s+(?:of\s+)?[^\W\d]{3,9}\.?|"
+    r"[^\W\d]{3,9}\.?\s+(?:the\s+)?\d{1,3}(?:st|nd|rd|th)?)(?:,?\s+\d{4})?"
 )
 _MONTH = re.compile(r"\b(?:jan|jän|feb|mar|mär|apr|may|mai|jun|jul|aug|sep|oct|okt|nov|dec|dez)")
 _ORDINAL = re.compile(
@@ -76,40 +76,44 @@ _ORDINAL = re.compile(
 )
 _YEAR = re.compile(r"\b\d{4}$")
 MAX_DATE_CHARS = 40  # characters of a date
-WHEN_HELP = "I do not know when that is. Say it as: tomorrow at 9, Friday at 17:30, in 2 hours, on 24 December at 18:00."
+WHEN_HELP = (
+    "I do not know when that is. "
+    "Say it as: tomorrow at 9, Friday at 17:30, in 2 hours, on 24 December at 18:00."
+)
 
 
 def strip_leading_words(phrase: str) -> str:
-    """The phrase without the small words before a day."""
+    """Return the phrase without the small words before a day."""
     while (shorter := _LEADING_WORDS.sub("", phrase)) != phrase:
         phrase = shorter
     return phrase
 
 
 def find_date(phrase: str, now: datetime, time_of_day: time) -> date:
-    """The day a plain phrase means for something at this time of day, seen from the local time `now`.
+    """Find the day a plain phrase means for something at this time of day, seen from the local time `now`.
 
-    Raises Unclear where it is no day, or one that no calendar has.
+    Raises UnclearTime where it is no day, or one that no calendar has.
     """
-    words = strip_leading_words(phrase)
+    day_text = strip_leading_words(phrase)
     today = now.date()
-    if words in _RELATIVE_DAYS:
-        ahead = _RELATIVE_DAYS[words]
-        return today + timedelta(days=1 if words == "" and time_of_day <= now.time() else ahead)
-    if weekday := _WEEKDAY.fullmatch(words):
+    if day_text == "" and time_of_day <= now.time():
+        return today + timedelta(days=1)
+    if day_text in _RELATIVE_DAYS:
+        return today + timedelta(days=_RELATIVE_DAYS[day_text])
+    if weekday := _WEEKDAY.fullmatch(day_text):
         return _find_weekday(WEEKDAYS[weekday["day"]], now, time_of_day, after_today=bool(weekday["next"]))
-    if span := _SPAN.fullmatch(words):
+    if span := _SPAN.fullmatch(day_text):
         return _add_span(today, span["span"])
-    if numbered := _DAY_OF_MONTH.fullmatch(words):
+    if numbered := _DAY_OF_MONTH.fullmatch(day_text):
         return _find_day_of_month(int(numbered["number"]), now, time_of_day)
-    return _parse_date(words, now, time_of_day)
+    return _parse_date(day_text, now, time_of_day)
 
 
 def _find_weekday(number: int, now: datetime, time_of_day: time, *, after_today: bool) -> date:
-    ahead = (number - now.weekday()) % 7
-    if ahead == 0 and (after_today or time_of_day <= now.time()):
-        ahead = 7
-    return now.date() + timedelta(days=ahead)
+    days_ahead = (number - now.weekday()) % 7
+    if days_ahead == 0 and (after_today or time_of_day <= now.time()):
+        days_ahead = 7
+    return now.date() + timedelta(days=days_ahead)
 
 
 def _add_span(today: date, span: str) -> date:
@@ -119,7 +123,7 @@ def _add_span(today: date, span: str) -> date:
 
 
 def add_months(day: date, months: int) -> date:
-    """The same day so many months later, or the last one of a month that is shorter."""
+    """Return the same day so many months later, or the last day of a month that is shorter."""
     years, month = divmod(day.month - 1 + months, 12)
     year = day.year + years
     return date(year, month + 1, min(day.day, monthrange(year, month + 1)[1]))
@@ -138,41 +142,47 @@ def _find_day_of_month(number: int, now: datetime, time_of_day: time) -> date:
 
 
 def _parse_date(phrase: str, now: datetime, time_of_day: time) -> date:
-    named = _WEEKDAY_AND_DATE.fullmatch(phrase)
-    phrase = named["date"] if named else phrase
-    phrase = _ORDINAL.sub(lambda found: str(ORDINALS[found[0]]), phrase)
-    figures = _NUMERIC_DATE.fullmatch(phrase)
-    if figures:
-        day = _parse_numeric_date(figures, now, time_of_day)
+    weekday = _WEEKDAY_AND_DATE.fullmatch(phrase)
+    if weekday:
+        phrase = weekday["date"]
+    phrase = _ORDINAL.sub(lambda match: str(ORDINALS[match[0]]), phrase)
+    if numeric := _NUMERIC_DATE.fullmatch(phrase):
+        day = _parse_numeric_date(numeric, now, time_of_day)
     else:
         day = _parse_written_date(phrase, now, time_of_day)
-    if named and day.weekday() != WEEKDAYS[named["day"]]:
+    if weekday and day.weekday() != WEEKDAYS[weekday["day"]]:
         raise UnclearTime(f"{day:%-d %B %Y} is a {day:%A}. Say one of the two.")
     return day
 
 
 def _parse_numeric_date(match: re.Match[str], now: datetime, time_of_day: time) -> date:
-    """A date in figures: behind dots the day is first, with strokes nobody knows unless only one can be it."""
-    day = match["day"] or match["first"]
-    month = match["month"] or match["second"] or match["bare"]
-    year = match["year"] or match["of"] or match["in"]
+    """A date in figures: with dots the day is first, with strokes it is clear only if one is no month."""
+    day = int(match["day"] or match["first"] or match["either"])
+    month = int(match["month"] or match["second"] or match["bare"] or match["other"])
     if match["sign"]:
-        day = match["either"]
-        month = match["other"]
-        if int(month) > 12:
+        if month > 12:
             day, month = month, day
-        elif int(day) <= 12 and day != month:
+        elif day <= 12 and day != month:
             raise UnclearTime(
                 f"“{match[0]}” may be two days. Say it with the month's name, such as: 24 December."
             )
-    years: Sequence[int] = range(now.year, now.year + 9)
-    if year:
-        years = [int(year) + (2000 if int(year) < 100 else 0)]
-    for one in years:
+    year_text = match["year"] or match["of"] or match["in"]
+    for year in _list_years(year_text, now):
         with contextlib.suppress(ValueError):
-            if datetime.combine(made := date(one, int(month), int(day)), time_of_day) > now or year:
-                return made
+            candidate = date(year, month, day)
+            if year_text or datetime.combine(candidate, time_of_day) > now:
+                return candidate
     raise _build_impossible_date(match[0])
+
+
+def _list_years(year_text: str | None, now: datetime) -> Sequence[int]:
+    """The years a date may be of; without a year in it these nine, so that a 29 February is found."""
+    if not year_text:
+        return range(now.year, now.year + 9)
+    year = int(year_text)
+    if year < 100:
+        year += 2000
+    return [year]
 
 
 def _parse_written_date(phrase: str, now: datetime, time_of_day: time) -> date:
@@ -185,10 +195,10 @@ def _parse_written_date(phrase: str, now: datetime, time_of_day: time) -> date:
 
 
 def _parse_with_dateparser(phrase: str, now: datetime) -> date | None:
-    """The date these words name, today or later if they name no year; None if they name none."""
+    """The date a phrase names, today or later if it names no year; None if it names none."""
     if len(phrase) > MAX_DATE_CHARS or not (_WRITTEN_DATE.fullmatch(phrase) and _MONTH.search(phrase)):
         return None
-    import dateparser  # half a second, and ten megabytes: not before somebody names a date
+    import dateparser  # half a second and ten megabytes: not before somebody names a date
 
     base = datetime.combine(now.date(), time()) - timedelta(seconds=1)
     settings: dict[str, Any] = {
@@ -197,12 +207,12 @@ def _parse_with_dateparser(phrase: str, now: datetime) -> date | None:
         "REQUIRE_PARTS": ["day", "month"],
     }
     try:
-        found = dateparser.parse(phrase, languages=["en", "de"], settings=settings)
+        parsed = dateparser.parse(phrase, languages=["en", "de"], settings=settings)
     except (ValueError, OverflowError):
         return None
-    if found is None or found.time() != time():
+    if parsed is None or parsed.time() != time():
         return None
-    return found.date()
+    return parsed.date()
 
 
 def _build_unclear_day(phrase: str) -> UnclearTime:

@@ -1,9 +1,9 @@
-"""Due times and rules told to people in plain words. Pure."""
+"""Due times and rules in plain words for people. Pure."""
 
 from collections.abc import Sequence
 from datetime import datetime
 
-from bot.jobs.times import rrules as rules
+from bot.jobs.times import rrules
 from bot.jobs.times.rrules import RecurrenceRule
 
 _DAYS = dict(
@@ -22,31 +22,33 @@ _UNITS = {
     "YEARLY": "year",
 }
 _ORDINAL_NAMES = {1: "first", 2: "second", 3: "third", 4: "fourth", 5: "fifth", -1: "last"}
-MAX_TIMES = 3  # times that are told ahead
+MAX_TIMES = 3  # next times that a text lists
 
 
 def format_time(timestamp: float, zone: str) -> str:
-    """An epoch second as a local time: `Mon 23 Nov 2026, 08:00`."""
-    return f"{datetime.fromtimestamp(timestamp, rules.load_zone(zone)):%a %-d %b %Y, %H:%M}"
+    """Format an epoch second as a local time: `Mon 23 Nov 2026, 08:00`."""
+    return f"{datetime.fromtimestamp(timestamp, rrules.load_zone(zone)):%a %-d %b %Y, %H:%M}"
 
 
 def format_times(timestamps: Sequence[float], zone: str) -> str:
-    """The next times of a job, and their zone."""
-    told = " · ".join(format_time(at, zone) for at in timestamps[:MAX_TIMES])
-    return f"{told} ({zone})"
+    """Format the next times of a job (epoch seconds), and their zone."""
+    times = " · ".join(format_time(timestamp, zone) for timestamp in timestamps[:MAX_TIMES])
+    return f"{times} ({zone})"
 
 
 def format_recurrence(rule: RecurrenceRule) -> str:
-    """A rule in words: `every 2 weeks on Monday at 09:30`."""
-    until = rule.get("UNTIL")
-    last = f", until {datetime.strptime(until[:8], '%Y%m%d'):%-d %b %Y}" if until else ""  # noqa: DTZ007
-    if rule.step_seconds is not None:
-        return f"{_format_interval(rule)}{last}"
-    return f"{_format_interval(rule)}{_format_days(rule)} at {_format_times_of_day(rule)}{last}"
+    """Format a rule in words: `every 2 weeks on Monday at 09:30`."""
+    text = _format_interval(rule)
+    if rule.step_seconds is None:
+        text += f"{_format_days(rule)} at {_format_times_of_day(rule)}"
+    if until := rule.get("UNTIL"):
+        last_day = datetime.strptime(until[:8], "%Y%m%d")  # noqa: DTZ007
+        text += f", until {last_day:%-d %b %Y}"
+    return text
 
 
 def format_duration(seconds: float) -> str:
-    """A length of time in one unit: `20 minutes`."""
+    """Format a length of time in one unit: `20 minutes`."""
     minutes = seconds / 60
     if minutes < 1.5:
         return "a minute"
@@ -67,9 +69,9 @@ def _format_interval(rule: RecurrenceRule) -> str:
 
 
 def _format_days(rule: RecurrenceRule) -> str:
-    named = rule.get("BYDAY")
+    weekdays = rule.get("BYDAY")
     number = rule.get("BYMONTHDAY")
-    if named == "MO,TU,WE,TH,FR" and rule.interval == 1:
+    if weekdays == "MO,TU,WE,TH,FR" and rule.interval == 1:
         return ""
     if rule.get("BYMONTH"):
         day = datetime(2024, int(rule.get("BYMONTH")), int(number))  # noqa: DTZ001  # of a leap year
@@ -78,10 +80,10 @@ def _format_days(rule: RecurrenceRule) -> str:
         if number == "-1":
             return " on the last day"
         return f" on day {number}"
-    if named and named[0] in "+-":
-        return f" on the {_ORDINAL_NAMES[int(named[:2])]} {_DAYS[named[2:]]}"
-    if named:
-        return " on " + _join_words([_DAYS[code] for code in named.split(",")])
+    if weekdays and weekdays[0] in "+-":
+        return f" on the {_ORDINAL_NAMES[int(weekdays[:2])]} {_DAYS[weekdays[2:]]}"
+    if weekdays:
+        return " on " + _join_words([_DAYS[code] for code in weekdays.split(",")])
     return ""
 
 

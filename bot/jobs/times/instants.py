@@ -1,18 +1,16 @@
-"""A single moment in words, in English and German: `in 2 hours`, `tomorrow at nine`, `am 24.12. um 18 Uhr`.
-Pure.
+"""Single moments in words, in English and German.
+
+Such as `in 2 hours`, `tomorrow at nine`, `am 24.12. um 18 Uhr`. Pure.
 """
 
 import re
 from datetime import date, datetime, timedelta, tzinfo
 
-from bot.jobs.times import clock_times as hours
-from bot.jobs.times import dates as days
-from bot.jobs.times import formatting as saying
-from bot.jobs.times import rrules as rules
-from bot.jobs.times.errors import UnclearTime
+from bot.jobs.times import clock_times, dates, formatting, rrules
+from bot.jobs.times.zones import UnclearTime
 
-MAX_YEARS_AHEAD = 50  # years
-JUST_PASSED_SECONDS = 60.0  # seconds; a moment that has just passed is told apart from one long ago
+MAX_YEARS_AHEAD = 50
+JUST_PASSED_SECONDS = 60.0  # a moment that has just passed gets another answer than one long ago
 
 _UNITS = {
     "second": ("seconds", "second", "secs", "sec", "sekunden", "sekunde"),
@@ -25,11 +23,11 @@ _UNITS = {
 }
 UNITS = {word: unit for unit, words in _UNITS.items() for word in words}
 UNIT_PATTERN = "|".join(sorted(UNITS, key=len, reverse=True))
-WHEN_HELP = days.WHEN_HELP
+WHEN_HELP = dates.WHEN_HELP
 SECONDS_PER_UNIT = {"second": 1, "minute": 60, "hour": 3600}
 COUNT_PATTERN = (
-    r"\d{1,6}(?:[.,]\d{1,2})?|anderthalb|eineinhalb|an?|eine[rnm]?|half an|half a|eine[rn]? halben?|a couple of|"
-    "ein paar"
+    r"\d{1,6}(?:[.,]\d{1,2})?|anderthalb|eineinhalb|an?|eine[rnm]?|half an|half a|eine[rn]? halben?|"
+    "a couple of|ein paar"
 )
 _FROM_NOW = re.compile(
     rf"(?:in|nach|within)\s+((?:(?:{COUNT_PATTERN})\s*(?:{UNIT_PATTERN})\b(?:\s*(?:,|and|und)\s*|\s*))+)"
@@ -41,50 +39,55 @@ _SINGLE_SPAN = re.compile(rf"(?P<count>{COUNT_PATTERN})\s*(?P<unit>{UNIT_PATTERN
 
 
 def find_instant(phrase: str, tz: tzinfo, now: float) -> float:
-    """The epoch second a plain phrase means, later than `now`. Raises Unclear."""
-    at = _parse_relative(phrase, tz, now)
-    if at is None:
-        at = rules.to_timestamp(_parse_calendar_time(phrase, rules.to_local_time(now, tz)), tz)
-    if at <= now:
-        raise build_past_error(now - at)
-    if at > now + MAX_YEARS_AHEAD * 366 * 86_400:
+    """Return the epoch second a plain phrase means, later than `now`. Raises UnclearTime."""
+    instant = _parse_relative(phrase, tz, now)
+    if instant is None:
+        instant = rrules.to_timestamp(_parse_calendar_time(phrase, rrules.to_local_time(now, tz)), tz)
+    if instant <= now:
+        raise build_past_error(now - instant)
+    if instant > now + MAX_YEARS_AHEAD * 366 * 86_400:
         raise UnclearTime(f"That is more than {MAX_YEARS_AHEAD} years ahead. Say an earlier time.")
-    return at
+    return instant
 
 
 def is_relative(phrase: str) -> bool:
-    """Whether a plain phrase counts from now, and so needs no time of day."""
+    """Tell whether a plain phrase counts from now, and so needs no time of day."""
     return bool(_FROM_NOW.match(phrase) or _LATER.match(phrase))
 
 
 def _parse_relative(phrase: str, tz: tzinfo, now: float) -> float | None:
-    """`in 2 hours` by elapsed time, `in 2 weeks at 9` by the calendar; None if it is said otherwise."""
-    phrase = _AND_A_HALF.sub(lambda one: f"{one[1] if one[1].isdigit() else 1}.5 hours", phrase)
+    """`in 2 hours` by elapsed time, `in 2 weeks at 9` by the calendar; None for any other phrase."""
+    phrase = _AND_A_HALF.sub(_format_and_a_half, phrase)
     phrase = _SHORT_HOURS.sub(r"\1 hours \2 minutes", phrase)
-    found = _FROM_NOW.match(phrase) or _LATER.match(phrase)
-    if found is None:
+    match = _FROM_NOW.match(phrase) or _LATER.match(phrase)
+    if match is None:
         return None
-    spans = [(_parse_count(one["count"]), UNITS[one["unit"]]) for one in _SINGLE_SPAN.finditer(found[1])]
+    spans = [(_parse_count(span["count"]), UNITS[span["unit"]]) for span in _SINGLE_SPAN.finditer(match[1])]
     _check_spans(spans)
-    rest = hours.find_times(phrase[found.end() :].strip(" ,"))
-    start = rules.to_local_time(now, tz)
+    times_of_day = clock_times.find_times(phrase[match.end() :].strip(" ,"))
+    start = rrules.to_local_time(now, tz)
     by_calendar = [(count, unit) for count, unit in spans if unit not in SECONDS_PER_UNIT]
     day = start.date()
     for count, unit in by_calendar:
         day = _add_to_day(day, count, unit)
-    if days.strip_leading_words(rest.rest):
+    if dates.strip_leading_words(times_of_day.rest):
         raise UnclearTime(WHEN_HELP, has_reason=False)
-    if rest.times:
-        if len(by_calendar) < len(spans) or len(rest.times) > 1:
+    if times_of_day.times:
+        if len(by_calendar) < len(spans) or len(times_of_day.times) > 1:
             raise UnclearTime(
                 "Say either how long from now or the time of day, such as: in 2 hours, in 3 days at 9:00."
             )
-        return rules.to_timestamp(datetime.combine(day, rest.times[0]), tz)
+        return rrules.to_timestamp(datetime.combine(day, times_of_day.times[0]), tz)
+    elapsed = sum(count * SECONDS_PER_UNIT[unit] for count, unit in spans if unit in SECONDS_PER_UNIT)
     if by_calendar:
-        at = rules.to_timestamp(datetime.combine(day, start.time()), tz)
-    else:
-        at = now
-    return at + sum(count * SECONDS_PER_UNIT[unit] for count, unit in spans if unit in SECONDS_PER_UNIT)
+        return rrules.to_timestamp(datetime.combine(day, start.time()), tz) + elapsed
+    return now + elapsed
+
+
+def _format_and_a_half(match: re.Match[str]) -> str:
+    """`an hour and a half` as `1.5 hours`."""
+    count = match[1] if match[1].isdigit() else 1
+    return f"{count}.5 hours"
 
 
 def _check_spans(spans: list[tuple[float, str]]) -> None:
@@ -105,15 +108,15 @@ def _check_spans(spans: list[tuple[float, str]]) -> None:
 
 
 def _parse_calendar_time(phrase: str, now: datetime) -> datetime:
-    found = hours.find_times(phrase)
-    if len(found.times) > 1:
-        raise UnclearTime(hours.SEVERAL_TIMES, has_reason=False)
-    if not found.times and days.strip_leading_words(found.rest) in {"", "today", "heute"}:
-        raise UnclearTime("At what time? Say it as: today at 17:00.", has_reason=bool(found.rest))
-    at = found.times[0] if found.times else hours.MORNING
-    if found.is_after_midnight and found.rest:
+    day = clock_times.find_times(phrase)
+    if len(day.times) > 1:
+        raise UnclearTime(clock_times.SEVERAL_TIMES, has_reason=False)
+    if not day.times and dates.strip_leading_words(day.rest) in {"", "today", "heute"}:
+        raise UnclearTime("At what time? Say it as: today at 17:00.", has_reason=bool(day.rest))
+    if day.is_after_midnight and day.rest:
         raise UnclearTime("That is after midnight. Say the day it is by then, such as: tomorrow at 1:00.")
-    return datetime.combine(days.find_date(found.rest, now, at), at)
+    time_of_day = day.times[0] if day.times else clock_times.MORNING
+    return datetime.combine(dates.find_date(day.rest, now, time_of_day), time_of_day)
 
 
 def _parse_count(text: str) -> float:
@@ -129,15 +132,21 @@ def _parse_count(text: str) -> float:
 
 
 def _add_to_day(day: date, count: float, unit: str) -> date:
-    if unit in {"day", "week"}:
-        return day + timedelta(days=int(count) * (7 if unit == "week" else 1))
-    return days.add_months(day, int(count) * (12 if unit == "year" else 1))
+    match unit:
+        case "day":
+            return day + timedelta(days=int(count))
+        case "week":
+            return day + timedelta(weeks=int(count))
+        case "month":
+            return dates.add_months(day, int(count))
+        case _:
+            return dates.add_months(day, 12 * int(count))
 
 
 def build_past_error(seconds_ago: float) -> UnclearTime:
-    """What is said of a moment that was so many seconds ago."""
+    """Return the error for a moment that was so many seconds ago."""
     if seconds_ago < JUST_PASSED_SECONDS:
         return UnclearTime("That is now. Say a time to come, such as: in 10 minutes.")
     return UnclearTime(
-        f"That was {saying.format_duration(seconds_ago)} ago. Say a time to come, such as: tomorrow at 9."
+        f"That was {formatting.format_duration(seconds_ago)} ago. Say a time to come, such as: tomorrow at 9."
     )

@@ -1,10 +1,10 @@
-"""What is due: a pure function of the moment and of what is stored of a job."""
+"""When a job runs: a pure function of the moment and of what is stored of the job."""
 
 from dataclasses import dataclass
 from datetime import tzinfo
 from typing import Literal
 
-from bot.jobs.times import rrules as rules
+from bot.jobs.times import rrules
 from bot.jobs.times.rrules import RecurrenceRule
 
 LATE_SECONDS = 300.0  # seconds after which a due time counts as missed
@@ -14,10 +14,10 @@ MissedPolicy = Literal["once", "skip"]
 
 @dataclass(frozen=True, slots=True)
 class RunPlan:
-    """What becomes of a job now: the due time to be done (None: none), when it is due next (None: never
-    again).
+    """What happens to a job now.
 
-    `left_out`: due times before that one were missed and are not done.
+    `due` is the due time to run (None: none), `next_due` the one after it (None: never again), both in epoch
+    seconds. `left_out`: earlier due times were missed and are not run.
     """
 
     due: float | None
@@ -28,16 +28,19 @@ class RunPlan:
 def plan_run(
     next_due: float, rule: RecurrenceRule | None, tz: tzinfo, missed: MissedPolicy, now: float
 ) -> RunPlan:
-    """What becomes of a job whose `next_due` is not later than `now`.
+    """Decide what happens to a job whose `next_due` is not later than `now`.
 
-    Of several due times that were missed only the last is done, and only if the job wants that.
+    Of several due times that were missed only the last is run, and only if the job's policy wants that.
     """
     if rule is None:
-        return RunPlan(next_due if _is_wanted(next_due, missed, now) else None, None)
-    last = rules.find_latest(rule, tz, next_due, now)
-    following = rules.find_next(rule, tz, max(now, last))
-    return RunPlan(last if _is_wanted(last, missed, now) else None, following, left_out=last > next_due)
+        return RunPlan(_choose_due(next_due, missed, now), None)
+    latest = rrules.find_latest(rule, tz, next_due, now)
+    following = rrules.find_next(rule, tz, max(now, latest))
+    return RunPlan(_choose_due(latest, missed, now), following, left_out=latest > next_due)
 
 
-def _is_wanted(due: float, missed: MissedPolicy, now: float) -> bool:
-    return missed == "once" or now - due <= LATE_SECONDS
+def _choose_due(due: float, missed: MissedPolicy, now: float) -> float | None:
+    """The due time, or None if it was missed and the job skips those."""
+    if missed == "once" or now - due <= LATE_SECONDS:
+        return due
+    return None

@@ -1,7 +1,7 @@
-"""Words for when something is due, understood whole: once or again and again, and where they end and its text
-begins.
+"""Parses words for when something is due, and finds where they end and a text begins.
 
-Pure, but slow at its first date (a library is loaded): call it in a thread.
+Something is due once or again and again. Pure, but slow at its first date (a library is loaded): call it in a
+thread.
 """
 
 import contextlib
@@ -11,14 +11,9 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import chain
 
-from bot.jobs.times import clock_times as hours
-from bot.jobs.times import dates as days
-from bot.jobs.times import formatting as saying
-from bot.jobs.times import instants as moments
-from bot.jobs.times import recurrences
-from bot.jobs.times import rrules as rules
-from bot.jobs.times.errors import UnclearTime
+from bot.jobs.times import clock_times, dates, formatting, instants, recurrences, rrules
 from bot.jobs.times.rrules import RecurrenceRule
+from bot.jobs.times.zones import UnclearTime
 
 MAX_PHRASE_CHARS = 120  # characters of words for a time
 MAX_WORDS = 14
@@ -26,7 +21,7 @@ _TEXT_LEAD_IN = re.compile(r"^(?:[:,\-–]\s*|(?:me\s+)?(?:to|that|dass)\s+)+", 
 _REMIND_ME = re.compile(
     r"^(?:(?:please|bitte)\s+)?(?:(?:remind|erinnere)\s+)?(?:me|mich|uns|us)\s+", re.IGNORECASE
 )
-_SEPARATORS = (":", "–", "-")  # what somebody puts between a time and its text
+_SEPARATORS = (":", "–", "-")  # between a time and its text
 _SHORT_DAY = re.compile(
     r"(?P<name>mo|tu|we|th|fr|sa|su|so|di|mi|do|mon|tue|wed|thu|fri|sat|sun)\b(?P<more>.*)", re.DOTALL
 )
@@ -36,12 +31,16 @@ _TIME_START = re.compile(
     r"\d{1,2}(?::\d{2})?(?:[ap]m)?)$",
     re.IGNORECASE,
 )
-_LONG_DAY_NAMES = "|".join(name for name in days.WEEKDAYS if len(name) > 5)
+_LONG_DAY_NAMES = "|".join(name for name in dates.WEEKDAYS if len(name) > 5)
 _TIME_CONTINUES = re.compile(
-    rf"(?:and|und|or|oder|&)\s+(?:(?:on|am|at|um)\s+)?(?:\d|{_LONG_DAY_NAMES}|tomorrow|übermorgen)|(?:{_LONG_DAY_NAMES})\b|"
-    r"(?:at|um|@|from|von|between|zwischen|by|gegen)\s*\d|(?:until|till|bis|starting|ab|except|außer|every|jede[nrsm]?)\b|"
-    rf"(?:for|für)\s+(?:{moments.COUNT_PATTERN})\s+(?:days?|weeks?|months?|years?|tage?|wochen?|monate?|jahre?)\b|"
-    rf"in\s+(?:{moments.COUNT_PATTERN})\s*(?:{moments.UNIT_PATTERN})\b|(?:utc|gmt|bst|ces?t|[ecmp][sd]t)\b|"
+    rf"(?:and|und|or|oder|&)\s+(?:(?:on|am|at|um)\s+)?(?:\d|{_LONG_DAY_NAMES}|tomorrow|übermorgen)|"
+    rf"(?:{_LONG_DAY_NAMES})\b|"
+    r"(?:at|um|@|from|von|between|zwischen|by|gegen)\s*\d|"
+    r"(?:until|till|bis|starting|ab|except|außer|every|jede[nrsm]?)\b|"
+    rf"(?:for|für)\s+(?:{instants.COUNT_PATTERN})\s+"
+    r"(?:days?|weeks?|months?|years?|tage?|wochen?|monate?|jahre?)\b|"
+    rf"in\s+(?:{instants.COUNT_PATTERN})\s*(?:{instants.UNIT_PATTERN})\b|"
+    r"(?:utc|gmt|bst|ces?t|[ecmp][sd]t)\b|"
     r"(?:the|de[nmr])\s+\d{1,2}(?:st|nd|rd|th|\.)|(?:nacht|(?:and\s+)?a\s+half)\b|"
     r"\d{1,2}(?:[:.]\d{2}|\s*(?:[ap]\.?m|uhr|o'clock))(?!\w)"
 )
@@ -51,15 +50,15 @@ _JOINING_WORDS = re.compile(
 )
 _BARE_HOUR = re.compile(r"(?:[01]?\d|2[0-4])(?!\S)")
 PARTLY_UNDERSTOOD = (
-    "I understand the time as far as “{when}”. If “{rest}” is part of it, say it another way; if not, put a colon "
-    "between them, such as: tomorrow at 9: call Anna."
+    "I understand the time as far as “{when}”. If “{rest}” is part of it, say it another way; "
+    "if not, put a colon between them, such as: tomorrow at 9: call Anna."
 )
 NO_TEXT = "Say what I shall remind you of, too, such as: /remind tomorrow at 9 call Anna."
 
 
 @dataclass(frozen=True, slots=True)
 class ParsedSchedule:
-    """What was understood: the first due time, the rule if it comes again, and the next few times."""
+    """What a text means: first due time, rule if it comes again, and next few times (epoch seconds)."""
 
     zone: str
     first_due: float
@@ -68,63 +67,63 @@ class ParsedSchedule:
 
     @property
     def recurrence_text(self) -> str:
-        """How often, in words; empty: once."""
+        """How often, in words; empty for once."""
         if self.rule:
-            return saying.format_recurrence(self.rule)
+            return formatting.format_recurrence(self.rule)
         return ""
 
 
 def parse_when(text: str, zone: str, now: float, min_interval_seconds: int) -> ParsedSchedule:
-    """What words for a time mean to somebody in this zone; `shortest`: seconds between two times at least.
+    """Parse words for a time of somebody in this zone (an IANA name).
 
-    Raises Unclear.
+    `min_interval_seconds` is the least time between two due times. Raises UnclearTime.
     """
     if len(text) > MAX_PHRASE_CHARS:
         raise UnclearTime(
             f"That is too long to be a time. Say it in {MAX_PHRASE_CHARS} characters at most.",
             has_reason=False,
         )
-    phrase = hours.normalize_phrase(text)
-    where = rules.load_zone(zone)
+    phrase = clock_times.normalize_phrase(text)
+    tz = rrules.load_zone(zone)
     if not phrase:
         raise UnclearTime("Say when, such as: tomorrow at 9, or every weekday at 8.")
     if recurrences.is_recurrence(phrase):
-        rule = recurrences.find_recurrence(phrase, where, now, min_interval_seconds)
-        few = rules.find_next_few(rule, where, now, saying.MAX_TIMES)
-        return ParsedSchedule(zone, few[0], rule, few)
-    at = float(round(moments.find_instant(phrase, where, now)))
-    return ParsedSchedule(zone, at, None, (at,))
+        rule = recurrences.find_recurrence(phrase, tz, now, min_interval_seconds)
+        next_times = rrules.find_next_few(rule, tz, now, formatting.MAX_TIMES)
+        return ParsedSchedule(zone, next_times[0], rule, next_times)
+    instant = float(round(instants.find_instant(phrase, tz, now)))
+    return ParsedSchedule(zone, instant, None, (instant,))
 
 
 def parse_line(line: str, zone: str, now: float, min_interval_seconds: int) -> tuple[ParsedSchedule, str]:
-    """What a line such as `tomorrow at nine call Anna` means, and the text in it: its time stands first or
-    last, or its day first and its hour last.
+    """Parse a line such as `tomorrow at nine call Anna`: return its schedule and its text.
 
-    Raises Unclear, with what is wrong with the time where that is known.
+    Its time stands first or last, or its day first and its hour last. Raises UnclearTime, with what is wrong
+    with the time where that is known.
     """
     line = _REMIND_ME.sub("", line.strip())
     words = line.split()
-    most = min(MAX_WORDS, len(words))
-    ahead = ((words[:count], words[count:]) for count in range(most, 0, -1))
-    behind = ((words[-count:], words[:-count]) for count in range(most, 0, -1))
-    for when, rest in chain(ahead, behind):
-        if _is_text(when):
+    limit = min(MAX_WORDS, len(words))
+    leading = ((words[:count], words[count:]) for count in range(limit, 0, -1))
+    trailing = ((words[-count:], words[:-count]) for count in range(limit, 0, -1))
+    for time_words, rest in chain(leading, trailing):
+        if _is_text(time_words):
             continue
         try:
-            understood = parse_when(" ".join(when).rstrip(":,–-"), zone, now, min_interval_seconds)
+            schedule = parse_when(" ".join(time_words).rstrip(":,–-"), zone, now, min_interval_seconds)
         except UnclearTime as error:
             if error.has_reason:  # fewer of these words would be understood as something else
                 raise
             continue
-        text = _TEXT_LEAD_IN.sub("", _extract_text(line, when, rest)).strip()
+        text = _TEXT_LEAD_IN.sub("", _extract_text(line, time_words, rest)).strip()
         if not text:
             raise UnclearTime(NO_TEXT)
-        read = partial(parse_when, zone=zone, now=now, min_interval_seconds=min_interval_seconds)
-        if line.split()[: len(when)] == when:
-            return _resolve_leading_time(when, rest, understood, text, read)
-        _refuse_second_time(rest, when, read)
-        return understood, text
-    raise UnclearTime(moments.WHEN_HELP, has_reason=False)
+        parse = partial(parse_when, zone=zone, now=now, min_interval_seconds=min_interval_seconds)
+        if words[: len(time_words)] == time_words:
+            return _resolve_leading_time(time_words, rest, schedule, text, parse)
+        _refuse_second_time(rest, time_words, parse)
+        return schedule, text
+    raise UnclearTime(instants.WHEN_HELP, has_reason=False)
 
 
 def _resolve_leading_time(
@@ -137,17 +136,17 @@ def _resolve_leading_time(
     """The time and the text of a line that begins with a time."""
     if time_words[-1].endswith(_SEPARATORS):
         return schedule, text
-    said_last = _find_trailing_time(time_words, rest, parse)
-    if said_last is not None:
-        whole, last, between = said_last
-        _refuse_second_time(between, [*time_words, "…", *last], parse, allow_days=False)
-        return whole, _extract_text(text, last, between).strip()
+    trailing = _find_trailing_time(time_words, rest, parse)
+    if trailing is not None:
+        full_schedule, last_words, text_words = trailing
+        _refuse_second_time(text_words, [*time_words, "…", *last_words], parse, allow_days=False)
+        return full_schedule, _extract_text(text, last_words, text_words).strip()
     _refuse_continued_time(time_words, rest, schedule)
     return schedule, text
 
 
 def _is_text(time_words: list[str]) -> bool:
-    """Whether a day's short name is rather a word of the text: `do the dishes`, `what to do at 9`."""
+    """Tell whether a day's short name is rather a word of the text: `do the dishes`, `what to do at 9`."""
     short = _SHORT_DAY.match(" ".join(time_words).lower())
     if short is None or len(time_words) == 1:
         return short is not None
@@ -157,33 +156,34 @@ def _is_text(time_words: list[str]) -> bool:
 def _find_trailing_time(
     time_words: list[str], rest: list[str], parse: Callable[[str], ParsedSchedule]
 ) -> tuple[ParsedSchedule, list[str], list[str]] | None:
-    """The time with what is said of it behind the text, these words, and the text's: `tomorrow call Anna at
-    5`.
+    """Find a time that ends behind the text, as in `tomorrow call Anna at 5`.
+
+    Returns the schedule of both parts of the time, the words of its second part, and those of the text.
     """
-    for at in range(max(1, len(rest) - MAX_WORDS), len(rest)):
-        if _TIME_START.match(rest[at]):
+    for index in range(max(1, len(rest) - MAX_WORDS), len(rest)):
+        if _TIME_START.match(rest[index]):
             with contextlib.suppress(UnclearTime):
-                return parse(" ".join([*time_words, *rest[at:]])), rest[at:], rest[:at]
+                return parse(" ".join([*time_words, *rest[index:]])), rest[index:], rest[:index]
     return None
 
 
 def _refuse_second_time(
     rest: list[str], time_words: list[str], parse: Callable[[str], ParsedSchedule], *, allow_days: bool = True
 ) -> None:
-    """Raise Unclear where a time goes before the one at the end: `pills every 8 hours, starting at 6`.
+    """Raise UnclearTime if a second time stands before the last one: `pills every 8 hours, starting at 6`.
 
-    `other_days`: a text may end with a day, such as `ask about Monday`.
+    `allow_days`: a text may end with a day, such as `ask about Monday`.
     """
-    words = " ".join(rest)
-    joined = _JOINING_WORDS.search(words)
-    before = words[: joined.start()].split() if joined else rest
+    text = " ".join(rest)
+    joined = _JOINING_WORDS.search(text)
+    before = text[: joined.start()].split() if joined else rest
     for count in range(1, min(MAX_WORDS, len(before)) + 1):
         if _is_text(before[-count:]):
             continue
-        found: ParsedSchedule | None = None
+        schedule: ParsedSchedule | None = None
         with contextlib.suppress(UnclearTime):
-            found = parse(" ".join(before[-count:]))
-        if found is not None and (found.rule or joined or not allow_days):
+            schedule = parse(" ".join(before[-count:]))
+        if schedule is not None and (schedule.rule or joined or not allow_days):
             raise _build_partly_understood(time_words, rest[len(before) - count :])
 
 
@@ -192,13 +192,14 @@ def _build_partly_understood(time_words: list[str], rest: list[str]) -> UnclearT
 
 
 def _refuse_continued_time(time_words: list[str], rest: list[str], schedule: ParsedSchedule) -> None:
-    """Raise Unclear where what follows a time may belong to it."""
-    follows = hours.normalize_phrase(" ".join(rest[:4]))
-    said = hours.normalize_phrase(" ".join(time_words))
-    counts = moments.is_relative(said) or (
+    """Raise UnclearTime if what follows a time may belong to it."""
+    follows = clock_times.normalize_phrase(" ".join(rest[:4]))
+    phrase = clock_times.normalize_phrase(" ".join(time_words))
+    needs_no_hour = instants.is_relative(phrase) or (
         schedule.rule is not None and schedule.rule.step_seconds is not None
     )
-    lacks_hour = not counts and not (hours.find_times(said).times and _EXACT_TIME.search(said))
+    has_hour = needs_no_hour or (clock_times.find_times(phrase).times and _EXACT_TIME.search(phrase))
+    lacks_hour = not has_hour
     if _TIME_CONTINUES.match(follows) or (lacks_hour and _BARE_HOUR.match(follows)):
         raise _build_partly_understood(time_words, rest[:3])
 

@@ -1,7 +1,8 @@
 """Rules of recurrence as they are stored, and the instants they come to. Pure.
 
-A rule is two lines of iCalendar: DTSTART, a local time without a zone, and RRULE. Of a local time that does
-not exist the instant is as far behind the gap as it lies in it; of one that exists twice it is the first.
+A rule is two lines of iCalendar: DTSTART, a local time without a zone, and RRULE. A local time that does not
+exist becomes an instant as far behind the gap as the time lies in it; of one that exists twice it is the
+first.
 """
 
 import math
@@ -14,26 +15,25 @@ from zoneinfo import ZoneInfo
 
 STAMP_FORMAT = "%Y%m%dT%H%M%S"
 MARGIN = timedelta(hours=26)  # no zone ever moved its clocks by more
-HORIZON = timedelta(days=366 * 100)  # of what never comes again nobody looks further
+HORIZON = timedelta(days=366 * 100)  # a rule that comes to nothing until then never comes again
 _SECONDS_PER_STEP = {"MINUTELY": 60, "HOURLY": 3600}
+_DAYS_PER_PERIOD = {"DAILY": 1, "WEEKLY": 7}
 
 
 @dataclass(frozen=True, slots=True)
 class RecurrenceRule:
-    """A recurrence: the local time its reckoning begins at, and the parts of its RRULE by name."""
+    """A recurrence: the local time it is counted from, and the parts of its RRULE by name."""
 
     start: datetime
     parts: tuple[tuple[str, str], ...]
 
     @classmethod
     def parse(cls, text: str) -> "RecurrenceRule":
-        """The rule of a text made by `text`, or of one by hand that leaves out what its DTSTART says."""
+        """Read a rule as `text` has it, or one written by hand that leaves out what its DTSTART says."""
         start, _, rule = text.partition("\n")
         parts = dict(part.split("=", 1) for part in rule.removeprefix("RRULE:").strip().split(";"))
-        return cls(
-            datetime.strptime(start.strip().removeprefix("DTSTART:"), STAMP_FORMAT),
-            tuple(parts.items()),  # noqa: DTZ007
-        )
+        stamp = start.strip().removeprefix("DTSTART:")
+        return cls(datetime.strptime(stamp, STAMP_FORMAT), tuple(parts.items()))  # noqa: DTZ007
 
     @property
     def text(self) -> str:
@@ -42,19 +42,17 @@ class RecurrenceRule:
         return f"DTSTART:{self.start.strftime(STAMP_FORMAT)}\nRRULE:{rule}"
 
     def get(self, name: str, default: str = "") -> str:
-        """A part of the RRULE, such as `FREQ`."""
+        """Return a part of the RRULE, such as `FREQ`."""
         return dict(self.parts).get(name, default)
 
     @property
     def interval(self) -> int:
-        """Every how many of its periods it comes."""
+        """The number of periods from one time to the next: 2 for every second week."""
         return int(self.get("INTERVAL", "1"))
 
     @property
     def step_seconds(self) -> int | None:
-        """The seconds between two times of a rule that goes by elapsed time; None of one that goes by the
-        calendar.
-        """
+        """The seconds between two times of a rule by elapsed time; None for one that goes by the calendar."""
         seconds = _SECONDS_PER_STEP.get(self.get("FREQ"))
         if seconds:
             return seconds * self.interval
@@ -63,71 +61,75 @@ class RecurrenceRule:
 
 @cache
 def load_zone(name: str) -> tzinfo:
-    """The time zone of an IANA name. Raises ZoneInfoNotFoundError."""
+    """Return the time zone of an IANA name. Raises ZoneInfoNotFoundError."""
     if name == "UTC":
         return UTC
     return ZoneInfo(name)
 
 
 def to_timestamp(local_time: datetime, tz: tzinfo) -> float:
-    """The epoch second of a local time without a zone."""
+    """Return the epoch second of a local time without a zone."""
     return local_time.replace(tzinfo=tz, fold=0).timestamp()
 
 
 def to_local_time(timestamp: float, tz: tzinfo) -> datetime:
-    """The local time, without a zone, of an epoch second."""
+    """Return the local time, without a zone, of an epoch second."""
     return datetime.fromtimestamp(timestamp, tz).replace(tzinfo=None)
 
 
 def iterate_times(rule: RecurrenceRule, tz: tzinfo, after: float) -> Iterator[float]:
-    """The epoch seconds the rule comes to after this one, in order and each once."""
+    """Yield the epoch seconds the rule comes to after this one, in order and each once."""
     if rule.step_seconds is not None:
-        begin = to_timestamp(rule.start, tz)
-        yield from takewhile(_find_end(rule, tz).__ge__, _iterate_elapsed(begin, rule.step_seconds, after))
+        start = to_timestamp(rule.start, tz)
+        yield from takewhile(_find_end(rule, tz).__ge__, _iterate_elapsed(start, rule.step_seconds, after))
         return
     last = after
-    for at in _iterate_calendar(rule, to_local_time(after, tz) - MARGIN):
-        due = to_timestamp(at, tz)
+    for local_time in _iterate_calendar(rule, to_local_time(after, tz) - MARGIN):
+        due = to_timestamp(local_time, tz)
         if due > last:
             yield due
             last = due
 
 
 def find_next(rule: RecurrenceRule, tz: tzinfo, after: float) -> float | None:
-    """The first epoch second after this one, None if there is none within a century."""
+    """Return the first epoch second after this one, None if there is none within a century."""
     return next(iterate_times(rule, tz, after), None)
 
 
 def find_next_few(rule: RecurrenceRule, tz: tzinfo, after: float, count: int) -> tuple[float, ...]:
-    """The next few epoch seconds."""
+    """Return the next few epoch seconds."""
     return tuple(islice(iterate_times(rule, tz, after), count))
 
 
 def find_latest(rule: RecurrenceRule, tz: tzinfo, first: float, now: float) -> float:
-    """The last epoch second up to now of a rule that was due at `first`, which is not later than now."""
+    """Return the last epoch second up to `now` of a rule.
+
+    The rule was due at `first`, which is not later than `now`.
+    """
     if rule.step_seconds is not None:
-        return first + (min(now, _find_end(rule, tz)) - first) // rule.step_seconds * rule.step_seconds
-    found = first
-    for days in (2, 40, 800, 366 * 10):  # a rule that comes often is not reckoned from far back
+        elapsed = min(now, _find_end(rule, tz)) - first
+        return first + elapsed // rule.step_seconds * rule.step_seconds
+    latest = first
+    for days in (2, 40, 800, 366 * 10):  # a rule that comes often is not computed from far back
         since = max(first, now - days * 86_400)
         for due in iterate_times(rule, tz, since):
             if due > now:
                 break
-            found = due
-        if found > first or since == first:
+            latest = due
+        if latest > first or since == first:
             break
-    return found
+    return latest
 
 
 def _find_end(rule: RecurrenceRule, tz: tzinfo) -> float:
     """The epoch second after which a rule that goes by elapsed time comes no more."""
     assert rule.step_seconds is not None
-    until = rule.get("UNTIL")
-    count = rule.get("COUNT")
-    last = to_timestamp(datetime.strptime(until, STAMP_FORMAT), tz) if until else math.inf  # noqa: DTZ007
-    if count:
-        return min(last, to_timestamp(rule.start, tz) + (int(count) - 1) * rule.step_seconds)
-    return last
+    end = math.inf
+    if until := rule.get("UNTIL"):
+        end = to_timestamp(datetime.strptime(until, STAMP_FORMAT), tz)  # noqa: DTZ007
+    if count := rule.get("COUNT"):
+        end = min(end, to_timestamp(rule.start, tz) + (int(count) - 1) * rule.step_seconds)
+    return end
 
 
 def _iterate_elapsed(start: float, step_seconds: int, after: float) -> Iterator[float]:
@@ -138,48 +140,50 @@ def _iterate_elapsed(start: float, step_seconds: int, after: float) -> Iterator[
 
 
 def _iterate_calendar(rule: RecurrenceRule, since: datetime) -> Iterator[datetime]:
-    """The local times of a rule since `since`, or DTSTART. The library counts from DTSTART, so that is moved
-    near.
-    """
-    from dateutil.rrule import rrulestr  # not needed by a house without jobs
+    """The local times of a rule since `since`, or DTSTART.
 
-    begin = rule.start if rule.get("COUNT") else _find_nearby_start(rule, since)
+    The library counts from DTSTART, so DTSTART is moved near.
+    """
+    from dateutil.rrule import rrulestr  # a gateway without jobs does not need it
+
+    start = rule.start if rule.get("COUNT") else _find_nearby_start(rule, since)
     parts = dict(_complete_parts(rule))
     if not {"UNTIL", "COUNT"} & parts.keys():
-        parts["UNTIL"] = (max(begin, since) + HORIZON).strftime(STAMP_FORMAT)
-    found = rrulestr(";".join(f"{name}={value}" for name, value in parts.items()), dtstart=begin)
-    yield from found.xafter(max(since, rule.start), inc=True)
+        parts["UNTIL"] = (max(start, since) + HORIZON).strftime(STAMP_FORMAT)
+    times = rrulestr(";".join(f"{name}={value}" for name, value in parts.items()), dtstart=start)
+    yield from times.xafter(max(since, rule.start), inc=True)
 
 
 def _find_nearby_start(rule: RecurrenceRule, since: datetime) -> datetime:
-    """A beginning near `since`, not before DTSTART, from which the periods fall as they do from there."""
-    begin = rule.start
-    every = rule.interval
+    """A start near `since`, not before DTSTART, from which the periods fall as they do from DTSTART."""
+    start = rule.start
     freq = rule.get("FREQ")
-    if since <= begin:
-        return begin
-    if freq in {"DAILY", "WEEKLY"}:
-        days = every * (7 if freq == "WEEKLY" else 1)
-        return begin + timedelta(days=(since - begin).days // days * days)
-    months = every * (12 if freq == "YEARLY" else 1)
-    passed = ((since.year - begin.year) * 12 + since.month - begin.month) // months * months
+    if since <= start:
+        return start
+    if freq in _DAYS_PER_PERIOD:
+        days = rule.interval * _DAYS_PER_PERIOD[freq]
+        return start + timedelta(days=(since - start).days // days * days)
+    months = rule.interval
+    if freq == "YEARLY":
+        months *= 12
+    passed = ((since.year - start.year) * 12 + since.month - start.month) // months * months
     if passed <= 0:
-        return begin
-    years, month = divmod(begin.month - 1 + passed, 12)
-    return begin.replace(year=begin.year + years, month=month + 1, day=1)
+        return start
+    years, month = divmod(start.month - 1 + passed, 12)
+    return start.replace(year=start.year + years, month=month + 1, day=1)
 
 
 def _complete_parts(rule: RecurrenceRule) -> Iterator[tuple[str, str]]:
-    """The parts with what DTSTART says where they are silent, so that it may be moved."""
-    begin = rule.start
+    """The parts, with what DTSTART implies where they leave it out, so that DTSTART may be moved."""
+    start = rule.start
     freq = rule.get("FREQ")
-    said = {name for name, _ in rule.parts}
+    present = {name for name, _ in rule.parts}
     yield from rule.parts
-    told = {"BYHOUR": begin.hour, "BYMINUTE": begin.minute, "BYSECOND": begin.second}
-    if freq == "YEARLY" and not said & {"BYDAY", "BYMONTHDAY", "BYYEARDAY", "BYWEEKNO"}:
-        told |= {"BYMONTH": begin.month, "BYMONTHDAY": begin.day}
-    if freq == "MONTHLY" and not said & {"BYDAY", "BYMONTHDAY"}:
-        told |= {"BYMONTHDAY": begin.day}
-    if freq == "WEEKLY" and "BYDAY" not in said:
-        yield "BYDAY", ("MO", "TU", "WE", "TH", "FR", "SA", "SU")[begin.weekday()]
-    yield from ((name, str(value)) for name, value in told.items() if name not in said)
+    implied = {"BYHOUR": start.hour, "BYMINUTE": start.minute, "BYSECOND": start.second}
+    if freq == "YEARLY" and not present & {"BYDAY", "BYMONTHDAY", "BYYEARDAY", "BYWEEKNO"}:
+        implied |= {"BYMONTH": start.month, "BYMONTHDAY": start.day}
+    if freq == "MONTHLY" and not present & {"BYDAY", "BYMONTHDAY"}:
+        implied |= {"BYMONTHDAY": start.day}
+    if freq == "WEEKLY" and "BYDAY" not in present:
+        yield "BYDAY", ("MO", "TU", "WE", "TH", "FR", "SA", "SU")[start.weekday()]
+    yield from ((name, str(value)) for name, value in implied.items() if name not in present)

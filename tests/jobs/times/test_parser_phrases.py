@@ -1,6 +1,4 @@
-"""Words for times: what is understood, in two languages, and what is refused with a sentence that says what
-to do.
-"""
+"""Words for times: what is parsed, in two languages, and what is refused with what to say instead."""
 
 from datetime import datetime
 
@@ -8,41 +6,40 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bot.jobs.times import clock_times as hours
-from bot.jobs.times import formatting as saying
-from bot.jobs.times import rrules as rules
-from bot.jobs.times.errors import UnclearTime
+from bot.jobs.times import clock_times, formatting, rrules
 from bot.jobs.times.parser import MAX_PHRASE_CHARS, NO_TEXT, parse_line, parse_when
+from bot.jobs.times.zones import UnclearTime
 
 ZONE = "Europe/Berlin"
-NOW = rules.to_timestamp(datetime(2026, 11, 20, 16, 0), rules.load_zone(ZONE))  # a Friday
+NOW = rrules.to_timestamp(datetime(2026, 11, 20, 16, 0), rrules.load_zone(ZONE))  # a Friday
 MIN_INTERVAL_SECONDS = 300
 
 
 def parse_once(text: str, now: float = NOW) -> str:
-    when = parse_when(text, ZONE, now, MIN_INTERVAL_SECONDS)
-    assert when.rule is None
-    assert when.next_times == (when.first_due,)
-    return f"{rules.to_local_time(when.first_due, rules.load_zone(ZONE)):%Y-%m-%d %H:%M}"
+    schedule = parse_when(text, ZONE, now, MIN_INTERVAL_SECONDS)
+    assert schedule.rule is None
+    assert schedule.next_times == (schedule.first_due,)
+    return f"{rrules.to_local_time(schedule.first_due, rrules.load_zone(ZONE)):%Y-%m-%d %H:%M}"
 
 
 def parse_recurring(text: str) -> tuple[str, list[str]]:
-    when = parse_when(text, ZONE, NOW, MIN_INTERVAL_SECONDS)
-    assert when.rule is not None
-    assert when.first_due == when.next_times[0]
-    return when.recurrence_text, [
-        f"{rules.to_local_time(due, rules.load_zone(ZONE)):%a %Y-%m-%d %H:%M}" for due in when.next_times
+    schedule = parse_when(text, ZONE, NOW, MIN_INTERVAL_SECONDS)
+    assert schedule.rule is not None
+    assert schedule.first_due == schedule.next_times[0]
+    return schedule.recurrence_text, [
+        f"{rrules.to_local_time(due, rrules.load_zone(ZONE)):%a %Y-%m-%d %H:%M}"
+        for due in schedule.next_times
     ]
 
 
 def parse_refusal(text: str) -> str:
-    with pytest.raises(UnclearTime) as told:
+    with pytest.raises(UnclearTime) as error:
         parse_when(text, ZONE, NOW, MIN_INTERVAL_SECONDS)
-    return str(told.value)
+    return str(error.value)
 
 
 @pytest.mark.parametrize(
-    ("words", "expected"),
+    ("phrase", "expected"),
     [
         ("tomorrow at nine", "2026-11-21 09:00"),
         ("tomorrow", "2026-11-21 09:00"),
@@ -109,7 +106,7 @@ def parse_refusal(text: str) -> str:
         ("8:30pm", "2026-11-20 20:30"),
         ("8.30 Uhr", "2026-11-21 08:30"),
         ("2026-12-24T18:00:00", "2026-12-24 18:00"),
-        ("Sat 21 Nov 2026, 09:00", "2026-11-21 09:00"),  # as the house says it
+        ("Sat 21 Nov 2026, 09:00", "2026-11-21 09:00"),  # as the gateway writes it
         ("sat 5 dec at 9:30", "2026-12-05 09:30"),
         ("am 3.1. um 9", "2027-01-03 09:00"),
         ("03.01.2027", "2027-01-03 09:00"),
@@ -127,12 +124,12 @@ def parse_refusal(text: str) -> str:
         ("tonight at 2", "2026-11-21 02:00"),
     ],
 )
-def test_a_moment_is_understood(words: str, expected: str):
-    assert parse_once(words) == expected
+def test_a_moment_is_parsed(phrase: str, expected: str):
+    assert parse_once(phrase) == expected
 
 
 @pytest.mark.parametrize(
-    ("words", "told", "first"),
+    ("phrase", "expected", "first"),
     [
         ("every day at 8", "every day at 08:00", "Sat 2026-11-21 08:00"),
         ("daily at 9am", "every day at 09:00", "Sat 2026-11-21 09:00"),
@@ -202,10 +199,10 @@ def test_a_moment_is_understood(words: str, expected: str):
         ("täglich um 8 bis 24.12.", "every day at 08:00, until 24 Dec 2026", "Sat 2026-11-21 08:00"),
     ],
 )
-def test_a_recurrence_is_understood_and_told_back(words: str, told: str, first: str):
-    said, few = parse_recurring(words)
-    assert said == told
-    assert few[0] == first
+def test_a_recurrence_is_parsed_and_described(phrase: str, expected: str, first: str):
+    description, next_times = parse_recurring(phrase)
+    assert description == expected
+    assert next_times[0] == first
 
 
 def test_every_second_week_is_counted_from_the_first_time_to_come():
@@ -225,7 +222,7 @@ def test_a_31st_that_is_missing_is_skipped():
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("phrase", "expected"),
     [
         ("", "Say when"),
         ("x" * (MAX_PHRASE_CHARS + 1), "too long"),
@@ -282,24 +279,24 @@ def test_a_31st_that_is_missing_is_skipped():
         ("every 10 years", "I do not know how often that is"),
     ],
 )
-def test_what_cannot_be_is_refused_with_a_clear_sentence(words: str, told: str):
-    assert told in parse_refusal(words)
+def test_a_phrase_that_means_no_time_to_come_is_refused_with_a_clear_sentence(phrase: str, expected: str):
+    assert expected in parse_refusal(phrase)
 
 
 def test_the_same_words_mean_other_moments_elsewhere():
     tokyo = parse_when("tomorrow at 9", "Asia/Tokyo", NOW, MIN_INTERVAL_SECONDS)
-    assert saying.format_times(tokyo.next_times, "Asia/Tokyo") == "Sun 22 Nov 2026, 09:00 (Asia/Tokyo)"
+    assert formatting.format_times(tokyo.next_times, "Asia/Tokyo") == "Sun 22 Nov 2026, 09:00 (Asia/Tokyo)"
     berlin = parse_when("in 2 hours", ZONE, NOW, MIN_INTERVAL_SECONDS)
     assert berlin.first_due == parse_when("in 2 hours", "Asia/Tokyo", NOW, MIN_INTERVAL_SECONDS).first_due
 
 
 def test_in_two_hours_is_elapsed_time_and_in_two_days_the_calendar():
-    berlin = rules.load_zone(ZONE)
-    before = rules.to_timestamp(datetime(2027, 3, 28, 1, 0), berlin)
+    berlin = rrules.load_zone(ZONE)
+    before = rrules.to_timestamp(datetime(2027, 3, 28, 1, 0), berlin)
     assert parse_once("in 2 hours", before) == "2027-03-28 04:00"
     assert parse_once("in 1 day", before) == "2027-03-29 01:00"
     assert (
-        parse_once("tomorrow at 2:30", rules.to_timestamp(datetime(2027, 3, 27, 9), berlin))
+        parse_once("tomorrow at 2:30", rrules.to_timestamp(datetime(2027, 3, 27, 9), berlin))
         == "2027-03-28 03:30"
     )
 
@@ -337,15 +334,13 @@ def test_in_two_hours_is_elapsed_time_and_in_two_days_the_calendar():
     ],
 )
 def test_a_line_is_split_into_its_time_and_its_text(line: str, first: str, text: str):
-    when, found = parse_line(line, ZONE, NOW, MIN_INTERVAL_SECONDS)
-    assert (f"{rules.to_local_time(when.first_due, rules.load_zone(ZONE)):%Y-%m-%d %H:%M}", found) == (
-        first,
-        text,
-    )
+    schedule, parsed_text = parse_line(line, ZONE, NOW, MIN_INTERVAL_SECONDS)
+    local_time = rrules.to_local_time(schedule.first_due, rrules.load_zone(ZONE))
+    assert (f"{local_time:%Y-%m-%d %H:%M}", parsed_text) == (first, text)
 
 
 @pytest.mark.parametrize(
-    ("line", "told"),
+    ("line", "expected"),
     [
         ("call mum", "I do not know when that is"),
         ("tomorrow at 9", NO_TEXT),
@@ -375,49 +370,49 @@ def test_a_line_is_split_into_its_time_and_its_text(line: str, first: str, text:
         ("", "I do not know when that is"),
     ],
 )
-def test_a_line_without_a_time_or_a_text_is_refused(line: str, told: str):
-    with pytest.raises(UnclearTime) as refused:
+def test_a_line_without_a_time_or_a_text_is_refused(line: str, expected: str):
+    with pytest.raises(UnclearTime) as error:
         parse_line(line, ZONE, NOW, MIN_INTERVAL_SECONDS)
-    assert told in str(refused.value)
+    assert expected in str(error.value)
 
 
 PIECES = """
-every day week month monday 31 2 at 9 25:00 um uhr 8:30 am pm noon tomorrow next in hours minutes first of the each
-until bis jeden alle tag 31.2. 2027-02-30 second - , 99999999 half a ½ \u202e 🎂 24.12.
+every day week month monday 31 2 at 9 25:00 um uhr 8:30 am pm noon tomorrow next in hours minutes first of the
+each until bis jeden alle tag 31.2. 2027-02-30 second - , 99999999 half a ½ \u202e 🎂 24.12.
 """
-WORDS = st.lists(st.sampled_from(PIECES.split()), max_size=9).map(" ".join)
+PHRASES = st.lists(st.sampled_from(PIECES.split()), max_size=9).map(" ".join)
 
 
 @settings(max_examples=300)
-@given(WORDS | st.text(max_size=40))
-def test_whatever_is_said_is_understood_as_something_to_come_or_refused_in_a_sentence(words: str):
-    told, when = "", None
+@given(PHRASES | st.text(max_size=40))
+def test_any_phrase_is_parsed_as_a_time_to_come_or_refused_in_a_sentence(phrase: str):
+    refusal = ""
     try:
-        when = parse_when(words, ZONE, NOW, MIN_INTERVAL_SECONDS)
+        schedule = parse_when(phrase, ZONE, NOW, MIN_INTERVAL_SECONDS)
     except UnclearTime as error:
-        told = str(error)
-    if when is None:
-        assert told.endswith((".", "?"))
+        refusal = str(error)
+    if refusal:
+        assert refusal.endswith((".", "?"))
         return
-    assert when.first_due > NOW
-    assert list(when.next_times) == sorted(when.next_times)
-    assert all(due == int(due) for due in when.next_times)
+    assert schedule.first_due > NOW
+    assert list(schedule.next_times) == sorted(schedule.next_times)
+    assert all(due == int(due) for due in schedule.next_times)
 
 
 @settings(max_examples=100)
-@given(WORDS)
-def test_whatever_line_is_written_has_a_time_to_come_and_a_text_or_is_refused_in_a_sentence(line: str):
-    told, when, text = "", None, ""
+@given(PHRASES)
+def test_any_line_has_a_time_to_come_and_a_text_or_is_refused_in_a_sentence(line: str):
+    refusal = ""
     try:
-        when, text = parse_line(line, ZONE, NOW, MIN_INTERVAL_SECONDS)
+        schedule, text = parse_line(line, ZONE, NOW, MIN_INTERVAL_SECONDS)
     except UnclearTime as error:
-        told = str(error)
-    if when is None:
-        assert told.endswith((".", "?"))
+        refusal = str(error)
+    if refusal:
+        assert refusal.endswith((".", "?"))
         return
-    assert when.first_due > NOW
+    assert schedule.first_due > NOW
     assert text.strip()
 
 
 def test_a_list_of_times_may_name_one_twice():
-    assert hours.find_times("at 8 and 8").times == hours.find_times("at 8").times
+    assert clock_times.find_times("at 8 and 8").times == clock_times.find_times("at 8").times

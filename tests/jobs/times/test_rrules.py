@@ -1,6 +1,4 @@
-"""Rules come to the right instants: ten years in several zones beside an independent reckoning, and what is
-written.
-"""
+"""Rules come to the right instants: ten years in several zones match an independent computation."""
 
 import calendar
 from datetime import date, datetime, time, timedelta
@@ -23,9 +21,9 @@ from bot.jobs.times.rrules import (
 )
 from tests.support.recurrence_oracle import DayPredicate, find_instant, list_instants
 
-BEGIN, END = date(2024, 1, 1), date(2034, 1, 1)
-# Berlin and New York by summer time, Lord Howe by half an hour, Cairo and Santiago at midnight, Tehran no
-# more.
+BEGIN = date(2024, 1, 1)
+END = date(2034, 1, 1)
+# Berlin and New York have summer time, Lord Howe by half an hour, Santiago at midnight, Tehran not any more.
 ZONES = ["Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "America/Santiago", "Asia/Tehran", "UTC"]
 
 RULES: list[tuple[str, time, DayPredicate]] = [
@@ -60,26 +58,26 @@ def _month_length(day: date) -> int:
 
 
 def build_rule(text: str, clock_time: time) -> RecurrenceRule:
-    begin = datetime.combine(BEGIN, clock_time)
-    return RecurrenceRule.parse(
-        f"DTSTART:{begin:%Y%m%dT%H%M%S}\nRRULE:{text};BYHOUR={clock_time.hour};BYMINUTE={clock_time.minute};BYSECOND=0"
-    )
+    start = datetime.combine(BEGIN, clock_time)
+    clock_parts = f"BYHOUR={clock_time.hour};BYMINUTE={clock_time.minute};BYSECOND=0"
+    return RecurrenceRule.parse(f"DTSTART:{start:%Y%m%dT%H%M%S}\nRRULE:{text};{clock_parts}")
 
 
 @pytest.mark.parametrize("name", ZONES)
-@pytest.mark.parametrize(("text", "at", "wanted"), RULES, ids=[text for text, _, _ in RULES])
-def test_ten_years_of_instants_are_those_of_an_independent_reckoning(
-    name: str, text: str, at: time, wanted: DayPredicate
+@pytest.mark.parametrize(("text", "clock_time", "is_wanted"), RULES, ids=[text for text, _, _ in RULES])
+def test_ten_years_of_instants_match_an_independent_computation(
+    name: str, text: str, clock_time: time, is_wanted: DayPredicate
 ):
-    where = ZoneInfo(name)
-    expected = sorted(set(list_instants(where, BEGIN, END, at, wanted)))
-    since = to_timestamp(datetime.combine(BEGIN, time()), where) - 1
-    found = takewhile(lambda due: due <= expected[-1], iterate_times(build_rule(text, at), where, since))
-    assert list(found) == expected
+    tz = ZoneInfo(name)
+    expected = sorted(set(list_instants(tz, BEGIN, END, clock_time, is_wanted)))
+    since = to_timestamp(datetime.combine(BEGIN, time()), tz) - 1
+    dues = iterate_times(build_rule(text, clock_time), tz, since)
+    assert list(takewhile(lambda due: due <= expected[-1], dues)) == expected
 
 
 def test_a_time_that_does_not_exist_moves_forward_and_one_that_exists_twice_comes_first():
-    rule, berlin = build_rule("FREQ=DAILY", time(2, 30)), load_zone("Europe/Berlin")
+    rule = build_rule("FREQ=DAILY", time(2, 30))
+    berlin = load_zone("Europe/Berlin")
     spring = find_next_few(rule, berlin, to_timestamp(datetime(2027, 3, 27, 12), berlin), 2)
     assert [to_local_time(due, berlin) for due in spring] == [
         datetime(2027, 3, 28, 3, 30),
@@ -91,7 +89,8 @@ def test_a_time_that_does_not_exist_moves_forward_and_one_that_exists_twice_come
 
 
 def test_between_the_two_times_of_an_hour_that_exists_twice_the_next_one_is_tomorrows():
-    rule, berlin = build_rule("FREQ=DAILY", time(2, 30)), load_zone("Europe/Berlin")
+    rule = build_rule("FREQ=DAILY", time(2, 30))
+    berlin = load_zone("Europe/Berlin")
     first = to_timestamp(datetime(2027, 10, 31, 2, 30), berlin)
     for minutes in (1, 29, 31, 60, 61, 90):
         due = find_next(rule, berlin, first + 60 * minutes)
@@ -100,30 +99,29 @@ def test_between_the_two_times_of_an_hour_that_exists_twice_the_next_one_is_tomo
 
 
 def test_two_times_that_a_jump_brings_together_are_one():
-    rule, berlin = build_rule("FREQ=DAILY", time(2, 30)), load_zone("Europe/Berlin")
-    both = RecurrenceRule(
+    rule = build_rule("FREQ=DAILY", time(2, 30))
+    berlin = load_zone("Europe/Berlin")
+    twice_daily = RecurrenceRule(
         rule.start, (("FREQ", "DAILY"), ("BYHOUR", "2,3"), ("BYMINUTE", "30"), ("BYSECOND", "0"))
     )
-    few = find_next_few(both, berlin, to_timestamp(datetime(2027, 3, 28), berlin), 3)
-    assert [to_local_time(due, berlin) for due in few] == [
+    dues = find_next_few(twice_daily, berlin, to_timestamp(datetime(2027, 3, 28), berlin), 3)
+    assert [to_local_time(due, berlin) for due in dues] == [
         datetime(2027, 3, 28, 3, 30),
         datetime(2027, 3, 29, 2, 30),
         datetime(2027, 3, 29, 3, 30),
     ]
 
 
-def test_what_goes_by_elapsed_time_does_not_care_for_clocks():
-    rule, berlin = (
-        RecurrenceRule.parse("DTSTART:20270327T120000\nRRULE:FREQ=HOURLY;INTERVAL=6"),
-        load_zone("Europe/Berlin"),
-    )
-    few = find_next_few(rule, berlin, to_timestamp(rule.start, berlin) - 1, 6)
-    assert few[0] == to_timestamp(rule.start, berlin)
-    assert {later - earlier for earlier, later in pairwise(few)} == {6 * 3600.0}
-    assert to_local_time(few[3], berlin) == datetime(2027, 3, 28, 7)
+def test_a_rule_by_elapsed_time_ignores_changes_of_clocks():
+    rule = RecurrenceRule.parse("DTSTART:20270327T120000\nRRULE:FREQ=HOURLY;INTERVAL=6")
+    berlin = load_zone("Europe/Berlin")
+    dues = find_next_few(rule, berlin, to_timestamp(rule.start, berlin) - 1, 6)
+    assert dues[0] == to_timestamp(rule.start, berlin)
+    assert {later - earlier for earlier, later in pairwise(dues)} == {6 * 3600.0}
+    assert to_local_time(dues[3], berlin) == datetime(2027, 3, 28, 7)
 
 
-def test_a_rule_by_hand_takes_from_its_beginning_what_it_does_not_say():
+def test_a_rule_by_hand_takes_what_it_leaves_out_from_its_start():
     berlin = load_zone("Europe/Berlin")
     for text, expected in (
         ("FREQ=DAILY", datetime(2031, 5, 6, 4, 20)),
@@ -165,8 +163,8 @@ def test_a_rule_is_stored_as_it_was_read():
 @given(
     text=st.sampled_from([*(text for text, _, _ in RULES), "HOURLY"]),
     name=st.sampled_from(ZONES),
-    at=st.times(min_value=time(0), max_value=time(23, 59)).map(
-        lambda at: at.replace(second=0, microsecond=0)
+    clock_time=st.times(min_value=time(0), max_value=time(23, 59)).map(
+        lambda clock_time: clock_time.replace(second=0, microsecond=0)
     ),
     after=st.floats(
         to_timestamp(datetime(2024, 1, 1), load_zone("UTC")),
@@ -175,20 +173,21 @@ def test_a_rule_is_stored_as_it_was_read():
     span=st.floats(0, 3 * 366 * 86_400),
 )
 def test_the_next_time_is_later_none_is_left_out_and_the_latest_is_the_last(
-    text: str, name: str, at: time, after: float, span: float
+    text: str, name: str, clock_time: time, after: float, span: float
 ):
-    where = load_zone(name)
-    hourly = RecurrenceRule.parse("DTSTART:20240101T000000\nRRULE:FREQ=HOURLY;INTERVAL=7")
-    rule = hourly if text == "HOURLY" else build_rule(text, at)
-    first, second = find_next_few(rule, where, after, 2)
+    tz = load_zone(name)
+    rule = RecurrenceRule.parse("DTSTART:20240101T000000\nRRULE:FREQ=HOURLY;INTERVAL=7")
+    if text != "HOURLY":
+        rule = build_rule(text, clock_time)
+    first, second = find_next_few(rule, tz, after, 2)
     assert after < first < second
     for between in (first - 0.5, (after + first) / 2):
-        if after <= between < first:  # half of next to nothing is rounded to its end
-            assert find_next(rule, where, between) == first
-    assert find_next(rule, where, first) == second
+        if after <= between < first:  # half of a tiny interval is rounded to its end
+            assert find_next(rule, tz, between) == first
+    assert find_next(rule, tz, first) == second
     now = first + span
-    last = find_latest(rule, where, first, now)
-    following = find_next(rule, where, last)
+    last = find_latest(rule, tz, first, now)
+    following = find_next(rule, tz, last)
     assert first <= last <= now
     assert following is not None
     assert following > now

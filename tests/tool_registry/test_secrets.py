@@ -11,12 +11,13 @@ from bot import logs
 from bot.db.engine import Database
 from bot.db.tools import secrets
 from bot.errors import SettingsRefused
-from bot.tool_registry.encryption import SecretBox
+from bot.tool_registry.secrets import SecretBox
 
-OLD_KEY, NEW_KEY = Fernet.generate_key().decode(), Fernet.generate_key().decode()
+OLD_KEY = Fernet.generate_key().decode()
+NEW_KEY = Fernet.generate_key().decode()
 
 
-async def test_a_secret_is_sealed_and_never_logged(database: Database) -> None:
+async def test_a_secret_is_encrypted_and_never_logged(database: Database) -> None:
     lines = io.StringIO()
     logs.configure(stream=lines)
     async with database.transaction() as tx:
@@ -29,7 +30,7 @@ async def test_a_secret_is_sealed_and_never_logged(database: Database) -> None:
     assert lines.getvalue().count(logs.HIDDEN) == 2
 
 
-async def test_what_was_sealed_by_another_process_is_hidden_once_it_is_opened(database: Database) -> None:
+async def test_a_secret_of_another_process_is_hidden_in_logs_once_it_is_decrypted(database: Database) -> None:
     lines = io.StringIO()
     async with database.transaction() as tx:
         await SecretBox([OLD_KEY]).store(tx, "weather", "opened-word")
@@ -50,7 +51,7 @@ async def test_without_a_key_one_line_says_what_to_do(database: Database) -> Non
         assert "\n" not in str(refused.value)
 
 
-async def test_rotation_seals_all_with_the_first_key(database: Database) -> None:
+async def test_rotation_encrypts_all_secrets_with_the_first_key(database: Database) -> None:
     async with database.transaction() as tx:
         for name in ("a", "b"):
             await SecretBox([OLD_KEY]).store(tx, name, f"value {name}")
@@ -60,7 +61,7 @@ async def test_rotation_seals_all_with_the_first_key(database: Database) -> None
         assert await SecretBox([NEW_KEY]).decrypt_all(tx) == {"a": "value a", "b": "value b"}
 
 
-async def test_a_seal_put_in_the_place_of_another_is_not_opened(database: Database) -> None:
+async def test_an_encrypted_secret_under_another_name_is_not_decrypted(database: Database) -> None:
     async with database.transaction() as tx:
         await SecretBox([OLD_KEY]).store(tx, "mine", "value")
         [stored] = await secrets.list_all(tx)

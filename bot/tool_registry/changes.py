@@ -1,0 +1,94 @@
+"""Changes that no admin made: notices about what waits or fails, and refreshed OpenAPI documents.
+
+What a document says today is stored; a tool that changed by it waits for an admin. Notices are one line a
+source, so that a server with a hundred new tools is one line too.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+from bot.db import revisions
+from bot.db.engine import Database
+from bot.db.tools import sources
+from bot.db.tools.sources import Source
+from bot.db.tools.tools import StoredTool
+from bot.errors import ChangeRefused
+from bot.tool_registry.assembly import RegistryState
+from bot.tool_registry.loader import RegistryRows, ToolSettings
+from bot.tool_registry.secrets import SecretBox
+
+MAX_NAMED_TOOLS = 10  # tools of one source that a notice names
+
+
+def build_notices(rows: RegistryRows, state: RegistryState) -> Iterator[tuple[str, str]]:
+    """Yield subjects and texts of notices for admins. Pure.
+
+    `rows` are those before the changes that `state` asks for.
+    """
+    pending_by_source: dict[str, list[StoredTool]] = defaultdict(list)
+    for row in state.newly_pending:
+        pending_by_source[row.source].append(row)
+    for source_name, pending in pending_by_source.items():
+        yield f"tools of {source_name}", _format_pending(source_name, pending)
+    sources_before = {source.name: source for source in rows.sources}
+    for name, trouble in state.trouble_changes.items():
+        source = sources_before.get(name)
+        # A server that is away words it differently each time; a file that is mended wrongly is news.
+        is_news = source is None or source.kind == "file" or source.trouble is None
+        if trouble is not None and is_news:
+            yield f"source {name}", f"Of the tools of {name}: {trouble}."
+    if rows.secrets_error is not None:
+        yield "secrets", rows.secrets_error
+
+
+def _format_pending(source_name: str, pending_rows: list[StoredTool]) -> str:
+    names = ", ".join(f"{row.name} ({_describe_reason(row)})" for row in pending_rows[:MAX_NAMED_TOOLS])
+    unnamed = len(pending_rows) - MAX_NAMED_TOOLS
+    if unnamed > 0:
+        names += f" and {unnamed} more"
+    return (
+        f"Of {source_name} these tools rest until an admin has looked: {names}. /tools show NAME shows one."
+    )
+
+
+def _describe_reason(row: StoredTool) -> str:
+    reason = "changed" if row.definition else "new"
+    if row.flagged:
+        return f"{reason}, its words want a second look"
+    return reason
+
+
+async def refresh_documents(database: Database, settings: ToolSettings) -> tuple[str, ...]:
+    """Fetch every enabled OpenAPI document, one after the other; return what went wrong, a line each.
+
+    Raises SettingsRefused if secrets cannot be decrypted.
+    """
+    secrets: Mapping[str, str] = {}
+    async with database.read_transaction() as tx:
+        documents = [
+            source for source in await sources.list_all(tx) if source.kind == "openapi" and source.enabled
+        ]
+        if documents:
+            secrets = await SecretBox(settings.secret_keys).decrypt_all(tx)
+    lines: list[str] = []
+    for source in documents:
+        lines += await _refresh_source(database, source, secrets, settings.private_hosts)
+    return tuple(lines)
+
+
+async def _refresh_source(
+    database: Database, source: Source, secrets: Mapping[str, str], private_hosts: frozenset[str]
+) -> list[str]:
+    from bot.tool_registry.openapi_sources import refresh_document  # few gateways have a document
+
+    try:
+        refreshed, lost = await refresh_document(source, secrets, private_hosts)
+    except ChangeRefused as error:
+        return [f"{source.name} stays as it was: {error}"]
+    async with database.transaction() as tx:
+        stored = await sources.find(tx, source.name)
+        if stored is not None and stored.options == source.options != refreshed.options:
+            await sources.put(tx, replace(stored, options=refreshed.options))
+            await revisions.bump(tx, revisions.TOOLS)
+    return [*lost]

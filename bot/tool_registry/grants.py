@@ -1,0 +1,159 @@
+"""Who may use which tool: admins grant a tool to everyone, a person or a chat, and revoke grants.
+
+Admins may always use a tool. Without a grant the built-in tools are everyone's and all others the admins'. A
+grant of a registered tool holds for the definition it was given for, and for no other.
+"""
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from bot.db.engine import Transaction
+from bot.db.people import people
+from bot.db.tools import grants as grant_rows
+from bot.db.tools.grants import Grant, GranteeKind
+from bot.errors import ChangeRefused
+from bot.tool_registry.admin_actions import AdminAction
+from bot.tool_registry.tool_info import ToolInfo, load_tool_info
+from tools.base import Tool, hash_tool
+
+GRANTEE_HELP = "everyone, admins, @name or the number of a person, or chat and its number"
+_NUMBER = re.compile(r"-?[1-9][0-9]{0,17}", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class Grantee:
+    """Who a grant is for; `number` is a person's or a chat's, 0 for the other kinds."""
+
+    kind: GranteeKind
+    number: int = 0
+
+    def __str__(self) -> str:
+        if self.number:
+            return f"{self.kind} {self.number}"
+        return self.kind
+
+
+EVERYONE = Grantee("everyone")
+ADMINS = Grantee("admins")
+
+
+class Permissions:
+    """The grants of these tools as they stand now. Pure."""
+
+    def __init__(self, tools: Iterable[Tool], grants: Iterable[Grant]) -> None:
+        grants_by_tool: dict[str, list[Grant]] = defaultdict(list)
+        for grant in grants:
+            grants_by_tool[grant.tool].append(grant)
+        self._grantees: Mapping[str, frozenset[tuple[str, int]]] = {
+            tool.name: _collect_grantees(tool, grants_by_tool[tool.name]) for tool in tools
+        }
+
+    def can_use(self, name: str, person: int, chat: int) -> bool:
+        """Tell whether somebody who is no admin may use a tool in a chat."""
+        grantees = self._grantees.get(name, frozenset())
+        return not grantees.isdisjoint({("everyone", 0), ("person", person), ("chat", chat)})
+
+
+def _collect_grantees(tool: Tool, grants: list[Grant]) -> frozenset[tuple[str, int]]:
+    if tool.source:
+        hash = hash_tool(tool)
+        return frozenset((grant.whom, grant.number) for grant in grants if grant.hash == hash)
+    if grants:
+        return frozenset((grant.whom, grant.number) for grant in grants)
+    return frozenset({("everyone", 0)})
+
+
+def list_grantees(info: ToolInfo) -> tuple[Grantee, ...]:
+    """Return who may use a tool now, admins first; or everyone."""
+    if info.source is None and not info.grants:
+        return (EVERYONE,)
+    valid = {
+        Grantee(grant.whom, grant.number)
+        for grant in info.grants
+        if info.source is None or grant.hash == info.hash
+    }
+    if EVERYONE in valid:
+        return (EVERYONE,)
+    return (ADMINS, *sorted(valid - {ADMINS}, key=str))
+
+
+async def resolve_grantee(tx: Transaction, text: str, current_chat: int | None = None) -> Grantee:
+    """Return the grantee an admin's text means; `current_chat` is the one that `chat` alone means.
+
+    Raises ChangeRefused when it is nobody, or several.
+    """
+    word, _, rest = " ".join(text.split()).partition(" ")
+    if not word.startswith("@"):
+        word = word.lower()
+    if word == "everyone" and not rest:
+        return EVERYONE
+    if word == "admins" and not rest:
+        return ADMINS
+    if word == "chat" and not rest and current_chat is not None:
+        return Grantee("chat", current_chat)
+    number = rest if word == "chat" else f"{word} {rest}".strip()
+    if _NUMBER.fullmatch(number):
+        value = int(number)
+        return Grantee("chat" if word == "chat" or value < 0 else "person", value)
+    if word.startswith("@"):
+        return Grantee("person", await _find_person(tx, f"{word} {rest}".strip()[1:]))
+    raise ChangeRefused(f"Whom? Say {GRANTEE_HELP}.")
+
+
+async def _find_person(tx: Transaction, name: str) -> int:
+    matches = [person for person in await people.list_people(tx) if person.name.casefold() == name.casefold()]
+    if not matches:
+        raise ChangeRefused(f"Nobody who is in is called {name[:40]}. /people shows names and numbers.")
+    if len(matches) > 1:
+        numbers = ", ".join(str(person.id) for person in matches)
+        raise ChangeRefused(f"Several people are called {name[:40]}: say which by number: {numbers}.")
+    return matches[0].id
+
+
+async def grant_tool(action: AdminAction, name: str, grantee: Grantee) -> ToolInfo:
+    """Grant a tool; return its info afterwards. Raises ChangeRefused for one that was never accepted."""
+    before = await load_tool_info(action.tx, action.builtin_tools, name)
+    if not before.hash:
+        raise ChangeRefused(f"{name} waits to be accepted; until then nobody can use it.")
+    grantees = list_grantees(before)
+    if grantee in grantees or EVERYONE in grantees:
+        return before
+    await _store_grant(action, before, grantee)
+    return await _record_change(action, "granted", before)
+
+
+async def revoke_grant(action: AdminAction, name: str, grantee: Grantee) -> ToolInfo:
+    """Revoke a grant; return the tool's info afterwards.
+
+    Raises ChangeRefused where it would change nothing.
+    """
+    before = await load_tool_info(action.tx, action.builtin_tools, name)
+    if grantee == ADMINS:
+        raise ChangeRefused(f"Admins may always use {name}. To have nobody use it, disable it.")
+    grantees = list_grantees(before)
+    if grantee not in grantees:
+        hint = " Everyone may use it; take that back first." if EVERYONE in grantees else ""
+        raise ChangeRefused(f"{name} is not granted to {grantee}.{hint}")
+    await grant_rows.revoke(action.tx, name, grantee.kind, grantee.number)
+    if before.source is None:
+        await _store_grant(action, before, ADMINS)  # without a row it would be everyone's
+    return await _record_change(action, "revoked", before)
+
+
+async def _store_grant(action: AdminAction, info: ToolInfo, grantee: Grantee) -> None:
+    grant = Grant(info.name, grantee.kind, grantee.number, info.hash, action.actor.person, action.now)
+    await grant_rows.give(action.tx, grant)
+
+
+async def _record_change(action: AdminAction, event: str, before: ToolInfo) -> ToolInfo:
+    after = await load_tool_info(action.tx, action.builtin_tools, before.name)
+    await action.record_change(
+        event, f"tool {before.name}", _to_audit_record(before), _to_audit_record(after)
+    )
+    return after
+
+
+def _to_audit_record(info: ToolInfo) -> dict[str, list[str]]:
+    return {"may use": [str(grantee) for grantee in list_grantees(info)]}
