@@ -1,1 +1,1 @@
-"""What the assistant can do, one tool a file; knows nothing of the house and never imports it."""
+"""Tools that the assistant can call, and what it takes to define, check and run them; never imports bot."""

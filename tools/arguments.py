@@ -1,7 +1,7 @@
-"""Judges the arguments of a call before anything runs: repairs what is surely meant, refuses the rest in one
-sentence.
+"""Checks the arguments of a call before anything runs: repairs what is clearly meant, refuses the rest.
 
-Pure. The endpoint checks neither names nor types, so whatever a model can write may arrive here.
+Pure. The endpoint checks neither names nor types, so anything a model can write may arrive here. A refusal is
+one sentence for the model.
 """
 
 import json
@@ -17,7 +17,7 @@ from tools.base import Tool, ToolError
 
 Schema = Mapping[str, Any]
 
-MAX_SHOWN_CHARS = 60  # characters of a wrong value that are told back to the model
+MAX_SHOWN_CHARS = 60  # of a wrong value, quoted back to the model
 QUOTED_TEXT = re.compile(r"""(["'])((?:(?!\1).)*)\1""", re.DOTALL)
 TYPE_WORDS = {
     "string": "text",
@@ -42,25 +42,32 @@ def check_arguments(tool: Tool, arguments: object) -> dict[str, Any]:
         )
     schema = tool.input_schema
     if not schema.get("properties") and schema.get("additionalProperties") is None:
-        return {}  # a tool that takes nothing cannot be misled by what is sent along
+        return {}  # a tool without arguments ignores what is sent along
     repaired: dict[str, Any] = _repair_object(arguments, schema)
     _refuse_unknown(tool, repaired)
-    try:
-        problem = best_match(Draft202012Validator(_expand_nullable(schema)).iter_errors(repaired))
-        refusal = _describe_problem(tool, problem) if problem is not None else ""
-    except RecursionError:
-        refusal = f"The arguments of {tool.name} are nested too deep."
-    if refusal:
-        raise ArgumentsRefused(refusal)
+    problem = _find_problem(tool, repaired)
+    if problem is not None:
+        raise ArgumentsRefused(problem)
     return repaired
 
 
+def _find_problem(tool: Tool, arguments: dict[str, Any]) -> str | None:
+    try:
+        validator = Draft202012Validator(_expand_nullable(tool.input_schema))
+        error = best_match(validator.iter_errors(arguments))
+        if error is None:
+            return None
+        return _describe_problem(tool, error)
+    except RecursionError:
+        return f"The arguments of {tool.name} are nested too deep."
+
+
 def _refuse_unknown(tool: Tool, arguments: Mapping[str, Any]) -> None:
-    known = tool.input_schema.get("properties", {})
-    unknown = [name for name in arguments if name not in known]
+    properties = tool.input_schema.get("properties", {})
+    unknown = [name for name in arguments if name not in properties]
     if unknown and not tool.input_schema.get("additionalProperties"):
         raise ArgumentsRefused(
-            f"{tool.name} has no argument {_format_value(unknown[0])}; it takes {_join_names(known)}."
+            f"{tool.name} has no argument {_format_value(unknown[0])}; it takes {_join_names(properties)}."
         )
 
 
@@ -71,11 +78,11 @@ def _repair_object(value: Any, schema: Schema) -> Any:
     properties: Schema = schema.get("properties", {})
     required = schema.get("required", ())
     repaired = {name: spec["default"] for name, spec in properties.items() if "default" in spec}
-    for key, given in value.items():
+    for key, raw_value in value.items():
         name = _match_name(key, properties)
-        meant = _repair_value(given, properties.get(name, {}))
-        if meant is not None or name in required or name not in properties:
-            repaired[name] = meant
+        repaired_value = _repair_value(raw_value, properties.get(name, {}))
+        if repaired_value is not None or name in required or name not in properties:
+            repaired[name] = repaired_value
     return repaired
 
 
@@ -83,17 +90,16 @@ def _match_name(key: Any, properties: Schema) -> str:
     name = _strip_quotes(str(key)).strip()
     if name in properties:
         return name
-    alike = [known for known in properties if known.lower() == name.lower()]
+    alike = [property_name for property_name in properties if property_name.lower() == name.lower()]
     if len(alike) == 1:
         return alike[0]
     return name
 
 
 def _repair_value(value: Any, schema: Schema) -> Any:
-    """The value of the schema's type that is surely meant, or the value as it came."""
-    if (
-        schema.get("nullable") and value == "null"
-    ):  # the endpoint's parser writes null so, where text is expected
+    """The value of the schema's type that is clearly meant, or the value unchanged."""
+    # The endpoint's parser writes null as text where text is expected.
+    if schema.get("nullable") and value == "null":
         return None
     repair = _REPAIRS.get(str(schema.get("type")))
     if repair is None or value is None:
@@ -133,12 +139,14 @@ def _repair_number(value: Any, _: Schema) -> Any:
     if not isinstance(number, int | float) or isinstance(number, bool):
         return value
     if isinstance(number, float) and not math.isfinite(number):
-        return str(value)  # a text is refused; NaN would pass for a number
+        return str(value)  # text is refused; NaN would pass for a number
     return number
 
 
 def _repair_boolean(value: Any, _: Schema) -> Any:
-    word = _strip_quotes(value).strip().lower() if isinstance(value, str) else ""
+    if not isinstance(value, str):
+        return value
+    word = _strip_quotes(value).strip().lower()
     return {"true": True, "false": False}.get(word, value)
 
 
@@ -161,7 +169,7 @@ _REPAIRS: Mapping[str, Callable[[Any, Schema], Any]] = {
 
 
 def _parse_json_text(value: Any, expected_type: type) -> Any:
-    """A list or an object that was sent as its JSON text."""
+    """The list or object that was sent as its JSON text; other values unchanged."""
     if not isinstance(value, str):
         return value
     try:
@@ -182,36 +190,43 @@ def _strip_quotes(text: str) -> str:
 
 
 def _expand_nullable(schema: Any) -> Any:
-    """The same schema in JSON Schema's own words, which do not know `nullable`."""
+    """The same schema in standard JSON Schema, which has no `nullable`."""
     if isinstance(schema, list):
         return [_expand_nullable(item) for item in schema]
     if not isinstance(schema, Mapping):
         return schema
-    same = {key: _expand_nullable(value) for key, value in schema.items()}
+    expanded = {key: _expand_nullable(value) for key, value in schema.items()}
     if schema.get("nullable") is not True:
-        return same
-    return {"description": schema.get("description", ""), "anyOf": [same, {"type": "null"}]}
+        return expanded
+    return {"description": schema.get("description", ""), "anyOf": [expanded, {"type": "null"}]}
 
 
 def _describe_problem(tool: Tool, problem: ValidationError) -> str:
-    place = ".".join(str(step) for step in problem.absolute_path)
-    owner = f"{place} of {tool.name}" if place else tool.name
-    if problem.validator == "required":
-        if isinstance(problem.schema, Mapping):
-            properties = problem.schema.get("properties", {})
-        else:
-            properties = {}
-        needed: Any = problem.validator_value
-        given: Any = problem.instance
-        missing = next(name for name in needed if name not in given)
-        told = properties.get(missing, {}).get("description", "")
-        return f"{owner} needs {missing}" + (f": {told.rstrip('.')}." if told else ".")
-    if problem.validator == "enum":
-        return f"{owner} must be one of {_join_names(problem.validator_value)}, not {_format_value(problem.instance)}."
-    if problem.validator == "type":
-        expected = TYPE_WORDS.get(str(problem.validator_value), str(problem.validator_value))
-        return f"{owner} must be {expected}, not {_format_value(problem.instance)}."
+    path = ".".join(str(step) for step in problem.absolute_path)
+    owner = f"{path} of {tool.name}" if path else tool.name
+    match problem.validator:
+        case "required":
+            return _describe_missing(owner, problem)
+        case "enum":
+            choices = _join_names(problem.validator_value)
+            return f"{owner} must be one of {choices}, not {_format_value(problem.instance)}."
+        case "type":
+            expected = TYPE_WORDS.get(str(problem.validator_value), str(problem.validator_value))
+            return f"{owner} must be {expected}, not {_format_value(problem.instance)}."
     return f"{owner} does not fit: {problem.message[:200]}."
+
+
+def _describe_missing(owner: str, problem: ValidationError) -> str:
+    properties: Any = {}
+    if isinstance(problem.schema, Mapping):
+        properties = problem.schema.get("properties", {})
+    required: Any = problem.validator_value
+    arguments: Any = problem.instance
+    missing = next(name for name in required if name not in arguments)
+    description = properties.get(missing, {}).get("description", "")
+    if description:
+        return f"{owner} needs {missing}: {description.rstrip('.')}."
+    return f"{owner} needs {missing}."
 
 
 def _join_names(names: Any) -> str:

@@ -1,8 +1,7 @@
-"""What a tool is: `Tool`, the decorator `@tool` that makes one of a typed function, and the context it runs
-in.
+"""Defines what a tool is: `Tool`, the decorator `@tool` that makes one of a function, and the call's context.
 
-Everything else in this room, and whoever offers tools to a model, builds on these words. Knows nothing of the
-house.
+The public API for everybody who writes a tool. Everything else in this package, and every caller that offers
+tools to a model, builds on these names. Knows nothing of the gateway.
 """
 
 import hashlib
@@ -27,12 +26,15 @@ DEFAULT_RESULT_CHARS = 8000  # characters of a result, unless a tool says otherw
 
 
 class ToolError(Exception):
-    """A tool could not do it; the text is written for the model, which reads it as the result."""
+    """The tool could not do what was asked; its text is for the model, which reads it as the result."""
 
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """Something a chat asked to keep: its number in that chat, who said it and when (UTC date)."""
+    """A text that a chat asked to keep.
+
+    `number` counts within the chat; `author` said it, and `made` is when (UTC date).
+    """
 
     number: int
     text: str
@@ -41,11 +43,12 @@ class Note:
 
 
 class Notes(Protocol):
-    """The notes of one chat. The house keeps them and fills this in."""
+    """The notes of one chat; the gateway stores them and implements this."""
 
     async def add(self, text: str) -> int:
-        """Keep a note and give its number; raises ToolError, saying what to do, when it or the list is too
-        long.
+        """Keep a note and return its number.
+
+        Raises ToolError, saying what to do, when the note or the list is too long.
         """
         ...
 
@@ -56,7 +59,10 @@ class Notes(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """Some words of a chat's past: who said them or which document holds them, and when they came (UTC date)."""
+    """An excerpt from a chat's past.
+
+    `source` is who wrote it or the document that holds it, `said` when it came (UTC date).
+    """
 
     source: str
     said: date
@@ -64,59 +70,58 @@ class Passage:
 
 
 class Past(Protocol):
-    """What was said in a chat's conversation and stands in its documents. The house keeps it and fills this
-    in.
-    """
+    """A chat's earlier messages and documents; the gateway stores them and implements this."""
 
     async def find(self, words: str) -> list[Passage]:
-        """The few passages that fit these words best, the best first; each some 400 characters at most."""
+        """The few passages that match these words best, best first; each has some 400 characters at most."""
         ...
 
     async def result(self, number: int) -> str | None:
-        """A tool's result of this number that was too long to be read at once, as far as it is kept; None: no
-        such.
+        """The kept part of the tool result with this number; None: there is no such result.
+
+        Only results that were too long to be read at once are kept.
         """
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """A picture: the bytes of a file that is said to be of this media type, such as `image/png`."""
+    """A picture: the bytes of a file whose stated media type is `media_type`, such as `image/png`."""
 
     media_type: str
     data: bytes
 
 
 PictureFitter = Callable[[Picture], Awaitable[Picture]]
-"""Makes a picture that was found fit for the model; raises ToolError, saying why, where it cannot be shown.
-"""
+"""Makes a picture fit for the model; raises ToolError, saying why, when it cannot be shown."""
 
 
 class Schedules(Protocol):
-    """What one person wants said or done later in one chat. The house keeps it and fills this in.
+    """What one person wants said or done later in one chat; the gateway stores it and implements this.
 
-    Each gives what the model reads, and raises ToolError, saying what to do, where it cannot be.
+    Each method returns what the model reads, and raises ToolError, saying what to do, when it cannot be done.
     """
 
     async def add(self, when: str, text: str, *, task: bool) -> str:
-        """Have `text` said, or done as a `task`, at a time in words."""
+        """Schedule `text` to be said, or done as a `task`, at a time in words."""
         ...
 
     async def list(self) -> str:
-        """All there is, a line each with its number."""
+        """Everything scheduled, a line each with its number."""
         ...
 
     async def remove(self, number: int) -> str:
-        """Take one back."""
+        """Remove the one with this number."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class ToolContext:
-    """For whom, when and in which call a tool runs. `chat` is opaque; `now()` is aware of its time zone.
+    """For whom, when and in which call a tool runs.
 
-    `key` is the same for one call however often it is tried, also after a restart, and no other call's. `see`
-    is for whoever runs the tool: with it pictures are made fit for the model; None: nobody would see them.
+    `chat` is opaque; `now()` is aware of its time zone.
+    `key` is the same for one call however often it is tried, also after a restart, and unique to that call.
+    `see` makes pictures fit for the model, for the caller that runs the tool; None: nobody would see them.
     `schedules` is None where nothing can be kept for later.
     """
 
@@ -134,7 +139,7 @@ class ToolContext:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A result with pictures, which a model that sees is shown behind the text."""
+    """A result with pictures, which a model that can see is shown after the text."""
 
     text: str
     images: tuple[Picture, ...] = ()
@@ -145,10 +150,10 @@ ToolFunction = Callable[[Mapping[str, Any], ToolContext], Awaitable[object]]
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """Whether a call asks a person first: never, once a chat, or always; and whether the asker or an admin
-    answers.
+    """Whether a call asks a person first, and who answers.
 
-    `when` is a JSON Schema of arguments: only calls whose arguments fit it ask.
+    `ask`: never, once a chat, or always; `who`: the asker or an admin.
+    `when` is a JSON Schema of arguments: only calls whose arguments match it ask.
     """
 
     ask: ApprovalMode = "never"
@@ -176,15 +181,19 @@ NEVER_ASK = Rule()
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Tool:
-    """Something the assistant can do.
+    """A tool that can be called by a model.
 
-    `function` takes checked arguments and the context; `timeout` is in seconds and kept by whoever runs the
-    tool; `repeatable` says that running it again after a crash does no harm; `thinking`, whether the model
-    thinks to use it. `changes`: it changes something beyond the chat's answer; `outside`: what it returns was
-    written by strangers; `opens` names the argument that holds an address it opens. `source` and `address`
-    say where it comes from, both empty for the house's own; `length` is how many characters of its result the
-    model reads. `told` is the schema in the model's words (`tools.reducing`) where it is another than the one
-    that arguments are checked against.
+    `function` takes checked arguments and the context.
+    `timeout` is in seconds; the caller that runs the tool keeps it.
+    `repeatable`: running it again after a crash does no harm.
+    `thinking`: whether the model thinks to use it.
+    `changes`: it changes something beyond the chat's answer.
+    `outside`: its result was written by strangers.
+    `opens` names the argument that holds an address it opens.
+    `source` and `address` say where it comes from; both are empty for built-in tools.
+    `length` is how many characters of its result the model reads.
+    `told` is the schema shown to the model (`tools.schemas.reduce`) where it differs from `input_schema`,
+    which arguments are checked against.
     """
 
     name: str
@@ -220,29 +229,30 @@ class Tool:
 
 
 def definition_of(tool: Tool) -> dict[str, Any]:
-    """What is agreed to when a tool is granted, as JSON: what it is called and said to do, what it takes,
-    whose words it brings, what it may change, and where it leads. A rule that an admin sets leaves it as it
-    is.
+    """What is agreed to when a tool is granted, as JSON.
+
+    Its name and description, what it takes, whether its words are a stranger's, what it may change and
+    where it leads. A rule that an admin sets is not part of it.
     """
-    said = ("name", "description", "input_schema", "address", "changes", "outside", "opens")
-    definition = {name: getattr(tool, name) for name in said}
+    fields = ("name", "description", "input_schema", "address", "changes", "outside", "opens")
+    definition = {name: getattr(tool, name) for name in fields}
     if tool.told is None:
         return definition
     return {**definition, "told": tool.told}
 
 
 def hash_definition(definition: Mapping[str, Any]) -> str:
-    """The fingerprint of a definition."""
+    """The hash of a definition."""
     return hashlib.sha256(json.dumps(dict(definition), sort_keys=True).encode()).hexdigest()
 
 
 def hash_tool(tool: Tool) -> str:
-    """The fingerprint that grants and allowances of this tool are bound to."""
+    """The hash that grants and allowances of this tool are bound to."""
     return hash_definition(definition_of(tool))
 
 
 class ToolOptions(TypedDict, total=False):
-    """What `@tool(...)` may say of a tool; see Tool. `name` is another than the function's."""
+    """The keyword arguments of `@tool(...)`, see Tool; `name` replaces the function's own."""
 
     name: str
     timeout: float
@@ -260,25 +270,27 @@ def tool(function: Callable[..., Any], /) -> Tool: ...
 
 
 @overload
-def tool(**said: Unpack[ToolOptions]) -> Callable[[Callable[..., Any]], Tool]: ...
+def tool(**options: Unpack[ToolOptions]) -> Callable[[Callable[..., Any]], Tool]: ...
 
 
 def tool(
-    function: Callable[..., Any] | None = None, /, **said: Unpack[ToolOptions]
+    function: Callable[..., Any] | None = None, /, **options: Unpack[ToolOptions]
 ) -> Tool | Callable[[Callable[..., Any]], Tool]:
-    """Make a Tool of a typed function, async or not: description and schema come from its docstring and
-    signature.
+    """Make a Tool of a typed function, async or not; its docstring and signature give description and schema.
 
-    A plain function runs in a thread and must be quick, since a thread cannot be stopped. Raises
-    ToolDefinitionError.
+    A plain function runs in a thread and must be quick, since a thread cannot be stopped.
+    Raises ToolDefinitionError.
     """
 
     def make(function: Callable[..., Any]) -> Tool:
         signature = parse_signature(function, ToolContext)
-        words: ToolOptions = {"name": function.__name__, **said}
+        named_options: ToolOptions = {"name": function.__name__, **options}
         call = _make_tool_function(function, signature)
         return Tool(
-            description=signature.description, input_schema=signature.input_schema, function=call, **words
+            description=signature.description,
+            input_schema=signature.input_schema,
+            function=call,
+            **named_options,
         )
 
     if function is None:
@@ -300,15 +312,15 @@ def _make_tool_function(function: Callable[..., Any], signature: Signature) -> T
 
 
 async def run_tool_text(tool: Tool, arguments: Mapping[str, Any], context: ToolContext) -> str:
-    """The text of what `find` finds; pictures are left out."""
+    """The text of what `run_tool` returns; pictures are left out."""
     return (await run_tool(tool, arguments, context)).text
 
 
 async def run_tool(tool: Tool, arguments: Mapping[str, Any], context: ToolContext) -> Found:
-    """Run a tool with arguments that `tools.arguments.check` has passed, and give its result.
+    """Run a tool with arguments that `tools.arguments.check_arguments` has passed, and return its result.
 
-    Keeps no time limit and bounds no length: both belong to the caller. Raises ToolError and whatever the
-    tool raises.
+    Keeps no time limit and bounds no length: both belong to the caller.
+    Raises ToolError, and every error that the tool raises.
     """
     result = await tool.function(arguments, context)
     if isinstance(result, Found):
@@ -321,8 +333,9 @@ async def run_tool(tool: Tool, arguments: Mapping[str, Any], context: ToolContex
 
 
 def _to_json_value(value: object) -> object:
-    """What JSON has no word for: dataclasses become objects, dates ISO 8601, enums their value, the rest its
-    text.
+    """A value that JSON has no type for, as one it has.
+
+    Dataclasses become objects, dates ISO 8601, enums their value, everything else its text.
     """
     if is_dataclass(value) and not isinstance(value, type):
         return asdict(value)

@@ -1,6 +1,6 @@
-"""The tools there are: found in this package, joined by what the caller registers, sorted by name.
+"""The registry of tools: those found in `tools.builtin` and those the caller registers, sorted by name.
 
-Also writes what a model is told about them, byte for byte the same each time: a changed tool block would
+Also renders their definitions for the model, byte for byte the same each time: a changed tool block would
 throw the endpoint's prefix cache away.
 """
 
@@ -20,8 +20,9 @@ RENDERED_KEYWORDS = ("description", "enum", "items", "nullable", "properties", "
 
 
 class Registry:
-    """Tools by name, in the order of their names; never changes. Raises ToolDefinitionError when two share a
-    name.
+    """Tools in the order of their names; immutable.
+
+    Raises ToolDefinitionError when two share a name.
     """
 
     def __init__(self, tools: Iterable[Tool] = ()) -> None:
@@ -43,25 +44,27 @@ class Registry:
 
 def discover(registered: Iterable[Tool] = (), package: ModuleType = builtin) -> Registry:
     """Every Tool defined at the top of a module of `package`, and those `registered`."""
-    found: set[Tool] = set()  # a tool that two modules hold is one tool; two of the same name are refused
+    # A set: a tool that two modules hold is one tool; Registry refuses two of the same name.
+    tools: set[Tool] = set()
     for info in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
         module = importlib.import_module(info.name)
-        found |= {value for value in vars(module).values() if isinstance(value, Tool)}
-    return Registry([*found, *registered])
+        tools |= {value for value in vars(module).values() if isinstance(value, Tool)}
+    return Registry([*tools, *registered])
 
 
 def render_definitions(tools: Iterable[Tool]) -> list[dict[str, Any]]:
-    """What the model is told, in the shape of OpenAI functions, reduced to what is rendered: the house's own
-    first, so that prompts with different others begin alike, and each in the order of their names.
+    """The tool definitions a model reads, in the shape of OpenAI functions, reduced to what is rendered.
 
-    Words of others lose what the template or nobody would see in them, also those that an admin has accepted.
+    Built-in tools come first, so that prompts with different registered tools begin alike; each group is in
+    the order of names. Descriptions of registered tools lose what the template or nobody would see in them,
+    also where an admin has accepted them.
     """
     return [
         {
             "type": "function",
             "function": {
                 "name": tool.name,
-                "description": neutralize(tool.description) if tool.source else tool.description,
+                "description": _render_description(tool),
                 "parameters": _render_parameters(tool),
             },
         }
@@ -69,25 +72,34 @@ def render_definitions(tools: Iterable[Tool]) -> list[dict[str, Any]]:
     ]
 
 
-def _render_parameters(tool: Tool) -> Any:
-    shown = render_schema(tool.input_schema if tool.told is None else tool.told)
+def _render_description(tool: Tool) -> str:
     if tool.source:
-        return _neutralize_schema(shown)
-    return shown
+        return neutralize(tool.description)
+    return tool.description
+
+
+def _render_parameters(tool: Tool) -> Any:
+    schema = render_schema(tool.input_schema if tool.told is None else tool.told)
+    if tool.source:
+        return _neutralize_schema(schema)
+    return schema
 
 
 def _neutralize_schema(value: Any) -> Any:
-    """Names and choices are written back by the model as they stand, so only tokens are broken in them."""
+    """A schema without control tokens; only its descriptions are fully neutralized.
+
+    Names and choices are written back by the model as they are, so only tokens are broken in them.
+    """
     if isinstance(value, str):
         return break_control_tokens(value)
     if isinstance(value, list):
         return [_neutralize_schema(inner) for inner in value]
     if not isinstance(value, dict):
         return value
-    told = {break_control_tokens(key): _neutralize_schema(inner) for key, inner in value.items()}
-    if isinstance(told.get("description"), str):
-        return told | {"description": neutralize(told["description"])}
-    return told
+    neutralized = {break_control_tokens(key): _neutralize_schema(inner) for key, inner in value.items()}
+    if isinstance(neutralized.get("description"), str):
+        return neutralized | {"description": neutralize(neutralized["description"])}
+    return neutralized
 
 
 def render_schema(schema: dict[str, Any]) -> dict[str, Any]:

@@ -24,16 +24,15 @@ async def run_in_thread(function: Callable[P, R], /, *args: P.args, **kwargs: P.
     outcome: Future[R] = Future()
     outcome.set_running_or_notify_cancel()
     call = partial(contextvars.copy_context().run, partial(function, *args, **kwargs))
-    threading.Thread(
-        target=_run_into_future, args=(outcome, call), name=f"tools:{function!r}"[:60], daemon=True
-    ).start()
+    name = f"tools:{function!r}"[:60]
+    threading.Thread(target=_run_into_future, args=(outcome, call), name=name, daemon=True).start()
     return await asyncio.wrap_future(outcome)
 
 
 def _run_into_future(future: "Future[R]", call: Callable[[], R]) -> None:
     try:
         future.set_result(call())
-    except StopIteration as error:  # a future refuses it, and the caller would wait for ever
+    except StopIteration as error:  # a future refuses it, and the caller would wait forever
         future.set_exception(RuntimeError(f"StopIteration: {error}"))
-    except BaseException as error:  # noqa: BLE001 - whatever it is belongs to the caller, in his own task
+    except BaseException as error:  # noqa: BLE001 - the caller handles it, in its own task
         future.set_exception(error)

@@ -24,7 +24,7 @@ class InMemoryNotes:
 
 
 class InMemoryPast:
-    """A past of two passages, found by words they hold."""
+    """A past of two passages, found by the words they contain."""
 
     def __init__(self) -> None:
         self.passages = [
@@ -33,10 +33,12 @@ class InMemoryPast:
         ]
 
     async def find(self, words: str) -> list[Passage]:
-        return [one for one in self.passages if words in one.text]
+        return [passage for passage in self.passages if words in passage.text]
 
     async def result(self, number: int) -> str | None:
-        return "0123456789" * 2000 if number == 12 else None
+        if number == 12:
+            return "0123456789" * 2000
+        return None
 
 
 @pytest.fixture

@@ -1,3 +1,5 @@
+"""Arguments of a call are repaired where the meaning is clear, and refused in one sentence otherwise."""
+
 import json
 from enum import Enum
 from typing import Any, TypedDict
@@ -56,7 +58,7 @@ DEFAULTS = {"count": 1, "size": 1.0, "filled": False, "colour": "red"}
 
 
 @pytest.mark.parametrize(
-    ("sent", "meant"),
+    ("sent", "expected"),
     [
         ({"name": "cat"}, {}),
         ({"name": '"cat"'}, {"name": "cat"}),
@@ -82,8 +84,8 @@ DEFAULTS = {"count": 1, "size": 1.0, "filled": False, "colour": "red"}
         ({"name": "cat", "extra": {"any": [1]}}, {"extra": {"any": [1]}}),
     ],
 )
-def test_what_is_surely_meant_is_repaired(sent, meant):
-    assert check_arguments(draw, sent) == {**DEFAULTS, "name": "cat", **meant}
+def test_what_is_clearly_meant_is_repaired(sent, expected):
+    assert check_arguments(draw, sent) == {**DEFAULTS, "name": "cat", **expected}
 
 
 @pytest.mark.parametrize(
@@ -113,20 +115,20 @@ def test_what_is_surely_meant_is_repaired(sent, meant):
 def test_a_refusal_names_the_argument_and_what_was_expected(sent, sentence):
     with pytest.raises(ArgumentsRefused) as refused:
         check_arguments(draw, sent)
-    words = sentence.replace("it takes at, ", "it takes name, count")
-    assert words in str(refused.value)
+    expected = sentence.replace("it takes at, ", "it takes name, count")
+    assert expected in str(refused.value)
     assert isinstance(refused.value, ToolError)
 
 
-def test_a_number_beyond_any_float_is_judged_like_another():
+def test_a_number_beyond_any_float_is_checked_like_another():
     assert check_arguments(draw, {"name": "dot", "count": 10**400})["count"] == 10**400
 
 
-def test_a_tool_that_takes_nothing_ignores_what_is_sent_along():
+def test_a_tool_without_arguments_ignores_what_is_sent_along():
     assert check_arguments(rest, {"reason": "none"}) == {}
 
 
-def test_null_reaches_a_parameter_that_wants_it_said():
+def test_null_reaches_a_nullable_parameter_that_is_required():
     @tool
     async def move(where: str | None, nullable: int = 0) -> str:
         """Move.
@@ -143,7 +145,7 @@ def test_null_reaches_a_parameter_that_wants_it_said():
         check_arguments(move, {})
 
 
-def test_a_schema_of_others_may_take_more_than_it_names_and_use_other_keywords():
+def test_a_registered_schema_may_accept_more_than_it_names_and_use_other_keywords():
     schema = {
         "type": "object",
         "properties": {"n": {"type": "integer", "maximum": 5}, "any": {}},
@@ -191,7 +193,7 @@ def test_any_json_is_either_checked_or_refused_with_a_sentence(sent):
         optional={"count": st.integers(), "size": st.floats(allow_nan=False, allow_infinity=False)},
     )
 )
-def test_right_arguments_stay_as_they_are_also_when_checked_twice(sent):
+def test_valid_arguments_are_unchanged_also_when_checked_twice(sent):
     once = check_arguments(draw, sent)
     assert once == {**DEFAULTS, **sent}
     assert check_arguments(draw, json.loads(json.dumps(once))) == once

@@ -1,3 +1,5 @@
+"""A tool is read from a typed function, refused when it is defined wrongly, and run with a context."""
+
 import asyncio
 import threading
 from dataclasses import dataclass, replace
@@ -122,7 +124,7 @@ def test_a_tool_is_read_from_signature_and_docstring():
     }
 
 
-async def test_a_run_reads_values_into_python_and_writes_the_result_as_compact_json(context):
+async def test_a_run_converts_values_to_python_and_the_result_to_compact_json(context):
     arguments = check_arguments(
         forecast,
         {"place": {"city": "Rom", "country": None}, "unit": "F", "hours": {"start": "8"}, "names": ["Zoë"]},
@@ -151,7 +153,7 @@ async def test_any_result_becomes_text(context, result, text):
     assert await run_tool_text(give, {}, context) == text
 
 
-async def test_a_plain_function_runs_beside_the_event_loop_on_a_thread_that_never_holds_up_the_exit(context):
+async def test_a_plain_function_runs_beside_the_event_loop_on_a_thread_that_does_not_delay_the_exit(context):
     @tool
     def where(word: str) -> list[Any]:
         """Say where this runs.
@@ -183,7 +185,9 @@ async def test_what_a_plain_function_raises_reaches_the_caller(context):
 
 
 async def test_waiting_for_a_plain_function_can_be_cancelled(context):
-    loop, started, ended = asyncio.get_running_loop(), asyncio.Event(), threading.Event()
+    loop = asyncio.get_running_loop()
+    started = asyncio.Event()
+    ended = threading.Event()
 
     @tool
     def wait() -> None:
@@ -275,7 +279,7 @@ def unfound(city: "Nowhere") -> str:  # type: ignore[name-defined]  # noqa: F821
         (unfound, "Nowhere"),
     ],
 )
-def test_a_tool_written_wrongly_is_refused_when_it_is_defined(function, complaint):
+def test_a_tool_that_is_written_wrongly_is_refused_when_it_is_defined(function, complaint):
     with pytest.raises(ToolDefinitionError, match=complaint):
         tool(function)
 
@@ -289,7 +293,7 @@ def test_a_tool_needs_a_plain_name_and_a_description(name, description):
 
 
 @pytest.mark.parametrize(
-    ("said", "complaint"),
+    ("options", "complaint"),
     [
         ({"rule": "always"}, r"weather has rule='always'; write it as Rule\(\"always\"\)"),
         ({"thinking": "perhaps"}, "weather has thinking='perhaps'; it is one of never, may, needs"),
@@ -297,19 +301,19 @@ def test_a_tool_needs_a_plain_name_and_a_description(name, description):
         ({"length": 0}, "weather needs a timeout and a length above 0"),
     ],
 )
-def test_what_is_said_of_a_tool_is_looked_at_when_it_is_defined(said, complaint):
+def test_the_options_of_a_tool_are_checked_when_it_is_defined(options, complaint):
     with pytest.raises(ToolDefinitionError, match=complaint):
-        replace(forecast, **said)
+        replace(forecast, **options)
 
 
 @pytest.mark.parametrize(
-    ("said", "complaint"),
+    ("options", "complaint"),
     [
         ({"ask": "sometimes"}, "a rule has ask='sometimes'; it is one of never, once, always"),
         ({"ask": "always", "who": "admin"}, "a rule has who='admin'; it is one of asker, admins"),
         ({"when": "x"}, "a rule's when is a JSON Schema of the arguments, not 'x'"),
     ],
 )
-def test_a_rule_that_nobody_could_keep_is_refused(said, complaint):
+def test_an_invalid_rule_is_refused(options, complaint):
     with pytest.raises(ToolDefinitionError, match=complaint):
-        Rule(**said)
+        Rule(**options)

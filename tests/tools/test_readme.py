@@ -1,29 +1,29 @@
+"""The page of the tools says what is true: its example runs, its table is complete."""
+
 import re
 from pathlib import Path
 
-from tools import __file__ as package
+import tools
 from tools.arguments import check_arguments
 from tools.base import run_tool_text
 from tools.registry import discover, render_definitions
 
-README = Path(package).with_name("README.md").read_text()
+README = Path(tools.__file__).with_name("README.md").read_text()
 
 
 async def test_the_tool_in_ten_lines_works_as_written(context, tmp_path, monkeypatch):
-    (written,) = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
-    package_of_it = tmp_path / "written"
-    package_of_it.mkdir()
-    (package_of_it / "__init__.py").write_text("")
-    (package_of_it / "greet.py").write_text(written)
+    (example,) = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+    folder = tmp_path / "example_tools"
+    folder.mkdir()
+    (folder / "__init__.py").write_text("")
+    (folder / "greet.py").write_text(example)
     monkeypatch.syspath_prepend(str(tmp_path))
-    import written as found  # type: ignore[import-not-found]
+    import example_tools  # type: ignore[import-not-found]
 
-    (greet,) = discover(package=found)
-    assert (
-        await run_tool_text(greet, check_arguments(greet, {"name": "Bo", "times": "2"}), context)
-        == "Ann says: hello, hello, Bo"
-    )
-    body = written[written.index("@tool") :].strip().splitlines()
+    (greet,) = discover(package=example_tools)
+    arguments = check_arguments(greet, {"name": "Bo", "times": "2"})
+    assert await run_tool_text(greet, arguments, context) == "Ann says: hello, hello, Bo"
+    body = example[example.index("@tool") :].strip().splitlines()
     assert len(body) <= 10
 
 
@@ -35,7 +35,7 @@ def test_every_tool_is_in_the_table_with_whether_it_is_repeatable():
 
 
 def render_declaration(schema: object) -> str:
-    """How the model's template writes a schema, near enough to count it."""
+    """A schema about as the model's template writes it, close enough to count its characters."""
     if isinstance(schema, dict):
         return "{" + ",".join(f"{key}:{render_declaration(value)}" for key, value in schema.items()) + "}"
     if isinstance(schema, list):
@@ -44,13 +44,10 @@ def render_declaration(schema: object) -> str:
 
 
 def test_the_tools_are_small_in_the_prompt():
-    """Seventy tokens each at four characters, so that ten such tools and the system text stay within 1,200."""
-    text = "".join(
-        f"<|tool>declaration:{tool['function']['name']}"
-        + render_declaration(
-            {"description": tool["function"]["description"], "parameters": tool["function"]["parameters"]}
-        )
-        + "<tool|>"
-        for tool in render_definitions(discover())
-    )
+    """At most 70 tokens each, of four characters: ten such tools and the system text stay within 1,200."""
+    text = ""
+    for definition in render_definitions(discover()):
+        function = definition["function"]
+        body = {"description": function["description"], "parameters": function["parameters"]}
+        text += f"<|tool>declaration:{function['name']}{render_declaration(body)}<tool|>"
     assert len(text) / 4 <= 70 * len(discover())

@@ -1,4 +1,4 @@
-"""An argument that is an address is known by its name or its format."""
+"""An argument that is an address is recognized by its name or its format."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ TEXT = {"type": "string"}
 
 
 @pytest.mark.parametrize(
-    ("properties", "found"),
+    ("properties", "expected"),
     [
         ({"city": TEXT, "url": TEXT}, "url"),
         ({"page": TEXT | {"format": "uri"}, "city": TEXT}, "page"),
@@ -19,10 +19,10 @@ TEXT = {"type": "string"}
         ([], None),
     ],
 )
-def test_the_first_address_is_what_a_tool_opens(properties: Any, found: str | None):
+def test_the_first_address_is_what_a_tool_opens(properties: Any, expected: str | None):
     schema = {"properties": properties}
-    assert find_url_argument(schema, schema if isinstance(properties, dict) else {}) == found
+    assert find_url_argument(schema, schema if isinstance(properties, dict) else {}) == expected
 
 
-def test_one_that_the_model_is_not_asked_for_opens_nothing():
+def test_an_argument_that_the_model_does_not_give_opens_nothing():
     assert find_url_argument({"properties": {"url": TEXT}}, {"properties": {}}) is None

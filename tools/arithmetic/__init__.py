@@ -1,1 +1,1 @@
-"""The calculator's parser and functions."""
+"""The calculator's parser, functions and number formatting."""

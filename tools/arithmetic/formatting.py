@@ -1,13 +1,13 @@
-"""Writes numbers for people: exactly where that is short, shortened honestly where it is not. Pure."""
+"""Formats numbers for people: exactly where that is short, shortened honestly where it is not. Pure."""
 
 import math
 from decimal import Decimal, localcontext
 from fractions import Fraction
 
-MAX_INTEGER_DIGITS = 400  # digits of an integer that are all written
-MAX_DECIMALS = 40  # decimals of a fraction that ends, all written
-MAX_FRACTION_DIGITS = 40  # digits of numerator and denominator together, when they are written
-SHOWN_END_DIGITS = 20  # digits shown at either end of an integer that is too long
+MAX_INTEGER_DIGITS = 400  # of an integer that is written in full
+MAX_DECIMALS = 40  # of a fraction whose decimals end, all written
+MAX_FRACTION_DIGITS = 40  # of numerator and denominator together, when they are written
+SHOWN_END_DIGITS = 20  # at either end of an integer that is too long
 
 
 def format_number(value: Fraction | float) -> str:
@@ -28,12 +28,17 @@ def format_number(value: Fraction | float) -> str:
 
 
 def count_digits(number: int) -> int:
-    """How many decimal digits an integer has, without writing it."""
+    """The number of decimal digits of an integer, without writing it."""
     size = abs(number)
     if size < 10:
         return 1
-    guess = math.floor(math.log10(size))
-    return guess + (2 if size >= 10 ** (guess + 1) else 1 if size >= 10**guess else 0)
+    # The logarithm of a large number is rounded, so the exponent may be one too high or too low.
+    exponent = math.floor(math.log10(size))
+    if size >= 10 ** (exponent + 1):
+        return exponent + 2
+    if size >= 10**exponent:
+        return exponent + 1
+    return exponent
 
 
 def _format_integer(number: int) -> str:
@@ -42,11 +47,12 @@ def _format_integer(number: int) -> str:
         return str(number)
     first = abs(number) // 10 ** (length - SHOWN_END_DIGITS)
     last = abs(number) % 10**SHOWN_END_DIGITS
-    return f"{'-' if number < 0 else ''}{first}…{last:0{SHOWN_END_DIGITS}} ({length} digits, the middle is left out)"
+    ends = f"{first}…{last:0{SHOWN_END_DIGITS}}"
+    return f"{_sign(number)}{ends} ({length} digits, the middle is left out)"
 
 
 def _count_decimals(denominator: int) -> int | None:
-    """How many decimals a fraction in lowest terms has, if they end soon."""
+    """The number of decimals of a fraction in lowest terms, if they end soon; else None."""
     twos = (denominator & -denominator).bit_length() - 1
     rest = denominator >> twos
     fives = 0
@@ -60,8 +66,12 @@ def _count_decimals(denominator: int) -> int | None:
 
 def _format_decimals(value: Fraction, places: int) -> str:
     shifted = abs(value.numerator) * 10**places // value.denominator
-    whole, part = divmod(shifted, 10**places)
-    return f"{'-' if value < 0 else ''}{whole}.{part:0{places}}"
+    integer, decimals = divmod(shifted, 10**places)
+    return f"{_sign(value)}{integer}.{decimals:0{places}}"
+
+
+def _sign(value: Fraction | int) -> str:
+    return "-" if value < 0 else ""
 
 
 def _format_approximately(value: Fraction) -> str:

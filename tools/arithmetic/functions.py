@@ -1,8 +1,7 @@
-"""The functions `calculate` knows: exact where the result can be, else floating point. Pure; sizes are judged
-before.
+"""The functions `calculate` knows: exact where the result can be, else floating point. Pure.
 
-Each takes numbers (Fraction when exact, else float) and gives one; raises ValueError, saying why there is no
-answer.
+Each takes numbers (Fraction when exact, else float) and returns one; raises ValueError, saying why there is
+no answer. Sizes are checked before these are called.
 """
 
 import math
@@ -14,7 +13,7 @@ Number = Fraction | float
 
 
 class MathFunction(NamedTuple):
-    """How many arguments it takes, and itself."""
+    """A function and how many arguments it takes."""
 
     min_args: int
     max_args: int
@@ -22,7 +21,7 @@ class MathFunction(NamedTuple):
 
 
 def require_integer(value: Number, function_name: str) -> int:
-    """The integer a value is; raises ValueError for one that is none."""
+    """The integer value; raises ValueError when it is not a whole number."""
     if isinstance(value, float) or value.denominator != 1:
         raise ValueError(f"{function_name} takes whole numbers only")
     return value.numerator
@@ -32,28 +31,32 @@ def real_root(value: Number, degree: int) -> Number:
     """The real root, exact when numerator and denominator have one."""
     if value < 0 and degree % 2 == 0:
         raise ValueError("a negative number has no real root of that kind")
-    sign = -1 if value < 0 else 1
+    if value < 0:
+        return -real_root(-value, degree)
     if isinstance(value, Fraction):
-        above = _integer_root(abs(value.numerator), degree)
-        below = _integer_root(value.denominator, degree)
-        if above is not None and below is not None:
-            return Fraction(sign * above, below)
-    size = abs(float(value))
-    return sign * (math.sqrt(size) if degree == 2 else size ** (1 / degree))
+        numerator = _integer_root(value.numerator, degree)
+        denominator = _integer_root(value.denominator, degree)
+        if numerator is not None and denominator is not None:
+            return Fraction(numerator, denominator)
+    size = abs(float(value))  # without the sign of -0.0
+    if degree == 2:
+        return math.sqrt(size)
+    root: float = size ** (1 / degree)
+    return root
 
 
 def _integer_root(number: int, degree: int) -> int | None:
-    """The integer whose power `number` is, found by Newton's steps from above; None if there is none."""
-    found = 1 << -(-number.bit_length() // degree)
-    while (lower := ((degree - 1) * found + number // found ** (degree - 1)) // degree) < found:
-        found = lower
-    if found**degree == number:
-        return found
+    """The integer whose power `number` is, by Newton's method from above; None if there is none."""
+    root = 1 << -(-number.bit_length() // degree)
+    while (lower := ((degree - 1) * root + number // root ** (degree - 1)) // degree) < root:
+        root = lower
+    if root**degree == number:
+        return root
     return None
 
 
 def round_half_away(value: Number, places: Number = Fraction(0)) -> Number:
-    """Rounded as in school: a half goes away from zero."""
+    """The value rounded as in school: a half goes away from zero."""
     shift = require_integer(places, "round")
     if abs(shift) > 1000:
         raise ValueError("round takes at most 1000 decimals")
@@ -74,7 +77,7 @@ def natural_log(value: Number) -> float:
 
 
 def log(value: Number, base: Number | None = None) -> float:
-    if base is None:  # some mean the natural one, some base 10
+    if base is None:  # to some it is the natural logarithm, to others base 10
         raise ValueError("log needs its base, as in log(8, 2); there are also ln, log2 and log10")
     if base == 1:
         raise ValueError("1 is no base of a logarithm")
@@ -95,7 +98,7 @@ def _make_trigonometric(function: Callable[[float], float]) -> Callable[[Number]
         angle = float(value)
         if abs(angle) > 1e9:
             raise ValueError("an angle that large cannot be told from its neighbours")
-        # Near a multiple of pi what is left is the error of pi itself: sin(pi) is 0.
+        # Near a multiple of pi the rest is the rounding error of pi itself: sin(pi) is 0.
         if abs(angle) > 1:
             return round(function(angle), 15)
         return function(angle)
@@ -104,10 +107,10 @@ def _make_trigonometric(function: Callable[[float], float]) -> Callable[[Number]
 
 
 def _tangent(value: Number) -> float:
-    below = _make_trigonometric(math.cos)(value)
-    if below == 0:
+    cosine = _make_trigonometric(math.cos)(value)
+    if cosine == 0:
         raise ValueError("the tangent has no value there")
-    return _make_trigonometric(math.sin)(value) / below
+    return _make_trigonometric(math.sin)(value) / cosine
 
 
 def _make_float_function(function: Callable[[float], float]) -> Callable[[Number], float]:
@@ -154,7 +157,7 @@ FUNCTIONS: Mapping[str, MathFunction] = {
     "max": MathFunction(1, MAX_ARGS, lambda *values: max(values)),
     "mean": MathFunction(1, MAX_ARGS, lambda *values: _sum(*values) / len(values)),
     "min": MathFunction(1, MAX_ARGS, lambda *values: min(values)),
-    "mod": MathFunction(2, 2, lambda value, by: value % by),
+    "mod": MathFunction(2, 2, lambda value, divisor: value % divisor),
     "radians": MathFunction(1, 1, _make_float_function(math.radians)),
     "round": MathFunction(1, 2, round_half_away),
     "sin": MathFunction(1, 1, _make_trigonometric(math.sin)),

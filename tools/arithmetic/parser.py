@@ -1,7 +1,7 @@
-"""Reads and works out an arithmetic expression: exact fractions, sizes judged before anything large is
-computed.
+"""Parses and evaluates arithmetic: exact fractions, sizes checked before large numbers are built.
 
-Pure, and quick to import: the same code works small sums in the gateway and large ones in a killable process.
+Pure, and quick to import: the same code computes small values in the gateway and large ones in a process that
+can be killed.
 """
 
 import math
@@ -14,9 +14,9 @@ from tools.arithmetic.formatting import format_number
 from tools.arithmetic.functions import CONSTANTS, FUNCTIONS, Number, real_root
 from tools.arithmetic.sizes import BITS_PER_DIGIT, bits_of_call, bits_of_operation, bits_of_power
 
-MAX_EXPRESSION_CHARS = 1000  # characters of an expression
-MAX_NESTING = 40  # brackets and signs within one another
-MAX_BITS = 400_000  # bits of any number on the way: some 120,000 digits
+MAX_EXPRESSION_CHARS = 1000
+MAX_NESTING = 40  # of brackets and signs
+MAX_BITS = 400_000  # of any number on the way: some 120,000 digits
 
 TOKEN = re.compile(
     r"\s*(?:(\d[\d_]*\.?\d*(?:[eE][+-]?\d+)?|\.\d+(?:[eE][+-]?\d+)?)|([^\W\d]\w*)|(\*\*|//|[-+*/%^(),!√]))"
@@ -44,15 +44,18 @@ PRECEDENCE: Mapping[str, int] = {
 
 
 class ExpressionRefused(ValueError):
-    """There is no answer; the text says why, for the model."""
+    """The expression has no answer; the text says why, for the model."""
 
 
 class BitLimitExceeded(Exception):
-    """A number on the way has more bits than are allowed here, and fewer than MOST."""
+    """A number on the way has more bits than the caller's limit, and fewer than MAX_BITS."""
 
 
 def evaluate_expression(text: str, max_bits: int = MAX_BITS) -> Number:
-    """The value of an expression, a Fraction when it is exact. Raises Refused, and Bigger beyond `bits`."""
+    """The value of an expression, a Fraction when it is exact.
+
+    Raises ExpressionRefused, and BitLimitExceeded beyond `max_bits`.
+    """
     try:
         return _Evaluator(_tokenize(text), max_bits).evaluate()
     except (ZeroDivisionError, OverflowError, ValueError) as error:
@@ -62,9 +65,9 @@ def evaluate_expression(text: str, max_bits: int = MAX_BITS) -> Number:
 
 
 def evaluate_large(body: bytes) -> dict[str, str]:
-    """Work out an expression in a process of its own: what is `told`, or why it is `refused`."""
+    """Evaluate an expression in a process of its own: its formatted `value`, or why it is `refused`."""
     try:
-        return {"told": format_number(evaluate_expression(body.decode()))}
+        return {"value": format_number(evaluate_expression(body.decode()))}
     except ExpressionRefused as refused:
         return {"refused": str(refused)}
 
@@ -84,20 +87,21 @@ def _tokenize(text: str) -> list[str]:
         )
     rest = text.translate(SPELLINGS).strip().rstrip("=? \t\n")
     tokens = []
-    at = 0
-    while at < len(rest):
-        found = TOKEN.match(rest, at)
-        if found is None:
+    position = 0
+    while position < len(rest):
+        match = TOKEN.match(rest, position)
+        if match is None:
+            unread = rest[position:].strip()[:20]
             raise ExpressionRefused(
-                f"{rest[at:].strip()[:20]!r} is not arithmetic; write numbers, + - * / // % ^ and functions."
+                f"{unread!r} is not arithmetic; write numbers, + - * / // % ^ and functions."
             )
-        tokens.append(found[0].strip())
-        at = found.end()
+        tokens.append(match[0].strip())
+        position = match.end()
     return tokens
 
 
 class _Evaluator:
-    """Reads tokens from left to right and computes on the way, by the binding of operators."""
+    """Reads tokens from left to right and computes on the way, by the precedence of operators."""
 
     def __init__(self, tokens: list[str], max_bits: int) -> None:
         self._tokens = tokens
@@ -108,10 +112,9 @@ class _Evaluator:
     def evaluate(self) -> Number:
         value = self._evaluate_expression(0)
         if self._peek():
+            hint = " Is an operator missing, such as *?"
             if self._peek() == ",":
                 hint = " Write 1000, not 1,000."
-            else:
-                hint = " Is an operator missing, such as *?"
             raise ExpressionRefused(f"{self._peek()!r} does not fit where it stands.{hint}")
         return value
 
@@ -123,9 +126,8 @@ class _Evaluator:
     def _take(self, expected: str = "") -> str:
         word = self._peek()
         if not word or (expected and word != expected):
-            raise ExpressionRefused(
-                f"{expected or 'A number'} is missing {f'before {word!r}' if word else 'at the end'}."
-            )
+            position = f"before {word!r}" if word else "at the end"
+            raise ExpressionRefused(f"{expected or 'A number'} is missing {position}.")
         self._position += 1
         return word
 
@@ -141,21 +143,22 @@ class _Evaluator:
 
     def _evaluate_operator(self, left: Number, precedence: int) -> Number:
         sign = self._take()
-        begin = self._position
+        start = self._position
         if sign == "!":
             if self._peek() == "!":
                 raise ExpressionRefused("!! can be read in two ways; use factorial().")
             return self._call("factorial", [left])
         if sign == "%" and self._is_percent():
             return left / 100
-        # A power takes what is right of it first: 2^3^2 is 2^9.
-        right = self._evaluate_expression(precedence if precedence == POWER else precedence + 1)
+        # A power is evaluated from the right: 2^3^2 is 2^9.
+        min_precedence = precedence if precedence == POWER else precedence + 1
+        right = self._evaluate_expression(min_precedence)
         if sign in "+-":
-            self._refuse_ambiguous_percent(begin)
+            self._refuse_ambiguous_percent(start)
         return self._apply(sign, left, right)
 
     def _is_percent(self) -> bool:
-        """Whether the % just taken stands after a number alone; before another number it is the remainder."""
+        """Whether the % just taken follows a number alone; before another number it is the remainder."""
         if self._peek() == "-":
             raise ExpressionRefused("% before a minus can be read in two ways: use mod(a, b), or a/100.")
         return self._peek() in ("", ")", ",") or self._peek() in PRECEDENCE
@@ -163,8 +166,8 @@ class _Evaluator:
     def _refuse_ambiguous_percent(self, start: int) -> None:
         """`200 + 10%` is 220 to some and 200.1 to others; `5% + 10%` is clear."""
         right = self._tokens[start : self._position]
-        before = self._tokens[start - 2]
-        if len(right) == 2 and right[1] == "%" and before != "%":
+        previous = self._tokens[start - 2]
+        if len(right) == 2 and right[1] == "%" and previous != "%":
             part = f"{right[0]}/100"
             raise ExpressionRefused(
                 f"Adding {right[0]}% can be read in two ways: write * (1 + {part}), or + {part}."
@@ -216,11 +219,10 @@ class _Evaluator:
     def _call(self, name: str, values: list[Number]) -> Number:
         function = FUNCTIONS[name]
         if not function.min_args <= len(values) <= function.max_args:
-            if function.max_args == 1:
-                wanted = "one number"
-            else:
-                wanted = f"{function.min_args} or more numbers"
-            raise ExpressionRefused(f"{name} takes {wanted}, not {len(values)}.")
+            expected = "one number"
+            if function.max_args > 1:
+                expected = f"{function.min_args} or more numbers"
+            raise ExpressionRefused(f"{name} takes {expected}, not {len(values)}.")
         self._check_bits(bits_of_call(name, values))
         return _require_real(function.apply(*values))
 
@@ -235,16 +237,17 @@ class _Evaluator:
             power: float | complex = float(base) ** float(exponent)
             return power
         self._check_bits(bits_of_power(base, exponent))
-        start: Fraction | float = base
+        root: Fraction | float = base
         if exponent.denominator != 1:
-            start = real_root(base, exponent.denominator)
-        return start**exponent.numerator
+            root = real_root(base, exponent.denominator)
+        return root**exponent.numerator
 
     def _check_bits(self, bits: float) -> None:
-        """Stop before a number of so many bits is made."""
+        """Refuse before a number of so many bits is built."""
         if bits > MAX_BITS:
+            digits = int(MAX_BITS / BITS_PER_DIGIT)
             raise ExpressionRefused(
-                f"A number on the way has more than {int(MAX_BITS / BITS_PER_DIGIT):,} digits; that is not worked out."
+                f"A number on the way has more than {digits:,} digits; that is not worked out."
             )
         if bits > self._max_bits:
             raise BitLimitExceeded

@@ -1,4 +1,4 @@
-"""How many bits a number will have, judged before it is made: at most so many, never fewer. Pure."""
+"""Bounds on the bits of a number, computed before the number is: an upper bound, never too low. Pure."""
 
 import math
 from fractions import Fraction
@@ -7,11 +7,11 @@ from tools.arithmetic.functions import Number
 
 BITS_PER_DIGIT = math.log2(10)
 FLOAT_BITS = 64
-HUGE = 2.0**60  # stands for whatever is larger
+HUGE = 2.0**60  # stands for everything that is larger
 
 
 def bits_of_value(value: Number) -> int:
-    """The longer part of a fraction."""
+    """The bits of a value; for a fraction, of its longer part."""
     if isinstance(value, float):
         return FLOAT_BITS
     return max(value.numerator.bit_length(), value.denominator.bit_length())
@@ -19,7 +19,9 @@ def bits_of_value(value: Number) -> int:
 
 def bits_of_operation(symbol: str, left: Number, right: Number) -> int:
     sizes = bits_of_value(left), bits_of_value(right)
-    return (max(sizes) if symbol in "+-" and _is_integer(left) and _is_integer(right) else sum(sizes)) + 1
+    if symbol in "+-" and _is_integer(left) and _is_integer(right):
+        return max(sizes) + 1
+    return sum(sizes) + 1
 
 
 def bits_of_power(base: Fraction, exponent: Fraction) -> float:
@@ -29,12 +31,12 @@ def bits_of_power(base: Fraction, exponent: Fraction) -> float:
 
 
 def bits_of_call(name: str, values: list[Number]) -> float:
-    first = _clamp(values[0])
+    first_size = _clamp(values[0])
     if name == "factorial":
-        return math.lgamma(first + 1) / math.log(2)
+        return math.lgamma(first_size + 1) / math.log(2)
     if name == "comb":
-        chosen = _clamp(values[1])
-        return min(chosen, abs(first - chosen)) * math.log2(first + 2)
+        second_size = _clamp(values[1])
+        return min(second_size, abs(first_size - second_size)) * math.log2(first_size + 2)
     return sum(bits_of_value(value) for value in values) + len(values)
 
 

@@ -1,1 +1,1 @@
-"""The assistant's own tools, one a file."""
+"""The assistant's own tools, one topic a file."""

@@ -13,14 +13,15 @@ from tools.base import ToolContext, ToolError, tool
 
 OFFSET_PATTERN = re.compile(r"(?:utc|gmt)?\s*([+-])(\d{1,2})(?::?([0-5]\d))?", re.IGNORECASE)
 
-# Cities people ask for that no zone is named after; a zone's own city need not be here.
+# Cities people ask for that no zone is named after; a zone's own city need not be listed.
 CITIES = """
 Africa/Johannesburg: Cape Town, Pretoria, Durban
 Africa/Cairo: Alexandria
 Africa/Casablanca: Rabat, Marrakesh
 America/Chicago: Houston, Dallas, Austin, San Antonio, New Orleans, Minneapolis, Nashville
 America/Denver: Salt Lake City, Albuquerque
-America/Los_Angeles: San Francisco, Seattle, San Diego, Las Vegas, Portland, San Jose, Silicon Valley, LA, PST, PDT
+America/Los_Angeles: San Francisco, Seattle, San Diego, Las Vegas, Portland, San Jose
+America/Los_Angeles: Silicon Valley, LA, PST, PDT
 America/New_York: Boston, Washington, Washington DC, Miami, Atlanta, Philadelphia, Orlando, NYC, EDT
 America/Sao_Paulo: Rio de Janeiro, Brasilia, Rio
 America/Toronto: Montreal, Ottawa, Quebec
@@ -61,25 +62,26 @@ async def clock(context: ToolContext, zone: str = "UTC") -> str:
     Args:
         zone: City or IANA zone.
     """
-    name, place = find_zone(zone)
-    now = context.now().astimezone(place)
+    name, zone_info = find_zone(zone)
+    now = context.now().astimezone(zone_info)
     return f"{now:%A, %Y-%m-%d %H:%M:%S} in {name} ({_format_offset(now)})"
 
 
 def find_zone(zone_text: str) -> tuple[str, tzinfo]:
-    """A zone and its name, by IANA name, city or offset such as `UTC+5:30`; raises ToolError with what is
-    close.
+    """A zone and its name, by IANA name, city or offset such as `UTC+5:30`.
+
+    Raises ToolError, naming zones that are close.
     """
     offset = OFFSET_PATTERN.fullmatch(zone_text.strip())
     if offset:
         return _parse_offset(offset)
-    known = _load_zone_names()
-    spoken = _normalize_name(zone_text)
+    zones = _load_zone_names()
+    requested = _normalize_name(zone_text)
     # "Paris, France" and "Tokyo (Japan)" name the city first.
-    for name in (spoken, re.split(r"[,(]", spoken)[0].strip()):
-        if name in known:
-            return known[name], ZoneInfo(known[name])
-    close = dict.fromkeys(known[name] for name in get_close_matches(spoken, known, n=5, cutoff=0.6))
+    for name in (requested, re.split(r"[,(]", requested)[0].strip()):
+        if name in zones:
+            return zones[name], ZoneInfo(zones[name])
+    close = dict.fromkeys(zones[name] for name in get_close_matches(requested, zones, n=5, cutoff=0.6))
     if close:
         advice = f"did you mean {', '.join(close)}?"
     else:
@@ -93,23 +95,25 @@ def _parse_offset(match: re.Match[str]) -> tuple[str, tzinfo]:
     minutes = int(match[3] or 0)
     if hours > 14:
         raise ToolError("No place on Earth is more than 14 hours from UTC.")
-    away = timedelta(hours=hours, minutes=minutes)
-    return f"UTC{sign}{hours:02}:{minutes:02}", timezone(-away if sign == "-" else away)
+    offset = timedelta(hours=hours, minutes=minutes)
+    if sign == "-":
+        offset = -offset
+    return f"UTC{sign}{hours:02}:{minutes:02}", timezone(offset)
 
 
 @cache
 def _load_zone_names() -> Mapping[str, str]:
-    """Zones by what people call them: the whole name, its last part, and the cities above."""
+    """Zones by normalized name: their own, its last part, and the cities above."""
     names = (files("tzdata") / "zones").read_text().split()
-    spoken = {
+    zones = {
         _normalize_name(name.rpartition("/")[2]): name
         for name in names
         if "/" in name and not name.startswith("Etc/")
     }
     for line in CITIES.strip().splitlines():
         zone, _, cities = line.partition(": ")
-        spoken |= {_normalize_name(city): zone for city in cities.split(", ")}
-    return spoken | {_normalize_name(name): name for name in names}
+        zones |= {_normalize_name(city): zone for city in cities.split(", ")}
+    return zones | {_normalize_name(name): name for name in names}
 
 
 def _normalize_name(name: str) -> str:
@@ -120,4 +124,5 @@ def _normalize_name(name: str) -> str:
 def _format_offset(now: datetime) -> str:
     seconds = (now.utcoffset() or timedelta()).total_seconds()
     hours, minutes = divmod(round(abs(seconds)) // 60, 60)
-    return f"UTC{'-' if seconds < 0 else '+'}{hours:02}:{minutes:02}"
+    sign = "-" if seconds < 0 else "+"
+    return f"UTC{sign}{hours:02}:{minutes:02}"

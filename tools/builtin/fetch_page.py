@@ -1,5 +1,6 @@
-"""The readable text of a web page. What is safe to open is decided in tools/net/pages.py and
-tools/net/addresses.py.
+"""The readable text of a web page.
+
+`tools.net.pages` and `tools.net.addresses` decide what is safe to open.
 """
 
 from tools.base import Tool, tool
@@ -9,7 +10,7 @@ MAX_PAGE_CHARS = 6000
 
 
 def make_page_tool(reader: PageReader) -> Tool:
-    """The tool over a reader of one's own choice."""
+    """The tool that reads pages through `reader`."""
 
     @tool(timeout=15, repeatable=True, outside=True, opens="url")
     async def fetch_page(url: str) -> str:
@@ -28,10 +29,9 @@ def _format_page(page: Page) -> str:
     if not page.text:
         return f"{head}\n\nThe page has no readable text."
     left_out = page.total_chars - len(page.text)
+    note = ""
     if left_out or not page.is_complete:
         note = f"\n\n[{left_out} more characters of the page are left out]"
-    else:
-        note = ""
     return f"{head}\n\n{page.text}{note}"
 
 

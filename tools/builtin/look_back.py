@@ -1,4 +1,4 @@
-"""Look back: the model's way to what was said in this conversation and no longer stands in its prompt."""
+"""Look back: lets the model search what was said in this conversation and is no longer in its prompt."""
 
 from tools.base import ToolContext, tool
 
@@ -10,6 +10,6 @@ async def look_back(words: str, context: ToolContext) -> str:
     Args:
         words: Words that stood there.
     """
-    found = await context.past.find(words)
-    lines = [f"{passage.said.isoformat()}, {passage.source}: {passage.text}" for passage in found]
+    passages = await context.past.find(words)
+    lines = [f"{passage.said.isoformat()}, {passage.source}: {passage.text}" for passage in passages]
     return "\n\n".join(lines) or "Nothing earlier in this conversation has these words. Others may find it."

@@ -1,4 +1,4 @@
-"""Remember and recall: the model's way to the notes of a chat, which the house keeps and bounds."""
+"""Remember and recall: the model's access to the notes of a chat, which the gateway stores and bounds."""
 
 from tools.base import ToolContext, tool
 

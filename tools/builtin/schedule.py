@@ -1,6 +1,4 @@
-"""Schedule: the model's way to have something said or done later. The house understands, keeps and says it
-back.
-"""
+"""Schedule: lets the model have something said or done later; the gateway parses, stores and confirms it."""
 
 from tools.base import ToolContext, ToolError, tool
 

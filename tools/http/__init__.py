@@ -1,1 +1,1 @@
-"""Tools that are calls of somebody's service over HTTP."""
+"""Tools that are calls of an HTTP service: routes, requests, responses and the service itself."""

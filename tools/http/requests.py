@@ -1,4 +1,4 @@
-"""Makes the request of a route and its arguments. Pure."""
+"""Builds the HTTP request of a route from its arguments. Pure."""
 
 import json
 from collections.abc import Mapping
@@ -21,24 +21,29 @@ IDEMPOTENCY_HEADER = "Idempotency-Key"
 
 
 def build_request(route: HttpRoute, arguments: Mapping[str, Any], idempotency_key: str) -> HttpRequest:
-    """The request for these checked arguments; `key` marks repetitions of one and the same call. Raises
-    ToolError.
+    """The request for these checked arguments; `idempotency_key` marks repetitions of the same call.
+
+    Raises ToolError.
     """
-    given = [(value, arguments[value.argument]) for value in route.values if value.argument in arguments]
-    paths = {value.name: (value, content) for value, content in given if value.place == "path"}
-    absent = [name for name in placeholder_names(route.address) if name not in paths]
-    if absent:
-        raise ToolError(f"{route.name} needs {absent[0]}: it is a part of the address.")
-    pieces = [
-        piece for value, content in given if value.place == "query" for piece in encode_query(value, content)
-    ]
-    url = encode_path(route.address, paths) + (f"?{'&'.join(pieces)}" if pieces else "")
-    headers = {
-        v.name: encode_header(v, content)
-        for v, content in given
-        if v.place == "header" and content is not None
-    }
-    body = None if route.body is None else _build_body(route.body, arguments)
+    path_values: dict[str, tuple[HttpParameter, Any]] = {}
+    query: list[str] = []
+    header_values: list[tuple[HttpParameter, Any]] = []
+    for parameter in route.values:
+        if parameter.argument not in arguments:
+            continue
+        content = arguments[parameter.argument]
+        match parameter.place:
+            case "path":
+                path_values[parameter.name] = (parameter, content)
+            case "query":
+                query += encode_query(parameter, content)
+            case "header" if content is not None:
+                header_values.append((parameter, content))
+    url = _build_url(route, path_values, query)
+    headers = {parameter.name: encode_header(parameter, content) for parameter, content in header_values}
+    body = None
+    if route.body is not None:
+        body = _build_body(route.body, arguments)
     if body is not None and route.body is not None:
         headers["Content-Type"] = route.body.media
     if route.method not in SAFE_METHODS:
@@ -46,10 +51,22 @@ def build_request(route: HttpRoute, arguments: Mapping[str, Any], idempotency_ke
     return HttpRequest(route.method, url, headers, body)
 
 
+def _build_url(
+    route: HttpRoute, path_values: Mapping[str, tuple[HttpParameter, Any]], query: list[str]
+) -> str:
+    missing = [name for name in placeholder_names(route.address) if name not in path_values]
+    if missing:
+        raise ToolError(f"{route.name} needs {missing[0]}: it is a part of the address.")
+    url = encode_path(route.address, path_values)
+    if query:
+        return f"{url}?{'&'.join(query)}"
+    return url
+
+
 def _build_body(body: Body, arguments: Mapping[str, Any]) -> bytes | None:
-    if body.whole is not None and body.whole not in arguments:
-        return None
     if body.whole is not None:
+        if body.whole not in arguments:
+            return None
         content = arguments[body.whole]
     else:
         fields = body.fields or {}
@@ -57,10 +74,10 @@ def _build_body(body: Body, arguments: Mapping[str, Any]) -> bytes | None:
         if not content and not body.required:
             return None
     if body.media == FORM_MEDIA_TYPE and isinstance(content, Mapping):
-        written = {
-            name: body.forms.get(name) or HttpParameter(name, name, "query", "form", True) for name in content
-        }
-        pieces = [piece for name, part in content.items() for piece in encode_query(written[name], part)]
+        pieces: list[str] = []
+        for name, part in content.items():
+            parameter = body.forms.get(name) or HttpParameter(name, name, "query", "form", explode=True)
+            pieces += encode_query(parameter, part)
         return "&".join(pieces).encode()
     if body.media.startswith("text/"):
         return to_text(content).encode("utf-8", "replace")

@@ -1,6 +1,6 @@
-"""A call of a service as a value: where it goes, what it takes, which argument stands where.
+"""A call of a service as a value: its address, its arguments and where each of them goes.
 
-Pure. A route holds no secret and is kept as JSON.
+Pure. A route holds no secret and is stored as JSON.
 """
 
 from collections.abc import Mapping
@@ -21,11 +21,11 @@ METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
 
 @dataclass(frozen=True, slots=True)
 class Body:
-    """What is sent along, as `media`: one argument as the `whole` of it, or the `fields` of an object, by
-    argument.
+    """The body of a request, sent as `media`.
 
-    Unless it is `required`, nothing is sent when none of them is given. `forms` are the parts of a form, by
-    their name in it, that are written in another way than usual.
+    `whole` is the one argument that is the body; or `fields` are the fields of an object, by argument.
+    Unless it is `required`, nothing is sent when none of its arguments is given.
+    `forms` are the parts of a form, by name, that are not encoded in the default way.
     """
 
     media: str
@@ -37,10 +37,11 @@ class Body:
 
 @dataclass(frozen=True, slots=True)
 class HttpRoute:
-    """One call. `operation` is what it was picked by, `address` an absolute URL with `{names}` in its path.
+    """One call of a service.
 
-    `checked` and `told` are the schemas of `tools.reducing`; `reported` is what an admin should know, a
-    sentence each.
+    `operation` is what it was picked by, `address` an absolute URL with `{names}` in its path.
+    `checked` and `told` are the schemas of `tools.schemas.reduce`: for checking arguments, and for the model.
+    `reported` is what an admin should know, a sentence each.
     """
 
     operation: str
@@ -61,40 +62,39 @@ class HttpRoute:
 
     @property
     def host(self) -> str:
-        """The host it is asked of, with its port where that is not the usual one."""
+        """The host that is called, with its port where that is not the usual one."""
         return host_of(self.url)
 
     def as_json(self) -> dict[str, Any]:
-        """The route as JSON, to be kept; `route_from` brings it back."""
+        """The route as JSON, to be stored; `route_from_json` restores it."""
         return asdict(self)
 
 
 def route_from_json(data: Mapping[str, Any]) -> HttpRoute:
-    """The route that was kept as this JSON."""
-    body = data["body"]
-    return HttpRoute(
-        **{
-            **data,
-            "values": tuple(HttpParameter(**value) for value in data["values"]),
-            "body": None if body is None else _body_from_json(body),
-            "reported": tuple(data["reported"]),
-        }
-    )
+    """The route that was stored as this JSON."""
+    fields = {
+        **data,
+        "values": tuple(HttpParameter(**value) for value in data["values"]),
+        "body": _body_from_json(data["body"]),
+        "reported": tuple(data["reported"]),
+    }
+    return HttpRoute(**fields)
 
 
-def _body_from_json(data: Mapping[str, Any]) -> Body:
-    return Body(
-        **{**data, "forms": {name: HttpParameter(**value) for name, value in data.get("forms", {}).items()}}
-    )
+def _body_from_json(data: Mapping[str, Any] | None) -> Body | None:
+    if data is None:
+        return None
+    forms = {name: HttpParameter(**value) for name, value in data.get("forms", {}).items()}
+    return Body(**{**data, "forms": forms})
 
 
 def build_endpoint_route(
     name: str, description: str, method: str, url: str, schema: Mapping[str, Any]
 ) -> HttpRoute:
-    """The route to one plain endpoint: what is not in the URL's path goes into the query, or into a body of
-    JSON.
+    """The route to one plain endpoint.
 
-    `url` may have `{names}` of arguments in its path. Raises ToolDefinitionError, saying what to do.
+    `url` may have `{names}` of arguments in its path. Other arguments go into the query, or into a JSON body.
+    Raises ToolDefinitionError, saying what to do.
     """
     method = method.upper()
     if method not in METHODS:
@@ -107,49 +107,54 @@ def build_endpoint_route(
         raise ToolDefinitionError(
             "the URL must end before its ?; what stood behind it becomes arguments of the schema"
         )
-    both = reduce_schema(schema)
-    known = both.input_schema["properties"]
-    asked = placeholder_names(path)
-    missing = [one for one in asked if one not in known]
+    schemas = reduce_schema(schema)
+    properties = schemas.input_schema["properties"]
+    path_names = placeholder_names(path)
+    missing = [path_name for path_name in path_names if path_name not in properties]
     if missing:
         raise ToolDefinitionError(
             f"the URL asks for {missing[0][:60]!r}, which is not described: describe a parameter of that name"
         )
-    in_path = [HttpParameter(one, one, "path", "simple", False) for one in asked]
-    rest = [one for one in known if one not in asked]
+    values = [HttpParameter(n, n, "path", "simple", explode=False) for n in path_names]
+    other_names = [n for n in properties if n not in path_names]
+    body = None
     if method in (*SAFE_METHODS, "DELETE"):
-        in_query = [HttpParameter(one, one, "query", "form", True) for one in rest]
+        values += [HttpParameter(n, n, "query", "form", explode=True) for n in other_names]
     else:
-        in_query = []
-    if in_query or method in (*SAFE_METHODS, "DELETE"):
-        body = None
-    else:
-        body = Body("application/json", None, {n: n for n in rest})
-    checked_, shown = (_with_required(each, asked) for each in (both.input_schema, both.model_schema))
+        body = Body("application/json", None, {n: n for n in other_names})
     return HttpRoute(
-        name, name, description, method, path, (*in_path, *in_query), body, checked_, shown, both.warnings
+        operation=name,
+        name=name,
+        description=description,
+        method=method,
+        address=path,
+        values=tuple(values),
+        body=body,
+        checked=_with_required(schemas.input_schema, path_names),
+        told=_with_required(schemas.model_schema, path_names),
+        reported=schemas.warnings,
     )
 
 
 def _with_required(schema: Mapping[str, Any], names: list[str]) -> dict[str, Any]:
-    needed = sorted({*schema.get("required", ()), *names})
-    if needed:
-        return {**schema, "required": needed}
+    required = sorted({*schema.get("required", ()), *names})
+    if required:
+        return {**schema, "required": required}
     return dict(schema)
 
 
 def check_url_template(address: str) -> str:
-    """An address with its `{names}` only where a path is. Raises ToolDefinitionError."""
+    """An address with `{names}` only in its path. Raises ToolDefinitionError."""
     head, brace, rest = address.partition("{")
-    outside = ToolDefinitionError(
+    misplaced = ToolDefinitionError(
         f"{address[:100]!r} has a {{name}} outside of its path: arguments may stand there only"
     )
     if brace and head.count("/") < 3:
-        raise outside
+        raise misplaced
     try:
         url = parse_url(head)
     except ToolError as error:
         raise ToolDefinitionError(str(error)) from error
     if url.query:
-        raise outside
+        raise misplaced
     return head + brace + rest

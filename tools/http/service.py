@@ -1,7 +1,7 @@
-"""Speaks to one service over HTTP: which hosts are its own, what it is shown to know us, and how it is asked.
+"""Calls one service over HTTP: its own hosts, its credentials, and one exchange with redirects.
 
-Owns one exchange with its redirects: every host is judged anew, secrets go to the service's own hosts only,
-and no proxies or cookies are used. Failures are ToolErrors for the model.
+Every host is checked again at each hop, secrets go to the service's own hosts only, and no proxies or cookies
+are used. Failures are ToolErrors for the model.
 """
 
 import asyncio
@@ -18,16 +18,14 @@ from tools.base import ToolError
 from tools.net.bodies import ACCEPT_ENCODING, read_body
 from tools.net.policy import NetworkPolicy, describe_connection_error, host_of
 
-TIMEOUT_SECONDS = 20.0  # for everything: lookups, redirects, the answer
+TIMEOUT_SECONDS = 20.0  # for everything: lookups, redirects, the response
 CONNECT_TIMEOUT_SECONDS = 10.0
-MAX_RESPONSE_BYTES = 2 * 1024 * 1024  # of an answer, unpacked; what is beyond is left unread
+MAX_RESPONSE_BYTES = 2 * 1024 * 1024  # unpacked; the rest of a response is left unread
 MAX_REDIRECTS = 5
-MAX_URL_CHARS = 8000  # characters of an address
+MAX_URL_CHARS = 8000
 SAFE_METHODS = frozenset({"GET", "HEAD"})
 MASK = "•••"
-MIN_MASKED_CHARS = (
-    4  # characters of a secret that is masked where it comes back; a shorter one is in any text
-)
+MIN_MASKED_CHARS = 4  # of a secret that is masked where it comes back; shorter ones occur in any text
 HEADERS = {
     "User-Agent": "Canvasgram/0.1",
     "Accept": "application/json, text/*;q=0.9, */*;q=0.1",
@@ -38,8 +36,9 @@ HEADERS = {
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """What a service knows us by: headers (`Authorization: Bearer …` is one), pieces of the query,
-    `name:password`.
+    """What a service authenticates us by.
+
+    `headers` (`Authorization: Bearer …` is one), `query` parameters, and `basic` as `name:password`.
     """
 
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
@@ -53,13 +52,15 @@ class Credentials:
         return {**self.headers, "Authorization": f"Basic {base64.b64encode(self.basic.encode()).decode()}"}
 
     def secret_texts(self) -> list[str]:
-        """Every text that must not be told, the longest first."""
-        whole = [*self.auth_headers().values(), *self.query.values()]
-        keys = [text.rpartition(" ")[2] for text in whole]  # `Bearer` is no secret, what follows it is
-        named = [self.basic, self.basic.partition(":")[2]] if self.basic else []
-        said = [*whole, *keys, *named]
-        spelt = {each for text in said for each in (text, quote(text, safe=""), json.dumps(text)[1:-1])}
-        return sorted((each for each in spelt if len(each) >= MIN_MASKED_CHARS), key=len, reverse=True)
+        """Every text that must not be shown, longest first."""
+        secrets = [*self.auth_headers().values(), *self.query.values()]
+        secrets += [text.rpartition(" ")[2] for text in secrets]  # `Bearer` is no secret, what follows it is
+        if self.basic:
+            secrets += [self.basic, self.basic.partition(":")[2]]
+        spellings = {
+            spelling for text in secrets for spelling in (text, quote(text, safe=""), json.dumps(text)[1:-1])
+        }
+        return sorted((text for text in spellings if len(text) >= MIN_MASKED_CHARS), key=len, reverse=True)
 
     def __bool__(self) -> bool:
         return bool(self.headers or self.query or self.basic)
@@ -71,7 +72,7 @@ PUBLIC_ONLY = NetworkPolicy()
 
 @dataclass(frozen=True, slots=True)
 class HttpRequest:
-    """One request. `headers` are of the call, without secrets."""
+    """One request; `headers` are those of the call, without secrets."""
 
     method: str
     url: str
@@ -81,7 +82,7 @@ class HttpRequest:
 
 @dataclass(frozen=True, slots=True)
 class HttpResponse:
-    """What came back, as it came; `whole` is False when there was more than what is read of an answer."""
+    """A response as it came; `is_complete` is False when there was more than what is read of one."""
 
     address: str
     status: int
@@ -93,25 +94,28 @@ class HttpResponse:
 
 @dataclass(frozen=True, slots=True)
 class HttpService:
-    """A service by its name, with `hosts` (`name` or `name:port`) an admin has confirmed to be its own."""
+    """A service by its name; `hosts` (`name` or `name:port`) are those an admin has confirmed as its own."""
 
     name: str
     hosts: frozenset[str]
     credentials: Credentials = NO_CREDENTIALS
     policy: NetworkPolicy = PUBLIC_ONLY
+    timeout_seconds: float = TIMEOUT_SECONDS
 
     async def send(self, http_request: HttpRequest, max_bytes: int = MAX_RESPONSE_BYTES) -> HttpResponse:
-        """The answer to a request, at most `most` bytes of it, whatever its status. Raises ToolError."""
-        if http_request.method in SAFE_METHODS:
-            unsure = ""
-        else:
+        """The response to a request, whatever its status, with at most `max_bytes` of body.
+
+        Raises ToolError when there is none.
+        """
+        unsure = ""
+        if http_request.method not in SAFE_METHODS:
             unsure = " Whether it was done is not known."
         try:
-            async with asyncio.timeout(TIMEOUT_SECONDS):
+            async with asyncio.timeout(self.timeout_seconds):
                 return await self._exchange(http_request, max_bytes)
         except TimeoutError:
             raise ToolError(
-                f"{self.name} took longer than {TIMEOUT_SECONDS:g} seconds and was given up.{unsure}"
+                f"{self.name} took longer than {self.timeout_seconds:g} seconds and was given up.{unsure}"
             ) from None
         except (httpx.ConnectError, httpx.ConnectTimeout) as error:
             raise ToolError(f"{self.name} could not be asked: {describe_connection_error(error)}.") from error
@@ -130,15 +134,14 @@ class HttpService:
         url = parse_url(http_request.url)
         async with await self.policy.create_transport() as transport:
             for _ in range(MAX_REDIRECTS + 1):
-                own = host_of(url) in self.hosts
-                # An address of our own network that an admin allowed is not for whoever redirects there.
-                if own:
-                    reach = self.policy
-                else:
-                    reach = replace(self.policy, private=frozenset())
-                request = self._build_request(http_request, url, own)
+                is_own_host = host_of(url) in self.hosts
+                policy = self.policy
+                if not is_own_host:
+                    # An address of our own network that an admin allowed is not open to redirects of others.
+                    policy = replace(policy, private=frozenset())
+                request = self._build_request(http_request, url, is_own_host)
                 async with contextlib.aclosing(
-                    await reach.send(transport, request, CONNECT_TIMEOUT_SECONDS)
+                    await policy.send(transport, request, CONNECT_TIMEOUT_SECONDS)
                 ) as response:
                     if not response.has_redirect_location:
                         return await _read_response(http_request, url, response, max_bytes)
@@ -150,8 +153,10 @@ class HttpService:
             return httpx.Request(http_request.method, url, headers=HEADERS)
         missing = {name: text for name, text in self.credentials.query.items() if name not in url.params}
         pieces = [f"{quote(name, safe='')}={quote(text, safe='')}".encode() for name, text in missing.items()]
+        if pieces and url.query:
+            pieces.insert(0, url.query)
         if pieces:
-            url = url.copy_with(query=b"&".join([*([url.query] if url.query else []), *pieces]))
+            url = url.copy_with(query=b"&".join(pieces))
         return httpx.Request(
             http_request.method,
             url,
@@ -162,32 +167,33 @@ class HttpService:
     def _follow_redirect(
         self, http_request: HttpRequest, url: httpx.URL, response: httpx.Response
     ) -> tuple[HttpRequest, httpx.URL]:
-        """What to ask next, and where. Only questions are asked of other hosts, and never less safely than
-        before.
+        """The next request and its address.
+
+        Only safe requests go to other hosts, and never from https to http. Raises ToolError.
         """
         try:
-            onward = parse_url(str(url.join(response.headers["location"])))
+            target = parse_url(str(url.join(response.headers["location"])))
         except (httpx.InvalidURL, ValueError) as error:
             raise ToolError(f"{self.name} redirects to something that is no address.") from error
-        if url.scheme == "https" and onward.scheme == "http":
+        if url.scheme == "https" and target.scheme == "http":
             raise ToolError(
                 f"{self.name} redirects to an address that is not encrypted; it was not followed."
             )
         if http_request.method in SAFE_METHODS:
-            return http_request, onward
-        same = (host_of(url), url.scheme) == (host_of(onward), onward.scheme)
-        if same and response.status_code in (307, 308):
-            return http_request, onward
-        if same and response.status_code == 303:
-            return HttpRequest("GET", str(onward), http_request.headers), onward
+            return http_request, target
+        is_same_origin = (host_of(url), url.scheme) == (host_of(target), target.scheme)
+        if is_same_origin and response.status_code in (307, 308):
+            return http_request, target
+        if is_same_origin and response.status_code == 303:
+            return HttpRequest("GET", str(target), http_request.headers), target
         raise ToolError(
-            f"{self.name} answered {response.status_code}, a redirect to {host_of(onward)}; it was not followed, since "
-            "the call changes something."
+            f"{self.name} answered {response.status_code}, a redirect to {host_of(target)}; "
+            "it was not followed, since the call changes something."
         )
 
 
 def parse_url(address: str) -> httpx.URL:
-    """An address that may be asked, without its fragment. Raises ToolError."""
+    """An address that may be called, without its fragment. Raises ToolError."""
     if len(address) > MAX_URL_CHARS:
         raise ToolError(f"The address would be longer than {MAX_URL_CHARS} characters; send less of it.")
     try:

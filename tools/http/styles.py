@@ -1,4 +1,4 @@
-"""Writes values into addresses and headers the way OpenAPI's styles say. Pure.
+"""Encodes values into addresses and headers, following OpenAPI's parameter styles. Pure.
 
 Everything is percent-encoded, so that a value never becomes a piece of the address.
 """
@@ -13,9 +13,8 @@ from urllib.parse import quote, unquote
 from tools.base import ToolError
 
 ParameterLocation = Literal["path", "query", "header"]
-RESERVED_CHARS = (
-    ":/?[]@!$'()*,;"  # what `allowReserved` lets stand; never & = + #, which would begin another value
-)
+# What `allowReserved` leaves unencoded; never & = + #, which would begin another value.
+RESERVED_CHARS = ":/?[]@!$'()*,;"
 STYLES: Mapping[str, frozenset[str]] = {
     "path": frozenset({"simple", "label", "matrix"}),
     "query": frozenset({"form", "spaceDelimited", "pipeDelimited", "deepObject"}),
@@ -27,7 +26,10 @@ _PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
 
 @dataclass(frozen=True, slots=True)
 class HttpParameter:
-    """One argument and where it goes: `name` is what the service calls it. `as_json`: written as JSON."""
+    """One argument and where it goes.
+
+    `name` is what the service calls it; `as_json`: it is written as JSON. The other fields are OpenAPI's.
+    """
 
     argument: str
     name: str
@@ -39,16 +41,16 @@ class HttpParameter:
 
 
 def encode_path(template: str, values: Mapping[str, tuple[HttpParameter, Any]]) -> str:
-    """The path with its `{names}` filled in. Raises ToolError for values that would lead to another place."""
+    """The path with its `{names}` filled in. Raises ToolError for values that would lead to another path."""
 
-    def written(found: re.Match[str]) -> str:
-        value, content = values[found[1]]
-        text = _encode_path_value(value, content)
+    def fill(match: re.Match[str]) -> str:
+        parameter, content = values[match[1]]
+        text = _encode_path_value(parameter, content)
         if not text:
-            raise ToolError(f"{value.argument} must not be empty: it is a part of the address.")
+            raise ToolError(f"{parameter.argument} must not be empty: it is a part of the address.")
         return text
 
-    path = _PLACEHOLDER.sub(written, template)
+    path = _PLACEHOLDER.sub(fill, template)
     for segment in path.split("/"):
         if {".", ".."} & set(re.split(r"[/\\]", unquote(segment))):
             raise ToolError("A value with . or .. as a part of a path is not sent.")
@@ -56,7 +58,7 @@ def encode_path(template: str, values: Mapping[str, tuple[HttpParameter, Any]]) 
 
 
 def placeholder_names(template: str) -> list[str]:
-    """The names a template asks for, in order."""
+    """The names a template needs, in order."""
     return _PLACEHOLDER.findall(template)
 
 
@@ -65,36 +67,41 @@ def encode_query(parameter: HttpParameter, content: Any) -> list[str]:
     if content is None:
         return []
 
-    def text(part: Any) -> str:
-        return quote(to_text(part), safe=RESERVED_CHARS if parameter.reserved else "", errors="replace")
+    unencoded = RESERVED_CHARS if parameter.reserved else ""
+
+    def encode(part: Any) -> str:
+        return quote(to_text(part), safe=unencoded, errors="replace")
 
     name = quote(parameter.name, safe="[]")
-    if parameter.as_json or not isinstance(content, list | Mapping):
-        return [f"{name}={text(_compact_json(content) if parameter.as_json else content)}"]
-    if parameter.style == "deepObject" and isinstance(content, Mapping):
-        return _encode_deep_object(name, content, text)
+    if parameter.as_json:
+        return [f"{name}={encode(_compact_json(content))}"]
+    if not isinstance(content, list | Mapping):
+        return [f"{name}={encode(content)}"]
     if isinstance(content, Mapping):
+        if parameter.style == "deepObject":
+            return _encode_deep_object(name, content, encode)
         if parameter.explode:
             return [
-                f"{quote(str(key), safe='[]', errors='replace')}={text(part)}"
+                f"{quote(str(key), safe='[]', errors='replace')}={encode(part)}"
                 for key, part in content.items()
                 if part is not None
             ]
-        content = [each for key, part in content.items() for each in (key, part)]
+        content = [part for pair in content.items() for part in pair]
     if parameter.explode:
-        return [f"{name}={text(part)}" for part in content]
-    return [f"{name}={_SEPARATORS.get(parameter.style, ',').join(map(text, content))}"]
+        return [f"{name}={encode(part)}" for part in content]
+    separator = _SEPARATORS.get(parameter.style, ",")
+    return [f"{name}={separator.join(map(encode, content))}"]
 
 
 def encode_header(parameter: HttpParameter, content: Any) -> str:
     """The text of a header. Raises ToolError for what a header cannot carry."""
     if parameter.as_json:
-        written = _compact_json(content)
+        text = _compact_json(content)
     else:
-        written = _encode_simple(content, parameter.explode, to_text, ",")
-    if not written.isascii() or not written.isprintable():
+        text = _encode_simple(content, parameter.explode, to_text, ",")
+    if not text.isascii() or not text.isprintable():
         raise ToolError(f"{parameter.argument} goes into a header, which carries plain ASCII text only.")
-    return written.strip()
+    return text.strip()
 
 
 def to_text(content: Any) -> str:
@@ -107,16 +114,17 @@ def to_text(content: Any) -> str:
 
 
 def _encode_path_value(parameter: HttpParameter, content: Any) -> str:
-    def text(part: Any) -> str:
+    def encode(part: Any) -> str:
         return quote(to_text(part), safe="", errors="replace")
 
     if parameter.as_json:
-        return text(_compact_json(content))
+        return encode(_compact_json(content))
     if parameter.style == "matrix":
-        return _encode_matrix(quote(parameter.name, safe=""), content, parameter.explode, text)
+        return _encode_matrix(quote(parameter.name, safe=""), content, parameter.explode, encode)
     if parameter.style == "label":
-        return "." + _encode_simple(content, parameter.explode, text, "." if parameter.explode else ",")
-    return _encode_simple(content, parameter.explode, text, ",")
+        separator = "." if parameter.explode else ","
+        return "." + _encode_simple(content, parameter.explode, encode, separator)
+    return _encode_simple(content, parameter.explode, encode, ",")
 
 
 def _encode_simple(content: Any, explode: bool, encode: Callable[[Any], str], separator: str) -> str:
@@ -146,7 +154,7 @@ def _encode_deep_object(name: str, content: Mapping[str, Any], encode: Callable[
             pieces += _encode_deep_object(inner, part, encode)
         else:
             parts = part if isinstance(part, list) else [part]
-            pieces += [f"{inner}={encode(each)}" for each in parts if each is not None]
+            pieces += [f"{inner}={encode(item)}" for item in parts if item is not None]
     return pieces
 
 

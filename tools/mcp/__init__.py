@@ -1,5 +1,5 @@
-"""Tools of MCP servers: connections that are kept, what is listed, called and found. `server` is the door.
+"""Tools of MCP servers: connections that are kept, tools listed and called; `server` is the entry point.
 
-The SDK is slow to import and large. Only `line`, `pipe` and `remote` know it; `server` imports them when one
-is wanted.
+The SDK is slow to import and large. Only `connection`, `stdio` and `http` import it; `server` imports them
+when a connection is wanted.
 """

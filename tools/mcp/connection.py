@@ -1,7 +1,7 @@
-"""One live connection to an MCP server, from its first word to its end: what it lists, answers and changes.
+"""One live connection to an MCP server, from start to end: what it lists, answers and changes.
 
-Everything of the SDK's is entered and left in the task that runs `hold`; callers only wait, and can leave at
-any time.
+Everything of the SDK is entered and left in the task that runs `run_connection`; callers only wait, and can
+leave at any time.
 """
 
 import asyncio
@@ -34,23 +34,21 @@ from pydantic import TypeAdapter, ValidationError
 from tools.base import Found, ToolError
 from tools.mcp.definitions import MAX_TOOLS, ServerTool, truncate_tool
 from tools.mcp.errors import ConnectionGone, iterate_causes
-from tools.mcp.http import TOO_LARGE_TEXT
-from tools.mcp.http import create_client as http_client
+from tools.mcp.http import TOO_LARGE_TEXT, create_client
 from tools.mcp.limits import MAX_MESSAGE_BYTES, ChangeBackoff
 from tools.mcp.location import ServerLocation, ServerProgram
 from tools.mcp.results import to_found
 from tools.mcp.stdio import StdioTransport
 
-MAX_PAGES = 50  # of one listing
-MAX_RETRY_SECONDS = 60  # seconds at most between two attempts to listen for changes
-MAX_MISSED_CALLS = 3  # calls in a row without an answer, after which the connection is made anew
+MAX_PAGES = 50  # of one list of tools
+MAX_RETRY_SECONDS = 60  # between two attempts to listen for changes
+MAX_MISSED_CALLS = 3  # in a row, after which the connection is made again
 
 _CALL_RESULT_ADAPTER: TypeAdapter[CallToolResult | InputRequiredResult] = TypeAdapter(
     CallToolResult | InputRequiredResult
 )
 _CLIENT_INFO = Implementation(name="canvasgram", version="0.1")
-# The SDK's words, for its codes are used by servers as well: the connection, one answer, a server that was
-# restarted.
+# The SDK's texts, since servers use its codes as well: for the connection, one answer, a restarted server.
 _CONNECTION_CLOSED_TEXT = "Connection closed"
 _STREAM_CUT_TEXT = "SSE stream"
 _SESSION_ENDED_TEXT = "Session terminated"
@@ -60,7 +58,7 @@ R = TypeVar("R")
 
 @dataclass(frozen=True, slots=True)
 class ConnectionTimings:
-    """Seconds: to connect and list, to list again, between two listings at most and at least."""
+    """Seconds: to connect and list, to list again, and between two listings at most and at least."""
 
     connect_seconds: float = 60.0
     list_seconds: float = 20.0
@@ -69,7 +67,7 @@ class ConnectionTimings:
 
 
 class McpConnection:
-    """A connection that others may use until it is `over`, which then says why."""
+    """A connection that callers may use until `closed` is set; then `closed_reason` says why."""
 
     def __init__(self, name: str, tasks: asyncio.TaskGroup) -> None:
         self.name = name
@@ -81,41 +79,41 @@ class McpConnection:
         self.client: Client
 
     def close(self, reason: str) -> None:
-        """Nothing can be asked any more; the first reason counts."""
+        """Mark the connection as over; the first reason counts."""
         self.closed_reason = self.closed_reason or reason
         self.closed.set()
         self.tools_changed.set()
 
     async def open_transport(self, location: ServerLocation, stack: contextlib.AsyncExitStack) -> Transport:
-        """The way to the server; what it needs is entered on `stack`."""
+        """The transport to the server; what it needs is entered on `stack`."""
         if isinstance(location, ServerProgram):
             return StdioTransport(self.name, location, self._tasks, self.close)
-        client = await stack.enter_async_context(await http_client(location))
+        client = await stack.enter_async_context(await create_client(location))
         return streamable_http_client(location.url, http_client=client, max_sse_event_size=MAX_MESSAGE_BYTES)
 
     async def list_tools(self) -> list[ServerTool]:
         """All tools, page by page, as far as they can be used."""
-        told: list[ServerTool] = []
+        server_tools: list[ServerTool] = []
         cursor: str | None = None
         for _ in range(MAX_PAGES):
             page = await self.client.session.list_tools(params=PaginatedRequestParams(cursor=cursor))
-            told.extend(truncate_tool(_to_server_tool(tool)) for tool in page.tools)
+            server_tools.extend(truncate_tool(_to_server_tool(tool)) for tool in page.tools)
             cursor = page.next_cursor
-            if cursor is None or len(told) > MAX_TOOLS:
+            if cursor is None or len(server_tools) > MAX_TOOLS:
                 break
-        return told
+        return server_tools
 
     async def call_tool(self, tool: str, arguments: dict[str, Any]) -> Found:
-        """What a tool finds. Raises ToolError for what the server answered instead, Gone when it can answer
-        nothing.
+        """What a tool returns.
 
-        Cancelling tells the server, and waits for nothing.
+        Raises ToolError for what the server answered instead, ConnectionGone when it can no longer answer.
+        Cancelling notifies the server and waits for nothing.
         """
-        asked = CallToolRequest(params=CallToolRequestParams(name=tool, arguments=arguments))
-        # Not by the SDK's own call: that holds a result against the server's schema here, and its patterns
-        # may be such that this never ends.
+        request = CallToolRequest(params=CallToolRequestParams(name=tool, arguments=arguments))
+        # Not with the SDK's own call: that checks a result against the server's schema, whose patterns may
+        # be such that the check never ends.
         try:
-            answer = await self._run_request(self.client.session.send_request(asked, _CALL_RESULT_ADAPTER))
+            answer = await self._run_request(self.client.session.send_request(request, _CALL_RESULT_ADAPTER))
         except MCPError as error:
             raise self._translate_error(error) from error
         except ValidationError as error:
@@ -128,20 +126,21 @@ class McpConnection:
         return to_found(answer)
 
     def count_missed_call(self) -> None:
-        """A call had no answer in its time."""
+        """Count a call that had no answer in its time; too many in a row close the connection."""
         self._missed_calls += 1
         if self._missed_calls >= MAX_MISSED_CALLS:
             self.close("it stopped answering")
 
     async def handle_notification(self, message: object) -> None:
-        """Take a notification."""
         if isinstance(message, ToolListChangedNotification):
             self.tools_changed.set()
 
     async def follow_changes(self) -> None:
-        """Have changes told by a server that tells them only to those who listen."""
-        told = self.client.server_capabilities.tools
-        if self.client.protocol_version not in MODERN_PROTOCOL_VERSIONS or not (told and told.list_changed):
+        """Listen for changes at servers that report them only to listeners."""
+        capability = self.client.server_capabilities.tools
+        if self.client.protocol_version not in MODERN_PROTOCOL_VERSIONS:
+            return
+        if capability is None or not capability.list_changed:
             return
         for tries in count(1):
             with contextlib.suppress(SubscriptionLost, TimeoutError):
@@ -151,7 +150,7 @@ class McpConnection:
                             self.tools_changed.set()
                 except MCPError:
                     return
-            self.tools_changed.set()  # whatever changed meanwhile
+            self.tools_changed.set()  # they may have changed meanwhile
             await asyncio.sleep(min(tries, MAX_RETRY_SECONDS))
 
     def _translate_error(self, error: MCPError) -> Exception:
@@ -164,14 +163,14 @@ class McpConnection:
         if error.message == _SESSION_ENDED_TEXT:
             self.close("it has forgotten the connection")
             return ConnectionGone("it has forgotten the connection", is_undelivered=True)
-        if why := _explain_parse_error(error):
-            return ToolError(f"{self.name} could not be heard: {why}.")
+        if reason := _explain_parse_error(error):
+            return ToolError(f"{self.name} could not be heard: {reason}.")
         if error.code == HEADER_MISMATCH:
             self.tools_changed.set()
         return ToolError(f"{self.name} refused: {error.message[:500]}")
 
     async def _run_request(self, request: Coroutine[Any, Any, R]) -> R:
-        """Wait for a request in a task of the connection's: leaving the SDK in the middle may take seconds."""
+        """Wait for a request in a task of the connection: leaving the SDK in the middle may take seconds."""
         if self.closed_reason is not None:
             request.close()
             raise ConnectionGone(self.closed_reason, is_undelivered=True)
@@ -196,22 +195,22 @@ async def run_connection(
     on_connected: Callable[[McpConnection, list[ServerTool]], Awaitable[None]],
     on_changed: Callable[[list[ServerTool]], Awaitable[None]],
 ) -> None:
-    """Connect, tell of it by `begun`, and of other tools by `changed`, until the connection is over.
+    """Connect, call `on_connected`, and call `on_changed` with every new list of tools, until it is over.
 
-    Never returns: raises Gone, or what the connection was lost by, in groups as the SDK makes them.
+    Never returns: raises ConnectionGone, or what ended the connection, in groups as the SDK makes them.
     """
     async with asyncio.TaskGroup() as tasks:
-        line = McpConnection(name, tasks)
+        connection = McpConnection(name, tasks)
         try:
             async with contextlib.AsyncExitStack() as stack:
-                await on_connected(line, await _connect(location, timings, line, stack))
-                following = tasks.create_task(line.follow_changes(), name=f"mcp {name} follow")
+                await on_connected(connection, await _connect(location, timings, connection, stack))
+                follow_task = tasks.create_task(connection.follow_changes(), name=f"mcp {name} follow")
                 try:
-                    await _watch_changes(line, timings, on_changed)
+                    await _watch_changes(connection, timings, on_changed)
                 finally:
-                    following.cancel()
+                    follow_task.cancel()
         finally:
-            line.close("the connection broke off")
+            connection.close("the connection broke off")
 
 
 async def _connect(
@@ -220,7 +219,7 @@ async def _connect(
     connection: McpConnection,
     stack: contextlib.AsyncExitStack,
 ) -> list[ServerTool]:
-    """Connect and list."""
+    """Connect and list the tools."""
     try:
         async with asyncio.timeout(timings.connect_seconds):
             client = Client(
@@ -232,18 +231,19 @@ async def _connect(
             connection.client = await stack.enter_async_context(client)
             return await connection.list_tools()
     except Exception as error:
-        refused = next((one for one in iterate_causes(error) if isinstance(one, MCPError)), None)
-        if connection.closed_reason is not None or refused is not None:
-            unread = refused and _explain_parse_error(refused)
-            raise ConnectionGone(
-                connection.closed_reason or unread or f"it refuses: {str(refused)[:200]}"
-            ) from error
-        raise
+        refusal = next((cause for cause in iterate_causes(error) if isinstance(cause, MCPError)), None)
+        if connection.closed_reason is not None:
+            raise ConnectionGone(connection.closed_reason) from error
+        if refusal is None:
+            raise
+        reason = _explain_parse_error(refusal) or f"it refuses: {str(refusal)[:200]}"
+        raise ConnectionGone(reason) from error
 
 
 def _explain_parse_error(error: MCPError) -> str | None:
-    """Why the SDK could not read an answer, in our words: in its own the answer would stand. None: it was
-    read.
+    """Why the SDK could not read an answer, without the answer that its own message contains.
+
+    None: it was read.
     """
     if error.code != PARSE_ERROR:
         return None
@@ -257,8 +257,8 @@ async def _watch_changes(
     timings: ConnectionTimings,
     on_changed: Callable[[list[ServerTool]], Awaitable[None]],
 ) -> None:
-    """List again whenever the server says so, and now and then unasked: what it says may be lost."""
-    calm = ChangeBackoff(timings.min_relist_pause_seconds, timings.relist_seconds)
+    """List again whenever the server reports a change, and now and then anyway: a report may be lost."""
+    backoff = ChangeBackoff(timings.min_relist_pause_seconds, timings.relist_seconds)
     clock = asyncio.get_running_loop().time
     while True:
         with contextlib.suppress(TimeoutError):
@@ -266,15 +266,13 @@ async def _watch_changes(
                 await connection.tools_changed.wait()
         if connection.closed_reason is not None:
             raise ConnectionGone(connection.closed_reason)
-        pause = (
-            calm.next_delay(clock())
-            if connection.tools_changed.is_set()
-            else timings.min_relist_pause_seconds
-        )
+        pause = timings.min_relist_pause_seconds
+        if connection.tools_changed.is_set():
+            pause = backoff.next_delay(clock())
         connection.tools_changed.clear()
         async with asyncio.timeout(timings.list_seconds):
-            told = await connection.list_tools()
-        await on_changed(told)
+            server_tools = await connection.list_tools()
+        await on_changed(server_tools)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(pause):
                 await connection.closed.wait()
@@ -286,10 +284,10 @@ class _FailedCall:
 
 
 async def _capture_outcome(request: Coroutine[Any, Any, R]) -> R | _FailedCall:
-    """The outcome, whatever it is: an error of one call must not end the connection for all."""
+    """The outcome, result or error: an error of one call must not end the connection for all."""
     try:
         return await request
-    except Exception as error:  # noqa: BLE001 it is raised again where it was asked for
+    except Exception as error:  # noqa: BLE001 raised again by _run_request
         return _FailedCall(error)
 
 

@@ -1,8 +1,7 @@
-"""What a server says its tools are, made fit for the house: names, descriptions, schemas, and what is
-believed. Pure.
+"""What a server says its tools are, made fit for the gateway: names, descriptions, schemas and hints. Pure.
 
-All of it was written by a stranger. What cannot be used is left out and reported; it never takes the others
-with it.
+All of it was written by a stranger. What cannot be used is left out and reported; it never affects the other
+tools.
 """
 
 import json
@@ -17,14 +16,14 @@ from tools.schemas.signature import ToolDefinitionError
 from tools.url_argument import find_url_argument
 
 MAX_TOOLS = 200  # of one server
-MAX_NAME_CHARS = 200  # characters
-MAX_DESCRIPTION_CHARS = 2000  # characters; it is in every prompt that offers the tool
-MAX_SCHEMA_CHARS = 30_000  # characters of JSON before it is reduced
+MAX_NAME_CHARS = 200
+MAX_DESCRIPTION_CHARS = 2000  # it is in every prompt that offers the tool
+MAX_SCHEMA_CHARS = 30_000  # of JSON before it is reduced
 
 
 @dataclass(frozen=True, slots=True)
 class ServerTool:
-    """A tool as its server tells of it; `schema` is None where it is too long to be kept."""
+    """A tool as its server describes it; `schema` is None where it is too long to be kept."""
 
     name: str
     description: str
@@ -34,7 +33,7 @@ class ServerTool:
 
 
 def truncate_tool(server_tool: ServerTool) -> ServerTool:
-    """The same without what is too long: a listing may have hundreds of them."""
+    """The tool without what is too long: a list may have hundreds of them."""
     too_long = server_tool.schema is not None and len(json.dumps(server_tool.schema)) > MAX_SCHEMA_CHARS
     shorter = replace(
         server_tool,
@@ -48,12 +47,12 @@ def truncate_tool(server_tool: ServerTool) -> ServerTool:
 
 @dataclass(frozen=True, slots=True)
 class McpToolDefinition:
-    """A tool of a server as the house knows it: `name` is what the model calls it, `remote` what its server
-    does.
+    """A tool of a server as the gateway knows it; JSON values only, so that it can be stored with `as_json`.
 
-    `told` is the schema in the model's words, `input_schema` what arguments are checked against. `reads`: its
-    server says that it changes nothing; `repeatable`: that a second run does no harm. `opens`: the argument
-    that holds an address. Made of JSON values only, so that it can be kept as `as_json`.
+    `name` is what the model calls it, `remote` what its server calls it.
+    `told` is the schema shown to the model, `input_schema` the one that arguments are checked against.
+    `reads`: its server says that it changes nothing; `repeatable`: that a second run does no harm.
+    `opens`: the argument that holds an address.
     """
 
     name: str
@@ -71,7 +70,7 @@ class McpToolDefinition:
 
 @dataclass(frozen=True, slots=True)
 class McpToolListing:
-    """The tools of a server that can be used, sorted by name, and what was `reported` of them and the others."""
+    """The usable tools of a server, sorted by name, and `warnings` about them and the others."""
 
     definitions: tuple[McpToolDefinition, ...]
     warnings: tuple[str, ...]
@@ -82,26 +81,27 @@ class _ToolUnusable(Exception):
 
 
 def build_listing(server: str, server_tools: Iterable[ServerTool]) -> McpToolListing:
-    """What a server of this name offers, by what it has told."""
-    found: dict[str, McpToolDefinition] = {}
-    reported: list[str] = []
-    for number, one in enumerate(server_tools):
+    """The listing of the server with this name, from the tools it described."""
+    definitions: dict[str, McpToolDefinition] = {}
+    warnings: list[str] = []
+    for number, server_tool in enumerate(server_tools):
         if number == MAX_TOOLS:
-            reported.append(f"only the first {MAX_TOOLS} tools are used")
+            warnings.append(f"only the first {MAX_TOOLS} tools are used")
             break
-        shown = one.name[:80]
+        short_name = server_tool.name[:80]
         try:
-            definition, remarks = _build_definition(server, one)
-        except _ToolUnusable as why:
-            reported.append(f"{shown!r} is left out: {why}")
+            definition, remarks = _build_definition(server, server_tool)
+        except _ToolUnusable as error:
+            warnings.append(f"{short_name!r} is left out: {error}")
             continue
-        if definition.name in found:
-            other = found[definition.name].remote
-            reported.append(f"{shown!r} is left out: it would be called {definition.name}, as {other!r} is")
+        name = definition.name
+        if name in definitions:
+            first = definitions[name].remote
+            warnings.append(f"{short_name!r} is left out: it would be called {name}, as {first!r} is")
             continue
-        found[definition.name] = definition
-        reported.extend(f"{definition.name}: {remark}" for remark in remarks)
-    return McpToolListing(tuple(found[name] for name in sorted(found)), tuple(reported))
+        definitions[name] = definition
+        warnings.extend(f"{name}: {remark}" for remark in remarks)
+    return McpToolListing(tuple(definitions[name] for name in sorted(definitions)), tuple(warnings))
 
 
 def _build_definition(server: str, server_tool: ServerTool) -> tuple[McpToolDefinition, list[str]]:
@@ -131,9 +131,9 @@ def _build_definition(server: str, server_tool: ServerTool) -> tuple[McpToolDefi
 
 
 def _build_name(server: str, remote_name: str) -> str:
-    apart = re.sub(r"([a-z0-9])([A-Z])", r"\1_\2", remote_name)
-    plain = re.sub(r"[^a-z0-9]+", "_", apart.lower()).strip("_")
-    name = f"{server}_{plain}"
-    if not plain or not TOOL_NAME_PATTERN.fullmatch(name) or len(remote_name) > MAX_NAME_CHARS:
+    separated = re.sub(r"([a-z0-9])([A-Z])", r"\1_\2", remote_name)
+    normalized = re.sub(r"[^a-z0-9]+", "_", separated.lower()).strip("_")
+    name = f"{server}_{normalized}"
+    if not normalized or not TOOL_NAME_PATTERN.fullmatch(name) or len(remote_name) > MAX_NAME_CHARS:
         raise _ToolUnusable("no name of at most 64 letters, digits and _ can be made of its own")
     return name

@@ -1,5 +1,6 @@
-"""Why a server is not available, in words for an admin and the model: no addresses, nothing of what was sent.
-Pure.
+"""Describes why a server is not available, for an admin and the model. Pure.
+
+Without addresses, and without anything of what was sent.
 """
 
 from collections.abc import Iterator
@@ -8,7 +9,10 @@ import httpx2
 
 
 class ConnectionGone(Exception):
-    """The connection is over; the text says why. `unheard`: the server did not take up what it was asked."""
+    """The connection is over; the text says why.
+
+    `is_undelivered`: the server did not accept the request.
+    """
 
     def __init__(self, reason: str, *, is_undelivered: bool = False) -> None:
         super().__init__(reason)
@@ -16,29 +20,29 @@ class ConnectionGone(Exception):
 
 
 class AddressNotAllowed(httpx2.ConnectError):
-    """The address is none that may be opened; the text says why."""
+    """The address may not be opened; the text says why."""
 
 
 def describe_error(error: BaseException) -> str:
-    """What is behind an error, or a group of them: the most telling of its causes."""
-    behind = list(iterate_causes(error))
-    for kind, words in (
+    """The cause of an error, or of a group of them, in words: the most telling one."""
+    causes = list(iterate_causes(error))
+    for kind, template in (
         (AddressNotAllowed, "{}"),
         ((FileNotFoundError, PermissionError, NotADirectoryError), "its program cannot be started"),
         (httpx2.HTTPError, "its address does not answer"),
         (ConnectionGone, "{}"),
         (TimeoutError, "it did not answer in time"),
     ):
-        for cause in behind:
+        for cause in causes:
             if isinstance(cause, kind):
-                return words.format(cause)
+                return template.format(cause)
     return "it does not speak the protocol"
 
 
 def iterate_causes(error: BaseException) -> Iterator[BaseException]:
-    """The errors in a group of groups of them, or the one error that it is."""
+    """The errors inside nested groups, or the error itself."""
     if isinstance(error, BaseExceptionGroup):
-        for one in error.exceptions:
-            yield from iterate_causes(one)
+        for inner in error.exceptions:
+            yield from iterate_causes(inner)
     else:
         yield error

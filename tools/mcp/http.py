@@ -1,6 +1,7 @@
-"""A server at a URL: the HTTP client that the SDK speaks through, which opens no other address than it may.
+"""A server at a URL: the HTTP client that the SDK uses, which opens only addresses that are allowed.
 
-Every request looks the name up anew and connects to what was checked; nothing larger than a message is read.
+Every request looks the name up again and connects to what was checked; nothing larger than a message is
+read.
 """
 
 import asyncio
@@ -17,16 +18,16 @@ from tools.mcp.location import ServerUrl
 from tools.net.policy import DEFAULT_PORTS, NetworkPolicy
 from tools.threads import run_in_thread
 
-CONNECT_TIMEOUT_SECONDS = 5.0  # seconds
-DISCONNECT_TIMEOUT_SECONDS = 2.0  # seconds that saying goodbye to a server may take
+CONNECT_TIMEOUT_SECONDS = 5.0
+DISCONNECT_TIMEOUT_SECONDS = 2.0  # for ending a session at the server
 
 TOO_LARGE_TEXT = "is too large to be taken, or packed"
 
-_LISTEN_METHOD = "subscriptions/listen"  # a request that is answered as long as the connection lasts
+_LISTEN_METHOD = "subscriptions/listen"  # its response lasts as long as the connection
 
 
 class ResponseTooLarge(httpx2.StreamError):
-    """The answer is longer than one may be; the SDK makes an error of it for the request alone."""
+    """The response is too long; the SDK turns this into an error of that request alone."""
 
     def __init__(self) -> None:
         super().__init__(TOO_LARGE_TEXT)
@@ -35,17 +36,17 @@ class ResponseTooLarge(httpx2.StreamError):
 async def create_client(remote: ServerUrl, policy: NetworkPolicy | None = None) -> httpx2.AsyncClient:
     """A client for this server, to be entered and left; its headers go to the server's own origin only."""
     policy = policy or NetworkPolicy(private=remote.private)
-    guard = PolicyTransport(
-        policy,
-        await run_in_thread(_default_ssl_context) if policy.ssl_context is None else policy.ssl_context,
-    )
+    ssl_context = policy.ssl_context
+    if ssl_context is None:
+        ssl_context = await run_in_thread(_default_ssl_context)
+    transport = PolicyTransport(policy, ssl_context)
     headers = {"User-Agent": "Canvasgram/0.1", "Accept-Encoding": "identity", **remote.headers}
     timeout = httpx2.Timeout(60.0, connect=CONNECT_TIMEOUT_SECONDS, pool=CONNECT_TIMEOUT_SECONDS)
-    return httpx2.AsyncClient(transport=guard, headers=headers, timeout=timeout, trust_env=False)
+    return httpx2.AsyncClient(transport=transport, headers=headers, timeout=timeout, trust_env=False)
 
 
 class PolicyTransport(httpx2.AsyncBaseTransport):
-    """Connects to what is within reach only, and bounds what is read of an answer."""
+    """Connects to allowed addresses only, and bounds what is read of a response."""
 
     def __init__(self, policy: NetworkPolicy, ssl_context: ssl.SSLContext) -> None:
         self._policy = policy
@@ -57,15 +58,15 @@ class PolicyTransport(httpx2.AsyncBaseTransport):
         extensions = {**request.extensions, "sni_hostname": host, "timeout": timeout}
         failure: Exception | None = None
         for ip in await self._resolve_allowed(host, request.url):
-            there = httpx2.Request(
+            direct_request = httpx2.Request(
                 request.method,
                 request.url.copy_with(host=ip),
-                headers=request.headers,  # the name is in its Host
+                headers=request.headers,  # `Host` holds the name
                 stream=request.stream,
                 extensions=extensions,
             )
             try:
-                return self._limit_response(await self._inner.handle_async_request(there))
+                return self._limit_response(await self._inner.handle_async_request(direct_request))
             except (httpx2.ConnectError, httpx2.ConnectTimeout) as error:
                 failure = error
         assert failure is not None
@@ -83,20 +84,17 @@ class PolicyTransport(httpx2.AsyncBaseTransport):
     def _limit_response(self, response: httpx2.Response) -> httpx2.Response:
         assert isinstance(response.stream, httpx2.AsyncByteStream)
         is_stream = response.headers.get("content-type", "").lower().startswith("text/event-stream")
-        # What is packed was not asked for, and may be any size.
-        is_packed = response.headers.get("content-encoding", "identity").strip().lower() not in (
-            "",
-            "identity",
-        )
-        response.stream = _BoundedStream(
-            response.stream, 0 if is_packed else MAX_MESSAGE_BYTES, is_stream=is_stream
-        )
+        encoding = response.headers.get("content-encoding", "identity").strip().lower()
+        # Compression was not requested, and what is packed may have any size.
+        max_bytes = MAX_MESSAGE_BYTES if encoding in ("", "identity") else 0
+        response.stream = _BoundedStream(response.stream, max_bytes, is_stream=is_stream)
         return response
 
 
 class _BoundedStream(httpx2.AsyncByteStream):
-    """An answer of `most` bytes at most, and so many parts that it can be read; of a stream of events this is
-    said of each line, and it goes on not faster than its pace.
+    """A response of at most `max_bytes`, with no more values than can be read.
+
+    In a stream of events this holds for each line, and lines are read no faster than ReadThrottle allows.
     """
 
     def __init__(self, inner: httpx2.AsyncByteStream, max_bytes: int, *, is_stream: bool) -> None:
@@ -105,28 +103,28 @@ class _BoundedStream(httpx2.AsyncByteStream):
         self._is_stream = is_stream
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        pace = ReadThrottle()
+        throttle = ReadThrottle()
         clock = asyncio.get_running_loop().time
-        kept = bytearray()
+        buffer = bytearray()
         async for piece in self._inner:
-            kept += piece
-            if len(kept) > self._max_bytes:
+            buffer += piece
+            if len(buffer) > self._max_bytes:
                 raise ResponseTooLarge
             if self._is_stream and b"\n" in piece:
-                lines, _, rest = bytes(kept).rpartition(b"\n")
+                lines, _, rest = bytes(buffer).rpartition(b"\n")
                 for line in lines.split(b"\n"):
-                    await asyncio.sleep(pace.next_delay(_weigh(line), clock()))
+                    await asyncio.sleep(throttle.next_delay(_weigh(line), clock()))
                 yield lines + b"\n"
-                kept = bytearray(rest)
-        _weigh(kept)
-        yield bytes(kept)
+                buffer = bytearray(rest)
+        _weigh(buffer)
+        yield bytes(buffer)
 
     async def aclose(self) -> None:
         await self._inner.aclose()
 
 
 def _weigh(message: bytes | bytearray) -> int:
-    """What reading it costs. Raises TooLarge."""
+    """The cost of reading a message. Raises ResponseTooLarge."""
     if count_values(message) > MAX_MESSAGE_VALUES:
         raise ResponseTooLarge
     if message.strip():
@@ -135,7 +133,7 @@ def _weigh(message: bytes | bytearray) -> int:
 
 
 def _read_timeout(request: httpx2.Request) -> float | None:
-    """Seconds without a byte after which an answer is given up; what waits for news waits for ever."""
+    """Seconds without a byte after which a response is given up; None for requests that wait for events."""
     if request.method == "DELETE":
         return DISCONNECT_TIMEOUT_SECONDS
     if request.method == "GET" or request.headers.get("mcp-method") == _LISTEN_METHOD:

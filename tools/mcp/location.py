@@ -1,6 +1,6 @@
 """Where an MCP server is: a program of this machine, or a URL. Values only.
 
-`secrets` are those it is given: what it repeats of them is masked.
+`secrets` are those the server is given: they are masked where it repeats them.
 """
 
 import shlex
@@ -14,10 +14,10 @@ SYSTEM_PATH = "/usr/local/bin:/usr/bin:/bin"
 
 @dataclass(frozen=True, slots=True)
 class ServerProgram:
-    """A server that is started here and spoken to through its standard input and output.
+    """A server that is started here and addressed through its standard input and output.
 
-    It is given nothing of the gateway's environment: PATH, LANG, HOME, and what `environment` holds. `home`
-    is its home and working folder; None: an empty one that is deleted when it ends.
+    It receives nothing of the gateway's environment: only PATH, LANG, HOME, and what `environment` holds.
+    `home` is its home and working folder; None: an empty one that is deleted when it ends.
     """
 
     command: tuple[str, ...]
@@ -30,8 +30,9 @@ class ServerProgram:
 
     @property
     def search_path(self) -> str:
-        """Where the command is looked for: the folder of this Python, then the system's, unless told
-        otherwise.
+        """Where the command is looked for.
+
+        The folder of this Python, then the system's, unless `environment` has a PATH.
         """
         return self.environment.get("PATH", f"{Path(sys.executable).parent}:{SYSTEM_PATH}")
 

@@ -1,4 +1,4 @@
-"""What a server answered to a call, in words and pictures for the model. Pure."""
+"""Converts a server's answer to a call into text and pictures for the model. Pure."""
 
 import base64
 import binascii
@@ -15,10 +15,10 @@ _IMAGE_TYPES = ("image/jpeg", "image/png", "image/webp", "image/gif")
 
 
 def to_found(result: "CallToolResult") -> Found:
-    """Text and pictures of a result; what is neither is named as left out. Raises ToolError if it says it is
-    an error.
+    """Text and pictures of a result; everything else is named as left out.
 
-    Structured content is given where there is no text: where there is, it says the same.
+    Structured content is used only where there is no text, since otherwise it says the same.
+    Raises ToolError for a result that is an error.
     """
     texts: list[str] = []
     images: list[Picture] = []
@@ -33,7 +33,9 @@ def to_found(result: "CallToolResult") -> Found:
     text = "\n".join(text for text in texts if text)
     if result.is_error:
         raise ToolError(text or "It failed and did not say why.")
-    return Found(text or ("" if images else "Done."), tuple(images))
+    if not text and not images:
+        return Found("Done.")
+    return Found(text, tuple(images))
 
 
 def _to_picture(block: "ContentBlock") -> Picture | None:
@@ -46,7 +48,7 @@ def _to_picture(block: "ContentBlock") -> Picture | None:
 
 
 def _to_text(block: "ContentBlock") -> str:
-    """The words of a block, or what it was."""
+    """The text of a block, or a note of what was left out."""
     match block.type:
         case "text":
             return block.text

@@ -1,6 +1,6 @@
-"""An MCP server as the house sees it: its tools, and one task that keeps the connection and makes it anew.
+"""An MCP server as the gateway uses it: its tools, and one task that keeps the connection and restores it.
 
-Nothing here waits longer than a call may take: a server that is dead, hangs or talks nonsense is "not
+Nothing here waits longer than a call may take: a server that is dead, hangs or breaks the protocol is "not
 available".
 """
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from tools.mcp.connection import McpConnection
 
 CHANGE_RULE = Rule("always")
-STEADY_SECONDS = 60.0  # seconds after which a connection has proved good
+STEADY_SECONDS = 60.0  # after which a connection counts as steady
 
 log = logging.getLogger(__name__)
 
@@ -32,7 +32,10 @@ OnListing = Callable[[McpToolListing], Awaitable[None]]
 
 @dataclass(frozen=True, slots=True)
 class McpServerLimits:
-    """Seconds: of one call, and of the pauses between two attempts to connect, which double up to `most`."""
+    """Seconds: of one call, of connecting and listing, and of the pauses between attempts to connect.
+
+    The pauses double from `retry_seconds` up to `max_retry_seconds`.
+    """
 
     call_seconds: float = 30.0
     connect_seconds: float = 60.0
@@ -44,12 +47,11 @@ class McpServerLimits:
 
 
 class McpServerClient:
-    """One server. Nothing is started before somebody lists its tools or calls one; `run` must be running for
-    that.
+    """One server. It is started when somebody first lists its tools or calls one; `run` must be running then.
 
-    `changed` is told what is listed: after the first connection, and whenever it is other than before. It is
-    awaited in the server's own task, so that calls go on meanwhile. `trouble` says why it is not available;
-    None: it is, or was not asked yet.
+    `on_listing` is called with the tools after the first connection, and whenever they have changed. It is
+    awaited in the server's own task, so that calls continue meanwhile.
+    `trouble` says why the server is not available; None: it is, or was not needed yet.
     """
 
     def __init__(
@@ -72,39 +74,35 @@ class McpServerClient:
         self._failures = 0
 
     async def run(self) -> None:
-        """Keep the connection from the first wish on, until cancelled; the server is gone when this has
-        ended.
-        """
+        """Keep the connection from its first use until cancelled; the server has ended when this returns."""
         await self._connection_wanted.wait()
-        # It takes a second or two, in which chats would stand still.
+        # In a thread: the import takes a second or two, which would block the event loop.
         module = await run_in_thread(importlib.import_module, "tools.mcp.connection")
-        patience = module.Patience(
+        timings = module.ConnectionTimings(
             self._limits.connect_seconds,
             self._limits.list_seconds,
             self._limits.relist_seconds,
             self._limits.min_relist_pause_seconds,
         )
-        # Each connection in a task of its own: leaving it, the SDK may turn our being cancelled into another
-        # error.
+        # Each connection in a task of its own: while it is left, the SDK may turn our cancellation into
+        # another error.
         async with asyncio.TaskGroup() as tasks:
             while True:
-                await asyncio.wait(
-                    {tasks.create_task(self._keep_connection(module.hold, patience), name=f"mcp {self.name}")}
-                )
+                attempt = self._keep_connection(module.run_connection, timings)
+                await asyncio.wait({tasks.create_task(attempt, name=f"mcp {self.name}")})
                 await asyncio.sleep(self._retry_delay())
 
     async def _keep_connection(self, run_connection: Callable[..., Awaitable[None]], timings: object) -> None:
         clock = asyncio.get_running_loop().time
-        began = clock()
+        started_at = clock()
         try:
             await run_connection(self.name, self.location, timings, self._on_connected, self._on_tools)
-        except (Exception, BaseExceptionGroup) as error:  # noqa: BLE001 whatever a server does, the next attempt is made
-            self._on_failure(
-                self._mask_secrets(describe_error(error)), was_steady=clock() - began > STEADY_SECONDS
-            )
+        except (Exception, BaseExceptionGroup) as error:  # noqa: BLE001 the next attempt follows every error
+            was_steady = clock() - started_at > STEADY_SECONDS
+            self._on_failure(self._mask_secrets(describe_error(error)), was_steady=was_steady)
 
     def build_tool(self, definition: McpToolDefinition) -> Tool:
-        """A tool of this server, listed now or kept since earlier.
+        """A tool of this server, listed now or stored earlier.
 
         What it returns is outside text. Unless its server says that it only reads, it changes something and
         always asks.
@@ -119,7 +117,7 @@ class McpServerClient:
             input_schema=definition.input_schema,
             told=definition.told,
             function=call,
-            timeout=self._limits.call_seconds + 1,  # ours is met first, and says who did not answer
+            timeout=self._limits.call_seconds + 1,  # our own is reached first, and says who did not answer
             repeatable=definition.repeatable,
             rule=Rule() if definition.reads else CHANGE_RULE,
             changes=not definition.reads,
@@ -130,7 +128,10 @@ class McpServerClient:
         )
 
     async def list_tools(self) -> McpToolListing:
-        """What the server offers now, as soon as it is connected. Raises ToolError when it is not available."""
+        """What the server offers now, as soon as it is connected.
+
+        Raises ToolError when it is not available.
+        """
         try:
             async with asyncio.timeout(self._limits.connect_seconds):
                 await self._wait_connected()
@@ -140,21 +141,21 @@ class McpServerClient:
         return self._listing
 
     async def refresh(self) -> None:
-        """Have its tools listed anew: of a server that is connected soon, of another now. Raises ToolError."""
+        """List its tools again: soon if the server is connected, else now. Raises ToolError."""
         if self._connection is not None:
             self._connection.tools_changed.set()
         await self.list_tools()
 
     async def call_tool(self, tool: str, arguments: Mapping[str, Any]) -> Found:
-        """What a tool of the server finds, by the name that the server gives it. Raises ToolError."""
-        line: McpConnection | None = None
+        """What a tool of the server returns, by the server's name for it. Raises ToolError."""
+        connection: McpConnection | None = None
         try:
             async with asyncio.timeout(self._limits.call_seconds):
-                line = await self._wait_connected()
-                return await self._call_with_retry(line, tool, dict(arguments))
+                connection = await self._wait_connected()
+                return await self._call_with_retry(connection, tool, dict(arguments))
         except TimeoutError:
-            if line is not None:
-                line.count_missed_call()
+            if connection is not None:
+                connection.count_missed_call()
             raise self._unavailable("it did not answer in time") from None
 
     async def _call_with_retry(
@@ -171,10 +172,10 @@ class McpServerClient:
             raise self._unavailable(str(gone)) from gone
 
     async def _call_masked(self, connection: "McpConnection", tool: str, arguments: dict[str, Any]) -> Found:
-        """The answer without any secret that the server may have repeated."""
+        """The result without any secret that the server may have repeated."""
         try:
-            found = await connection.call_tool(tool, arguments)
-            return replace(found, text=self._mask_secrets(found.text))
+            result = await connection.call_tool(tool, arguments)
+            return replace(result, text=self._mask_secrets(result.text))
         except ToolError as error:
             raise ToolError(self._mask_secrets(str(error))) from None
 
@@ -186,7 +187,7 @@ class McpServerClient:
     async def _wait_connected(self) -> "McpConnection":
         self._connection_wanted.set()
         while self._connection is None or self._connection.closed_reason is not None:
-            # After the first failure the next attempt is near; a server that keeps failing is not waited for.
+            # After the first failure the next attempt is soon; a server that keeps failing is not waited for.
             if self._failures > 1 and self.trouble is not None:
                 raise self._unavailable(self.trouble)
             await self._state_changed.wait()
@@ -200,19 +201,16 @@ class McpServerClient:
         log.info("an MCP server is connected", extra={"action": "mcp.connected", "server": self.name})
 
     async def _on_tools(self, server_tools: list[ServerTool]) -> None:
-        new = await run_in_thread(
-            build_listing, self.name, server_tools
-        )  # schemas of strangers may take long to be reduced
-        if new != self._listing:
-            await self._on_listing(new)
-            self._listing = new
+        # In a thread: reducing the schemas of strangers may take long.
+        listing = await run_in_thread(build_listing, self.name, server_tools)
+        if listing != self._listing:
+            await self._on_listing(listing)
+            self._listing = listing
 
     def _on_failure(self, reason: str, *, was_steady: bool) -> None:
         self._failures = 1 if was_steady else self._failures + 1
-        if self._failures == 1 or reason != self.trouble:
-            level = logging.WARNING
-        else:
-            level = logging.DEBUG
+        is_news = self._failures == 1 or reason != self.trouble
+        level = logging.WARNING if is_news else logging.DEBUG
         self._connection = None
         self.trouble = reason
         self._notify_waiters()
@@ -224,10 +222,9 @@ class McpServerClient:
         self._state_changed = asyncio.Event()
 
     def _retry_delay(self) -> float:
-        whole = min(
-            self._limits.max_retry_seconds, self._limits.retry_seconds * 2.0 ** min(self._failures - 1, 20)
-        )
-        return whole * random.uniform(0.5, 1.0)  # noqa: S311 servers that fell together shall not rise together
+        doubled = self._limits.retry_seconds * 2.0 ** min(self._failures - 1, 20)
+        delay = min(self._limits.max_retry_seconds, doubled)
+        return delay * random.uniform(0.5, 1.0)  # noqa: S311 servers that failed together retry apart
 
     def _unavailable(self, reason: str) -> ToolError:
         return ToolError(f"{self.name} is not available: {reason}.")

@@ -1,8 +1,7 @@
-"""A server that is a program: started with a bare environment, spoken to line by line, killed with its
-children.
+"""A server that is a program: started with a bare environment, addressed line by line, killed with children.
 
-The SDK's own transport passes on parts of our environment, keeps lines of any length and stderr unread: this
-one not.
+The SDK's own transport passes on parts of our environment, keeps lines of any length and leaves stderr
+unread; this one does not.
 """
 
 import asyncio
@@ -31,10 +30,10 @@ from tools.mcp.limits import (
 )
 from tools.mcp.location import ServerProgram
 
-MAX_GARBAGE_LINES = 100  # lines that are no messages, after which the server is given up
-MAX_LOGGED_LINES = 200  # lines of its stderr that are logged, of one run
-MAX_LOGGED_CHARS = 300  # characters of each
-GRACE_SECONDS = 1.0  # seconds to end by itself once its input is closed, and again after it was asked to
+MAX_GARBAGE_LINES = 100  # that are no messages, after which the server is given up
+MAX_LOGGED_LINES = 200  # of its stderr, in one run
+MAX_LOGGED_CHARS = 300  # of each line
+GRACE_SECONDS = 1.0  # to end by itself once its input is closed, and again after SIGTERM
 
 _READ_BYTES = 65536
 _STDERR_BYTES = 4096
@@ -46,9 +45,9 @@ Streams = tuple[MemoryObjectReceiveStream[SessionMessage | Exception], MemoryObj
 
 
 class StdioTransport:
-    """The transport of one run of a program; `end` is told why when it can no longer be spoken to.
+    """The transport of one run of a program; `on_end` gets the reason when it can no longer be used.
 
-    Its tasks belong to `tasks`, and are over when it is left.
+    Its background tasks belong to `tasks`, and are over when it is left.
     """
 
     def __init__(self, name: str, program: ServerProgram, tasks: asyncio.TaskGroup, on_end: OnEnd) -> None:
@@ -67,16 +66,16 @@ class StdioTransport:
         except BaseException:
             self._remove_temporary_home()
             raise
-        self._incoming, heard = anyio.create_memory_object_stream[SessionMessage | Exception](0)
-        said, self._outgoing = anyio.create_memory_object_stream[SessionMessage](0)
-        self._streams = (self._incoming, heard, said, self._outgoing)
-        for name, work in (
+        self._incoming, receive = anyio.create_memory_object_stream[SessionMessage | Exception](0)
+        send, self._outgoing = anyio.create_memory_object_stream[SessionMessage](0)
+        self._streams = (self._incoming, receive, send, self._outgoing)
+        for name, coroutine in (
             ("reads", self._read_messages()),
             ("writes", self._write_messages()),
             ("listens", self._log_stderr()),
         ):
-            self._background_tasks.append(self._tasks.create_task(work, name=f"mcp {self._name} {name}"))
-        return heard, said
+            self._background_tasks.append(self._tasks.create_task(coroutine, name=f"mcp {self._name} {name}"))
+        return receive, send
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -104,8 +103,8 @@ class StdioTransport:
 
     async def _start_program(self, home: Path) -> None:
         loop = asyncio.get_running_loop()
-        bare = {"PATH": self._program.search_path, "LANG": "C.UTF-8", "HOME": str(home)}
-        # What create_subprocess_exec does, but for the transport: without it a pipe that a child of the
+        environment = {"PATH": self._program.search_path, "LANG": "C.UTF-8", "HOME": str(home)}
+        # Like create_subprocess_exec, but with the transport at hand: without it a pipe that a child of the
         # program still holds could not be closed.
         self._transport, protocol = await loop.subprocess_exec(
             lambda: SubprocessStreamProtocol(limit=_READ_BYTES, loop=loop),
@@ -113,7 +112,7 @@ class StdioTransport:
             stdin=PIPE,
             stdout=PIPE,
             stderr=PIPE,
-            env={**bare, **self._program.environment},
+            env={**environment, **self._program.environment},
             cwd=home,
             start_new_session=True,
         )
@@ -122,16 +121,13 @@ class StdioTransport:
     async def _read_messages(self) -> None:
         assert self._process.stdout is not None
         lines = LineSplitter()
-        pace = ReadThrottle()
+        throttle = ReadThrottle()
         clock = asyncio.get_running_loop().time
         with suppress(anyio.ClosedResourceError, anyio.BrokenResourceError):
             while piece := await self._process.stdout.read(_READ_BYTES):
                 for line in lines.feed(piece):
-                    await asyncio.sleep(
-                        pace.next_delay(
-                            weigh_message(line) if isinstance(line, bytes) else UNREAD_MESSAGE_WEIGHT, clock()
-                        )
-                    )
+                    weight = weigh_message(line) if isinstance(line, bytes) else UNREAD_MESSAGE_WEIGHT
+                    await asyncio.sleep(throttle.next_delay(weight, clock()))
                     await self._handle_line(line)
         self._on_end("it has ended")
         self._incoming.close()
@@ -153,7 +149,7 @@ class StdioTransport:
         await self._incoming.send(SessionMessage(message))
 
     async def _send_error(self, id: int | None, reason: str) -> None:
-        """Answer for the server, where it is known whom: else the call would wait till its time is over."""
+        """Answer for the server, where the request is known: else the call would wait until its timeout."""
         if id is not None:
             error = ErrorData(code=INTERNAL_ERROR, message=reason)
             await self._incoming.send(SessionMessage(JSONRPCError(jsonrpc="2.0", id=id, error=error)))
@@ -161,27 +157,27 @@ class StdioTransport:
     async def _write_messages(self) -> None:
         assert self._process.stdin is not None
         try:
-            async for one in self._outgoing:
-                line = one.message.model_dump_json(by_alias=True, exclude_unset=True)
+            async for outgoing in self._outgoing:
+                line = outgoing.message.model_dump_json(by_alias=True, exclude_unset=True)
                 self._process.stdin.write(line.encode() + b"\n")
                 await self._process.stdin.drain()
         except OSError:
             self._on_end("it reads no more")
 
     async def _log_stderr(self) -> None:
-        """Put what it writes on stderr into the log: some of it, and read the rest lest it stands still."""
+        """Log some of what the program writes on stderr, and read the rest so that it does not block."""
         assert self._process.stderr is not None
         lines = LineSplitter(_STDERR_BYTES)
-        told = 0
+        logged_lines = 0
         while piece := await self._process.stderr.read(_STDERR_BYTES):
             for line in lines.feed(piece):
-                if told < MAX_LOGGED_LINES and isinstance(line, bytes):
-                    told += 1
+                if logged_lines < MAX_LOGGED_LINES and isinstance(line, bytes):
+                    logged_lines += 1
                     text = line.decode("utf-8", "replace").strip()[:MAX_LOGGED_CHARS]
                     log.info("%s", text, extra={"action": "mcp.stderr", "server": self._name})
 
     async def _stop_program(self) -> None:
-        """Let it end by itself, then ask, then kill; with it whatever it has started."""
+        """Let it end by itself, then ask, then kill; all its children with it."""
         assert self._process.stdin is not None
         self._process.stdin.close()
         try:
@@ -194,9 +190,13 @@ class StdioTransport:
                 await self._wait_ended()
 
     async def _wait_ended(self) -> None:
-        """Wait until it has ended, for a while; longer than it lives only where a child holds its pipes."""
+        """Wait for a while until it has ended.
+
+        Longer than it lives only where a child holds its pipes.
+        """
+        has_ended = self._process.returncode is not None
         with suppress(TimeoutError):
-            async with asyncio.timeout(0 if self._process.returncode is not None else GRACE_SECONDS):
+            async with asyncio.timeout(0 if has_ended else GRACE_SECONDS):
                 await self._process.wait()
 
     def _send_signal(self, number: signal.Signals) -> None:

@@ -1,1 +1,1 @@
-"""HTTP to public hosts only."""
+"""HTTP to public hosts only: addresses, connections, bodies and readable pages."""

@@ -1,4 +1,4 @@
-"""Which network addresses a page may be read from: the public internet's only. Pure but for the name lookup."""
+"""Decides which network addresses may be opened: those of the public internet. Pure but for the lookup."""
 
 import socket
 from collections.abc import Awaitable, Callable
@@ -28,9 +28,9 @@ BLOCKED_V4 = [
     IPv4Network("203.0.113.0/24"),  # documentation
     IPv4Network("224.0.0.0/4"),  # multicast
     IPv4Network("240.0.0.0/4"),  # reserved, broadcast
-    IPv4Network("168.63.129.16/32"),  # public by number, yet there a cloud answers its own machines
+    IPv4Network("168.63.129.16/32"),  # public by number, but a cloud answers its own machines there
 ]
-GLOBAL_V6 = IPv6Network("2000::/3")  # all that is handed out to hosts
+GLOBAL_V6 = IPv6Network("2000::/3")  # all that is assigned to hosts
 BLOCKED_V6 = [
     IPv6Network("2001::/23"),  # protocol assignments, Teredo
     IPv6Network("2001:db8::/32"),  # documentation
@@ -42,7 +42,7 @@ NAT64 = IPv6Network("64:ff9b::/96")
 
 
 def is_public(address: IPAddress) -> bool:
-    """Whether an address is a host's on the public internet.
+    """Whether an address belongs to a host on the public internet.
 
     IPv6 that carries an IPv4 address (mapped, NAT64) is judged by that; Teredo and 6to4 are never public.
     """
@@ -56,15 +56,17 @@ def is_public(address: IPAddress) -> bool:
 
 
 async def resolve_host(host: str, port: int) -> list[str]:
-    """The addresses the system finds for a host, best first; also of spellings such as `0x7f.1`. Raises
-    OSError.
+    """The addresses the system finds for a host, best first; also for spellings such as `0x7f.1`.
+
+    Raises OSError.
     """
-    found = await run_in_thread(socket.getaddrinfo, host, port, type=socket.SOCK_STREAM)
-    return list(dict.fromkeys(str(entry[4][0]) for entry in found))
+    entries = await run_in_thread(socket.getaddrinfo, host, port, type=socket.SOCK_STREAM)
+    return list(dict.fromkeys(str(entry[4][0]) for entry in entries))
 
 
 def are_all_allowed(addresses: list[str], allow: AddressFilter) -> bool:
-    """Whether every address is allowed: a name that points inside with one of them is not trusted with the
-    others.
+    """Whether every address is allowed.
+
+    A name with one address inside is not trusted with its other addresses either.
     """
     return bool(addresses) and all(allow(ip_address(address)) for address in addresses)

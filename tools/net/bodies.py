@@ -1,5 +1,6 @@
-"""Reads the body of an HTTP answer up to a bound, unpacked here piece by piece, so that a small answer cannot
-swell.
+"""Reads the body of an HTTP response up to a bound.
+
+Unpacks piece by piece, so that a small response cannot swell. Alone because pages and services both use it.
 """
 
 import zlib
@@ -8,17 +9,19 @@ import httpx
 
 from tools.base import ToolError
 
-ACCEPT_ENCODING = "gzip, deflate"  # to be asked for; an answer packed otherwise is refused
+ACCEPT_ENCODING = "gzip, deflate"  # for the request; a response packed otherwise is refused
 
 
 async def read_body(response: httpx.Response, max_bytes: int, subject: str = "The answer") -> bytes:
-    """The first `most` bytes, unpacked; what is beyond is left unread. Raises ToolError, calling it `what`."""
-    packed = response.headers.get("content-encoding", "identity").strip().lower()
-    if packed not in ("identity", "", "gzip", "x-gzip", "deflate"):
+    """The first `max_bytes` bytes, unpacked; the rest is left unread.
+
+    Raises ToolError, whose text calls the response `subject`.
+    """
+    encoding = response.headers.get("content-encoding", "identity").strip().lower()
+    if encoding not in ("identity", "", "gzip", "x-gzip", "deflate"):
         raise ToolError(f"{subject} is packed in a way that cannot be read.")
-    if packed in ("identity", ""):
-        unpacker = None
-    else:
+    unpacker = None
+    if encoding not in ("identity", ""):
         unpacker = zlib.decompressobj(zlib.MAX_WBITS | 32)
     body = bytearray()
     try:

@@ -1,5 +1,4 @@
-"""Reads a page of the public web: checks the address before and after the name lookup, connects to what was
-checked.
+"""Reads a page of the public web: checks the address before and after the lookup, opens what was checked.
 
 Owns one HTTP exchange a hop, without proxies, cookies or credentials. Which addresses and ports are allowed,
 and how names are looked up, are arguments. Failures are ToolErrors that say what happened and nothing about
@@ -24,8 +23,8 @@ from tools.sandbox.process import SandboxLimits, SandboxStopped, run_in_sandbox
 
 TIMEOUT_SECONDS = 10.0  # for everything: lookups, redirects, download, extraction
 MAX_REDIRECTS = 5
-MAX_PAGE_BYTES = 2 * 1024 * 1024  # of a page, unpacked; what is beyond is left unread
-CONNECT_TIMEOUT_SECONDS = 3.0  # seconds for one of them
+MAX_PAGE_BYTES = 2 * 1024 * 1024  # unpacked; the rest of a page is left unread
+CONNECT_TIMEOUT_SECONDS = 3.0  # for one address
 EXTRACT_LIMITS = SandboxLimits(wall_seconds=4, cpu_seconds=3, memory_bytes=512 * 1024 * 1024)
 HEADERS = {
     "User-Agent": "Mozilla/5.0 (compatible; Canvasgram/0.1)",
@@ -37,13 +36,17 @@ HEADERS = {
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """What was read: the final address, title, text, and how many characters the whole text has."""
+    """A page that was read: its final address, title and text.
+
+    `total_chars` is the length of the whole text; `is_complete` is False when the page was longer than
+    MAX_PAGE_BYTES.
+    """
 
     address: str
     title: str
     text: str
     total_chars: int
-    is_complete: bool  # False when the page was longer than what is read of one
+    is_complete: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,29 +59,36 @@ class _RawPage:
 
 @dataclass(frozen=True, slots=True)
 class PageReader:
-    """Reads pages from the addresses that `allow` lets through, on `ports`; TLS by `trust`, else by the usual
-    roots.
+    """Reads pages from the addresses that `allow` accepts, on `ports`.
+
+    TLS is verified with `ssl_context`, else with the usual root certificates.
     """
 
     allow: AddressFilter = is_public
     resolve: Resolver = resolve_host
     ports: frozenset[int] = frozenset({80, 443, 8080, 8443})
     ssl_context: ssl.SSLContext | None = None
+    timeout_seconds: float = TIMEOUT_SECONDS
+    extract_limits: SandboxLimits = EXTRACT_LIMITS
 
     async def read(self, address: str, max_chars: int) -> Page:
-        """The page at `address`, its text cut to `characters`. Raises ToolError."""
+        """The page at `address`, its text cut to `max_chars`. Raises ToolError."""
         try:
-            async with asyncio.timeout(TIMEOUT_SECONDS):
+            async with asyncio.timeout(self.timeout_seconds):
                 raw = await self._fetch(self._parse_url(address))
-                found = await _extract(raw, max_chars)
+                extracted = await _extract(raw, max_chars, self.extract_limits)
         except TimeoutError:
             raise ToolError(
-                f"The page took longer than {TIMEOUT_SECONDS:g} seconds and was given up."
+                f"The page took longer than {self.timeout_seconds:g} seconds and was given up."
             ) from None
         except (httpx.HTTPError, OSError) as error:
             raise ToolError(f"The page could not be read: {describe_connection_error(error)}.") from error
         return Page(
-            str(raw.url), found["title"], found["text"], found["length"], len(raw.body) < MAX_PAGE_BYTES
+            address=str(raw.url),
+            title=extracted["title"],
+            text=extracted["text"],
+            total_chars=extracted["length"],
+            is_complete=len(raw.body) < MAX_PAGE_BYTES,
         )
 
     def _parse_url(self, address: str) -> httpx.URL:
@@ -97,12 +107,12 @@ class PageReader:
         return url
 
     async def _fetch(self, url: httpx.URL) -> _RawPage:
-        reach = NetworkPolicy(self.allow, self.resolve, ssl_context=self.ssl_context)
-        async with await reach.create_transport() as transport:
+        policy = NetworkPolicy(self.allow, self.resolve, ssl_context=self.ssl_context)
+        async with await policy.create_transport() as transport:
             for _ in range(MAX_REDIRECTS + 1):
                 request = httpx.Request("GET", url, headers=HEADERS)
                 async with contextlib.aclosing(
-                    await reach.send(transport, request, CONNECT_TIMEOUT_SECONDS)
+                    await policy.send(transport, request, CONNECT_TIMEOUT_SECONDS)
                 ) as response:
                     if not response.has_redirect_location:
                         return await _read_page(url, response)
@@ -122,7 +132,9 @@ async def _read_page(url: httpx.URL, response: httpx.Response) -> _RawPage:
         raise ToolError(f"The site answered {response.status_code} {response.reason_phrase}".strip() + ".")
     header = Message()
     header["content-type"] = response.headers.get("content-type", "")
-    kind = _content_kind(header.get_content_type() if response.headers.get("content-type") else "")
+    kind = ""
+    if response.headers.get("content-type"):
+        kind = _content_kind(header.get_content_type())
     body = await read_body(response, MAX_PAGE_BYTES, "The page")
     if not kind and b"\0" in body[:1000]:
         raise ToolError("The page is a file of an unknown kind, not text.")
@@ -130,27 +142,24 @@ async def _read_page(url: httpx.URL, response: httpx.Response) -> _RawPage:
 
 
 def _content_kind(content_type: str) -> str:
-    """How to read it: html, text, or empty when the server did not say; raises ToolError for what is not
-    text.
-    """
-    if content_type in ("", "text/html", "application/xhtml+xml"):
-        if content_type:
-            return "html"
-        return ""
+    """How to read a content type: html or text. Raises ToolError for what is not text."""
+    if content_type in ("text/html", "application/xhtml+xml"):
+        return "html"
     if content_type.startswith("text/") or content_type.endswith(("json", "xml", "yaml", "javascript")):
         return "text"
     raise ToolError(f"The address leads to a file ({content_type[:60]}), not to a page of text.")
 
 
-async def _extract(raw: _RawPage, max_chars: int) -> dict[str, Any]:
-    """The readable part, found in a process that can be killed; what keeps trafilatura too long is read
-    plainly.
+async def _extract(raw: _RawPage, max_chars: int, limits: SandboxLimits) -> dict[str, Any]:
+    """The readable part, extracted in a process that can be killed.
+
+    A page that keeps trafilatura busy too long is read without it.
     """
-    asked = {"kind": raw.kind, "charset": raw.charset, "characters": max_chars}
+    options = {"kind": raw.kind, "charset": raw.charset, "characters": max_chars}
     for plainly in (False, True):
         with contextlib.suppress(SandboxStopped):
-            found: dict[str, Any] = await run_in_sandbox(
-                extract_readable, raw.body, EXTRACT_LIMITS, **asked, plainly=plainly
+            extracted: dict[str, Any] = await run_in_sandbox(
+                extract_readable, raw.body, limits, **options, plainly=plainly
             )
-            return found
+            return extracted
     raise ToolError("The page is built so that its text cannot be found.")

@@ -1,7 +1,7 @@
-"""What a person would read of a page: its title and text. Runs apart, in a killable process, never in the
-gateway's.
+"""Extracts what a person would read of a page: its title and text.
 
-trafilatura is imported only when a page of HTML is there: it takes a sixth of a second and 30 MiB.
+Runs in a process that can be killed, never in the gateway's. trafilatura is imported only when there is HTML:
+it takes a sixth of a second and 30 MiB.
 """
 
 import re
@@ -18,16 +18,19 @@ HTML_START = re.compile(r"\s*(<!doctype html|<html|<head|<body|<!--)", re.IGNORE
 def extract_readable(
     body: bytes, kind: str, charset: str, characters: int, plainly: bool = False
 ) -> dict[str, Any]:
-    """Title, text (at most `characters`) and full length of a page; `kind` is html, text, or empty when
-    unknown.
+    """Title, text (at most `characters`) and full length of a page.
 
-    `plainly` leaves trafilatura out, for pages on which it fails.
+    `kind` is html, text, or empty when unknown. `plainly` leaves trafilatura out, for pages on which it
+    fails.
     """
     text = _decode(body, charset)
     title = ""
     if kind == "html" or (not kind and HTML_START.match(text)):
-        # Without a charset from the server the bytes go in: the page may name its own.
-        title, text = _extract_plain(text) if plainly else _extract_html(text if charset else body, text)
+        if plainly:
+            title, text = _extract_plain(text)
+        else:
+            # Without a charset from the server the bytes go in: the page may name its own.
+            title, text = _extract_html(text if charset else body, text)
     text = text.replace("\x00", "").strip()
     return {"title": " ".join(title.split())[:200], "text": text[:characters], "length": len(text)}
 
@@ -40,18 +43,18 @@ def _decode(body: bytes, charset: str) -> str:
 
 
 def _extract_html(source: str | bytes, text: str) -> tuple[str, str]:
-    import trafilatura  # see above
+    import trafilatura  # late, see the module docstring
 
     tree = trafilatura.load_html(source)
     if tree is None:
         return _extract_plain(text)
     title = tree.findtext(".//title") or ""
     try:
-        found = trafilatura.extract(tree, output_format="markdown", include_comments=False)
-    except Exception:  # noqa: BLE001 - some page somewhere breaks any extractor; its plain text is still there
-        found = None
-    if found:
-        return (title, found)
+        extracted = trafilatura.extract(tree, output_format="markdown", include_comments=False)
+    except Exception:  # noqa: BLE001 - some page breaks every extractor; its plain text is still there
+        extracted = None
+    if extracted:
+        return title, extracted
     return _extract_plain(text)
 
 
@@ -64,17 +67,17 @@ def _extract_plain(text: str) -> tuple[str, str]:
 
 
 class _PlainTextParser(HTMLParser):
-    """Collects the title and all words outside of what is never shown."""
+    """Collects the title and all words outside of elements that are never shown."""
 
     def __init__(self) -> None:
         super().__init__()
         self.title: list[str] = []
         self.chunks: list[str] = []
-        self._open_hidden_tags: list[str] = []  # what is not text: the silent elements that are open
+        self._open_hidden_tags: list[str] = []
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         if tag == "body":
-            self._open_hidden_tags.clear()  # nobody needs to close a head
+            self._open_hidden_tags.clear()  # a head need not be closed
         elif tag in HIDDEN_TAGS:
             self._open_hidden_tags.append(tag)
         elif tag in BLOCK_TAGS:

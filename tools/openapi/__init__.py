@@ -1,1 +1,1 @@
-"""Tools that an OpenAPI document describes."""
+"""Tools from OpenAPI documents: fetched, read in a sandbox, and made into routes."""

@@ -1,7 +1,7 @@
-"""OpenAPI documents: fetched, listed for an admin to pick from, and made into tools.
+"""OpenAPI documents: fetched, listed for an admin to pick from, and made into routes.
 
-Reading one is hostile work and happens in a process of its own (`tools/openapi/worker.py`), which alone
-imports what understands it. Whatever is wrong with a document is a ToolDefinitionError that says what to do.
+Reading one is hostile work and happens in a process of its own (`tools/openapi/worker.py`), the only one that
+imports the parsers. Every defect of a document is a ToolDefinitionError that says what to do.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -14,7 +14,7 @@ from tools.base import ToolError
 from tools.http.routes import HttpRoute, route_from_json
 from tools.http.service import NO_CREDENTIALS, PUBLIC_ONLY, Credentials, HttpRequest, HttpService, parse_url
 from tools.net.policy import NetworkPolicy, host_of
-from tools.openapi import worker as reading
+from tools.openapi import worker
 from tools.sandbox.process import SandboxLimits, SandboxStopped, run_in_sandbox
 from tools.schemas.signature import ToolDefinitionError
 
@@ -29,7 +29,11 @@ READ_LIMITS = SandboxLimits(
 
 @dataclass(frozen=True, slots=True)
 class OperationSummary:
-    """An operation to pick by its `operation` (its operationId, else "METHOD /path"); `host` is asked."""
+    """An operation that can be picked.
+
+    `operation` is its key (its operationId, else "METHOD /path"), `name` the name of its tool, `host` the
+    host that is called.
+    """
 
     operation: str
     method: str
@@ -41,9 +45,11 @@ class OperationSummary:
 
 @dataclass(frozen=True, slots=True)
 class OpenApiDocument:
-    """A document that was read. `foreign` are hosts other than its own that operations are asked of: an admin
-    confirms them. `needs` is what the service wants to be shown, `problems` what cannot be used; a few words
-    each.
+    """A document that was read.
+
+    `base_url` is where it was found in the end, after redirects.
+    `foreign_hosts` are hosts other than its own that operations call: an admin confirms them.
+    `auth_needs` is what the service wants to see, `problems` what cannot be used; a few words each.
     """
 
     address: str
@@ -58,13 +64,13 @@ class OpenApiDocument:
 
     @property
     def host(self) -> str:
-        """The host the document was asked for at."""
+        """The host the document was requested from."""
         return host_of(httpx.URL(self.address))
 
 
 @dataclass(frozen=True, slots=True)
 class RouteSelection:
-    """Routes to what was picked, and by operation why the others cannot be used."""
+    """Routes to the operations picked, and by operation why the others cannot be used."""
 
     routes: tuple[HttpRoute, ...]
     rejections: Mapping[str, str]
@@ -76,42 +82,47 @@ async def fetch_document(
     """The document at a URL. Raises ToolDefinitionError, also when it cannot be fetched."""
     try:
         service = HttpService("The document", frozenset({host_of(parse_url(address))}), credentials, policy)
-        answer = await service.send(
+        response = await service.send(
             HttpRequest("GET", address, {"Accept": ACCEPT_HEADER}), MAX_DOCUMENT_BYTES
         )
     except ToolError as error:
         raise ToolDefinitionError(str(error)) from error
-    if answer.status != 200:
+    if response.status != 200:
         raise ToolDefinitionError(
-            f"{address[:100]} answered {answer.status} {answer.reason}".strip() + ", no document"
+            f"{address[:100]} answered {response.status} {response.reason}".strip() + ", no document"
         )
-    return await read_document(answer.body, address, base_url=answer.address)
+    return await read_document(response.body, address, base_url=response.address)
 
 
-async def read_document(body: bytes | str, address: str, *, base_url: str | None = None) -> OpenApiDocument:
-    """The document of these bytes, which came from `address`; relative servers are resolved against `base`,
-    where it was found in the end. Raises ToolDefinitionError.
+async def read_document(
+    body: bytes | str, address: str, *, base_url: str | None = None, limits: SandboxLimits = READ_LIMITS
+) -> OpenApiDocument:
+    """The document of these bytes, which came from `address`.
+
+    Relative servers are resolved against `base_url`, where it was found in the end; None: `address`.
+    Raises ToolDefinitionError.
     """
-    body = body.encode("utf-8", "replace") if isinstance(body, str) else body
+    if isinstance(body, str):
+        body = body.encode("utf-8", "replace")
     if len(body) >= MAX_DOCUMENT_BYTES:
         raise ToolDefinitionError(
             f"The document is larger than {MAX_DOCUMENT_BYTES // 1024 // 1024} MB. {SMALLER_ADVICE}"
         )
     try:
-        own = host_of(parse_url(address))
+        own_host = host_of(parse_url(address))
     except ToolError as error:
         raise ToolDefinitionError(str(error)) from error
     base_url = base_url or address
-    found = await _run_in_sandbox(reading.outline_document, body, base=base_url)
+    outline = await _run_in_sandbox(worker.outline_document, body, limits, base=base_url)
     return OpenApiDocument(
         address=address,
         base_url=base_url,
-        title=found["title"],
-        version=found["version"],
-        operations=tuple(OperationSummary(**each) for each in found["operations"]),
-        foreign_hosts=tuple(host for host in found["hosts"] if host != own),
-        auth_needs=tuple(found["needs"]),
-        problems=tuple(found["problems"]),
+        title=outline["title"],
+        version=outline["version"],
+        operations=tuple(OperationSummary(**operation) for operation in outline["operations"]),
+        foreign_hosts=tuple(host for host in outline["hosts"] if host != own_host),
+        auth_needs=tuple(outline["needs"]),
+        problems=tuple(outline["problems"]),
         body=body,
     )
 
@@ -119,44 +130,51 @@ async def read_document(body: bytes | str, address: str, *, base_url: str | None
 async def build_usable_routes(
     document: OpenApiDocument, picked: Sequence[str], prefix: str = ""
 ) -> RouteSelection:
-    """The routes to the operations picked, each by its `operation`, "METHOD /path" or name; names begin with
-    `prefix`.
+    """The routes to the operations picked, each by its `operation`, "METHOD /path" or name.
 
-    Raises ToolDefinitionError for what is not there, and for two that would share a name.
+    The names of their tools begin with `prefix`. Raises ToolDefinitionError for what does not exist, and for
+    two that would share a name.
     """
     if not picked or len(picked) > MAX_PICKED:
         raise ToolDefinitionError(f"Pick between one and {MAX_PICKED} of the document's operations.")
-    found = await _run_in_sandbox(
-        reading.build_picked_routes, document.body, base=document.base_url, picked=list(picked), prefix=prefix
+    result = await _run_in_sandbox(
+        worker.build_picked_routes,
+        document.body,
+        READ_LIMITS,
+        base=document.base_url,
+        picked=list(picked),
+        prefix=prefix,
     )
-    routes = [route_from_json(each) for each in found["routes"]]
-    named: dict[str, HttpRoute] = {}
+    routes = [route_from_json(route) for route in result["routes"]]
+    routes_by_name: dict[str, HttpRoute] = {}
     for route in routes:
-        other = named.setdefault(route.name, route)
-        if other is not route:
+        first = routes_by_name.setdefault(route.name, route)
+        if first is not route:
             raise ToolDefinitionError(
-                f"{other.operation} and {route.operation} would both be called {route.name}; pick one of them."
+                f"{first.operation} and {route.operation} would both be called {route.name}; "
+                "pick one of them."
             )
-    return RouteSelection(tuple(routes), found["left_out"])
+    return RouteSelection(tuple(routes), result["left_out"])
 
 
 async def build_routes(document: OpenApiDocument, picked: Sequence[str], prefix: str = "") -> list[HttpRoute]:
-    """The same when all of them can be used; raises ToolDefinitionError, saying why, for the first that
-    cannot.
+    """The routes to the operations picked, when all of them can be used.
+
+    Raises ToolDefinitionError, saying why, for the first that cannot.
     """
-    found = await build_usable_routes(document, picked, prefix)
-    for why in found.rejections.values():
-        raise ToolDefinitionError(f"{why}.")
-    return list(found.routes)
+    selection = await build_usable_routes(document, picked, prefix)
+    for reason in selection.rejections.values():
+        raise ToolDefinitionError(f"{reason}.")
+    return list(selection.routes)
 
 
 async def _run_in_sandbox(
-    function: Callable[..., dict[str, Any]], body: bytes, **arguments: Any
+    function: Callable[..., dict[str, Any]], body: bytes, limits: SandboxLimits, **arguments: Any
 ) -> dict[str, Any]:
     try:
-        found: dict[str, Any] = await run_in_sandbox(function, body, READ_LIMITS, **arguments)
-    except SandboxStopped as why:
-        raise ToolDefinitionError(f"The document cannot be read: {why}. {SMALLER_ADVICE}") from why
-    if "unreadable" in found:
-        raise ToolDefinitionError(f"The document cannot be used: {found['unreadable']}.")
-    return found
+        result: dict[str, Any] = await run_in_sandbox(function, body, limits, **arguments)
+    except SandboxStopped as error:
+        raise ToolDefinitionError(f"The document cannot be read: {error}. {SMALLER_ADVICE}") from error
+    if "unreadable" in result:
+        raise ToolDefinitionError(f"The document cannot be used: {result['unreadable']}.")
+    return result

@@ -1,7 +1,7 @@
-"""Reads the bytes of an OpenAPI document, JSON or YAML, into plain values. Runs in a killable process.
+"""Reads the bytes of an OpenAPI document, JSON or YAML, into plain values.
 
-YAML is read by the rules of JSON's types: `no` is a word and 2026-01-01 a text, as whoever wrote the API
-meant them.
+Runs in a process that can be killed. YAML is read by the rules of JSON's types: `no` is a word and
+2026-01-01 a text, as the authors of the API meant them.
 """
 
 import json
@@ -16,7 +16,7 @@ class DocumentUnreadable(Exception):
 
 
 def load_document(body: bytes) -> dict[str, Any]:
-    """The document as a mapping with names for keys. Raises Unreadable."""
+    """The document as a mapping with names for keys. Raises DocumentUnreadable."""
     try:
         text = body.decode("utf-8-sig")
     except UnicodeDecodeError:

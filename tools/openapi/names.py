@@ -1,4 +1,4 @@
-"""Names in the house's form for what an API calls otherwise. Pure."""
+"""Converts the names of an API to names of tools and arguments. Pure."""
 
 import re
 
@@ -9,8 +9,9 @@ _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 def to_tool_name(text: str) -> str:
-    """`listPets` and `GET /pets/{id}` as names of tools: `list_pets`, `get_pets_id`; empty if nothing is
-    left.
+    """`listPets` and `GET /pets/{id}` as names of tools: `list_pets`, `get_pets_id`.
+
+    Empty when nothing is left.
     """
     name = _NON_NAME_CHARS.sub("_", _CAMEL_CASE_BOUNDARY.sub("_", text).lower()).strip("_")
     if name[:1].isdigit():
@@ -19,18 +20,21 @@ def to_tool_name(text: str) -> str:
 
 
 def unique_argument_names(names_and_locations: list[tuple[str, str]]) -> list[str]:
-    """For values (name, place) the names of the arguments: plain words, each once, with the place where two
-    are alike.
+    """The argument names of these values (name, location): plain words, each once.
+
+    Where two are alike the location is appended.
     """
-    plain = [_to_identifier(name, place) for name, place in names_and_locations]
+    identifiers = [_to_identifier(name, location) for name, location in names_and_locations]
     names: list[str] = []
-    for name, (_, place) in zip(plain, names_and_locations, strict=True):
-        chosen = name if plain.count(name) == 1 else f"{name}_{place}"
+    for identifier, (_, location) in zip(identifiers, names_and_locations, strict=True):
+        name = identifier
+        if identifiers.count(identifier) > 1:
+            name = f"{identifier}_{location}"
         number = 2
-        while chosen in names:
-            chosen = f"{name}_{place}_{number}"
-            number = number + 1
-        names.append(chosen)
+        while name in names:
+            name = f"{identifier}_{location}_{number}"
+            number += 1
+        names.append(name)
     return names
 
 

@@ -1,13 +1,13 @@
-"""Makes a route of one operation: its parameters and body as one object of arguments, and where each of them
-goes.
+"""Builds the route of one operation: its parameters and body become the arguments of one object.
 
-Pure; runs in a killable process. Raises Unreadable for an operation that cannot be called, saying why.
+Pure; runs in a process that can be killed. Raises DocumentUnreadable for an operation that cannot be called,
+saying why.
 """
 
 import re
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from tools.http.requests import FORM_MEDIA_TYPE, IDEMPOTENCY_HEADER
 from tools.http.routes import Body, HttpRoute
@@ -19,41 +19,37 @@ from tools.safety.injection import neutralize
 from tools.schemas.reduce import SchemaPair, reduce_schema
 from tools.schemas.signature import ToolDefinitionError
 
-MAX_DESCRIPTION_CHARS = 500  # characters
+MAX_DESCRIPTION_CHARS = 500
 BODY_ARGUMENT = "body"
 SENDABLE_BODIES = "JSON, forms and text, all that a model can write, are sent"
 COOKIES_ADVICE = (
     "cookies are not sent: they are somebody's login in a browser; see whether a key in a header does"
 )
-# Set by whoever sends a request; a document may name them, an argument never fills them.
+DEFAULT_STYLES: Mapping[str, str] = {"path": "simple", "query": "form", "header": "simple"}
+# Set by the sender of a request; a document may name them, an argument never fills them.
 RESERVED_HEADERS = frozenset(
     {
-        *(
-            "host",
-            "content-length",
-            "transfer-encoding",
-            "connection",
-            "te",
-            "trailer",
-            "upgrade",
-            "expect",
-            "cookie",
-        ),
-        *(
-            "accept",
-            "content-type",
-            "authorization",
-            "accept-encoding",
-            "user-agent",
-            IDEMPOTENCY_HEADER.lower(),
-        ),
+        *("host", "content-length", "transfer-encoding", "connection", "te", "trailer", "upgrade", "expect"),
+        *("cookie", "accept", "content-type", "authorization", "accept-encoding", "user-agent"),
+        IDEMPOTENCY_HEADER.lower(),
     }
 )
 _HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}")
+_COMPLEX_KEYWORDS = frozenset(
+    {"anyOf", "oneOf", "allOf", "not", "if", "nullable", "patternProperties", "minProperties"}
+)
 
-ParameterSpec = tuple[
-    HttpParameter, Mapping[str, Any], bool
-]  # a value, its schema, and whether it is required
+
+class _ParameterSpec(NamedTuple):
+    parameter: HttpParameter
+    schema: Mapping[str, Any]
+    is_required: bool
+
+
+class _BodySpec(NamedTuple):
+    media_type: str
+    schema: object
+    is_required: bool
 
 
 def build_route(outline: Outline, operation: OpenApiOperation, prefix: str) -> HttpRoute:
@@ -61,47 +57,51 @@ def build_route(outline: Outline, operation: OpenApiOperation, prefix: str) -> H
     name = to_tool_name(f"{prefix}{operation.key}") or to_tool_name(f"{prefix}{operation.method_and_path}")
     if not name:
         raise DocumentUnreadable("no name can be made of its operationId; give it one with letters")
+    warnings: list[str] = []
     if operation.written.get("deprecated") is True:
-        reported = ["it is marked as deprecated"]
-    else:
-        reported = []
-    wanted = _read_parameters(outline, operation, reported)
-    media, body, body_required = _read_body(outline, operation, reported)
-    names = unique_argument_names([(value.name, value.place) for value, _, _ in wanted])
-    values = [_with_argument(value, name) for (value, _, _), name in zip(wanted, names, strict=True)]
-    whole = BODY_ARGUMENT if BODY_ARGUMENT not in names else "request_body"
-    schema = _build_schema(names, wanted, (whole, body, body_required))
+        warnings.append("it is marked as deprecated")
+    specs = _read_parameters(outline, operation, warnings)
+    body_spec = _read_body(outline, operation, warnings)
+    arguments = unique_argument_names([(spec.parameter.name, spec.parameter.place) for spec in specs])
+    parameters = [
+        replace(spec.parameter, argument=argument) for spec, argument in zip(specs, arguments, strict=True)
+    ]
+    body_argument = BODY_ARGUMENT if BODY_ARGUMENT not in arguments else "request_body"
+    schema = _build_schema(arguments, specs, body_argument, body_spec)
     try:
-        both = reduce_schema(schema, outline.document)
+        schemas = reduce_schema(schema, outline.document)
     except ToolDefinitionError as error:
         raise DocumentUnreadable(str(error)) from error
     address = outline.server_url(operation) + operation.path
-    missing = [
-        one for one in placeholder_names(address) if one not in {v.name for v in values if v.place == "path"}
-    ]
-    if missing or "?" in operation.path or "#" in operation.path:
-        raise DocumentUnreadable(
-            f"its path asks for {missing[0][:60]!r}, which is no parameter"
-            if missing
-            else "its path is none: a ? or # stands in it, and what is behind that belongs to its parameters"
-        )
-    place, checked, told = (
-        (None, both.input_schema, both.model_schema) if media is None else _spread_body(media, whole, both)
-    )
-    if place is not None and media == FORM_MEDIA_TYPE:
-        place = replace(place, forms=_read_form_encoding(outline, operation))
+    _check_path(operation, address, parameters)
+    body = None
+    if body_spec is not None:
+        body, schemas = _spread_body(body_spec.media_type, body_argument, schemas)
+        if body_spec.media_type == FORM_MEDIA_TYPE:
+            body = replace(body, forms=_read_form_encoding(outline, operation))
     return HttpRoute(
-        operation.key,
-        name,
-        _build_description(outline, operation),
-        operation.method,
-        address,
-        tuple(values),
-        place,
-        checked,
-        told,
-        (*reported, *both.warnings),
+        operation=operation.key,
+        name=name,
+        description=_build_description(outline, operation),
+        method=operation.method,
+        address=address,
+        values=tuple(parameters),
+        body=body,
+        checked=schemas.input_schema,
+        told=schemas.model_schema,
+        reported=(*warnings, *schemas.warnings),
     )
+
+
+def _check_path(operation: OpenApiOperation, address: str, parameters: list[HttpParameter]) -> None:
+    path_names = {parameter.name for parameter in parameters if parameter.place == "path"}
+    missing = [name for name in placeholder_names(address) if name not in path_names]
+    if missing:
+        raise DocumentUnreadable(f"its path asks for {missing[0][:60]!r}, which is no parameter")
+    if "?" in operation.path or "#" in operation.path:
+        raise DocumentUnreadable(
+            "its path is none: a ? or # stands in it, and what is behind that belongs to its parameters"
+        )
 
 
 def _build_description(outline: Outline, operation: OpenApiOperation) -> str:
@@ -109,10 +109,9 @@ def _build_description(outline: Outline, operation: OpenApiOperation) -> str:
     texts = [neutralize(part).rstrip(".") for part in parts if isinstance(part, str) and part.strip()]
     if len(texts) == 2 and texts[1].startswith(texts[0]):
         texts.pop(0)
-    text = (
-        ". ".join(text for text in texts if text)
-        or f"{operation.method_and_path} of {neutralize(outline.title()) or 'the service'}"
-    )
+    text = ". ".join(text for text in texts if text)
+    if not text:
+        text = f"{operation.method_and_path} of {neutralize(outline.title()) or 'the service'}"
     if len(text) > MAX_DESCRIPTION_CHARS:
         return f"{text[:MAX_DESCRIPTION_CHARS].rstrip()}…"
     return f"{text}."
@@ -120,130 +119,146 @@ def _build_description(outline: Outline, operation: OpenApiOperation) -> str:
 
 def _read_parameters(
     outline: Outline, operation: OpenApiOperation, warnings: list[str]
-) -> list[ParameterSpec]:
-    """Those of the path and of the operation, which come before them; what cannot be sent is reported."""
-    found: dict[tuple[str, str], Mapping[str, Any]] = {}
-    for place in (operation.shared, operation.written):
-        written = place.get("parameters")
-        for each in written if isinstance(written, list) else []:
-            parameter = outline.resolve(each)
+) -> list[_ParameterSpec]:
+    """The parameters of the path, then those of the operation, which replace them by name and location.
+
+    What cannot be sent is reported in `warnings`.
+    """
+    parameters: dict[tuple[str, str], Mapping[str, Any]] = {}
+    for owner in (operation.shared, operation.written):
+        raw_parameters = owner.get("parameters")
+        if not isinstance(raw_parameters, list):
+            continue
+        for raw_parameter in raw_parameters:
+            parameter = outline.resolve(raw_parameter)
             if isinstance(parameter, Mapping):
-                found[str(parameter.get("name")), str(parameter.get("in"))] = parameter
-    wanted = [_read_parameter(outline, parameter, warnings) for parameter in found.values()]
-    return [each for each in wanted if each is not None]
+                parameters[str(parameter.get("name")), str(parameter.get("in"))] = parameter
+    specs = [_read_parameter(outline, parameter, warnings) for parameter in parameters.values()]
+    return [spec for spec in specs if spec is not None]
 
 
-def _read_parameter(outline: Outline, raw: Mapping[str, Any], warnings: list[str]) -> ParameterSpec | None:
+def _read_parameter(outline: Outline, raw: Mapping[str, Any], warnings: list[str]) -> _ParameterSpec | None:
     from openapi_pydantic.v3.v3_1 import Parameter
     from pydantic import ValidationError
 
     frame = {
-        key: each for key, each in raw.items() if key not in ("schema", "content", "example", "examples")
+        key: value for key, value in raw.items() if key not in ("schema", "content", "example", "examples")
     }
     try:
-        read = Parameter.model_validate(frame)
+        parsed = Parameter.model_validate(frame)
     except ValidationError as error:
         raise DocumentUnreadable(
             f"its parameter {str(raw.get('name'))[:60]!r} is not correct ({_format_first_error(error)})"
         ) from None
-    place: Any = read.param_in.value
-    required = read.required or place == "path"
-    if place == "cookie" or (place == "header" and read.name.lower() in RESERVED_HEADERS):
-        if required and place == "cookie":
-            raise DocumentUnreadable(f"it needs the cookie {read.name[:60]!r}, and {COOKIES_ADVICE}")
-        if place == "cookie":
-            why = "cookies are not sent"
-        else:
-            why = "it is the house's to set"
-        warnings.append(f"the {place} {read.name[:60]} is left out: {why}")
+    location: Any = parsed.param_in.value
+    is_required = parsed.required or location == "path"
+    omission = _find_omission(parsed.name, location, is_required=is_required)
+    if omission is not None:
+        warnings.append(f"the {location} {parsed.name[:60]} is left out: {omission}")
         return None
-    value = _build_value(place, read, raw)
-    schema, as_json = _content_schema(outline, raw)
+    parameter = _build_parameter(location, parsed, raw)
+    raw_schema, as_json = _content_schema(outline, raw)
     if as_json:
-        value = HttpParameter(
-            value.argument, value.name, value.place, value.style, value.explode, as_json=True
-        )
-    described = {"description": read.description} if read.description else {}
-    return value, {**(schema if isinstance(schema, Mapping) else {}), **described}, required
+        parameter = replace(parameter, reserved=False, as_json=True)
+    schema = dict(raw_schema) if isinstance(raw_schema, Mapping) else {}
+    if parsed.description:
+        schema["description"] = parsed.description
+    return _ParameterSpec(parameter, schema, is_required)
 
 
-def _build_value(location: ParameterLocation, parameter: Any, raw: Mapping[str, Any]) -> HttpParameter:
-    style = parameter.style or ("form" if location == "query" else "simple")
+def _find_omission(name: str, location: str, *, is_required: bool) -> str | None:
+    """Why a parameter is not sent; None: it is. Raises DocumentUnreadable for a cookie that is required."""
+    if location == "cookie":
+        if is_required:
+            raise DocumentUnreadable(f"it needs the cookie {name[:60]!r}, and {COOKIES_ADVICE}")
+        return "cookies are not sent"
+    if location == "header" and name.lower() in RESERVED_HEADERS:
+        return "it is the house's to set"
+    return None
+
+
+def _build_parameter(location: ParameterLocation, parsed: Any, raw: Mapping[str, Any]) -> HttpParameter:
+    style = parsed.style or DEFAULT_STYLES[location]
     if style not in STYLES[location]:
         raise DocumentUnreadable(
-            f"its parameter {parameter.name[:60]!r} has the style {style[:20]!r}, which {location} values do not have"
+            f"its parameter {parsed.name[:60]!r} has the style {style[:20]!r}, "
+            f"which {location} values do not have"
         )
-    if location == "header" and not _HEADER_NAME.fullmatch(parameter.name):
-        raise DocumentUnreadable(f"its header {parameter.name[:60]!r} has a name that no header can have")
+    if location == "header" and not _HEADER_NAME.fullmatch(parsed.name):
+        raise DocumentUnreadable(f"its header {parsed.name[:60]!r} has a name that no header can have")
+    explode = style in ("form", "deepObject")
     if isinstance(raw.get("explode"), bool):
-        explode = bool(parameter.explode)
-    else:
-        explode = style in ("form", "deepObject")
-    return HttpParameter(
-        parameter.name, parameter.name, location, style, explode, bool(raw.get("allowReserved") is True)
-    )
+        explode = bool(parsed.explode)
+    reserved = raw.get("allowReserved") is True
+    return HttpParameter(parsed.name, parsed.name, location, style, explode, reserved)
 
 
 def _content_schema(outline: Outline, raw: Mapping[str, Any]) -> tuple[object, bool]:
+    """The schema of a parameter, and whether it is written as JSON because it stands under `content`."""
     content = raw.get("content")
     if "schema" in raw or not isinstance(content, Mapping) or not content:
         return raw.get("schema"), False
-    media, inner = next(iter(content.items()))
-    inner = outline.resolve(inner)
-    return (inner.get("schema") if isinstance(inner, Mapping) else None), "json" in str(media)
+    media_type, raw_media = next(iter(content.items()))
+    media = outline.resolve(raw_media)
+    schema = media.get("schema") if isinstance(media, Mapping) else None
+    return schema, "json" in str(media_type)
 
 
-def _read_body(
-    outline: Outline, operation: OpenApiOperation, warnings: list[str]
-) -> tuple[str | None, object, bool]:
-    """Media type, schema and whether there must be one; no media type: none is sent, which is reported."""
-    written = outline.resolve(operation.written.get("requestBody"))
-    content = written.get("content") if isinstance(written, Mapping) else None
-    if not isinstance(written, Mapping) or not (content or written.get("required") is True):
-        return None, None, False
-    if isinstance(content, Mapping):
-        kinds = [str(kind) for kind in content]
-    else:
-        kinds = []
-    media = next((kind for fits in (_is_json, _is_form, _is_text) for kind in kinds if fits(kind)), None)
-    required = written.get("required") is True
-    if media is None or operation.method in ("GET", "HEAD"):
-        what = f"{', '.join(kinds)[:80] or 'of no kind'}; {SENDABLE_BODIES}"
-        if media is None:
-            why = what
-        else:
-            why = f"that of a {operation.method}, which servers may ignore; it is not sent"
-        if required:
-            raise DocumentUnreadable(f"its body is {why}")
-        warnings.append(f"its body is left out: it is {why}")
-        return None, None, False
-    if isinstance(content, Mapping):
-        inner = outline.resolve(content[media])
-    else:
-        inner = None
-    schema = inner.get("schema", {}) if isinstance(inner, Mapping) else {}
-    if "*" in media:
-        sent = "application/json"
-    else:
-        sent = media.partition(";")[0].strip()
-    return sent, schema, required
+def _read_body(outline: Outline, operation: OpenApiOperation, warnings: list[str]) -> _BodySpec | None:
+    """The body of the request; None: none is sent. A body that is left out is reported in `warnings`."""
+    raw_body = outline.resolve(operation.written.get("requestBody"))
+    if not isinstance(raw_body, Mapping):
+        return None
+    content: Any = raw_body.get("content")
+    is_required = raw_body.get("required") is True
+    if not content and not is_required:
+        return None
+    media_types = [str(key) for key in content] if isinstance(content, Mapping) else []
+    media_type = next(
+        (kind for fits in (_is_json, _is_form, _is_text) for kind in media_types if fits(kind)), None
+    )
+    if media_type is None:
+        kinds = ", ".join(media_types)[:80] or "of no kind"
+        _report_body(f"{kinds}; {SENDABLE_BODIES}", warnings, is_required=is_required)
+        return None
+    if operation.method in ("GET", "HEAD"):
+        reason = f"that of a {operation.method}, which servers may ignore; it is not sent"
+        _report_body(reason, warnings, is_required=is_required)
+        return None
+    media = outline.resolve(content[media_type])
+    schema = media.get("schema", {}) if isinstance(media, Mapping) else {}
+    if "*" in media_type:
+        return _BodySpec("application/json", schema, is_required)
+    return _BodySpec(media_type.partition(";")[0].strip(), schema, is_required)
+
+
+def _report_body(reason: str, warnings: list[str], *, is_required: bool) -> None:
+    """Report a body that is left out; raises DocumentUnreadable for one that is required."""
+    if is_required:
+        raise DocumentUnreadable(f"its body is {reason}")
+    warnings.append(f"its body is left out: it is {reason}")
 
 
 def _read_form_encoding(outline: Outline, operation: OpenApiOperation) -> dict[str, HttpParameter]:
-    """The parts of a form whose way of being written the document names; what it says of files and headers is
-    none.
-    """
+    """The parts of a form whose encoding the document names; files and headers are not supported."""
     body: Any = outline.resolve(operation.written.get("requestBody"))
-    inner: Any = outline.resolve(next(each for kind, each in body["content"].items() if _is_form(str(kind))))
-    written = inner.get("encoding") if isinstance(inner, Mapping) else None
-    found = {}
-    for name, said in written.items() if isinstance(written, Mapping) else ():
-        style = said.get("style", "form") if isinstance(said, Mapping) else None
-        if isinstance(style, str) and style in STYLES["query"]:
-            explode = said.get("explode", style in ("form", "deepObject")) is True
-            as_json = "style" not in said and "explode" not in said and "json" in str(said.get("contentType"))
-            found[str(name)] = HttpParameter(str(name), str(name), "query", style, explode, as_json=as_json)
-    return found
+    raw_form = next(media for media_type, media in body["content"].items() if _is_form(str(media_type)))
+    form: Any = outline.resolve(raw_form)
+    encodings = form.get("encoding") if isinstance(form, Mapping) else None
+    if not isinstance(encodings, Mapping):
+        return {}
+    parts = {}
+    for name, encoding in encodings.items():
+        if not isinstance(encoding, Mapping):
+            continue
+        style = encoding.get("style", "form")
+        if not isinstance(style, str) or style not in STYLES["query"]:
+            continue
+        explode = encoding.get("explode", style in ("form", "deepObject")) is True
+        is_default = "style" not in encoding and "explode" not in encoding
+        as_json = is_default and "json" in str(encoding.get("contentType"))
+        parts[str(name)] = HttpParameter(str(name), str(name), "query", style, explode, as_json=as_json)
+    return parts
 
 
 def _is_json(media_type: str) -> bool:
@@ -260,54 +275,63 @@ def _is_text(media_type: str) -> bool:
 
 
 def _build_schema(
-    names: list[str], specs: list[ParameterSpec], body: tuple[str, object, bool]
+    arguments: list[str], specs: list[_ParameterSpec], body_argument: str, body: _BodySpec | None
 ) -> dict[str, Any]:
-    properties: dict[str, Any] = {name: schema for name, (_, schema, _) in zip(names, specs, strict=True)}
-    required = [name for name, (_, _, needed) in zip(names, specs, strict=True) if needed]
-    whole, schema, needed = body
-    if schema is not None:
-        properties[whole] = schema
-        required += [whole] if needed else []
-    return {"type": "object", "properties": properties, **({"required": required} if required else {})}
+    """One object of all arguments, the body among them."""
+    properties: dict[str, Any] = {}
+    required = []
+    for argument, spec in zip(arguments, specs, strict=True):
+        properties[argument] = spec.schema
+        if spec.is_required:
+            required.append(argument)
+    if body is not None and body.schema is not None:
+        properties[body_argument] = body.schema
+        if body.is_required:
+            required.append(body_argument)
+    schema = {"type": "object", "properties": properties}
+    if required:
+        return {**schema, "required": required}
+    return schema
 
 
-def _spread_body(
-    media_type: str, body_argument: str, schemas: SchemaPair
-) -> tuple[Body, dict[str, Any], dict[str, Any]]:
-    """The body and both schemas: an object's properties become arguments of their own where its shape allows."""
-    inner = schemas.input_schema["properties"].get(body_argument)
-    told = schemas.model_schema["properties"].get(body_argument, {})
-    needed = body_argument in schemas.input_schema.get("required", ())
-    if (
-        not inner
-        or not _is_plain_object(inner)
-        or not set(inner.get("properties", ())) <= set(told.get("properties", ()))
-    ):
-        return Body(media_type, body_argument, None, needed), schemas.input_schema, schemas.model_schema
-    taken = [(name, BODY_ARGUMENT) for name in schemas.input_schema["properties"] if name != body_argument]
-    wanted = [
-        (f"{name}_{BODY_ARGUMENT}" if (name, BODY_ARGUMENT) in taken else name, BODY_ARGUMENT)
-        for name in inner["properties"]
+def _spread_body(media_type: str, body_argument: str, schemas: SchemaPair) -> tuple[Body, SchemaPair]:
+    """The body with its fields as separate arguments, where its shape allows, and the schemas for that."""
+    input_body = schemas.input_schema["properties"].get(body_argument)
+    model_body = schemas.model_schema["properties"].get(body_argument, {})
+    is_required = body_argument in schemas.input_schema.get("required", ())
+    can_spread = bool(input_body) and _is_plain_object(input_body)
+    if not can_spread or not _shows_all_properties(model_body, input_body):
+        return Body(media_type, body_argument, None, is_required), schemas
+    outer_names = [name for name in schemas.input_schema["properties"] if name != body_argument]
+    field_names = [
+        f"{name}_{BODY_ARGUMENT}" if name in outer_names else name for name in input_body["properties"]
     ]
-    fields = dict(
-        zip(unique_argument_names([*taken, *wanted])[len(taken) :], inner["properties"], strict=True)
+    arguments = unique_argument_names([(name, BODY_ARGUMENT) for name in (*outer_names, *field_names)])
+    fields = dict(zip(arguments[len(outer_names) :], input_body["properties"], strict=True))
+    spread = replace(
+        schemas,
+        input_schema=_inline_body(
+            schemas.input_schema, input_body, body_argument, fields, is_required=is_required
+        ),
+        model_schema=_inline_body(
+            schemas.model_schema, model_body, body_argument, fields, is_required=is_required
+        ),
     )
-    return (
-        Body(media_type, None, fields, needed),
-        _inline_body(schemas.input_schema, inner, body_argument, fields, is_required=needed),
-        _inline_body(schemas.model_schema, told, body_argument, fields, is_required=needed),
-    )
+    return Body(media_type, None, fields, is_required), spread
 
 
 def _is_plain_object(schema: Mapping[str, Any]) -> bool:
-    """Whether it is an object that its properties say all about."""
+    """Whether it is an object that its properties describe completely."""
     return (
         schema.get("type", "object") == "object"
         and bool(schema.get("properties"))
-        and not {"anyOf", "oneOf", "allOf", "not", "if", "nullable", "patternProperties", "minProperties"}
-        & set(schema)
+        and not _COMPLEX_KEYWORDS & set(schema)
         and schema.get("additionalProperties") in (None, False, True)
     )
+
+
+def _shows_all_properties(model_schema: Mapping[str, Any], input_schema: Mapping[str, Any]) -> bool:
+    return set(input_schema.get("properties", ())) <= set(model_schema.get("properties", ()))
 
 
 def _inline_body(
@@ -318,23 +342,18 @@ def _inline_body(
     *,
     is_required: bool,
 ) -> dict[str, Any]:
-    properties = {name: each for name, each in outer["properties"].items() if name != body_argument}
+    """The outer schema with the properties of the inner one instead of the body's argument."""
+    properties = {name: schema for name, schema in outer["properties"].items() if name != body_argument}
     properties |= {argument: inner["properties"][name] for argument, name in fields.items()}
     required = [name for name in outer.get("required", ()) if name != body_argument]
     if is_required:
         required += [argument for argument, name in fields.items() if name in inner.get("required", ())]
-    joined = {key: each for key, each in outer.items() if key != "required"} | {"properties": properties}
+    joined = {key: value for key, value in outer.items() if key != "required"} | {"properties": properties}
     if required:
         return {**joined, "required": required}
     return joined
 
 
-def _with_argument(value: HttpParameter, argument: str) -> HttpParameter:
-    return HttpParameter(
-        argument, value.name, value.place, value.style, value.explode, value.reserved, value.as_json
-    )
-
-
 def _format_first_error(error: Any) -> str:
-    found = error.errors()[0]
-    return f"{'.'.join(map(str, found['loc']))[:60]}: {found['msg'][:80]}"
+    first = error.errors()[0]
+    return f"{'.'.join(map(str, first['loc']))[:60]}: {first['msg'][:80]}"

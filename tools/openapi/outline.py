@@ -1,8 +1,7 @@
-"""Walks an OpenAPI document: its operations with what they inherit, its servers, and what it asks callers to
-show.
+"""Walks an OpenAPI document: its operations with what they inherit, its servers, and its authentication.
 
-Pure; runs in a killable process. The frame is read by openapi-pydantic, references by referencing, which
-never fetches what it was not given. Each operation is read for itself: one that is broken keeps none of the
+Pure; runs in a process that can be killed. openapi-pydantic reads the frame, referencing resolves references
+and never fetches what it was not given. Each operation is read on its own: a broken one does not keep the
 others away.
 """
 
@@ -20,14 +19,15 @@ from tools.net.policy import host_of
 from tools.openapi.loader import DocumentUnreadable
 
 METHODS = ("get", "head", "post", "put", "patch", "delete")
-MAX_REFERENCE_HOPS = 8  # references that lead to references
+MAX_REFERENCE_HOPS = 8  # of references that lead to references
 MAX_OPERATIONS = 3000
 
 
 @dataclass(frozen=True, slots=True)
 class OpenApiOperation:
-    """One operation as it is written, with what its path says for all of its operations; `shares`: its
-    operationId is that of others, too.
+    """One operation as it is written, with what its path says for all of its operations (`shared`).
+
+    `shares`: other operations have the same operationId.
     """
 
     method: str
@@ -43,9 +43,9 @@ class OpenApiOperation:
     @property
     def display_name(self) -> str:
         """What the document calls it."""
-        named = self.written.get("operationId")
-        if isinstance(named, str) and named.strip():
-            return named
+        operation_id = self.written.get("operationId")
+        if isinstance(operation_id, str) and operation_id.strip():
+            return operation_id
         return self.method_and_path
 
     @property
@@ -57,7 +57,7 @@ class OpenApiOperation:
 
 
 class Outline:
-    """A document that was loaded from `base`."""
+    """A document that was loaded from `base_url`."""
 
     def __init__(self, document: Mapping[str, Any], base_url: str) -> None:
         from referencing import Registry, Resource
@@ -67,40 +67,40 @@ class Outline:
         self._resolver: Any = Registry().with_resource("", Resource.opaque(document)).resolver()
 
     def list_operations(self) -> list[OpenApiOperation]:
-        """Every operation that can be called, in the document's order, OPERATIONS at most."""
-        found = list(self._iterate_operations())
-        many = Counter(operation.display_name for operation in found)
-        return [replace(operation, shares=many[operation.display_name] > 1) for operation in found]
+        """Every operation that can be called, in the document's order, MAX_OPERATIONS at most."""
+        operations = list(self._iterate_operations())
+        counts = Counter(operation.display_name for operation in operations)
+        return [replace(operation, shares=counts[operation.display_name] > 1) for operation in operations]
 
     def _iterate_operations(self) -> Iterator[OpenApiOperation]:
-        left = MAX_OPERATIONS
+        remaining = MAX_OPERATIONS
         for path, written in self.document["paths"].items():
             item = self._resolve_mapping(written)
             for method in METHODS:
                 operation = item.get(method)
-                if left and isinstance(operation, Mapping) and str(path).startswith("/"):
-                    left -= 1
+                if remaining and isinstance(operation, Mapping) and str(path).startswith("/"):
+                    remaining -= 1
                     yield OpenApiOperation(method.upper(), str(path), operation, item)
 
     def list_unresolved_paths(self) -> Iterator[str]:
-        """Paths that are references which are not followed, each with why."""
+        """Paths that are references which are not followed, each with the reason."""
         for path, written in self.document["paths"].items():
             try:
                 self.resolve(written)
-            except DocumentUnreadable as why:
-                yield f"{str(path)[:100]}: {why}"
+            except DocumentUnreadable as error:
+                yield f"{str(path)[:100]}: {error}"
 
     def _resolve_mapping(self, value: object) -> Mapping[str, Any]:
         try:
-            found = self.resolve(value)
+            resolved = self.resolve(value)
         except DocumentUnreadable:
             return {}
-        if isinstance(found, Mapping):
-            return found
+        if isinstance(resolved, Mapping):
+            return resolved
         return {}
 
     def resolve(self, value: object) -> object:
-        """What is written here, or where a `$ref` within the document leads. Raises Unreadable."""
+        """The value itself, or what a `$ref` within the document leads to. Raises DocumentUnreadable."""
         from referencing.exceptions import Unresolvable
 
         for _ in range(MAX_REFERENCE_HOPS):
@@ -109,7 +109,8 @@ class Outline:
             reference = value["$ref"]
             if not isinstance(reference, str) or not reference.startswith("#/"):
                 raise DocumentUnreadable(
-                    f"it refers to {str(reference)[:100]!r}; only references within the document (#/…) are followed"
+                    f"it refers to {str(reference)[:100]!r}; "
+                    "only references within the document (#/…) are followed"
                 )
             try:
                 value = self._resolver.lookup(reference).contents
@@ -120,9 +121,9 @@ class Outline:
         raise DocumentUnreadable("its references lead to references and on; refer to the thing itself")
 
     def server_url(self, operation: OpenApiOperation) -> str:
-        """The absolute address an operation's path is added to. Raises Unreadable."""
-        for place in (operation.written, operation.shared, self.document):
-            servers = place.get("servers")
+        """The absolute address that an operation's path is appended to. Raises DocumentUnreadable."""
+        for owner in (operation.written, operation.shared, self.document):
+            servers = owner.get("servers")
             if isinstance(servers, list) and servers:
                 return self._server_address(servers[0])
         return self._server_address({"url": "/"})
@@ -139,48 +140,51 @@ class Outline:
         for name, variable in (server.variables or {}).items():
             url = url.replace(f"{{{name}}}", variable.default)
         try:
-            address = parse_url(urljoin(self._base_url, url))
+            parsed = parse_url(urljoin(self._base_url, url))
         except (ToolError, ValueError) as error:
             raise DocumentUnreadable(f"its server {url[:100]!r} cannot be used: {error}") from None
-        if {"{", "}"} & set(url) or address.query:
+        if {"{", "}"} & set(url) or parsed.query:
             raise DocumentUnreadable(f"its server {url[:100]!r} has parts that nothing fills in")
-        return str(address).rstrip("/")
+        return str(parsed).rstrip("/")
 
     def operation_host(self, operation: OpenApiOperation) -> str:
-        """The host an operation is asked of. Raises Unreadable."""
+        """The host that an operation calls. Raises DocumentUnreadable."""
         return host_of(httpx.URL(self.server_url(operation)))
 
     def list_auth_needs(self) -> list[str]:
-        """What the service wants to be shown, a few words each."""
+        """What the service wants to see for authentication, a few words each."""
         written = self._section("components", "securitySchemes")
         return sorted(
             {_describe_scheme(scheme) for scheme in map(self._resolve_mapping, written.values()) if scheme}
         )
 
     def _section(self, *path: str) -> Mapping[str, Any]:
-        found: Any = self.document
+        section: Any = self.document
         for step in path:
-            found = found.get(step) if isinstance(found, Mapping) else None
-        if isinstance(found, Mapping):
-            return found
+            if not isinstance(section, Mapping):
+                return {}
+            section = section.get(step)
+        if isinstance(section, Mapping):
+            return section
         return {}
 
     def title(self) -> str:
-        """The name the service gives itself."""
+        """The name the service gives itself; empty when it has none."""
         return str(self._section("info").get("title") or "")
 
 
 def _describe_scheme(scheme: Mapping[str, Any]) -> str:
     kind = scheme.get("type")
-    place = scheme.get("in")
-    if kind == "apiKey" and place == "cookie":
+    location = scheme.get("in")
+    if kind == "apiKey" and location == "cookie":
         return f"a key in the cookie {str(scheme.get('name'))[:60]}, and cookies are not sent"
-    if kind == "apiKey" and place in ("header", "query"):
-        return f"a key in the {place} {str(scheme.get('name'))[:60]}"
+    if kind == "apiKey" and location in ("header", "query"):
+        return f"a key in the {location} {str(scheme.get('name'))[:60]}"
     if kind == "http" and str(scheme.get("scheme")).lower() in ("bearer", "basic"):
         if str(scheme["scheme"]).lower() == "bearer":
             return "a token as Bearer"
         return "a name and a password"
     if kind in ("oauth2", "openIdConnect"):
         return "a token as Bearer, which you have to obtain yourself (OAuth)"
-    return f"something that cannot be shown ({str(kind)[:20]} {str(place or scheme.get('scheme') or '')[:20]})".strip()
+    detail = str(location or scheme.get("scheme") or "")
+    return f"something that cannot be shown ({str(kind)[:20]} {detail[:20]})"

@@ -1,7 +1,6 @@
-"""The work on a document that is done in a killable process: list its operations, make routes of those
-picked.
+"""The work on a document that runs in the sandbox: list its operations, build routes of those picked.
 
-Both functions take the bytes and answer in JSON; what is wrong with the document is an answer, not a failure.
+Both functions take the bytes and answer in JSON; a defect of the document is an answer, not a failure.
 """
 
 from collections import Counter
@@ -13,56 +12,56 @@ from tools.openapi.operations import build_route
 from tools.openapi.outline import MAX_OPERATIONS, OpenApiOperation, Outline
 from tools.safety.injection import neutralize
 
-MAX_SUMMARY_CHARS = 160  # characters
+MAX_SUMMARY_CHARS = 160
 MAX_PROBLEMS = 20
 
 
 def outline_document(body: bytes, base: str) -> dict[str, Any]:
-    """Title, version, operations, hosts, needs and problems of a document; or `unreadable`."""
+    """Title, version, operations, hosts, auth needs and problems of a document; or `unreadable`."""
     try:
-        there = Outline(load_document(body), base)
-        operations = there.list_operations()
-    except DocumentUnreadable as why:
-        return {"unreadable": str(why)}
-    problems = [*_find_problems(operations), *there.list_unresolved_paths()]
-    listed = []
+        outline = Outline(load_document(body), base)
+        operations = outline.list_operations()
+    except DocumentUnreadable as error:
+        return {"unreadable": str(error)}
+    problems = [*_find_problems(operations), *outline.list_unresolved_paths()]
+    summaries = []
     hosts = {}
     for operation in operations:
         try:
-            host = there.operation_host(operation)
-        except DocumentUnreadable as why:
-            problems.append(f"{operation.key}: {why}")
+            host = outline.operation_host(operation)
+        except DocumentUnreadable as error:
+            problems.append(f"{operation.key}: {error}")
             continue
         hosts[host] = True
-        listed.append({**_summarize_operation(operation), "host": host})
+        summaries.append({**_summarize_operation(operation), "host": host})
     return {
-        "title": neutralize(there.title())[:MAX_SUMMARY_CHARS],
-        "version": str(there.document["openapi"]),
-        "operations": listed,
+        "title": neutralize(outline.title())[:MAX_SUMMARY_CHARS],
+        "version": str(outline.document["openapi"]),
+        "operations": summaries,
         "hosts": list(hosts),
-        "needs": there.list_auth_needs(),
+        "needs": outline.list_auth_needs(),
         "problems": problems[:MAX_PROBLEMS],
     }
 
 
 def _summarize_operation(operation: OpenApiOperation) -> dict[str, str]:
-    words = operation.written.get("summary") or operation.written.get("description") or ""
+    description = operation.written.get("summary") or operation.written.get("description") or ""
     return {
         "operation": operation.key,
         "method": operation.method,
         "path": operation.path,
         "name": to_tool_name(operation.key) or to_tool_name(operation.method_and_path),
-        "summary": neutralize(str(words))[:MAX_SUMMARY_CHARS],
+        "summary": neutralize(str(description))[:MAX_SUMMARY_CHARS],
     }
 
 
 def _find_problems(operations: list[OpenApiOperation]) -> list[str]:
-    """What is wrong with the whole of it."""
-    counted = Counter(operation.display_name for operation in operations)
+    """What is wrong with the document as a whole."""
+    counts = Counter(operation.display_name for operation in operations)
     problems = [
-        f"{key} is the name of {many} operations; none can be picked by it"
-        for key, many in counted.items()
-        if many > 1
+        f"{key} is the name of {count} operations; none can be picked by it"
+        for key, count in counts.items()
+        if count > 1
     ]
     if not operations:
         problems.append("no operation can be called: none is a GET, HEAD, POST, PUT, PATCH or DELETE")
@@ -72,37 +71,47 @@ def _find_problems(operations: list[OpenApiOperation]) -> list[str]:
 
 
 def build_picked_routes(body: bytes, base: str, picked: list[str], prefix: str) -> dict[str, Any]:
-    """The routes to the operations picked, by key, place or name, and why others cannot be used; or
-    `unreadable`.
+    """The routes to the operations picked, and why others cannot be used; or `unreadable`.
+
+    Each is picked by key, "METHOD /path" or name.
     """
     try:
-        there = Outline(load_document(body), base)
-        operations = there.list_operations()
-        found = [_pick_operation(operations, each) for each in picked]
-    except DocumentUnreadable as why:
-        return {"unreadable": str(why)}
-    made: list[dict[str, Any]] = []
+        outline = Outline(load_document(body), base)
+        operations = outline.list_operations()
+        picked_operations = [_pick_operation(operations, picked_name) for picked_name in picked]
+    except DocumentUnreadable as error:
+        return {"unreadable": str(error)}
+    routes: list[dict[str, Any]] = []
     left_out: dict[str, str] = {}
-    for operation in found:
+    for operation in picked_operations:
         try:
-            made.append(build_route(there, operation, prefix).as_json())
-        except DocumentUnreadable as why:
-            left_out[operation.key] = f"The operation {operation.key} cannot be used: {why}"
-    return {"routes": made, "left_out": left_out}
+            routes.append(build_route(outline, operation, prefix).as_json())
+        except DocumentUnreadable as error:
+            left_out[operation.key] = f"The operation {operation.key} cannot be used: {error}"
+    return {"routes": routes, "left_out": left_out}
 
 
 def _pick_operation(operations: list[OpenApiOperation], picked_name: str) -> OpenApiOperation:
-    found = [each for each in operations if picked_name.strip() in (each.key, each.method_and_path)]
-    found = found or [
-        each
-        for each in operations
-        if picked_name.strip().lower() in (each.method_and_path.lower(), to_tool_name(each.key))
+    matches = _match_operations(operations, picked_name.strip())
+    if not matches:
+        keys = ", ".join(operation.key for operation in operations[:20])
+        raise DocumentUnreadable(f"there is no operation {picked_name[:80]!r} in it; it has {keys}"[:600])
+    if len(matches) > 1:
+        candidates = " and ".join(operation.method_and_path for operation in matches[:4])
+        raise DocumentUnreadable(f"{picked_name[:80]!r} may be {candidates}; pick one by its method and path")
+    return matches[0]
+
+
+def _match_operations(operations: list[OpenApiOperation], name: str) -> list[OpenApiOperation]:
+    """The operations meant by a name: exact keys first, then any spelling, then a shared operationId."""
+    exact = [operation for operation in operations if name in (operation.key, operation.method_and_path)]
+    if exact:
+        return exact
+    similar = [
+        operation
+        for operation in operations
+        if name.lower() in (operation.method_and_path.lower(), to_tool_name(operation.key))
     ]
-    found = found or [each for each in operations if picked_name.strip() == each.display_name]
-    if not found:
-        known = ", ".join(each.key for each in operations[:20])
-        raise DocumentUnreadable(f"there is no operation {picked_name[:80]!r} in it; it has {known}"[:600])
-    if len(found) > 1:
-        places = " and ".join(each.method_and_path for each in found[:4])
-        raise DocumentUnreadable(f"{picked_name[:80]!r} may be {places}; pick one by its method and path")
-    return found[0]
+    if similar:
+        return similar
+    return [operation for operation in operations if name == operation.display_name]

@@ -1,1 +1,1 @@
-"""Control tokens and prompt injection in strangers' words."""
+"""Makes text of strangers safe for a prompt: control tokens and prompt injection."""

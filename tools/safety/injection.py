@@ -1,8 +1,7 @@
-"""Reads the words of tools that strangers wrote: finds what should make an admin look twice, takes its power
-away.
+"""Checks text of tools that strangers wrote: finds what an admin should look at twice, and disarms it.
 
-Pure. Precision comes before recall: a flag is a question to an admin, and whoever is asked too often stops
-reading.
+Pure. Precision comes before recall: a flag is a question to an admin, and admins who are asked too often
+stop reading.
 """
 
 import re
@@ -11,12 +10,10 @@ import unicodedata
 from tools.safety.control_tokens import CONTROL_TOKEN, break_control_tokens
 from tools.safety.injection_phrases import compile_injection_patterns
 
-# Characters of a text that are looked at; definitions are shorter, what is longer is flagged for that
-MAX_SCANNED_CHARS = 20_000
+MAX_SCANNED_CHARS = 20_000  # of a text; a longer one is flagged for its length
 
 _BIDIRECTIONAL = re.compile("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
-# Joiners belong between letters of some scripts and between emoji; anywhere else they are there to hide
-# something.
+# Joiners belong between letters of some scripts and between emoji; elsewhere they hide something.
 _INVISIBLE = re.compile(
     "[\u00ad\u034f\u115f\u1160\u17b4\u17b5\u180e\u200b\u2060-\u2064\u206a-\u206f\u3164\ufeff\uffa0\ufff9-\ufffb"
     "\U000e0000-\U000e007f\U000e0100-\U000e01ef]"
@@ -26,29 +23,28 @@ _UNPRINTABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
 
 
 def find_injection_warnings(text: str) -> tuple[str, ...]:
-    """What is wrong with the words of a tool (its name, description, schema's texts), a short phrase each;
-    often none.
+    """What is suspicious in the texts of a tool (name, description, schema texts), a short phrase each.
 
-    Control tokens of the model's template, characters nobody sees, and phrases that instruct the model
-    instead of saying what the tool does.
+    Often nothing. Looks for control tokens of the model's template, characters nobody sees, and phrases that
+    instruct the model instead of saying what the tool does.
     """
-    found = []
+    warnings = []
     if len(text) > MAX_SCANNED_CHARS:
-        found.append(f"longer than {MAX_SCANNED_CHARS} characters; the rest was not looked at")
+        warnings.append(f"longer than {MAX_SCANNED_CHARS} characters; the rest was not looked at")
     text = text[:MAX_SCANNED_CHARS]
     if CONTROL_TOKEN.search(text) or CONTROL_TOKEN.search(strip_invisible(text)):
-        found.append("control tokens of the model's template")
+        warnings.append("control tokens of the model's template")
     if _BIDIRECTIONAL.search(text):
-        found.append("characters that turn the direction of writing")
+        warnings.append("characters that turn the direction of writing")
     if _INVISIBLE.search(text) or _UNPRINTABLE.search(text.replace("\r\n", "\n")):
-        found.append("invisible characters")
-    spoken = _normalize(text)
-    found += [
-        f"{why}: “{said[0].strip()[:60]}”"
-        for why, phrase in compile_injection_patterns()
-        if (said := phrase.search(spoken))
+        warnings.append("invisible characters")
+    normalized = _normalize(text)
+    warnings += [
+        f"{warning}: “{match[0].strip()[:60]}”"
+        for warning, phrase in compile_injection_patterns()
+        if (match := phrase.search(normalized))
     ]
-    return tuple(found)
+    return tuple(warnings)
 
 
 def strip_invisible(text: str) -> str:
@@ -57,10 +53,10 @@ def strip_invisible(text: str) -> str:
 
 
 def neutralize(text: str) -> str:
-    """The text as it may enter a prompt: all of it visible, no control token left in it, blanks collapsed."""
+    """The text as it may enter a prompt: all of it visible, without control tokens, blanks collapsed."""
     return break_control_tokens(" ".join(strip_invisible(text).split()))
 
 
 def _normalize(text: str) -> str:
-    """The words as a reader takes them: one form a letter, small, single blanks, straight apostrophes."""
+    """The text as a reader takes it: one form a letter, lower case, single blanks, straight apostrophes."""
     return " ".join(unicodedata.normalize("NFKC", strip_invisible(text)).replace("’", "'").lower().split())

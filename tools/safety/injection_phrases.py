@@ -1,9 +1,8 @@
-"""Phrases by which the description of a tool speaks to the model rather than about the tool, in several
-languages.
+"""Phrases, in several languages, with which a tool's description instructs the model.
 
-Pure data, matched against small letters with single blanks. Each needs two or three words that only stand
-together in an instruction, since "ignores case" or "call this first" are what honest descriptions say.
-Compiled when first used.
+Pure data, matched against lower-case text with single blanks. Each needs two or three words that only occur
+together in an instruction, since honest descriptions also say "ignores case" or "call this first".
+Compiled on first use.
 """
 
 import re
@@ -15,13 +14,18 @@ _ORDERS = (
     r"(?:instructions?|prompts?|guidelines|directives|guardrails|restrictions|system messages?|safety rules)"
 )
 _PERSON = r"(?:the |your |any )?(?:users?|humans?|person|people|anyone|anybody|customers?|operator|admins?)"
-_TALK = r"(?:conversation|chat history|chat log|previous messages?|earlier messages?|message history|system prompt)"
+_TALK = (
+    r"(?:conversation|chat history|chat log|previous messages?"
+    r"|earlier messages?|message history|system prompt)"
+)
 _TOOLS = r"(?:this|the) (?:tool|function)"
 
 _IGNORE_INSTRUCTIONS = (
-    rf"\b(?:ignore|disregard|forget|override|bypass)(?: {_SOME})* {_EARLIER}(?: {_SOME}| {_EARLIER})* {_ORDERS}\b",
+    rf"\b(?:ignore|disregard|forget|override|bypass)"
+    rf"(?: {_SOME})* {_EARLIER}(?: {_SOME}| {_EARLIER})* {_ORDERS}\b",
     r"\b(?:ignore|disregard|forget) (?:the|these|those) (?:instructions|system messages?)\b",
-    r"\b(?:ignore|disregard|forget) (?:everything|anything|all) (?:above|before|you (?:were|have been) told)\b",
+    r"\b(?:ignore|disregard|forget) (?:everything|anything|all) "
+    r"(?:above|before|you (?:were|have been) told)\b",
     r"\b(?:ignorier\w*|vergiss|vergesst|missachte\w*|übergeh\w*) (?:\w+ ){0,3}"
     r"(?:anweisung|instruktion|vorgabe|regel)\w*",
     r"\b(?:ignore[rzs]?|oublie[rzs]?) (?:\w+ ){0,3}(?:instructions|consignes|directives)\b",
@@ -36,7 +40,8 @@ _IGNORE_INSTRUCTIONS = (
 _SECRECY = (
     rf"\b(?:do not|don't|never|must not|should not|shouldn't) (?:ever )?"
     rf"(?:tell|warn|(?:mention|reveal|show) (?:this|it|that) to) {_PERSON}\b",
-    rf"\b(?:do not|don't|never) (?:inform|notify|alert) {_PERSON} (?:about|of|that) (?:this|it|you|the (?:call|use))\b",
+    rf"\b(?:do not|don't|never) (?:inform|notify|alert) {_PERSON} "
+    rf"(?:about|of|that) (?:this|it|you|the (?:call|use))\b",
     rf"\b(?:hide|conceal) (?:this|it|that|the call|the result) from {_PERSON}\b",
     rf"\bwithout (?:telling|asking|the knowledge of) {_PERSON}\b",
     r"\b(?:do not|don't|never) (?:mention|reveal|disclose) (?:this|these|that you|the fact that)\b",
@@ -44,7 +49,8 @@ _SECRECY = (
     r"\bohne (?:den |die |dem )?(?:nutzer|benutzer|anwender)\w* (?:zu )?(?:fragen|informieren)\b",
     r"\bne (?:dis|dites|révèle[sz]?|mentionne[sz]?|préviens|prévenez) (?:\w+ ){0,4}l'utilisateur\b",
     r"\bno (?:le )?(?:digas|diga|informes|informe|menciones|reveles) (?:\w+ ){0,4}(?:al )?usuario\b",
-    r"\bnon (?:dire|dirlo|informare|rivelare|menzionare) (?:\w+ ){0,4}(?:all')?utente\b|\bnon .{0,20}all'utente\b",
+    r"\bnon (?:dire|dirlo|informare|rivelare|menzionare) (?:\w+ ){0,4}(?:all')?utente\b"
+    r"|\bnon .{0,20}all'utente\b",
     r"\bnão (?:diga|conte|informe|revele|mencione) (?:\w+ ){0,4}usuário\b",
     r"\bне (?:говори|говорите|сообщай|сообщайте|рассказывай\w*) (?:\w+ ){0,3}пользовател\w*",
     r"(?:不要|别|勿|切勿).{0,4}(?:告诉|告知|通知|透露).{0,4}用户|(?:ユーザー|利用者)に.{0,10}(?:言わない|伝えない|知らせない)",
@@ -56,7 +62,8 @@ _TOOL_CALL_ORDERS = (
     rf"\byou (?:must|should|have to|need to|are required to) "
     rf"(?:always |first |also )*(?:call|use|run|invoke|execute) {_TOOLS}\b",
     r"(?:^|[.;:!?] )(?:before|after|prior to) (?:you )?(?:answer|reply|respond)(?:ing)?\b",
-    r"\bbefore (?:answering|replying to|responding to) (?:the |any |a |every )?(?:users?|questions?|person)\b",
+    r"\bbefore (?:answering|replying to|responding to) "
+    r"(?:the |any |a |every )?(?:users?|questions?|person)\b",
     r"\bbefore (?:each|every) (?:answer|reply|response)\b",
     r"\b(?:before|after) (?:using|calling|running|invoking) (?:any|every|each|all)(?: other)? tools?\b",
     r"\b(?:do not|don't|never) (?:use|call|invoke|trust) (?:any )?(?:of the )?other tools?\b",
@@ -64,24 +71,32 @@ _TOOL_CALL_ORDERS = (
     r"(?:with|to send|and (?:send|pass))\b",
     r"\b(?:immer|zuerst|stets) dieses werkzeug\b|\bbevor du (?:\w+ ){0,2}antwort\w*|\bvor jeder antwort\b",
     r"\bavant de répondre\b|\bavant chaque réponse\b|\butilise[rz]? toujours cet outil\b",
-    r"\bantes de responder\b|\bantes de cada respuesta\b|\b(?:usa|utiliza|llama) siempre (?:a )?esta herramienta\b",
+    r"\bantes de responder\b|\bantes de cada respuesta\b"
+    r"|\b(?:usa|utiliza|llama) siempre (?:a )?esta herramienta\b",
     r"\bprima di rispondere\b|\busa sempre questo strumento\b|\buse sempre esta ferramenta\b",
-    r"\bперед (?:каждым )?ответом\b|\bпрежде чем отвечать\b|\bвсегда (?:вызывай|используй)\w* этот инструмент\b",
+    r"\bперед (?:каждым )?ответом\b|\bпрежде чем отвечать\b"
+    r"|\bвсегда (?:вызывай|используй)\w* этот инструмент\b",
     r"(?:回答|答复|回复)(?:用户)?之前.{0,10}(?:调用|使用)|(?:总是|始终|务必|必须)(?:先)?(?:调用|使用)(?:此|这个|本)工具|回答する前に",
 )
 _IMPERSONATION = (
     r"\bsystem[ _-]?prompts?\b|\b(?:hidden|secret|developer|internal) (?:prompt|instructions?)\b",
-    r"[\[<](?:important|system|critical|urgent|override)[ _-]?(?:instructions?|notice|message|override)?[\]>]",
+    r"[\[<](?:important|system|critical|urgent|override)[ _-]?"
+    r"(?:instructions?|notice|message|override)?[\]>]",
     r"\[/?inst\]|<<sys>>|\bimportant instructions?\b",
-    r"(?:^|[.;:!?\n] ?)(?:system|assistant|developer|user) ?: ?(?:you|ignore|always|now|i |please|do |call|the user)",
-    r"\byou are (?:now |no longer )?(?:an? |the )?(?:\w+ )?(?:assistant|ai\b|language model|chatbot|llm|agent|dan\b)",
-    r"\b(?:as|dear) (?:an? )?(?:ai|language model|llm)(?: (?:assistant|model|agent))?,? (?:you|please|always|must)\b",
+    r"(?:^|[.;:!?\n] ?)(?:system|assistant|developer|user) ?: ?"
+    r"(?:you|ignore|always|now|i |please|do |call|the user)",
+    r"\byou are (?:now |no longer )?(?:an? |the )?(?:\w+ )?"
+    r"(?:assistant|ai\b|language model|chatbot|llm|agent|dan\b)",
+    r"\b(?:as|dear) (?:an? )?(?:ai|language model|llm)"
+    r"(?: (?:assistant|model|agent))?,? (?:you|please|always|must)\b",
     r"\b(?:enable|enter|activate) (?:developer|debug|jailbreak|god|admin|unrestricted) mode\b|\bjailbreak\b",
-    r"\bsystemprompt\b|\bsystem-anweisung\w*|\binvite système\b|\bprompt (?:del )?sistema\b|\bpromptul? de sistem\b",
+    r"\bsystemprompt\b|\bsystem-anweisung\w*|\binvite système\b"
+    r"|\bprompt (?:del )?sistema\b|\bpromptul? de sistem\b",
     r"\bсистемн\w* (?:промпт|подсказк|инструкци)\w*|系统提示|系統提示|システムプロンプト",
 )
 _EXFILTRATION = (
-    rf"\b(?:send|include|pass|copy|forward|append|put|upload|attach|post|paste|summari[sz]e|repeat) (?:\w+ ){{0,4}}"
+    rf"\b(?:send|include|pass|copy|forward|append|put|upload|attach|post|paste|summari[sz]e|repeat) "
+    rf"(?:\w+ ){{0,4}}"
     rf"(?:whole |entire |full |complete |current )?{_TALK}\b",
     rf"\b(?:contents?|text|all) of (?:the |this |your |our )?(?:whole |entire |full )?{_TALK}\b",
     r"\b(?:read|open|send|include|pass) (?:\w+ ){0,4}"
@@ -93,7 +108,7 @@ _EXFILTRATION = (
 
 @cache
 def compile_injection_patterns() -> tuple[tuple[str, re.Pattern[str]], ...]:
-    """What a phrase does, and the pattern of it."""
+    """Pairs of what a kind of phrase does and the pattern that finds it."""
     kinds = {
         "asks to set instructions aside": _IGNORE_INSTRUCTIONS,
         "asks to keep something from people": _SECRECY,
@@ -102,5 +117,6 @@ def compile_injection_patterns() -> tuple[tuple[str, re.Pattern[str]], ...]:
         "asks for more than it needs": _EXFILTRATION,
     }
     return tuple(
-        (why, re.compile("|".join(f"(?:{each})" for each in patterns))) for why, patterns in kinds.items()
+        (effect, re.compile("|".join(f"(?:{each})" for each in patterns)))
+        for effect, patterns in kinds.items()
     )

@@ -1,1 +1,1 @@
-"""Work in killable processes."""
+"""Runs work on hostile input in processes that can be killed."""

@@ -1,8 +1,7 @@
-"""Runs work on hostile input in a process of its own that can be killed, since nothing else stops a busy
-processor.
+"""Runs work on hostile input in a process that can be killed, since nothing else stops a busy processor.
 
 Owns that process from start to reaping. The work is a module's function `(body: bytes, **arguments) -> JSON`,
-named to tools/sandbox/child.py, which runs it; its module should import quickly and whatever is slow inside
+named to tools/sandbox/child.py, which runs it; its module should import quickly, and slow imports belong into
 the function.
 """
 
@@ -22,14 +21,15 @@ CHILD_SCRIPT = Path(__file__).with_name("child.py")
 
 
 class SandboxStopped(Exception):
-    """The work did not end by itself: out of time, memory or room for its answer, or it failed. The text says
-    which.
+    """The work did not end by itself; the text says why.
+
+    Out of time or memory, the answer was too long, or it failed.
     """
 
 
 @dataclass(frozen=True, slots=True)
 class SandboxLimits:
-    """Wall and processor seconds, bytes of address space, bytes of the answer."""
+    """Bounds on the work: wall and processor seconds, bytes of address space, bytes of the answer."""
 
     wall_seconds: float = 5.0
     cpu_seconds: int = 4
@@ -40,9 +40,10 @@ class SandboxLimits:
 async def run_in_sandbox(
     function: Callable[..., Any], body: bytes = b"", limits: SandboxLimits = SandboxLimits(), **arguments: Any
 ) -> Any:
-    """What `function(body, **arguments)` gives in a process of its own; arguments and result travel as JSON.
+    """Run `function(body, **arguments)` in a process of its own and return its result.
 
-    Raises Stopped. Cancelling kills the process; in every case it is gone and reaped when this returns.
+    Arguments and result travel as JSON. Raises SandboxStopped.
+    Cancelling kills the process; in every case it is gone and reaped when this returns.
     """
     process = await asyncio.create_subprocess_exec(
         sys.executable,
@@ -53,20 +54,19 @@ async def run_in_sandbox(
         env={},
         start_new_session=True,
     )
+    request = _encode_request(function, limits, arguments) + body
     try:
         async with asyncio.timeout(limits.wall_seconds):
-            answer = await _exchange(
-                process, _encode_request(function, limits, arguments) + body, limits.max_result_bytes
-            )
+            output = await _exchange(process, request, limits.max_result_bytes)
     except TimeoutError:
         raise SandboxStopped(f"it took longer than {limits.wall_seconds:g} seconds") from None
     finally:
         await _kill_and_reap(process)
-    return _decode_result(answer, process.returncode, limits)
+    return _decode_result(output, process.returncode, limits)
 
 
 def _encode_request(function: Callable[..., Any], limits: SandboxLimits, arguments: dict[str, Any]) -> bytes:
-    asked = {
+    request = {
         "limits": {
             "seconds": math.ceil(limits.wall_seconds) + 1,
             "processor": limits.cpu_seconds,
@@ -77,14 +77,14 @@ def _encode_request(function: Callable[..., Any], limits: SandboxLimits, argumen
         "function": function.__name__,
         "arguments": arguments,
     }
-    return json.dumps(asked).encode() + b"\n"
+    return json.dumps(request).encode() + b"\n"
 
 
 async def _exchange(process: asyncio.subprocess.Process, request: bytes, max_bytes: int) -> bytes:
-    """Send everything, then read up to one byte more than `most`."""
+    """Send everything, then read up to one byte more than `max_bytes`."""
     assert process.stdin is not None
     assert process.stdout is not None
-    with contextlib.suppress(ConnectionError):  # it may end before it has read all
+    with contextlib.suppress(ConnectionError):  # it may end before it has read everything
         process.stdin.write(request)
         await process.stdin.drain()
     process.stdin.close()
@@ -99,7 +99,7 @@ async def _kill_and_reap(process: asyncio.subprocess.Process) -> None:
     if process.returncode is None:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
-    while await process.stdout.read(65536):  # a pipe that is not read to its end keeps wait() waiting
+    while await process.stdout.read(65536):  # wait() blocks until the pipe is read to its end
         pass
     await process.wait()
 
@@ -110,9 +110,9 @@ def _decode_result(output: bytes, return_code: int | None, limits: SandboxLimits
     if return_code == -signal.SIGXCPU:
         raise SandboxStopped(f"it took longer than {limits.cpu_seconds} seconds of the processor")
     try:
-        told = json.loads(output)
+        answer = json.loads(output)
     except ValueError:
         raise SandboxStopped(f"it ended without an answer (status {return_code})") from None
-    if "error" in told:
-        raise SandboxStopped(f"it failed: {told['error']}")
-    return told["result"]
+    if "error" in answer:
+        raise SandboxStopped(f"it failed: {answer['error']}")
+    return answer["result"]

@@ -1,1 +1,1 @@
-"""JSON schemas of tools, checked and told."""
+"""JSON schemas of tools: read from functions, reduced from strangers' schemas, described in words."""

@@ -1,11 +1,13 @@
-"""Puts into words what limits a value beyond its type, for a model that is told types only. Pure."""
+"""Puts into words what limits a value beyond its type, for a model that is shown types only. Pure."""
 
 import json
 from collections.abc import Mapping
 from typing import Any
 
-MAX_SHOWN_VALUES = 12  # values of a choice that are told in words
-MAX_VALUE_CHARS = 60  # characters of one value
+from tools.schemas.choices import MAX_SHOWN_NAMES, list_allowed_values
+
+MAX_SHOWN_VALUES = 12  # of a choice
+MAX_VALUE_CHARS = 60
 
 TYPE_WORDS = {
     "string": "text",
@@ -34,53 +36,44 @@ UNDESCRIBED_FORMATS = frozenset({"int32", "int64", "float", "double", "password"
 
 
 def describe_limits(schema: Mapping[str, Any]) -> list[str]:
-    """What is to be known about a value of this schema besides its type, a few words each."""
+    """What limits a value of this schema beyond its type, a few words each."""
     return [
-        words
-        for words in (
-            *_describe_choices(schema),
-            *_describe_sizes(schema),
-            *_describe_forms(schema),
-            *_describe_hints(schema),
-        )
-        if words
+        *_describe_choices(schema),
+        *_describe_sizes(schema),
+        *_describe_forms(schema),
+        *_describe_hints(schema),
     ]
 
 
 def _describe_choices(schema: Mapping[str, Any]) -> list[str]:
-    kinds = schema.get("x-options")
-    if kinds:
-        return ["either " + ", or ".join(dict.fromkeys(_describe_option(each) for each in kinds))[:200]]
+    options = schema.get("x-options")
+    if options:
+        descriptions = dict.fromkeys(_describe_option(option) for option in options)
+        return ["either " + ", or ".join(descriptions)[:200]]
     if isinstance(schema.get("type"), list):
         return ["either " + ", or ".join(TYPE_WORDS[kind] for kind in schema["type"])]
-    values = [value for value in _list_allowed_values(schema) if value is not None]
-    if not values or (all(isinstance(value, str) for value in values) and len(values) <= 60):
-        if _is_unrestricted(schema):
-            return ["any value"]
-        return []
-    named = ", ".join(_format_value(value) for value in values[:MAX_SHOWN_VALUES])
+    values = [value for value in list_allowed_values(schema) if value is not None]
+    is_rendered = all(isinstance(value, str) for value in values) and len(values) <= MAX_SHOWN_NAMES
+    if not values or is_rendered:
+        return ["any value"] if _is_unrestricted(schema) else []
+    shown = ", ".join(_format_value(value) for value in values[:MAX_SHOWN_VALUES])
     if len(values) == 1:
-        return [f"always {named}"]
-    return [
-        f"one of {named}"
-        + (f" and {len(values) - MAX_SHOWN_VALUES} more" if len(values) > MAX_SHOWN_VALUES else "")
-    ]
+        return [f"always {shown}"]
+    if len(values) > MAX_SHOWN_VALUES:
+        return [f"one of {shown} and {len(values) - MAX_SHOWN_VALUES} more"]
+    return [f"one of {shown}"]
 
 
 def _describe_option(schema: Mapping[str, Any]) -> str:
-    words = describe_limits({keyword: value for keyword, value in schema.items() if keyword != "x-options"})
+    limits = describe_limits({keyword: value for keyword, value in schema.items() if keyword != "x-options"})
     kind = TYPE_WORDS.get(str(schema.get("type")), "a value")
-    if values := _list_allowed_values(schema):
+    if values := list_allowed_values(schema):
         return " or ".join(
             json.dumps(value, ensure_ascii=False)[:MAX_VALUE_CHARS] for value in values[:MAX_SHOWN_VALUES]
         )
-    if words:
-        return f"{kind} ({'; '.join(words)})"
+    if limits:
+        return f"{kind} ({'; '.join(limits)})"
     return kind
-
-
-def _list_allowed_values(schema: Mapping[str, Any]) -> list[Any]:
-    return schema.get("enum") or ([schema["const"]] if "const" in schema else [])
 
 
 def _is_unrestricted(schema: Mapping[str, Any]) -> bool:
@@ -88,53 +81,65 @@ def _is_unrestricted(schema: Mapping[str, Any]) -> bool:
 
 
 def _describe_sizes(schema: Mapping[str, Any]) -> list[str]:
-    low = schema.get("minimum")
-    high = schema.get("maximum")
-    return [
-        _describe_range(low, high, "", ""),
-        f"more than {_format_value(schema['exclusiveMinimum'])}" if "exclusiveMinimum" in schema else "",
-        f"less than {_format_value(schema['exclusiveMaximum'])}" if "exclusiveMaximum" in schema else "",
-        f"a multiple of {_format_value(schema['multipleOf'])}" if "multipleOf" in schema else "",
-        _describe_range(schema.get("minLength"), schema.get("maxLength"), " character", "s"),
-        _describe_range(schema.get("minItems"), schema.get("maxItems"), " entr", "ies", "y"),
-        _describe_range(schema.get("minProperties"), schema.get("maxProperties"), " name", "s"),
-        "no two alike" if schema.get("uniqueItems") is True else "",
+    limits = [_describe_range(schema.get("minimum"), schema.get("maximum"))]
+    for keyword, words in (
+        ("exclusiveMinimum", "more than"),
+        ("exclusiveMaximum", "less than"),
+        ("multipleOf", "a multiple of"),
+    ):
+        if keyword in schema:
+            limits.append(f"{words} {_format_value(schema[keyword])}")
+    limits += [
+        _describe_count(schema.get("minLength"), schema.get("maxLength"), "character", "characters"),
+        _describe_count(schema.get("minItems"), schema.get("maxItems"), "entry", "entries"),
+        _describe_count(schema.get("minProperties"), schema.get("maxProperties"), "name", "names"),
     ]
+    if schema.get("uniqueItems") is True:
+        limits.append("no two alike")
+    return [limit for limit in limits if limit]
 
 
-def _describe_range(low: Any, high: Any, unit: str, plural_ending: str, singular_ending: str = "") -> str:
-    if not low and unit:
-        low = None  # at least none of something says nothing
-    if low is None and high is None:
+def _describe_count(low: Any, high: Any, singular: str, plural: str) -> str:
+    count_range = _describe_range(low or None, high)  # a minimum of zero limits nothing
+    if not count_range:
         return ""
     last = high if high is not None else low
-    if unit:
-        unit = unit + (singular_ending if last == 1 else plural_ending)
-    else:
-        unit = ""
+    unit = singular if last == 1 else plural
+    return f"{count_range} {unit}"
+
+
+def _describe_range(low: Any, high: Any) -> str:
+    if low is None and high is None:
+        return ""
     if low is None:
-        return f"at most {_format_value(high)}{unit}"
+        return f"at most {_format_value(high)}"
     if high is None:
-        return f"at least {_format_value(low)}{unit}"
+        return f"at least {_format_value(low)}"
     if low == high:
-        return f"{_format_value(low)}{unit}"
-    return f"{_format_value(low)} to {_format_value(high)}{unit}"
+        return _format_value(low)
+    return f"{_format_value(low)} to {_format_value(high)}"
 
 
 def _describe_forms(schema: Mapping[str, Any]) -> list[str]:
-    form = schema.get("format", "")
+    forms = []
+    value_format = schema.get("format", "")
+    if value_format and value_format not in UNDESCRIBED_FORMATS:
+        forms.append(FORMAT_WORDS.get(value_format, f"format {value_format[:30]}"))
     pattern = schema.get("pattern", schema.get("x-pattern", ""))
+    if pattern and len(pattern) <= MAX_VALUE_CHARS:
+        forms.append(f"fits {pattern}")
     values = schema.get("additionalProperties")
-    if isinstance(values, Mapping):
-        each = TYPE_WORDS.get(str(values.get("type")), "a value")
-    else:
-        each = "a value"
-    return [
-        "" if form in UNDESCRIBED_FORMATS else FORMAT_WORDS.get(form, f"format {form[:30]}" if form else ""),
-        f"fits {pattern}" if pattern and len(pattern) <= MAX_VALUE_CHARS else "",
-        f"any names, each {each}" if values and not schema.get("properties") else "",
-        f"in one of these forms: {schema['x-forms']}" if schema.get("x-forms") else "",
-    ]
+    if values and not schema.get("properties"):
+        forms.append(f"any names, each {_describe_type(values)}")
+    if schema.get("x-forms"):
+        forms.append(f"in one of these forms: {schema['x-forms']}")
+    return forms
+
+
+def _describe_type(schema: Any) -> str:
+    if isinstance(schema, Mapping):
+        return TYPE_WORDS.get(str(schema.get("type")), "a value")
+    return "a value"
 
 
 def _describe_hints(schema: Mapping[str, Any]) -> list[str]:

@@ -1,20 +1,20 @@
-"""Which keywords of JSON Schema are kept when a stranger wrote it, and how their values must look. Pure.
+"""The keywords of JSON Schema that are kept of a stranger's schema, and what their values must be. Pure.
 
-A value that does not look so would break the check of arguments later, in the middle of a turn.
+Any other value would break the check of arguments later, in the middle of a turn.
 """
 
 import json
 from collections.abc import Callable, Mapping
 
-MAX_ENUM_VALUES = 1000  # entries of an enum
-MAX_NUMBER = 1e300  # of a number; beyond, neither floats nor people follow
-MAX_VALUE_CHARS = 20_000  # of an enum's or a constant's JSON
+MAX_ENUM_VALUES = 1000
+MAX_NUMBER = 1e300  # larger ones overflow floats in calculations
+MAX_VALUE_CHARS = 20_000  # of the JSON of an enum or a constant
 JSON_TYPES = frozenset({"string", "integer", "number", "boolean", "array", "object", "null"})
 
 SCHEMA_MAP_KEYWORDS = ("properties", "patternProperties", "dependentSchemas")
 SCHEMA_KEYWORDS = ("items", "additionalProperties", "propertyNames", "contains", "not", "if", "then", "else")
 SCHEMA_LIST_KEYWORDS = ("prefixItems", "anyOf", "oneOf", "allOf")
-# Those that turn around or pick: a part that had to be loosened inside would make them refuse what fits.
+# Keywords that negate or select: if a schema inside them is loosened, they refuse what fits.
 STRICT_KEYWORDS = frozenset({"not", "if", "then", "else", "propertyNames", "contains", "dependentSchemas"})
 IGNORED_KEYWORDS = frozenset(
     {
@@ -26,10 +26,10 @@ IGNORED_KEYWORDS = frozenset(
 
 
 def _is_type(value: object) -> bool:
-    kinds = value if isinstance(value, list) else [value]
-    return 0 < len(kinds) <= len(JSON_TYPES) and all(
-        isinstance(kind, str) and kind in JSON_TYPES for kind in kinds
-    )
+    types = value if isinstance(value, list) else [value]
+    if not 0 < len(types) <= len(JSON_TYPES):
+        return False
+    return all(isinstance(name, str) and name in JSON_TYPES for name in types)
 
 
 def _is_number(value: object) -> bool:
@@ -45,10 +45,10 @@ def _is_enum(value: object) -> bool:
 
 
 def is_small_json(value: object) -> bool:
-    """Whether a value is JSON, of a size that is worth keeping."""
+    """Whether a value is JSON of at most MAX_VALUE_CHARS characters."""
     try:
         return len(json.dumps(value)) <= MAX_VALUE_CHARS
-    except (TypeError, ValueError, RecursionError):  # what YAML knows and JSON does not, rings among it
+    except (TypeError, ValueError, RecursionError):  # YAML has values that JSON has not, cycles among them
         return False
 
 
@@ -62,9 +62,8 @@ def is_name_list(value: object) -> bool:
 
 
 def _is_exclusive_bound(value: object) -> bool:
-    return isinstance(value, bool) or _is_number(
-        value
-    )  # OpenAPI 3.0 says only whether the minimum is left out
+    # OpenAPI 3.0 has a boolean here: whether `minimum` itself is excluded.
+    return isinstance(value, bool) or _is_number(value)
 
 
 VALUE_CHECKS: Mapping[str, Callable[[object], bool]] = {

@@ -1,7 +1,6 @@
-"""Joins two JSON schemas that hold at the same time into one, as they are meant more than as they are
-written. Pure.
+"""Merges two JSON schemas that hold at the same time into one, as they are meant, not as written. Pure.
 
-What cannot be said in one schema stays beside it under `allOf`.
+What one schema cannot express stays beside it under `allOf`.
 """
 
 from collections.abc import Callable, Mapping
@@ -11,23 +10,29 @@ Schema = dict[str, Any]
 
 
 def merge_schemas(first: Mapping[str, Any], second: Mapping[str, Any]) -> Schema:
-    """A schema for what fits both. Words are taken from the first; properties of both are allowed together."""
-    both = dict(first)
-    left = {}
+    """A schema for values that fit both.
+
+    Annotations are taken from the first; properties of both are allowed together.
+    """
+    merged = dict(first)
+    unmerged = {}
     for keyword, value in second.items():
-        if keyword not in both or both[keyword] == value:
-            both[keyword] = value
-        elif (join := _MERGERS.get(keyword)) and (joined := join(both[keyword], value)) is not None:
-            both[keyword] = joined
+        if keyword not in merged or merged[keyword] == value:
+            merged[keyword] = value
+        elif (merge_values := _MERGERS.get(keyword)) and (
+            value_of_both := merge_values(merged[keyword], value)
+        ) is not None:
+            merged[keyword] = value_of_both
         elif keyword not in _ANNOTATION_KEYWORDS:
-            left[keyword] = value
-    if left:
-        both["allOf"] = [*both.get("allOf", ()), left]
-    return both
+            unmerged[keyword] = value
+    if unmerged:
+        merged["allOf"] = [*merged.get("allOf", ()), unmerged]
+    return merged
 
 
 def _merge_properties(first: Schema, second: Schema) -> Schema:
-    return {**first, **{name: merge_schemas(first.get(name, {}), schema) for name, schema in second.items()}}
+    merged = {name: merge_schemas(first.get(name, {}), schema) for name, schema in second.items()}
+    return {**first, **merged}
 
 
 def _merge_required(first: list[str], second: list[str]) -> list[str]:
@@ -39,7 +44,9 @@ def _merge_types(first: Any, second: Any) -> Any:
     if {"number", "integer"} == {str(first), str(second)}:
         return "integer"
     shared = [kind for kind in _as_list(first) if kind in _as_list(second)]
-    return (shared[0] if len(shared) == 1 else shared) or None
+    if len(shared) == 1:
+        return shared[0]
+    return shared or None
 
 
 def _merge_enums(first: list[Any], second: list[Any]) -> list[Any] | None:
@@ -59,7 +66,7 @@ _MERGERS: Mapping[str, Callable[[Any, Any], Any]] = {
     "type": _merge_types,
     "enum": _merge_enums,
     "allOf": lambda first, second: [*first, *second],
-    # A part that forbids what it does not name is meant to forbid what the whole does not name.
+    # A part that forbids other properties means to forbid those that no part names.
     "additionalProperties": lambda first, second: first or second,
     **dict.fromkeys(("minimum", "exclusiveMinimum", "minLength", "minItems", "minProperties"), max),
     **dict.fromkeys(("maximum", "exclusiveMaximum", "maxLength", "maxItems", "maxProperties"), min),

@@ -1,9 +1,8 @@
-"""Makes of a stranger's JSON schema the two a tool has: what arguments are checked against, what the model is
-told.
+"""Makes two schemas of a stranger's JSON schema: one to check arguments against, one to show the model.
 
 Pure and bounded. The model's template renders description, type, enum of strings, items, properties, required
-and nullable; whatever else limits a value is put into words here, and what cannot be told is reported to the
-admin.
+and nullable; everything else that limits a value is put into words here, and what cannot be shown is reported
+to the admin.
 """
 
 from collections.abc import Mapping
@@ -16,19 +15,29 @@ from tools.schemas.describe_limits import describe_limits
 from tools.schemas.resolve import resolve_schema
 from tools.schemas.signature import ToolDefinitionError
 
-MAX_LEVELS = 5  # objects and lists within one another that the model is told; the rest is free to it
-MAX_MODEL_SCHEMA_CHARS = (
-    4000  # characters of what it is told, some 1,000 tokens of every prompt; fewer levels are told beyond
+MAX_LEVELS = 5  # of nested objects and lists that the model is shown; deeper ones are open to it
+# Of the schema shown to the model, some 1,000 tokens of every prompt; a longer one is shown in fewer levels.
+MAX_MODEL_SCHEMA_CHARS = 4000
+MAX_DESCRIPTION_CHARS = 400  # of one description
+MIN_DESCRIPTION_CHARS = 40  # of a description that are kept however long the limits in words are
+UNRENDERED_KEYWORDS = (
+    "if",
+    "not",
+    "dependentSchemas",
+    "dependentRequired",
+    "patternProperties",
+    "propertyNames",
 )
-MAX_DESCRIPTION_CHARS = 400  # characters of one description
 
 Schema = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class SchemaPair:
-    """`schema` is what the model is told, `checked` what arguments are checked against, `reported` what an
-    admin should know about the difference to the original, a sentence each."""
+    """The schema shown to the model and the one that arguments are checked against.
+
+    `warnings` are what an admin should know about the difference to the original, a sentence each.
+    """
 
     model_schema: Schema
     input_schema: Schema
@@ -36,51 +45,45 @@ class SchemaPair:
 
 
 def reduce_schema(schema: object, document: object = None) -> SchemaPair:
-    """Both schemas of an object of arguments; `#/…` is looked up in `within`, or in the schema itself.
+    """Both schemas of an object of arguments; `#/…` is looked up in `document`, or in the schema itself.
 
-    Raises ToolDefinitionError, saying what to do, for what describes no object and for references that lead
-    elsewhere.
+    Raises ToolDefinitionError, saying what to do, for a schema that describes no object and for references
+    that lead elsewhere.
     """
     if not isinstance(schema, Mapping):
         raise ToolDefinitionError("the schema of the arguments must be a JSON object")
-    made = resolve_schema(schema, document)
-    checked = _to_object_schema(made.schema)
+    resolved = resolve_schema(schema, document)
+    input_schema = _to_object_schema(resolved.schema)
     for levels in range(MAX_LEVELS, 0, -1):
-        teller = _ModelSchemaBuilder(levels)
-        told = teller.build(checked, "", 0)
-        if len(str(told)) <= MAX_MODEL_SCHEMA_CHARS:
+        builder = _ModelSchemaBuilder(levels)
+        shown = builder.build(input_schema, "", 0)
+        if len(str(shown)) <= MAX_MODEL_SCHEMA_CHARS:
             break
-    return SchemaPair(
-        {"type": "object", "properties": told.get("properties", {}), **_required_of(told)},
-        checked,
-        (*made.warnings, *teller.warnings),
-    )
+    model_schema = {"type": "object", "properties": shown.get("properties", {})}
+    if shown.get("required"):
+        model_schema["required"] = shown["required"]
+    return SchemaPair(model_schema, input_schema, (*resolved.warnings, *builder.warnings))
 
 
 def _to_object_schema(schema: Schema) -> Schema:
     """The schema as that of an object with named arguments, all of them in `properties`."""
     if schema.get("type", "object") != "object":
         raise ToolDefinitionError(
-            f"arguments are an object with named values, not {schema['type']}: describe an object with properties"
+            f"arguments are an object with named values, not {schema['type']}: "
+            "describe an object with properties"
         )
-    known = schema.get("properties", {})
+    properties = schema.get("properties", {})
     for choice in ("anyOf", "oneOf", "allOf"):
         for option in schema.get(choice, ()):
-            known = {**option.get("properties", {}), **known}
-    named: Schema = {name: {} for name in schema.get("required", ()) if name not in known}
-    checked = {**schema, "type": "object", "properties": {**known, **named}}
-    checked.pop("nullable", None)
-    return checked
-
-
-def _required_of(schema: Schema) -> Schema:
-    if schema.get("required"):
-        return {"required": schema["required"]}
-    return {}
+            properties = {**option.get("properties", {}), **properties}
+    undescribed: Schema = {name: {} for name in schema.get("required", ()) if name not in properties}
+    object_schema = {**schema, "type": "object", "properties": {**properties, **undescribed}}
+    object_schema.pop("nullable", None)
+    return object_schema
 
 
 class _ModelSchemaBuilder:
-    """Tells one schema to so many levels; keeps what it could not tell."""
+    """Builds the schema shown to the model, down to `levels`; keeps warnings of what it could not show."""
 
     def __init__(self, levels: int) -> None:
         self._levels = levels
@@ -96,73 +99,68 @@ class _ModelSchemaBuilder:
     def build(self, schema: Mapping[str, Any], path: str, level: int) -> Schema:
         schema = self._flatten_choice(schema, path)
         kind = infer_type(schema)
-        told: Schema = {"type": kind}
-        words = describe_limits(schema)
+        shown: Schema = {"type": kind}
         if kind == "object":
-            told |= self._build_object(schema, path, level)
+            shown |= self._build_object(schema, path, level)
         elif kind == "array":
-            told |= self._build_array(schema, path, level)
+            shown |= self._build_array(schema, path, level)
         elif kind == "string" and (names := list_enum_names(schema)):
-            told["enum"] = names
+            shown["enum"] = names
         if schema.get("nullable") is True:
-            told["nullable"] = True
-        description = self._describe(schema.get("description", ""), words, path)
+            shown["nullable"] = True
+        description = self._describe(schema.get("description", ""), describe_limits(schema), path)
         if description:
-            return {"description": description, **told}
-        return told
+            return {"description": description, **shown}
+        return shown
 
     def _describe(self, text: str, constraints: list[str], path: str) -> str:
-        room = MAX_DESCRIPTION_CHARS - sum(len(each) + 2 for each in constraints)
+        constraint_chars = sum(len(constraint) + 2 for constraint in constraints)
+        max_chars = max(MAX_DESCRIPTION_CHARS - constraint_chars, MIN_DESCRIPTION_CHARS)
         text = neutralize(text)
-        if len(text) > max(room, 40):
+        if len(text) > max_chars:
             self._warn(path, f"has a description of {len(text)} characters, of which the beginning is told")
-            text = text[: max(room, 40)].rstrip() + "…"
+            text = text[:max_chars].rstrip() + "…"
         limits = "; ".join(constraints)
-        if not text or not limits:
-            if limits:
-                return neutralize(limits)
+        if not limits:
             return text
+        if not text:
+            return neutralize(limits)
         return neutralize(f"{text.removesuffix('.')} ({limits})")
 
     def _build_object(self, schema: Mapping[str, Any], path: str, level: int) -> Schema:
         properties = schema.get("properties", {})
         if not properties:
             return {}
-        if level == self._levels:
-            self._warn(
-                path, f"is nested more than {self._levels} deep; what is inside is checked but not told"
-            )
+        if self._is_too_deep(path, level):
             return {}
-        told = {}
+        shown = {}
         for name, inner in properties.items():
             if neutralize(name) == name:
-                told[name] = self.build(inner, f"{path}.{name}".strip(".")[:120], level + 1)
+                shown[name] = self.build(inner, f"{path}.{name}".strip(".")[:120], level + 1)
             else:
                 self._warn(path, "has a name that the model cannot be told; it is left out")
-        needed = sorted(name for name in schema.get("required", ()) if name in told)
-        return {"properties": told, **({"required": needed} if needed else {})}
+        required = sorted({name for name in schema.get("required", ()) if name in shown})
+        if required:
+            return {"properties": shown, "required": required}
+        return {"properties": shown}
 
     def _build_array(self, schema: Mapping[str, Any], path: str, level: int) -> Schema:
         items = schema.get("items")
         if not isinstance(items, Mapping) or not items:
             return {}
-        if level == self._levels:
-            self._warn(
-                path, f"is nested more than {self._levels} deep; what is inside is checked but not told"
-            )
+        if self._is_too_deep(path, level):
             return {}
         return {"items": self.build(items, f"{path}[]", level + 1)}
 
+    def _is_too_deep(self, path: str, level: int) -> bool:
+        if level < self._levels:
+            return False
+        self._warn(path, f"is nested more than {self._levels} deep; what is inside is checked but not told")
+        return True
+
     def _flatten_choice(self, schema: Mapping[str, Any], path: str) -> Mapping[str, Any]:
         """One of the choices, with the others in words: the template renders no choice."""
-        for keyword in (
-            "if",
-            "not",
-            "dependentSchemas",
-            "dependentRequired",
-            "patternProperties",
-            "propertyNames",
-        ):
+        for keyword in UNRENDERED_KEYWORDS:
             if keyword in schema:
                 self._warn(path, f"has {keyword}, which is checked but not told")
         if "allOf" in schema:

@@ -1,9 +1,8 @@
-"""Makes a schema that a stranger wrote whole and safe: what arguments can be checked against without any
-surprise.
+"""Makes a stranger's schema self-contained and safe: arguments can be checked against it without surprises.
 
-Pure and bounded. References are followed within one document only and put in place, so that nothing is ever
-fetched; OpenAPI 3.0's words become JSON Schema's; what could break a check or keep it busy is left out and
-reported.
+Pure and bounded. References are followed within one document only and replaced by what they refer to, so that
+nothing is ever fetched; OpenAPI 3.0's keywords become JSON Schema's; what could break a check or keep it busy
+is left out and reported.
 """
 
 from collections.abc import Callable, Mapping
@@ -23,40 +22,42 @@ from tools.schemas.merge import merge_schemas
 from tools.schemas.patterns import is_safe_pattern
 from tools.schemas.signature import ToolDefinitionError
 
-MAX_DEPTH = 24  # steps into a schema, references counted
-MAX_SUBSCHEMAS = 1000  # schemas within a schema, those that were referred to counted each time
-MAX_NESTED_REFERENCES = 4  # references within what was referred to
-MAX_REPEATS = 1  # how often a schema is repeated within itself
+MAX_DEPTH = 24  # of steps into a schema, references counted
+MAX_SUBSCHEMAS = 1000  # those behind references are counted each time
+MAX_NESTED_REFERENCES = 4  # of references within the targets of references
+MAX_REPEATS = 1  # of a schema within itself
 MAX_WARNINGS = 20
-MAX_HINT_CHARS = 200  # characters of a default or an example
+MAX_HINT_CHARS = 200  # of a default or an example
 
 Schema = dict[str, Any]
+
+_HANDLED_KEYWORDS = IGNORED_KEYWORDS | {*SCHEMA_MAP_KEYWORDS, *SCHEMA_KEYWORDS, *SCHEMA_LIST_KEYWORDS}
 
 
 @dataclass(frozen=True, slots=True)
 class ResolvedSchema:
-    """A schema without references, and what of the original is not in it, a sentence each."""
+    """A schema without references; `warnings` are what of the original is not in it, a sentence each."""
 
     schema: Schema
     warnings: tuple[str, ...]
 
 
 def resolve_schema(schema: object, document: object = None) -> ResolvedSchema:
-    """The schema, its `#/…` looked up in `within` (the schema itself if none is given).
+    """The schema, its `#/…` looked up in `document` (None: the schema itself).
 
     Raises ToolDefinitionError for a reference that leads elsewhere or nowhere.
     """
-    walk = _SchemaResolver(schema if document is None else document)
+    resolver = _SchemaResolver(schema if document is None else document)
     try:
-        found = walk.resolve(schema, _SchemaLocation())
+        resolved = resolver.resolve(schema, _SchemaLocation())
     except RecursionError:
         raise ToolDefinitionError("the schema is nested too deep to be read; make it flatter") from None
-    return ResolvedSchema(found, walk.list_warnings())
+    return ResolvedSchema(resolved, resolver.list_warnings())
 
 
 @dataclass(frozen=True, slots=True)
 class _SchemaLocation:
-    """Where in the schema: its path for people, how many steps in, and which references led here."""
+    """A location in a schema: its path for people, its depth, and the references that led there."""
 
     path: str = ""
     depth: int = 0
@@ -66,10 +67,9 @@ class _SchemaLocation:
         return self.path or "the schema"
 
     def child(self, step: str = "") -> "_SchemaLocation":
+        path = self.path or step
         if self.path and step:
             path = f"{self.path}.{step}"
-        else:
-            path = self.path or step
         return replace(self, path=path[:120], depth=self.depth + 1)
 
 
@@ -83,17 +83,16 @@ class _SchemaResolver:
         self._warnings: dict[str, None] = {}
 
     def list_warnings(self) -> tuple[str, ...]:
-        reported = sorted(
-            self._warnings, key=lambda each: not each.startswith(f"{_SchemaLocation()} ")
-        )  # of all of it first
-        more = len(reported) - MAX_WARNINGS
-        return (*reported[:MAX_WARNINGS], *([f"and {more} more of the kind"] if more > 0 else []))
+        """The warnings, those about the whole schema first, MAX_WARNINGS at most."""
+        warnings = sorted(self._warnings, key=lambda warning: not warning.startswith(f"{_SchemaLocation()} "))
+        more = len(warnings) - MAX_WARNINGS
+        if more > 0:
+            return (*warnings[:MAX_WARNINGS], f"and {more} more of the kind")
+        return tuple(warnings)
 
     def resolve(self, schema: object, location: _SchemaLocation) -> Schema:
         if isinstance(schema, bool):
-            if schema:
-                return {}
-            return {"not": {}}
+            return {} if schema else {"not": {}}
         if not isinstance(schema, Mapping):
             return self._leave_open(location, "is no schema and is left open")
         self._subschemas_left -= 1
@@ -123,74 +122,68 @@ class _SchemaResolver:
     def _resolve_reference(self, schema: Mapping[str, Any], location: _SchemaLocation) -> Schema:
         reference = schema["$ref"]
         target = self.lookup(reference, location)
+        target_schema = target if isinstance(target, dict) else None
         if location.references.count(reference) > MAX_REPEATS:
-            return self._leave_open(
-                location,
-                "contains itself and is left open there",
-                target if isinstance(target, dict) else None,
-            )
+            return self._leave_open(location, "contains itself and is left open there", target_schema)
         if len(location.references) == MAX_NESTED_REFERENCES:
-            return self._leave_open(
-                location,
-                "refers on and on and is left open there",
-                target if isinstance(target, dict) else None,
-            )
-        there = replace(location.child(), references=(*location.references, reference))
-        beside = {keyword: value for keyword, value in schema.items() if keyword != "$ref"}
-        found = self.resolve(target, there)
-        if beside:
-            return merge_schemas(self._resolve_keywords(beside, location), found)
-        return found
+            return self._leave_open(location, "refers on and on and is left open there", target_schema)
+        target_location = replace(location.child(), references=(*location.references, reference))
+        siblings = {keyword: value for keyword, value in schema.items() if keyword != "$ref"}
+        resolved = self.resolve(target, target_location)
+        if siblings:
+            return merge_schemas(self._resolve_keywords(siblings, location), resolved)
+        return resolved
 
     def lookup(self, reference: object, location: _SchemaLocation) -> object:
-        """What a reference leads to. Raises ToolDefinitionError for one out of the document, or to nothing."""
+        """The target of a reference.
+
+        Raises ToolDefinitionError for one that leaves the document, or has no target.
+        """
         from referencing.exceptions import Unresolvable
 
-        shown = repr(reference)[:100]
+        quoted = repr(reference)[:100]
         if not isinstance(reference, str) or not (reference == "#" or reference.startswith("#/")):
             raise ToolDefinitionError(
-                f"{location} refers to {shown}; only references within the document (#/…) are followed: put it there"
+                f"{location} refers to {quoted}; "
+                "only references within the document (#/…) are followed: put it there"
             )
         try:
             return self._reference_resolver.lookup(reference).contents
         except (Unresolvable, ValueError, TypeError, LookupError):
-            raise ToolDefinitionError(f"{location} refers to {shown}, which is not in the document") from None
+            raise ToolDefinitionError(
+                f"{location} refers to {quoted}, which is not in the document"
+            ) from None
 
     def _resolve_keywords(self, schema: Mapping[str, Any], location: _SchemaLocation) -> Schema:
-        found = self._copy_plain_keywords(schema, location)
-        for keywords, read in (
+        resolved = self._copy_plain_keywords(schema, location)
+        for keywords, resolve_value in (
             (SCHEMA_MAP_KEYWORDS, self._resolve_map),
             (SCHEMA_KEYWORDS, self._resolve_single),
             (SCHEMA_LIST_KEYWORDS, self._resolve_list),
         ):
             for keyword in keywords:
                 if keyword in schema:
-                    self._add_keyword(found, keyword, schema[keyword], location, read)
-        self._add_hints(found, schema)
-        return _modernize(found, schema)
+                    self._add_keyword(resolved, keyword, schema[keyword], location, resolve_value)
+        self._add_hints(resolved, schema)
+        return _modernize(resolved, schema)
 
     def _copy_plain_keywords(self, schema: Mapping[str, Any], location: _SchemaLocation) -> Schema:
-        found: Schema = {}
+        copied: Schema = {}
         for keyword, value in schema.items():
             if keyword in VALUE_CHECKS and VALUE_CHECKS[keyword](value):
-                found[keyword] = value
+                copied[keyword] = value
             elif keyword in VALUE_CHECKS:
                 self._warn(
                     location, f"has {keyword} {repr(value)[:40]}, which is not understood and left out"
                 )
-            elif keyword not in {
-                *SCHEMA_MAP_KEYWORDS,
-                *SCHEMA_KEYWORDS,
-                *SCHEMA_LIST_KEYWORDS,
-                *IGNORED_KEYWORDS,
-            } and not str(keyword).startswith("x-"):
+            elif keyword not in _HANDLED_KEYWORDS and not str(keyword).startswith("x-"):
                 self._warn(location, f"has {str(keyword)[:40]}, which is not supported and left out")
-        if "pattern" in found and not is_safe_pattern(found["pattern"]):
-            found["x-pattern"] = found.pop("pattern")
+        if "pattern" in copied and not is_safe_pattern(copied["pattern"]):
+            copied["x-pattern"] = copied.pop("pattern")
             self._warn(location, "has a pattern that is told but not checked here")
-        if isinstance(schema.get("title"), str) and not found.get("description"):
-            found["description"] = schema["title"]
-        return found
+        if isinstance(schema.get("title"), str) and not copied.get("description"):
+            copied["description"] = schema["title"]
+        return copied
 
     def _add_keyword(
         self,
@@ -200,9 +193,7 @@ class _SchemaResolver:
         location: _SchemaLocation,
         resolve_value: Callable[[str, Any, _SchemaLocation], Any],
     ) -> None:
-        """Add one keyword that holds schemas, if it is well-formed and nothing in it had to be loosened that
-        counts.
-        """
+        """Add one keyword that holds schemas, unless it is malformed or loosening it does harm."""
         before = self._cut_count
         inner = resolve_value(keyword, value, location)
         loosened = self._cut_count > before
@@ -230,7 +221,8 @@ class _SchemaResolver:
     def _resolve_single(self, keyword: str, value: object, location: _SchemaLocation) -> Schema | bool | None:
         if isinstance(value, list):
             return None  # tuples of old drafts
-        inner = self.resolve(value, location.child(keyword if keyword == "items" else ""))
+        step = "items" if keyword == "items" else ""
+        inner = self.resolve(value, location.child(step))
         if keyword == "additionalProperties":
             return inner or True
         return inner
@@ -242,7 +234,7 @@ class _SchemaResolver:
 
     @staticmethod
     def _add_hints(target: Schema, schema: Mapping[str, Any]) -> None:
-        """Defaults and examples are told, never filled in: the service knows its own."""
+        """Add defaults and examples: they are shown, never filled in, since the service knows its own."""
         examples = schema.get("examples")
         first = examples[0] if isinstance(examples, list) and examples else None
         for keyword, value in (
@@ -256,19 +248,25 @@ class _SchemaResolver:
 
 
 def _modernize(resolved: Schema, schema: Mapping[str, Any]) -> Schema:
-    """The same in today's words: bounds as numbers, null as `nullable`, a choice of one without the choice."""
+    """The schema in today's JSON Schema.
+
+    Bounds are numbers, null is `nullable`, and a choice of one is no choice.
+    """
     for bound, limit in (("exclusiveMinimum", "minimum"), ("exclusiveMaximum", "maximum")):
         if isinstance(resolved.get(bound), bool) and resolved.pop(bound) and limit in resolved:
             resolved[bound] = resolved.pop(limit)
     if isinstance(resolved.get("type"), list):
         kinds = [kind for kind in resolved["type"] if kind != "null"]
-        resolved |= {"nullable": True} if kinds and len(kinds) < len(resolved["type"]) else {}
+        if kinds and len(kinds) < len(resolved["type"]):
+            resolved["nullable"] = True
         resolved["type"] = kinds[0] if len(kinds) == 1 else kinds or "null"
     for choice in ("anyOf", "oneOf"):
         resolved = _simplify_choice(resolved, choice)
-    if "required" in resolved and isinstance(schema.get("properties"), Mapping):
-        hidden = set(map(str, schema["properties"])) - set(resolved.get("properties", ()))
-        resolved["required"] = [name for name in resolved["required"] if name not in hidden]
+    if "required" in resolved:
+        resolved["required"] = list(dict.fromkeys(resolved["required"]))  # JSON Schema allows no name twice
+        if isinstance(schema.get("properties"), Mapping):
+            hidden = set(map(str, schema["properties"])) - set(resolved.get("properties", ()))
+            resolved["required"] = [name for name in resolved["required"] if name not in hidden]
     return resolved
 
 

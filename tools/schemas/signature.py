@@ -1,8 +1,8 @@
-"""Turns a typed, documented function into what a model is told about it, and JSON values back into Python's.
+"""Reads a typed, documented function into the schema a model is shown, and converts JSON values to Python's.
 
-Pure, and free of the other files of this room. Written are only the keywords the model's template renders:
-description, type, string enum, items, properties, required and nullable; `default` stays for the check of
-arguments.
+Pure, and independent of the other files of this package. Writes only the keywords that the model's template
+renders: description, type, string enum, items, properties, required and nullable; `default` is kept for the
+check of arguments.
 """
 
 import dataclasses
@@ -19,14 +19,15 @@ SIMPLE_TYPES: Mapping[Any, str] = {str: "string", int: "integer", float: "number
 
 
 class ToolDefinitionError(TypeError):
-    """A tool is written wrongly; the text says where and what is missing. Raised when it is defined, never
-    when run.
+    """A tool is defined wrongly; the text says where and what is missing.
+
+    Raised when the tool is defined, never when it runs.
     """
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ParameterType:
-    """A type as the model sees it (`schema`) and the way from a checked JSON value to it (`read`)."""
+    """The schema of a type, and how a checked JSON value is converted to it."""
 
     schema: dict[str, Any]
     convert: Callable[[Any], Any]
@@ -34,8 +35,9 @@ class ParameterType:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Signature:
-    """What a function takes: its description, the schema of its arguments, and who among them is given the
-    context.
+    """What a function takes: its description, the schema of its arguments and how each is converted.
+
+    `context_name` is the parameter that receives the context; None: there is none.
     """
 
     description: str
@@ -45,37 +47,36 @@ class Signature:
 
     def build_kwargs(self, arguments: Mapping[str, Any], context: object) -> dict[str, Any]:
         """Keyword arguments for the function, from checked JSON values."""
-        given = {name: self.converters[name](value) for name, value in arguments.items()}
+        kwargs = {name: self.converters[name](value) for name, value in arguments.items()}
         if self.context_name is None:
-            return given
-        return {**given, self.context_name: context}
+            return kwargs
+        return {**kwargs, self.context_name: context}
 
 
 def parse_signature(function: Callable[..., Any], context_type: type) -> Signature:
-    """Read a function's signature and docstring; a parameter annotated `context_type` is left out of the
-    schema.
+    """Read a function's signature and docstring; a parameter annotated `context_type` is not in the schema.
 
     Raises ToolDefinitionError for a missing description, a missing or unknown type, `*args` and `**kwargs`.
     """
-    place = f"{function.__module__}.{function.__qualname__}"
-    written = docstring_parser.parse(inspect.getdoc(function) or "")
-    if not written.description:
+    location = f"{function.__module__}.{function.__qualname__}"
+    docstring = docstring_parser.parse(inspect.getdoc(function) or "")
+    if not docstring.description:
         raise ToolDefinitionError(
-            f"{place} has no docstring: its first lines tell the model what the tool does"
+            f"{location} has no docstring: its first lines tell the model what the tool does"
         )
-    hints = _resolve_type_hints(function, place)
+    hints = _resolve_type_hints(function, location)
     contexts = [name for name, hint in hints.items() if hint is context_type and name != "return"]
     parameters = {n: p for n, p in inspect.signature(function).parameters.items() if n not in contexts}
-    described = {p.arg_name: p.description for p in written.params}
+    described = {param.arg_name: param.description for param in docstring.params}
     shapes = {
-        name: _build_parameter(f"{place}({name})", p, hints, described) for name, p in parameters.items()
+        name: _build_parameter(f"{location}({name})", p, hints, described) for name, p in parameters.items()
     }
     required = [name for name, parameter in parameters.items() if parameter.default is parameter.empty]
     return Signature(
-        description=" ".join(written.description.split()),
+        description=" ".join(docstring.description.split()),
         input_schema=_object_schema({name: shape.schema for name, shape in shapes.items()}, required),
         converters={name: shape.convert for name, shape in shapes.items()},
-        context_name=contexts[0] if contexts else None,
+        context_name=next(iter(contexts), None),
     )
 
 
@@ -99,12 +100,11 @@ def _build_parameter(
     shape = build_parameter_type(hints[parameter.name], location)
     if parameter.default is parameter.empty:
         return ParameterType({"description": description, **shape.schema}, shape.convert)
-    # Whoever may leave it out need not be told that null is welcome too: fewer tokens in every prompt.
+    # An argument that may be left out need not be nullable too: fewer tokens in every prompt.
     schema = {key: value for key, value in shape.schema.items() if key != "nullable"}
-    if isinstance(parameter.default, Enum):
-        default = parameter.default.value
-    else:
-        default = parameter.default
+    default = parameter.default
+    if isinstance(default, Enum):
+        default = default.value
     if default is None:
         return ParameterType({"description": description, **schema}, shape.convert)
     if "default" not in description and default != "":
@@ -113,9 +113,13 @@ def _build_parameter(
 
 
 def build_parameter_type(annotation: Any, location: str) -> ParameterType:
-    """The shape of one type; raises ToolDefinitionError, naming `place`, for a type the model cannot be told."""
+    """The schema and conversion of one type.
+
+    Raises ToolDefinitionError, naming `location`, for a type that the model cannot be shown.
+    """
     if annotation in SIMPLE_TYPES:
-        return ParameterType({"type": SIMPLE_TYPES[annotation]}, float if annotation is float else _identity)
+        convert = float if annotation is float else _identity
+        return ParameterType({"type": SIMPLE_TYPES[annotation]}, convert)
     origin = typing.get_origin(annotation)
     inner = typing.get_args(annotation)
     if origin in (Union, types.UnionType):
@@ -143,8 +147,8 @@ def _build_class_type(annotation: Any, location: str) -> ParameterType:
         required = [f.name for f in fields if f.default is missing and f.default_factory is missing]
         return _build_record(annotation, required, annotation, location)
     raise ToolDefinitionError(
-        f"{location}: {annotation!r} cannot be told to the model; take str, int, float, bool, list[...], dict, "
-        "Literal or Enum of strings, X | None, a TypedDict or a dataclass"
+        f"{location}: {annotation!r} cannot be told to the model; take str, int, float, bool, "
+        "list[...], dict, Literal or Enum of strings, X | None, a TypedDict or a dataclass"
     )
 
 
@@ -155,9 +159,11 @@ def _build_optional(annotation: Any, members: tuple[Any, ...], location: str) ->
             f"{location}: {annotation} is a choice of types; the model's template renders only one"
         )
     shape = build_parameter_type(kinds[0], location)
-    return ParameterType(
-        {**shape.schema, "nullable": True}, lambda value: None if value is None else shape.convert(value)
-    )
+
+    def convert(value: Any) -> Any:
+        return None if value is None else shape.convert(value)
+
+    return ParameterType({**shape.schema, "nullable": True}, convert)
 
 
 def _build_choice(values: list[Any], convert: Callable[[Any], Any], location: str) -> ParameterType:
@@ -169,17 +175,17 @@ def _build_choice(values: list[Any], convert: Callable[[Any], Any], location: st
 def _build_record(
     annotation: Any, required: list[str], factory: Callable[..., Any], location: str
 ) -> ParameterType:
-    described = {
-        p.arg_name: p.description for p in docstring_parser.parse(inspect.getdoc(annotation) or "").params
-    }
+    docstring = docstring_parser.parse(inspect.getdoc(annotation) or "")
+    described = {param.arg_name: param.description for param in docstring.params}
     shapes = {
         name: build_parameter_type(hint, f"{location}.{name}")
         for name, hint in _resolve_type_hints(annotation, location).items()
     }
-    properties = {
-        name: {"description": described[name], **shape.schema} if described.get(name) else shape.schema
-        for name, shape in shapes.items()
-    }
+    properties = {}
+    for name, shape in shapes.items():
+        properties[name] = shape.schema
+        if described.get(name):
+            properties[name] = {"description": described[name], **shape.schema}
     return ParameterType(
         {**_object_schema(properties, required), "additionalProperties": False},
         lambda value: factory(**{name: shapes[name].convert(inner) for name, inner in value.items()}),

@@ -1,3 +1,5 @@
+"""The calculator: exact results, refusals with a reason, and bounds on what is computed."""
+
 import math
 from decimal import Decimal
 from fractions import Fraction
@@ -10,8 +12,7 @@ from tools.arguments import check_arguments
 from tools.arithmetic.formatting import count_digits, format_number
 from tools.arithmetic.parser import BitLimitExceeded, ExpressionRefused, evaluate_expression, evaluate_large
 from tools.base import ToolContext, ToolError, run_tool_text
-from tools.builtin import calculate as calculator
-from tools.builtin.calculate import calculate
+from tools.builtin.calculate import INLINE_MAX_BITS, calculate, calculate_in_sandbox
 from tools.sandbox.process import SandboxLimits
 
 
@@ -92,7 +93,7 @@ async def calculate_text(expression: str, context: ToolContext) -> str:
         ("3^100000 - 3^100000", "0"),
     ],
 )
-async def test_sums_are_worked_out_exactly_where_they_can_be(context, expression, result):
+async def test_results_are_exact_where_they_can_be(context, expression, result):
     assert await calculate_text(expression, context) == result
 
 
@@ -149,27 +150,26 @@ async def test_sums_are_worked_out_exactly_where_they_can_be(context, expression
         ("1+" * 600 + "1", "at most 1000 characters"),
     ],
 )
-async def test_what_has_no_answer_is_refused_at_once_with_the_reason(context, expression, complaint):
+async def test_an_expression_without_an_answer_is_refused_with_the_reason(context, expression, complaint):
     with pytest.raises(ToolError) as refused:
         await calculate_text(expression, context)
     assert complaint.lower() in str(refused.value).lower()
 
 
-async def test_what_takes_too_long_is_killed(context, monkeypatch):
-    monkeypatch.setattr(calculator, "SANDBOX_LIMITS", SandboxLimits(wall_seconds=0.01))
+async def test_an_expression_that_takes_too_long_is_killed():
     with pytest.raises(ToolError, match="takes too long"):
-        await calculate_text("3^200000", context)
+        await calculate_in_sandbox("3^200000", SandboxLimits(wall_seconds=0.01))
 
 
-def test_small_sums_need_no_process_and_bigger_ones_do():
+def test_small_expressions_need_no_process_and_larger_ones_do():
     worst = "+".join(["3^1200//7^100"] * 70)
-    assert evaluate_expression(worst, calculator.INLINE_MAX_BITS)
+    assert evaluate_expression(worst, INLINE_MAX_BITS)
     with pytest.raises(BitLimitExceeded):
-        evaluate_expression("2^4097", calculator.INLINE_MAX_BITS)
+        evaluate_expression("2^4097", INLINE_MAX_BITS)
 
 
-def test_a_process_apart_answers_or_refuses():
-    assert evaluate_large(b"2^4097 - 2^4097 + 1") == {"told": "1"}
+def test_a_large_expression_is_answered_or_refused():
+    assert evaluate_large(b"2^4097 - 2^4097 + 1") == {"value": "1"}
     assert evaluate_large(b"1/0") == {"refused": "Nothing can be divided by zero."}
 
 
@@ -183,28 +183,39 @@ NUMBERS: st.SearchStrategy[Sum] = st.one_of(
 def join_sums(parts: tuple[Sum, str, Sum]) -> Sum:
     (left, a), sign, (right, b) = parts
     if sign in ("/", "//", "%") and b == 0:
-        b, right = Fraction(1), "1"
-    worth = {"+": a + b, "-": a - b, "*": a * b}.get(sign)
-    if worth is None:
-        worth = {"/": a / b, "//": Fraction(a // b), "%": a % b}[sign]
-    return f"({left}) {sign} ({right})", worth
+        right = "1"
+        b = Fraction(1)
+    value = {"+": a + b, "-": a - b, "*": a * b}.get(sign)
+    if value is None:
+        value = {"/": a / b, "//": Fraction(a // b), "%": a % b}[sign]
+    return f"({left}) {sign} ({right})", value
+
+
+def negate(part: Sum) -> Sum:
+    text, value = part
+    return f"-({text})", -value
+
+
+def raise_to_power(parts: tuple[Sum, int]) -> Sum:
+    (text, value), exponent = parts
+    return f"({text})^{exponent}", value**exponent
 
 
 SUMS = st.recursive(
     NUMBERS,
     lambda inner: st.one_of(
         st.tuples(inner, st.sampled_from(["+", "-", "*", "/", "//", "%"]), inner).map(join_sums),
-        inner.map(lambda one: (f"-({one[0]})", -one[1])),
-        st.tuples(inner, st.integers(0, 4)).map(lambda one: (f"({one[0][0]})^{one[1]}", one[0][1] ** one[1])),
+        inner.map(negate),
+        st.tuples(inner, st.integers(0, 4)).map(raise_to_power),
     ),
     max_leaves=8,
 )
 
 
-@given(SUMS.filter(lambda one: len(one[0]) < 1000))
-def test_any_sum_is_worth_what_fractions_say(one):
-    text, worth = one
-    assert evaluate_expression(text) == worth
+@given(SUMS.filter(lambda part: len(part[0]) < 1000))
+def test_any_expression_has_the_value_that_fractions_give(part):
+    text, value = part
+    assert evaluate_expression(text) == value
 
 
 OPERATORS = st.sampled_from(["+", "-", "*", "/", "//", "**", "+-", "*-", "**-"])
@@ -213,13 +224,14 @@ OPERANDS = st.sampled_from(["1", "2.5", "7", "0.25", "3"])
 
 @given(st.sampled_from(["", "-"]), OPERANDS, st.lists(st.tuples(OPERATORS, OPERANDS), max_size=6))
 def test_without_brackets_operators_bind_as_in_python(sign, first, rest):
-    words = [sign, first, *(word for pair in rest for word in pair)]
+    tokens = [sign, first, *(token for pair in rest for token in pair)]
     try:
-        mine = evaluate_expression("".join(words), 4096)
+        value = evaluate_expression("".join(tokens), 4096)
     except (ExpressionRefused, BitLimitExceeded):
         reject()
-    python = eval(" ".join(f"Fraction('{word}')" if word[:1].isdigit() else word for word in words).strip())
-    assert math.isclose(mine, python, rel_tol=1e-12)
+    python_tokens = [f"Fraction('{token}')" if token[:1].isdigit() else token for token in tokens]
+    expected = eval(" ".join(python_tokens).strip())
+    assert math.isclose(value, expected, rel_tol=1e-12)
 
 
 @given(st.integers() | st.integers(10**399, 10**401) | st.integers(1, 3000).map(lambda n: 10**n - 1))
@@ -228,18 +240,18 @@ def test_lengths_of_integers_are_counted_without_writing_them(number):
 
 
 @given(st.fractions())
-def test_what_is_told_of_a_fraction_is_its_value(value):
-    exact, _, about = format_number(value).partition(" ≈ ")
+def test_a_formatted_fraction_shows_its_value(value):
+    exact, _, approximation = format_number(value).partition(" ≈ ")
     if exact.startswith("a fraction"):
-        exact = about
-    close = Fraction(exact) if "/" in exact else Fraction(Decimal(exact))
-    assert math.isclose(close, value, rel_tol=1e-15)
-    if about == "":
-        assert close == value
+        exact = approximation
+    shown = Fraction(exact) if "/" in exact else Fraction(Decimal(exact))
+    assert math.isclose(shown, value, rel_tol=1e-15)
+    if approximation == "":
+        assert shown == value
 
 
 @given(st.text() | st.text("0123456789.+-*/%^()!e,√ pisqrtof", max_size=40))
-def test_any_text_is_worked_out_or_refused(text):
+def test_any_text_is_evaluated_or_refused(text):
     try:
         format_number(evaluate_expression(text, 4096))
     except (ExpressionRefused, BitLimitExceeded) as error:

@@ -1,3 +1,5 @@
+"""The clock: zones, cities and offsets, in any spelling."""
+
 from datetime import UTC, datetime
 
 import pytest
@@ -10,7 +12,7 @@ from tools.builtin.clock import clock, find_zone
 
 
 @pytest.mark.parametrize(
-    ("zone", "said"),
+    ("zone", "expected"),
     [
         (None, "Friday, 2026-11-20 10:30:05 in UTC (UTC+00:00)"),
         ("Asia/Tokyo", "Friday, 2026-11-20 19:30:05 in Asia/Tokyo (UTC+09:00)"),
@@ -27,20 +29,19 @@ from tools.builtin.clock import clock, find_zone
         ("../../etc/passwd", "give an IANA zone such as Europe/Paris."),
     ],
 )
-async def test_the_clock_reads_zones_cities_and_offsets(context: ToolContext, zone, said):
+async def test_the_clock_reads_zones_cities_and_offsets(context: ToolContext, zone, expected):
+    arguments = {} if zone is None else {"zone": zone}
     try:
-        answer = await run_tool_text(
-            clock, check_arguments(clock, {} if zone is None else {"zone": zone}), context
-        )
+        answer = await run_tool_text(clock, check_arguments(clock, arguments), context)
     except ToolError as refusal:
         answer = str(refusal)
-    assert said in answer
+    assert expected in answer
 
 
 @given(st.text())
-def test_any_word_names_a_zone_or_is_refused(wanted):
+def test_any_word_names_a_zone_or_is_refused(text):
     try:
-        _, zone = find_zone(wanted)
+        _, zone = find_zone(text)
     except ToolError:
         return
     assert datetime(2026, 1, 1, tzinfo=UTC).astimezone(zone).utcoffset() is not None

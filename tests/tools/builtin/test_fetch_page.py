@@ -1,8 +1,11 @@
+"""Pages of the web: what is read, what is refused, and which addresses are never opened."""
+
 import asyncio
 import ssl
 import subprocess
 import sys
 import zlib
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,7 +15,6 @@ from hypothesis import strategies as st
 from tests.support.web_site import build_response, gzip_response, running_site
 from tools.base import ToolContext, ToolError, run_tool_text
 from tools.builtin.fetch_page import make_page_tool
-from tools.net import pages
 from tools.net.pages import PageReader
 from tools.net.readable import extract_readable
 from tools.sandbox.process import SandboxLimits
@@ -20,7 +22,8 @@ from tools.sandbox.process import SandboxLimits
 TLS = Path(__file__).parents[2] / "fixtures" / "tls"
 NAMES = {"page.test": ["127.0.0.1"]}
 ARTICLE = (
-    "<!doctype html><html><head><title>Tea &amp;\n cake</title><script>spy()</script></head><body><nav>Menu</nav>"
+    "<!doctype html><html><head><title>Tea &amp;\n cake</title><script>spy()</script></head>"
+    "<body><nav>Menu</nav>"
     "<article><h1>On tea</h1>"
     + "".join(
         f"<p>Sentence {n} about tea, which is long enough to be taken for text.</p>" for n in range(200)
@@ -29,11 +32,11 @@ ARTICLE = (
 )
 
 
-async def read_page(pages_: dict[str, bytes], context: ToolContext, path: str = "/") -> str:
-    async with running_site(pages_) as here:
-        tool = make_page_tool(here.page_reader(NAMES, "127.0.0.1"))
-        return (await run_tool_text(tool, {"url": f"http://page.test:{here.port}{path}"}, context)).replace(
-            str(here.port), "PORT"
+async def read_page(responses: dict[str, bytes], context: ToolContext, path: str = "/") -> str:
+    async with running_site(responses) as site:
+        tool = make_page_tool(site.page_reader(NAMES, "127.0.0.1"))
+        return (await run_tool_text(tool, {"url": f"http://page.test:{site.port}{path}"}, context)).replace(
+            str(site.port), "PORT"
         )
 
 
@@ -46,7 +49,7 @@ async def test_a_page_is_read_with_title_address_and_a_bounded_text(context):
 
 
 @pytest.mark.parametrize(
-    ("page", "said"),
+    ("page", "expected"),
     [
         (build_response("plain <b>", "text/plain; charset=utf-8"), "plain <b>"),
         (build_response("gr\xfc\xdfe".encode("latin-1"), "text/plain; charset=latin-1"), "grüße"),
@@ -74,8 +77,8 @@ async def test_a_page_is_read_with_title_address_and_a_bounded_text(context):
         ),
     ],
 )
-async def test_text_of_many_kinds_is_read(context, page, said):
-    assert said in await read_page({"/": page}, context)
+async def test_text_of_many_kinds_is_read(context, page, expected):
+    assert expected in await read_page({"/": page}, context)
 
 
 @pytest.mark.parametrize(
@@ -102,7 +105,7 @@ async def test_text_of_many_kinds_is_read(context, page, said):
         (b"nonsense\r\n\r\n", "not HTTP"),
     ],
 )
-async def test_what_cannot_be_read_is_said(context, page, complaint):
+async def test_what_cannot_be_read_is_refused_with_the_reason(context, page, complaint):
     with pytest.raises(ToolError, match=complaint):
         await read_page({"/": page}, context)
 
@@ -122,7 +125,7 @@ async def test_what_cannot_be_read_is_said(context, page, complaint):
         ("nowhere.test", "No host is called nowhere.test"),
     ],
 )
-async def test_addresses_that_are_not_of_pages_are_refused(url, complaint):
+async def test_addresses_that_are_no_pages_are_refused(url, complaint):
     async def nothing(host: str, port: int) -> list[str]:
         raise OSError("unknown")
 
@@ -130,149 +133,157 @@ async def test_addresses_that_are_not_of_pages_are_refused(url, complaint):
         await PageReader(resolve=nothing).read(url, 100)
 
 
-async def test_redirects_are_followed_and_the_final_address_is_told(context):
-    pages_ = {
+async def test_redirects_are_followed_and_the_final_address_is_shown(context):
+    responses = {
         "/": build_response("", status="301 Moved", location="/next?a=1#part", set_cookie="spy=1"),
         "/next?a=1": build_response("", status="307 Again", location="last"),
         "/last": build_response("here", "text/plain"),
     }
-    assert await read_page(pages_, context) == "http://page.test:PORT/last\n\nhere"
+    assert await read_page(responses, context) == "http://page.test:PORT/last\n\nhere"
 
 
-async def test_nothing_of_the_person_is_sent_along():
-    pages_ = {
+async def test_no_cookies_or_credentials_are_sent():
+    responses = {
         "/": build_response("", status="302 Found", location="/b", set_cookie="spy=1"),
         "/b": build_response("b", "text/plain"),
     }
-    async with running_site(pages_) as here:
-        await here.page_reader(NAMES, "127.0.0.1").read(f"http://page.test:{here.port}/", 10)
-    for _, request in here.requests:
-        assert f"host: page.test:{here.port}" in request.lower()
+    async with running_site(responses) as site:
+        await site.page_reader(NAMES, "127.0.0.1").read(f"http://page.test:{site.port}/", 10)
+    for _, request in site.requests:
+        assert f"host: page.test:{site.port}" in request.lower()
         assert "cookie" not in request.lower()
         assert "authorization" not in request.lower()
 
 
-async def test_a_redirect_inside_is_refused_and_never_reached():
-    pages_ = {"/": build_response(""), "/secret": build_response("secret", "text/plain")}
-    async with running_site(pages_, "127.0.0.1", "127.0.0.2") as here:
-        pages_["/"] = build_response("", status="302 Found", location=f"http://127.0.0.2:{here.port}/secret")
+async def test_a_redirect_to_a_private_address_is_refused_and_never_opened():
+    responses = {"/": build_response(""), "/secret": build_response("secret", "text/plain")}
+    async with running_site(responses, "127.0.0.1", "127.0.0.2") as site:
+        responses["/"] = build_response(
+            "", status="302 Found", location=f"http://127.0.0.2:{site.port}/secret"
+        )
         names = {**NAMES, "127.0.0.2": ["127.0.0.2"]}
         with pytest.raises(ToolError, match=r"127\.0\.0\.2 is not on the public internet"):
-            await here.page_reader(names, "127.0.0.1").read(f"http://page.test:{here.port}/", 10)
-    assert [address for address, _ in here.requests] == ["127.0.0.1"]
+            await site.page_reader(names, "127.0.0.1").read(f"http://page.test:{site.port}/", 10)
+    assert [address for address, _ in site.requests] == ["127.0.0.1"]
 
 
 async def test_a_name_that_changes_its_address_after_the_check_is_not_followed():
-    """The allowed address is asked for every hop anew, and what was checked is what is connected to."""
-    pages_ = {
+    """The address is checked again for every hop, and what was checked is what is opened."""
+    responses = {
         "/": build_response("", status="302 Found", location="/b"),
         "/b": build_response("secret", "text/plain"),
     }
     answers = [["127.0.0.1"], ["127.0.0.2"]]
-    async with running_site(pages_, "127.0.0.1", "127.0.0.2") as here:
+    async with running_site(responses, "127.0.0.1", "127.0.0.2") as site:
 
         async def changing(host: str, port: int) -> list[str]:
             return answers.pop(0)
 
-        reader = PageReader(lambda address: str(address) == "127.0.0.1", changing, frozenset({here.port}))
+        reader = PageReader(lambda address: str(address) == "127.0.0.1", changing, frozenset({site.port}))
         with pytest.raises(ToolError, match="not on the public internet"):
-            await reader.read(f"http://page.test:{here.port}/", 10)
-    assert [address for address, _ in here.requests] == ["127.0.0.1"]
+            await reader.read(f"http://page.test:{site.port}/", 10)
+    assert [address for address, _ in site.requests] == ["127.0.0.1"]
     assert answers == []
 
 
 async def test_the_next_address_of_a_name_is_tried_when_one_does_not_answer():
-    async with running_site({"/": build_response("here", "text/plain")}) as here:
-        reader = here.page_reader({"page.test": ["127.0.0.3", "127.0.0.1"]}, "127.0.0.3", "127.0.0.1")
-        assert (await reader.read(f"http://page.test:{here.port}/", 10)).text == "here"
+    async with running_site({"/": build_response("here", "text/plain")}) as site:
+        reader = site.page_reader({"page.test": ["127.0.0.3", "127.0.0.1"]}, "127.0.0.3", "127.0.0.1")
+        assert (await reader.read(f"http://page.test:{site.port}/", 10)).text == "here"
         with pytest.raises(ToolError, match="the site does not answer"):
-            await here.page_reader({"page.test": ["127.0.0.3"]}, "127.0.0.3").read(
-                f"http://page.test:{here.port}/", 10
+            await site.page_reader({"page.test": ["127.0.0.3"]}, "127.0.0.3").read(
+                f"http://page.test:{site.port}/", 10
             )
 
 
 async def test_tls_is_for_the_name_though_the_address_is_connected_to():
-    served = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    served.load_cert_chain(TLS / "page.test.crt", TLS / "page.test.key")
+    server_context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    server_context.load_cert_chain(TLS / "page.test.crt", TLS / "page.test.key")
     trust = ssl.create_default_context(cafile=str(TLS / "page.test.crt"))
     names = {"page.test": ["127.0.0.1"], "other.test": ["127.0.0.1"]}
-    async with running_site({"/": build_response("safe", "text/plain")}, tls=served) as here:
-        reader = here.page_reader(names, "127.0.0.1", ssl_context=trust)
-        assert (await reader.read(f"https://page.test:{here.port}/", 10)).text == "safe"
-        assert here.sni_names == ["page.test"]
+    async with running_site({"/": build_response("safe", "text/plain")}, tls=server_context) as site:
+        reader = site.page_reader(names, "127.0.0.1", ssl_context=trust)
+        assert (await reader.read(f"https://page.test:{site.port}/", 10)).text == "safe"
+        assert site.sni_names == ["page.test"]
         with pytest.raises(ToolError, match="certificate is not valid"):
-            await reader.read(f"https://other.test:{here.port}/", 10)
+            await reader.read(f"https://other.test:{site.port}/", 10)
         with pytest.raises(ToolError, match="certificate is not valid"):
-            await here.page_reader(names, "127.0.0.1").read(f"https://page.test:{here.port}/", 10)
+            await site.page_reader(names, "127.0.0.1").read(f"https://page.test:{site.port}/", 10)
 
 
-async def test_a_small_answer_cannot_swell():
+async def test_a_small_response_cannot_expand_without_bound():
     bomb = gzip_response(b"a" * 200_000_000)
-    async with running_site({"/": bomb, "/long": build_response("b" * 3_000_000, "text/plain")}) as here:
-        reader = here.page_reader(NAMES, "127.0.0.1")
+    async with running_site({"/": bomb, "/long": build_response("b" * 3_000_000, "text/plain")}) as site:
+        reader = site.page_reader(NAMES, "127.0.0.1")
         for path in ("/", "/long"):
-            page = await reader.read(f"http://page.test:{here.port}{path}", 10)
+            page = await reader.read(f"http://page.test:{site.port}{path}", 10)
             assert len(page.text) <= 10
             assert not page.is_complete
 
 
-async def test_a_silent_site_is_given_up(monkeypatch):
-    monkeypatch.setattr(pages, "TIMEOUT_SECONDS", 0.3)
-    async with running_site({"/": b""}) as here:
+async def test_a_silent_site_is_given_up():
+    async with running_site({"/": b""}) as site:
+        reader = replace(site.page_reader(NAMES, "127.0.0.1"), timeout_seconds=0.3)
         with pytest.raises(ToolError, match=r"took longer than 0\.3 seconds"):
-            await here.page_reader(NAMES, "127.0.0.1").read(f"http://page.test:{here.port}/", 10)
+            await reader.read(f"http://page.test:{site.port}/", 10)
 
 
-async def test_a_page_that_keeps_the_extractor_busy_is_read_plainly(monkeypatch):
-    monkeypatch.setattr(pages, "TIMEOUT_SECONDS", 50)
-    monkeypatch.setattr(pages, "EXTRACT_LIMITS", SandboxLimits(wall_seconds=20, cpu_seconds=2))
+async def test_a_page_that_keeps_the_extractor_busy_is_read_without_it():
+    limits = SandboxLimits(wall_seconds=20, cpu_seconds=2)
     async with running_site(
         {"/": build_response("<table>" + "<tr><td>x" * 100_000), "/worse": build_response("<a" * 1_000_000)}
-    ) as here:
-        reader = here.page_reader(NAMES, "127.0.0.1")
-        assert (await reader.read(f"http://page.test:{here.port}/", 3)).text == "x\nx"
+    ) as site:
+        reader = site.page_reader(NAMES, "127.0.0.1")
+        reader = replace(reader, timeout_seconds=50, extract_limits=limits)
+        assert (await reader.read(f"http://page.test:{site.port}/", 3)).text == "x\nx"
         with pytest.raises(ToolError, match="text cannot be found"):
-            await reader.read(f"http://page.test:{here.port}/worse", 3)
+            await reader.read(f"http://page.test:{site.port}/worse", 3)
 
 
 async def test_cancelling_ends_the_reading():
-    async with running_site({"/": b""}) as here, asyncio.TaskGroup() as tasks:
-        url = f"http://page.test:{here.port}/"
-        task = tasks.create_task(here.page_reader(NAMES, "127.0.0.1").read(url, 10))
-        while not here.requests:  # noqa: ASYNC110 - the request is seen in the list
+    async with running_site({"/": b""}) as site, asyncio.TaskGroup() as tasks:
+        url = f"http://page.test:{site.port}/"
+        task = tasks.create_task(site.page_reader(NAMES, "127.0.0.1").read(url, 10))
+        while not site.requests:  # noqa: ASYNC110 - the request is script in the list
             await asyncio.sleep(0.01)
         task.cancel()
     assert task.cancelled()
 
 
-def test_the_extractor_never_enters_the_process_that_offers_the_tools():
-    seen = "import sys; from tools.registry import discover; assert len(discover()) == 8; print(sorted(sys.modules))"
-    modules = subprocess.run([sys.executable, "-c", seen], capture_output=True, text=True, check=True).stdout
+def test_the_extractor_is_never_imported_by_the_gateway():
+    script = (
+        "import sys; from tools.registry import discover; "
+        "assert len(discover()) == 8; print(sorted(sys.modules))"
+    )
+    modules = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    ).stdout
     assert "'tools.net.readable'" in modules
     assert "'trafilatura" not in modules
     assert "'lxml" not in modules
 
 
 @pytest.mark.parametrize("plainly", [False, True])
-def test_titles_and_words_are_found_and_what_is_not_shown_is_not(plainly):
+def test_titles_and_visible_words_are_found_and_hidden_ones_are_not(plainly):
     page = (
-        "<html><head><title>One</title><style>p{}</style></head><body><svg><title>Icon</title></svg><p>Some words\x00 "
+        "<html><head><title>One</title><style>p{}</style></head><body>"
+        "<svg><title>Icon</title></svg><p>Some words\x00 "
         "here.<p>And more.<script>no()</script></span></body></html>"
     )
-    found = extract_readable(page.encode(), "html", "utf-8", 1000, plainly)
-    assert found["title"] == "One"
-    assert found["text"].split() == ["Some", "words", "here.", "And", "more."]
-    assert found["length"] == len(found["text"])
+    extracted = extract_readable(page.encode(), "html", "utf-8", 1000, plainly)
+    assert extracted["title"] == "One"
+    assert extracted["text"].split() == ["Some", "words", "here.", "And", "more."]
+    assert extracted["length"] == len(extracted["text"])
 
 
-def test_a_head_that_is_never_closed_hides_no_body():
+def test_a_head_that_is_never_closed_does_not_hide_the_body():
     assert (
         extract_readable(b"<head><title>One</title><body>Words.", "html", "", 100, plainly=True)["text"]
         == "Words."
     )
 
 
-def test_bytes_that_are_no_page_still_give_their_text():
+def test_an_empty_page_has_an_empty_text():
     assert extract_readable(b"", "html", "", 100) == {"title": "", "text": "", "length": 0}
 
 
@@ -293,6 +304,6 @@ CHARSETS = (
     st.booleans(),
 )
 def test_any_bytes_give_some_text(body, kind, charset, plainly):
-    found = extract_readable(body, kind, charset, 20, plainly)
-    assert len(found["text"]) <= 20
-    assert found["length"] >= len(found["text"])
+    extracted = extract_readable(body, kind, charset, 20, plainly)
+    assert len(extracted["text"]) <= 20
+    assert extracted["length"] >= len(extracted["text"])

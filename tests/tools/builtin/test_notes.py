@@ -1,3 +1,5 @@
+"""Notes of a chat: remembered, recalled, and bounded by the gateway."""
+
 import pytest
 
 from tools.arguments import check_arguments

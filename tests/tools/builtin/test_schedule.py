@@ -1,4 +1,4 @@
-"""The tool `schedule`: which of its arguments mean what, and what it says where nothing can be kept."""
+"""The tool `schedule`: the meaning of its arguments, and its answer where nothing can be scheduled."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -11,7 +11,7 @@ from tools.builtin.schedule import schedule
 
 
 class RecordingSchedules:
-    """Writes down what it was asked."""
+    """Returns the call it received."""
 
     async def add(self, when: str, text: str, *, task: bool) -> str:
         return f"add {when} / {text} / {task}"
@@ -27,7 +27,7 @@ NO_ARGUMENTS: Mapping[str, Any] = {"when": "", "text": "", "task": False, "remov
 
 
 @pytest.mark.parametrize(
-    ("arguments", "asked"),
+    ("arguments", "expected"),
     [
         ({}, "list"),
         ({"when": "at 9", "text": "tea"}, "add at 9 / tea / False"),
@@ -36,23 +36,23 @@ NO_ARGUMENTS: Mapping[str, Any] = {"when": "", "text": "", "task": False, "remov
         ({"remove": 4, "when": "at 9", "text": "tea"}, "remove 4"),
     ],
 )
-async def test_it_adds_lists_and_removes(context: ToolContext, arguments: Mapping[str, Any], asked: str):
+async def test_it_adds_lists_and_removes(context: ToolContext, arguments: Mapping[str, Any], expected: str):
     assert (
         await run_tool_text(
             schedule, {**NO_ARGUMENTS, **arguments}, replace(context, schedules=RecordingSchedules())
         )
-        == asked
+        == expected
     )
 
 
 @pytest.mark.parametrize("arguments", [{"when": "at 9"}, {"text": "tea"}, {"when": " ", "text": "tea"}])
-async def test_it_wants_both_a_time_and_a_text(context: ToolContext, arguments: Mapping[str, Any]):
+async def test_it_needs_both_a_time_and_a_text(context: ToolContext, arguments: Mapping[str, Any]):
     with pytest.raises(ToolError, match="give both when and text"):
         await run_tool_text(
             schedule, {**NO_ARGUMENTS, **arguments}, replace(context, schedules=RecordingSchedules())
         )
 
 
-async def test_where_nothing_is_kept_it_says_so(context: ToolContext):
+async def test_it_says_when_nothing_can_be_scheduled(context: ToolContext):
     with pytest.raises(ToolError, match="Nothing can be scheduled here"):
         await run_tool_text(schedule, NO_ARGUMENTS, context)

@@ -1,3 +1,5 @@
+"""Values are written into paths, queries and headers as OpenAPI's styles say."""
+
 from urllib.parse import parse_qsl, unquote
 
 import pytest
@@ -7,7 +9,8 @@ from hypothesis import strategies as st
 from tools.base import ToolError
 from tools.http.styles import HttpParameter, encode_header, encode_path, encode_query
 
-LIST, MAP = ["a", "b c"], {"k": 1, "l": "x,y"}
+LIST = ["a", "b c"]
+MAP = {"k": 1, "l": "x,y"}
 
 
 def encode_styled_path(style: str, explode: bool, content: object, **more: bool) -> str:
@@ -36,7 +39,7 @@ def test_paths(style, explode, content, written):
     assert encode_styled_path(style, explode, content) == written
 
 
-def test_json_in_a_path_and_dots_that_come_together():
+def test_json_in_a_path_and_dots_that_add_up_to_a_step_upwards():
     assert encode_styled_path("simple", False, {"a": 1}, as_json=True) == "/p/%7B%22a%22%3A1%7D"
     dot = HttpParameter("a", "a", "path", "simple", False)
     with pytest.raises(ToolError, match=r"\.\."):
@@ -89,7 +92,7 @@ def test_headers():
 
 @settings(max_examples=150, deadline=None)
 @given(st.text(st.characters(exclude_categories=["Cs"])))
-def test_whatever_is_sent_arrives_as_one_value(text):
+def test_any_text_arrives_as_one_value(text):
     [piece] = encode_query(HttpParameter("q", "q", "query", "form", True), text)
     assert parse_qsl(piece, keep_blank_values=True, encoding="utf-8") == [("q", text)]
     try:

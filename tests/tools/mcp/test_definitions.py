@@ -1,4 +1,4 @@
-"""What strangers say of their tools: whatever it is, what can be used is used and the rest is told."""
+"""Tools as strangers describe them: what is usable is used, and the rest is reported."""
 
 import json
 from typing import Any
@@ -28,73 +28,71 @@ def server_tool(name: str, schema: dict[str, Any] = ANY_SCHEMA, description: str
 async def _ignore_listing(_: object) -> None: ...
 
 
-def test_names_take_the_form_of_the_house():
+def test_names_become_valid_tool_names():
     names = {
         "getForecast": "w_get_forecast",
         "list-all.items": "w_list_all_items",
         "Größe": "w_gr_e",
         "A_B": "w_a_b",
     }
-    found = build_listing("w", [server_tool(name) for name in names])
-    assert {one.remote: one.name for one in found.definitions} == names
+    listing = build_listing("w", [server_tool(name) for name in names])
+    assert {tool.remote: tool.name for tool in listing.definitions} == names
 
 
-def test_names_that_are_none_and_collisions_are_left_out_and_told():
-    found = build_listing(
+def test_unusable_and_colliding_names_are_left_out_and_reported():
+    listing = build_listing(
         "w", [server_tool("get"), server_tool("GET"), server_tool("天气"), server_tool("x" * 63)]
     )
-    assert [one.name for one in found.definitions] == ["w_get"]
-    assert found.warnings == (
+    assert [definition.name for definition in listing.definitions] == ["w_get"]
+    assert listing.warnings == (
         "'GET' is left out: it would be called w_get, as 'get' is",
         "'天气' is left out: no name of at most 64 letters, digits and _ can be made of its own",
         f"'{'x' * 63}' is left out: no name of at most 64 letters, digits and _ can be made of its own",
     )
 
 
-def test_a_name_is_never_cut_to_one_that_its_server_does_not_know():
+def test_a_name_that_is_too_long_is_left_out_and_not_cut():
     assert build_listing("w", [server_tool("a" + "-" * 300)]).definitions == ()
 
 
-def test_what_is_too_much_is_cut_or_left_out():
+def test_long_descriptions_are_cut_and_large_schemas_and_too_many_tools_left_out():
     long = server_tool("long", description="words " * 1000)
     large = server_tool(
         "large", {"type": "object", "properties": {f"a{n}": {"description": "x" * 40} for n in range(999)}}
     )
-    found = build_listing("w", [long, large, *(server_tool(f"t{number}") for number in range(MAX_TOOLS))])
-    assert (
-        len(next(one for one in found.definitions if one.remote == "long").description)
-        == MAX_DESCRIPTION_CHARS
-    )
-    assert len(found.definitions) == MAX_TOOLS - 1
-    assert any("'large' is left out: its schema is longer" in one for one in found.warnings)
-    assert f"only the first {MAX_TOOLS} tools are used" in found.warnings
+    listing = build_listing("w", [long, large, *(server_tool(f"t{number}") for number in range(MAX_TOOLS))])
+    cut = next(definition for definition in listing.definitions if definition.remote == "long")
+    assert len(cut.description) == MAX_DESCRIPTION_CHARS
+    assert len(listing.definitions) == MAX_TOOLS - 1
+    assert any("'large' is left out: its schema is longer" in warning for warning in listing.warnings)
+    assert f"only the first {MAX_TOOLS} tools are used" in listing.warnings
 
 
-def test_a_schema_that_cannot_be_used_takes_no_other_tool_with_it():
+def test_an_unusable_schema_does_not_affect_other_tools():
     strange = {"type": "object", "properties": {"a": {"$ref": "http://elsewhere.example/schema"}}}
-    found = build_listing("w", [server_tool("strange", strange), server_tool("plain")])
-    assert "plain" in [one.remote for one in found.definitions]
-    assert any("strange" in one for one in found.warnings)
+    listing = build_listing("w", [server_tool("strange", strange), server_tool("plain")])
+    assert "plain" in [definition.remote for definition in listing.definitions]
+    assert any("strange" in warning for warning in listing.warnings)
 
 
-def test_a_tool_without_words_is_given_some():
+def test_a_tool_without_a_description_gets_one():
     assert (
         build_listing("w", [server_tool("get", description=" ")]).definitions[0].description
         == "The tool get of w."
     )
 
 
-def test_the_argument_that_is_an_address_is_known_by_name_or_format():
+def test_the_argument_that_is_an_address_is_recognized_by_name_or_format():
     for properties, opens in (
         ({"url": {"type": "string"}}, "url"),
         ({"where": {"type": "string", "format": "uri"}}, "where"),
         ({"a": {"type": "string"}, "uri": {"type": "string"}}, "uri"),
         ({"curl": {"type": "string"}}, None),
     ):
-        [one] = build_listing(
+        [definition] = build_listing(
             "w", [server_tool("get", {"type": "object", "properties": properties})]
         ).definitions
-        assert one.opens == opens
+        assert definition.opens == opens
 
 
 JSON = st.recursive(
@@ -122,13 +120,14 @@ SERVER_TOOLS = st.builds(
 
 @settings(max_examples=150, deadline=None)
 @given(st.lists(SERVER_TOOLS, max_size=4))
-def test_wild_tools_become_tools_or_a_report(wild: list[ServerTool]):
-    found = build_listing("odd", map(truncate_tool, wild))
+def test_any_tools_become_definitions_or_warnings(server_tools: list[ServerTool]):
+    listing = build_listing("odd", map(truncate_tool, server_tools))
     server = McpServerClient("odd", ServerProgram(("true",)), _ignore_listing)
-    assert len(found.definitions) <= len(wild)
-    for one in found.definitions:
-        assert TOOL_NAME_PATTERN.fullmatch(one.name)
-        kept = McpToolDefinition(**json.loads(json.dumps(one.as_json())))
-        assert kept == one
-        tool = server.build_tool(kept)
-        assert (tool.changes, tool.rule.ask) == ((False, "never") if one.reads else (True, "always"))
+    assert len(listing.definitions) <= len(server_tools)
+    for definition in listing.definitions:
+        assert TOOL_NAME_PATTERN.fullmatch(definition.name)
+        restored = McpToolDefinition(**json.loads(json.dumps(definition.as_json())))
+        assert restored == definition
+        tool = server.build_tool(restored)
+        expected = (False, "never") if definition.reads else (True, "always")
+        assert (tool.changes, tool.rule.ask) == expected

@@ -1,4 +1,4 @@
-"""A gateway that dies without a word leaves no server behind: the closed input is all it takes."""
+"""A gateway that is killed leaves no server behind: the closed input is enough to end it."""
 
 import asyncio
 import os
@@ -6,30 +6,35 @@ import signal
 import sys
 from pathlib import Path
 
-HOUSE = """
+GATEWAY_SCRIPT = """
 import asyncio, sys
-from tests.support.mcp_session import crooked, running
+from tests.support.mcp_session import running_server, stdio_program
 
 async def main():
-    async with running(crooked()) as (server, _):
-        print((await server.call("process", {})).text, flush=True)
+    async with running_server(stdio_program()) as (server, _):
+        print((await server.call_tool("process", {})).text, flush=True)
         await asyncio.Event().wait()
 
 asyncio.run(main())
 """
 
 
-async def test_a_program_ends_when_its_owner_is_killed():
+async def test_a_program_ends_when_the_gateway_is_killed():
     root = Path(__file__).parents[3]
-    house = await asyncio.create_subprocess_exec(
-        sys.executable, "-c", HOUSE, stdout=asyncio.subprocess.PIPE, cwd=root, env={"PYTHONPATH": str(root)}
+    gateway = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-c",
+        GATEWAY_SCRIPT,
+        stdout=asyncio.subprocess.PIPE,
+        cwd=root,
+        env={"PYTHONPATH": str(root)},
     )
-    assert house.stdout is not None
-    watched = os.pidfd_open(int(await house.stdout.readline()))
-    house.kill()
+    assert gateway.stdout is not None
+    pid_fd = os.pidfd_open(int(await gateway.stdout.readline()))
+    gateway.kill()
     ended = asyncio.Event()
-    asyncio.get_running_loop().add_reader(watched, ended.set)
+    asyncio.get_running_loop().add_reader(pid_fd, ended.set)
     await ended.wait()
-    asyncio.get_running_loop().remove_reader(watched)
-    os.close(watched)
-    assert await house.wait() == -signal.SIGKILL
+    asyncio.get_running_loop().remove_reader(pid_fd)
+    os.close(pid_fd)
+    assert await gateway.wait() == -signal.SIGKILL

@@ -48,7 +48,7 @@ MESSAGES = st.fixed_dictionaries(
 
 
 async def assert_call_ends(server: McpServerClient, tool: str, text: str) -> None:
-    """A call comes to an end of a known kind, and another one is answered after it."""
+    """A call ends in one of the expected ways, and another one is answered after it."""
     with contextlib.suppress(ToolError):
         assert isinstance(await server.call_tool(tool, {"text": text}), Found)
     assert (await server.call_tool("echo", {"text": "after"})).text == "after"
@@ -56,7 +56,7 @@ async def assert_call_ends(server: McpServerClient, tool: str, text: str) -> Non
 
 @settings(max_examples=4, deadline=None)
 @given(st.lists(RESULTS, min_size=20, max_size=60))
-async def test_whatever_a_result_is_the_call_ends(results: list[Any]):
+async def test_a_call_ends_whatever_its_result_is(results: list[Any]):
     async with running_server(stdio_program()) as (server, _):
         for result in results:
             await assert_call_ends(server, "answer", json.dumps(result))
@@ -64,9 +64,8 @@ async def test_whatever_a_result_is_the_call_ends(results: list[Any]):
 
 @settings(max_examples=4, deadline=None)
 @given(st.lists(MESSAGES | VALUES | st.text(max_size=20), min_size=10, max_size=24))
-async def test_whatever_is_written_between_messages_others_are_heard(messages: list[Any]):
+async def test_calls_are_answered_whatever_is_written_between_messages(messages: list[Any]):
     async with running_server(stdio_program()) as (server, _):
         for message in messages:
-            await assert_call_ends(
-                server, "write", message if isinstance(message, str) else json.dumps(message)
-            )
+            line = message if isinstance(message, str) else json.dumps(message)
+            await assert_call_ends(server, "write", line)

@@ -1,11 +1,9 @@
-"""Servers over HTTP: the SDK's own and one that behaves badly; what addresses are opened, and who gets the
-headers.
-"""
+"""Servers over HTTP, the SDK's own and a misbehaving one: which addresses are opened, who gets headers."""
 
 import asyncio
 import contextlib
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 
 import httpx2
 import pytest
@@ -16,12 +14,22 @@ from bot.http_server import serve
 from tests.support.mcp_http_server import FakeMcpHttpServer
 from tests.support.mcp_session import QUICK_LIMITS, running_server
 from tools.base import ToolError
+from tools.mcp.definitions import McpToolListing
 from tools.mcp.errors import AddressNotAllowed
 from tools.mcp.http import create_client
 from tools.mcp.location import ServerUrl
 from tools.net.policy import NetworkPolicy
 
 LOOPBACK = frozenset({"127.0.0.1"})
+
+
+def has_listed(name: str) -> Callable[[list[McpToolListing]], bool]:
+    """Whether the last listing has a tool of this name."""
+
+    def predicate(listings: list[McpToolListing]) -> bool:
+        return name in [definition.name for definition in listings[-1].definitions]
+
+    return predicate
 
 
 @contextlib.asynccontextmanager
@@ -33,21 +41,21 @@ async def running_mcp_server(*, modern: bool = False) -> AsyncIterator[tuple[Fak
 
 @pytest.mark.parametrize("json_response", [True, False])
 async def test_a_server_of_the_sdk_is_listed_called_and_followed(json_response: bool):
-    made = MCPServer("weather")
+    sdk_server = MCPServer("weather")
 
-    @made.tool(annotations=ToolAnnotations(read_only_hint=True))
+    @sdk_server.tool(annotations=ToolAnnotations(read_only_hint=True))
     def forecast(city: str, days: int = 1) -> str:
         """The weather of the next days."""
         return f"{city}: sun for {days}"
 
-    @made.tool()
+    @sdk_server.tool()
     async def more(context: Context) -> str:
         """Offer another tool."""
-        made.add_tool(forecast, name="again", description="The same.")
+        sdk_server.add_tool(forecast, name="again", description="The same.")
         await context.notify_tools_changed()
         return "done"
 
-    app = made.streamable_http_app(json_response=json_response)
+    app = sdk_server.streamable_http_app(json_response=json_response)
     async with contextlib.AsyncExitStack() as stack:
         await stack.enter_async_context(app.router.lifespan_context(app))
         url = await stack.enter_async_context(serve(app))
@@ -55,32 +63,30 @@ async def test_a_server_of_the_sdk_is_listed_called_and_followed(json_response: 
             running_server(ServerUrl(f"{url}/mcp", private=LOOPBACK), name="weather")
         )
         listing = await server.list_tools()
-        assert [one.name for one in listing.definitions] == ["weather_forecast", "weather_more"]
+        assert [definition.name for definition in listing.definitions] == ["weather_forecast", "weather_more"]
         assert listing.definitions[0].told["properties"]["city"]["type"] == "string"
         assert (await server.call_tool("forecast", {"city": "Oslo", "days": 2})).text == "Oslo: sun for 2"
         with pytest.raises(ToolError, match="valid"):
             await server.call_tool("forecast", {"days": "many"})
         await server.call_tool("more", {})
-        await changes.wait_until(lambda told: "weather_again" in [one.name for one in told[-1].definitions])
+        await changes.wait_until(has_listed("weather_again"))
 
 
 async def test_headers_go_to_the_server_and_to_no_other_host():
-    async with running_mcp_server() as (site, url), running_mcp_server() as (other, elsewhere):
-        place = ServerUrl(f"{url}/mcp", {"Authorization": "Bearer secret"}, LOOPBACK)
-        assert "secret" not in repr(place)
-        async with running_server(place) as (server, _):
-            seen = json.loads((await server.call_tool("headers", {})).text)
-            assert seen["authorization"] == "Bearer secret"
-            assert seen["host"] == url.removeprefix("http://")
+    async with running_mcp_server() as (site, url), running_mcp_server() as (other_site, other_url):
+        location = ServerUrl(f"{url}/mcp", {"Authorization": "Bearer secret"}, LOOPBACK)
+        assert "secret" not in repr(location)
+        async with running_server(location) as (server, _):
+            headers = json.loads((await server.call_tool("headers", {})).text)
+            assert headers["authorization"] == "Bearer secret"
+            assert headers["host"] == url.removeprefix("http://")
         assert site.ended_sessions == ["session-1"]
-        site.redirect_url = f"{elsewhere}/mcp"
-        async with running_server(ServerUrl(f"{url}/away", {"Authorization": "Bearer secret"}, LOOPBACK)) as (
-            server,
-            _,
-        ):
+        site.redirect_url = f"{other_url}/mcp"
+        redirecting = ServerUrl(f"{url}/away", {"Authorization": "Bearer secret"}, LOOPBACK)
+        async with running_server(redirecting) as (server, _):
             with pytest.raises(ToolError, match="odd is not available: it refuses: Redirect to"):
                 await server.list_tools()
-        assert other.methods == []
+        assert other_site.methods == []
 
 
 async def test_a_redirect_on_the_same_host_is_followed():
@@ -91,12 +97,12 @@ async def test_a_redirect_on_the_same_host_is_followed():
         assert (await server.call_tool("echo", {"text": "moved"})).text == "moved"
 
 
-async def test_answers_that_are_too_large_packed_or_none_are_errors_of_their_call():
+async def test_responses_that_are_too_large_packed_or_invalid_are_errors_of_their_call():
     async with (
         running_mcp_server() as (_, url),
         running_server(ServerUrl(f"{url}/mcp", private=LOOPBACK)) as (server, changes),
     ):
-        for name, words in {
+        for name, complaint in {
             "huge": "too large",
             "packed": r"^odd could not be heard: its answer is too large to be taken, or packed\.$",
             "many": "too large",
@@ -106,13 +112,13 @@ async def test_answers_that_are_too_large_packed_or_none_are_errors_of_their_cal
             "garbage": r"^odd could not be heard: it does not speak the protocol\.$",
             "drop": "is not available",
         }.items():
-            with pytest.raises(ToolError, match=words):
+            with pytest.raises(ToolError, match=complaint):
                 await server.call_tool(name, {})
         assert (await server.call_tool("echo", {"text": "alive"})).text == "alive"
         assert len(changes.listings) == 1
 
 
-async def test_a_server_that_was_restarted_is_asked_again_by_the_same_call():
+async def test_a_restarted_server_is_called_again_by_the_same_call():
     async with (
         running_mcp_server() as (site, url),
         running_server(ServerUrl(f"{url}/mcp", private=LOOPBACK)) as (server, _),
@@ -122,7 +128,7 @@ async def test_a_server_that_was_restarted_is_asked_again_by_the_same_call():
         assert site.methods.count("initialize") == 2
 
 
-async def test_a_cancelled_call_is_told_over_http():
+async def test_a_cancelled_call_is_reported_over_http():
     async with (
         running_mcp_server() as (site, url),
         running_server(ServerUrl(f"{url}/mcp", private=LOOPBACK)) as (server, _),
@@ -136,16 +142,16 @@ async def test_a_cancelled_call_is_told_over_http():
         site.release.set()
 
 
-async def test_changes_are_heard_on_the_stream_of_an_older_server():
+async def test_changes_are_received_on_the_stream_of_an_older_server():
     async with (
         running_mcp_server() as (_, url),
         running_server(ServerUrl(f"{url}/mcp", private=LOOPBACK)) as (server, changes),
     ):
         await server.call_tool("grow", {})
-        await changes.wait_until(lambda told: "odd_grown" in [one.name for one in told[-1].definitions])
+        await changes.wait_until(has_listed("odd_grown"))
 
 
-async def test_a_server_of_the_newest_protocol_asks_nothing_back_and_is_listened_to_again():
+async def test_a_server_of_the_newest_protocol_cannot_ask_back_and_is_listened_to_again():
     async with (
         running_mcp_server(modern=True) as (site, url),
         running_server(ServerUrl(f"{url}/mcp", private=LOOPBACK)) as (server, changes),
@@ -157,12 +163,12 @@ async def test_a_server_of_the_newest_protocol_asks_nothing_back_and_is_listened
             await server.call_tool("mismatch", {})
         assert (await server.call_tool("echo", {"text": "on"})).text == "on"
         site.tools.append("grown")
-        await changes.wait_until(lambda told: "odd_grown" in [one.name for one in told[-1].definitions])
+        await changes.wait_until(has_listed("odd_grown"))
         assert site.methods.count("tools/list") > listed
         assert "subscriptions/listen" in site.methods
 
 
-async def test_nobody_there_and_nonsense_are_told_apart():
+async def test_no_server_and_nonsense_are_different_errors():
     async with (
         running_mcp_server() as (_, url),
         running_server(ServerUrl(f"{url}/broken", private=LOOPBACK)) as (server, _),
@@ -175,7 +181,7 @@ async def test_nobody_there_and_nonsense_are_told_apart():
 
 
 @pytest.mark.parametrize(
-    ("url", "found"),
+    ("url", "addresses"),
     [
         ("http://127.0.0.1:9/mcp", ["127.0.0.1"]),
         ("http://[::1]:9/mcp", ["::1"]),
@@ -186,36 +192,36 @@ async def test_nobody_there_and_nonsense_are_told_apart():
         ("http://nothing.example/mcp", []),
     ],
 )
-async def test_only_public_addresses_are_opened(url: str, found: list[str]):
+async def test_only_public_addresses_are_opened(url: str, addresses: list[str]):
     async def resolve(host: str, port: int) -> list[str]:
-        if not found:
+        if not addresses:
             raise OSError("unknown")
-        return found
+        return addresses
 
     async with await create_client(
         ServerUrl(url), NetworkPolicy(resolve=resolve, private=frozenset({"other.example"}))
-    ) as opened:
+    ) as client:
         with pytest.raises(AddressNotAllowed, match=r"is not on the public internet|No host is called"):
-            await opened.post(url)
+            await client.post(url)
 
 
 async def test_the_address_that_was_checked_is_the_one_that_is_opened():
-    looked: list[str] = []
+    looked_up: list[str] = []
     async with running_mcp_server() as (_, url):
         port = int(url.rsplit(":", 1)[1])
 
         async def resolve(host: str, port: int) -> list[str]:
-            looked.append(host)
+            looked_up.append(host)
             return ["127.0.0.2", "127.0.0.1"]  # nobody listens at the first
 
-        place = ServerUrl(f"http://server.example:{port}/mcp")
-        reach = NetworkPolicy(resolve=resolve, private=frozenset({f"server.example:{port}"}))
-        async with await create_client(place, reach) as opened:
-            answer = await opened.post(place.url, json={"method": "server/discover"})
-            assert answer.status_code == 400
-            assert looked == ["server.example"]
+        location = ServerUrl(f"http://server.example:{port}/mcp")
+        policy = NetworkPolicy(resolve=resolve, private=frozenset({f"server.example:{port}"}))
+        async with await create_client(location, policy) as client:
+            response = await client.post(location.url, json={"method": "server/discover"})
+            assert response.status_code == 400
+            assert looked_up == ["server.example"]
             with pytest.raises(httpx2.ConnectError):
-                await opened.post(place.url.replace(str(port), "9"))
+                await client.post(location.url.replace(str(port), "9"))
 
 
 async def test_a_server_on_a_private_host_is_not_available_unless_it_is_allowed():

@@ -14,21 +14,17 @@ from tools.registry import render_definitions
 
 
 async def test_the_time_server_tells_the_time(context: ToolContext):
-    async with running_server(
-        ServerProgram(("mcp-server-time", "--local-timezone", "Etc/UTC")), name="time"
-    ) as (
-        server,
-        _,
-    ):
+    program = ServerProgram(("mcp-server-time", "--local-timezone", "Etc/UTC"))
+    async with running_server(program, name="time") as (server, _):
         listing = await server.list_tools()
-        tools = {one.name: server.build_tool(one) for one in listing.definitions}
+        tools = {definition.name: server.build_tool(definition) for definition in listing.definitions}
         assert sorted(tools) == ["time_convert_time", "time_get_current_time"]
         assert all(tool.rule.ask == "never" and tool.repeatable for tool in tools.values())
-        shown = render_definitions(tools.values())[1]["function"]
-        assert list(shown["parameters"]["properties"]) == ["timezone"]
+        function = render_definitions(tools.values())[1]["function"]
+        assert list(function["parameters"]["properties"]) == ["timezone"]
         arguments = check_arguments(tools["time_get_current_time"], {"timezone": "Europe/Berlin"})
-        found = json.loads((await run_tool(tools["time_get_current_time"], arguments, context)).text)
-        assert datetime.fromisoformat(found["datetime"]).utcoffset() is not None
+        result = json.loads((await run_tool(tools["time_get_current_time"], arguments, context)).text)
+        assert datetime.fromisoformat(result["datetime"]).utcoffset() is not None
         with pytest.raises(ToolError, match="Mars"):
             await run_tool(tools["time_get_current_time"], {"timezone": "Mars"}, context)
 
@@ -38,14 +34,12 @@ async def test_the_fetch_server_opens_an_address_that_is_named_as_such(context: 
         "<html><body><h1>Tides</h1><p>High water at noon, and again at midnight.</p></body></html>"
     )
     program = ServerProgram(("mcp-server-fetch", "--ignore-robots-txt", "--allow-private-ips"))
-    async with running_site({"/tides": page}) as here, running_server(program, name="web") as (server, _):
+    async with running_site({"/tides": page}) as site, running_server(program, name="web") as (server, _):
         listing = await server.list_tools()
         [definition] = listing.definitions
         tool = server.build_tool(definition)
         assert (tool.name, tool.opens, tool.outside) == ("web_fetch", "url", True)
-        assert (
-            "default"
-            not in render_definitions([tool])[0]["function"]["parameters"]["properties"]["max_length"]
-        )
-        found = await run_tool(tool, {"url": f"http://127.0.0.1:{here.port}/tides", "raw": True}, context)
-        assert "High water at noon" in found.text
+        function = render_definitions([tool])[0]["function"]
+        assert "default" not in function["parameters"]["properties"]["max_length"]
+        result = await run_tool(tool, {"url": f"http://127.0.0.1:{site.port}/tides", "raw": True}, context)
+        assert "High water at noon" in result.text

@@ -1,4 +1,4 @@
-"""One server after another that behaves badly: calls are answered, others go on, nothing stays behind."""
+"""Servers that behave badly: calls are answered, others continue, and nothing stays behind."""
 
 import asyncio
 import json
@@ -16,13 +16,15 @@ from tools.mcp.location import ServerProgram
 from tools.mcp.server import McpServerClient, McpServerLimits
 
 
-async def test_tools_are_listed_named_and_made_of_what_the_server_says(context: ToolContext):
+async def test_tools_are_listed_and_built_from_what_the_server_says(context: ToolContext):
     async with running_server(stdio_program()) as (server, changes):
         listing = await server.list_tools()
-        tools = {one.name: server.build_tool(one) for one in listing.definitions}
+        tools = {definition.name: server.build_tool(definition) for definition in listing.definitions}
         assert len(tools) == 19  # of two pages
         assert changes.listings == [listing]
-        echo, die, huge = tools["odd_echo"], tools["odd_die"], tools["odd_huge"]
+        echo = tools["odd_echo"]
+        die = tools["odd_die"]
+        huge = tools["odd_huge"]
         assert (echo.rule.ask, echo.changes, echo.repeatable, echo.outside) == ("never", False, True, True)
         assert (die.rule.ask, die.changes, die.repeatable) == ("always", True, True)
         assert (huge.rule.ask, huge.changes, huge.repeatable) == ("always", True, False)
@@ -30,7 +32,7 @@ async def test_tools_are_listed_named_and_made_of_what_the_server_says(context: 
         assert (await run_tool(echo, {"text": "hello"}, context)).text == "hello"
 
 
-async def test_nothing_is_started_before_it_is_wanted(tmp_path: Path):
+async def test_nothing_is_started_before_its_first_use(tmp_path: Path):
     home = tmp_path / "home"
     async with running_server(stdio_program(home=home)) as (server, _):
         await asyncio.sleep(0)
@@ -39,11 +41,11 @@ async def test_nothing_is_started_before_it_is_wanted(tmp_path: Path):
         assert home.exists()
 
 
-async def test_what_was_found_is_text_and_pictures_and_what_is_neither_is_named():
+async def test_results_are_text_and_pictures_and_the_rest_is_named_as_left_out():
     async with running_server(stdio_program()) as (server, _):
-        found = await server.call_tool("pictures", {})
-        assert found.images == (Picture("image/png", b"\x89PNG\r\n\x1a\n picture"),) * 4
-        assert found.text.splitlines() == [
+        result = await server.call_tool("pictures", {})
+        assert result.images == (Picture("image/png", b"\x89PNG\r\n\x1a\n picture"),) * 4
+        assert result.text.splitlines() == [
             "a picture",
             "[left out: a picture]",
             "[left out: a picture]",
@@ -54,36 +56,36 @@ async def test_what_was_found_is_text_and_pictures_and_what_is_neither_is_named(
             "[left out: a picture]",
         ]
         assert (await server.call_tool("structured", {})).text == '{"degrees":21}'
-        for name, words in {
+        for name, complaint in {
             "fail": "It is out of order.",
             "refuse": "odd refused: I would rather not.",
             "nonsense": "odd answered with something that is not a result.",
         }.items():
-            with pytest.raises(ToolError, match=re.escape(words)):
+            with pytest.raises(ToolError, match=re.escape(complaint)):
                 await server.call_tool(name, {})
         assert (await server.call_tool("echo", {"text": "still here"})).text == "still here"
 
 
 async def test_what_a_server_repeats_of_its_secrets_is_masked():
-    given = {
+    options = {
         "environment": {"KEY": "Bearer sesame-4711", "ZONE": "Europe/Oslo"},
         "secrets": {"key": "sesame-4711"},
     }
-    async with running_server(stdio_program(**given)) as (server, _):
+    async with running_server(stdio_program(**options)) as (server, _):
         assert "sesame" not in repr(server.location)
-        seen = json.loads((await server.call_tool("environment", {})).text)
-        assert (seen["KEY"], seen["ZONE"]) == ("Bearer •••", "Europe/Oslo")
+        variables = json.loads((await server.call_tool("environment", {})).text)
+        assert (variables["KEY"], variables["ZONE"]) == ("Bearer •••", "Europe/Oslo")
 
 
 async def test_a_program_gets_nothing_of_our_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
     monkeypatch.setenv("BOT_TOKEN", "a secret")
     async with running_server(stdio_program(environment={"KEY": "given"})) as (server, _):
-        seen = json.loads((await server.call_tool("environment", {})).text)
-    assert set(seen) - {"LC_CTYPE"} == {"PATH", "LANG", "HOME", "KEY", "cwd", "home"}
-    assert seen["KEY"] == "given"
-    assert seen["HOME"] == seen["cwd"]
-    assert seen["home"] == []
-    assert not Path(seen["HOME"]).exists()
+        variables = json.loads((await server.call_tool("environment", {})).text)
+    assert set(variables) - {"LC_CTYPE"} == {"PATH", "LANG", "HOME", "KEY", "cwd", "home"}
+    assert variables["KEY"] == "given"
+    assert variables["HOME"] == variables["cwd"]
+    assert variables["home"] == []
+    assert not Path(variables["HOME"]).exists()
 
 
 async def test_a_result_too_large_is_refused_and_the_connection_lives():
@@ -95,14 +97,14 @@ async def test_a_result_too_large_is_refused_and_the_connection_lives():
         assert len(changes.listings) == 1
 
 
-async def test_a_message_too_large_that_does_not_say_whose_it_is_ends_the_connection():
+async def test_an_oversized_message_without_an_id_ends_the_connection():
     async with running_server(stdio_program()) as (server, _):
         with pytest.raises(ToolError, match="is not available"):
             await server.call_tool("endless", {})
-        assert (await server.call_tool("echo", {"text": "anew"})).text == "anew"
+        assert (await server.call_tool("echo", {"text": "again"})).text == "again"
 
 
-async def test_a_crash_in_the_middle_is_told_and_the_next_call_finds_it_again():
+async def test_a_crash_during_a_call_is_reported_and_the_next_call_works():
     async with running_server(stdio_program()) as (server, changes):
         with pytest.raises(ToolError, match=r"odd is not available: .*what the call did is unknown"):
             await server.call_tool("die", {})
@@ -110,14 +112,14 @@ async def test_a_crash_in_the_middle_is_told_and_the_next_call_finds_it_again():
         assert len(changes.listings) == 1  # the same tools as before
 
 
-async def test_garbage_between_messages_is_left_unread_until_it_is_too_much():
+async def test_garbage_between_messages_is_ignored_until_it_is_too_much():
     async with running_server(stdio_program()) as (server, _):
         with pytest.raises(ToolError, match="is not available"):
             await server.call_tool("garbage", {})
         assert (await server.call_tool("echo", {"text": "again"})).text == "again"
 
 
-async def test_a_cancelled_call_is_told_to_the_server_and_waits_for_nothing():
+async def test_a_cancelled_call_is_reported_to_the_server_and_waits_for_nothing():
     async with running_server(stdio_program()) as (server, _):
         await server.list_tools()
         async with asyncio.TaskGroup() as tasks:
@@ -128,7 +130,7 @@ async def test_a_cancelled_call_is_told_to_the_server_and_waits_for_nothing():
             pass
 
 
-async def test_a_call_that_is_not_answered_ends_in_time_and_three_make_the_connection_anew():
+async def test_an_unanswered_call_ends_in_time_and_three_of_them_reconnect():
     async with running_server(stdio_program()) as (server, _):
         process = await server.call_tool("process", {})
         server._limits = replace(QUICK_LIMITS, call_seconds=0.05)
@@ -139,10 +141,10 @@ async def test_a_call_that_is_not_answered_ends_in_time_and_three_make_the_conne
         assert await server.call_tool("process", {}) != process
 
 
-@pytest.mark.parametrize("how", ["hang", "noise"])
-async def test_a_server_that_never_begins_is_not_available(how: str):
+@pytest.mark.parametrize("behavior", ["hang", "noise"])
+async def test_a_server_that_never_starts_is_not_available(behavior: str):
     async with running_server(
-        stdio_program(how),
+        stdio_program(behavior),
         McpServerLimits(call_seconds=0.3, connect_seconds=0.3, retry_seconds=0.01, max_retry_seconds=0.05),
     ) as (server, _):
         with pytest.raises(ToolError, match="odd is not available: it "):
@@ -152,7 +154,7 @@ async def test_a_server_that_never_begins_is_not_available(how: str):
 
 
 @pytest.mark.parametrize(
-    ("command", "why"),
+    ("command", "complaint"),
     [
         (("/no/such/program",), "cannot be started"),
         ((str(Path(__file__)),), "cannot be started"),
@@ -160,13 +162,13 @@ async def test_a_server_that_never_begins_is_not_available(how: str):
     ],
 )
 async def test_a_program_that_cannot_run_fails_at_once_and_later_calls_do_not_wait(
-    command: tuple[str, ...], why: str
+    command: tuple[str, ...], complaint: str
 ):
     slow = McpServerLimits(
         call_seconds=20.0, connect_seconds=20.0, retry_seconds=0.01, max_retry_seconds=600.0
     )
     async with running_server(ServerProgram(command), slow) as (server, _):
-        with pytest.raises(ToolError, match=f"odd is not available: it.*{why}"):
+        with pytest.raises(ToolError, match=f"odd is not available: it.*{complaint}"):
             await server.list_tools()
         assert server.trouble is not None
 
@@ -182,36 +184,32 @@ async def test_a_slow_start_is_waited_for(tmp_path: Path):
         assert [(await call).text for call in calls] == ["0", "1", "2"]
 
 
-async def test_what_changes_is_told_when_the_server_says_so():
+async def test_changed_tools_are_listed_when_the_server_says_so():
     async with running_server(stdio_program()) as (server, changes):
         await server.call_tool("grow", {})
-        await changes.wait_until(lambda told: len(told) == 2)
-        new = {one.name for one in changes.listings[1].definitions} - {
-            one.name for one in changes.listings[0].definitions
-        }
-        assert new == {"odd_grown"}
+        await changes.wait_until(lambda listings: len(listings) == 2)
+        before, after = ({definition.name for definition in each.definitions} for each in changes.listings)
+        assert after - before == {"odd_grown"}
 
 
-async def test_one_that_dies_while_no_change_of_it_is_heard_is_made_anew_all_the_same():
-    async with running_server(stdio_program(), replace(QUICK_LIMITS, min_relist_pause_seconds=600.0)) as (
-        server,
-        changes,
-    ):
+async def test_a_server_that_dies_during_the_pause_between_listings_is_restarted():
+    limits = replace(QUICK_LIMITS, min_relist_pause_seconds=600.0)
+    async with running_server(stdio_program(), limits) as (server, changes):
         await server.call_tool("grow", {})
-        await changes.wait_until(lambda told: len(told) == 2)
+        await changes.wait_until(lambda listings: len(listings) == 2)
         with pytest.raises(ToolError, match="what the call did is unknown"):
             await server.call_tool("die", {})
         assert (await server.call_tool("echo", {"text": "again"})).text == "again"
 
 
-async def test_a_listing_that_never_ends_is_read_to_a_bound():
+async def test_an_endless_list_of_tools_is_read_to_a_bound():
     async with running_server(stdio_program("cyclic")) as (server, _):
         listing = await server.list_tools()
         assert len(listing.definitions) == 10
         assert "only the first 200 tools are used" in listing.warnings
 
 
-async def test_a_flood_is_slowed_down_and_others_go_on():
+async def test_a_flood_is_slowed_down_and_others_continue():
     ticks = 0
 
     async def tick() -> None:
@@ -220,10 +218,10 @@ async def test_a_flood_is_slowed_down_and_others_go_on():
             await asyncio.sleep(0)
             ticks += 1
 
-    async with running_server(
-        stdio_program(),
-        McpServerLimits(call_seconds=2.0, connect_seconds=20.0, retry_seconds=0.01, max_retry_seconds=0.05),
-    ) as (server, _):
+    limits = McpServerLimits(
+        call_seconds=2.0, connect_seconds=20.0, retry_seconds=0.01, max_retry_seconds=0.05
+    )
+    async with running_server(stdio_program(), limits) as (server, _):
         await server.list_tools()
         async with asyncio.TaskGroup() as tasks:
             ticking = tasks.create_task(tick())
@@ -237,35 +235,35 @@ async def test_a_stubborn_program_is_killed_with_its_children(caplog: pytest.Log
     caplog.set_level(logging.INFO)
     async with running_server(stdio_program("stubborn")) as (server, _):
         await server.list_tools()
-        said = next(record.message for record in caplog.records if record.message.startswith("pids "))
-        pids = [int(pid) for pid in said.split()[1:]]
+        pids_line = next(record.message for record in caplog.records if record.message.startswith("pids "))
+        pids = [int(pid) for pid in pids_line.split()[1:]]
         assert all(_is_alive(pid) for pid in pids)
     assert not any(_is_alive(pid) for pid in pids)
 
 
 def _is_alive(pid: int) -> bool:
-    """Whether it runs; one that is dead and not yet taken away by its parent does not."""
+    """Whether the process runs; a zombie does not."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
     except (FileNotFoundError, ProcessLookupError):
         return False
 
 
-async def test_a_lost_notification_is_made_up_for_by_listing_now_and_then():
-    again = McpServerLimits(
+async def test_tools_are_listed_now_and_then_in_case_a_notification_was_lost():
+    limits = McpServerLimits(
         call_seconds=20.0,
         connect_seconds=20.0,
         relist_seconds=0.01,
         min_relist_pause_seconds=0.0,
         retry_seconds=0.01,
     )
-    async with running_server(stdio_program(), again) as (server, changes):
+    async with running_server(stdio_program(), limits) as (server, changes):
         await server.list_tools()
         assert (await server.call_tool("echo", {"text": "meanwhile"})).text == "meanwhile"
         assert len(changes.listings) == 1
 
 
-async def test_nothing_waits_for_a_server_whose_owner_does_not_run():
+async def test_no_call_waits_for_a_server_that_is_not_run():
     server = McpServerClient(
         "odd", stdio_program(), RecordedListings(), McpServerLimits(call_seconds=0.05, connect_seconds=0.05)
     )

@@ -1,3 +1,5 @@
+"""Only addresses of the public internet are opened, however they are written."""
+
 from ipaddress import ip_address
 
 import pytest
@@ -8,11 +10,13 @@ from tools.net.pages import PageReader
 
 PUBLIC = ["93.184.216.34", "8.8.8.8", "2606:2800:220:1::1", "::ffff:8.8.8.8", "64:ff9b::808:808"]
 # fmt: off
-INSIDE = [
+PRIVATE = [
     "0.0.0.0", "0.1.2.3", "10.0.0.1", "10.255.255.255", "100.64.0.1", "100.100.100.200", "100.127.255.255",
-    "127.0.0.1", "127.1.2.3", "169.254.0.1", "169.254.169.254", "169.254.170.2", "172.16.0.1", "172.31.255.255",
+    "127.0.0.1", "127.1.2.3", "169.254.0.1", "169.254.169.254", "169.254.170.2", "172.16.0.1",
+    "172.31.255.255",
     "192.0.0.1", "192.0.0.192", "192.0.2.1", "192.88.99.1", "192.168.0.1", "198.18.0.1", "198.19.255.255",
-    "198.51.100.1", "203.0.113.1", "224.0.0.1", "239.255.255.255", "240.0.0.1", "255.255.255.255", "168.63.129.16",
+    "198.51.100.1", "203.0.113.1", "224.0.0.1", "239.255.255.255", "240.0.0.1", "255.255.255.255",
+    "168.63.129.16",
     "::", "::1", "::7f00:1", "::10.0.0.1", "::ffff:127.0.0.1", "::ffff:10.0.0.1", "::ffff:169.254.169.254",
     "::ffff:0:127.0.0.1", "64:ff9b::7f00:1", "64:ff9b::a9fe:a9fe", "64:ff9b:1::808:808", "100::1", "2001::1",
     "2001:0:808:808::1", "2001:db8::1", "2001:10::1", "2002:7f00:1::", "2002:a9fe:a9fe::", "2002:808:808::",
@@ -27,8 +31,8 @@ def test_public_addresses_are_public(address):
     assert is_public(ip_address(address))
 
 
-@pytest.mark.parametrize("address", INSIDE)
-def test_every_other_address_is_not(address):
+@pytest.mark.parametrize("address", PRIVATE)
+def test_every_other_address_is_private(address):
     assert not is_public(ip_address(address))
 
 
@@ -61,8 +65,8 @@ def test_a_name_is_trusted_only_with_all_its_addresses():
         "https://10.0.0.1:8443/",
     ],
 )
-async def test_no_spelling_of_an_address_inside_is_opened(url):
-    """With the real check and the system's own lookup, which reads numbers in every old form."""
+async def test_no_spelling_of_a_private_address_is_opened(url):
+    """With the real check and the system's own lookup, which accepts numbers in every old form."""
     with pytest.raises(
         ToolError, match=r"not on the public internet|No host is called|That is no web address"
     ):
@@ -73,10 +77,10 @@ async def test_the_system_reads_odd_spellings_as_loopback():
     assert await resolve_host("0x7f.1", 80) == ["127.0.0.1"]
 
 
-@pytest.mark.parametrize("address", INSIDE)
-async def test_a_name_that_points_inside_is_not_opened(address):
-    async def pointed(host: str, port: int) -> list[str]:
+@pytest.mark.parametrize("address", PRIVATE)
+async def test_a_name_with_a_private_address_is_not_opened(address):
+    async def resolve(host: str, port: int) -> list[str]:
         return ["93.184.216.34", address]
 
     with pytest.raises(ToolError, match=r"harmless\.example is not on the public internet"):
-        await PageReader(resolve=pointed).read("https://harmless.example/", 100)
+        await PageReader(resolve=resolve).read("https://harmless.example/", 100)

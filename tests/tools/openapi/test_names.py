@@ -1,3 +1,5 @@
+"""Names of an API become names of tools and arguments."""
+
 import pytest
 
 from tools.base import TOOL_NAME_PATTERN
@@ -18,13 +20,13 @@ from tools.openapi.names import to_tool_name, unique_argument_names
         ("a" * 63 + "B", "a" * 63),
     ],
 )
-def test_names_of_tools_are_in_the_houses_form(written, name):
+def test_names_become_valid_tool_names(written, name):
     assert to_tool_name(written) == name
     assert not name or TOOL_NAME_PATTERN.fullmatch(name)
 
 
-def test_arguments_that_would_be_called_alike_say_where_they_go():
-    wanted = [
+def test_arguments_of_the_same_name_get_their_location_appended():
+    values = [
         ("id", "path"),
         ("id", "query"),
         ("X-Id", "header"),
@@ -32,7 +34,7 @@ def test_arguments_that_would_be_called_alike_say_where_they_go():
         ("$", "query"),
         ("", "query"),
     ]
-    assert unique_argument_names(wanted) == [
+    assert unique_argument_names(values) == [
         "id_path",
         "id_query",
         "X_Id",

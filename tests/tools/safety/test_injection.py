@@ -1,3 +1,5 @@
+"""Texts of strangers: honest ones are not flagged, hostile ones are, and none keeps its power in a prompt."""
+
 import re
 
 import pytest
@@ -91,32 +93,32 @@ HOSTILE = [
 
 
 @pytest.mark.parametrize("text", HONEST)
-def test_honest_words_are_not_flagged(text):
+def test_honest_texts_are_not_flagged(text):
     assert find_injection_warnings(text) == ()
 
 
-@pytest.mark.parametrize(("text", "why"), HOSTILE)
-def test_words_to_the_model_are_flagged_with_what_they_say(text, why):
-    found = find_injection_warnings(text)
-    assert any(why in each for each in found)
-    if found and "“" in found[-1]:
-        assert re.search("“.{3,60}”", found[-1])
+@pytest.mark.parametrize(("text", "expected"), HOSTILE)
+def test_words_to_the_model_are_flagged_with_what_they_do(text, expected):
+    warnings = find_injection_warnings(text)
+    assert any(expected in warning for warning in warnings)
+    if warnings and "“" in warnings[-1]:
+        assert re.search("“.{3,60}”", warnings[-1])
 
 
 @settings(max_examples=150, deadline=None)
 @given(st.text() | st.lists(st.sampled_from([*'<|>/" ', "turn", "\u200b", "\u202e", "\ud800"])).map("".join))
-def test_whatever_is_made_harmless_has_nothing_left_that_acts_or_hides(text):
-    shown = neutralize(text)
-    assert not CONTROL_TOKEN.search(shown)
-    assert shown == " ".join(shown.split())
+def test_neutralized_text_has_no_control_tokens_and_nothing_invisible(text):
+    neutral = neutralize(text)
+    assert not CONTROL_TOKEN.search(neutral)
+    assert neutral == " ".join(neutral.split())
     assert strip_invisible(strip_invisible(text)) == strip_invisible(text)
-    assert neutralize(shown) == shown
-    shown.encode()
+    assert neutralize(neutral) == neutral
+    neutral.encode()
     find_injection_warnings(text)
 
 
-def test_words_made_to_keep_the_patterns_busy_do_not():
-    for words in (
+def test_texts_made_to_keep_the_patterns_busy_do_not():
+    for phrase in (
         "ignore ",
         "ignore all ",
         "the ",
@@ -126,4 +128,4 @@ def test_words_made_to_keep_the_patterns_busy_do_not():
         "ignoriere x ",
         "bevor du ",
     ):
-        find_injection_warnings(words * (20_000 // len(words)))
+        find_injection_warnings(phrase * (20_000 // len(phrase)))

@@ -1,3 +1,5 @@
+"""Work in the sandbox: what it gets, how it is stopped, and that nothing of it stays."""
+
 import asyncio
 import io
 import json
@@ -6,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import hostile_work as hostile
+from tests.support import hostile_work
 from tools.sandbox.child import serve_call
 from tools.sandbox.process import SandboxLimits, SandboxStopped, run_in_sandbox
 
@@ -16,46 +18,46 @@ def child_pids() -> set[str]:
     return set(Path(f"/proc/{os.getpid()}/task/{os.getpid()}/children").read_text().split())
 
 
-async def test_work_apart_gets_body_and_arguments_and_nothing_else():
-    answer = await run_in_sandbox(hostile.echo, b"text" * 100_000, word="hé", number=3)
-    assert answer == {
+async def test_the_work_gets_body_and_arguments_and_nothing_else():
+    result = await run_in_sandbox(hostile_work.echo, b"text" * 100_000, word="hé", number=3)
+    assert result == {
         "body": "text" * 100_000,
         "arguments": {"word": "hé", "number": 3},
-        "environment": answer["environment"],
+        "environment": result["environment"],
         "site": False,
     }
-    assert set(answer["environment"]) <= {"LC_CTYPE"}  # which Python sets by itself
+    assert set(result["environment"]) <= {"LC_CTYPE"}  # which Python sets by itself
 
 
 @pytest.mark.parametrize(
     ("work", "limits", "complaint"),
     [
-        (hostile.spin, SandboxLimits(wall_seconds=20, cpu_seconds=1), "1 seconds of the processor"),
-        (hostile.spin, SandboxLimits(wall_seconds=0.3), "longer than 0.3 seconds"),
-        (hostile.sleep, SandboxLimits(wall_seconds=0.3), "longer than 0.3 seconds"),
-        (hostile.swell, SandboxLimits(memory_bytes=256 * 1024 * 1024), "MemoryError"),
-        (hostile.babble, SandboxLimits(), "longer than 1048576 bytes"),
-        (hostile.crash, SandboxLimits(), "without an answer"),
-        (hostile.stumble, SandboxLimits(), "ValueError: cannot read b''"),
+        (hostile_work.spin, SandboxLimits(wall_seconds=20, cpu_seconds=1), "1 seconds of the processor"),
+        (hostile_work.spin, SandboxLimits(wall_seconds=0.3), "longer than 0.3 seconds"),
+        (hostile_work.sleep, SandboxLimits(wall_seconds=0.3), "longer than 0.3 seconds"),
+        (hostile_work.swell, SandboxLimits(memory_bytes=256 * 1024 * 1024), "MemoryError"),
+        (hostile_work.babble, SandboxLimits(), "longer than 1048576 bytes"),
+        (hostile_work.crash, SandboxLimits(), "without an answer"),
+        (hostile_work.stumble, SandboxLimits(), "ValueError: cannot read b''"),
     ],
 )
-async def test_work_that_misbehaves_is_stopped_and_nothing_of_it_stays(work, limits, complaint):
+async def test_work_that_misbehaves_is_stopped_and_its_process_is_gone(work, limits, complaint):
     before = child_pids()
     with pytest.raises(SandboxStopped, match=complaint):
         await run_in_sandbox(work, limits=limits)
     assert child_pids() <= before
 
 
-async def test_work_apart_writes_no_files(tmp_path):
+async def test_the_work_cannot_write_files(tmp_path):
     with pytest.raises(SandboxStopped, match="File too large"):
-        await run_in_sandbox(hostile.write, path=str(tmp_path / "file"))
+        await run_in_sandbox(hostile_work.write, path=str(tmp_path / "file"))
 
 
 async def test_cancelling_kills_the_work_at_once():
     before = child_pids()
     async with asyncio.TaskGroup() as tasks:
-        task = tasks.create_task(run_in_sandbox(hostile.sleep, limits=SandboxLimits(wall_seconds=50)))
-        while child_pids() <= before:  # noqa: ASYNC110 - the operating system sends no event when a process appears
+        task = tasks.create_task(run_in_sandbox(hostile_work.sleep, limits=SandboxLimits(wall_seconds=50)))
+        while child_pids() <= before:  # noqa: ASYNC110 - no event says that a process appears
             await asyncio.sleep(0.01)
         task.cancel()
     assert task.cancelled()
@@ -77,13 +79,13 @@ def encode_call(function_name: str) -> io.BytesIO:
     return io.BytesIO(json.dumps({**head, "arguments": {}}).encode() + b"\nbody")
 
 
-def test_the_cell_binds_itself_before_it_works_and_answers_failures_too(monkeypatch):
+def test_the_child_limits_itself_first_and_answers_failures_too(monkeypatch):
     monkeypatch.setattr("sys.path", [])
-    bound: list[object] = []
+    applied_limits: list[object] = []
     sink = io.BytesIO()
-    serve_call(encode_call("stumble"), sink, bound.append)
-    assert bound == [{"seconds": 1}]
+    serve_call(encode_call("stumble"), sink, applied_limits.append)
+    assert applied_limits == [{"seconds": 1}]
     assert json.loads(sink.getvalue()) == {"error": "ValueError: cannot read b'body'"}
     sink = io.BytesIO()
-    serve_call(encode_call("echo"), sink, bound.append)
+    serve_call(encode_call("echo"), sink, applied_limits.append)
     assert json.loads(sink.getvalue())["result"]["body"] == "body"

@@ -1,0 +1,91 @@
+"""Responses: what the model reads of each, and how refusals are reported."""
+
+import gzip
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from starlette.responses import Response
+
+from tests.support.http_service import (
+    call_tool,
+    endless_response,
+    running_http_service,
+    ship_tool,
+)
+from tools.base import ToolError
+from tools.http.responses import render_response
+from tools.http.service import (
+    MAX_RESPONSE_BYTES,
+    HttpResponse,
+)
+
+
+@pytest.mark.parametrize(
+    ("response", "text"),
+    [
+        (Response('{"a": [1,  2],\n "é": null}', media_type="application/json"), '{"a":[1,2],"é":null}'),
+        (Response('{"a": 1', media_type="application/problem+json"), '{"a": 1'),
+        (Response("[" * 100_000, media_type="application/json"), "[" * 100_000),
+        (Response(b"\xe9", headers={"content-type": "text/plain; charset=latin-1"}), "é"),
+        (Response(b"x", headers={"content-type": "text/plain; charset=nonsense"}), "x"),
+        (Response(b'{"a": 1}'), '{"a":1}'),
+        (Response(b"plain words"), "plain words"),
+        (Response(b"\x89PNG\0", media_type="image/png"),
+         "Done (200 OK). The answer is a file (image/png, 5 bytes), which cannot be read."),
+        (Response(b"\xff\xfe\0"),
+         "Done (200 OK). The answer is a file (of an unknown kind, 3 bytes), which cannot be read."),
+        (Response(gzip.compress(b"words"), headers={"content-encoding": "gzip"}, media_type="text/plain"),
+         "words"),
+        (Response(status_code=202), "Done (202 Accepted). The answer is empty."),
+    ],
+)  # fmt: skip
+async def test_responses_become_text(context, response, text):
+    async with running_http_service() as harness:
+        harness.responses["/ships/1"] = response
+        assert await call_tool(ship_tool(harness), context, id="1", days=1) == text
+
+
+@pytest.mark.parametrize(
+    ("response", "complaint"),
+    [
+        (Response('{"error": "no such ship",  "x": 1}', 404, media_type="application/json"),
+         r'^shipyard answered 404 Not Found: {"error":"no such ship","x":1}$'),
+        (Response("long " * 500, 500), r"^shipyard answered 500 Internal Server Error: (long ){80}…$"),
+        (Response(b"\0", 500, media_type="image/png"), r"^shipyard answered 500 Internal Server Error\.$"),
+        (Response(status_code=304), r"^shipyard answered 304 Not Modified\.$"),
+        (Response(b"x", headers={"content-encoding": "br"}), "packed in a way that cannot be read"),
+        (Response(b"not gzip", headers={"content-encoding": "gzip"}), "packed in a way that cannot be read"),
+    ],
+)  # fmt: skip
+async def test_refusals_are_reported_with_status_and_a_short_excerpt(context, response, complaint):
+    async with running_http_service() as harness:
+        harness.responses["/ships/1"] = response
+        with pytest.raises(ToolError, match=complaint):
+            await call_tool(ship_tool(harness), context, id="1", days=1)
+
+
+async def test_an_endless_response_is_cut_at_its_bound(context):
+    async with running_http_service() as harness:
+        harness.responses["/ships/1"] = endless_response()
+        text = await call_tool(ship_tool(harness), context, id="1", days=1)
+    assert len(text) < MAX_RESPONSE_BYTES + 100
+    assert text.endswith("[What is beyond 2 MB of the answer is left out]")
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    st.binary(max_size=40) | st.text(max_size=20).map(str.encode),
+    st.sampled_from(
+        ["", "application/json", "text/plain; charset=", "text/x;charset*=x''%ff", "image/png", "a/b;c"]
+    )
+    | st.text(),
+    st.integers(200, 599),
+)
+def test_any_response_becomes_text_or_a_refusal_in_a_sentence(body, kind, status):
+    response = HttpResponse("https://a.test/", status, "Odd", {"content-type": kind}, body, True)
+    try:
+        text = render_response(response, "s", "GET")
+    except ToolError as error:
+        text = str(error)
+    assert text
