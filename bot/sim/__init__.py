@@ -1,1 +1,1 @@
-"""The outside world, small, over real HTTP: an endpoint and a Bot API, for demo, tests and bench."""
+"""Simulated servers over real HTTP, a vLLM endpoint and a Bot API, for demo, tests and bench."""

@@ -1,1 +1,1 @@
-"""What the demo's model says."""
+"""The replies of the demo's simulated model."""

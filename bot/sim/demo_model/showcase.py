@@ -1,7 +1,6 @@
-"""What the simulated model says in the demo: a handful of questions answered with the tools offered, else the
-truth.
+"""The simulated model of the demo: answers a few questions with the tools offered, and admits what it is.
 
-Pure. A brain for `bot.sim.vllm.server.Endpoint`; knows the house's tools by name only.
+Pure. A brain for `bot.sim.vllm.server.SimulatedEndpoint`; knows the gateway's tools by name only.
 """
 
 import re
@@ -34,25 +33,30 @@ _ZONES = {
 _TIME_STAMP = re.compile(r"^\[\w{3} \d{4}-\d\d-\d\d [^\]]*\]\s*")
 _DATA_SECTION = re.compile(r"\[data:.*?\[end of data\]", re.DOTALL)
 _CLOCK_RESULT = re.compile(
-    r"^(?P<day>\w+), (?P<date>[\d-]+) (?P<time>\d\d:\d\d)\S* in .+\(UTC(?P<sign>[+-])(?P<h>\d\d):(?P<m>\d\d)\)"
+    r"^(?P<day>\w+), (?P<date>[\d-]+) (?P<time>\d\d:\d\d)\S* in "
+    r".+\(UTC(?P<sign>[+-])(?P<h>\d\d):(?P<m>\d\d)\)"
 )
 _THOUSANDS = re.compile(r"(?<=\d),(?=\d{3}\b)")
 _TIDES_ANSWER = (
-    "The Moon pulls a little harder on the side of the Earth that faces it, and a little less hard on the far side, so "
-    "the sea bulges on both. The Earth turns beneath these two bulges, which is why most coasts have high water twice "
-    "in about 25 hours. When the Sun pulls along the same line, at full and new Moon, tides are at their highest."
+    "The Moon pulls a little harder on the side of the Earth that faces it, and a little less hard on the "
+    "far side, so "
+    "the sea bulges on both. The Earth turns beneath these two bulges, which is why most coasts have high "
+    "water twice "
+    "in about 25 hours. When the Sun pulls along the same line, at full and new Moon, tides are at their "
+    "highest."
 )
 _THOUGHT = (
     "One of the questions I can show something for. Is a tool needed? I take the shortest way to an answer."
 )
 _FALLBACK_ANSWER = (
-    "I am a *simulated* model: the gateway, its tools and this chat are real, but nothing here can really think. "
+    "I am a *simulated* model: the gateway, its tools and this chat are real, but nothing here can really "
+    "think. "
     "With a real DiffusionGemma behind it, this would be its answer.\n\nThis is what I can show:\n"
 )
 
 
 class _ToolResult(NamedTuple):
-    """A tool call of this turn and what came of it."""
+    """A tool call of this turn and its result."""
 
     name: str
     text: str
@@ -62,25 +66,29 @@ TopicAnswer = Callable[[re.Match[str], Sequence[_ToolResult], frozenset[str]], s
 
 
 def answer_showcase(request: ChatRequest) -> str:
-    """Raw Gemma text for the newest question that is known, or an honest list of what there is to see."""
+    """Raw Gemma text for the newest question that is known, or an honest list of what can be tried."""
     offered = frozenset(tool["function"]["name"] for tool in request.tools)
     results = _tool_results(request)
     text = _FALLBACK_ANSWER + "\n".join(f"- {question}" for question in SHOWCASE_QUESTIONS)
-    for question in reversed([_clean_question(asked) for asked in request.user_texts]):
-        known = next(
-            ((topic, found) for pattern, topic in _TOPICS if (found := pattern.search(question))), None
-        )
-        if known:
-            topic, found = known
-            text = topic(found, results, offered)
+    for user_text in reversed(request.user_texts):
+        answer = _answer_question(_clean_question(user_text), results, offered)
+        if answer is not None:
+            text = answer
             break
     if request.thinking:
         return format_thought(_THOUGHT, request) + text
     return text
 
 
+def _answer_question(question: str, results: Sequence[_ToolResult], tool_names: frozenset[str]) -> str | None:
+    for pattern, answer_topic in _TOPICS:
+        if match := pattern.search(question):
+            return answer_topic(match, results, tool_names)
+    return None
+
+
 def _clean_question(text: str) -> str:
-    """What the person typed, without the house's time stamp and the words of others."""
+    """The user's own text, without the gateway's time stamp and text of others."""
     return _TIME_STAMP.sub("", _DATA_SECTION.sub("", text).strip()).strip()
 
 
@@ -100,7 +108,7 @@ def _tool_results(request: ChatRequest) -> Sequence[_ToolResult]:
 def _call_tool(name: str, tool_names: frozenset[str], *arguments: Mapping[str, str]) -> str:
     if name not in tool_names:
         return f"I would ask the tool `{name}` for that, but it is not offered to me here."
-    return "".join(format_tool_call(name, given) for given in arguments)
+    return "".join(format_tool_call(name, call_arguments) for call_arguments in arguments)
 
 
 def _greet(_: re.Match[str], _results: Sequence[_ToolResult], _tool_names: frozenset[str]) -> str:
@@ -145,10 +153,10 @@ def _answer_arithmetic(
     expression = _THOUSANDS.sub("", match["sum"].strip(" =?.,"))
     if not results:
         return _call_tool("calculate", tool_names, {"expression": expression})
-    told = results[-1].text
-    if not re.match(r"-?\d", told):
-        return f"`{expression}`: {told}"
-    exact, _, about = told.partition(" ≈ ")
+    result = results[-1].text
+    if not re.match(r"-?\d", result):
+        return f"`{expression}`: {result}"
+    exact, _, about = result.partition(" ≈ ")
     rounded = f"\n\nThat is about {about}." if about else ""
     return f"`{expression}` is exactly\n\n```\n{exact}\n```{rounded}"
 
@@ -172,20 +180,24 @@ def _answer_recall(_: re.Match[str], results: Sequence[_ToolResult], tool_names:
 def _answer_remind(match: re.Match[str], results: Sequence[_ToolResult], tool_names: frozenset[str]) -> str:
     if not results:
         return _call_tool("schedule", tool_names, {"when": match["when"], "text": match["text"].strip(" .!")})
-    told = results[-1].text
-    if "time zone is unknown" in told:
-        return "In which city are you? Say it again with that, such as: Remind me tomorrow at 9 in Paris to call Anna."
-    if told.startswith("Scheduled."):
+    result = results[-1].text
+    if "time zone is unknown" in result:
+        return (
+            "In which city are you? Say it again with that, such as: "
+            "Remind me tomorrow at 9 in Paris to call Anna."
+        )
+    if result.startswith("Scheduled."):
         return "All right, I remind you."
-    return told
+    return result
 
 
 def _answer_page(match: re.Match[str], results: Sequence[_ToolResult], tool_names: frozenset[str]) -> str:
     if not results:
         return _call_tool("fetch_page", tool_names, {"url": match["url"].rstrip(".,!?)")})
     text = results[-1].text
-    shown = text if len(text) <= 600 else f"{text[:600].rstrip()} …"
-    return "This is how the page begins:\n\n> " + shown.replace("\n", "\n> ")
+    if len(text) > 600:
+        text = f"{text[:600].rstrip()} …"
+    return "This is how the page begins:\n\n> " + text.replace("\n", "\n> ")
 
 
 def _answer_tides(_: re.Match[str], _results: Sequence[_ToolResult], _tool_names: frozenset[str]) -> str:
@@ -207,7 +219,8 @@ _TOPICS: tuple[tuple[re.Pattern[str], TopicAnswer], ...] = tuple(
         (r"\btime\b.*?\bin (?P<places>.+)", _answer_time),
         (r"\b(know|remember\w*|notes?)\b.*\b(about )?me\b", _answer_recall),
         (
-            r"(?:what(?: i|')s|how much is|calculate|compute|work out)\s+(?P<sum>[\d(√-](?:[\d\s+*/^().,!%-]|\bof\b)*)",
+            r"(?:what(?: i|')s|how much is|calculate|compute|work "
+            r"out)\s+(?P<sum>[\d(√-](?:[\d\s+*/^().,!%-]|\bof\b)*)",
             _answer_arithmetic,
         ),
         (r"^\W*(hello|hi|hey|good (morning|day|evening))\b", _greet),

@@ -1,1 +1,1 @@
-"""Gemma template, tokens and parsers, simulated."""
+"""A simulation of Gemma's chat template, tokens and parsers."""

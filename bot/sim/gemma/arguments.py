@@ -1,6 +1,6 @@
-"""Reads the argument list of a Gemma tool call and writes it anew as JSON, with the schema's types.
+"""Reads the argument list of a Gemma tool call and writes it as JSON, with the schema's types.
 
-Pure and as lenient as vLLM's reader: nothing is refused, what does not fit stays a string.
+Pure, and as lenient as vLLM's reader: nothing is refused, what does not fit stays a string.
 """
 
 import json
@@ -16,7 +16,7 @@ Pairs = list[tuple[str, Any]]
 
 
 class _ArgumentReader:
-    """A place in the text of an argument list; `cut` means that the text may go on later."""
+    """A position in the text of an argument list; `is_partial`: the text may continue later."""
 
     def __init__(self, text: str, *, is_partial: bool) -> None:
         self._text = text
@@ -24,7 +24,7 @@ class _ArgumentReader:
         self._is_partial = is_partial
 
     def read_pairs(self, closing: str) -> Pairs:
-        found: Pairs = []
+        pairs: Pairs = []
         while not self._consume_end(closing):
             colon = self._text.find(":", self._position)
             if colon < 0:
@@ -35,8 +35,8 @@ class _ArgumentReader:
             self._position = colon + 1
             value = self._read_value()
             if value is not _MISSING:
-                found.append((key, value))
-        return found
+                pairs.append((key, value))
+        return pairs
 
     def _consume_end(self, closing: str) -> bool:
         while self._position < len(self._text) and self._text[self._position] in _BLANKS:
@@ -94,8 +94,9 @@ class _ArgumentReader:
 
 
 def parse_arguments(text: str, schema: Schema, *, is_partial: bool = False) -> Pairs:
-    """The key and value pairs of `text`, a key given twice included; values have the schema's types where
-    they fit.
+    """The key and value pairs of `text`, repeated keys included.
+
+    Values have the schema's types where they fit.
     """
     body = text.strip()
     if body.endswith("}") or (body.endswith(")") and body.count("(") < body.count(")")):
@@ -108,13 +109,14 @@ def parse_arguments(text: str, schema: Schema, *, is_partial: bool = False) -> P
 
 
 def to_json(pairs: Pairs) -> str:
-    """The pairs as the endpoint writes them; of a key given twice the last value stays."""
+    """The pairs as the endpoint writes them; the last value of a repeated key wins."""
     return json.dumps(dict(pairs), ensure_ascii=False)
 
 
 def stable_json_prefix(pairs: Pairs, schema: Schema) -> str:
-    """What a stream may already say of unfinished arguments: all but a last value that could still change its
-    type.
+    """The part of unfinished arguments that a stream may already send.
+
+    All but a last value whose type could still change.
     """
     if not pairs:
         return ""
@@ -127,7 +129,7 @@ def stable_json_prefix(pairs: Pairs, schema: Schema) -> str:
 
 
 def drop_repeated_keys(pairs: Pairs) -> Pairs:
-    """The pairs in front of the first key that was there already."""
+    """The pairs before the first repeated key."""
     seen: set[str] = set()
     for place, (key, _) in enumerate(pairs):
         if key in seen:
@@ -160,7 +162,7 @@ def _allowed_types(schema: Schema) -> set[str]:
 
 
 def _convert_text(text: str, allowed_types: set[str]) -> Any:
-    """The first kind that fits, from the narrowest to the widest."""
+    """The first type that fits, from the narrowest to the widest."""
     for kind in ("null", "integer", "number", "boolean", "object", "array"):
         if kind in allowed_types or (kind == "null" and allowed_types != {"string"}):
             value = _CONVERTERS[kind](text)

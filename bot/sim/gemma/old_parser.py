@@ -1,9 +1,8 @@
-"""The gemma4 parsers of the published preview image: the defects people reported of it, and otherwise
-today's.
+"""The gemma4 parsers of the published preview image: today's, with the defects that people reported.
 
-Pure. The reports give classes, not conditions, so where each class strikes is chosen here: a call in round
-brackets leaves an empty turn, and in a stream a canvas that holds more than one thing reaches the content
-with all its markup.
+Pure. The reports describe kinds of defects, not conditions, so their conditions are chosen here: a call in
+round brackets leaves an empty turn, and in a stream a canvas that holds more than one thing reaches the
+content with all its markup.
 """
 
 import re
@@ -16,7 +15,7 @@ _ONE_CALL = re.compile(r"<\|tool_call>(?:(?!<\|tool_call>).)*<tool_call\|>", re.
 
 
 class OldStreamParser(StreamParser):
-    """Streamed parsing that was made for one token at a time and gets a canvas."""
+    """Streamed parsing that was written for one token at a time and receives a whole canvas."""
 
     def feed(self, text: str) -> Delta:
         text = _ROUND_BRACKET_CALL.sub("", text)
@@ -26,7 +25,7 @@ class OldStreamParser(StreamParser):
 
 
 def parse_reply_old(text: str, schemas: Schemas | None) -> ParsedReply:
-    """Parsing of a reply that is not streamed."""
+    """Parse a reply that is not streamed."""
     return parse_reply(_ROUND_BRACKET_CALL.sub("", text), schemas)
 
 

@@ -1,7 +1,7 @@
 """Turns raw Gemma text into reasoning, content and tool calls, as vLLM's gemma4 parser does.
 
-Pure. `Stream` is fed a canvas at a time, `parse_whole` takes a reply that is not streamed. Where the two
-disagree they do so on purpose: the real ones do.
+Pure. `StreamParser` is fed one canvas at a time, `parse_reply` takes a reply that is not streamed. Where the
+two disagree they do so on purpose: the real ones do.
 """
 
 import re
@@ -23,7 +23,7 @@ Schemas = Mapping[str, Schema]
 
 
 class _TokenStateMachine:
-    """Follows the control tokens and says what each piece of text belongs to.
+    """Follows the control tokens and tells which part of a reply each piece of text belongs to.
 
     Yields (kind, text): `reasoning`, `content`, `call` (raw text of a call, the first piece of each empty),
     `call end`.
@@ -36,8 +36,8 @@ class _TokenStateMachine:
 
     def feed(self, text: str) -> Iterator[tuple[str, str]]:
         for piece, control in split_control_tokens(text):
-            kept = piece == _DELIMITER or (piece == _CALL_END and self._state == "reasoning")
-            if control and not kept:
+            is_text = piece == _DELIMITER or (piece == _CALL_END and self._state == "reasoning")
+            if control and not is_text:
                 event = self._handle_control_token(piece)
             else:
                 event = self._handle_text(piece)
@@ -81,7 +81,7 @@ class _TokenStateMachine:
 
 @dataclass(frozen=True, slots=True)
 class ToolCallDelta:
-    """A piece of one tool call; None marks what this piece does not carry."""
+    """A piece of one tool call; None marks what this piece does not contain."""
 
     index: int
     name: str | None
@@ -102,8 +102,9 @@ class Delta:
 
 
 class StreamParser:
-    """Streamed parsing. `schemas` are the parameters of the offered tools by name; None drops every call.
+    """Streamed parsing.
 
+    `schemas` are the parameters of the offered tools by name; None drops every call.
     `inside_thought` is true when the prompt ends in an open thought channel.
     """
 
@@ -116,7 +117,7 @@ class StreamParser:
         self.call_count = 0
 
     def feed(self, text: str) -> Delta:
-        """Take the text of the next canvas; control tokens never lie across two of them."""
+        """Parse the text of the next canvas; a control token never spans two of them."""
         delta = Delta()
         for kind, piece in self._state_machine.feed(text):
             if kind == "reasoning":
@@ -132,28 +133,28 @@ class StreamParser:
         return delta
 
     def finish(self) -> Delta:
-        """The text is over: a call that was never closed gets its end."""
+        """End the text: a call that was never closed is closed."""
         delta = Delta()
         if self._open_call is not None:
             self._close_call(delta)
         return delta
 
     def _emit_stable_arguments(self, raw: str, delta: Delta) -> None:
-        """Give out what can no longer change of a call that is not closed yet."""
-        found = _parse_call_header(raw, self._schemas)
-        if found and found.has_arguments:
-            pairs = drop_repeated_keys(parse_arguments(found.arguments, found.schema, is_partial=True))
-            self._emit_arguments(found.name, stable_json_prefix(pairs, found.schema), delta)
+        """Emit the part of an unclosed call that can no longer change."""
+        header = _parse_call_header(raw, self._schemas)
+        if header and header.has_arguments:
+            pairs = drop_repeated_keys(parse_arguments(header.arguments, header.schema, is_partial=True))
+            self._emit_arguments(header.name, stable_json_prefix(pairs, header.schema), delta)
 
     def _close_call(self, delta: Delta) -> None:
-        found = _parse_call_header(self._open_call or "", self._schemas)
-        if found:
-            pairs = parse_arguments(found.arguments, found.schema)
+        header = _parse_call_header(self._open_call or "", self._schemas)
+        if header:
+            pairs = parse_arguments(header.arguments, header.schema)
             settled = drop_repeated_keys(pairs)
             if len(settled) < len(pairs):
                 # The stream said the first value before it saw the second one, and never takes a word back.
-                self._emit_arguments(found.name, stable_json_prefix(settled, found.schema), delta)
-            self._emit_arguments(found.name, to_json(pairs), delta)
+                self._emit_arguments(header.name, stable_json_prefix(settled, header.schema), delta)
+            self._emit_arguments(header.name, to_json(pairs), delta)
             self.call_count += 1
         self._open_call = None
         self._sent_name = None
@@ -181,22 +182,22 @@ class ParsedReply:
 
 
 def parse_reply(text: str, schemas: Schemas | None) -> ParsedReply:
-    """Parse a reply that is not streamed: spelled-out markup counts, and text behind a call is lost."""
+    """Parse a reply that is not streamed: spelled-out markup counts, and text after a call is lost."""
     text = text.replace(SPELLED_OUT_MARK, "")
     if _CHANNEL_CLOSE in text and _CHANNEL_OPEN not in text:
         text = _CHANNEL_OPEN + text
-    said = {"reasoning": "", "content": "", "call": ""}
+    parts = {"reasoning": "", "content": "", "call": ""}
     calls: list[tuple[str, str]] = []
     for kind, piece in (*_TokenStateMachine(inside_thought=False).feed(text), ("call end", "")):
         if kind == "call end":
-            found = _parse_call_header(said["call"], schemas)
-            said["call"] = ""
-            if found:
-                calls.append((found.name, to_json(parse_arguments(found.arguments, found.schema))))
+            header = _parse_call_header(parts["call"], schemas)
+            parts["call"] = ""
+            if header:
+                calls.append((header.name, to_json(parse_arguments(header.arguments, header.schema))))
         elif kind != "content" or not calls:
-            said[kind] += piece
-    content = said["content"].strip() if calls else said["content"]
-    return ParsedReply(said["reasoning"], content, calls)
+            parts[kind] += piece
+    content = parts["content"].strip() if calls else parts["content"]
+    return ParsedReply(parts["reasoning"], content, calls)
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,16 +209,16 @@ class _CallHeader:
 
 
 def _parse_call_header(raw: str, schemas: Schemas | None) -> _CallHeader | None:
-    """Name and raw arguments of a call; None for rubbish, an empty name, or when calls are not wanted."""
-    found = _CALL_HEADER.search(raw)
-    name = found["name"].strip() if found else ""
-    if not found or not name or schemas is None:
+    """Name and raw arguments of a call; None for garbage, an empty name, or when calls are dropped."""
+    match = _CALL_HEADER.search(raw)
+    name = match["name"].strip() if match else ""
+    if not match or not name or schemas is None:
         return None
-    return _CallHeader(name, bool(found["open"]), found["arguments"], schemas.get(name, {}))
+    return _CallHeader(name, bool(match["open"]), match["arguments"], schemas.get(name, {}))
 
 
 def flag_reasoning_tokens(tokens: Sequence[str], *, inside_thought: bool) -> list[bool]:
-    """Which tokens the server counts as reasoning, the channel's label included; empty when none are."""
+    """The tokens that the server counts as reasoning, the channel's label included; empty when none are."""
     inside = inside_thought or "".join(tokens[:4]).startswith(_CHANNEL_LABEL)
     first = next((token for token in tokens if token in (_CHANNEL_OPEN, _CHANNEL_CLOSE)), None)
     if first is None and not inside:

@@ -1,6 +1,6 @@
 """Renders a conversation the way vLLM's example chat template for Gemma 4 does, its traps included.
 
-Pure. Mis-renderings that matter to a client are kept on purpose: text beside calls lands after the tool
+Pure. Mis-renderings that matter to a client are kept on purpose: text next to calls lands after the tool
 responses, a tool without description says `None`, and nothing a user types is escaped.
 """
 
@@ -20,7 +20,7 @@ Json = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class TemplateInput:
-    """What the template is given: messages and tools as they came, and the switches of the request."""
+    """The input of the template: messages and tools as sent, and the switches of the request."""
 
     messages: Sequence[Json]
     tools: Sequence[Json] = ()
@@ -32,7 +32,7 @@ class TemplateInput:
 
 
 def render_prompt(template_input: TemplateInput) -> str:
-    """The prompt text, from `<bos>` to the place where the model goes on."""
+    """The prompt text, from `<bos>` to the position where the model continues."""
     messages = list(template_input.messages)
     if messages and messages[0]["role"] in ("system", "developer"):
         first = messages[0]
@@ -57,10 +57,9 @@ def render_prompt(template_input: TemplateInput) -> str:
 
 def _system_turn(system_message: Json | None, template_input: TemplateInput) -> str:
     thinking = "<|think|>\n" if template_input.thinking else ""
+    text = ""
     if system_message:
         text = "".join(f"{piece.strip()} " for piece in _text_pieces(system_message["content"]))
-    else:
-        text = ""
     tools = "".join(f"<|tool>{_declaration(tool['function'])}<tool|>" for tool in template_input.tools)
     return f"<|turn>system\n{thinking}{text}{tools}<turn|>\n"
 
@@ -69,22 +68,23 @@ def _generation_prompt(last_ending: str | None, *, thinking: bool) -> str:
     if last_ending == "call":
         return ""
     if last_ending == "response":
-        if thinking:
-            return OPEN_THOUGHT
-        return ""
-    return "<|turn>model\n" + ("" if thinking else EMPTY_THOUGHT)
+        return OPEN_THOUGHT if thinking else ""
+    if thinking:
+        return "<|turn>model\n"
+    return f"<|turn>model\n{EMPTY_THOUGHT}"
 
 
 def _message_turn(turns: Sequence[Json], index: int, template_input: TemplateInput) -> tuple[str, str | None]:
-    """One message with the tool results behind it, and what it ended in: a `call`, a `response` or nothing
-    special.
+    """One message with the tool results after it, and how it ended.
+
+    With a `call`, a `response` or nothing special.
     """
     message = turns[index]
     role = {"assistant": "model", "developer": "system"}.get(message["role"], message["role"])
-    goes_on = role == "model" and _neighbour_role(turns, index, -1) == "assistant"
-    parts = ["\n" if goes_on else f"<|turn>{role}\n"]
+    continues = role == "model" and _neighbour_role(turns, index, -1) == "assistant"
+    parts = ["\n" if continues else f"<|turn>{role}\n"]
     if role == "model":
-        parts.append(_thought(turns, index, template_input, continues=goes_on))
+        parts.append(_thought(turns, index, template_input, continues=continues))
     calls = message.get("tool_calls") or ()
     parts.extend(_tool_call(call["function"]) for call in calls)
     results = list(_tool_responses(turns, index)) if calls else []
@@ -95,8 +95,10 @@ def _message_turn(turns: Sequence[Json], index: int, template_input: TemplateInp
         return "".join([*parts, "<|tool_response>"]), "call"
     if content.strip() or not results:
         merges = role == "model" and _neighbour_role(turns, index, 1) == "assistant"
-        parts.append("" if merges else "<turn|>\n")
-    return "".join(parts), "response" if results else None
+        if not merges:
+            parts.append("<turn|>\n")
+    ending = "response" if results else None
+    return "".join(parts), ending
 
 
 def _neighbour_role(turns: Sequence[Json], index: int, step: int) -> str | None:
@@ -126,7 +128,7 @@ def _tool_call(function: Json) -> str:
 
 
 def _parse_arguments(raw: object) -> Json:
-    """Broken JSON and anything but an object are read as no arguments at all, without a word."""
+    """The arguments as an object; broken JSON and anything else are silently read as none."""
     try:
         value = json.loads(raw) if isinstance(raw, str) else raw
     except ValueError:
@@ -175,7 +177,9 @@ def _declaration(function: Json) -> str:
     description = function.get("description")
     parameters = function.get("parameters")
     text = f"declaration:{function['name']}{{description:{_quote(description)}"
-    return text + (f",parameters:{{{_schema(parameters)}}}}}" if parameters else "}")
+    if parameters:
+        return f"{text},parameters:{{{_schema(parameters)}}}}}"
+    return f"{text}}}"
 
 
 def _schema(schema: Json) -> str:

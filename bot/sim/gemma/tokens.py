@@ -1,7 +1,6 @@
 """Counts tokens of Gemma text by one printed rule; owns the control tokens and their ids.
 
-Pure. Stands in for the real tokenizer in the simulated endpoint, so that every count there follows the same
-rule.
+Pure. Replaces the real tokenizer in the simulated endpoint, so that every count there follows the same rule.
 """
 
 import re
@@ -9,8 +8,10 @@ import zlib
 from collections.abc import Iterable
 
 COUNTING_RULE = (
-    "One token each: a control token; up to six Latin letters with the blank before them; a digit; up to three"
-    " punctuation marks; up to three other characters with the blank before them; a run of line breaks; a run of"
+    "One token each: a control token; up to six Latin letters with the blank before them; a digit; up to "
+    "three"
+    " punctuation marks; up to three other characters with the blank before them; a run of line breaks; a "
+    "run of"
     " blanks. English prose comes to about four and a half characters a token. An image is 280."
 )
 CACHE_BLOCK_TOKENS = 32
@@ -39,7 +40,10 @@ CONTROL_IDS = {
 SPELLED_OUT_MARK = "\x00"
 
 _CONTROL_REGEX = "|".join(re.escape(name) for name in CONTROL_IDS)
-_TOKEN_REGEX = rf"{SPELLED_OUT_MARK}.|{_CONTROL_REGEX}| ?[A-Za-z]{{1,6}}|\d|[!-/:;=>?@\[-`{{-~]{{1,3}}|<| ?[^\x00-\x7f]{{1,3}}|\n+|[^\S\n]+|."
+_TOKEN_REGEX = (
+    rf"{SPELLED_OUT_MARK}.|{_CONTROL_REGEX}| ?[A-Za-z]{{1,6}}|\d|[!-/:;=>?@\[-`{{-~]{{1,3}}|<"
+    r"| ?[^\x00-\x7f]{1,3}|\n+|[^\S\n]+|."
+)
 _TOKEN_PATTERN = re.compile(_TOKEN_REGEX, re.DOTALL)
 _BLOCK_PATTERN = re.compile(f"(?:{_TOKEN_REGEX}){{1,{CACHE_BLOCK_TOKENS}}}", re.DOTALL)
 _CONTROL_PATTERN = re.compile(f"(?<!{SPELLED_OUT_MARK})({_CONTROL_REGEX})")
@@ -54,12 +58,12 @@ def tokenize(text: str) -> list[str]:
 
 
 def count_tokens(text: str) -> int:
-    """How many tokens `text` is, by `COUNTING_RULE`."""
+    """The number of tokens of `text`, by `COUNTING_RULE`."""
     return len(_TOKEN_PATTERN.findall(expand_images(text)))
 
 
 def split_blocks(text: str) -> tuple[list[str], int]:
-    """`text` cut every 32 tokens, and its count of tokens: the cheap way to both."""
+    """`text` cut every 32 tokens, and its token count: the cheap way to both."""
     blocks = _BLOCK_PATTERN.findall(expand_images(text))
     if not blocks:
         return [], 0
@@ -67,20 +71,20 @@ def split_blocks(text: str) -> tuple[list[str], int]:
 
 
 def expand_images(text: str) -> str:
-    """`text` with every image as long as it is."""
+    """`text` with every image expanded to its length."""
     return text.replace(IMAGE_MARKER, IMAGE_MARKER * IMAGE_TOKENS)
 
 
 def split_control_tokens(text: str) -> Iterable[tuple[str, bool]]:
-    """`text` as (piece, is a control token), without empty pieces; spelled-out control tokens are plain text."""
+    """The text as (piece, is a control token), without empty pieces; spelled-out tokens are plain text."""
     for place, piece in enumerate(_CONTROL_PATTERN.split(text)):
         if piece:
             yield (piece, True) if place % 2 else (piece.replace(SPELLED_OUT_MARK, ""), False)
 
 
 def token_id(token: str) -> int:
-    """The real id of a control token; any other token gets a stable made-up one."""
-    known = CONTROL_IDS.get(token)
-    if known is not None:
-        return known
+    """The real id of a control token; any other token gets a stable invented one."""
+    control_id = CONTROL_IDS.get(token)
+    if control_id is not None:
+        return control_id
     return _FIRST_ORDINARY_ID + zlib.crc32(token.encode()) % _ORDINARY_ID_COUNT

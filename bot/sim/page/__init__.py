@@ -1,1 +1,1 @@
-"""The demo's chat page."""
+"""The demo's chat page, served in the browser."""

@@ -1,8 +1,6 @@
-"""The chat page of the demo: an ASGI app that shows one person's chat in the simulated Telegram and lets them
-act.
+"""The chat page of the demo: an ASGI app that shows one chat of the simulated Telegram and takes actions.
 
-Owns its secret address, who listens, and what a browser may send. Knows the simulator, nothing of the
-gateway.
+Owns its secret address, its listeners, and what a browser may send. Knows the simulator, not the gateway.
 """
 
 import asyncio
@@ -33,7 +31,7 @@ _MEDIA_TYPES = {".html": "text/html", ".css": "text/css", ".js": "text/javascrip
 
 @dataclass(frozen=True, slots=True)
 class PageNotice:
-    """What stands at the top of the page: a line, what is simulated and what is real, how to go on from here."""
+    """The top of the page: a line, what is simulated and what is real, and the command to continue with."""
 
     line: str
     details: tuple[str, ...]
@@ -42,10 +40,9 @@ class PageNotice:
 
 @dataclass(eq=False)
 class ChatPage:
-    """One chat's page at `path`. `run` must be running for anything to move; `close` ends what browsers
-    listen to.
+    """One chat's page at `path`. Events flow while `run` runs; `close` ends the streams of browsers.
 
-    `opened` is called when the page is opened for the first time.
+    `on_first_open` is called when the page is opened for the first time.
     """
 
     bot_api: BotApi
@@ -91,7 +88,7 @@ class ChatPage:
             queue.put_nowait(None)
 
     def show_breakdown(self, message_id: int, breakdown: Json) -> None:
-        """Show this account (lines and figures, see page/account.js) below a message."""
+        """Show a turn's breakdown (lines and figures, see static/account.js) below a message."""
         self._breakdowns[message_id] = breakdown
         self._broadcast("account", {"id": message_id, **breakdown})
 
@@ -105,9 +102,13 @@ class ChatPage:
             },
             "suggestions": self.suggestions,
             "commands": self.bot_api.commands,
-            "messages": [to_message_json(one.raw, self.person.id, one.reactions) for one in chat.messages],
+            "messages": [
+                to_message_json(message.raw, self.person.id, message.reactions) for message in chat.messages
+            ],
             "draft": to_draft_json(chat.draft.to_data()) if chat.draft else None,
-            "accounts": [{"id": message_id, **shown} for message_id, shown in self._breakdowns.items()],
+            "accounts": [
+                {"id": message_id, **breakdown} for message_id, breakdown in self._breakdowns.items()
+            ],
         }
 
     def _broadcast(self, name: str, data: Json) -> None:

@@ -1,8 +1,7 @@
-"""Stands before the chat page: lets in only who knows its secret address, from this machine, out of the page
-itself.
+"""Guards the chat page: lets in only clients of this machine that know its secret address.
 
-Against other websites in the same browser: DNS rebinding (Host), forged requests (Origin, content type),
-framing and injected scripts (headers).
+Protects against other websites in the same browser: DNS rebinding (Host), forged requests (Origin, content
+type), framing and injected scripts (headers).
 """
 
 import hmac
@@ -12,7 +11,8 @@ from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 _CONTENT_SECURITY_POLICY = (
-    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none'; "
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; base-uri "
+    "'none'; "
     "form-action 'none'; frame-ancestors 'none'"
 )
 _HEADERS = {

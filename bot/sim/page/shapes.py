@@ -1,4 +1,4 @@
-"""What the chat page is told about messages, drafts and other events: no more than it shows. Pure."""
+"""Messages, drafts and other events as JSON for the chat page: no more than it shows. Pure."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ _MAX_QUOTE_CHARACTERS = 120  # characters shown of a message that is replied to
 
 
 def to_event_json(event: ChatEvent, person_id: int) -> Json:
-    """The data of an event as `person` sees it, by its kind."""
+    """The data of an event as the person sees it, by its kind."""
     data = event.data or {}
     match event.kind:
         case "message" | "edited":
@@ -24,8 +24,8 @@ def to_event_json(event: ChatEvent, person_id: int) -> Json:
 
 
 def to_message_json(raw: Json, person_id: int, reactions: list[str] | None = None) -> Json:
-    """One message as `person` sees it; `reactions` are left out where an event does not carry them."""
-    shown: Json = {
+    """One message as the person sees it; `reactions` are left out where an event does not carry them."""
+    fields: Json = {
         "id": raw["message_id"],
         "mine": raw["from"]["id"] == person_id,
         "date": raw["date"],
@@ -36,12 +36,12 @@ def to_message_json(raw: Json, person_id: int, reactions: list[str] | None = Non
         "reply": _to_quote_json(raw["reply_to_message"]) if "reply_to_message" in raw else None,
     }
     if reactions is None:
-        return shown
-    return shown | {"reactions": reactions}
+        return fields
+    return fields | {"reactions": reactions}
 
 
 def to_draft_json(data: Json) -> Json:
-    """A message in the making, shown for `seconds`."""
+    """A draft, shown for `seconds`."""
     return {name: data[name] for name in ("text", "entities", "can_stop", "seconds")}
 
 

@@ -1,1 +1,1 @@
-"""A simulated Bot API."""
+"""A simulated Bot API with its chats, people, limits and faults."""

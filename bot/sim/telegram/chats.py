@@ -1,6 +1,7 @@
-"""Telegram's own memory: chats with their messages, drafts and signs of life, button taps, files.
+"""Telegram's own state: chats with their messages, drafts and chat actions, button taps, files.
 
-Owns all state but the queue of updates; says what is visible to a person. Methods and people write into it.
+Owns all state except the queue of updates; knows what is visible to a person. Methods and people write into
+it.
 """
 
 from collections.abc import Iterator
@@ -18,8 +19,9 @@ MAX_TAP_SECONDS = 150.0
 
 @dataclass(slots=True)
 class ChatMessage:
-    """A message of a chat: `raw` is Telegram's Message object as it is now, `edits` what it was before each
-    edit.
+    """A message of a chat.
+
+    `raw` is Telegram's Message object as it is now, `edits` what it was before each edit.
     """
 
     raw: Json
@@ -55,7 +57,7 @@ class ChatMessage:
 
 @dataclass(frozen=True, slots=True)
 class ChatDraft:
-    """A message in the making; seen until `until` (Unix time of the simulator) or until a message arrives."""
+    """A draft, visible until `until` (Unix time of the simulator) or until a message arrives."""
 
     draft_id: int
     text: str
@@ -77,7 +79,7 @@ class ChatDraft:
 
 @dataclass(slots=True)
 class Tap:
-    """A button pressed; `answer` is what the bot answered to it, None as long as it has not."""
+    """A press of a button; `answer` is what the bot answered to it, None as long as it has not."""
 
     update_id: int
     query_id: str
@@ -110,7 +112,7 @@ class Chat:
 
     @property
     def messages(self) -> list[ChatMessage]:
-        """What is visible now, in order."""
+        """The visible messages, in order."""
         return [message for message in self._messages.values() if not message.deleted]
 
     @property
@@ -138,14 +140,14 @@ class Chat:
         return ""
 
     def find_message(self, message_id: int) -> ChatMessage | None:
-        """A message that is there and not deleted."""
+        """A message that exists and is not deleted."""
         message = self._messages.get(message_id)
         if message and not message.deleted:
             return message
         return None
 
     def add_message(self, message: ChatMessage) -> None:
-        """A message arrives; the bot's own ends its draft and its typing."""
+        """Add a message; the bot's own ends its draft and its chat action."""
         self._messages[message.message_id] = message
         if message.from_bot:
             self._chat_action = ("", 0.0)
@@ -160,7 +162,7 @@ class Chat:
 
 
 class World:
-    """Everything one bot's Telegram knows."""
+    """Everything that one bot's Telegram knows."""
 
     def __init__(self, bot: Json, limits: FloodLimits) -> None:
         self.bot = bot
@@ -178,11 +180,11 @@ class World:
         return next(self._message_ids)
 
     def unix_seconds(self) -> int:
-        """Now, in whole seconds of Unix time."""
+        """The time in whole seconds of Unix time."""
         return int(self.clock.now())
 
     def find_chat(self, params: Params) -> Chat:
-        """The chat a call names by id or by @username."""
+        """The chat that a call names by id or by @username."""
         name = params.text("chat_id").strip()
         if not name:
             raise bad_request("chat_id is empty")
@@ -195,19 +197,19 @@ class World:
         return chat
 
     def find_writable_chat(self, params: Params) -> Chat:
-        """The same, and the bot may write there."""
+        """The chat that a call names, if the bot may write there."""
         chat = self.find_chat(params)
         if chat.is_blocked:
             raise TelegramRefusal(403, _KICKED_FROM_GROUP if not chat.is_private else _BLOCKED_BY_USER)
         return chat
 
     def post(self, chat: Chat, message: ChatMessage) -> None:
-        """A message becomes visible."""
+        """Make a message visible."""
         chat.add_message(message)
         self.changes.notify(ChatEvent("message", chat.id, message.message_id, message.raw))
 
     def edit(self, chat: Chat, message: ChatMessage, raw: Json) -> None:
-        """A message becomes another."""
+        """Replace a message by its edited version."""
         message.edits.append(message.raw)
         message.raw = {**raw, "edit_date": self.unix_seconds()}
         self.changes.notify(ChatEvent("edited", chat.id, message.message_id, message.raw))

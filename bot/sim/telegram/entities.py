@@ -1,8 +1,7 @@
-"""Judges a text with its entities as TDLib does: lengths in UTF-16 units, entity bounds and types, links.
-Pure.
+"""Checks a text with its entities as TDLib does: UTF-16 lengths, entity bounds and types, links. Pure.
 
-What comes back is the text as Telegram stores it: control characters and outer whitespace gone, entities
-moved along.
+The result is the text as Telegram stores it: without control characters and outer whitespace, entities moved
+along.
 """
 
 import re
@@ -37,15 +36,17 @@ _DETECTED_TYPES = frozenset(
 _KEPT_FIELDS = ("language", "url", "user", "custom_emoji_id", "unix_time", "date_time_format")
 _CONTROL_CHARACTERS = re.compile(r"[\x00-\x09\x0b-\x1f\x7f]")
 _BLANK_CHARACTERS = (
-    " \t\n\v\f\r\u00a0\u1680\u180e\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u200b\u200c"
+    " \t\n\v\f\r\u00a0\u1680\u180e\u2000\u2001\u2002\u2003\u2004\u2005"
+    "\u2006\u2007\u2008\u2009\u200a\u200b\u200c"
     "\u200d\u200e\u200f\u202e\u202f\u205f\u2800\u3000\ufffc"
 )
 
 
 @dataclass(frozen=True, slots=True)
 class FormattedText:
-    """A text as Telegram stores it, with entities as they are returned; `units` is its length in UTF-16
-    units.
+    """A text as Telegram stores it, with entities as they are returned.
+
+    `units` is its length in UTF-16 units.
     """
 
     text: str
@@ -58,21 +59,21 @@ class FormattedText:
 
 
 def count_utf16_units(text: str) -> int:
-    """Length in UTF-16 units, the measure of all Telegram's limits and offsets."""
+    """The length in UTF-16 units, the measure of all Telegram's limits and offsets."""
     if text.isascii():
         return len(text)
     return len(text.encode("utf-16-le", "surrogatepass")) // 2
 
 
 def format_text(text: str, entities: Any) -> FormattedText:
-    """Check and clean; raises Refusal (400) with Telegram's words."""
+    """Check and clean a text; raises TelegramRefusal (400) with Telegram's wording."""
     if len(text.encode()) > _MAX_BYTES:
         raise bad_request("Text is too long")
     if isinstance(entities, list):
-        kept = [_parse_entity(entity) for entity in entities]
+        parsed = [_parse_entity(entity) for entity in entities]
     else:
-        kept = []
-    spans = [entity for entity in kept if entity is not None]
+        parsed = []
+    spans = [entity for entity in parsed if entity is not None]
     for span in spans:
         _check_span(span)
     spans = [span for span in spans if span["length"] > 0]
@@ -144,7 +145,8 @@ def _check_bounds(text: str, units: int, spans: list[Json]) -> None:
             )
         if end > units:
             raise bad_request(
-                f"entity beginning at UTF-16 offset {start} ends after the end of the text at UTF-16 offset {end}"
+                f"entity beginning at UTF-16 offset {start} ends after the end of the text at UTF-16 offset "
+                f"{end}"
             )
         if borders is not None and end not in borders:
             raise bad_request(
@@ -163,18 +165,20 @@ def _character_borders(text: str) -> frozenset[int]:
 
 
 def _byte_offset(text: str, units: int) -> int:
-    """Bytes of UTF-8 up to and with the character that a UTF-16 offset falls into."""
+    """The UTF-8 bytes up to and including the character that a UTF-16 offset falls into."""
     before = text.encode("utf-16-le")[: 2 * (units + 1)].decode("utf-16-le", "ignore")
     return len(before.encode())
 
 
 def _replace_control_characters(text: str, spans: list[Json]) -> tuple[str, list[Json]]:
-    """Carriage returns vanish, other control characters become spaces."""
-    gone = [position for position, unit in enumerate(_utf16_characters(text)) if unit == "\r"]
-    moved = [_move_span(span, lambda at: at - sum(1 for position in gone if position < at)) for span in spans]
-    return _CONTROL_CHARACTERS.sub(lambda c: "" if c[0] == "\r" else " ", text), [
-        span for span in moved if span["length"] > 0
+    """Remove carriage returns; other control characters become spaces."""
+    removed = [position for position, unit in enumerate(_utf16_characters(text)) if unit == "\r"]
+    moved = [
+        _move_span(span, lambda offset: offset - sum(1 for position in removed if position < offset))
+        for span in spans
     ]
+    cleaned = _CONTROL_CHARACTERS.sub(" ", text.replace("\r", ""))
+    return cleaned, [span for span in moved if span["length"] > 0]
 
 
 def _utf16_characters(text: str) -> list[str]:
@@ -184,18 +188,18 @@ def _utf16_characters(text: str) -> list[str]:
 
 
 def _trim(text: str, spans: list[Json]) -> tuple[str, list[Json]]:
-    """Whitespace at the end goes; at the start only what stands before the first entity."""
+    """Strip whitespace at the end; at the start only what precedes the first entity."""
     stripped = text.rstrip(" \n")
     if stripped != text:
         text = stripped
         end = count_utf16_units(stripped)
-        spans = [_move_span(span, lambda at: min(at, end)) for span in spans]
+        spans = [_move_span(span, lambda offset: min(offset, end)) for span in spans]
         spans = [span for span in spans if span["length"] > 0]
     first = min((span["offset"] for span in spans), default=len(text))
     lead = min(len(text) - len(text.lstrip(" \n")), first)
     if lead:
         text = text[lead:]
-        spans = [_move_span(span, lambda at: at - lead) for span in spans]
+        spans = [_move_span(span, lambda offset: offset - lead) for span in spans]
     return text, spans
 
 

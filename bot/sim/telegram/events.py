@@ -1,6 +1,4 @@
-"""What happened in the simulated Telegram and when: its clock, the log of calls, and ways to wait for a
-change.
-"""
+"""What happens in the simulated Telegram and when: its clock, the log of calls, waiting for changes."""
 
 import asyncio
 import time
@@ -16,7 +14,7 @@ ChatEventKind = Literal["message", "edited", "deleted", "draft", "typing", "reac
 
 
 class Clock:
-    """The simulator's time in seconds; `advance` moves it ahead, so that nobody has to sleep for an expiry."""
+    """The simulator's time in seconds; `advance` moves it forward, so that a test need not sleep."""
 
     def __init__(self) -> None:
         self._ahead = 0.0
@@ -31,10 +29,11 @@ class Clock:
 
 @dataclass(slots=True)
 class BotApiCall:
-    """One call of the Bot API. Times are of `time.monotonic`; `left` is when its answer had been written out.
+    """One call of the Bot API.
 
-    `outcome` is ok, refused, cut (connection closed without an answer) or hung; `updates` are the ids a
-    getUpdates answer carried; `unreadable` is why its body could not be read.
+    Times are of `time.monotonic`; `answered_at` is when its answer had been written out.
+    `outcome` is ok, refused, cut (connection closed without an answer) or hung; `update_ids` are those that a
+    getUpdates answer carried; `refusal` is why its body could not be read.
     """
 
     method: str
@@ -60,9 +59,12 @@ class BotApiCall:
 
 @dataclass(frozen=True, slots=True)
 class ChatEvent:
-    """A change in a chat. `data` is what a client would show: the message, the draft (None: gone), the
-    action, the reactions or the answer to a tap. `lost` tells a slow listener that it missed events and
-    should look afresh."""
+    """A change in a chat.
+
+    `data` is what a client would show: the message, the draft (None: removed), the action, the reactions or
+    the answer to a tap. The kind `lost` tells a slow listener that it missed events and should read the chat
+    again.
+    """
 
     kind: ChatEventKind
     chat_id: int
@@ -72,7 +74,10 @@ class ChatEvent:
 
 @dataclass(slots=True, eq=False)
 class Subscription:
-    """Events as they come, of one chat or of all; iterate over it. Holds `size` at most, then says `lost`."""
+    """Events as they come, of one chat or of all; iterate over it.
+
+    Holds `max_events` at most, then reports `lost`.
+    """
 
     chat_id: int | None
     max_events: int
@@ -93,14 +98,14 @@ class Subscription:
 
 
 class ChangeNotifier:
-    """Wakes whoever waits when something has changed."""
+    """Wakes those who wait when something has changed."""
 
     def __init__(self) -> None:
         self._waiters: set[asyncio.Future[None]] = set()
         self._subscriptions: set[Subscription] = set()
 
     def notify(self, event: ChatEvent | None = None) -> None:
-        """Something changed; `event` says what, if a listener could show it."""
+        """Report a change; `event` describes it, if a listener could show it."""
         for waiter in self._waiters:
             if not waiter.done():
                 waiter.set_result(None)
@@ -109,18 +114,19 @@ class ChangeNotifier:
                 subscription.put(event)
 
     async def wait_until(self, predicate: Callable[[], T], timeout: float) -> T:  # noqa: ASYNC109 - the whole point here
-        """The first true value of `predicate`, asked again after each change; TimeoutError after `timeout`
-        seconds.
+        """The first true value of `predicate`, which is called after each change.
+
+        Raises TimeoutError after `timeout` seconds.
         """
         async with asyncio.timeout(timeout):
-            while not (found := predicate()):
+            while not (result := predicate()):
                 waiter = asyncio.get_running_loop().create_future()
                 self._waiters.add(waiter)
                 try:
                     await waiter
                 finally:
                     self._waiters.discard(waiter)
-        return found
+        return result
 
     @contextmanager
     def subscribe(self, chat_id: int | None, max_events: int) -> Iterator[Subscription]:

@@ -1,6 +1,4 @@
-"""What can go wrong between a bot and Telegram, asked for by a test: refusals, floods, cuts, slowness,
-silence.
-"""
+"""Faults between a bot and Telegram, injected by a test: refusals, floods, cuts, slowness, silence."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -22,10 +20,12 @@ _PHRASES = {
 
 @dataclass(frozen=True, slots=True)
 class BotApiFault:
-    """One way to fail. `takes_effect`: the call is carried out all the same. `end` is what the caller gets:
-    the method's own answer, another one (`status`, `description`, `retry_after`, or an HTML page), a closed
-    connection, or nothing at all. `before` and `after` are seconds waited before and after the call is
-    carried out."""
+    """One way to fail.
+
+    `takes_effect`: the call is carried out all the same. `ending` is what the caller gets: the method's own
+    answer, an error (`status`, `description`, `retry_after`, or an HTML page), a closed connection, or
+    nothing at all. `seconds_before` and `seconds_after` are waited before and after the call is carried out.
+    """
 
     ending: Literal["answer", "error", "cut", "silence"] = "answer"
     takes_effect: bool = True
@@ -73,13 +73,16 @@ class BotApiFault:
 
     @classmethod
     def hang(cls, *, after_effect: bool = False) -> Self:
-        """No answer ever, until the caller hangs up."""
+        """No answer, until the caller hangs up."""
         return cls("silence", takes_effect=after_effect)
 
 
 @dataclass(slots=True, eq=False)
 class FaultInjection:
-    """A fault waiting for its calls; `left` None means for ever, `hits` counts those it has struck."""
+    """A fault that waits for its calls.
+
+    `remaining` None means forever; `hit_count` counts the calls it has hit.
+    """
 
     fault: BotApiFault
     method: str | None
@@ -90,7 +93,7 @@ class FaultInjection:
     hit_count: int = 0
 
     def take_call(self, call: BotApiCall) -> bool:
-        """Whether this call is struck; counts it if so."""
+        """Whether this call is hit; counts it if so."""
         if self.remaining == 0 or not self._matches(call):
             return False
         if self.skip:
@@ -102,7 +105,7 @@ class FaultInjection:
         return True
 
     def lift(self) -> None:
-        """No further call is struck."""
+        """Hit no further call."""
         self.remaining = 0
 
     def _matches(self, call: BotApiCall) -> bool:

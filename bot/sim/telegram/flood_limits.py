@@ -1,5 +1,4 @@
-"""Counts messages against Telegram's flood limits and says how long to wait; its penalties grow with every
-disregard.
+"""Counts messages against Telegram's flood limits and names the seconds to wait; penalties grow when ignored.
 
 Owns the token buckets; knows nothing of chats but their ids.
 """
@@ -22,10 +21,10 @@ class FloodRate:
 class FloodLimits:
     """What may be sent: overall, to one private chat, to one group, as drafts to one chat (None = unlimited).
 
-    The first disregard costs at least `penalty` seconds, each further one twice as long up to
-    `longest_penalty`; after `calm` seconds without one they are forgotten. `paced_polls` adds getUpdates' own
-    throttles: an offset asked again within 3 s waits, within 0.5 s gets one update, a second 409 within 3 s
-    comes late.
+    The first time a wait is ignored costs at least `penalty_seconds`, each further one twice as long up to
+    `max_penalty_seconds`; after `calm_seconds` without one they are forgotten.
+    `throttles_polls` adds getUpdates' own throttles: an offset requested again within 3 s waits, within 0.5 s
+    gets one update, a second 409 within 3 s comes late.
     """
 
     overall: FloodRate | None = FloodRate(30, 1, 30)
@@ -62,19 +61,19 @@ class _Bucket:
 
 @dataclass(slots=True)
 class FloodGate:
-    """Lets messages through or names the seconds to wait. `now` gives seconds of any steady clock."""
+    """Accepts messages or names the seconds to wait; `now` gives seconds of a monotonic clock."""
 
     limits: FloodLimits
     now: Callable[[], float]
     _buckets: dict[str, _Bucket] = field(default_factory=dict)
 
     def wait_for_message(self, chat_id: int) -> int:
-        """Counts one message or edit to this chat; 0 lets it through, else whole seconds to wait."""
+        """Count one message or edit to this chat; 0 accepts it, else whole seconds to wait."""
         rate = self.limits.private if chat_id > 0 else self.limits.group
         return self._take({"all": self.limits.overall, f"chat {chat_id}": rate})
 
     def wait_for_draft(self, chat_id: int) -> int:
-        """Counts one draft to this chat; 0 lets it through, else whole seconds to wait."""
+        """Count one draft to this chat; 0 accepts it, else whole seconds to wait."""
         return self._take({f"draft {chat_id}": self.limits.drafts})
 
     def _take(self, rates: dict[str, FloodRate | None]) -> int:

@@ -1,5 +1,4 @@
-"""The HTTP side of the simulated Bot API: an ASGI app that reads a call, carries it out, and answers, late or
-never.
+"""The HTTP side of the simulated Bot API: an ASGI app that reads a call, carries it out and answers.
 
 Owns the log of calls and the faults waiting for them; cuts connections through uvicorn's transport.
 """
@@ -28,7 +27,7 @@ _MAX_LOGGED_CALLS = 20_000
 
 @dataclass(frozen=True, slots=True)
 class BotApiResponse:
-    """What goes back over HTTP; `batch` are the updates in it."""
+    """The HTTP response; `batch` are the updates in it."""
 
     status: int
     body: bytes
@@ -39,7 +38,7 @@ class BotApiResponse:
 
 
 class BotApiApp:
-    """The ASGI app of one bot. `latency` is the seconds every answer takes to travel."""
+    """The ASGI app of one bot. `latency` is the seconds that every answer takes to travel."""
 
     def __init__(self, world: World, token: str, latency: float) -> None:
         self.latency = latency
@@ -57,13 +56,13 @@ class BotApiApp:
         arrived = time.monotonic()
         body = await _read_body(receive)
         path = scope["path"]
-        if named := _FILE_PATH.fullmatch(path):
-            await _write_response(send, self._file_response(named[1], named[2]))
-        elif named := _CALL_PATH.fullmatch(path):
+        if match := _FILE_PATH.fullmatch(path):
+            await _write_response(send, self._file_response(match[1], match[2]))
+        elif match := _CALL_PATH.fullmatch(path):
             line = _Connection(receive, send)
             self._connections.add(line)
             try:
-                await self._handle(line, _parse_call(named[2], arrived, scope, body), named[1])
+                await self._handle(line, _parse_call(match[2], arrived, scope, body), match[1])
             finally:
                 self._connections.discard(line)
         else:
@@ -97,8 +96,9 @@ class BotApiApp:
             await asyncio.sleep(fault.seconds_before)
         answer = _fault_response(fault)
         if fault.takes_effect:
-            own = await self._call_method(connection, api_call)
-            answer = own if fault.ending != "error" else answer
+            own_answer = await self._call_method(connection, api_call)
+            if fault.ending != "error":
+                answer = own_answer
         if fault.seconds_after:
             await asyncio.sleep(fault.seconds_after)
         return answer
@@ -178,12 +178,15 @@ class _Connection:
         self.is_disconnected = True
 
     def close(self) -> None:
-        """Close the connection without a word: ASGI has no such message, so this asks uvicorn's transport."""
-        cycle = self.send.__self__  # type: ignore[attr-defined] # uvicorn's request cycle, in all its HTTP protocols
+        """Close the connection without an answer.
+
+        ASGI has no such message, so this uses uvicorn's transport.
+        """
+        cycle = self.send.__self__  # type: ignore[attr-defined]  # uvicorn's request cycle
         cycle.transport.close()
 
     async def close_and_wait(self) -> None:
-        """Close the connection and see it closed, lest uvicorn miss an answer."""
+        """Close the connection and wait until it is closed, so that uvicorn misses no answer."""
         if not self.is_disconnected:
             self.close()
             await self.wait_for_disconnect()
@@ -224,9 +227,8 @@ def _fault_response(fault: BotApiFault) -> BotApiResponse:
         return BotApiResponse(
             fault.status, fault.html_page.encode(), b"text/html", description=fault.description
         )
-    return _error_response(
-        fault.status, fault.description, {"retry_after": fault.retry_after} if fault.retry_after else None
-    )
+    parameters = {"retry_after": fault.retry_after} if fault.retry_after else None
+    return _error_response(fault.status, fault.description, parameters)
 
 
 def _encode_json(body: Json) -> bytes:

@@ -1,4 +1,4 @@
-"""Judges reply markup: inline keyboards button by button, other markup by its kind. Pure."""
+"""Checks reply markup: inline keyboards button by button, other markup by its kind. Pure."""
 
 from typing import Any
 
@@ -17,8 +17,9 @@ _OTHER_BUTTON_ACTIONS = (
 
 
 def parse_inline_keyboard(params: Params, *, only_inline: bool = False) -> Json | None:
-    """The inline keyboard a call asks for, None for none. Raises Refusal (400) on anything Telegram would not
-    take.
+    """The inline keyboard of a call, None for none.
+
+    Raises TelegramRefusal (400) for everything Telegram would not accept.
     """
     try:
         markup = params.json("reply_markup")

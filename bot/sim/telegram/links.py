@@ -1,4 +1,4 @@
-"""Judges addresses in links and buttons as TDLib does: what they become, and why others are refused. Pure."""
+"""Checks addresses in links and buttons as TDLib does: what they become, and why others are refused. Pure."""
 
 import ipaddress
 import re
@@ -64,11 +64,11 @@ def _parse_url(url: str) -> _Url:
         after = url[written.end() :]
         if scheme not in ("http", "https"):
             raise LinkInvalid("Unsupported URL protocol")
-    where = re.split(r"[/?#]", after, maxsplit=1)[0]
-    place, port = _split_port(where)
+    authority = re.split(r"[/?#]", after, maxsplit=1)[0]
+    place, port = _split_port(authority)
     user, _, host = place.rpartition("@")
     _check_host(user, host)
-    rest = after[len(where) :].rstrip("\x00\t\n\v\f\r ") or "/"
+    rest = after[len(authority) :].rstrip("\x00\t\n\v\f\r ") or "/"
     rest = rest if rest.startswith("/") else "/" + rest
     return _Url(scheme, user, host.lower(), port, _UNSAFE_CHARACTERS.sub(lambda c: f"%{ord(c[0]):02X}", rest))
 
@@ -101,8 +101,8 @@ def _check_host(user: str, host: str) -> None:
 def _check_characters(part: str, name: str, allowed: re.Pattern[str]) -> None:
     if allowed.fullmatch(part):
         return
-    good = allowed.match(part)
-    broken = _BROKEN_PERCENT.match(part, good.end() if good else 0)
-    raise LinkInvalid(
-        f"Wrong percent-encoded symbol in URL {name}" if broken else f"Disallowed character in URL {name}"
-    )
+    allowed_prefix = allowed.match(part)
+    first_bad = allowed_prefix.end() if allowed_prefix else 0
+    if _BROKEN_PERCENT.match(part, first_bad):
+        raise LinkInvalid(f"Wrong percent-encoded symbol in URL {name}")
+    raise LinkInvalid(f"Disallowed character in URL {name}")

@@ -1,4 +1,4 @@
-"""The methods that put messages into a chat, change them and take them away, judged as Telegram judges them."""
+"""The methods that send, edit and delete messages, checked as Telegram checks them."""
 
 from collections.abc import Callable
 
@@ -10,7 +10,8 @@ from bot.sim.telegram.params import Json, Params, TelegramRefusal, bad_request
 
 _MAX_DELETABLE_SECONDS = 48 * 3600
 _NOT_MODIFIED = (
-    "message is not modified: specified new message content and reply markup are exactly the same as a current"
+    "message is not modified: specified new message content and reply markup are exactly the same as a "
+    "current"
     " content and reply markup of the message"
 )
 _CHAT_ACTIONS = frozenset(
@@ -36,18 +37,18 @@ def send_message(world: World, params: Params) -> Json:
 
 
 def send_photo(world: World, params: Params) -> Json:
-    given = params.files.get("photo")
-    if given is None and not params.text("photo"):
+    upload = params.files.get("photo")
+    if upload is None and not params.text("photo"):
         raise bad_request("there is no photo in the request")
     caption = _read_formatted(params, "caption", "caption_entities")
     if caption.units > MAX_CAPTION_UNITS:
         raise bad_request("message caption is too long")
-    if given is None:
+    if upload is None:
         file_id = params.text("photo")
     else:
         file_id = f"photo-{len(world.files) + 1}"
-    if given is not None:
-        world.files[file_id] = given
+    if upload is not None:
+        world.files[file_id] = upload
     size = {"file_id": file_id, "file_unique_id": "u-" + file_id, "width": 640, "height": 480}
     return _send_new(world, params, lambda raw: raw | {"photo": [size]} | _content_fields("caption", caption))
 
@@ -62,14 +63,18 @@ def edit_message_text(world: World, params: Params) -> Json:
         name: value for name, value in message.raw.items() if name not in ("text", "entities", "reply_markup")
     }
     raw |= _content_fields("text", text) | _preview_fields(params)
-    return _apply_edit(world, chat, message, raw | ({"reply_markup": keyboard} if keyboard else {}))
+    if keyboard:
+        raw["reply_markup"] = keyboard
+    return _apply_edit(world, chat, message, raw)
 
 
 def edit_message_reply_markup(world: World, params: Params) -> Json:
     keyboard = parse_inline_keyboard(params, only_inline=True)
     chat, message = _find_own_message(world, params)
     raw = {name: value for name, value in message.raw.items() if name != "reply_markup"}
-    return _apply_edit(world, chat, message, raw | ({"reply_markup": keyboard} if keyboard else {}))
+    if keyboard:
+        raw["reply_markup"] = keyboard
+    return _apply_edit(world, chat, message, raw)
 
 
 def delete_message(world: World, params: Params) -> bool:
@@ -123,16 +128,16 @@ def set_message_reaction(world: World, params: Params) -> bool:
     if message is None:
         raise bad_request("message to react not found")
     try:
-        given = params.json("reaction") or []
-        wanted = [str(reaction["emoji"]).replace("\ufe0f", "") for reaction in given]
+        sent = params.json("reaction") or []
+        reactions = [str(reaction["emoji"]).replace("\ufe0f", "") for reaction in sent]
     except (ValueError, TypeError, KeyError):
         raise bad_request("REACTION_INVALID") from None
-    if len(wanted) > 1:
+    if len(reactions) > 1:
         raise bad_request("REACTIONS_TOO_MANY")
-    if not _KNOWN_REACTIONS.issuperset(wanted):
+    if not _KNOWN_REACTIONS.issuperset(reactions):
         raise bad_request("REACTION_INVALID")
-    message.reactions = wanted
-    world.changes.notify(ChatEvent("reaction", chat.id, message.message_id, {"reactions": wanted}))
+    message.reactions = reactions
+    world.changes.notify(ChatEvent("reaction", chat.id, message.message_id, {"reactions": reactions}))
     return True
 
 
@@ -143,10 +148,10 @@ def _read_formatted(params: Params, text_name: str, entities_name: str) -> Forma
     if mode not in ("", "none"):
         raise bad_request("unsupported parse_mode")
     try:
-        given = params.json(entities_name)
+        sent = params.json(entities_name)
     except ValueError:
-        given = None  # as the real server: entities that are no JSON are no entities
-    return format_text(params.text(text_name), given)
+        sent = None  # as the real server: entities that are no JSON are no entities
+    return format_text(params.text(text_name), sent)
 
 
 def _read_text(params: Params, too_long_reason: str) -> FormattedText:
@@ -161,11 +166,13 @@ def _read_text(params: Params, too_long_reason: str) -> FormattedText:
 
 
 def _content_fields(name: str, text: FormattedText) -> Json:
+    fields: Json = {}
+    if text.text:
+        fields[name] = text.text
     if text.entities:
-        entities = {"caption_entities" if name == "caption" else "entities": list(text.entities)}
-    else:
-        entities = {}
-    return ({name: text.text} if text.text else {}) | entities
+        entities_name = "caption_entities" if name == "caption" else "entities"
+        fields[entities_name] = list(text.entities)
+    return fields
 
 
 def _preview_fields(params: Params) -> Json:
@@ -221,8 +228,11 @@ def _reply_fields(chat: Chat, params: Params) -> Json:
         return {}
     message = chat.find_message(message_id) if isinstance(message_id, int) else None
     if message is not None:
-        shown = {name: value for name, value in message.raw.items() if name != "reply_to_message"}
-        return {"reply_to_message": shown} | ({"quote": _quote_fields(reply)} if reply.get("quote") else {})
+        original = {name: value for name, value in message.raw.items() if name != "reply_to_message"}
+        fields: Json = {"reply_to_message": original}
+        if reply.get("quote"):
+            fields["quote"] = _quote_fields(reply)
+        return fields
     if reply.get("allow_sending_without_reply") or params.flag("allow_sending_without_reply"):
         return {}
     raise bad_request("message to be replied not found")

@@ -1,4 +1,4 @@
-"""Names every method of the simulated Bot API and holds those that concern no message: commands, taps, files."""
+"""The methods of the simulated Bot API by name, and those for commands, taps and files themselves."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -16,7 +16,7 @@ _MAX_ANSWER_CHARACTERS = 200
 
 def build_method_table() -> Mapping[str, Callable[[World, Params], object]]:
     """Methods by name in lower case, as Telegram ignores case; getUpdates waits and is not among them."""
-    named: dict[str, Callable[[World, Params], object]] = {
+    methods: dict[str, Callable[[World, Params], object]] = {
         "getMe": lambda world, _: world.bot,
         "setWebhook": set_webhook,
         "deleteWebhook": set_webhook,
@@ -37,7 +37,7 @@ def build_method_table() -> Mapping[str, Callable[[World, Params], object]]:
         "deleteMessage": messages.delete_message,
         "setMessageReaction": messages.set_message_reaction,
     }
-    return {name.lower(): method for name, method in named.items()}
+    return {name.lower(): method for name, method in methods.items()}
 
 
 def set_webhook(world: World, params: Params) -> bool:

@@ -1,7 +1,6 @@
-"""Reads what a call to the simulated Bot API carries, whichever way its body is encoded, and words its
-refusals.
+"""Reads the parameters of a call to the simulated Bot API in every encoding, and words refusals.
 
-Owns `Params` and `Refusal`; calls nothing else of the simulator.
+Owns `Params` and `TelegramRefusal`; calls nothing else of the simulator.
 """
 
 import json
@@ -14,7 +13,7 @@ Json = dict[str, Any]
 
 
 class TelegramRefusal(Exception):
-    """An error answer: HTTP status, Telegram's description, and `parameters` such as retry_after in seconds."""
+    """An error answer: HTTP status, Telegram's description, `parameters` such as retry_after (seconds)."""
 
     def __init__(self, status: int, description: str, **parameters: int) -> None:
         super().__init__(description)
@@ -24,16 +23,18 @@ class TelegramRefusal(Exception):
 
 
 def bad_request(reason: str) -> TelegramRefusal:
-    """A 400 in Telegram's spelling: the reason starts in lower case unless it is a code like
-    BUTTON_DATA_INVALID.
+    """A 400 in Telegram's spelling.
+
+    The reason starts in lower case unless it is a code like BUTTON_DATA_INVALID.
     """
     is_code = len(reason) > 1 and (reason[1] == "_" or reason[1].isupper())
     return TelegramRefusal(400, "Bad Request: " + (reason if is_code else reason[:1].lower() + reason[1:]))
 
 
 class Params(dict[str, Any]):
-    """The parameters of one call as they came: strings from forms, JSON values from JSON bodies; uploads in
-    `files`.
+    """The parameters of one call as they came.
+
+    Strings from forms, JSON values from JSON bodies; uploads are in `files`.
     """
 
     def __init__(self, values: Json, files: dict[str, bytes] | None = None) -> None:
@@ -41,8 +42,9 @@ class Params(dict[str, Any]):
         self.files = files or {}
 
     def text(self, name: str) -> str:
-        """The parameter as text; what is absent is empty. Text that is no valid Unicode is refused as
-        Telegram does.
+        """The parameter as text; an absent one is empty.
+
+        Text that is no valid Unicode is refused as Telegram does.
         """
         value = self.get(name)
         if value is None:
@@ -54,7 +56,7 @@ class Params(dict[str, Any]):
         return value
 
     def integer(self, name: str, default: int = 0) -> int:
-        """The parameter as a whole number; what cannot be read counts as absent, as on the real server."""
+        """The parameter as a whole number; an unreadable one counts as absent, as on the real server."""
         try:
             return int(self.text(name))
         except ValueError:
@@ -115,10 +117,10 @@ def _parse_object(body: bytes) -> Json:
 def _parse_multipart(content_type: str, body: bytes) -> tuple[Json, dict[str, bytes]]:
     fields: Json = {}
     files: dict[str, bytes] = {}
-    whole = BytesParser(policy=HTTP).parsebytes(
+    body_parts = BytesParser(policy=HTTP).parsebytes(
         b"Content-Type: " + content_type.encode() + b"\r\n\r\n" + body
     )
-    for part in whole.iter_parts():
+    for part in body_parts.iter_parts():
         name = part.get_param("name", header="content-disposition")
         content = part.get_payload(decode=True)
         if not isinstance(name, str) or not isinstance(content, bytes):

@@ -1,6 +1,6 @@
 """The people of the simulated Telegram: they write, edit, tap, stop, block, and see what the bot shows them.
 
-Every deed becomes an update of the shape Telegram sends; what is returned lets a test refer to it.
+Every action becomes an update of the shape Telegram sends; its return value lets a test refer to it.
 """
 
 import mimetypes
@@ -16,8 +16,9 @@ from bot.sim.telegram.params import Json
 
 @dataclass(frozen=True, slots=True)
 class PersonMessage:
-    """A message a person has written: its update (0 if the bot does not hear it) and Telegram's Message
-    object.
+    """A message that a person has written.
+
+    Its update (0 if the bot does not receive it) and Telegram's Message object.
     """
 
     update_id: int
@@ -37,8 +38,11 @@ MessageReference = ChatMessage | PersonMessage | int
 
 @dataclass(frozen=True, slots=True)
 class ChatThread:
-    """Where a person writes: a chat, and a topic in it if `thread_id` is not 0. With privacy mode on
-    (Telegram's default in groups) the bot hears commands, mentions of it and replies to it only."""
+    """Where a person writes: a chat, and a topic in it if `thread_id` is not 0.
+
+    With privacy mode on (Telegram's default in groups) the bot receives only commands, mentions of it and
+    replies to it.
+    """
 
     chat: Chat
     thread_id: int = 0
@@ -49,14 +53,15 @@ class ChatThread:
         return self.chat.id
 
     def add_topic(self, thread_id: int) -> "ChatThread":
-        """A topic of this place, there from now on."""
+        """Add a topic to this chat."""
         self.chat.topics.add(thread_id)
         return replace(self, thread_id=thread_id)
 
 
 class SimulatedPerson:
-    """Someone with a Telegram account. `home` is their private chat with the bot, open to it once they have
-    written.
+    """Someone with a Telegram account.
+
+    `private_thread` is their private chat with the bot, which may write there once they have written.
     """
 
     def __init__(self, world: World, user: Json, private_thread: ChatThread) -> None:
@@ -93,8 +98,9 @@ class SimulatedPerson:
         )
 
     def paste(self, text: str, **options: Any) -> list[PersonMessage]:
-        """Send any text as a client does, cut into several messages where it is too long for one; `more` as
-        in send.
+        """Send any text as a client does, split into several messages if it is too long.
+
+        `options` are those of `send`.
         """
         return [self.send(part, **options) for part in shapes.split_text(text)]
 
@@ -108,12 +114,12 @@ class SimulatedPerson:
         forward_from: "SimulatedPerson | str | None" = None,
         thread: ChatThread | None = None,
     ) -> PersonMessage:
-        """A photo; photos with the same `album` belong together. getFile gives its `content`."""
+        """Send a photo; photos with the same `album` belong together. getFile returns its `content`."""
         photo = shapes.photo_sizes(self._store_file("photo", content), len(content))
-        together = {"media_group_id": album} if album else {}
+        album_fields = {"media_group_id": album} if album else {}
         about = self._context_fields(reply_to, None, forward_from, thread)
         return self._post(
-            {"photo": photo, **shapes.caption_fields(caption), **together, **about}, None, thread
+            {"photo": photo, **shapes.caption_fields(caption), **album_fields, **about}, None, thread
         )
 
     def send_voice(
@@ -127,7 +133,7 @@ class SimulatedPerson:
     def send_audio(
         self, name: str, *, seconds: int = 180, caption: str = "", content: bytes = b""
     ) -> PersonMessage:
-        """A piece of music or the like."""
+        """Send a piece of music or the like."""
         audio = shapes.file_fields(self._store_file("audio", content), len(content), "audio/mpeg")
         return self._post(
             {"audio": audio | {"file_name": name, "duration": seconds}, **shapes.caption_fields(caption)},
@@ -136,7 +142,7 @@ class SimulatedPerson:
         )
 
     def send_video_note(self, *, seconds: int = 5, content: bytes = b"") -> PersonMessage:
-        """A round video message."""
+        """Send a round video message."""
         note = shapes.file_fields(self._store_file("video_note", content), len(content)) | {
             "duration": seconds,
             "length": 240,
@@ -158,26 +164,30 @@ class SimulatedPerson:
         size: int | None = None,
         album: str = "",
     ) -> PersonMessage:
-        """A file. Its `media_type` is what the client takes it for; `size` is told instead of the content's."""
+        """Send a file. `media_type` is what the client takes it for; `size` replaces the content's own."""
         media_type = media_type or mimetypes.guess_type(name)[0] or "application/octet-stream"
         document = shapes.file_fields(self._store_file("document", content), size or len(content), media_type)
-        together = {"media_group_id": album} if album else {}
-        told = {"document": document | {"file_name": name}, **shapes.caption_fields(caption), **together}
-        return self._post(told, None, None)
+        album_fields = {"media_group_id": album} if album else {}
+        fields = {
+            "document": document | {"file_name": name},
+            **shapes.caption_fields(caption),
+            **album_fields,
+        }
+        return self._post(fields, None, None)
 
     def edit(self, message: MessageReference, text: str, *, thread: ChatThread | None = None) -> int:
-        """Change an own message; gives the update's id."""
+        """Change an own message; returns the update's id."""
         there = self._find_message(message, thread)
         raw = {name: value for name, value in there.raw.items() if name != "entities"}
         self._world.edit(self._thread_or_private(thread).chat, there, raw | shapes.text_fields(text))
         return self._world.updates.put("edited_message", there.raw, sent_at=there.raw["edit_date"])
 
     def tap(self, message: MessageReference, button: str, *, thread: ChatThread | None = None) -> Tap:
-        """Press an inline button, named by its text or its callback data; LookupError if it is not there."""
+        """Press an inline button, named by its text or callback data; LookupError if it is not there."""
         chat = self._thread_or_private(thread).chat
         there = self._find_message(message, thread)
-        named = (b for b in there.buttons if button in (b["text"], b.get("callback_data")))
-        data = next((b["callback_data"] for b in named if "callback_data" in b), None)
+        matches = (b for b in there.buttons if button in (b["text"], b.get("callback_data")))
+        data = next((b["callback_data"] for b in matches if "callback_data" in b), None)
         if data is None:
             raise LookupError(f"no button {button!r} to press among {[b['text'] for b in there.buttons]}")
         query_id = str(7_000_000_001 + len(self._world.taps))
@@ -194,8 +204,9 @@ class SimulatedPerson:
         return tap
 
     def stop_draft(self) -> int:
-        """Press Stop on the draft shown in private; LookupError if there is none to stop. Gives the update's
-        id.
+        """Press Stop on the draft shown in private; returns the update's id.
+
+        LookupError if there is none to stop.
         """
         draft = self.chat.draft
         if draft is None or not draft.can_stop:
@@ -211,21 +222,21 @@ class SimulatedPerson:
         return self._world.updates.put("stopped_message_generation", stopped)
 
     def delete(self, message: MessageReference, *, thread: ChatThread | None = None) -> None:
-        """Take a message away; bots are not told."""
+        """Delete a message; bots hear nothing of it."""
         self._world.delete(self._thread_or_private(thread).chat, self._find_message(message, thread))
 
     def block(self) -> int:
-        """Block the bot; gives the update's id."""
+        """Block the bot; returns the update's id."""
         self.chat.is_blocked = True
         return self.change_bot_status(self.private_thread, "member", "kicked")
 
     def unblock(self) -> int:
-        """Let the bot write again; gives the update's id."""
+        """Let the bot write again; returns the update's id."""
         self.chat.is_blocked = False
         return self.change_bot_status(self.private_thread, "kicked", "member")
 
     def change_bot_status(self, thread: ChatThread, before: str, after: str) -> int:
-        """Change the bot's standing in a chat, such as from `left` to `member`; gives the update's id."""
+        """Change the bot's status in a chat, such as from `left` to `member`; returns the update's id."""
         change = {"chat": thread.chat.raw, "from": self.user, "date": self._world.unix_seconds()}
         change |= {"old_chat_member": self._bot_member(before), "new_chat_member": self._bot_member(after)}
         return self._world.updates.put("my_chat_member", change)
@@ -256,7 +267,7 @@ class SimulatedPerson:
         forward_from: "SimulatedPerson | str | None",
         thread: ChatThread | None,
     ) -> Json:
-        """What a message says of others: the one it replies to, who first wrote it."""
+        """The fields about other messages: the one it replies to, and the forward's origin."""
         if reply_to is None:
             about = {}
         else:
@@ -283,4 +294,7 @@ class SimulatedPerson:
         return file_id
 
     def _bot_member(self, status: str) -> Json:
-        return {"user": self._world.bot, "status": status} | ({"until_date": 0} if status == "kicked" else {})
+        member: Json = {"user": self._world.bot, "status": status}
+        if status == "kicked":
+            member["until_date"] = 0
+        return member

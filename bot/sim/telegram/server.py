@@ -32,8 +32,9 @@ MAX_WAIT_SECONDS = 30.0  # seconds until a wait for what never comes is given up
 
 
 class BotApi:
-    """One bot's Telegram. `latency` is the seconds each answer takes to travel; it may be changed at any
-    time.
+    """One bot's Telegram.
+
+    `latency` is the seconds each answer takes to travel; it may be changed at any time.
     """
 
     def __init__(
@@ -65,7 +66,7 @@ class BotApi:
 
     @asynccontextmanager
     async def serve_on_loopback(self, port: int = 0) -> AsyncIterator[str]:
-        """Serve `app` on loopback while the block runs; yields the URL. Calls still open at its end are cut."""
+        """Serve `app` on loopback while the block runs; yields the URL. Calls open at its end are cut."""
         async with serve(self.app, port=port) as url:
             try:
                 yield url
@@ -82,14 +83,15 @@ class BotApi:
 
     @property
     def commands(self) -> list[dict[str, Any]]:
-        """The command menu as last set, of whatever scope."""
+        """The command menu as last set, of any scope."""
         return next(reversed(self._world.commands.values()), [])
 
     def person(
         self, user_id: int, first_name: str = "Ann", *, username: str = "", language: str = "en"
     ) -> SimulatedPerson:
-        """Someone with this id; the same person each time. The bot can write to them once they have written
-        to it.
+        """The person with this id; the same object each time.
+
+        The bot can write to them once they have written to it.
         """
         if user_id not in self._people:
             names = {"first_name": first_name} | ({"username": username} if username else {})
@@ -131,9 +133,11 @@ class BotApi:
         times: int | None = 1,
         skip: int = 0,
     ) -> FaultInjection:
-        """Let the next `times` calls (None: all) fail that are of this method and chat and satisfy `when`,
-        after letting `skip` of them through. Given several, the first injected that concerns a call
-        strikes."""
+        """Fail the next `times` calls (None: all) of this method and chat that satisfy `when`.
+
+        The first `skip` of them succeed. Of several faults, the first injected one that applies to a call
+        hits it.
+        """
         injection = FaultInjection(fault, method, chat_id, when, times, skip)
         self._app.injections.append(injection)
         return injection
@@ -143,14 +147,17 @@ class BotApi:
         return self.updates.put_raw(raw, update_id)
 
     async def wait_until(self, predicate: Callable[[], T], timeout: float = MAX_WAIT_SECONDS) -> T:  # noqa: ASYNC109 - it is a wait
-        """The first true value of `predicate`, asked again after each change; TimeoutError after `timeout`
-        seconds.
+        """The first true value of `predicate`, which is called after each change.
+
+        Raises TimeoutError after `timeout` seconds.
         """
         return await self._world.changes.wait_until(predicate, timeout)
 
     def subscribe(
         self, chat_id: int | None = None, *, size: int = 1000
     ) -> AbstractContextManager[Subscription]:
-        """`with api.subscribe(chat_id) as events: async for event in events: ...` of one chat or of all;
-        holds up to `size` events, then drops them and says `lost`."""
+        """`with api.subscribe(chat_id) as events: async for event in events: ...` of one chat or of all.
+
+        Holds up to `size` events, then drops them and reports `lost`.
+        """
         return self._world.changes.subscribe(chat_id, size)

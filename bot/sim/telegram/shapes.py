@@ -1,4 +1,4 @@
-"""Shapes of what Telegram puts into updates: entities it finds, origins of forwards, media, membership. Pure."""
+"""The contents of updates: entities found in texts, origins of forwards, media, membership. Pure."""
 
 import re
 from collections.abc import Iterator
@@ -11,18 +11,21 @@ _WEB_LINK = re.compile(r"https?://\S+")
 
 
 def text_fields(text: str) -> Json:
-    """A text with the commands and links Telegram finds in it."""
-    found = [("bot_command", match) for match in _COMMAND.finditer(text)]
-    found += [("url", match) for match in _WEB_LINK.finditer(text)]
+    """A text with the commands and links that Telegram finds in it."""
+    matches = [("bot_command", match) for match in _COMMAND.finditer(text)]
+    matches += [("url", match) for match in _WEB_LINK.finditer(text)]
     entities: list[Json] = [
         {
             "type": kind,
             "offset": count_utf16_units(text[: match.start()]),
             "length": count_utf16_units(match[0]),
         }
-        for kind, match in found
+        for kind, match in matches
     ]
-    return {"text": text} | ({"entities": entities} if entities else {})
+    fields: Json = {"text": text}
+    if entities:
+        fields["entities"] = entities
+    return fields
 
 
 def caption_fields(caption: str) -> Json:
@@ -40,11 +43,13 @@ def file_id_fields(file_id: str) -> Json:
 
 
 def file_fields(file_id: str, size: int, media_type: str = "") -> Json:
-    """A file with its size in bytes, and its media type if that is known; both are left out where they are
-    not.
-    """
-    told = {"mime_type": media_type} if media_type else {}
-    return file_id_fields(file_id) | told | ({"file_size": size} if size else {})
+    """A file with its size in bytes and its media type; both are left out where they are unknown."""
+    fields = file_id_fields(file_id)
+    if media_type:
+        fields["mime_type"] = media_type
+    if size:
+        fields["file_size"] = size
+    return fields
 
 
 def sticker_fields(file_id: str, emoji: str) -> Json:
@@ -53,7 +58,7 @@ def sticker_fields(file_id: str, emoji: str) -> Json:
 
 
 def forward_origin(sender: Json | str, date: int) -> Json:
-    """Where a forwarded message comes from: a user, or the name of someone who hides theirs."""
+    """The origin of a forwarded message: a user, or the name of someone who hides theirs."""
     if isinstance(sender, str):
         return {"type": "hidden_user", "date": date, "sender_user_name": sender}
     return {"type": "user", "date": date, "sender_user": sender}
@@ -61,23 +66,23 @@ def forward_origin(sender: Json | str, date: int) -> Json:
 
 def reply_fields(raw: Json, quote: str | None) -> Json:
     """The fields of a reply to a message, with the words quoted from it if any."""
-    shown = {name: value for name, value in raw.items() if name != "reply_to_message"}
+    quoted = {name: value for name, value in raw.items() if name != "reply_to_message"}
     if quote is None:
-        return {"reply_to_message": shown}
+        return {"reply_to_message": quoted}
     text = str(raw.get("text", raw.get("caption", "")))
     position = count_utf16_units(text[: max(0, text.find(quote))])
-    return {"reply_to_message": shown, "quote": {"text": quote, "position": position, "is_manual": True}}
+    return {"reply_to_message": quoted, "quote": {"text": quote, "position": position, "is_manual": True}}
 
 
 def is_heard_by_bot(raw: Json, bot: Json) -> bool:
-    """Whether a bot in privacy mode hears this message: a command, a mention, or a reply to it."""
+    """Whether a bot in privacy mode receives this message: a command, a mention, or a reply to it."""
     text = str(raw.get("text", raw.get("caption", "")))
     replied = raw.get("reply_to_message", {}).get("from", {}).get("id")
     return text.startswith("/") or f"@{bot['username']}" in text or replied == bot["id"]
 
 
 def split_text(text: str) -> Iterator[str]:
-    """A long text as a client sends it: messages of at most 4096 UTF-16 units."""
+    """A long text split as a client does: messages of at most 4096 UTF-16 units."""
     start = 0
     units = 0
     for position, character in enumerate(text):

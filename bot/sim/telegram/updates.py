@@ -1,8 +1,7 @@
-"""Keeps updates until they are confirmed by an offset or expire, and lets one long poll at a time wait for
-them.
+"""Keeps updates until an offset confirms them or they expire; one long poll at a time waits for them.
 
-Owns the ids of updates, the webhook's address and the conflict between pollers; knows nothing of what updates
-say.
+Owns the ids of updates, the webhook's address and the conflict between pollers; knows nothing of the contents
+of updates.
 """
 
 import asyncio
@@ -31,8 +30,9 @@ _WEBHOOK_ACTIVE = (
 
 @dataclass(frozen=True, slots=True)
 class PendingUpdate:
-    """An update as it will be sent. `expires` is Unix time; `again` marks a repetition that no offset
-    confirms.
+    """An update as it will be sent.
+
+    `expires_at` is Unix time; `is_repeat` marks a repetition that no offset confirms.
     """
 
     update_id: int
@@ -59,18 +59,18 @@ class UpdateQueue:
 
     @property
     def pending_ids(self) -> list[int]:
-        """Ids of what is not yet confirmed, in order."""
+        """The ids that are not yet confirmed, in order."""
         self._forget_expired()
         return [update.update_id for update in self._pending]
 
     @property
     def is_polled(self) -> bool:
-        """Whether a long poll waits right now."""
+        """Whether a long poll is waiting."""
         return self._poll_waiter is not None
 
     @property
     def allowed_kinds(self) -> frozenset[str] | None:
-        """The kinds asked for, None for the default set."""
+        """The requested kinds, None for the default set."""
         return self._allowed_kinds
 
     def put(
@@ -80,15 +80,16 @@ class UpdateQueue:
         lifetime_seconds: float = UPDATE_LIFETIME_SECONDS,
         sent_at: float | None = None,
     ) -> int:
-        """Queue an update; expires `lifetime` seconds after `sent_at` (Unix time). A kind not asked for is
-        dropped.
+        """Queue an update, which expires `lifetime_seconds` after `sent_at` (Unix time).
+
+        A kind that was not requested is dropped.
         """
         update_id = self._take_id()
         if self._allowed_kinds is not None:
-            wanted = kind in self._allowed_kinds
+            is_allowed = kind in self._allowed_kinds
         else:
-            wanted = kind not in _OPT_IN_KINDS
-        if wanted:
+            is_allowed = kind not in _OPT_IN_KINDS
+        if is_allowed:
             expires = (self._clock.now() if sent_at is None else sent_at) + lifetime_seconds
             self._append(
                 PendingUpdate(update_id, _encode_json({"update_id": update_id, kind: payload}), expires)
@@ -101,15 +102,16 @@ class UpdateQueue:
             update_id = self._take_id() if update_id is None else update_id
             body = raw
         else:
-            given = raw.get("update_id", update_id)
-            update_id = given if isinstance(given, int) else self._take_id()
+            own_id = raw.get("update_id", update_id)
+            update_id = own_id if isinstance(own_id, int) else self._take_id()
             body = _encode_json({"update_id": update_id, **raw})
         self._append(PendingUpdate(update_id, body, self._clock.now() + UPDATE_LIFETIME_SECONDS))
         return update_id
 
     def repeat(self, update_id: int) -> None:
-        """Deliver an update once more whatever was confirmed, as after a lost confirmation; KeyError if long
-        gone.
+        """Deliver an update once more whatever was confirmed, as after a lost confirmation.
+
+        KeyError if it is long gone.
         """
         self._append(
             PendingUpdate(
@@ -121,12 +123,13 @@ class UpdateQueue:
         )
 
     def restart_ids(self, next_id: int) -> None:
-        """Go on counting from `at`, as Telegram does somewhere at random after a week of silence."""
+        """Continue counting at `next_id`, as Telegram does at a random id after a week of silence."""
         self._next_id = next_id
 
     def set_allowed_kinds(self, kinds: Any) -> None:
-        """Remember the kinds asked for; an empty list means the default set, anything unreadable changes
-        nothing.
+        """Remember the requested kinds.
+
+        An empty list means the default set; an unreadable one changes nothing.
         """
         if isinstance(kinds, list) and all(isinstance(kind, str) for kind in kinds):
             self._allowed_kinds = frozenset(kind.lower() for kind in kinds) or None
@@ -143,8 +146,9 @@ class UpdateQueue:
     async def poll(
         self, offset: int, limit: int, seconds: float, wait_for_disconnect: Callable[[], Awaitable[object]]
     ) -> list[PendingUpdate]:
-        """One getUpdates: confirm, then wait up to `seconds` for updates or until `hung_up` returns (client
-        gone).
+        """One getUpdates: confirm, then wait up to `seconds` for updates.
+
+        The wait ends when `wait_for_disconnect` returns (the client is gone).
         """
         if self.webhook_url:
             raise await self._build_conflict(_WEBHOOK_ACTIVE)
@@ -162,7 +166,7 @@ class UpdateQueue:
         return self._build_batch(offset, limit)
 
     def mark_sent(self, batch: Iterable[PendingUpdate]) -> None:
-        """The answer with these updates has left."""
+        """Record that the answer with these updates has left."""
         for update in batch:
             if update.is_repeat and update in self._pending:
                 self._pending.remove(update)

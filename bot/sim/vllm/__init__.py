@@ -1,1 +1,1 @@
-"""A simulated vLLM server."""
+"""A simulated vLLM server: routes, engine, prefix cache, faults and refusals."""

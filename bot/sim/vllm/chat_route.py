@@ -1,6 +1,6 @@
-"""The chat route of the simulated server, its key and its door.
+"""The chat route of the simulated server: its key, its refusals, its answer.
 
-Owns nothing but the moments until which the door stays shut; asks the engine for everything else.
+Owns only the times until which it refuses everything; calls the engine for the rest.
 """
 
 import asyncio
@@ -90,8 +90,8 @@ class EndpointApp:
     def _has_access(self, scope: Scope) -> bool:
         if self._dependencies.api_key is None or not scope["path"].startswith(_KEY_PATHS):
             return True
-        given = dict(scope["headers"]).get(b"authorization", b"")
-        return secrets.compare_digest(given, f"Bearer {self._dependencies.api_key}".encode())
+        header = dict(scope["headers"]).get(b"authorization", b"")
+        return secrets.compare_digest(header, f"Bearer {self._dependencies.api_key}".encode())
 
     async def _chat(self, http_request: HttpRequest) -> Response:
         log = RequestRecord(
@@ -128,13 +128,13 @@ class EndpointApp:
 
     def _refusal_response(self, refusal: VllmRefusal) -> Response:
         if self._server_info.profile.hosted:
-            told = build_refusal_body(refusal)
+            body = build_refusal_body(refusal)
         else:
-            told = refusal.body
-        return JSONResponse(told, refusal.status)
+            body = refusal.body
+        return JSONResponse(body, refusal.status)
 
     def _admit(self, log: RequestRecord, fault: EndpointFault | None) -> EngineJob:
-        """Everything that can go wrong before the engine works."""
+        """Check everything that can fail before the engine works."""
         if fault and fault.kind == "unauthorized":
             raise VllmRefusal(401, "Unauthorized")
         if (fault and fault.kind == "crash") or self._kills_engine(log):
@@ -148,7 +148,7 @@ class EndpointApp:
         log.prompt = render_prompt(conversation)
         log.thinking = conversation.thinking
         blocks, log.prompt_tokens = split_blocks(log.prompt)
-        shown = image_digests(log.body)
+        digests = image_digests(log.body)
         check_length(log.prompt_tokens, self._server_info)
         check_sampling(log.body, self._server_info)
         if self._engine.is_full or (fault and fault.kind == "busy"):
@@ -168,11 +168,11 @@ class EndpointApp:
             is_continuation=conversation.continue_last,
         )
         return EngineJob(
-            log, chat, tag_image_blocks(blocks, shown), fault, _priority(log), image_digests=shown
+            log, chat, tag_image_blocks(blocks, digests), fault, _priority(log), image_digests=digests
         )
 
     def _kills_engine(self, log: RequestRecord) -> bool:
-        """The preview image is killed by a request for the probabilities of its prompt."""
+        """Whether the request asks for the probabilities of its prompt, which kills the preview image."""
         return self._server_info.profile.old_parser and log.body.get("prompt_logprobs") is not None
 
 
@@ -186,8 +186,9 @@ async def _http_error(_: HttpRequest, error: Exception) -> Response:
 
 
 async def _cut_connection(send: Send, receive: Receive) -> None:
-    """Cut the connection with a reset: the server underneath is uvicorn, whose `send` belongs to the
-    connection.
+    """Cut the connection with a reset.
+
+    The server underneath is uvicorn, whose `send` belongs to the connection.
     """
     transport: asyncio.Transport = send.__self__.transport  # type: ignore[attr-defined]
     raw = transport.get_extra_info("socket")

@@ -1,6 +1,6 @@
 """Sends one simulated completion over HTTP, streamed or whole, and notices when the client is gone.
 
-Asks the engine for canvases and the answer for their words; owns neither.
+Gets canvases from the engine and their JSON from the encoder; owns neither.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ CUT_SCOPE_KEY = "canvasgram.cut"
 
 
 class CompletionResponse(Response):
-    """The response to an accepted request. `done` is called when its log is complete."""
+    """The response to an accepted request. `on_done` is called when its log is complete."""
 
     def __init__(
         self, engine: Engine, job: EngineJob, encoder: CompletionEncoder, on_done: Callable[[], None]
@@ -70,11 +70,11 @@ class CompletionResponse(Response):
                     if canvas is None:
                         await send(_body_message(KEEP_ALIVE, has_more=True))
                         continue
-                    said = b"".join(map(format_event, self._encoder.encode_canvas(canvas)))
+                    frames = b"".join(map(format_event, self._encoder.encode_canvas(canvas)))
                     if canvas.is_last:
-                        end = said
+                        end = frames
                     else:
-                        await send(_body_message(said, has_more=True))
+                        await send(_body_message(frames, has_more=True))
             self._complete_log()
             end += b"".join(map(format_event, self._encoder.encode_tail()))
         except EngineDied:
@@ -99,8 +99,8 @@ class CompletionResponse(Response):
         self._job.log.status = status
         headers = [(b"content-type", content_type.encode())]
         if self._engine.profile.request_ids:
-            wanted = self._job.log.headers.get("x-request-id") or secrets.token_hex(16)
-            headers.append((b"x-request-id", wanted.encode()))
+            request_id = self._job.log.headers.get("x-request-id") or secrets.token_hex(16)
+            headers.append((b"x-request-id", request_id.encode()))
         return {"type": "http.response.start", "status": status, "headers": headers}
 
     def _complete_log(self) -> None:

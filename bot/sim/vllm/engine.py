@@ -1,4 +1,4 @@
-"""The engine behind the simulated endpoint: the time a canvas takes, faults in mid-reply, pauses and death.
+"""The engine behind the simulated endpoint: the time of a canvas, faults during a reply, pauses and crashes.
 
 Owns seats, prefix cache and counters. Yields canvases; knows nothing of HTTP.
 """
@@ -7,6 +7,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable
 from dataclasses import dataclass
 from time import monotonic
+from typing import Any
 
 from bot.sim.gemma.tokens import split_blocks
 from bot.sim.vllm.images import tag_image_blocks
@@ -20,16 +21,16 @@ from bot.sim.vllm.seats import EngineSeats
 
 
 class EngineDied(Exception):
-    """The engine is gone, or failed this one request."""
+    """The engine has died, or failed this one request."""
 
 
 class ConnectionCut(Exception):
-    """The connection is to be cut without another word."""
+    """The connection has to be cut without an answer."""
 
 
 @dataclass(frozen=True, slots=True)
 class _CanvasPlan:
-    """What a request's canvases are like: tokens, denoising steps, and seconds more than the timing says."""
+    """The canvases of a request: tokens, denoising steps, and seconds in addition to the timing."""
 
     width: int
     step_limit: int | None
@@ -38,7 +39,7 @@ class _CanvasPlan:
 
 
 class Engine:
-    """One model on one GPU. `changed` is called whenever a count here changes."""
+    """One model on one GPU. `on_change` is called whenever a count here changes."""
 
     def __init__(
         self, profile: Profile, timing: Timing, seats: int, brain: Brain, on_change: Callable[[], None]
@@ -56,17 +57,17 @@ class Engine:
 
     @property
     def is_full(self) -> bool:
-        """Whether the queue limit refuses the next request; it counts those that run, too."""
+        """Whether the queue limit refuses the next request; running requests count, too."""
         limit = self.profile.max_queued
         return limit is not None and self.seats.running + self.seats.waiting >= limit
 
     @property
     def load(self) -> EngineLoad:
-        """What runs and waits now."""
+        """The running and waiting requests."""
         return EngineLoad(self.seats.running, self.seats.waiting, self.cache.queries, self.cache.hits)
 
     def die(self) -> None:
-        """The engine is gone; every open reply ends in an error."""
+        """Kill the engine; every open reply ends in an error."""
         self.died_at = monotonic()
         if self._death_signal and not self._death_signal.done():
             self._death_signal.set_result(None)
@@ -78,12 +79,12 @@ class Engine:
         self.cache = self._empty_cache()
 
     def hold(self) -> None:
-        """No canvas is finished until `release`."""
+        """Finish no canvas until `release`."""
         if self._release_signal is None:
             self._release_signal = asyncio.get_running_loop().create_future()
 
     def release(self) -> None:
-        """Go on after `hold`."""
+        """Continue after `hold`."""
         if self._release_signal is not None:
             self._release_signal.set_result(None)
             self._release_signal = None
@@ -91,8 +92,7 @@ class Engine:
     async def generate(
         self, job: EngineJob, keep_alive_seconds: float | None
     ) -> AsyncGenerator[Canvas | None]:
-        """The canvases of a reply as they are done; None each time `tick` seconds have passed with nothing to
-        say.
+        """The canvases of a reply as they are finished; None after `keep_alive_seconds` without one.
 
         Close it (`aclosing`) when the reader is gone: that frees the seat.
         """
@@ -119,8 +119,9 @@ class Engine:
             self.seats.leave(place)
 
     async def read_once(self, prompt: str, canvases: int, priority: int) -> tuple[int, CacheLookup]:
-        """One denoising step for each of so many small canvases; returns the prompt's tokens and the cached
-        ones.
+        """Run one denoising step for each of so many small canvases.
+
+        Returns the prompt's tokens and the cached ones.
         """
         place = self.seats.enter(priority if self.profile.by_priority else 0)
         try:
@@ -143,25 +144,28 @@ class Engine:
         return PrefixCache(dense=self.profile.dense_cache)
 
     def _write_output(self, job: EngineJob) -> _CanvasPlan:
-        """Look the prompt up, ask the brain, and end its text where the server would."""
+        """Look the prompt up, call the brain, and end its text where the server would."""
         log = job.log
         salt = str(job.chat.body.get("cache_salt") or "")
         cached = self.cache.admit(job.blocks, log.prompt_tokens, salt)
         log.cached_tokens = cached.hit_tokens
         log.created_tokens = cached.created_tokens
-        said = self.brain(job.chat)
-        reply = said if isinstance(said, ScriptedReply) else ScriptedReply(said)
+        reply = self.brain(job.chat)
+        if not isinstance(reply, ScriptedReply):
+            reply = ScriptedReply(reply)
         if reply.crashes_engine:
             self.die()
             raise EngineDied
         knows = self.profile.diffusion_checks
         job.output = build_output(reply.text, job.chat.body, job.chat.max_tokens, detects_repetition=knows)
         if self.profile.dense_cache:
-            whole, _ = split_blocks(log.prompt + "".join(job.output.tokens))
-            self.cache.extend(tag_image_blocks(whole, job.image_digests), salt)
+            blocks, _ = split_blocks(log.prompt + "".join(job.output.tokens))
+            self.cache.extend(tag_image_blocks(blocks, job.image_digests), salt)
         self.metrics.prompt_tokens += log.prompt_tokens
         self.metrics.cached_tokens += cached.hit_tokens
-        options = (job.chat.body.get("vllm_xargs") or {}) if knows else {}
+        options: dict[str, Any] = {}
+        if knows:
+            options = job.chat.body.get("vllm_xargs") or {}
         limit = options.get("diffusion_max_steps")
         width = options.get("diffusion_canvas_length") or self.profile.canvas
         return _CanvasPlan(width, limit, self.timing.steps(limit), reply.canvas_delay)
@@ -174,7 +178,7 @@ class Engine:
         return slow + self.timing.prefill_seconds(job.log.prompt_tokens - job.log.cached_tokens)
 
     def _apply_fault(self, job: EngineJob, canvas_number: int) -> asyncio.Future[None] | None:
-        """Let the request's fault happen if this is its canvas; returns what to wait for besides time."""
+        """Inject the request's fault if this is its canvas; returns what to wait for in addition to time."""
         if not job.fault or canvas_number != job.fault.after_canvases:
             return self._release_signal
         if job.fault.kind == "reset":
@@ -196,25 +200,35 @@ class Engine:
     async def _wait_for(
         self, future: asyncio.Future[None] | None, deadline: float | None, keep_alive_seconds: float | None
     ) -> bool:
-        """Wait until `future` is done and the clock shows `until`; False if a tick went by before that."""
-        bell = None if keep_alive_seconds is None else monotonic() + keep_alive_seconds
+        """Wait until `future` is done and `deadline` has passed.
+
+        False if `keep_alive_seconds` pass before that.
+        """
+        keep_alive_at = None
+        if keep_alive_seconds is not None:
+            keep_alive_at = monotonic() + keep_alive_seconds
         while True:
-            waits = future is not None and not future.done()
-            if not waits and (deadline is None or monotonic() >= deadline):
+            is_pending = future is not None and not future.done()
+            if not is_pending and (deadline is None or monotonic() >= deadline):
                 return True
-            if bell is not None and monotonic() >= bell:
+            if keep_alive_at is not None and monotonic() >= keep_alive_at:
                 return False
-            await self._sleep(
-                future if waits else None,
-                [at for at in (None if waits else deadline, bell) if at is not None],
-            )
+            wake_times = [] if keep_alive_at is None else [keep_alive_at]
+            if is_pending:
+                await self._sleep(future, wake_times)
+            else:
+                if deadline is not None:
+                    wake_times.append(deadline)
+                await self._sleep(None, wake_times)
 
     async def _sleep(self, future: asyncio.Future[None] | None, deadlines: list[float]) -> None:
-        """Until the future is done or the first moment has come; the engine's death ends every sleep."""
+        """Wait until the future is done or the first moment has come; the engine's death ends every wait."""
         if self._death_signal is None:
             self._death_signal = asyncio.get_running_loop().create_future()
         timeout = max(0.0, min(deadlines) - monotonic()) if deadlines else None
-        waiting = {self._death_signal} if future is None else {self._death_signal, future}
+        waiting = {self._death_signal}
+        if future is not None:
+            waiting.add(future)
         await asyncio.wait(waiting, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
         if self._death_signal.done():
             raise EngineDied

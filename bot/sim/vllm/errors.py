@@ -1,6 +1,6 @@
-"""How the simulated server says no: the refusal in vLLM's words, and what every route checks of a body.
+"""How the simulated server refuses: vLLM's wording, and what every route checks of a body.
 
-Pure. What a chat request may not ask for is `endpoint_checks`' business.
+Pure. What a chat request may not contain is checked in `validation`.
 """
 
 import json
@@ -14,7 +14,7 @@ Json = dict[str, Any]
 
 
 class VllmRefusal(Exception):
-    """An answer other than 200: HTTP status, message, type and the parameter it is about."""
+    """An answer other than 200: HTTP status, message, type and the parameter that caused it."""
 
     def __init__(
         self, status: int, message: str, kind: str = "BadRequestError", param: str | None = None
@@ -27,7 +27,7 @@ class VllmRefusal(Exception):
 
     @property
     def body(self) -> Json:
-        """The JSON that is sent."""
+        """The JSON of the response."""
         return {
             "error": {"message": self.message, "type": self.kind, "param": self.param, "code": self.status}
         }
@@ -35,7 +35,8 @@ class VllmRefusal(Exception):
 
 ENGINE_BUSY = VllmRefusal(
     503,
-    "The engine is currently busy and cannot accept new requests. Please try again later or on a different instance.",
+    "The engine is currently busy and cannot accept new requests. Please try again later or on a different "
+    "instance.",
     "Service Unavailable",
 )
 ENGINE_DEAD = VllmRefusal(
@@ -74,7 +75,7 @@ def parse_body(raw: bytes, content_type: str) -> Json:
 
 
 def check_model(body: Json, server_info: ServerInfo) -> None:
-    """Only the served name is known; none at all means it too."""
+    """Accept the served name only; a request without a name means it, too."""
     model = body.get("model")
     if model not in (None, server_info.model):
         message = f"The model `{model}` does not exist. Valid aliases: {server_info.model}."
@@ -82,7 +83,7 @@ def check_model(body: Json, server_info: ServerInfo) -> None:
 
 
 def unsupported_media_type(media_type: str) -> VllmRefusal:
-    """A body of another kind than the route takes."""
+    """A body of another media type than the route accepts."""
     return VllmRefusal(
         400, f"1 validation error:\n  Unsupported Media Type: Only '{media_type}' is allowed", "Bad Request"
     )
@@ -97,7 +98,7 @@ def invalid_body(detail: Mapping[str, Any], error_count: int = 1) -> VllmRefusal
 
 
 def missing_field(location: str, parent: object) -> VllmRefusal:
-    """A field that is not there."""
+    """A field that is missing."""
     size = len(parent) if isinstance(parent, dict) else 0
     return invalid_body(
         {"type": "missing", "loc": location, "msg": "Field required", "input": f"<dict of {size} items>"}

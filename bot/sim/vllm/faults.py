@@ -1,4 +1,4 @@
-"""Faults a test or a demo asks the simulated endpoint for; owns the list of those still to come."""
+"""Faults that a test or a demo injects into the simulated endpoint; owns the queue of those to come."""
 
 import random
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ EndpointFaultKind = Literal[
 
 @dataclass(slots=True)
 class EndpointFault:
-    """What goes wrong, how often (None: for ever), how far into the reply, and for which share of requests."""
+    """What fails, how often (None: forever), how far into the reply, and for which share of requests."""
 
     kind: EndpointFaultKind
     times: int | None = 1
@@ -29,8 +29,9 @@ class EndpointFault:
 
 
 class EndpointFaultQueue:
-    """The faults to come. Each request takes the first one that applies to it; `rate` is drawn from a seeded
-    source.
+    """The faults to come.
+
+    Each request takes the first one that applies to it; `rate` is drawn from a seeded source.
     """
 
     def __init__(self, seed: int = 0) -> None:
@@ -38,17 +39,17 @@ class EndpointFaultQueue:
         self._random = random.Random(seed)  # noqa: S311 — repeatable tests, no secret
 
     def add(self, fault: EndpointFault) -> None:
-        """Let it happen from the next request on."""
+        """Inject the fault from the next request on."""
         if fault.kind not in get_args(EndpointFaultKind):
             raise ValueError(f"unknown fault {fault.kind!r}; one of {', '.join(get_args(EndpointFaultKind))}")
         self._faults.append(fault)
 
     def clear(self) -> None:
-        """Nothing goes wrong any more."""
+        """Remove all faults."""
         self._faults.clear()
 
     def take(self) -> EndpointFault | None:
-        """The fault of the request that came just now."""
+        """The fault of the request that has just arrived."""
         for fault in self._faults:
             if fault.rate < 1 and self._random.random() >= fault.rate:
                 continue

@@ -1,8 +1,6 @@
-"""A plain hosted API in the place of vLLM: what it refuses, in its words, and an answer without anything of
-vLLM's.
+"""A plain hosted API instead of vLLM: what it refuses, its wording, and answers without vLLM's fields.
 
-Pure but for the parser underneath. Strict on purpose: a client that sends one field too many must find out
-here.
+Pure but for the parser underneath. Strict on purpose: a client that sends one field too many must fail here.
 """
 
 from collections.abc import Mapping
@@ -56,7 +54,7 @@ def build_refusal_body(refusal: VllmRefusal) -> Json:
 
 
 def check_hosted_fields(body: Json) -> None:
-    """No field is ignored: what this API does not know, it refuses."""
+    """Refuse every field that this API does not know; none is ignored."""
     _check_known_fields(body, _FIELDS, "")
     _check_known_fields(body.get("stream_options") or {}, _STREAM_FIELDS, "stream_options.")
     for place, message in enumerate(body["messages"]):
@@ -64,21 +62,21 @@ def check_hosted_fields(body: Json) -> None:
 
 
 class HostedCompletionEncoder(CompletionEncoder):
-    """An answer of vLLM's, stripped to what every such API gives."""
+    """An answer of vLLM, reduced to what every such API returns."""
 
     def encode_canvas(self, canvas: Canvas) -> list[Json]:
-        """The last words and the end are two chunks, as people are used to."""
+        """The last chunk and the end are two chunks, as clients expect."""
         plain = [self._strip_vllm_fields(chunk) for chunk in super().encode_canvas(canvas)]
         if canvas.is_last:
-            words = plain[-1]
-            choice = words["choices"][0]
+            chunk = plain[-1]
+            choice = chunk["choices"][0]
             if choice["delta"]:
-                spoken = {**words, "choices": [{**choice, "finish_reason": None}]}
-                plain[-1:] = [spoken, {**words, "choices": [{**choice, "delta": {}}]}]
+                spoken = {**chunk, "choices": [{**choice, "finish_reason": None}]}
+                plain[-1:] = [spoken, {**chunk, "choices": [{**choice, "delta": {}}]}]
         return plain
 
     def encode_tail(self) -> list[Json]:
-        """The usage chunk, if it is wanted."""
+        """The usage chunk, if it is requested."""
         return [self._strip_vllm_fields(chunk) for chunk in super().encode_tail()]
 
     def encode_whole(self, text: str) -> Json:
@@ -106,11 +104,11 @@ def _error_body(message: str, code: str | None, param: str | None) -> Json:
 
 
 def _strip_choice(choice: Json) -> Json:
-    kept = {key: choice[key] for key in _CHOICE_KEYS if key in choice}
+    fields = {key: choice[key] for key in _CHOICE_KEYS if key in choice}
     for key in ("delta", "message"):
-        if key in kept:
-            kept[key] = {name: kept[key][name] for name in _MESSAGE_KEYS if name in kept[key]}
-    return kept
+        if key in fields:
+            fields[key] = {name: fields[key][name] for name in _MESSAGE_KEYS if name in fields[key]}
+    return fields
 
 
 def _strip_usage(usage: Json) -> Json:

@@ -1,6 +1,6 @@
-"""The pictures of a request: which are refused, and how the prefix cache tells one from another.
+"""The pictures of a request: which are refused, and how the prefix cache distinguishes them.
 
-Pure. A picture is known by its first bytes only; what it shows is nobody's business here.
+Pure. A picture is recognized by its first bytes only; what it shows does not matter here.
 """
 
 import base64
@@ -15,8 +15,9 @@ _IMAGE_SIGNATURES = (b"\xff\xd8\xff", b"\x89PNG\r\n\x1a\n", b"GIF8", b"RIFF", b"
 
 
 def check_images(body: Json, server_info: ServerInfo) -> None:
-    """A model that only reads refuses them all; an address cannot be fetched from here; the bytes must be a
-    picture.
+    """Refuse pictures that the server cannot use.
+
+    A text-only model refuses all; addresses cannot be fetched here; the bytes must be a picture.
     """
     for url in _image_urls(body):
         if not server_info.profile.pictures:
@@ -30,27 +31,26 @@ def check_images(body: Json, server_info: ServerInfo) -> None:
 
 
 def image_digests(body: Json) -> list[str]:
-    """One short name for each picture of the request, in the order of the prompt; the same bytes have the
-    same name.
-    """
+    """One short name for each picture of the request, in prompt order; equal bytes have equal names."""
     return [hashlib.sha256(_image_bytes(url)).hexdigest()[:16] for url in _image_urls(body)]
 
 
 def tag_image_blocks(blocks: Sequence[str], digests: Sequence[str]) -> list[str]:
-    """Blocks of a prompt, with the names of the pictures they hold a piece of: all pictures' tokens look
-    alike.
+    """Blocks of a prompt, tagged with the pictures they hold a piece of.
+
+    The tokens of all pictures look alike.
     """
-    told = []
+    tagged = []
     seen = 0
     for block in blocks:
         count = block.count(IMAGE_MARKER)
         if count:
-            here = range(seen // IMAGE_TOKENS, -(-(seen + count) // IMAGE_TOKENS))
+            covered = range(seen // IMAGE_TOKENS, -(-(seen + count) // IMAGE_TOKENS))
         else:
-            here = range(0)
-        told.append(block + "".join(digests[here.start : here.stop]))
+            covered = range(0)
+        tagged.append(block + "".join(digests[covered.start : covered.stop]))
         seen += count
-    return told
+    return tagged
 
 
 def _image_urls(body: Json) -> Iterator[str]:

@@ -1,6 +1,6 @@
 """The counters of the simulated server and their text for `GET /metrics`.
 
-Owns the numbers. Histograms carry sum and count and one open bucket, which is what a gateway reads of them.
+Owns the numbers. Histograms have sum, count and one open bucket, which is what a gateway reads of them.
 """
 
 from collections import Counter, defaultdict
@@ -26,13 +26,13 @@ class EngineMetrics:
     counts: Counter[str] = field(default_factory=Counter)
 
     def count_canvas(self, width: int, steps: int) -> None:
-        """One canvas was committed: its steps count the commit, its tokens the tail behind the end too."""
+        """Count one committed canvas: its steps include the commit, its tokens the tail after the end."""
         self.steps += steps + 1
         self.positions += width * (steps + 1)
         self.committed += width
 
     def count_read(self, canvases: int, width: int = 16) -> None:
-        """So many small canvases were looked at after a single step."""
+        """Count small canvases that were read after a single step."""
         self.steps += canvases
         self.positions += width * canvases
         self.committed += width * canvases
@@ -45,7 +45,7 @@ class EngineMetrics:
 
 @dataclass(frozen=True, slots=True)
 class EngineLoad:
-    """The requests of this moment, and what the prefix cache was asked for so far."""
+    """The current requests, and the lookups of the prefix cache so far."""
 
     running: int
     waiting: int

@@ -1,7 +1,6 @@
-"""Slips of the model itself, as they are reported from the field: a brain that now and then writes something
-broken.
+"""Slips of the model itself, as reported from the field: a brain that sometimes writes something broken.
 
-Pure but for its seeded chance. What the server makes of a slip is the parser's business.
+Pure but for its seeded chance. How the server handles a slip is the parser's business.
 """
 
 import random
@@ -17,18 +16,18 @@ _TOOL_CALL = re.compile(r"<\|tool_call>call:(?P<name>\w+)\{(?P<inside>.*?)\}<too
 def with_model_faults(
     brain: Brain, rate: float, *, fault_names: Sequence[str] | None = None, seed: int = 0
 ) -> Brain:
-    """`brain`, but a share `rate` of its replies is broken in one of the ways `slips` names (all of `SLIPS`)."""
-    wanted = [MODEL_FAULTS[name] for name in fault_names or MODEL_FAULTS]
+    """`brain`, with a share `rate` of its replies broken in one of the named ways (default: all)."""
+    faults = [MODEL_FAULTS[name] for name in fault_names or MODEL_FAULTS]
     chance = random.Random(seed)  # noqa: S311 — repeatable tests, no secret
 
     def broken(request: ChatRequest) -> str | ScriptedReply:
-        said = brain(request)
+        reply = brain(request)
         if chance.random() >= rate:
-            return said
-        slip = chance.choice(wanted)
-        if isinstance(said, ScriptedReply):
-            return replace(said, text=slip(said.text))
-        return slip(said)
+            return reply
+        break_text = chance.choice(faults)
+        if isinstance(reply, ScriptedReply):
+            return replace(reply, text=break_text(reply.text))
+        return break_text(reply)
 
     return broken
 
@@ -38,7 +37,7 @@ def _rewrite_calls(rewrite: Callable[[re.Match[str]], str]) -> Callable[[str], s
 
 
 def _cut_last_call(text: str) -> str:
-    """The turn ends in the middle of its last call."""
+    """End the turn in the middle of its last call."""
     start = text.rfind("<|tool_call>")
     if start < 0:
         return text

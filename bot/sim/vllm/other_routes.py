@@ -1,7 +1,6 @@
-"""The routes of the simulated server beside chat: models, health, counters, tokens, typed questions,
-transcription.
+"""The other routes of the simulated server: models, health, counters, tokens, typed questions, transcription.
 
-Owns nothing; asks the engine. What is not vLLM has few of them.
+Owns nothing; calls the engine. A server that is not vLLM has few of them.
 """
 
 import asyncio
@@ -14,7 +13,7 @@ from starlette.requests import Request as HttpRequest
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
-from bot.sim.vllm import typed_reads as decisions
+from bot.sim.vllm import typed_reads
 from bot.sim.vllm.engine import Engine, EngineDied
 from bot.sim.vllm.errors import ENGINE_DEAD, Json, ServerInfo, VllmRefusal, check_model, parse_body
 from bot.sim.vllm.hosted_api import build_refusal_body
@@ -31,7 +30,7 @@ _CLIENT_CLOSED_STATUS = 499
 
 @dataclass(frozen=True, slots=True)
 class OtherRouteDependencies:
-    """What these routes work with: who answers typed questions, who hears, and the logs of both."""
+    """What these routes work with: the judge of typed questions, the transcriber, and the logs of both."""
 
     engine: Engine
     server_info: ServerInfo
@@ -52,7 +51,7 @@ class OtherRoutes:
         self._created = int(time())
 
     def build_routes(self) -> list[Route]:
-        """The routes this profile has."""
+        """The routes that this profile has."""
         release = self._server_info.profile.release
         everywhere = [
             Route("/v1/models", self._models, methods=["GET"]),
@@ -147,37 +146,37 @@ class OtherRoutes:
     async def _systemone(self, http_request: HttpRequest) -> Response:
         try:
             body = await self._admit_read(http_request)
-            questions = decisions.parse_systemone_questions(body)
+            questions = typed_reads.parse_systemone_questions(body)
             usage = await self._run_read(http_request, body, questions)
         except VllmRefusal as refusal:
             return refusal_response(refusal)
         chances = [
-            decisions.compute_probabilities(question, self._dependencies.judge) for question in questions
+            typed_reads.compute_probabilities(question, self._dependencies.judge) for question in questions
         ]
         names = [question.name for question in questions]
-        answers = map(decisions.build_systemone_answer, questions, chances)
-        told = {
+        answers = map(typed_reads.build_systemone_answer, questions, chances)
+        answer = {
             "id": f"decision-{secrets.token_hex(8)}",
             "object": "structured_decision",
             "created": int(time()),
             "model": self._server_info.model,
             "answers": dict(zip(names, answers, strict=True)),
             "usage": {key: usage[key] for key in ("input_tokens", "output_tokens")},
-            "diagnostics": {name: decisions.build_diagnostics() for name in names},
+            "diagnostics": {name: typed_reads.build_diagnostics() for name in names},
         }
-        return JSONResponse({**told, "joint": None})
+        return JSONResponse({**answer, "joint": None})
 
     async def _decisions(self, http_request: HttpRequest) -> Response:
         try:
             body = await self._admit_read(http_request)
-            questions = decisions.parse_decisions_questions(body)
+            questions = typed_reads.parse_decisions_questions(body)
             usage = await self._run_read(http_request, body, questions)
         except VllmRefusal as refusal:
             return refusal_response(refusal)
         chances = [
-            decisions.compute_probabilities(question, self._dependencies.judge) for question in questions
+            typed_reads.compute_probabilities(question, self._dependencies.judge) for question in questions
         ]
-        answers = list(map(decisions.build_decisions_answer, questions, chances))
+        answers = list(map(typed_reads.build_decisions_answer, questions, chances))
         return JSONResponse({"model": self._server_info.model, "answers": answers, "usage": usage})
 
     async def _admit_read(self, http_request: HttpRequest) -> Json:
@@ -192,11 +191,11 @@ class OtherRoutes:
     async def _run_read(
         self, http_request: HttpRequest, body: Json, questions: Sequence[TypedQuestion]
     ) -> Json:
-        """Let the model read, unless the client goes first; returns the usage."""
+        """Let the model read, unless the client disconnects first; returns the usage."""
         self._dependencies.log_questions(questions)
-        prompt = decisions.build_read_prompt(questions, body.get("instructions"))
+        prompt = typed_reads.build_read_prompt(questions, body.get("instructions"))
         step = self._engine.read_once(
-            prompt, decisions.count_read_canvases(questions), int(body.get("priority") or 0)
+            prompt, typed_reads.count_read_canvases(questions), int(body.get("priority") or 0)
         )
         try:
             async with asyncio.TaskGroup() as tasks:
@@ -208,16 +207,16 @@ class OtherRoutes:
         if reading.cancelled():
             raise VllmRefusal(_CLIENT_CLOSED_STATUS, "Client disconnected")
         tokens, cached = reading.result()
-        told = decisions.ANSWER_POSITIONS * len(questions)
+        output_tokens = typed_reads.ANSWER_POSITIONS * len(questions)
         return {
             "input_tokens": tokens,
             "input_tokens_details": {
                 "cached_tokens": cached.hit_tokens,
                 "cache_write_tokens": cached.created_tokens,
             },
-            "output_tokens": told,
+            "output_tokens": output_tokens,
             "output_tokens_details": {"reasoning_tokens": 0},
-            "total_tokens": tokens + told,
+            "total_tokens": tokens + output_tokens,
         }
 
 

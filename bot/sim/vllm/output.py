@@ -1,4 +1,4 @@
-"""What the simulated model writes for a request: its tokens, where they end and why.
+"""The output of the simulated model for a request: its tokens, where they end and why.
 
 Pure. Cuts the brain's text at end tokens, stop strings, repetition and the limit, then into canvases.
 """
@@ -26,9 +26,10 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class ModelOutput:
-    """The tokens a request gets, the last of which may be an end token; `text_end` leaves that one out.
+    """The tokens of a request, the last of which may be an end token.
 
-    `cut` is text that a stop string took away from the last token.
+    `text_token_count` excludes that one. `cut_characters` is the length of the text that a stop string
+    removed from the last token.
     """
 
     tokens: Sequence[str]
@@ -52,17 +53,18 @@ class ModelOutput:
 def build_output(
     raw_text: str, body: Json, max_tokens: int, *, detects_repetition: bool = True
 ) -> ModelOutput:
-    """End `raw` where the server would: whichever comes first of end token, stop string, repetition and
-    limit.
+    """End `raw_text` where the server would.
+
+    At the first end token, stop string, repetition, or the limit.
     """
     tokens = tokenize(raw_text)
     output = _end_at_token(tokens, raw_text, body)
     if isinstance(body.get("stop"), str):
-        wanted = [body["stop"]]
+        stop_strings = [body["stop"]]
     else:
-        wanted = body.get("stop") or []
-    if wanted:
-        output = _end_at_stop_string(output, wanted)
+        stop_strings = body.get("stop") or []
+    if stop_strings:
+        output = _end_at_stop_string(output, stop_strings)
     if detects_repetition and body.get("repetition_detection"):
         output = _end_at_repetition(output, body["repetition_detection"])
     if len(output.tokens) > max_tokens:
@@ -84,10 +86,10 @@ def _end_at_token(tokens: list[str], raw_text: str, body: Json) -> ModelOutput:
 
 def _end_at_stop_string(output: ModelOutput, stop_strings: Sequence[str]) -> ModelOutput:
     text = "".join(output.tokens[: output.text_token_count])
-    found = [(place, word) for word in stop_strings if word and (place := text.find(word)) >= 0]
-    if not found:
+    matches = [(place, word) for word in stop_strings if word and (place := text.find(word)) >= 0]
+    if not matches:
         return output
-    start, word = min(found)
+    start, word = min(matches)
     ends = accumulate(len(token) for token in output.tokens)
     count, end = next((n, end) for n, end in enumerate(ends, 1) if end >= start + len(word))
     return ModelOutput(output.tokens[:count], "stop", word, count, cut_characters=end - start)
@@ -105,7 +107,7 @@ def _end_at_repetition(output: ModelOutput, rule: Json) -> ModelOutput:
 
 
 def _find_repetition_end(tokens: Sequence[str], size: int, times: int) -> int | None:
-    """Where a pattern of `size` tokens has been said `times` times in a row."""
+    """The position where a pattern of `size` tokens has occurred `times` times in a row."""
     same = size * (times - 1)
     start = bytes(map(eq, tokens[size:], tokens)).find(b"\x01" * same)
     if start < 0:
@@ -115,7 +117,7 @@ def _find_repetition_end(tokens: Sequence[str], size: int, times: int) -> int | 
 
 def _drop_tail(texts: list[str], count: int) -> list[str]:
     for place in range(len(texts) - 1, -1, -1):
-        taken = min(count, len(texts[place]))
-        texts[place] = texts[place][: len(texts[place]) - taken]
-        count -= taken
+        cut = min(count, len(texts[place]))
+        texts[place] = texts[place][: len(texts[place]) - cut]
+        count -= cut
     return texts

@@ -1,5 +1,6 @@
-"""What the simulated model writes when it is asked for something plain: to count, to multiply, to say a word,
-to call a tool for several things. Pure; knows a handful of sentences and nothing of who sends them.
+"""The simulated model's replies to plain requests: count, multiply, say a word, call a tool several times.
+
+Pure; knows a handful of sentences and nothing of who sends them.
 """
 
 import re
@@ -18,11 +19,11 @@ _MULTIPLY_REQUEST = re.compile(r"\bWhat is (?P<left>\d{1,6}) times (?P<right>\d{
 
 
 def answer_plain_request(text: str, tools: Sequence[Json], *, has_tool_results: bool) -> str | Calls | None:
-    """The text or the calls wanted; None if nothing known is asked. `told`: the tools have answered already."""
-    wanted = None if has_tool_results else _CALL_REQUEST.search(text)
-    if wanted:
-        return _build_calls(wanted, tools)
-    return next((write(found) for pattern, write in _TEXT_WRITERS if (found := pattern.search(text))), None)
+    """The text or the calls that the request asks for; None if it is no known request."""
+    match = None if has_tool_results else _CALL_REQUEST.search(text)
+    if match:
+        return _build_calls(match, tools)
+    return next((write(match) for pattern, write in _TEXT_WRITERS if (match := pattern.search(text))), None)
 
 
 def _build_calls(match: re.Match[str], tools: Sequence[Json]) -> Calls | None:
@@ -35,7 +36,7 @@ def _build_calls(match: re.Match[str], tools: Sequence[Json]) -> Calls | None:
 
 
 _TEXT_WRITERS: Sequence[tuple[re.Pattern[str], Callable[[re.Match[str]], str]]] = (
-    (_COUNT_REQUEST, lambda found: " ".join(map(str, range(int(found["first"]), int(found["last"]) + 1)))),
-    (_MULTIPLY_REQUEST, lambda found: str(int(found["left"]) * int(found["right"]))),
-    (_WORD_REQUEST, lambda found: found["word"]),
+    (_COUNT_REQUEST, lambda match: " ".join(map(str, range(int(match["first"]), int(match["last"]) + 1)))),
+    (_MULTIPLY_REQUEST, lambda match: str(int(match["left"]) * int(match["right"]))),
+    (_WORD_REQUEST, lambda match: match["word"]),
 )

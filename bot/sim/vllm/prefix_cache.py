@@ -1,8 +1,8 @@
 """The simulated prefix cache: which head of a prompt need not be computed again.
 
 Owns its blocks and nothing else. By default sliding-window layers keep only the end of each prompt and the
-places where two prompts were seen to part, so the second prompt that shares a head hits nothing and the third
-one does.
+places where two prompts diverged, so the second prompt that shares a head hits nothing and the third one
+does.
 """
 
 from collections import OrderedDict
@@ -14,15 +14,16 @@ from bot.sim.gemma.tokens import CACHE_BLOCK_TOKENS
 
 @dataclass(frozen=True, slots=True)
 class CacheLookup:
-    """Tokens found in the cache, and tokens newly put there."""
+    """Tokens found in the cache, and tokens newly added."""
 
     hit_tokens: int
     created_tokens: int
 
 
 class PrefixCache:
-    """Blocks of 32 tokens, the least recently used leave first. `dense` reuses every block that was ever
-    computed.
+    """Blocks of 32 tokens; the least recently used are evicted first.
+
+    `dense` reuses every block that was ever computed.
     """
 
     def __init__(self, *, dense: bool = False, capacity: int = 60_000) -> None:
@@ -33,19 +34,19 @@ class PrefixCache:
         self.hits = 0
 
     def admit(self, blocks: Sequence[str], token_count: int, salt: str = "") -> CacheLookup:
-        """Look a prompt up, then remember it. `blocks` hold 32 tokens each, but for the last."""
+        """Look a prompt up, then remember it. `blocks` hold 32 tokens each, except the last."""
         # The last token is always computed, so a block that ends the prompt is never served.
         keys = _chain_keys(blocks[: max(0, token_count - 1) // CACHE_BLOCK_TOKENS], salt)
         shared = next((place for place, key in enumerate(keys) if key not in self._blocks), len(keys))
-        kept = next((n for n in range(shared, 0, -1) if self._dense or self._blocks[keys[n - 1]]), 0)
+        cached = next((n for n in range(shared, 0, -1) if self._dense or self._blocks[keys[n - 1]]), 0)
         self._remember(keys)
         for end in (shared, len(keys)):
             if end:
                 self._blocks[keys[end - 1]] = True
         self._trim()
         self.queries += token_count
-        self.hits += kept * CACHE_BLOCK_TOKENS
-        return CacheLookup(kept * CACHE_BLOCK_TOKENS, (len(keys) - kept) * CACHE_BLOCK_TOKENS)
+        self.hits += cached * CACHE_BLOCK_TOKENS
+        return CacheLookup(cached * CACHE_BLOCK_TOKENS, (len(keys) - cached) * CACHE_BLOCK_TOKENS)
 
     def extend(self, blocks: Sequence[str], salt: str = "") -> None:
         """Remember a prompt together with its reply: only a dense cache can serve generated tokens again."""

@@ -1,6 +1,6 @@
-"""How the simulated server is built, launched and how fast it is: `Profile` and `Timing`.
+"""How the simulated server is built and launched, and how fast it is: `Profile` and `Timing`.
 
-Pure values. A profile says only what is known of a release; anything else follows `Profile.today()`.
+Pure values. A profile states only what is known of a release; everything else follows `Profile.today()`.
 """
 
 from dataclasses import dataclass
@@ -10,8 +10,9 @@ from typing import Self
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """The price of a reply. `canvas_seconds` replaces steps and commit; `step_ms_per_1k` is what a long
-    prompt adds.
+    """The cost of a reply.
+
+    `canvas_seconds` replaces steps and commit; `step_ms_per_1k` is the extra cost of a long prompt.
     """
 
     prefill_tokens_per_s: float = inf
@@ -37,7 +38,7 @@ class Timing:
         return cls(prefill_tokens_per_s=3000, step_ms=90, steps_per_canvas=16, commit_ms=60, step_ms_per_1k=1)
 
     def prefill_seconds(self, tokens: int) -> float:
-        """For prompt tokens that are not cached."""
+        """The seconds for prompt tokens that are not cached."""
         return tokens / self.prefill_tokens_per_s
 
     def steps(self, limit: int | None) -> int:
@@ -45,7 +46,7 @@ class Timing:
         return min(self.steps_per_canvas, limit or self.steps_per_canvas)
 
     def canvas_time(self, context: int, limit: int | None = None) -> float:
-        """Seconds for one canvas behind `context` tokens."""
+        """The seconds of one canvas after `context` tokens."""
         steps = self.steps(limit)
         if self.canvas_seconds is not None:
             return self.canvas_seconds * steps / self.steps_per_canvas
@@ -108,7 +109,7 @@ class Profile:
 
     @property
     def counts_reasoning(self) -> bool:
-        """Whether usage tells reasoning tokens: a release that does, and a parser that finds them."""
+        """Whether usage reports reasoning tokens: a release that does, and a parser that finds them."""
         return self.reasoning_details and self.reasoning_parser
 
     @property
@@ -155,7 +156,7 @@ class Profile:
 
     @classmethod
     def hosted_api(cls) -> Self:
-        """An autoregressive model behind somebody else's strict API: a token a chunk, nothing of vLLM."""
+        """An autoregressive model behind somebody's strict API: a token a chunk, nothing of vLLM."""
         return cls(
             canvas=1,
             diffusion_checks=False,

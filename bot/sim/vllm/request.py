@@ -1,4 +1,4 @@
-"""A request on its way through the simulated endpoint, and what its log keeps of it."""
+"""A request on its way through the simulated endpoint, and its record in the log."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ Json = dict[str, Any]
 
 @dataclass(slots=True)
 class RequestRecord:
-    """One request of the log. Times are `time.monotonic()`; None means that it did not come to that."""
+    """One request of the log. Times are `time.monotonic()`; None: it did not get that far."""
 
     body: Json
     headers: dict[str, str]
@@ -43,8 +43,9 @@ class RequestRecord:
 
 @dataclass(slots=True)
 class EngineJob:
-    """What the engine works on: the prompt in blocks of tokens, the names of its pictures; `output` is there
-    once the model has been asked.
+    """A job of the engine: the prompt in blocks of tokens, and the digests of its pictures.
+
+    `output` is set once the model has been called.
     """
 
     log: RequestRecord
@@ -58,7 +59,7 @@ class EngineJob:
 
 @dataclass(frozen=True, slots=True)
 class Canvas:
-    """One canvas: its text, how many tokens the reply has up to its end, and whether it is the last."""
+    """One canvas: its text, the reply's tokens up to its end, and whether it is the last."""
 
     text: str
     end_token: int

@@ -1,7 +1,6 @@
-"""Puts canvases into the words of the API for one request: chunks of a stream, or one body.
+"""Encodes canvases in the API's format for one request: chunks of a stream, or one body.
 
-Pure but for its parser, which remembers what it has seen. Knows the request's options and the server's
-profile.
+Pure but for its parser, which keeps state. Knows the request's options and the server's profile.
 """
 
 import re
@@ -30,7 +29,7 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class ReplyOptions:
-    """What of a request concerns the form of its answer."""
+    """The options of a request that concern the form of its answer."""
 
     streamed: bool
     include_usage: bool
@@ -45,14 +44,14 @@ class ReplyOptions:
     def from_body(cls, body: Json, profile: Profile) -> "ReplyOptions":
         """Read them from a checked body."""
         stream = body.get("stream_options") or {}
-        asked = bool(stream.get("include_usage"))
+        wants_usage = bool(stream.get("include_usage"))
         choice = body.get("tool_choice")
         tools = None if choice == "none" else body.get("tools")
         return cls(
             streamed=bool(body.get("stream")),
-            include_usage=asked or profile.force_usage,
+            include_usage=wants_usage or profile.force_usage,
             include_running_usage=profile.force_usage
-            or (asked and bool(stream.get("continuous_usage_stats"))),
+            or (wants_usage and bool(stream.get("continuous_usage_stats"))),
             include_reasoning=body.get("include_reasoning") is not False,
             allows_parallel_calls=body.get("parallel_tool_calls") is not False,
             schemas={t["function"]["name"]: t["function"].get("parameters") or {} for t in tools}
@@ -64,9 +63,7 @@ class ReplyOptions:
 
 
 class CompletionEncoder:
-    """One reply on its way out. Ask for `chunks` canvas by canvas and then for the `tail`, or once for the
-    `whole`.
-    """
+    """One reply to encode: a chunk sequence canvas by canvas and then the tail, or the whole once."""
 
     def __init__(self, job: EngineJob, head: CompletionHead, options: ReplyOptions, profile: Profile) -> None:
         self._job = job
@@ -82,8 +79,9 @@ class CompletionEncoder:
         self._sends_usage = not (job.fault and job.fault.kind == "no_usage")
 
     def encode_canvas(self, canvas: Canvas) -> list[Json]:
-        """The chunks one canvas makes: the role in front of the first, none for a canvas without anything to
-        say.
+        """The chunks of one canvas.
+
+        The role comes before the first; a canvas without visible text has none.
         """
         chunks = [] if self._has_begun else [self._role_chunk()]
         self._has_begun = True
@@ -98,14 +96,13 @@ class CompletionEncoder:
         return chunks
 
     def encode_tail(self) -> list[Json]:
-        """The usage chunk, if it is wanted."""
+        """The usage chunk, if it is requested."""
         if not self._options.include_usage or not self._sends_usage:
             return []
         usage = self._total_usage().to_final_json(self._profile, streamed=True)
+        more = {}
         if self._profile.request_metrics:
             more = {"metrics": request_timings(self._job.log)}
-        else:
-            more = {}
         return [self._head.build_chunk([], usage=usage, system_fingerprint=self._head.fingerprint, **more)]
 
     def encode_whole(self, text: str) -> Json:
@@ -117,9 +114,8 @@ class CompletionEncoder:
                 "", f"{OPEN_THOUGHT}{parsed.reasoning}\n<channel|>{parsed.content}", parsed.calls
             )
         calls = parsed.calls if self._options.allows_parallel_calls else parsed.calls[:1]
-        parsed = ParsedReply(
-            parsed.reasoning if self._options.include_reasoning else "", parsed.content, calls
-        )
+        reasoning = parsed.reasoning if self._options.include_reasoning else ""
+        parsed = ParsedReply(reasoning, parsed.content, calls)
         finish = self._finish_reason(has_calls=bool(calls))
         message = message_json(parsed, requires_tool=self._options.requires_tool)
         assert self._job.output
@@ -133,17 +129,17 @@ class CompletionEncoder:
         return body
 
     def _mask_thought_markup(self, text: str) -> str:
-        """What the parser gets to see: without one for thoughts, their markup is text like any other."""
+        """The text for the parser: without a reasoning parser, markup of thoughts is plain text."""
         if self._profile.reasoning_parser:
             return text
         return re.sub(r"<\|channel>|<channel\|>", lambda token: SPELLED_OUT_MARK + token[0], text)
 
     def _filter_delta(self, delta: Delta) -> Delta:
-        if self._options.allows_parallel_calls:
-            calls = delta.calls
-        else:
-            calls = [call for call in delta.calls if call.index == 0]
-        return Delta(delta.reasoning if self._options.include_reasoning else "", delta.content, calls)
+        calls = delta.calls
+        if not self._options.allows_parallel_calls:
+            calls = [call for call in calls if call.index == 0]
+        reasoning = delta.reasoning if self._options.include_reasoning else ""
+        return Delta(reasoning, delta.content, calls)
 
     def _role_chunk(self) -> Json:
         usage = self._running_usage(is_first_chunk=True)
@@ -197,7 +193,8 @@ class CompletionEncoder:
 
 def request_timings(log: RequestRecord) -> Json:
     """The server's own times of one request; the first token's time starts at the seat."""
-    received, seated = log.received_at, log.seated_at or log.received_at
+    received = log.received_at
+    seated = log.seated_at or received
     first = log.first_canvas_at or seated
     end = log.finished_at or first
     spent = (end - seated) or 1e-9

@@ -1,6 +1,7 @@
-"""What the simulated model says: the request a brain sees, and the brains for tests.
+"""The scripted output of the simulated model: the request that a brain receives, and the brains for tests.
 
-Pure. A brain is any callable from a `ChatRequest` to raw Gemma text, or to a `Reply` with a delay or a crash.
+Pure. A brain is any callable from a `ChatRequest` to raw Gemma text, or to a `ScriptedReply` with a delay or
+a crash.
 """
 
 import base64
@@ -24,9 +25,9 @@ _DEFAULT_THOUGHT = "Let me think about it."
 
 @dataclass(frozen=True, slots=True)
 class ChatRequest:
-    """What the model is asked: the messages and tools as sent, and the rendered prompt it really sees.
+    """The request to the model: the messages and tools as sent, and the rendered prompt it really sees.
 
-    `continuing`: the last message is left open, and the model goes on in the middle of it.
+    `is_continuation`: the last message is left open, and the model continues in the middle of it.
     """
 
     messages: Sequence[Json]
@@ -46,8 +47,9 @@ class ChatRequest:
 
     @property
     def inside_thought(self) -> bool:
-        """Whether the prompt ends in an open thought channel, as it does after a tool result with thinking
-        on.
+        """Whether the prompt ends in an open thought channel.
+
+        It does after a tool result with thinking on.
         """
         return self.prompt.endswith("<|channel>thought\n")
 
@@ -70,13 +72,13 @@ class ChatRequest:
 
     @property
     def step(self) -> int:
-        """How many rounds of tool calls there were since the last user message."""
+        """The number of rounds of tool calls since the last user message."""
         return sum(bool(message.get("tool_calls")) for message in self.round_messages)
 
 
 @dataclass(frozen=True, slots=True)
 class ScriptedReply:
-    """Raw text, seconds added to every canvas, and whether the engine dies of it."""
+    """Raw text, seconds added to every canvas, and whether it crashes the engine."""
 
     text: str
     canvas_delay: float = 0.0
@@ -101,18 +103,18 @@ def format_tool_call(name: str, arguments: Json) -> str:
 
 
 def format_thought(text: str, request: ChatRequest) -> str:
-    """A thought as the model writes it: without the opener where the prompt has opened the channel already."""
+    """A thought as the model writes it, without the opener where the prompt has opened the channel."""
     return ("" if request.inside_thought else "<|channel>thought\n") + f"{text}\n<channel|>"
 
 
 def reply_with(*replies: str | ScriptedReply) -> Brain:
-    """A brain that gives one reply a request, in this order, and repeats the last."""
-    left = list(replies)
+    """A brain that gives one reply for each request, in this order, and repeats the last."""
+    remaining = list(replies)
 
     def brain(_: ChatRequest) -> str | ScriptedReply:
-        if len(left) > 1:
-            return left.pop(0)
-        return left[0]
+        if len(remaining) > 1:
+            return remaining.pop(0)
+        return remaining[0]
 
     return brain
 
@@ -131,17 +133,18 @@ class _Script:
 
 
 def scripted_brain(request: ChatRequest) -> ScriptedReply:
-    """Write what `@@name:argument@@` pieces of the newest user message that has any ask for; without any, do
-    what it asks plainly (`endpoint_obeying`), else echo it.
+    """Write what `@@name:argument@@` pieces of the newest user message that has any ask for.
+
+    Without any, do what it asks for plainly (`plain_requests`), else echo it.
 
     say:TEXT · tool:NAME {JSON} · tools:[{"name":..,"arguments":{..}},..] · think:TEXT (before the next step)
     · b64:BASE64 (raw, control tokens spelled out) · repeat:N TEXT · loop:TEXT (until max_tokens) · slow:MS
     (milliseconds added to every canvas) · empty · crash. Step k is used after k rounds of tool calls, the
-    last one again and again. A message left open goes on where it stopped: what it has of the text is not
-    written again.
+    last one again and again. A message left open is continued where it stopped: the part of the text that it
+    already has is not written again.
     """
     script = next(
-        (found for text in reversed(request.user_texts) if (found := _parse_script(text)).steps), None
+        (script for text in reversed(request.user_texts) if (script := _parse_script(text)).steps), None
     )
     if script is None:
         delay = max((_parse_script(text).canvas_delay for text in request.user_texts), default=0.0)
@@ -181,28 +184,29 @@ def _prepend_thought(text: str, thought_text: str | None, request: ChatRequest) 
 
 
 def _remaining_text(text: str, request: ChatRequest) -> str:
-    """What is left to write of `text`; all of it where the message left open says something else."""
+    """The part of `text` still to write; all of it where the message left open says something else."""
     if request.open_text:
         return text.lstrip().removeprefix(request.open_text)
     return text
 
 
 def _answer_plainly(request: ChatRequest) -> str:
-    """What is asked in plain words, the newest first; else an echo."""
-    told = any(message["role"] == "tool" for message in request.round_messages)
-    for asked in reversed(request.user_texts):
-        wanted = answer_plain_request(asked, request.tools, has_tool_results=told)
-        if wanted is not None:
-            if isinstance(wanted, str):
-                return wanted
-            return "".join(format_tool_call(*call) for call in wanted)
+    """The answer to the newest plain request in the user texts; else an echo."""
+    has_results = any(message["role"] == "tool" for message in request.round_messages)
+    for user_text in reversed(request.user_texts):
+        answer = answer_plain_request(user_text, request.tools, has_tool_results=has_results)
+        if answer is not None:
+            if isinstance(answer, str):
+                return answer
+            return "".join(format_tool_call(*call) for call in answer)
     return _echo(request)
 
 
 def _echo(request: ChatRequest) -> str:
     results = [message for message in request.round_messages if message["role"] == "tool"]
     if not results:
-        return f"echo: {request.user_texts[-1] if request.user_texts else ''}"
+        newest_text = request.user_texts[-1] if request.user_texts else ""
+        return f"echo: {newest_text}"
     names = {call.get("id"): call["function"]["name"] for call in _tool_calls(request.round_messages)}
     name = names.get(results[-1].get("tool_call_id"), "unknown")
     return f"tool said: response:{name}{{value:{_QUOTE}{message_text(results[-1])}{_QUOTE}}}"

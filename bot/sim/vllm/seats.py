@@ -1,4 +1,4 @@
-"""The seats of the simulated engine and the queue before them; owns who runs and who waits."""
+"""The seats of the simulated engine and the queue for them; owns which request runs and which waits."""
 
 import asyncio
 import heapq
@@ -11,7 +11,7 @@ SeatWaiter = asyncio.Future[None]
 class EngineSeats:
     """So many sequences at once, the others in order of priority (lower first) and arrival.
 
-    `changed` is called whenever somebody comes, sits down or goes.
+    `on_change` is called whenever a request arrives, gets a seat or leaves.
     """
 
     def __init__(self, size: int, on_change: Callable[[], None]) -> None:
@@ -24,11 +24,11 @@ class EngineSeats:
 
     @property
     def waiting(self) -> int:
-        """How many have no seat yet."""
+        """The number of requests without a seat."""
         return sum(not place.done() for _, _, place in self._queue)
 
     def enter(self, priority: int) -> SeatWaiter | None:
-        """Take a seat (None), or a place in the queue that is done when a seat is free."""
+        """Take a seat (None), or a place in the queue: a future that is done when a seat is free."""
         place = None
         if self.running < self.size:
             self._occupy_seat()
@@ -39,7 +39,7 @@ class EngineSeats:
         return place
 
     def leave(self, waiter: SeatWaiter | None) -> None:
-        """Give the seat back, or the place in the queue."""
+        """Release the seat, or the place in the queue."""
         if waiter is not None and not waiter.done():
             waiter.cancel()
         else:

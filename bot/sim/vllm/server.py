@@ -1,8 +1,7 @@
-"""A simulated vLLM server with DiffusionGemma, spoken to over real HTTP: for the demo, the tests and the
-bench.
+"""A simulated vLLM server with DiffusionGemma over real HTTP, for the demo, the tests and the bench.
 
 Owns the log of requests and everything a test may do to the server. `bot.http_server.serve` serves
-`Endpoint().app`.
+`SimulatedEndpoint().app`.
 """
 
 import asyncio
@@ -59,11 +58,11 @@ MAX_WAIT_SECONDS = 30.0  # seconds until a wait for what never comes is given up
 
 @dataclass(eq=False)
 class SimulatedEndpoint:
-    """One server with one model. All state is here, so any number of them may live side by side.
+    """One server with one model. All state is in the object, so any number of them may coexist.
 
-    `context` is max_model_len in tokens; without `api_key` none is wanted; `seed` draws the faults that have
-    a rate. `judge` answers typed questions, `transcribe` hears; `requests`, `questions` and `sounds` are the
-    logs.
+    `context` is max_model_len in tokens; without `api_key` none is required; `seed` draws the faults that
+    have a rate. `judge` answers typed questions, `transcribe` transcribes. `requests`, `typed_questions` and
+    `audio_uploads` are the logs.
     """
 
     profile: Profile = field(default_factory=Profile.today)
@@ -85,7 +84,8 @@ class SimulatedEndpoint:
         self._engine = Engine(self.profile, self.timing, self.seats, self._ask_brain, self._wake_waiters)
         self._faults = EndpointFaultQueue(self.seed)
         server = ServerInfo(self.model, self.context, self.profile)
-        # Brain, judge and ear are looked up at every request: a test may change those of a running endpoint.
+        # Brain, judge and transcriber are looked up for every request: a test may change those of a running
+        # endpoint.
         side = OtherRouteDependencies(
             engine=self._engine,
             server_info=server,
@@ -103,12 +103,12 @@ class SimulatedEndpoint:
 
     @property
     def running(self) -> int:
-        """Requests on a seat."""
+        """The number of requests on a seat."""
         return self._engine.seats.running
 
     @property
     def waiting(self) -> int:
-        """Requests without a seat."""
+        """The number of requests without a seat."""
         return self._engine.seats.waiting
 
     @property
@@ -118,7 +118,7 @@ class SimulatedEndpoint:
 
     @property
     def prompt_tokens(self) -> int:
-        """Prompt tokens of every request the model was asked, cached ones included."""
+        """Prompt tokens of all requests, cached ones included."""
         return self._engine.metrics.prompt_tokens
 
     @property
@@ -128,7 +128,7 @@ class SimulatedEndpoint:
 
     @property
     def generated_tokens(self) -> int:
-        """Tokens given out, end tokens included."""
+        """Generated tokens, end tokens included."""
         return self._engine.metrics.generated_tokens
 
     def inject_fault(
@@ -140,7 +140,7 @@ class SimulatedEndpoint:
         seconds: float = 0.0,
         rate: float = 1.0,
     ) -> None:
-        """Let a fault happen to the next `times` completions (None: to all), or to a share `rate` of them.
+        """Inject a fault into the next `times` completions (None: all), or into a share `rate` of them.
 
         Kinds: busy, unauthorized, crash, reset, error_line, silent, slow, no_usage. Raises ValueError for
         others.
@@ -148,31 +148,32 @@ class SimulatedEndpoint:
         self._faults.add(EndpointFault(kind, times, after_canvases, seconds, rate))
 
     def heal(self) -> None:
-        """No more faults, the door is open, and a dead engine starts again with an empty cache."""
+        """Stop all faults and refusals; a dead engine starts again with an empty cache."""
         self._faults.clear()
         self._app.loading_until = self._app.refusing_until = 0.0
         if self._engine.died_at is not None:
             self._engine.revive()
 
     def simulate_loading(self, seconds: float) -> None:
-        """Answer everything with 503 for so long, as a proxy does in front of a server that loads its model."""
+        """Answer 503 for so long, as a proxy does while the server behind it loads its model."""
         self._app.loading_until = monotonic() + seconds
 
     def refuse_connections(self, seconds: float) -> None:
-        """Cut every connection at once for so long. (For a port nobody listens on, stop serving the app.)"""
+        """Cut every connection at once for so long. (For a closed port, stop serving the app.)"""
         self._app.refusing_until = monotonic() + seconds
 
     def hold(self) -> None:
-        """No canvas is finished from now on, until `release`; needs a running loop."""
+        """Finish no canvas from now on, until `release`; needs a running loop."""
         self._engine.hold()
 
     def release(self) -> None:
-        """Go on after `hold`."""
+        """Continue after `hold`."""
         self._engine.release()
 
     def wait_until(self, predicate: Callable[[], bool], timeout: float = MAX_WAIT_SECONDS) -> Awaitable[None]:
-        """Wait until `predicate()` is true, asked again whenever a count or the log changes; else
-        TimeoutError.
+        """Wait until `predicate()` is true; it is called whenever a count or the log changes.
+
+        Raises TimeoutError otherwise.
         """
         return asyncio.wait_for(self._wait_until(predicate), timeout)
 

@@ -1,7 +1,7 @@
 """The JSON and the event stream of a chat completion, every null included.
 
-Pure: values in, dictionaries and lines out. Knows the wire format of vLLM and nothing of how a reply comes
-about.
+Pure: values in, dictionaries and lines out. Knows the wire format of vLLM and nothing of how a reply is
+produced.
 """
 
 import json
@@ -30,7 +30,7 @@ class SimUsage:
     reasoning_tokens: int
 
     def to_running_json(self, profile: Profile, completion_so_far: int, reasoning_so_far: int) -> Json:
-        """What a chunk in mid-stream says."""
+        """The usage of a chunk during the stream."""
         counts = {"prompt_tokens": self.prompt_tokens, "total_tokens": self.prompt_tokens + completion_so_far}
         if profile.counts_reasoning:
             details = {"completion_tokens_details": {"reasoning_tokens": reasoning_so_far}}
@@ -39,12 +39,13 @@ class SimUsage:
         return {**counts, "completion_tokens": completion_so_far, **details}
 
     def to_final_json(self, profile: Profile, *, streamed: bool) -> Json:
-        """What the end says; only an answer that is not streamed has the nulls."""
+        """The usage at the end; only an answer that is not streamed has the nulls."""
         usage = self.to_running_json(profile, self.completion_tokens, self.reasoning_tokens)
         details: Json | None = None
         if profile.prompt_details:
             details = {"cached_tokens": self.cached_tokens, "created_cache_tokens": self.created_tokens}
-            details |= {} if streamed else {"multimodal_tokens": None}
+            if not streamed:
+                details["multimodal_tokens"] = None
         if details is None and streamed:
             return usage
         last = usage.pop("completion_tokens_details", None)
@@ -56,7 +57,7 @@ class SimUsage:
 
 @dataclass(frozen=True, slots=True)
 class CompletionHead:
-    """What every chunk of a reply repeats."""
+    """The fields that every chunk of a reply repeats."""
 
     id: str
     created: int
@@ -64,7 +65,7 @@ class CompletionHead:
     fingerprint: str
 
     def build_chunk(self, choices: Sequence[Json], **fields: object) -> Json:
-        """One chunk, `more` behind the choices."""
+        """One chunk, with `fields` after the choices."""
         kind = "chat.completion.chunk"
         first = {"id": self.id, "object": kind, "created": self.created, "model": self.model}
         return {**first, "choices": choices, **fields}
@@ -86,7 +87,7 @@ def dump_json(value: object) -> bytes:
 
 
 def role_choice() -> Json:
-    """The first chunk's choice: who speaks, and nothing said yet."""
+    """The choice of the first chunk: the role, without text."""
     return {
         "index": 0,
         "delta": {"role": "assistant", "content": ""},
@@ -96,7 +97,7 @@ def role_choice() -> Json:
 
 
 def middle_choice(delta: Json) -> Json:
-    """A choice in mid-stream."""
+    """A choice during the stream."""
     return {"index": 0, "delta": delta, "logprobs": None, "finish_reason": None, "token_ids": None}
 
 
@@ -114,26 +115,27 @@ def last_choice(delta: Json, finish_reason: str, stop_reason: int | str | None) 
 
 
 def delta_json(delta: Delta, *, is_last: bool) -> Json:
-    """What a chunk says; a call gets its id with its name. In the last chunk a name never stands without
-    arguments.
+    """The delta of a chunk.
+
+    A call gets its id with its name. In the last chunk a name never comes without arguments.
     """
-    said: Json = {}
+    fields: Json = {}
     if delta.content:
-        said["content"] = delta.content
+        fields["content"] = delta.content
     if delta.reasoning:
-        said["reasoning"] = delta.reasoning
+        fields["reasoning"] = delta.reasoning
     if delta.calls:
-        said["tool_calls"] = [_tool_call_json(call, is_last=is_last) for call in delta.calls]
-    return said
+        fields["tool_calls"] = [_tool_call_json(call, is_last=is_last) for call in delta.calls]
+    return fields
 
 
 def _tool_call_json(call: ToolCallDelta, *, is_last: bool) -> Json:
     arguments = "" if call.arguments is None and is_last else call.arguments
     function = {"name": call.name, "arguments": arguments}
-    said = {key: value for key, value in function.items() if value is not None}
+    fields = {key: value for key, value in function.items() if value is not None}
     if call.name is None:
-        return {"index": call.index, "function": said}
-    return {"id": _new_call_id(), "type": "function", "index": call.index, "function": said}
+        return {"index": call.index, "function": fields}
+    return {"id": _new_call_id(), "type": "function", "index": call.index, "function": fields}
 
 
 def _new_call_id() -> str:
@@ -141,7 +143,10 @@ def _new_call_id() -> str:
 
 
 def message_json(parsed: ParsedReply, *, requires_tool: bool) -> Json:
-    """The message of an answer that is not streamed. `chosen`: tool_choice named a tool, or asked for one."""
+    """The message of an answer that is not streamed.
+
+    `requires_tool`: tool_choice names a tool, or requires one.
+    """
     message: Json = {
         "role": "assistant",
         "content": "" if requires_tool and parsed.calls else parsed.content or None,
@@ -161,7 +166,7 @@ def message_json(parsed: ParsedReply, *, requires_tool: bool) -> Json:
 def completion_json(
     head: CompletionHead, message: Json, finish_reason: str, stop_reason: int | str | None, usage: Json | None
 ) -> Json:
-    """The body of an answer that is not streamed; per-request metrics are added by who measured them."""
+    """The body of an answer that is not streamed; the caller that measured them adds per-request metrics."""
     choice = {
         "index": 0,
         "message": message,

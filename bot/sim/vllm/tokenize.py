@@ -1,5 +1,4 @@
-"""Conversations and tokens for the simulated endpoint's requests: what is rendered, and `/tokenize` with its
-reverse.
+"""Rendered conversations and tokens of requests, and the routes `/tokenize` and `/detokenize`.
 
 Owns the ids it has given out, so that `/detokenize` can read them again.
 """
@@ -15,7 +14,7 @@ from bot.sim.vllm.validation import check_continuation
 
 
 def to_template_input(body: Json, profile: Profile) -> TemplateInput:
-    """What of a request the template gets to see."""
+    """The part of a request that the template sees."""
     options = body.get("chat_template_kwargs") or {}
     effort = body.get("reasoning_effort")
     thinking = options.get("enable_thinking")
@@ -35,8 +34,9 @@ def to_template_input(body: Json, profile: Profile) -> TemplateInput:
 
 
 class Tokenizer:
-    """The two routes over token ids. Ids of ordinary tokens are made up, and known here once they were given
-    out.
+    """The two routes over token ids.
+
+    Ids of ordinary tokens are invented, and known here once they were given out.
     """
 
     def __init__(self, server_info: ServerInfo) -> None:
@@ -69,7 +69,7 @@ class Tokenizer:
         return answer
 
     def detokenize(self, ids: Iterable[Any]) -> Json:
-        """Answer `POST /detokenize`; an id that means nothing is left out."""
+        """Answer `POST /detokenize`; an unknown id is left out."""
         return {"prompt": "".join(self._text_by_id.get(number, "") for number in ids)}
 
     def _rendered_text(self, body: Json) -> str:

@@ -1,7 +1,6 @@
-"""Typed questions about a text, and the answers' probabilities: what `/v1/systemone` and `/v1/decisions` take
-and give.
+"""Typed questions about a text and the probabilities of answers, for `/v1/systemone` and `/v1/decisions`.
 
-Pure. A judge is any callable from a `Question` to one weight an option; nothing is generated.
+Pure. A judge is any callable from a `TypedQuestion` to one weight an option; nothing is generated.
 """
 
 import json
@@ -27,8 +26,9 @@ _DECISIONS_FIELDS = {"model", "input", "questions", "joint", "cache_salt", "safe
 
 @dataclass(frozen=True, slots=True)
 class TypedQuestion:
-    """One question about `state`. `kind` is noul (options yes and no), choice or score; each option has its
-    meaning.
+    """One question about `state`.
+
+    `kind` is noul (options yes and no), choice or score; each option has its meaning.
     """
 
     name: str | None
@@ -43,21 +43,21 @@ Judge = Callable[[TypedQuestion], Sequence[float]]
 
 
 def judge_by_words(question: TypedQuestion) -> tuple[float, ...]:
-    """The judge without a will of its own: an option weighs what it shares in words with the state."""
+    """The default judge: an option weighs the words that it shares with the state."""
     state = _split_words(question.state)
     if question.kind == "noul":
-        asked = _split_words(question.instructions) or {""}
-        yes = len(asked & state) / len(asked)
+        wanted_words = _split_words(question.instructions) or {""}
+        yes = len(wanted_words & state) / len(wanted_words)
         return (0.05 + 0.9 * yes, 0.95 - 0.9 * yes)
-    told = (
+    option_words = (
         _split_words(f"{name} {meaning}")
         for name, meaning in zip(question.options, question.meanings, strict=True)
     )
-    return tuple(1.0 + 8.0 * len(words & state) for words in told)
+    return tuple(1.0 + 8.0 * len(words & state) for words in option_words)
 
 
 def parse_systemone_questions(body: Json) -> tuple[TypedQuestion, ...]:
-    """The questions of `/v1/systemone`; raises Refusal as the server does."""
+    """The questions of `/v1/systemone`; raises VllmRefusal as the server does."""
     for name in ("state", "questions"):
         if body.get(name) is None:
             raise missing_field(f"body.{name}", body)
@@ -65,18 +65,19 @@ def parse_systemone_questions(body: Json) -> tuple[TypedQuestion, ...]:
         state = body["state"]
     else:
         state = json.dumps(body["state"], ensure_ascii=False)
-    asked = body["questions"]
-    if not isinstance(asked, dict) or not asked:
+    questions = body["questions"]
+    if not isinstance(questions, dict) or not questions:
         raise invalid_body(
             {"type": "dict_type", "loc": "body.questions", "msg": "Input should be a valid dictionary"}
         )
-    _check_question_count(asked)
-    return tuple(_parse_systemone_question(name, question, state) for name, question in asked.items())
+    _check_question_count(questions)
+    return tuple(_parse_systemone_question(name, question, state) for name, question in questions.items())
 
 
 def parse_decisions_questions(body: Json) -> tuple[TypedQuestion, ...]:
-    """The questions of `/v1/decisions`, which takes no field it does not know; raises Refusal as the server
-    does.
+    """The questions of `/v1/decisions`, which refuses unknown fields.
+
+    Raises VllmRefusal as the server does.
     """
     for name in ("model", "input", "questions"):
         if body.get(name) is None:
@@ -94,7 +95,7 @@ def parse_decisions_questions(body: Json) -> tuple[TypedQuestion, ...]:
 
 
 def build_read_prompt(questions: Sequence[TypedQuestion], instructions: str | None) -> str:
-    """What the model sees: the state, then every question with its options."""
+    """The prompt that the model sees: the state, then every question with its options."""
     lines = [questions[0].state]
     for question in questions:
         lines += ["", f"Question: {question.instructions}", *map(": ".join, _option_labels(question))]
@@ -105,7 +106,7 @@ def build_read_prompt(questions: Sequence[TypedQuestion], instructions: str | No
 
 
 def count_read_canvases(questions: Sequence[TypedQuestion]) -> int:
-    """How many canvases hold the answers."""
+    """The number of canvases that hold the answers."""
     return -(-len(questions) * ANSWER_POSITIONS // READ_CANVAS_POSITIONS)
 
 
@@ -121,44 +122,44 @@ def build_systemone_answer(question: TypedQuestion, probabilities: Sequence[floa
     best = max(range(len(probabilities)), key=probabilities.__getitem__)
     confidence = probabilities[best] * _LABEL_MASS
     if question.kind == "noul":
-        told: Json = {
+        answer: Json = {
             "noul": probabilities[0],
             "probabilities": {"yes": probabilities[0], "no": probabilities[1]},
         }
     elif question.kind == "choice":
-        told = {
+        answer = {
             "choice": question.options[best],
             "probabilities": dict(zip(question.options, probabilities, strict=True)),
         }
     else:
         places = [str(place) for place in range(len(probabilities))]
-        told = {
+        answer = {
             "score": sum(place * chance for place, chance in enumerate(probabilities)),
             "legend": dict(zip(places, question.options, strict=True)),
             "probabilities": dict(zip(places, probabilities, strict=True)),
         }
-    return {"type": question.kind, **told, "confidence": confidence}
+    return {"type": question.kind, **answer, "confidence": confidence}
 
 
 def build_decisions_answer(question: TypedQuestion, probabilities: Sequence[float]) -> Json:
     """One answer of `/v1/decisions`."""
     if question.kind == "noul":
         return {"type": "predicate", "name": question.name, "probability": probabilities[0]}
-    told = build_systemone_answer(question, probabilities)
+    answer = build_systemone_answer(question, probabilities)
     options = list(zip(question.options, probabilities, strict=True))
     if question.kind == "choice":
-        told["probabilities"] = [{"value": value, "probability": chance} for value, chance in options]
+        answer["probabilities"] = [{"value": value, "probability": chance} for value, chance in options]
     else:
-        del told["legend"]
-        told["probabilities"] = [
+        del answer["legend"]
+        answer["probabilities"] = [
             {"value": place, "label": label, "probability": chance}
             for place, (label, chance) in enumerate(options)
         ]
-    return {**told, "name": question.name}
+    return {**answer, "name": question.name}
 
 
 def build_diagnostics() -> Json:
-    """What `/v1/systemone` says of how sure a reading is."""
+    """The certainty of a reading, as `/v1/systemone` reports it."""
     return {"label_mass": _LABEL_MASS, "argmax_is_label": True}
 
 
@@ -184,11 +185,11 @@ def _extra_field(location: str) -> VllmRefusal:
 
 
 def _parse_systemone_question(name: str, question: Any, state: str) -> TypedQuestion:
-    where = f"body.questions.{name}"
+    location = f"body.questions.{name}"
     if not isinstance(question, dict) or "type" not in question:
-        raise missing_field(f"{where}.type", question)
+        raise missing_field(f"{location}.type", question)
     for field in question.keys() - _SYSTEMONE_FIELDS:
-        raise _extra_field(f"{where}.{field}")
+        raise _extra_field(f"{location}.{field}")
     if question["type"] not in _OPTION_PARSERS:
         raise VllmRefusal(
             400, f"unknown question type {question['type']!r}; supported: {sorted(_OPTION_PARSERS)}"
@@ -198,23 +199,29 @@ def _parse_systemone_question(name: str, question: Any, state: str) -> TypedQues
 
 
 def _parse_decisions_question(index: int, question: Any, state: str) -> TypedQuestion:
-    where = f"body.questions.{index}"
+    location = f"body.questions.{index}"
     for field in ("type", "instructions"):
         if not isinstance(question, dict) or field not in question:
-            raise missing_field(f"{where}.{field}", question)
+            raise missing_field(f"{location}.{field}", question)
     kinds = {"predicate": ("noul", "criteria"), "choice": ("choice", "choices"), "score": ("score", "levels")}
     if question["type"] not in kinds:
         raise invalid_body(
-            {"type": "union_tag_invalid", "loc": where, "msg": f"Input tag {question['type']!r} is unknown"}
+            {
+                "type": "union_tag_invalid",
+                "loc": location,
+                "msg": f"Input tag {question['type']!r} is unknown",
+            }
         )
     kind, listed = kinds[question["type"]]
     for field in question.keys() - {"type", "instructions", "name", listed}:
-        raise _extra_field(f"{where}.{field}")
+        raise _extra_field(f"{location}.{field}")
     key = "value" if kind == "choice" else "label"
-    options = [(str(one[key]), str(one.get("description") or "")) for one in question.get(listed) or ()]
+    options = [
+        (str(option[key]), str(option.get("description") or "")) for option in question.get(listed) or ()
+    ]
     if kind != "noul" and len(options) < 2:
         raise invalid_body(
-            {"type": "too_short", "loc": f"{where}.{listed}", "msg": "List should have at least 2 items"}
+            {"type": "too_short", "loc": f"{location}.{listed}", "msg": "List should have at least 2 items"}
         )
     return _build_question(
         question.get("name"), kind, question["instructions"], options or _noul_options("", None), state
@@ -224,9 +231,9 @@ def _parse_decisions_question(index: int, question: Any, state: str) -> TypedQue
 def _build_question(
     name: str | None, kind: str, instructions: object, options: Sequence[tuple[str, str]], state: str
 ) -> TypedQuestion:
-    most = {"choice": _MAX_OPTIONS, "score": _MAX_LEVELS, "noul": 2}[kind]
-    if len(options) > most:
-        raise VllmRefusal(400, f"question {name!r}: at most {most} options for this model")
+    limit = {"choice": _MAX_OPTIONS, "score": _MAX_LEVELS, "noul": 2}[kind]
+    if len(options) > limit:
+        raise VllmRefusal(400, f"question {name!r}: at most {limit} options for this model")
     names, meanings = zip(*options, strict=True)
     return TypedQuestion(name, kind, str(instructions or ""), names, meanings, state)
 
@@ -234,8 +241,8 @@ def _build_question(
 def _noul_options(name: str, criteria: object) -> list[tuple[str, str]]:
     if criteria is not None and not (isinstance(criteria, Mapping) and criteria.keys() <= {"true", "false"}):
         raise VllmRefusal(400, f"question {name}: noul criteria must be an object with true and false")
-    told = criteria or {}
-    return [("yes", str(told.get("true") or "")), ("no", str(told.get("false") or ""))]
+    criteria_texts = criteria or {}
+    return [("yes", str(criteria_texts.get("true") or "")), ("no", str(criteria_texts.get("false") or ""))]
 
 
 def _choice_options(name: str, criteria: object) -> list[tuple[str, str]]:

@@ -1,6 +1,6 @@
-"""What the simulated server refuses, in vLLM's own words.
+"""The requests that the simulated server refuses, in vLLM's own words.
 
-Pure: each check looks at a request body and raises `Refusal`. Unknown fields pass without a word.
+Pure: each check reads a request body and raises `VllmRefusal`. Unknown fields are silently accepted.
 """
 
 import re
@@ -10,15 +10,18 @@ from bot.sim.vllm.errors import Json, ServerInfo, VllmRefusal, check_model, inva
 from bot.sim.vllm.images import check_images
 
 _SAMPLING_MESSAGE = (
-    "The temperature, min_p, seed, min_tokens, logit_bias, bad_words, and allowed_token_ids sampling parameters are not"
+    "The temperature, min_p, seed, min_tokens, logit_bias, bad_words, and allowed_token_ids sampling "
+    "parameters are not"
     " yet supported with diffusion models."
 )
 _STRUCTURED_OUTPUT_MESSAGE = (
-    "Structured outputs are not yet supported for diffusion language models. Remove the structured output constraint"
+    "Structured outputs are not yet supported for diffusion language models. Remove the structured output "
+    "constraint"
     " (e.g. `response_format`, `structured_outputs`) from the request."
 )
 _CHAT_TEMPLATE_MESSAGE = (
-    "Chat template is passed with request, but --trust-request-chat-template is not set. Refused request with untrusted"
+    "Chat template is passed with request, but --trust-request-chat-template is not set. Refused request "
+    "with untrusted"
     " chat template."
 )
 _EMPTY_TOOLS_MESSAGE = (
@@ -43,19 +46,21 @@ _CACHE_SALT_FORBIDDEN = re.compile(r"[@/\\\x00]")
 
 
 def check_chat(body: Json, server_info: ServerInfo) -> None:
-    """Everything that is looked at before the prompt is rendered, in the server's order."""
+    """Everything that is checked before the prompt is rendered, in the server's order."""
     for check in _CHAT_CHECKS:
         check(body, server_info)
 
 
 def check_length(prompt_tokens: int, server_info: ServerInfo) -> None:
-    """A prompt that leaves no room for an answer; the number named is the limit and one, not the real length."""
+    """Refuse a prompt that leaves no tokens for an answer. The stated length is the limit plus one."""
     if prompt_tokens >= server_info.context_tokens:
         least = server_info.context_tokens + 1
         raise VllmRefusal(
             400,
-            f"This model's maximum context length is {server_info.context_tokens} tokens. However, your prompt contains at least"
-            f" {least} input tokens, which exceeds this limit even without any output tokens. Please reduce the length"
+            f"This model's maximum context length is {server_info.context_tokens} tokens. However, your "
+            "prompt contains at least"
+            f" {least} input tokens, which exceeds this limit even without any output tokens. Please reduce "
+            "the length"
             f" of the input prompt. (parameter=input_tokens, value={least})",
             param="input_tokens",
         )
@@ -71,13 +76,13 @@ def requested_max_tokens(body: Json) -> int | None:
 
 
 def check_sampling(body: Json, server_info: ServerInfo) -> None:
-    """What a diffusion model cannot do; looked at last, after the prompt."""
+    """Refuse what a diffusion model cannot do; checked last, after the prompt."""
     if not server_info.profile.diffusion_checks:
         return
     if _has_sampling_fields(body):
         raise VllmRefusal(400, _SAMPLING_MESSAGE)
-    wanted = (body.get("response_format") or {}).get("type", "text")
-    if wanted != "text" or body.get("structured_outputs"):
+    format_type = (body.get("response_format") or {}).get("type", "text")
+    if format_type != "text" or body.get("structured_outputs"):
         raise VllmRefusal(400, _STRUCTURED_OUTPUT_MESSAGE)
     length = (body.get("vllm_xargs") or {}).get("diffusion_canvas_length", 1)
     if not isinstance(length, int) or not 0 < length <= server_info.profile.canvas:
@@ -101,10 +106,10 @@ def _check_messages(body: Json, _: ServerInfo) -> None:
             {"type": "list_type", "loc": "body.messages", "msg": "Input should be a valid list"}
         )
     for place, message in enumerate(messages):
-        where = f"body.messages.{place}"
+        location = f"body.messages.{place}"
         if not isinstance(message, dict) or "role" not in message:
-            raise missing_field(f"{where}.role", message)
-        _check_message(message, where)
+            raise missing_field(f"{location}.role", message)
+        _check_message(message, location)
 
 
 def _check_message(message: Json, location: str) -> None:
@@ -116,13 +121,13 @@ def _check_message(message: Json, location: str) -> None:
         }
         raise invalid_body({**detail, "input": None}, 19)
     for place, call in enumerate(message.get("tool_calls") or ()):
-        at = f"{location}.tool_calls.{place}"
+        call_location = f"{location}.tool_calls.{place}"
         if "id" not in call or "type" not in call:
-            raise invalid_body({"type": "missing", "loc": f"{at}.id", "msg": "Field required"}, 5)
+            raise invalid_body({"type": "missing", "loc": f"{call_location}.id", "msg": "Field required"}, 5)
         if call.get("function", {}).get("arguments") is None:
             detail = {
                 "type": "string_type",
-                "loc": f"{at}.function.arguments",
+                "loc": f"{call_location}.function.arguments",
                 "msg": "Input should be a valid string",
             }
             raise invalid_body(detail, 3)
@@ -186,15 +191,17 @@ def _check_limits(body: Json, server_info: ServerInfo) -> None:
         raise VllmRefusal(400, message, param="max_tokens")
     if limit is not None and limit > server_info.context_tokens:
         message = (
-            f"max_tokens={limit} cannot be greater than max_model_len={server_info.context_tokens}. Please request fewer output"
+            f"max_tokens={limit} cannot be greater than max_model_len={server_info.context_tokens}. Please "
+            "request fewer output"
             f" tokens. (parameter=max_tokens, value={limit})"
         )
         raise VllmRefusal(400, message, param="max_tokens")
 
 
 def check_continuation(body: Json, _: ServerInfo) -> None:
-    """The last message is left open only where no new one is begun; begun it is, unless the request says
-    otherwise.
+    """Allow an open last message only where no new one is begun.
+
+    A new one is begun unless the request says otherwise.
     """
     if not body.get("continue_final_message"):
         return

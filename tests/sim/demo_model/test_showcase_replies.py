@@ -32,19 +32,21 @@ async def send_messages(player: SimulatorClient, *messages: Any, **fields: Any) 
 
 def with_tool_results(message: dict[str, Any], *texts: str) -> list[Any]:
     pairs = zip(message["tool_calls"], texts, strict=True)
-    told = [{"role": "tool", "tool_call_id": call["id"], "content": text} for call, text in pairs]
-    return [{"role": "assistant", "tool_calls": message["tool_calls"]}, *told]
+    answer = [{"role": "tool", "tool_call_id": call["id"], "content": text} for call, text in pairs]
+    return [{"role": "assistant", "tool_calls": message["tool_calls"]}, *answer]
 
 
 async def answer_question(question: str, *texts: str) -> tuple[list[tuple[str, str]], str]:
     """The calls the model makes for a question, and what it says when the tools have answered."""
     stamped = f"[Fri 2026-11-20 10:24 UTC] {question}"
     async with open_client(SimulatedEndpoint(brain=answer_showcase)) as player:
-        wanted = await send_messages(player, stamped)
-        calls = [(call["function"]["name"], call["function"]["arguments"]) for call in wanted["tool_calls"]]
-        told = await send_messages(player, stamped, *with_tool_results(wanted, *texts))
-    assert "tool_calls" not in told
-    return calls, told["content"]
+        first_message = await send_messages(player, stamped)
+        calls = [
+            (call["function"]["name"], call["function"]["arguments"]) for call in first_message["tool_calls"]
+        ]
+        answer = await send_messages(player, stamped, *with_tool_results(first_message, *texts))
+    assert "tool_calls" not in answer
+    return calls, answer["content"]
 
 
 async def test_it_looks_at_the_clock_and_tells_the_time() -> None:
@@ -130,9 +132,9 @@ async def test_it_hands_a_tools_refusal_on(question: str, problem: str) -> None:
 
 async def test_without_the_tool_it_says_so() -> None:
     async with open_client(SimulatedEndpoint(brain=answer_showcase)) as player:
-        told = await send_messages(player, SHOWCASE_QUESTIONS[0], tools=None)
-    assert "`clock`" in told["content"]
-    assert "not offered" in told["content"]
+        answer = await send_messages(player, SHOWCASE_QUESTIONS[0], tools=None)
+    assert "`clock`" in answer["content"]
+    assert "not offered" in answer["content"]
 
 
 async def test_the_story_takes_several_canvases_and_fits_in_a_usual_limit() -> None:
@@ -148,21 +150,21 @@ async def test_the_story_takes_several_canvases_and_fits_in_a_usual_limit() -> N
 async def test_it_greets_and_is_honest_about_anything_else() -> None:
     async with open_client(SimulatedEndpoint(brain=answer_showcase)) as player:
         hello = await send_messages(player, "hello!")
-        other = await send_messages(player, "Why is the sky blue?")
+        fallback = await send_messages(player, "Why is the sky blue?")
     assert "simulated" in hello["content"]
-    assert "simulated" in other["content"]
-    assert all(question in other["content"] for question in SHOWCASE_QUESTIONS)
+    assert "simulated" in fallback["content"]
+    assert all(question in fallback["content"] for question in SHOWCASE_QUESTIONS)
 
 
 async def test_words_of_others_are_not_taken_for_the_question() -> None:
     notes = "[data: notes of this chat]\n1. What time is it in Tokyo?\n[end of data]"
     async with open_client(SimulatedEndpoint(brain=answer_showcase)) as player:
-        told = await send_messages(player, notes, "[Fri 2026-11-20 10:24 UTC] Why?")
-    assert "simulated" in told["content"]
+        answer = await send_messages(player, notes, "[Fri 2026-11-20 10:24 UTC] Why?")
+    assert "simulated" in answer["content"]
 
 
 async def test_with_thinking_it_thinks_first() -> None:
     async with open_client(SimulatedEndpoint(brain=answer_showcase)) as player:
-        told = await send_messages(player, "hello", chat_template_kwargs={"enable_thinking": True})
-    assert told["reasoning"]
-    assert told["content"].startswith("Hello!")
+        answer = await send_messages(player, "hello", chat_template_kwargs={"enable_thinking": True})
+    assert answer["reasoning"]
+    assert answer["content"].startswith("Hello!")

@@ -190,49 +190,53 @@ KEYS = {"inline_keyboard": [[{"text": "Yes", "callback_data": "y"}]]}
 async def test_a_browser_is_told_everything_at_first(opened: OpenPage):
     question = opened.person.send("/start it")
     await opened.call_bot_api("setMyCommands", commands=[{"command": "help", "description": "help"}])
-    async with opened.listen() as heard:
-        name, state = await anext(heard)
+    async with opened.listen() as event_stream:
+        name, state = await anext(event_stream)
     assert (name, state["notice"]["line"], state["suggestions"]) == ("all", "All is simulated.", ["Why?"])
     assert state["commands"] == [{"command": "help", "description": "help"}]
-    (shown,) = state["messages"]
-    assert (shown["id"], shown["mine"], shown["text"]) == (question.message_id, True, "/start it")
-    assert shown["entities"] == [{"type": "bot_command", "offset": 0, "length": 6}]
+    (message_json,) = state["messages"]
+    assert (message_json["id"], message_json["mine"], message_json["text"]) == (
+        question.message_id,
+        True,
+        "/start it",
+    )
+    assert message_json["entities"] == [{"type": "bot_command", "offset": 0, "length": 6}]
 
 
 async def test_a_browser_sees_signs_of_life_and_can_stop_them(opened: OpenPage):
     opened.person.send("hi")
-    async with opened.listen() as heard:
-        await anext(heard)
+    async with opened.listen() as event_stream:
+        await anext(event_stream)
         await opened.call_bot_api("sendChatAction", chat_id=7, action="typing")
-        assert await anext(heard) == ("typing", {"id": None, "action": "typing"})
+        assert await anext(event_stream) == ("typing", {"id": None, "action": "typing"})
         await opened.call_bot_api("sendMessageDraft", chat_id=7, draft_id=1, text="", can_stop=True)
-        assert (await anext(heard))[1]["draft"]["can_stop"] is True
+        assert (await anext(event_stream))[1]["draft"]["can_stop"] is True
         assert (await opened.post_action("stop", {})).status_code == 204
-        assert await anext(heard) == ("draft", {"draft": None})
+        assert await anext(event_stream) == ("draft", {"draft": None})
 
 
 async def test_a_browser_sees_messages_come_change_and_go(opened: OpenPage):
     question = opened.person.send("hi").message_id
-    async with opened.listen() as heard:
-        await anext(heard)
+    async with opened.listen() as event_stream:
+        await anext(event_stream)
         answer = await opened.call_bot_api(
             "sendMessage", chat_id=7, text="Hm", reply_parameters={"message_id": question}
         )
-        name, shown = await anext(heard)
-        assert (name, shown["mine"], shown["edited"]) == ("message", False, False)
-        assert shown["reply"] == {"id": question, "name": "Ann", "text": "hi"}
+        name, message_json = await anext(event_stream)
+        assert (name, message_json["mine"], message_json["edited"]) == ("message", False, False)
+        assert message_json["reply"] == {"id": question, "name": "Ann", "text": "hi"}
         await opened.call_bot_api("editMessageText", chat_id=7, message_id=answer["message_id"], text="Sure.")
-        name, shown = await anext(heard)
-        assert (name, shown["edited"], shown["text"]) == ("edited", True, "Sure.")
+        name, message_json = await anext(event_stream)
+        assert (name, message_json["edited"], message_json["text"]) == ("edited", True, "Sure.")
         reaction = [{"type": "emoji", "emoji": "👀"}]
         await opened.call_bot_api("setMessageReaction", chat_id=7, message_id=question, reaction=reaction)
-        assert await anext(heard) == ("reaction", {"id": question, "reactions": ["👀"]})
+        assert await anext(event_stream) == ("reaction", {"id": question, "reactions": ["👀"]})
         opened.page.show_breakdown(answer["message_id"], {"whole": 1})
-        assert await anext(heard) == ("account", {"id": answer["message_id"], "whole": 1})
+        assert await anext(event_stream) == ("account", {"id": answer["message_id"], "whole": 1})
         await opened.call_bot_api("deleteMessage", chat_id=7, message_id=answer["message_id"])
-        assert await anext(heard) == ("deleted", {"id": answer["message_id"]})
-    async with opened.listen() as heard:
-        _, state = await anext(heard)
+        assert await anext(event_stream) == ("deleted", {"id": answer["message_id"]})
+    async with opened.listen() as event_stream:
+        _, state = await anext(event_stream)
     assert [message["reactions"] for message in state["messages"]] == [["👀"]]
     assert state["accounts"] == [{"id": answer["message_id"], "whole": 1}]
 
@@ -240,27 +244,27 @@ async def test_a_browser_sees_messages_come_change_and_go(opened: OpenPage):
 async def test_a_button_is_tapped_and_its_answer_shown(opened: OpenPage):
     opened.person.send("hi")
     answer = await opened.call_bot_api("sendMessage", chat_id=7, text="Sure?", reply_markup=KEYS)
-    async with opened.listen() as heard:
-        _, state = await anext(heard)
+    async with opened.listen() as event_stream:
+        _, state = await anext(event_stream)
         assert state["messages"][1]["buttons"] == KEYS["inline_keyboard"]
         assert (await opened.post_action("tap", {"id": answer["message_id"], "data": "y"})).status_code == 204
         (tap,) = opened.bot_api._world.taps.values()
         await opened.call_bot_api("answerCallbackQuery", callback_query_id=tap.query_id, text="Done")
-        assert await anext(heard) == ("answer", {"id": answer["message_id"], "text": "Done"})
+        assert await anext(event_stream) == ("answer", {"id": answer["message_id"], "text": "Done"})
 
 
 async def test_a_draft_is_among_the_first_a_browser_is_told(opened: OpenPage):
     opened.person.send("hi")
     await opened.call_bot_api("sendMessageDraft", chat_id=7, draft_id=1, text="I wri", can_stop=False)
-    async with opened.listen() as heard:
-        _, state = await anext(heard)
+    async with opened.listen() as event_stream:
+        _, state = await anext(event_stream)
     assert state["draft"]["text"] == "I wri"
 
 
 async def test_the_first_browser_is_greeted_and_no_other(opened: OpenPage):
     for _ in range(2):
-        async with opened.listen() as heard:
-            await anext(heard)
+        async with opened.listen() as event_stream:
+            await anext(event_stream)
     assert opened.greetings == ["hello"]
 
 
@@ -268,24 +272,24 @@ async def test_a_browser_that_is_far_behind_is_told_everything_afresh(
     opened: OpenPage, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(chatpage, "MOST_WAITING", 3)
-    async with opened.listen() as heard:
-        await anext(heard)
+    async with opened.listen() as event_stream:
+        await anext(event_stream)
         for number in range(5):
             opened.page.show_breakdown(number, {})
-        assert [(await anext(heard))[0] for _ in range(2)] == ["all", "account"]
+        assert [(await anext(event_stream))[0] for _ in range(2)] == ["all", "account"]
 
 
 async def test_when_events_were_lost_everything_is_told_afresh(opened: OpenPage):
-    async with opened.listen() as heard:
-        await anext(heard)
+    async with opened.listen() as event_stream:
+        await anext(event_stream)
         for _ in range(1100):
             opened.person.send("hi")
-        name, state = await anext(heard)
+        name, state = await anext(event_stream)
         assert (name, len(state["messages"])) == ("all", 1100)
 
 
 async def test_closing_the_page_ends_its_streams(opened: OpenPage):
-    async with opened.listen() as heard:
-        await anext(heard)
+    async with opened.listen() as event_stream:
+        await anext(event_stream)
         opened.page.close()
-        assert [event async for event in heard] == []
+        assert [event async for event in event_stream] == []

@@ -109,7 +109,9 @@ def test_links_are_judged_as_by_tdlib(url: str):
         "".join,
         st.lists(
             st.one_of(
-                st.sampled_from(["http://", "https://", "ton://", "mailto:", "a", "b.c", "localhost", "[::1]", "%4"]),
+                st.sampled_from(
+                    ["http://", "https://", "ton://", "mailto:", "a", "b.c", "localhost", "[::1]", "%4"]
+                ),
                 # TDLib's Markdown cannot show a `
                 st.sampled_from(list(".:/?#@[]!$&'*+,;=-_~ 0189é😀<>|^{}\\\"\n")),
             ),
@@ -180,8 +182,8 @@ def test_what_telegram_finds_itself_is_ignored():
 
 def test_entities_beyond_a_hundred_are_dropped_without_a_word():
     entities = [{"type": "bold", "offset": 2 * i, "length": 1} for i in reversed(range(150))]
-    kept = format_text("x " * 150, entities).entities
-    assert [entity["offset"] for entity in kept] == [2 * i for i in range(MAX_ENTITIES)]
+    accepted = format_text("x " * 150, entities).entities
+    assert [entity["offset"] for entity in accepted] == [2 * i for i in range(MAX_ENTITIES)]
 
 
 def test_entities_that_are_no_list_are_none():
@@ -203,7 +205,7 @@ def test_cleaning_moves_entities_along_with_their_words(text: str, data: st.Data
     assert formatted.text == formatted.text.rstrip(" \n")
     encoded = text.encode("utf-16-le")
     covered = encoded[2 * start : 2 * end].decode("utf-16-le")
-    shown = [
+    visible_pieces = [
         formatted.text.encode("utf-16-le")[2 * e["offset"] : 2 * (e["offset"] + e["length"])].decode(
             "utf-16-le"
         )
@@ -212,8 +214,8 @@ def test_cleaning_moves_entities_along_with_their_words(text: str, data: st.Data
     cleaned = "".join(
         "\n" if c == "\n" else " " if c < " " or c == "\x7f" else c for c in covered if c != "\r"
     )
-    assert not shown or cleaned.startswith(shown[0])
-    assert "".join(shown).strip() == cleaned.strip()
+    assert not visible_pieces or cleaned.startswith(visible_pieces[0])
+    assert "".join(visible_pieces).strip() == cleaned.strip()
 
 
 @pytest.mark.parametrize(

@@ -85,11 +85,11 @@ async def test_a_tap_is_answered_once_it_is_known_and_not_too_old(bot: Bot, api:
         ]
     )
     await bot.send_message(1, "?", reply_markup=keyboard)
-    shown = ann.chat.bot_messages[0]
+    bot_message = ann.chat.bot_messages[0]
     for button in ("Web", "Elsewhere"):
         with pytest.raises(LookupError):
-            ann.tap(shown, button)
-    tap = ann.tap(shown, "Go")
+            ann.tap(bot_message, button)
+    tap = ann.tap(bot_message, "Go")
     assert not tap.answer
     assert "too_long" in await refusal_reason(bot.answer_callback_query(tap.query_id, "x" * 201))
     await bot.answer_callback_query(tap.query_id, "done")

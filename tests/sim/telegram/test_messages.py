@@ -15,7 +15,7 @@ pytestmark = [
 
 async def test_a_message_sent_is_seen_and_returned(bot: Bot, api: BotApi):
     ann = api.person(1)
-    asked = ann.send("hi")
+    question = ann.send("hi")
     keyboard = InlineKeyboardMarkup(
         [[InlineKeyboardButton("Go", callback_data="go"), InlineKeyboardButton("Web", url="example.com")]]
     )
@@ -24,18 +24,22 @@ async def test_a_message_sent_is_seen_and_returned(bot: Bot, api: BotApi):
         " hello 😀 there \n",
         entities=[MessageEntity("bold", 10, 7)],
         reply_markup=keyboard,
-        reply_to_message_id=asked.message_id,
+        reply_to_message_id=question.message_id,
         disable_notification=True,
         link_preview_options=LinkPreviewOptions(is_disabled=True),
     )
     assert message.text == "hello 😀 there"
     assert message.parse_entities() == {message.entities[0]: "there"}
     assert message.reply_to_message is not None
-    assert message.reply_to_message.message_id == asked.message_id
-    (shown,) = ann.chat.bot_messages
-    assert (shown.text, shown.silent, shown.message_id) == ("hello 😀 there", True, message.message_id)
-    assert shown.entities == [{"type": "bold", "offset": 9, "length": 5}]
-    assert [(b["text"], b.get("url")) for b in shown.buttons] == [
+    assert message.reply_to_message.message_id == question.message_id
+    (bot_message,) = ann.chat.bot_messages
+    assert (bot_message.text, bot_message.silent, bot_message.message_id) == (
+        "hello 😀 there",
+        True,
+        message.message_id,
+    )
+    assert bot_message.entities == [{"type": "bold", "offset": 9, "length": 5}]
+    assert [(b["text"], b.get("url")) for b in bot_message.buttons] == [
         ("Go", None),
         ("Web", "http://example.com/"),
     ]
@@ -122,17 +126,19 @@ async def test_an_edit_replaces_text_and_keyboard_and_keeps_the_past(bot: Bot, a
     assert not isinstance(edited, bool)
     assert edited.edit_date is not None
     assert "not modified" in await refusal_reason(bot.edit_message_reply_markup(1, message.message_id))
-    (shown,) = ann.chat.bot_messages
-    assert (shown.text, shown.reply_markup) == ("two", None)
-    assert [past["text"] for past in shown.edits] == ["one", "two"]
+    (bot_message,) = ann.chat.bot_messages
+    assert (bot_message.text, bot_message.reply_markup) == ("two", None)
+    assert [past["text"] for past in bot_message.edits] == ["one", "two"]
 
 
 async def test_only_own_text_messages_that_are_there_can_be_edited(bot: Bot, api: BotApi):
-    asked = api.person(1).send("hi")
+    question = api.person(1).send("hi")
     photo = await bot.send_photo(1, b"png", caption="look")
     assert await refusal_reason(bot.edit_message_text("x", 1, 4711)) == "Message to edit not found"
     assert await refusal_reason(bot.edit_message_text("x", 1, 0)) == "Message identifier is not specified"
-    assert await refusal_reason(bot.edit_message_text("x", 1, asked.message_id)) == "Message can't be edited"
+    assert (
+        await refusal_reason(bot.edit_message_text("x", 1, question.message_id)) == "Message can't be edited"
+    )
     assert await refusal_reason(bot.edit_message_text("x", 1, photo.message_id)) == (
         "There is no text in the message to edit"
     )
@@ -140,10 +146,10 @@ async def test_only_own_text_messages_that_are_there_can_be_edited(bot: Bot, api
 
 async def test_messages_can_be_deleted_for_two_days(bot: Bot, api: BotApi):
     ann = api.person(1)
-    asked = ann.send("hi")
+    question = ann.send("hi")
     message = await bot.send_message(1, "x")
     await bot.delete_message(1, message.message_id)
-    await bot.delete_message(1, asked.message_id)
+    await bot.delete_message(1, question.message_id)
     assert ann.chat.messages == []
     assert [gone.text for gone in ann.chat.deleted_messages] == ["hi", "x"]
     assert await refusal_reason(bot.delete_message(1, message.message_id)) == "Message to delete not found"
@@ -205,19 +211,20 @@ async def test_in_a_group_the_bot_hears_what_is_meant_for_it(bot: Bot, api: BotA
     group = api.add_group(-100200, "Team", added_by=ann)
     message = await bot.send_message(group.id, "hello")
     assert ann.send("among ourselves", thread=group).update_id == 0
-    heard = [
+    group_messages = [
         ann.send("/help", thread=group),
         ann.send(f"what says @{api.username}?", thread=group),
         ann.send("you", reply_to=message.message_id, thread=group),
         ann.send("all", thread=api.add_group(-100201, "Open", added_by=ann, privacy_mode=False)),
     ]
-    assert all(posted.update_id for posted in heard)
+    assert all(posted.update_id for posted in group_messages)
     assert (
-        await refusal_reason(bot.delete_message(group.id, heard[0].message_id)) == "Message can't be deleted"
+        await refusal_reason(bot.delete_message(group.id, group_messages[0].message_id))
+        == "Message can't be deleted"
     )
-    ann.delete(heard[0], thread=group)
+    ann.delete(group_messages[0], thread=group)
     with pytest.raises(LookupError):
-        ann.edit(heard[0], "gone", thread=group)
+        ann.edit(group_messages[0], "gone", thread=group)
     ann.send("hi")
     await bot.leave_chat(group.id)
     assert "private" in await refusal_reason(bot.leave_chat(1))

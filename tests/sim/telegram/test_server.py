@@ -125,9 +125,11 @@ async def test_a_server_error_comes_as_page_or_as_json(bot: Bot, api: BotApi, ht
     assert api.calls[-1].status == 502
 
 
-@pytest.mark.parametrize(("fault", "shown"), [(BotApiFault.drop(), 0), (BotApiFault.accept_then_drop(), 1)])
+@pytest.mark.parametrize(
+    ("fault", "message_count"), [(BotApiFault.drop(), 0), (BotApiFault.accept_then_drop(), 1)]
+)
 async def test_a_cut_connection_is_a_protocol_error_whether_or_not_it_took_effect(
-    bot: Bot, api: BotApi, fault: BotApiFault, shown: int
+    bot: Bot, api: BotApi, fault: BotApiFault, message_count: int
 ):
     api.person(1).send("hi")
     await bot.get_me()  # the connection is a warm one
@@ -135,7 +137,7 @@ async def test_a_cut_connection_is_a_protocol_error_whether_or_not_it_took_effec
     with pytest.raises(NetworkError) as caught:
         await bot.send_message(1, "x")
     assert isinstance(caught.value.__cause__, httpx.RemoteProtocolError)
-    assert len(api.person(1).chat.bot_messages) == shown
+    assert len(api.person(1).chat.bot_messages) == message_count
     assert (api.calls[-1].outcome, api.calls[-1].answered_at) == ("cut", None)
     await bot.send_message(1, "y")
 
@@ -208,22 +210,29 @@ async def test_a_listener_hears_what_changes_in_its_chat(bot: Bot, api: BotApi):
         await bot.edit_message_text("two", 1, message.message_id)
         await bot.set_message_reaction(1, message.message_id, "👀")
         await bot.delete_message(1, message.message_id)
-        heard = []
+        received = []
         async for event in events:
-            heard.append(event)
+            received.append(event)
             if event.kind == "deleted":
                 break
-    assert [event.kind for event in heard] == ["typing", "draft", "message", "edited", "reaction", "deleted"]
-    assert heard[3].data is not None
-    assert (heard[3].message_id, heard[3].data["text"]) == (message.message_id, "two")
+    assert [event.kind for event in received] == [
+        "typing",
+        "draft",
+        "message",
+        "edited",
+        "reaction",
+        "deleted",
+    ]
+    assert received[3].data is not None
+    assert (received[3].message_id, received[3].data["text"]) == (message.message_id, "two")
 
 
 async def test_a_slow_listener_is_told_that_it_missed_something(api: BotApi):
     with api.subscribe(size=2) as events:
         for text in "123":
             api.person(1).send(text)
-        heard = await anext(aiter(events))
-    assert heard.kind == "lost"
+        received = await anext(aiter(events))
+    assert received.kind == "lost"
 
 
 async def test_waiting_for_what_never_comes_ends(api: BotApi):

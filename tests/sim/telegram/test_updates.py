@@ -34,12 +34,12 @@ async def test_updates_are_understood_by_the_real_client(bot: Bot, api: BotApi):
     await bot.send_message(
         1, "hello", reply_markup=InlineKeyboardMarkup([[InlineKeyboardButton("Go", callback_data="go")]])
     )
-    shown = ann.chat.bot_messages[0]
-    ann.send("and you?", reply_to=shown, quote="lo")
+    bot_message = ann.chat.bot_messages[0]
+    ann.send("and you?", reply_to=bot_message, quote="lo")
     ann.send("look", forward_from=ben)
     ann.send("look", forward_from="Somebody")
     ann.edit(first, "/help")
-    ann.tap(shown, "Go")
+    ann.tap(bot_message, "Go")
     ann.send_photo("what is this?", content=b"png", album="7")
     ann.send_voice()
     ann.send_sticker()
@@ -76,10 +76,10 @@ async def test_a_long_poll_with_nothing_to_tell_ends_empty(bot: Bot):
 
 
 async def test_a_newer_poll_ends_the_older_with_a_conflict(bot: Bot, api: BotApi, api_url: str):
-    async with open_bot(api, api_url) as other, asyncio.TaskGroup() as tasks:
+    async with open_bot(api, api_url) as second_bot, asyncio.TaskGroup() as tasks:
         older = tasks.create_task(_outcome(fetch_updates(bot, timeout=50)))
         await api.wait_until(lambda: api.updates.is_polled)
-        newer = tasks.create_task(fetch_updates(other, timeout=50))
+        newer = tasks.create_task(fetch_updates(second_bot, timeout=50))
         error = await older
         api.person(1).send("hi")
     assert isinstance(error, Conflict)

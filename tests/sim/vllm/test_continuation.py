@@ -1,4 +1,4 @@
-"""A message left open: what is refused, what the model is told, and an answer that goes on where it was cut."""
+"""A message left open: what is refused, what the model reads, and an answer that continues after a cut."""
 
 from typing import Any
 
@@ -53,18 +53,18 @@ async def test_a_message_cannot_be_left_open_and_a_new_one_begun(
 
 
 async def test_the_model_is_told_that_it_goes_on_and_in_what() -> None:
-    asked: list[ChatRequest] = []
+    requests: list[ChatRequest] = []
 
     def brain(request: ChatRequest) -> str:
-        asked.append(request)
+        requests.append(request)
         return " and the rest"
 
     async with open_client(SimulatedEndpoint(brain=brain)) as player:
         assert await continue_answer(player, "hi", " The first half \n") == " and the rest"
         await player.send_text("hi")
-    assert [request.is_continuation for request in asked] == [True, False]
-    assert [request.open_text for request in asked] == ["The first half", ""]
-    assert asked[0].prompt.endswith("<|turn>model\n<|channel>thought\n<channel|>The first half")
+    assert [request.is_continuation for request in requests] == [True, False]
+    assert [request.open_text for request in requests] == ["The first half", ""]
+    assert requests[0].prompt.endswith("<|turn>model\n<|channel>thought\n<channel|>The first half")
 
 
 @pytest.mark.parametrize(
@@ -76,9 +76,9 @@ async def test_a_long_answer_cut_by_the_limit_goes_on_where_it_stopped(text: str
     endpoint = SimulatedEndpoint()
     options = {"max_tokens": 256, "chat_template_kwargs": {"enable_thinking": thinking}}
     async with open_client(endpoint) as player:
-        whole = (await player.send_text(text, chat_template_kwargs={"enable_thinking": thinking})).message[
-            "content"
-        ]
+        unstreamed = (
+            await player.send_text(text, chat_template_kwargs={"enable_thinking": thinking})
+        ).message["content"]
         played = await player.send_text(text, **options)
         pieces = [played.message["content"]]
         while played.body["choices"][0]["finish_reason"] == "length":
@@ -87,7 +87,7 @@ async def test_a_long_answer_cut_by_the_limit_goes_on_where_it_stopped(text: str
             assert not played.message["reasoning"]
             pieces.append(played.message["content"] or "")
     assert len(pieces) > 2
-    assert "".join(pieces) == whole
+    assert "".join(pieces) == unstreamed
 
 
 async def test_a_reply_that_never_ends_goes_on_without_end() -> None:

@@ -36,8 +36,8 @@ def parse_streamed(*canvases: str, inside_thought: bool = False) -> tuple[str, s
     for piece in (piece for delta in deltas for piece in delta.calls):
         name, arguments = calls.setdefault(piece.index, ["", ""])
         calls[piece.index] = [name + (piece.name or ""), arguments + (piece.arguments or "")]
-    said = ("".join(delta.reasoning for delta in deltas), "".join(delta.content for delta in deltas))
-    return *said, [(name, arguments) for name, arguments in calls.values()]
+    message = ("".join(delta.reasoning for delta in deltas), "".join(delta.content for delta in deltas))
+    return *message, [(name, arguments) for name, arguments in calls.values()]
 
 
 def parse_at_once(raw: str) -> tuple[str, str, list[tuple[str, str]]]:
@@ -246,13 +246,13 @@ def test_reasoning_survives_only_behind_the_last_user_message() -> None:
 
 
 def test_thoughts_inside_content_are_removed() -> None:
-    said = {"role": "assistant", "content": "<|channel>thought\nsecret<channel|> open"}
-    assert "secret" not in render_messages({"role": "user", "content": "u"}, said)
+    message = {"role": "assistant", "content": "<|channel>thought\nsecret<channel|> open"}
+    assert "secret" not in render_messages({"role": "user", "content": "u"}, message)
 
 
 def test_a_last_answer_can_be_continued() -> None:
-    said = {"role": "assistant", "content": "and then"}
-    text = render_messages({"role": "user", "content": "u"}, said, generate=False, continue_last=True)
+    message = {"role": "assistant", "content": "and then"}
+    text = render_messages({"role": "user", "content": "u"}, message, generate=False, continue_last=True)
     assert text.endswith("and then")
 
 

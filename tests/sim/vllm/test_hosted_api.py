@@ -74,9 +74,9 @@ async def test_the_openai_client_reads_many_small_chunks_and_one_of_usage() -> N
         )
         assert isinstance(stream, AsyncStream)
         got = [chunk async for chunk in stream]
-    words = [choice.delta.content for chunk in got for choice in chunk.choices if choice.delta.content]
-    assert len(words) > 5
-    assert "".join(words) == "Hello there, this is a longer answer."
+    contents = [choice.delta.content for chunk in got for choice in chunk.choices if choice.delta.content]
+    assert len(contents) > 5
+    assert "".join(contents) == "Hello there, this is a longer answer."
     assert got[-2].choices[0].finish_reason == "stop"
     assert got[-2].choices[0].delta.content is None
     assert got[-1].usage
@@ -129,6 +129,6 @@ async def test_it_has_no_routes_of_vllm(path: str) -> None:
 async def test_the_end_of_a_cut_answer_is_a_chunk_of_its_own() -> None:
     async with open_client(hosted_endpoint()) as player:
         played = await player.send({"model": "big", "messages": HI, "stream": True, "max_tokens": 2})
-    *_, words, end = [choice for chunk in parse_chunks(played.lines) for choice in chunk["choices"]]
-    assert (bool(words["delta"]), words["finish_reason"]) == (True, None)
+    *_, contents, end = [choice for chunk in parse_chunks(played.lines) for choice in chunk["choices"]]
+    assert (bool(contents["delta"]), contents["finish_reason"]) == (True, None)
     assert (end["delta"], end["finish_reason"]) == ({}, "length")

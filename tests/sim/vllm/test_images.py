@@ -64,19 +64,19 @@ async def test_the_cache_tells_pictures_apart(dense: bool) -> None:
     async with open_client(endpoint) as player:
         for data in (JPEG, JPEG, PNG):
             await send_images(player, image_part(data), image_part(JPEG), text="x " * 40)
-    first, again, other = endpoint.requests
+    first, again, different = endpoint.requests
     assert first.cached_tokens == 0
     assert again.cached_tokens > 560
-    assert other.cached_tokens < 32
+    assert different.cached_tokens < 32
 
 
 async def test_pictures_of_a_tool_result_come_after_its_response() -> None:
     endpoint = SimulatedEndpoint()
     call = {"id": "a", "type": "function", "function": {"name": "draw", "arguments": "{}"}}
-    found = [image_part(PNG), {"type": "text", "text": "The week."}, image_part(JPEG)]
+    content_parts = [image_part(PNG), {"type": "text", "text": "The week."}, image_part(JPEG)]
     rounds = [
         {"role": "assistant", "tool_calls": [call]},
-        {"role": "tool", "tool_call_id": "a", "content": found},
+        {"role": "tool", "tool_call_id": "a", "content": content_parts},
     ]
     async with open_client(endpoint) as player:
         played = await player.send({"messages": [{"role": "user", "content": "draw"}, *rounds]})

@@ -53,10 +53,10 @@ def test_only_a_share_slips_and_always_the_same() -> None:
     brains = [
         with_model_faults(reply_with("text"), 0.4, fault_names=["empty turn"], seed=3) for _ in range(2)
     ]
-    heard = [[brain(None) for _ in range(50)] for brain in brains]  # type: ignore[arg-type]
-    assert heard[0] == heard[1]
-    assert 10 < heard[0].count("") < 30
-    assert set(heard[0]) == {"", "text"}
+    replies = [[brain(None) for _ in range(50)] for brain in brains]  # type: ignore[arg-type]
+    assert replies[0] == replies[1]
+    assert 10 < replies[0].count("") < 30
+    assert set(replies[0]) == {"", "text"}
 
 
 def test_every_slip_takes_any_text() -> None:

@@ -1,4 +1,4 @@
-"""What the simulated model does when it is asked plainly."""
+"""What the simulated model does when it is request_text plainly."""
 
 import json
 
@@ -18,7 +18,7 @@ CALLING = (
 
 
 @pytest.mark.parametrize(
-    ("asked", "wanted"),
+    ("request_text", "expected"),
     [
         ("Answer with the one word ready, and nothing else.", "ready"),
         ("Write the numbers from 9 to 12, separated by blanks.", "9 10 11 12"),
@@ -27,8 +27,8 @@ CALLING = (
         (CALLING, None),  # the tool is not offered
     ],
 )
-def test_plain_wishes_are_done(asked: str, wanted: str | None) -> None:
-    assert answer_plain_request(asked, [], has_tool_results=False) == wanted
+def test_plain_wishes_are_done(request_text: str, expected: str | None) -> None:
+    assert answer_plain_request(request_text, [], has_tool_results=False) == expected
 
 
 async def test_tools_are_called_for_each_thing_and_then_the_word_is_said() -> None:

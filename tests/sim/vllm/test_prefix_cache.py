@@ -99,12 +99,12 @@ async def test_a_loop_step_starts_where_the_last_prompt_ended() -> None:
 def test_the_least_recently_used_blocks_leave_and_the_head_leaves_last() -> None:
     cache = PrefixCache(dense=True, capacity=15)
     long, count = split_blocks("word " * 330)
-    other, others = split_blocks("other " * 330)
+    other_blocks, other_count = split_blocks("other " * 330)
     assert cache.admit(long, count).created_tokens == 10 * 32
     assert cache.admit(long, count).hit_tokens == 10 * 32
-    cache.admit(other, others)
+    cache.admit(other_blocks, other_count)
     assert cache.admit(long, count).hit_tokens == 5 * 32
-    assert cache.queries == 3 * count + others
+    assert cache.queries == 3 * count + other_count
 
 
 def test_a_prompt_is_never_served_to_its_last_token() -> None:

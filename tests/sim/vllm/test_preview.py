@@ -16,8 +16,8 @@ async def send_both_ways(raw: str, **fields: Any) -> tuple[StreamedReply, Any]:
         stream = await player.send_text(
             "x", tools=[TOOL], stream=True, stream_options={"include_usage": True}, **fields
         )
-        whole = await player.send_text("x", tools=[TOOL], **fields)
-    return merge_stream(stream.lines), whole.body
+        unstreamed = await player.send_text("x", tools=[TOOL], **fields)
+    return merge_stream(stream.lines), unstreamed.body
 
 
 async def test_it_takes_what_today_is_refused() -> None:
@@ -32,11 +32,11 @@ async def test_it_takes_what_today_is_refused() -> None:
 
 
 async def test_it_gives_no_details_of_usage() -> None:
-    stream, whole = await send_both_ways("hi")
+    stream, unstreamed = await send_both_ways("hi")
     assert stream.usage
     assert stream.usage.keys() == {"prompt_tokens", "total_tokens", "completion_tokens"}
-    assert whole["usage"]["prompt_tokens_details"] is None
-    assert "completion_tokens_details" not in whole["usage"]
+    assert unstreamed["usage"]["prompt_tokens_details"] is None
+    assert "completion_tokens_details" not in unstreamed["usage"]
 
 
 async def test_probabilities_of_the_prompt_kill_it() -> None:
@@ -47,28 +47,28 @@ async def test_probabilities_of_the_prompt_kill_it() -> None:
 
 
 async def test_a_call_alone_is_read() -> None:
-    stream, whole = await send_both_ways(CALL)
+    stream, unstreamed = await send_both_ways(CALL)
     assert stream.calls == {0: ["f", '{"a": "b"}']}
-    assert whole["choices"][0]["finish_reason"] == "tool_calls"
+    assert unstreamed["choices"][0]["finish_reason"] == "tool_calls"
 
 
 @pytest.mark.parametrize("raw", [f"Let me see. {CALL}", CALL + CALL, "<|channel>thought\nhm<channel|>Hello"])
 async def test_markup_reaches_the_content_of_a_stream(raw: str) -> None:
-    stream, whole = await send_both_ways(raw)
+    stream, unstreamed = await send_both_ways(raw)
     assert stream.content == raw
     assert not stream.calls
-    assert "<|" not in (whole["choices"][0]["message"]["content"] or "")
+    assert "<|" not in (unstreamed["choices"][0]["message"]["content"] or "")
 
 
 async def test_a_call_in_round_brackets_is_an_empty_turn() -> None:
-    stream, whole = await send_both_ways(f"<|tool_call>call:f(a:{D}b{D})<tool_call|>")
+    stream, unstreamed = await send_both_ways(f"<|tool_call>call:f(a:{D}b{D})<tool_call|>")
     assert (stream.content, stream.calls, stream.finish_reason) == ("", {}, "stop")
-    assert whole["choices"][0]["message"]["content"] is None
+    assert unstreamed["choices"][0]["message"]["content"] is None
 
 
 async def test_a_cut_call_hides_that_it_was_cut_when_not_streamed() -> None:
-    stream, whole = await send_both_ways(f"<|tool_call>call:f{{a:{D}{'word ' * 50}", max_tokens=20)
-    assert whole["choices"][0]["finish_reason"] == "tool_calls"
+    stream, unstreamed = await send_both_ways(f"<|tool_call>call:f{{a:{D}{'word ' * 50}", max_tokens=20)
+    assert unstreamed["choices"][0]["finish_reason"] == "tool_calls"
     assert stream.finish_reason == "length"
 
 

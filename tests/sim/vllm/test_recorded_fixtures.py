@@ -32,7 +32,7 @@ SPECIAL = {
     "14-small-context-too-long": SimulatedEndpoint(SERVED, context=512, api_key="k"),
 }
 PLAYED_APART = {
-    "01-stream-keep-alive",  # told in other milliseconds
+    "01-stream-keep-alive",  # other milliseconds
     "14-sigterm-mid-stream",  # ends in silence
     "15-health-after-crash-0",
     "15-stream-while-engine-crashes",
@@ -125,9 +125,9 @@ async def test_it_answers_like_the_recorded_server(name: str) -> None:
     for key in ("content", "reasoning"):
         assert_same_text(name, got.message[key] or "", message[key] or "", choice["finish_reason"])
     calls = [call["function"] for call in got.message.get("tool_calls", ())]
-    for mine, theirs in zip(calls, message.get("tool_calls", ()), strict=True):
-        assert mine["name"] == theirs["function"]["name"]
-        assert_same_text(name, mine["arguments"], theirs["function"]["arguments"], choice["finish_reason"])
+    for simulated, real in zip(calls, message.get("tool_calls", ()), strict=True):
+        assert simulated["name"] == real["function"]["name"]
+        assert_same_text(name, simulated["arguments"], real["function"]["arguments"], choice["finish_reason"])
     assert got.body["choices"][0]["stop_reason"] == choice["stop_reason"]
 
 
@@ -135,36 +135,36 @@ async def test_it_answers_like_the_recorded_server(name: str) -> None:
 async def test_it_streams_like_the_recorded_server(name: str) -> None:
     recorded, got = await replay(name)
     assert got.content_type == recorded["headers"]["content-type"]
-    mine, theirs = got.streamed_reply, merge_stream(recorded["sse"])
-    assert_same_text(name, mine.content, theirs.content, theirs.finish_reason)
-    assert_same_text(name, mine.reasoning, theirs.reasoning, theirs.finish_reason)
-    assert mine.calls.keys() == theirs.calls.keys()
-    for index, (tool, arguments) in theirs.calls.items():
-        assert mine.calls[index][0] == tool
-        assert_same_text(name, mine.calls[index][1], arguments, theirs.finish_reason)
-    assert (mine.finish_reason, mine.stop_reason, mine.is_done) == (
-        theirs.finish_reason,
-        theirs.stop_reason,
-        theirs.is_done,
+    simulated, real = got.streamed_reply, merge_stream(recorded["sse"])
+    assert_same_text(name, simulated.content, real.content, real.finish_reason)
+    assert_same_text(name, simulated.reasoning, real.reasoning, real.finish_reason)
+    assert simulated.calls.keys() == real.calls.keys()
+    for index, (tool, arguments) in real.calls.items():
+        assert simulated.calls[index][0] == tool
+        assert_same_text(name, simulated.calls[index][1], arguments, real.finish_reason)
+    assert (simulated.finish_reason, simulated.stop_reason, simulated.is_done) == (
+        real.finish_reason,
+        real.stop_reason,
+        real.is_done,
     )
     assert _stream_outline(got.lines) == _stream_outline(recorded["sse"])
 
 
 def _stream_outline(lines: list[str]) -> list[Any]:
     """What the first, the last and the usage chunk look like; those between come in other numbers here."""
-    found = [mask_volatile(chunk) for chunk in parse_chunks(lines)]
-    last = next(chunk for chunk in found if chunk["choices"] and chunk["choices"][0]["finish_reason"])
+    chunks = [mask_volatile(chunk) for chunk in parse_chunks(lines)]
+    last = next(chunk for chunk in chunks if chunk["choices"] and chunk["choices"][0]["finish_reason"])
     last["choices"][0]["delta"] = "<words>"
-    return [found[0], last, *(chunk for chunk in found if not chunk["choices"])]
+    return [chunks[0], last, *(chunk for chunk in chunks if not chunk["choices"])]
 
 
 @pytest.mark.parametrize("name", ["17-burst-parallel", "17-burst-think", "17-burst-tool-cut", "16-dg-stream"])
 async def test_a_canvas_is_one_chunk_that_holds_what_the_recorded_burst_held(name: str) -> None:
     recorded, got = await replay(name)
-    mine, theirs = (
+    simulated, real = (
         [_delta_kinds(chunk) for chunk in parse_chunks(lines)] for lines in (got.lines, recorded["sse"])
     )
-    assert mine == theirs
+    assert simulated == real
 
 
 def _delta_kinds(chunk: dict[str, Any]) -> list[Any]:

@@ -8,7 +8,8 @@ from tests.support.endpoint_client import open_client
 USER = {"role": "user", "content": "hi"}
 TOOL = {"type": "function", "function": {"name": "f", "description": "F", "parameters": {"type": "object"}}}
 SAMPLING = (
-    "The temperature, min_p, seed, min_tokens, logit_bias, bad_words, and allowed_token_ids sampling parameters are not"
+    "The temperature, min_p, seed, min_tokens, logit_bias, bad_words, and allowed_token_ids sampling "
+    "parameters are not"
     " yet supported with diffusion models."
 )
 CALL = {"id": "a", "type": "function", "function": {"name": "f", "arguments": "{}"}}
@@ -150,7 +151,7 @@ async def test_tokenize_renders_counts_and_reads_back() -> None:
         got = await player.send(body, "/tokenize")
         back = await player.send({"tokens": [*got.body["tokens"], 999_999_999]}, "/detokenize")
         empty = await player.send({"messages": []}, "/tokenize")
-        other = await player.send({"prompt": "x", "model": "zzz"}, "/tokenize")
+        other_model = await player.send({"prompt": "x", "model": "zzz"}, "/tokenize")
         reasoning = [
             {"role": "user", "content": "u"},
             {"role": "assistant", "content": "a", "reasoning_content": "R"},
@@ -160,7 +161,7 @@ async def test_tokenize_renders_counts_and_reads_back() -> None:
     assert got.body["tokens"].count(106) == 2
     assert "▁y" in got.body["token_strs"]
     assert back.body["prompt"] == got.body["prompt_text"]
-    assert (empty.status, other.status) == (400, 404)
+    assert (empty.status, other_model.status) == (400, 404)
     assert "thought\nR" not in dropped.body["prompt_text"]
 
 
@@ -179,8 +180,8 @@ async def test_thinking_is_asked_for_by_template_argument_or_effort() -> None:
 
 async def test_a_request_id_is_echoed_or_made() -> None:
     async with open_client(SimulatedEndpoint()) as player:
-        mine = await player.send({"messages": [USER]}, x_request_id="turn-1")
+        with_id = await player.send({"messages": [USER]}, x_request_id="turn-1")
         none = await player.send({"messages": [USER], "stream": True})
-    assert mine.headers["x-request-id"] == "turn-1"
-    assert mine.body["id"] == "chatcmpl-turn-1"
+    assert with_id.headers["x-request-id"] == "turn-1"
+    assert with_id.body["id"] == "chatcmpl-turn-1"
     assert len(none.headers["x-request-id"]) == 32

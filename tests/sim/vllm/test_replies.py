@@ -14,10 +14,10 @@ def user(text: str) -> dict[str, Any]:
 async def test_a_test_may_bring_its_own_brain_and_change_it() -> None:
     endpoint = SimulatedEndpoint(brain=reply_with("one", ScriptedReply("two", canvas_delay=0.01)))
     async with open_client(endpoint) as player:
-        heard = [(await player.send_text("x")).message["content"] for _ in range(3)]
+        contents = [(await player.send_text("x")).message["content"] for _ in range(3)]
         endpoint.brain = lambda request: f"{request.step} {len(request.tools)} {request.max_tokens}"
-        heard.append((await player.send_text("x", max_tokens=7)).message["content"])
-    assert heard == ["one", "two", "two", "0 0 7"]
+        contents.append((await player.send_text("x", max_tokens=7)).message["content"])
+    assert contents == ["one", "two", "two", "0 0 7"]
 
 
 async def test_the_script_is_read_from_the_newest_message_that_has_one() -> None:
@@ -76,9 +76,9 @@ async def test_a_stop_string_across_canvases_is_taken_out_of_the_last_one() -> N
 async def test_repetition_is_found_only_where_it_is() -> None:
     rule = {"max_pattern_size": 4, "min_count": 3}
     async with open_client(SimulatedEndpoint()) as player:
-        found = await player.send_text("@@say:start a b a b a b a b@@", repetition_detection=rule)
+        reply = await player.send_text("@@say:start a b a b a b a b@@", repetition_detection=rule)
         clean = await player.send_text("@@say:a b c d@@", repetition_detection=rule)
-    assert found.message["content"] == "start a b a b a b"
+    assert reply.message["content"] == "start a b a b a b"
     assert clean.body["choices"][0]["finish_reason"] == "stop"
 
 

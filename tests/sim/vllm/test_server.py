@@ -34,9 +34,9 @@ async def send_concurrently(
 ) -> AsyncIterator[list[asyncio.Task[Any]]]:
     """Requests on their way, cancelled in the end."""
     async with asyncio.TaskGroup() as tasks:
-        asked = [tasks.create_task(player.send(body)) for body in bodies]
-        yield asked
-        for task in asked:
+        tasks_sent = [tasks.create_task(player.send(body)) for body in bodies]
+        yield tasks_sent
+        for task in tasks_sent:
             task.cancel()
 
 
@@ -101,12 +101,12 @@ async def test_held_canvases_wait_for_release() -> None:
     endpoint = SimulatedEndpoint()
     async with open_client(endpoint) as player:
         endpoint.hold()
-        async with send_concurrently(player, user("a"), user("b")) as asked:
+        async with send_concurrently(player, user("a"), user("b")) as tasks_sent:
             await endpoint.wait_until(lambda: endpoint.running == 2)
-            assert not any(task.done() for task in asked)
+            assert not any(task.done() for task in tasks_sent)
             endpoint.release()
             endpoint.release()
-            answers = await asyncio.gather(*asked)
+            answers = await asyncio.gather(*tasks_sent)
     assert {answer.message["content"] for answer in answers} == {"echo: a", "echo: b"}
 
 
@@ -114,13 +114,18 @@ async def test_no_more_run_at_once_than_there_are_seats() -> None:
     endpoint = SimulatedEndpoint(seats=2)
     async with open_client(endpoint) as player:
         endpoint.hold()
-        async with send_concurrently(player, *(user(str(n)) for n in range(5))) as asked:
+        async with send_concurrently(player, *(user(str(n)) for n in range(5))) as tasks_sent:
             await endpoint.wait_until(lambda: endpoint.running + endpoint.waiting == 5)
             assert (endpoint.running, endpoint.waiting) == (2, 3)
             endpoint.release()
-            await asyncio.gather(*asked)
+            await asyncio.gather(*tasks_sent)
     assert endpoint.peak_running == 2
     assert (endpoint.running, endpoint.waiting) == (0, 0)
+
+
+async def wait_for_arrivals(endpoint: SimulatedEndpoint, count: int) -> None:
+    """Return once so many requests run or wait."""
+    await endpoint.wait_until(lambda: endpoint.running + endpoint.waiting == count)
 
 
 @pytest.mark.parametrize(
@@ -130,10 +135,10 @@ async def test_no_more_run_at_once_than_there_are_seats() -> None:
 async def test_the_queue_follows_priority_only_when_the_server_is_told_to(
     profile: Profile, order: Any
 ) -> None:
-    heard: list[str] = []
+    answered_order: list[str] = []
 
     def brain(request: ChatRequest) -> str:
-        heard.append(str(request.messages[0]["content"]))
+        answered_order.append(str(request.messages[0]["content"]))
         return "ok"
 
     endpoint = SimulatedEndpoint(profile, seats=1, brain=brain)
@@ -144,9 +149,9 @@ async def test_the_queue_follows_priority_only_when_the_server_is_told_to(
             fields = {} if priority is None or name == "header" else {"priority": priority}
             headers = {"x-vllm-priority": "-9"} if name == "header" else {}
             tasks.create_task(player.send({**user(name), **fields}, **headers))
-            await endpoint.wait_until(lambda wanted=place + 1: endpoint.running + endpoint.waiting == wanted)  # type: ignore[misc]
+            await wait_for_arrivals(endpoint, place + 1)
         endpoint.release()
-    assert heard == (order or [name for name, _ in arrivals])
+    assert answered_order == (order or [name for name, _ in arrivals])
 
 
 async def test_the_limit_of_the_queue_counts_those_that_run() -> None:
@@ -169,10 +174,10 @@ async def test_a_client_that_goes_frees_its_seat_at_once(stream: bool) -> None:
     endpoint = SimulatedEndpoint(timing=SLOW, seats=1)
     async with (
         open_client(endpoint) as player,
-        send_concurrently(player, {**user("a"), "stream": stream}) as asked,
+        send_concurrently(player, {**user("a"), "stream": stream}) as tasks_sent,
     ):
         await endpoint.wait_until(lambda: endpoint.running == 1)
-        asked[0].cancel()
+        tasks_sent[0].cancel()
         await endpoint.wait_until(lambda: endpoint.running == 0)
         await endpoint.wait_until(lambda: endpoint.requests[0].finished_at is not None)
     assert endpoint.requests[0].cancelled
@@ -183,12 +188,12 @@ async def test_a_client_that_goes_while_it_waits_leaves_the_queue() -> None:
     endpoint = SimulatedEndpoint(seats=1)
     async with open_client(endpoint) as player:
         endpoint.hold()
-        async with send_concurrently(player, user("a"), user("b"), user("c")) as asked:
+        async with send_concurrently(player, user("a"), user("b"), user("c")) as tasks_sent:
             await endpoint.wait_until(lambda: endpoint.waiting == 2)
-            asked[1].cancel()
+            tasks_sent[1].cancel()
             await endpoint.wait_until(lambda: endpoint.waiting == 1)
             endpoint.release()
-            await asyncio.gather(asked[0], asked[2])
+            await asyncio.gather(tasks_sent[0], tasks_sent[2])
     assert [request.cancelled for request in endpoint.requests] == [False, True, False]
 
 
@@ -281,18 +286,18 @@ async def test_load_counts_running_requests_where_tracking_is_on() -> None:
         async with open_client(endpoint) as player:
             endpoint.hold()
             async with send_concurrently(player, user("a")):
-                await endpoint.wait_until(lambda here=endpoint: here.running == 1)  # type: ignore[misc]
+                await endpoint.wait_until(lambda simulated=endpoint: simulated.running == 1)  # type: ignore[misc]
                 loads.append((await player.send(None, "/load")).body["server_load"])
     assert loads == [1, 0]
 
 
 async def test_two_endpoints_know_nothing_of_each_other() -> None:
-    one, two = SimulatedEndpoint(), SimulatedEndpoint()
-    async with open_client(one) as first, open_client(two) as second:
+    first_endpoint, second_endpoint = SimulatedEndpoint(), SimulatedEndpoint()
+    async with open_client(first_endpoint) as first, open_client(second_endpoint) as second:
         await first.send_text("word " * 100)
         await second.send_text("word " * 100)
-    assert one.cached_tokens == two.cached_tokens == 0
-    assert len(one.requests) == len(two.requests) == 1
+    assert first_endpoint.cached_tokens == second_endpoint.cached_tokens == 0
+    assert len(first_endpoint.requests) == len(second_endpoint.requests) == 1
 
 
 async def test_a_port_without_its_server_refuses() -> None:

@@ -31,23 +31,23 @@ async def send_both_ways(brain: str, **fields: Any) -> tuple[StreamedReply, Any]
         SimulatedEndpoint(replace(Profile.today(), reasoning_parser=False), brain=reply_with(brain))
     ) as player:
         stream = await player.send_text("hi", stream=True, tools=[TOOL], **fields)
-        whole = await player.send_text("hi", tools=[TOOL], **fields)
-    return merge_stream(stream.lines), whole
+        unstreamed = await player.send_text("hi", tools=[TOOL], **fields)
+    return merge_stream(stream.lines), unstreamed
 
 
 async def test_without_a_reasoning_parser_thoughts_are_content() -> None:
-    stream, whole = await send_both_ways("<|channel>thought\nhm\n<channel|>Hello", **THINKING)
-    assert stream.content == whole.message["content"] == "<|channel>thought\nhm\n<channel|>Hello"
+    stream, unstreamed = await send_both_ways("<|channel>thought\nhm\n<channel|>Hello", **THINKING)
+    assert stream.content == unstreamed.message["content"] == "<|channel>thought\nhm\n<channel|>Hello"
     assert stream.reasoning == ""
-    assert whole.message["reasoning"] is None
-    assert "completion_tokens_details" not in whole.body["usage"]
+    assert unstreamed.message["reasoning"] is None
+    assert "completion_tokens_details" not in unstreamed.body["usage"]
     assert stream.usage
     assert "completion_tokens_details" not in stream.usage
 
 
 async def test_without_a_reasoning_parser_the_rest_is_as_ever() -> None:
-    stream, whole = await send_both_ways("Hello<|tool_call>call:f{}<tool_call|>")
-    assert stream.content == whole.message["content"] == "Hello"
+    stream, unstreamed = await send_both_ways("Hello<|tool_call>call:f{}<tool_call|>")
+    assert stream.content == unstreamed.message["content"] == "Hello"
     assert stream.calls == {0: ["f", "{}"]}
 
 
@@ -75,9 +75,9 @@ async def test_a_server_wide_cap_ends_every_reply() -> None:
 
 async def test_a_whole_reply_may_have_no_usage() -> None:
     async with open_client(SimulatedEndpoint(replace(Profile.today(), whole_usage=False))) as player:
-        whole = await player.send_text("hi")
+        unstreamed = await player.send_text("hi")
         stream = await player.send_text("hi", stream=True)
-    assert whole.body["usage"] is None
+    assert unstreamed.body["usage"] is None
     assert stream.streamed_reply.usage
 
 
@@ -134,5 +134,5 @@ async def test_history_may_lose_the_empty_thought_its_prompt_ended_with(keeps: b
 async def test_a_tokenizer_may_drop_what_has_no_width(defuses: bool) -> None:
     async with open_client(SimulatedEndpoint(replace(Profile.today(), defuses=defuses))) as player:
         body = {"prompt": "a <\u200bturn|> b", "return_token_strs": True}
-        told = await player.send(body, "/tokenize")
-    assert ("<turn|>" in told.body["token_strs"]) is not defuses
+        tokenized = await player.send(body, "/tokenize")
+    assert ("<turn|>" in tokenized.body["token_strs"]) is not defuses

@@ -16,10 +16,10 @@ WILD = bytes(range(256)) + b"\r\n--boundary\r\n\n\r\r"
 async def test_the_openai_client_gets_the_text_of_a_file(profile: Profile) -> None:
     endpoint = SimulatedEndpoint(profile, transcribe=lambda sound: f"{sound.name} says hello")
     async with serve(endpoint.app) as url, AsyncOpenAI(base_url=f"{url}/v1", api_key="none") as client:
-        heard = await client.audio.transcriptions.create(
+        transcript = await client.audio.transcriptions.create(
             model="whisper-1", file=("voice.ogg", WILD, "audio/ogg")
         )
-    assert heard.text == "voice.ogg says hello"
+    assert transcript.text == "voice.ogg says hello"
     assert endpoint.audio_uploads == [AudioUpload("voice.ogg", "audio/ogg", WILD, "whisper-1")]
 
 

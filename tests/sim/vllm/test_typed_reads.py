@@ -63,7 +63,7 @@ async def test_decisions_answers_in_order_with_all_of_the_usage() -> None:
     predicate, choice, score = played.body["answers"]
     assert predicate.keys() == {"type", "name", "probability"}
     assert predicate["name"] == "charged"
-    assert [one["value"] for one in choice["probabilities"]] == ["cards", "trips"]
+    assert [option["value"] for option in choice["probabilities"]] == ["cards", "trips"]
     assert score["probabilities"][1]["label"] == "twice"
     assert score["name"] is None
     usage = played.body["usage"]
