@@ -1,3 +1,1 @@
-"""Canvasgram: a Telegram agent gateway for DiffusionGemma served by vLLM; the map is in README.md beside this
-file.
-"""
+"""Canvasgram: a Telegram agent gateway for DiffusionGemma served by vLLM. The map is in bot/README.md."""

@@ -1,7 +1,7 @@
-"""The words of the house as frozen values, and the Protocols by which a lower floor reaches a higher one.
+"""The domain's values, frozen, and the Protocols through which a lower layer reaches a higher one.
 
-Imports nothing of the house. Times are seconds since the epoch (UTC) unless a name says otherwise; tokens are
-the server's counts and None where it gave none.
+Imports nothing of the project. Times are seconds since the epoch (UTC) unless a name says otherwise; tokens
+are the server's counts, None where it gave none.
 """
 
 from collections.abc import Callable, Mapping
@@ -14,12 +14,12 @@ ItemShape = Literal["text", "deep", "command", "new", "tap", "stop", "overflow",
 CallPurpose = Literal["turn", "summary", "task", "warmup", "probe", "bench", "decision"]
 ResultOutcome = Literal["ok", "error", "refused", "timeout", "interrupted", "unknown"]
 CallOutcome = Literal["ok", "cut", "cancelled", "failed"]
-EndpointRole = Literal["main", "fallback"]  # of the two endpoints a turn may be answered by
+EndpointRole = Literal["main", "fallback"]  # which of the two endpoints answers
 AttachmentKind = Literal["image", "document", "sound"]
 
 CANVAS_TOKENS: Final = 256  # tokens denoised together
 
-# Who goes first when seats are short; the endpoint is told the same numbers.
+# Lower goes first when seats are short; the endpoint gets the same numbers.
 PEOPLE_PRIORITY: Final = 0
 TASKS_PRIORITY: Final = 1
 SUMMARIES_PRIORITY: Final = 2
@@ -28,32 +28,32 @@ WARMUP_PRIORITY: Final = 3
 
 @dataclass(frozen=True, slots=True)
 class Lane:
-    """Where order holds: a chat and, in forums and private topics, one topic of it."""
+    """The unit within which order holds: a chat and, in forums and private topics, one topic of it."""
 
     chat: int
     topic: int | None = None
 
     @property
     def key(self) -> str:
-        """The lane as one string, as the database keeps it: `chat` or `chat:topic`."""
+        """The lane as the database stores it: `chat` or `chat:topic`."""
         if self.topic is None:
             return str(self.chat)
         return f"{self.chat}:{self.topic}"
 
     @classmethod
     def parse(cls, key: str) -> "Lane":
-        """The lane of a key made by `key`."""
+        """Parse what `key` returns."""
         chat, _, topic = key.partition(":")
         return cls(int(chat), int(topic) if topic else None)
 
 
 @dataclass(frozen=True, slots=True)
 class InboxItem:
-    """Something written down to be done. A control item has no lane and is taken at once; `taken_at`: this
-    time.
+    """Stored work. A control item has no lane and is taken at once.
 
-    `begun`: its turn was begun before, and goes on; `measured` is what is stored of how long that has taken,
-    which the usage room reads. `job` is the job whose due time, at `due_at`, this is.
+    `taken_at` is when this attempt took it. `has_turn`: its turn began in an earlier attempt and continues;
+    `stored_spans` is what that attempt measured, read by `bot/usage`. `job` is the job whose due time, at
+    `due_at`, this is.
     """
 
     id: int
@@ -83,9 +83,7 @@ class ToolCall:
 
 @dataclass(frozen=True, slots=True)
 class Image:
-    """A picture as the model gets it: the bytes of a file of this media type, such as `image/jpeg`, made
-    small.
-    """
+    """An image as the model gets it: the bytes of a small file of this media type, such as `image/jpeg`."""
 
     media_type: str
     data: bytes
@@ -93,10 +91,10 @@ class Image:
 
 @dataclass(frozen=True, slots=True)
 class ToolResult:
-    """What came of a tool call, in the words the model will read.
+    """The result of a tool call; `text` is what the model reads.
 
-    `whole` is what was cut to that, as far as it is kept; `size` is how many characters there were, None: as
-    many as there are. `images` are shown to it behind the text.
+    `full_text` is the result before it was cut, as far as it is stored. `full_length` is its length in
+    characters, None if nothing was cut. `images` come after the text.
     """
 
     call: ToolCall
@@ -109,8 +107,7 @@ class ToolResult:
 
 @dataclass(frozen=True, slots=True)
 class Attachment:
-    """What came with a message, as it is kept: an image as the model gets it, a document or a sound as its
-    whole text.
+    """A stored attachment: an image as the model gets it, a document or a sound as its whole text.
 
     The prompt holds an excerpt of that text, as part of the message.
     """
@@ -139,8 +136,9 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What the server counted for a model call. None is unknown, `missing` says why; `partial`: the call was
-    cut.
+    """The server's token counts of a model call.
+
+    None is unknown, and `missing_reason` says why. `partial`: the call was cut.
     """
 
     prompt_tokens: int | None = None
@@ -153,7 +151,7 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class CallTimes:
-    """When a model call was created, got its seat, showed its first and last block, and ended."""
+    """When a model call was created, got its seat, sent its first and last block, and ended."""
 
     created: float
     seat: float | None = None
@@ -164,10 +162,10 @@ class CallTimes:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What one model call gave, before judgement; the arguments of `calls` are merged by index.
+    """The raw result of one model call; the arguments of `calls` are merged by index.
 
-    `finish_reason` None: the stream ended without one; "brake": our side closed it, for it thought too long.
-    `server`: the server's own timings in ms, if it gave any; `model` is what it says answered.
+    `finish_reason` is None if the stream ended without one, "brake" if we closed it because the model thought
+    too long. `server_timings` are the server's own, in ms. `model` is the name the server gives.
     """
 
     text: str
@@ -187,8 +185,8 @@ class Reply:
 class ModelRequest:
     """One request. `tools` are OpenAI function definitions, byte-stable; `session` groups a conversation.
 
-    `brake`: output tokens after which a reply that is nothing but thought is closed. `continues`: the last
-    message is the model's own, and the reply goes on in the middle of it.
+    A reply that is only thought is closed after `max_thinking_tokens`. `continue_final_message`: the last
+    message is the model's own, and the reply continues in the middle of it.
     """
 
     messages: tuple[Message, ...]
@@ -204,7 +202,7 @@ class ModelRequest:
 
 
 class LanguageModel(Protocol):
-    """An endpoint that answers one request at a time a seat."""
+    """An endpoint that answers one request per seat at a time."""
 
     @property
     def has_free_seat(self) -> bool:
@@ -220,21 +218,20 @@ class LanguageModel(Protocol):
     ) -> Reply:
         """Wait for a seat, stream, and return the whole reply.
 
-        `on_seat` is called when the seat is taken, `on_block` with all text so far, as a person may see it,
-        after each block but the last. Raises CallFailed (see bot.errors) with what had come by then.
-        Cancelling it closes the request at once; `on_cut` is then called with what had come by then, before
-        CancelledError goes on.
+        `on_seat` is called when the seat is taken, `on_block` after each block but the last, with all text so
+        far as users may see it. Raises CallFailed with the partial reply. Cancelling closes the request at
+        once and calls `on_cut` with the partial reply before CancelledError propagates.
         """
         ...
 
     def queue_position(self, lane: str) -> int | None:
-        """How many calls wait for a seat before this lane's; None if it does not wait."""
+        """Number of calls that wait for a seat before this lane's; None if it does not wait."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Button:
-    """A button under a message; `data` is at most 64 bytes. `primary` only colours it."""
+    """A button under a message; `data` is at most 64 bytes."""
 
     label: str
     data: str
@@ -242,7 +239,7 @@ class Button:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One Telegram message as wanted: plain text, entities in Bot API JSON (UTF-16 units), rows of buttons."""
+    """One Telegram message to send: plain text, entities in Bot API JSON (UTF-16 units), rows of buttons."""
 
     text: str
     entities: tuple[Mapping[str, Any], ...] = ()
@@ -251,50 +248,45 @@ class Part:
 
 
 class Channel(Protocol):
-    """The way to a person for one turn. Nothing here waits for Telegram; what must last is stored by the
-    caller.
-    """
+    """Shows one turn to its user. Nothing here waits for Telegram; the caller stores what must last."""
 
     def begin(self) -> None:
-        """The turn works from now on: show a sign of life unless something is shown within 300 ms."""
+        """Mark the turn as running: show a sign of life unless something is shown within 300 ms."""
         ...
 
     def show(self, text: str) -> None:
-        """Latest snapshot (Markdown) of an answer still being written."""
+        """Show the latest snapshot (Markdown) of an answer still being written."""
         ...
 
     def show_status(self, line: str | None) -> None:
-        """One line that says why the person waits; edited in place, replaced by the answer. None takes it
-        back.
-        """
+        """Show one line that says why the user waits, until the answer replaces it. None removes it."""
         ...
 
     def show_queue_place(self, line: str | None) -> None:
-        """The place in line: in the draft where there is one, else as `status`; leaves nothing behind. None:
-        served.
+        """Show the place in line, in the draft or else as a status line; leaves nothing behind.
+
+        None: the seat is taken.
         """
         ...
 
     def render_parts(
         self, text: str, *, silent: bool = False, buttons: tuple[tuple[Button, ...], ...] = ()
     ) -> tuple[Part, ...]:
-        """The final text (Markdown) as parts; the buttons go under the last one."""
+        """Render the final text (Markdown) as parts; the buttons go under the last one."""
         ...
 
     def end(self) -> None:
-        """The turn's final parts are stored (committed): deliver them, and show nothing else of this turn."""
+        """Deliver the turn's final parts, which are committed, and show nothing else of this turn."""
         ...
 
 
 class ChannelFactory(Protocol):
-    """Opens the channel of a turn: `item` is the inbox item answered; a `silent` one makes no sound."""
+    """Opens the channel of a turn that answers inbox item `item`; a `silent` one makes no sound."""
 
     def __call__(self, lane: Lane, item: int, *, silent: bool) -> Channel: ...
 
 
 class Runner(Protocol):
-    """Does what inbox items of one kind ask for. The items of one call belong together (a lane's waiting
-    messages).
-    """
+    """Handles inbox items of one kind. The items of one call belong together (a lane's waiting messages)."""
 
     async def __call__(self, items: tuple[InboxItem, ...]) -> None: ...

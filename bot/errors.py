@@ -1,28 +1,27 @@
-"""Every way in which this house fails, as one tree; the docstring of a class is the sentence it is raised
-for.
+"""Every failure the project raises, as one tree; a class's docstring says when it is raised.
 
 CanvasgramError
 ├── SettingsRefused          a setting is missing or wrong
-├── QuestionRefused          what is asked for cannot be meant as it is written
-├── NothingFound             the ledger holds nothing of what was asked for
-├── ChangeRefused            what an admin wants of the tools cannot be done as it was asked
-│   └── NeedsConfirming      it can, once they have read why they should look twice
+├── QuestionRefused          a query or an option makes no sense as written
+├── NothingFound             the database holds nothing that was asked for
+├── ChangeRefused            an admin's change to the tools cannot be made as requested
+│   └── NeedsConfirming      it can, once the admin has read the reasons for a second look
 ├── GatewayRunning           another gateway holds this database
 ├── SchemaUnknown            the database was written by a newer version
 ├── StoreUnavailable         the database cannot be written now
 ├── BackupFailed             a backup could not be made
-├── RestoreRefused           a file is no backup that can be put back
-├── JobFailed                a job of the house did not do what it is for
+├── RestoreRefused           a file cannot be restored
+├── JobFailed                a system job did not do what it is for
 ├── TelegramConflict         another program polls with the same token
 ├── TelegramRefused          Telegram does not know this token
 ├── TelegramAway             Telegram does not answer, or not as the Bot API would
 ├── ServerAway               nothing that speaks the protocol answers at this address
-├── KeyRefused               the endpoint wants a key, or another one
-├── AttachmentUnusable       what came with a message cannot be fetched, opened or understood
+├── KeyRefused               the endpoint requires a key, or another one
+├── AttachmentUnusable       an attachment cannot be fetched, opened or understood
 └── CallFailed               a model call ended without a reply
     ├── EndpointAway         down, loading, busy or cut: the same request may be sent again
     ├── PromptTooLong        the prompt does not fit the context
-    └── EndpointRefused      refused for what it is: asking again would change nothing
+    └── EndpointRefused      refused for what it is: repeating it would change nothing
 """
 
 from typing import TYPE_CHECKING
@@ -32,29 +31,27 @@ if TYPE_CHECKING:
 
 
 class CanvasgramError(Exception):
-    """The base of all errors of this house; its text is one sentence for a person."""
+    """Base of all errors the project raises; the text is one sentence for users."""
 
 
 class SettingsRefused(CanvasgramError):
-    """A setting is missing or wrong: says which, what is wrong with it, and an example."""
+    """A setting is missing or wrong. The text names it, the problem and an example."""
 
 
 class QuestionRefused(CanvasgramError):
-    """A question to the ledger, or a measurement, cannot be meant as it is written: says how it may be
-    written.
-    """
+    """A query or an option makes no sense as written. The text says how to write it."""
 
 
 class NothingFound(CanvasgramError):
-    """The ledger holds nothing of what was asked for."""
+    """The database holds nothing that was asked for."""
 
 
 class ChangeRefused(CanvasgramError):
-    """What an admin wants of the tools cannot be done as it was asked: says why, and what they may do."""
+    """An admin's change to the tools cannot be made. The text says why, and what to do instead."""
 
 
 class NeedsConfirming(ChangeRefused):
-    """It can be done once an admin has read `reasons`, a short sentence each, and says so."""
+    """The change needs a confirmation: an admin has to read `reasons`, one short sentence each."""
 
     def __init__(self, summary: str, reasons: tuple[str, ...]) -> None:
         super().__init__(f"{summary} {' '.join(reasons)}")
@@ -63,27 +60,27 @@ class NeedsConfirming(ChangeRefused):
 
 
 class GatewayRunning(CanvasgramError):
-    """Another gateway works on this database; two would answer the same message twice."""
+    """Another gateway uses this database; two would answer the same message twice."""
 
 
 class SchemaUnknown(CanvasgramError):
-    """The database has a schema this version does not know; a newer version wrote it."""
+    """A newer version wrote the database; this version does not know its schema."""
 
 
 class StoreUnavailable(CanvasgramError):
-    """The database cannot be read or written now (disk full, locked, gone): the same work may be tried again."""
+    """The database cannot be used now (disk full, locked, gone); the same work may be retried."""
 
 
 class BackupFailed(CanvasgramError):
-    """A backup could not be made: says where, and why."""
+    """A backup failed. The text says where, and why."""
 
 
 class RestoreRefused(CanvasgramError):
-    """A file cannot be put back in the database's place: says why."""
+    """A file cannot replace the database. The text says why."""
 
 
 class JobFailed(CanvasgramError):
-    """A job of the house did not do what it is for; its text is for admins, and the same for the same cause."""
+    """A system job failed. The text is for admins, and the same for the same cause."""
 
 
 class TelegramConflict(CanvasgramError):
@@ -103,15 +100,15 @@ class ServerAway(CanvasgramError):
 
 
 class KeyRefused(CanvasgramError):
-    """The endpoint wants a key, or another one."""
+    """The endpoint requires a key, or another one."""
 
 
 class AttachmentUnusable(CanvasgramError):
-    """What came with a message cannot be fetched, opened or understood; the text says why, after `because`."""
+    """An attachment cannot be fetched, opened or understood. The text completes "because …"."""
 
 
 class CallFailed(CanvasgramError):
-    """A model call ended without a whole reply; `partial` is what had come by then, usage and times included."""
+    """A model call ended without a whole reply; `partial` holds what had arrived, with usage and times."""
 
     def __init__(self, reason: str, partial: "Reply") -> None:
         super().__init__(reason)
@@ -119,7 +116,7 @@ class CallFailed(CanvasgramError):
 
 
 class EndpointAway(CallFailed):
-    """The endpoint is down, loading, busy, silent or cut the stream: the same request may be sent again."""
+    """The endpoint is down, loading, busy, silent or cut the stream; the same request may be retried."""
 
 
 class PromptTooLong(CallFailed):
@@ -127,12 +124,11 @@ class PromptTooLong(CallFailed):
 
 
 class EndpointRefused(CallFailed):
-    """The endpoint refused the request for what it is (key, model name, parameters): again would change
-    nothing.
-    """
+    """The endpoint refused the request for what it is (key, model, parameters); a retry cannot help."""
 
 
 REFUSING = "The endpoint refused the request (HTTP {}): {}"
-"""What is said of a refusal without a name, with its status and the endpoint's own words, which may repeat a
-text.
+"""Text of a refusal without a class of its own: the status and the endpoint's words, which may quote a user.
+
+Retention finds rows written by earlier versions by this text: do not change it.
 """

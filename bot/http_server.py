@@ -1,6 +1,6 @@
 """Serves an ASGI app inside the running event loop; owns the socket and the server task.
 
-Used by the simulators, the demo page and the health check. Signals stay with whoever runs the process.
+Used by the simulators, the demo page and the monitoring pages. Leaves signals to the caller.
 """
 
 import asyncio
@@ -13,7 +13,7 @@ from starlette.types import ASGIApp
 
 
 class _Server(uvicorn.Server):
-    """A server that leaves SIGINT and SIGTERM to the process it lives in, and says when it is ready."""
+    """A server that leaves SIGINT and SIGTERM to its process and signals when it is ready."""
 
     def __init__(self, config: uvicorn.Config) -> None:
         super().__init__(config)
@@ -34,7 +34,7 @@ async def serve(
 ) -> AsyncIterator[str]:
     """Serve `app` while the block runs; yields its base URL, such as `http://127.0.0.1:40123`.
 
-    Port 0 takes a free one. On leaving, open requests get `grace` seconds before their tasks are cancelled.
+    Port 0 takes a free one. On leaving, open requests get `grace_seconds` before their tasks are cancelled.
     """
     config = uvicorn.Config(
         app,
@@ -45,7 +45,7 @@ async def serve(
     )
     server = _Server(config)
     with socket.create_server((host, port), backlog=512) as listener:
-        # Else an answer waits 40 ms for an acknowledgement.
+        # Without this an answer waits 40 ms for an acknowledgement.
         listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         async with asyncio.TaskGroup() as tasks:
             serving = tasks.create_task(server.serve(sockets=[listener]), name="serve")
@@ -54,5 +54,5 @@ async def serve(
                 yield f"http://{host}:{listener.getsockname()[1]}"
             finally:
                 server.should_exit = True
-                # Also when the block raised: a server that is cancelled leaves its listener in the loop.
+                # Also after an error in the block: a cancelled server leaves its listener in the loop.
                 await asyncio.wait({serving})

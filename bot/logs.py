@@ -1,7 +1,7 @@
-"""Logs as data: an action and fields a record, turn and chat bound by context, secrets never written.
+"""Structured logs: an action and fields per record, turn and chat bound by context, secrets hidden.
 
-Owns the one handler of the process. A room logs with `log.info("update stored", extra={"action":
-"intake.stored", "update_id": 7})`; what people write is never logged.
+Owns the one handler of the process. Log with `log.info("update stored", extra={"action":
+"intake.stored", "update_id": 7})`; what users write is never logged.
 """
 
 import contextlib
@@ -16,7 +16,7 @@ from urllib.parse import quote
 
 HIDDEN = "[hidden]"
 
-# Their lines below WARNING hold addresses with the token in them, or what people wrote.
+# Their lines below WARNING hold addresses with the token in them, or what users wrote.
 _TALKATIVE = (
     "httpx",
     "httpx2",
@@ -34,7 +34,7 @@ _TALKATIVE = (
     "asyncio",
 )
 
-# They log what servers of strangers write, at any level; tools/mcp says what went wrong in words of its own.
+# They log what strangers' servers write, at any level; tools/mcp logs failures in its own words.
 _SILENCED = ("mcp", "client")
 
 _bound_fields: ContextVar[dict[str, Any] | None] = ContextVar("bound", default=None)
@@ -48,9 +48,7 @@ _STANDARD_ATTRIBUTES = frozenset(vars(logging.makeLogRecord({}))) | {
 
 @contextlib.contextmanager
 def bind(**fields: Any) -> Iterator[None]:
-    """Every record made inside the block, in this task or those it starts, carries these fields (turn=…,
-    chat=…).
-    """
+    """Add these fields (turn=…, chat=…) to every record made in the block, also in tasks it starts."""
     token = _bound_fields.set({**(_bound_fields.get() or {}), **fields})
     try:
         yield
@@ -64,13 +62,14 @@ def configure(
     secrets: Iterable[str] = (),
     stream: TextIO | None = None,
 ) -> None:
-    """Send all records of the process to `stream` (stderr), without `secrets`; a second call replaces the
-    first.
+    """Send all records of the process to `stream` (None: stderr) without `secrets`.
+
+    A second call replaces the first.
     """
     handler = _Handler(stream or sys.stderr)
     handler.setFormatter((_JsonFormatter if format == "json" else _TextFormatter)(secrets))
     root = logging.getLogger()
-    root.handlers = [other for other in root.handlers if not isinstance(other, _Handler)]
+    root.handlers = [existing for existing in root.handlers if not isinstance(existing, _Handler)]
     root.addHandler(handler)
     root.setLevel(level)
     for name in _TALKATIVE:
@@ -81,29 +80,27 @@ def configure(
 
 
 def hide_secrets(secrets: Iterable[str]) -> None:
-    """Have these words hidden as well, from now on."""
+    """Hide these values as well, from now on."""
     for handler in logging.getLogger().handlers:
         if isinstance(handler, _Handler) and isinstance(handler.formatter, _Formatter):
             handler.formatter.add_secrets(secrets)
 
 
 class _Handler(logging.StreamHandler[TextIO]):
-    """The process's own handler: puts the bound fields on each record, in the task that made it."""
+    """The process's one handler: puts the bound fields on each record, in the task that made it."""
 
     def handle(self, record: logging.LogRecord) -> bool:
         record.bound = _bound_fields.get() or {}
         return bool(super().handle(record))
 
     def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802  # logging's own name
-        """Say where a record could not be written; the usual report would print its arguments, secrets
-        included.
-        """
+        """Report where a record could not be written; logging's own report would print secrets."""
         with contextlib.suppress(OSError, ValueError):
             self.stream.write(f"a log record of {record.pathname}:{record.lineno} could not be written\n")
 
 
 class _Formatter(logging.Formatter):
-    """What both formats share: which fields a record has, and which words must not be seen."""
+    """Base of both formats: collects a record's fields and hides secrets."""
 
     def __init__(self, secrets: Iterable[str]) -> None:
         super().__init__()
@@ -120,36 +117,38 @@ class _Formatter(logging.Formatter):
         return text
 
     def collect_fields(self, record: logging.LogRecord) -> dict[str, str | int | float | bool | None]:
-        given = {**getattr(record, "bound", {}), **vars(record)}
+        attributes = {**getattr(record, "bound", {}), **vars(record)}
         return {
-            name: value if isinstance(value, (int, float, bool)) or value is None else self.redact(str(value))
-            for name, value in given.items()
+            name: self._redact_field(value)
+            for name, value in attributes.items()
             if name not in _STANDARD_ATTRIBUTES and name != "bound"
         }
 
+    def _redact_field(self, value: object) -> str | int | float | bool | None:
+        if value is None or isinstance(value, (int, float, bool)):
+            return value
+        return self.redact(str(value))
+
     def format_failure(self, record: logging.LogRecord) -> str:
+        parts = []
         if record.exc_info:
-            parts = [self.formatException(record.exc_info)]
-        else:
-            parts = []
+            parts.append(self.formatException(record.exc_info))
         if record.stack_info:
             parts.append(self.formatStack(record.stack_info))
         return self.redact("\n".join(parts))
 
 
 class _TextFormatter(_Formatter):
-    """`2026-11-20 10:24:59.123 INFO intake.stored turn=5 update_id=7 | update stored`, then a traceback if
-    any.
-    """
+    """`2026-11-20 10:24:59.123 INFO intake.stored turn=5 update_id=7 | update stored`, then a traceback."""
 
     def format(self, record: logging.LogRecord) -> str:
-        when = datetime.fromtimestamp(record.created).astimezone().isoformat(" ", "milliseconds")
+        local_time = datetime.fromtimestamp(record.created).astimezone().isoformat(" ", "milliseconds")
         fields = "".join(
             f" {name}={_escape_control_chars(str(value))}"
             for name, value in self.collect_fields(record).items()
         )
         message = _escape_control_chars(self.redact(record.getMessage()))
-        line = f"{when} {record.levelname} {_get_action(record)}{fields} | {message}"
+        line = f"{local_time} {record.levelname} {_get_action(record)}{fields} | {message}"
         failure = self.format_failure(record)
         if failure:
             return f"{line}\n{failure}"
@@ -157,9 +156,7 @@ class _TextFormatter(_Formatter):
 
 
 class _JsonFormatter(_Formatter):
-    """One JSON object a line: time (UTC), level, action, message, the fields, and `error` with a traceback if
-    any.
-    """
+    """One JSON object a line: time (UTC), level, action, message, fields, and `error` with a traceback."""
 
     def format(self, record: logging.LogRecord) -> str:
         line: dict[str, Any] = {
@@ -180,13 +177,14 @@ def _get_action(record: logging.LogRecord) -> str:
 
 
 def _escape_control_chars(text: str) -> str:
-    """Line breaks and other control signs written out, so that no text can forge a line of the log."""
-    return "".join(sign if sign.isprintable() else repr(sign)[1:-1] for sign in text)
+    """Escape line breaks and other control characters, so that no text can forge a log line."""
+    return "".join(char if char.isprintable() else repr(char)[1:-1] for char in text)
 
 
 def _list_secret_forms(secret: str) -> set[str]:
-    """A secret as it may appear: plain, in an address, inside quotes of Python or JSON. One too short is no
-    secret.
+    """Forms in which a secret may appear: plain, in an address, quoted by Python or JSON.
+
+    Empty for a value under four characters, which is no secret.
     """
     if len(secret) < 4:
         return set()

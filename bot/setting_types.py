@@ -1,5 +1,6 @@
-"""How the values of settings are written: what each kind must look like, said in words that follow a
-setting's name.
+"""Types of settings: what each kind of value must look like.
+
+The text of each ValueError follows the setting's name: "MODEL_URL must be a web address …".
 """
 
 import re
@@ -10,6 +11,8 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pydantic import AfterValidator, BeforeValidator, SecretStr
 from pydantic_settings import NoDecode
+
+_DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
 def _check_token(value: SecretStr) -> SecretStr:
@@ -50,11 +53,13 @@ def _check_model_address(value: str) -> str:
 
 
 def parse_location(url: str) -> tuple[str, int, str]:
-    """Where an address leads, however it is written: host, port and path."""
+    """Parse an address into host, port and path, the same for different spellings."""
     address = urlsplit(url)
     host = (address.hostname or "").rstrip(".")
-    port = address.port or (443 if address.scheme == "https" else 80)
-    return ("127.0.0.1" if host == "localhost" else host), port, address.path
+    if host == "localhost":
+        host = "127.0.0.1"
+    port = address.port or _DEFAULT_PORTS.get(address.scheme, 80)
+    return host, port, address.path
 
 
 def _check_database_url(value: str) -> str:

@@ -1,6 +1,6 @@
-"""Where commands are typed: what is shown there, asked there, and the signals that end what runs.
+"""The terminal of the command line: output, questions, progress, and the signals that end a command.
 
-Owns the terminal and the exit of a process that is told to end; the commands themselves know neither.
+Owns the terminal and the exit after a signal; the commands themselves know neither.
 """
 
 import asyncio
@@ -14,30 +14,31 @@ import typer
 
 from bot.errors import QuestionRefused
 
-GRACE_SECONDS = 9.5  # seconds a stop may take; supervisors kill at ten
+GRACE_SECONDS = 9.5  # a stop may take this long; supervisors kill at ten
 
 Work = Callable[[asyncio.Event], Awaitable[int]]
-"""What a command leaves to be done until it ends or the event is set; returns the exit code."""
+"""The work of a long command: runs until it ends or the event is set, and returns the exit code."""
 
 
 def show_progress(done: int, total: int, label: str) -> None:
-    """Show how far something is, in a line that goes away; nothing where nobody looks."""
+    """Show progress in a line that is overwritten; nothing if stderr is no terminal."""
     if sys.stderr.isatty():
         line = f"{done}/{total} {label}" if done < total else ""
         typer.echo(f"\r\x1b[K{line}", nl=False, err=True)
 
 
 def write_output(output: str | bytes, path: Path | None) -> None:
-    """Print an answer, or write it to a file only its owner may read."""
+    """Print the output, or write it to a file (mode 0600). Raises QuestionRefused."""
     if path is None and isinstance(output, bytes) and _is_terminal():
         raise QuestionRefused("A picture is no text for a terminal. Example: --format png --out report.png")
     if path is None:
         typer.echo(output, nl=isinstance(output, str))
         return
-    body = output if isinstance(output, bytes) else f"{output}\n".encode()
+    if isinstance(output, str):
+        output = f"{output}\n".encode()
     try:
         with os.fdopen(os.open(path, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600), "wb") as file:
-            file.write(body)
+            file.write(output)
     except OSError as error:
         raise QuestionRefused(f"{path} cannot be written: {error.strerror}.") from None
 
@@ -47,7 +48,7 @@ def _is_terminal() -> bool:
 
 
 class TerminalPrompter:
-    """The person at the terminal, or nobody when `silent`."""
+    """Asks the user at the terminal; asks nobody when `silent`."""
 
     def __init__(self, *, silent: bool) -> None:
         self._silent = silent
@@ -58,18 +59,18 @@ class TerminalPrompter:
     def ask(self, question: str, *, hidden: bool = False) -> str | None:
         if self._silent:
             return None
-        before = signal.signal(
-            signal.SIGINT, signal.default_int_handler
-        )  # asyncio's own would not end the waiting
+        # With asyncio's own handler Ctrl-C would not end the prompt.
+        previous = signal.signal(signal.SIGINT, signal.default_int_handler)
         try:
             return str(typer.prompt(question, hide_input=hidden))
         finally:
-            signal.signal(signal.SIGINT, before)
+            signal.signal(signal.SIGINT, previous)
 
 
-async def run_until_signal(work: Work) -> int:
-    """Do `work` with an event that SIGTERM and Ctrl-C set; a second signal, or GRACE after the first, ends it
-    all.
+async def run_until_signal(work: Work, *, grace_seconds: float = GRACE_SECONDS) -> int:
+    """Run `work` with an event that SIGTERM and Ctrl-C set, and return its exit code.
+
+    A second signal, or `grace_seconds` after the first, ends the process at once.
     """
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -78,9 +79,8 @@ async def run_until_signal(work: Work) -> int:
         if stop.is_set():
             os._exit(130)
         stop.set()
-        loop.call_later(
-            GRACE_SECONDS, os._exit, 1
-        )  # whatever still hangs is stored, and goes on at the next start
+        # Work that still hangs then is stored, and continues at the next start.
+        loop.call_later(grace_seconds, os._exit, 1)
 
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, on_signal)

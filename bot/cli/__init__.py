@@ -1,1 +1,1 @@
-"""The command line."""
+"""The command line: first setup, the settings file, system jobs, and tools."""

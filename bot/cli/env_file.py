@@ -1,5 +1,7 @@
-"""Writes settings into a `.env` file: whole or not at all, for its owner's eyes, every other line kept as it
-is.
+"""Writes settings into a `.env` file: whole or not at all, for its owner alone, other lines unchanged.
+
+Not by python-dotenv's `set_key`: that writes one name at a time, keeps the mode of an existing file, does not
+sync it to the disk, and drops empty lines above a setting it changes.
 """
 
 import contextlib
@@ -18,7 +20,10 @@ _UNQUOTED = re.compile(r"[A-Za-z0-9_./:@%+,=-]*")
 
 
 def write_settings(path: Path, values: Mapping[str, str]) -> None:
-    """Set the given names in the file at `path` (mode 0600), in place where they stand, else at its end."""
+    """Set these names in the file at `path` (mode 0600): in place where they stand, else at its end.
+
+    Raises SettingsRefused.
+    """
     path = path.resolve()  # a link stays a link
     try:
         _write_atomically(path, "".join(_build_lines(path, values)))
@@ -53,23 +58,23 @@ def _parse_statements(path: Path) -> list[Binding]:
 
 def _format_assignment(name: str, value: str) -> str:
     if "${" in value or not value.isprintable():
-        raise SettingsRefused(
-            f"{name} may not hold `${{` or line breaks in a .env file. Example: {format_example(name.lower())}"
-        )
+        example = format_example(name.lower())
+        raise SettingsRefused(f"{name} may not hold `${{` or line breaks in a .env file. Example: {example}")
     if not _UNQUOTED.fullmatch(value):
         value = "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
     return f"{name}={value}\n"
 
 
 def _write_atomically(path: Path, text: str) -> None:
-    descriptor, beside = tempfile.mkstemp(prefix=".env-", dir=path.parent)  # mode 0600
+    descriptor, temporary_name = tempfile.mkstemp(prefix=".env-", dir=path.parent)  # mode 0600
+    temporary_file = Path(temporary_name)
     try:
         with os.fdopen(descriptor, "w", encoding="utf-8", newline="") as file:
             file.write(text)
             file.flush()
             os.fsync(file.fileno())
-        Path(beside).replace(path)
+        temporary_file.replace(path)
     except BaseException:
         with contextlib.suppress(OSError):
-            Path(beside).unlink()
+            temporary_file.unlink()
         raise

@@ -1,7 +1,6 @@
-"""The first run: checks token and endpoint, writes `.env`, and makes the link that lets the first admin in.
+"""The first setup: checks token and endpoint, writes `.env`, and creates the first admin's link.
 
-Owns the order of the questions; the command line puts them to a person. Calls Telegram, the endpoint and the
-database.
+Owns the order of the questions; the command line asks them. Calls Telegram, the endpoint and the database.
 """
 
 import re
@@ -9,23 +8,23 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from bot.cli import env_file as envfile
-from bot.db import migrate as migrating
+from bot.cli.env_file import write_settings
 from bot.db.engine import open_database
+from bot.db.migrate import migrate
 from bot.db.people import people
 from bot.errors import KeyRefused, ServerAway, SettingsRefused, TelegramRefused
-from bot.llm import server_api as server
+from bot.llm.server_api import ServedModel, fetch_models, fetch_version
 from bot.settings import NO_BOT_TOKEN, Settings, format_example, load_settings
 from bot.telegram.bot_identity import BotIdentity, check_token
 
-MAX_ANSWERS = 3  # to one question, then it ends
+MAX_ANSWERS = 3  # to one question, then setup ends
 LINK_MINUTES = 15
 MIN_VLLM_VERSION = (0, 33)
 
 
 @dataclass(frozen=True, slots=True)
 class _Question:
-    """What a person is asked for: the name of the setting, the words, and whether the answer is hidden."""
+    """A question: the name of its setting, its text, and whether the answer is hidden while typed."""
 
     setting: str
     prompt: str
@@ -38,32 +37,32 @@ _ADDRESS_QUESTION = _Question("model_url", "Address of the endpoint")
 
 
 class Prompter(Protocol):
-    """Whoever sits at the terminal, or nobody."""
+    """The person at the terminal, or nobody."""
 
     def say(self, line: str) -> None:
         """Show one line."""
         ...
 
     def ask(self, question: str, *, hidden: bool = False) -> str | None:
-        """The answer to a question (not shown while typed if `hidden`), None if nobody is there."""
+        """Return the answer to a question (not shown while typed if `hidden`), None if nobody is there."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class SetupWizard:
-    """One run of `setup`. `chosen` holds settings by name: from the options first, then the answers as they
-    come.
-    """
+    """One run of `setup`; `values` holds settings by name: from the options first, then the answers."""
 
     env_file: Path
     prompter: Prompter
     values: dict[str, str]
 
     async def run(self) -> None:
-        """From questions to the link; raises SettingsRefused, or TelegramAway, with one clear line."""
-        load_settings(
-            self.env_file, **{"telegram_token": NO_BOT_TOKEN, **self.values}
-        )  # what else is wrong is said before we ask
+        """Ask, write the settings and show the link.
+
+        Raises SettingsRefused or TelegramAway, with one clear line.
+        """
+        # Whatever else is wrong is reported before the first question.
+        load_settings(self.env_file, **{"telegram_token": NO_BOT_TOKEN, **self.values})
         bot = await self._check_bot()
         self.prompter.say(f"Bot: @{bot.username} ({bot.name}).")
         self._save()
@@ -78,7 +77,7 @@ class SetupWizard:
         )
 
     async def _check_bot(self) -> BotIdentity:
-        left = MAX_ANSWERS
+        answers_left = MAX_ANSWERS
         while True:
             try:
                 settings = self._load_settings()
@@ -91,19 +90,18 @@ class SetupWizard:
                 )
             except SettingsRefused as refused:
                 problem = refused
-            left = self._ask_again(_TOKEN_QUESTION, problem, left)
+            answers_left = self._ask_again(_TOKEN_QUESTION, problem, answers_left)
 
     async def _check_endpoint(self) -> str:
         question = _ADDRESS_QUESTION
-        left = MAX_ANSWERS
+        answers_left = MAX_ANSWERS
         while True:
             try:
                 settings = self._load_settings()
+                key = None
                 if settings.model_api_key:
                     key = settings.model_api_key.get_secret_value()
-                else:
-                    key = None
-                return await _describe_endpoint(settings, await server.fetch_models(settings.model_url, key))
+                return await _describe_endpoint(settings, await fetch_models(settings.model_url, key))
             except KeyRefused as refused:
                 question = _KEY_QUESTION
                 problem = SettingsRefused(
@@ -114,16 +112,16 @@ class SetupWizard:
                 problem = SettingsRefused(f"MODEL_URL: {away} Example: {format_example('model_url')}")
             except SettingsRefused as refused:
                 problem = refused
-            left = self._ask_again(question, problem, left)
+            answers_left = self._ask_again(question, problem, answers_left)
 
     def _ask_again(self, question: _Question, problem: SettingsRefused, answers_left: int) -> int:
-        """Ask because of `problem`, raise it when nobody is there or no answer `left`; how many are left
-        after this.
+        """Ask because of `problem`; return how many answers are left after this one.
+
+        Raises `problem` when nobody is there or no answer is left.
         """
-        if answers_left:
-            answer = self.prompter.ask(f"{problem}\n{question.prompt}", hidden=question.hidden)
-        else:
-            answer = None
+        if not answers_left:
+            raise problem
+        answer = self.prompter.ask(f"{problem}\n{question.prompt}", hidden=question.hidden)
         if answer is None:
             raise problem
         self.values[question.setting] = answer.strip()
@@ -133,27 +131,30 @@ class SetupWizard:
         return load_settings(self.env_file, **self.values)
 
     def _save(self) -> None:
-        envfile.write_settings(self.env_file, {name.upper(): value for name, value in self.values.items()})
+        write_settings(self.env_file, {name.upper(): value for name, value in self.values.items()})
 
 
-async def _describe_endpoint(settings: Settings, models: tuple[server.ServedModel, ...]) -> str:
-    """One line about a fit endpoint; raises SettingsRefused when it does not serve what is wanted."""
+async def _describe_endpoint(settings: Settings, models: tuple[ServedModel, ...]) -> str:
+    """One line about a usable endpoint; raises SettingsRefused when it does not serve the model."""
     names = [model.name for model in models]
     if not models:
         raise SettingsRefused(
             f"MODEL_URL: the endpoint at {settings.model_url} serves no model. Start one in vLLM."
         )
     if settings.model_name not in {None, *names}:
-        wanted = (
-            f"MODEL_NAME: the endpoint at {settings.model_url} does not serve it, but {', '.join(names)}."
+        raise SettingsRefused(
+            f"MODEL_NAME: the endpoint at {settings.model_url} does not serve it, but {', '.join(names)}. "
+            f"Example: MODEL_NAME={names[0]}"
         )
-        raise SettingsRefused(f"{wanted} Example: MODEL_NAME={names[0]}")
     model = models[names.index(settings.model_name or names[0])]
-    release = await server.fetch_version(settings.model_url)
-    line = f"Endpoint: {settings.model_url} serves {model.name}"
-    line += f", context {model.context} tokens" if model.context else ""
-    line += f", vLLM {release}." if release else "."
-    if _is_recent(release):
+    version = await fetch_version(settings.model_url)
+    facts = [f"Endpoint: {settings.model_url} serves {model.name}"]
+    if model.context:
+        facts.append(f"context {model.context} tokens")
+    if version:
+        facts.append(f"vLLM {version}")
+    line = f"{', '.join(facts)}."
+    if _is_recent(version):
         return line
     return f"{line} Use vLLM 0.33 or newer: older ones speak the protocol differently."
 
@@ -164,6 +165,6 @@ def _is_recent(version: str | None) -> bool:
 
 
 async def _create_invite(database_url: str) -> str:
-    migrating.migrate(database_url)
+    migrate(database_url)
     async with open_database(database_url) as database:
         return await people.create_invite(database, role="admin", minutes=LINK_MINUTES)

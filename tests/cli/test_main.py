@@ -9,6 +9,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,8 +18,8 @@ import pytest
 import typer
 
 import bot
-import bot.__main__ as command_line
 import bot.app
+import bot.cli.main as command_line
 from bot import logs, terminal
 from bot.bench.harness.statistics import FigureRow, LoadReport, limit_to_memory_loop
 from bot.bench.load import run as load
@@ -47,16 +48,17 @@ class CommandRunner:
     """Runs the command line in this process."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-        self._monkeypatch, self._capsys = monkeypatch, capsys
+        self._monkeypatch = monkeypatch
+        self._capsys = capsys
 
     def __call__(self, *args: str) -> tuple[int, str, str]:
-        """The exit code, stdout and stderr of `canvasgram WORDS`."""
+        """Run `canvasgram ARGS` and return its exit code, stdout and stderr."""
         self._monkeypatch.setattr(sys, "argv", ["canvasgram", *args])
-        with pytest.raises(SystemExit) as ended:
+        with pytest.raises(SystemExit) as caught:
             command_line.main()
         out, err = self._capsys.readouterr()
-        assert isinstance(ended.value.code, int)
-        return ended.value.code, out, err
+        assert isinstance(caught.value.code, int)
+        return caught.value.code, out, err
 
 
 def test_the_module_and_the_command_are_the_same() -> None:
@@ -69,39 +71,36 @@ def test_the_module_and_the_command_are_the_same() -> None:
     assert re.fullmatch(r"canvasgram \d+\.\d+\.\d+\n", by_module.stdout)
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
-        *(
-            ["setup"],
-            ["run"],
-            ["demo"],
-            ["check"],
-            ["bench", "load"],
-            ["report"],
-            ["turn"],
-            ["jobs"],
-            ["jobs", "run"],
-        ),
-        *(["tools", "list"], ["restore"], ["migrate"]),
-    ],
-    ids=lambda words: " ".join(words),
-)
-def test_every_command_has_help_with_an_example(call: CommandRunner, words: list[str]) -> None:
-    code, out, _ = call(*words, "--help")
+def list_commands() -> Iterator[str]:
+    """Every command as it is typed, without `canvasgram`."""
+    pending = [("", typer.main.get_command(command_line.cli))]
+    while pending:
+        prefix, group = pending.pop()
+        for name, command in getattr(group, "commands", {}).items():
+            path = f"{prefix} {name}".strip()
+            if hasattr(command, "commands"):
+                pending.append((path, command))
+            if not hasattr(command, "commands") or command.invoke_without_command:
+                yield path
+
+
+@pytest.mark.parametrize("command", sorted(list_commands()))
+def test_every_command_has_help_with_an_example(call: CommandRunner, command: str) -> None:
+    code, out, _ = call(*command.split(), "--help")
     assert code == 0
-    assert re.search(rf"Example.*canvasgram\s+{' '.join(words)}", out, re.DOTALL)
+    text = " ".join(out.split())
+    assert re.search(rf"Example.*canvasgram {command}", text.partition("Options:")[2])
 
 
 def test_without_a_command_the_commands_are_listed(call: CommandRunner) -> None:
     _, out, err = call()
-    for word in ("setup", "run", "demo", "bench", "migrate"):
-        assert f"\n  {word} " in out + err
+    for command in ("setup", "run", "demo", "bench", "migrate"):
+        assert f"\n  {command} " in out + err
 
 
-@pytest.mark.parametrize("words", [["run"], ["setup", "--yes"]], ids=lambda words: words[0])
-def test_a_missing_setting_is_one_line_and_exit_code_2(call: CommandRunner, words: list[str]) -> None:
-    code, out, err = call(*words)
+@pytest.mark.parametrize("args", [["run"], ["setup", "--yes"]], ids=lambda args: args[0])
+def test_a_missing_setting_is_one_line_and_exit_code_2(call: CommandRunner, args: list[str]) -> None:
+    code, out, err = call(*args)
     assert (code, out) == (2, "")
     assert re.fullmatch(r"TELEGRAM_TOKEN is missing: .+\. Example: TELEGRAM_TOKEN=\S+\n", err)
 
@@ -126,7 +125,7 @@ def test_migrate_makes_the_database_and_says_so(call: CommandRunner, folder: Pat
 
 @pytest.fixture
 def ledger(folder: Path) -> Path:
-    """A ledger with one turn, and the settings that name it."""
+    """A database with one turn, and the settings that name it."""
     place_empty_database(folder / "here.db")
     (folder / ".env").write_text("DATABASE_URL=sqlite+aiosqlite:///here.db\n")
     with contextlib.closing(sqlite3.connect(folder / "here.db")) as connection:
@@ -174,7 +173,7 @@ def test_a_picture_does_not_go_to_a_terminal(call: CommandRunner, monkeypatch: p
 
 
 @pytest.mark.parametrize(
-    ("words", "code", "why"),
+    ("args", "code", "reason"),
     [
         (["report", "--since", "2024-10-05", "--until", "2024-10-01"], 2, "is not before"),
         (["report", "--by", "week"], 2, "--by must be one of"),
@@ -191,11 +190,11 @@ def test_a_picture_does_not_go_to_a_terminal(call: CommandRunner, monkeypatch: p
 )
 @pytest.mark.usefixtures("ledger")
 def test_what_cannot_be_answered_is_one_line_and_a_code(
-    call: CommandRunner, words: list[str], code: int, why: str
+    call: CommandRunner, args: list[str], code: int, reason: str
 ) -> None:
-    ended, out, err = call(*words)
-    assert (ended, out) == (code, "")
-    assert why in err
+    exit_code, out, err = call(*args)
+    assert (exit_code, out) == (code, "")
+    assert reason in err
     assert err.count("\n") == 1
 
 
@@ -218,7 +217,7 @@ def test_a_turn_shows_texts_only_if_asked_and_says_that_it_does(call: CommandRun
     assert json.loads(call("turn", "1", "--json")[1])["said"] == []
 
 
-def test_jobs_are_listed_and_ordered(call: CommandRunner, ledger: Path) -> None:
+def test_system_jobs_are_listed_and_run_on_request(call: CommandRunner, ledger: Path) -> None:
     code, _, err = call("jobs")
     assert (code, err) == (1, "There are no jobs yet: `canvasgram run` makes them.\n")
     with contextlib.closing(sqlite3.connect(ledger / "here.db")) as connection, connection:
@@ -229,10 +228,10 @@ def test_jobs_are_listed_and_ordered(call: CommandRunner, ledger: Path) -> None:
     code, out, _ = call("jobs")
     assert (code, "waits" in out, "Jobs of people: none." in out) == (0, True, True)
     code, out, err = call("jobs", "run", "laundry")
-    assert (code, out, err) == (1, "", "There is no house job 'laundry'. There are: backup.\n")
+    assert (code, out, err) == (1, "", "There is no system job 'laundry'. There are: backup.\n")
 
 
-def test_a_backup_is_put_back_and_it_is_said_what_that_means(call: CommandRunner, ledger: Path) -> None:
+def test_a_backup_is_restored_and_the_output_says_what_that_means(call: CommandRunner, ledger: Path) -> None:
     (ledger / "copy.db").write_bytes((ledger / "here.db").read_bytes())
     (ledger / "here.db").write_bytes(b"a ruin")
     code, out, _ = call("restore", "copy.db")
@@ -241,85 +240,86 @@ def test_a_backup_is_put_back_and_it_is_said_what_that_means(call: CommandRunner
     assert "kept for 30 days at most: here.db.before-restore-" in out
     assert "told nothing" in out
     code, out, _ = call("restore", "copy.db", "--waiting")
-    assert "of another house" in out
+    assert "of another gateway" in out
     code, out, err = call("restore", "nowhere.db")
     assert (code, out, err) == (1, "", "nowhere.db cannot be copied: No such file or directory.\n")
 
 
 def test_nothing_slow_is_imported_before_it_is_needed() -> None:
-    program = "import sys, bot.__main__; print([n for n in ('telegram', 'openai', 'sqlalchemy', 'rich') if n in sys.modules])"
-    found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert found.stdout == "[]\n"
+    slow = ("telegram", "openai", "sqlalchemy", "rich")
+    program = f"import sys, bot.__main__; print([name for name in {slow} if name in sys.modules])"
+    result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert result.stdout == "[]\n"
 
 
 @dataclass
 class FakeEntryPoint:
-    """A room in place of a real one: notes how it is called, and ends with 5."""
+    """Stands in for a package with `run`: records its calls and returns exit code 5."""
 
     calls: list[Any] = field(default_factory=list)
 
-    async def run(self, *given: object, **named: object) -> int:
-        self.calls.append({"given": given, **named})
+    async def run(self, *args: object, **options: object) -> int:
+        self.calls.append({"args": args, **options})
         return 5
 
 
 def test_run_gives_the_gateway_its_settings_and_ends_with_its_code(
     call: CommandRunner, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    room = FakeEntryPoint()
-    monkeypatch.setattr(bot.app, "factory", room, raising=False)
-    monkeypatch.setattr(logs, "configure", lambda *given: room.calls.append({"configured": given}))
+    factory = FakeEntryPoint()
+    monkeypatch.setattr(bot.app, "factory", factory, raising=False)
+    monkeypatch.setattr(logs, "configure", lambda *args: factory.calls.append({"configured": args}))
     (folder / ".env").write_text(f"TELEGRAM_TOKEN={TOKEN}\nLOG_FORMAT=json\n")
     assert call("run")[0] == 5
-    configured, ran = room.calls
-    assert configured == {"configured": ("INFO", "json", [TOKEN])}
-    settings, stop = ran["given"]
+    configure_call, run_call = factory.calls
+    assert configure_call == {"configured": ("INFO", "json", [TOKEN])}
+    settings, stop = run_call["args"]
     assert (settings.log_format, stop.is_set()) == ("json", False)
 
 
 def test_demo_reads_no_settings_and_passes_its_options(
     call: CommandRunner, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    room = FakeEntryPoint()
-    monkeypatch.setattr(bot, "demo", room, raising=False)
+    demo = FakeEntryPoint()
+    monkeypatch.setattr(bot, "demo", demo, raising=False)
     (folder / ".env").write_text("MODEL_SEATS=wrong\n")
     options = ("--model-url", "http://gpu/v1", "--model-key", "word")
     assert call("demo", "--say", "hello", *options)[0] == 5
-    (ran,) = room.calls
-    assert (ran["say"], ran["model_url"], ran["port"]) == ("hello", "http://gpu/v1", 0)
+    (run_call,) = demo.calls
+    assert (run_call["say"], run_call["model_url"], run_call["port"]) == ("hello", "http://gpu/v1", 0)
 
 
 @pytest.mark.parametrize(("ours", "code"), [(10.0, 0), (30.0, 1)])
 def test_bench_load_prints_its_figures_and_checks_them_if_asked(
     call: CommandRunner, monkeypatch: pytest.MonkeyPatch, ours: float, code: int
 ) -> None:
-    wishes = []
+    option_sets = []
+    completions = [True, True, False]
 
-    whole = [True, True, False]
-
-    async def run(wish: load.LoadOptions, say: load.PrintLine, stop: asyncio.Event) -> LoadReport:
-        wishes.append(wish)
+    async def run(options: load.LoadOptions, say: load.PrintLine, stop: asyncio.Event) -> LoadReport:
+        option_sets.append(options)
         say("measuring: own")
         row = FigureRow(
             "own_p50", "own time", "ms", {"memory": 10.0, "ours": ours}, limit_to_memory_loop(2, 10.0)
         )
-        return LoadReport((row,), is_complete=whole.pop(0))
+        return LoadReport((row,), is_complete=completions.pop(0))
 
     monkeypatch.setattr(load, "run_load", run)
-    ended, out, err = call("bench", "load", "--messages", "8", "--only", "own,start", "--json", "--check")
-    assert (ended, err) == (code, "measuring: own\n")
+    exit_code, out, err = call("bench", "load", "--messages", "8", "--only", "own,start", "--json", "--check")
+    assert (exit_code, err) == (code, "measuring: own\n")
     assert json.loads(out)["rows"][0]["verdict"] == ("over" if code else "ok")
-    assert wishes == [load.LoadOptions(messages=8, only_sections=("own", "start"))]
+    assert option_sets == [load.LoadOptions(messages=8, only_sections=("own", "start"))]
     assert "own time, ms" in call("bench", "load")[1]
-    ended, out, _ = call("bench", "load", "--check")
-    assert (ended, out.splitlines()[0]) == (
-        *(130, "NOT WHOLE: It was stopped by hand. What follows was measured before that."),
+    exit_code, out, _ = call("bench", "load", "--check")
+    assert exit_code == 130
+    assert out.splitlines()[0] == (
+        "NOT WHOLE: It was stopped by hand. What follows was measured before that."
     )
 
 
 @pytest.fixture
 def failing(monkeypatch: pytest.MonkeyPatch) -> list[BaseException]:
-    """Puts a command line in place that raises what the list holds."""
+    """Replaces the command line by one that raises the first error of the list."""
     errors: list[BaseException] = []
 
     def cli(*, prog_name: str) -> None:
@@ -330,14 +330,14 @@ def failing(monkeypatch: pytest.MonkeyPatch) -> list[BaseException]:
     return errors
 
 
-def test_an_error_of_the_house_is_one_line(call: CommandRunner, failing: list[BaseException]) -> None:
+def test_a_known_error_is_one_line(call: CommandRunner, failing: list[BaseException]) -> None:
     failing.append(GatewayRunning("Another gateway\nworks here."))
     assert call() == (1, "", "Another gateway works here.\n")
     failing[0] = CanvasgramError("It says \x1b[2J\x9b.")
     assert call() == (1, "", "It says \\x1b[2J\\x9b.\n")
 
 
-def test_errors_of_the_house_out_of_task_groups_are_one_line(
+def test_known_errors_out_of_task_groups_are_one_line(
     call: CommandRunner, failing: list[BaseException]
 ) -> None:
     inner = BaseExceptionGroup("inner", [SettingsRefused("X is wrong."), CanvasgramError("later")])
@@ -345,7 +345,7 @@ def test_errors_of_the_house_out_of_task_groups_are_one_line(
     assert call() == (2, "", "X is wrong.\n")
 
 
-def test_a_fault_of_its_own_is_logged_without_the_token(
+def test_an_unexpected_error_is_logged_without_the_token(
     call: CommandRunner, failing: list[BaseException]
 ) -> None:
     logs.configure(secrets=[TOKEN])
@@ -370,8 +370,7 @@ async def work(stop):
         await asyncio.Event().wait()
     return 7
 
-terminal.GRACE = float(sys.argv[1])
-sys.exit(asyncio.run(terminal.until_stopped(work)))
+sys.exit(asyncio.run(terminal.run_until_signal(work, grace_seconds=float(sys.argv[1]))))
 """
 
 
@@ -389,7 +388,7 @@ def test_a_signal_lets_the_work_end_by_itself(number: int) -> None:
         assert process.wait() == 7
 
 
-def test_a_second_signal_leaves_at_once() -> None:
+def test_a_second_signal_exits_at_once() -> None:
     with start_process("60", "hang") as process:
         assert process.stdout
         process.send_signal(signal.SIGINT)
@@ -398,32 +397,32 @@ def test_a_second_signal_leaves_at_once() -> None:
         assert process.wait() == 130
 
 
-def test_work_that_does_not_end_is_left_behind_in_time() -> None:
+def test_work_that_does_not_end_is_abandoned_in_time() -> None:
     with start_process("0.2", "hang") as process:
         process.send_signal(signal.SIGTERM)
         assert process.wait() == 1
     assert terminal.GRACE_SECONDS < 10
 
 
-def test_a_terminal_answers_or_nobody_does(
+def test_the_prompter_asks_at_a_terminal_and_nobody_when_silent(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    asked = []
+    prompts = []
 
     def prompt(question: str, *, hide_input: bool) -> str:
-        asked.append((question, hide_input))
+        prompts.append((question, hide_input))
         return "yes"
 
     monkeypatch.setattr(typer, "prompt", prompt)
     assert terminal.TerminalPrompter(silent=False).ask("Sure?", hidden=True) == "yes"
     assert terminal.TerminalPrompter(silent=True).ask("Sure?") is None
-    assert asked == [("Sure?", True)]
+    assert prompts == [("Sure?", True)]
     terminal.TerminalPrompter(silent=True).say("hello")
     assert capsys.readouterr().out == "hello\n"
 
 
 def interrupt_until_exit(process: "subprocess.Popen[bytes]") -> int:
-    """The exit code after Ctrl-C, pressed again where the first came just before the terminal was read."""
+    """Press Ctrl-C, again if it came before the terminal was read, and return the exit code."""
     while True:
         process.send_signal(signal.SIGINT)
         with contextlib.suppress(subprocess.TimeoutExpired):
@@ -432,18 +431,15 @@ def interrupt_until_exit(process: "subprocess.Popen[bytes]") -> int:
 
 def test_ctrl_c_at_a_question_ends_setup() -> None:
     master, terminal = os.openpty()
-    words = [sys.executable, "-m", "bot", "setup"]
+    args = [sys.executable, "-m", "bot", "setup"]
     with subprocess.Popen(
-        words, stdin=terminal, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True
+        args, stdin=terminal, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True
     ) as process:
         os.close(terminal)
-        shown = b""
-        while b"(not shown)" not in shown:
+        output = b""
+        while b"(not shown)" not in output:
             assert process.stdout
-            shown += os.read(process.stdout.fileno(), 1024)
-        assert interrupt_until_exit(process) in {
-            1,
-            130,
-            -signal.SIGINT,
-        }  # the last: a further one met it on its way out
+            output += os.read(process.stdout.fileno(), 1024)
+        # The last: another Ctrl-C reached it while it was exiting.
+        assert interrupt_until_exit(process) in {1, 130, -signal.SIGINT}
     os.close(master)

@@ -1,4 +1,4 @@
-"""The first run, against a Bot API and an endpoint over HTTP: which questions, which file, which link."""
+"""`canvasgram setup` against a Bot API and an endpoint over HTTP: its questions, its file and its link."""
 
 import re
 import stat
@@ -25,7 +25,7 @@ KEY = "hush-hush-hush"
 
 @dataclass
 class FakeServers:
-    """A Bot API that knows one token, and an endpoint that may want a key."""
+    """A Bot API that knows one token, and an endpoint that may require a key."""
 
     url: str = ""
     key: str | None = None
@@ -49,7 +49,7 @@ class FakeServers:
 
 @dataclass
 class ScriptedPrompter:
-    """A person with prepared answers; None is nobody."""
+    """Answers questions with prepared answers; None stands for nobody at the terminal."""
 
     answers: list[str | None] = field(default_factory=list)
     questions: list[tuple[str, bool]] = field(default_factory=list)
@@ -64,16 +64,16 @@ class ScriptedPrompter:
 
 
 @pytest.fixture
-async def world() -> AsyncIterator[FakeServers]:
-    one = FakeServers()
+async def servers() -> AsyncIterator[FakeServers]:
+    fake_servers = FakeServers()
     routes = [
-        Route("/bot{token}/getMe", one.get_me, methods=["GET", "POST"]),
-        Route("/v1/models", one.list_models),
-        Route("/version", one.get_version),
+        Route("/bot{token}/getMe", fake_servers.get_me, methods=["GET", "POST"]),
+        Route("/v1/models", fake_servers.list_models),
+        Route("/version", fake_servers.get_version),
     ]
     async with serve(Starlette(routes=routes)) as url:
-        one.url = url
-        yield one
+        fake_servers.url = url
+        yield fake_servers
 
 
 @pytest.fixture(autouse=True)
@@ -85,67 +85,67 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 async def run_setup(servers: FakeServers, *answers: str | None, **chosen: str) -> ScriptedPrompter:
-    script = ScriptedPrompter(list(answers))
+    prompter = ScriptedPrompter(list(answers))
     api = {"telegram_api_url": servers.url}
-    await SetupWizard(Path(".env"), script, {**api, **chosen}).run()
-    return script
+    await SetupWizard(Path(".env"), prompter, {**api, **chosen}).run()
+    return prompter
 
 
 async def test_without_questions_it_writes_the_file_and_prints_a_link_that_works_once(
-    world: FakeServers,
+    servers: FakeServers,
 ) -> None:
-    script = await run_setup(world, telegram_token=TOKEN, model_url=f"{world.url}/v1")
-    assert script.questions == []
-    assert "Bot: @canvas_bot (Canvas)." in script.lines
-    assert any("serves gemma4, context 65536 tokens, vLLM 0.33.0." in line for line in script.lines)
+    prompter = await run_setup(servers, telegram_token=TOKEN, model_url=f"{servers.url}/v1")
+    assert prompter.questions == []
+    assert "Bot: @canvas_bot (Canvas)." in prompter.lines
+    assert any("serves gemma4, context 65536 tokens, vLLM 0.33.0." in line for line in prompter.lines)
     assert stat.S_IMODE(Path(".env").stat().st_mode) == 0o600
     settings = load_settings(".env")
     assert settings.telegram_token.get_secret_value() == TOKEN
-    assert settings.model_url == f"{world.url}/v1"
-    found = re.search(r"https://t\.me/canvas_bot\?start=([\w-]+)", "\n".join(script.lines))
-    assert found
-    assert len(found[1]) <= 64
+    assert settings.model_url == f"{servers.url}/v1"
+    link = re.search(r"https://t\.me/canvas_bot\?start=([\w-]+)", "\n".join(prompter.lines))
+    assert link
+    assert len(link[1]) <= 64
     async with open_database(settings.database_url) as database:
         for role in ("admin", None):
             async with database.transaction() as tx:
-                assert await redeem_invite(tx, found[1], 5, "Ann", now=0) == role
-    assert found[1].encode() not in Path("canvasgram.db").read_bytes()
+                assert await redeem_invite(tx, link[1], 5, "Ann", now=0) == role
+    assert link[1].encode() not in Path("canvasgram.db").read_bytes()
 
 
-async def test_it_asks_for_a_missing_token_and_again_for_a_wrong_one(world: FakeServers) -> None:
-    script = await run_setup(world, "nonsense", "1:wrong", f" {TOKEN} ", model_url=f"{world.url}/v1")
-    assert [hidden for _, hidden in script.questions] == [True, True, True]
-    missing, no_token, refused = (question for question, _ in script.questions)
+async def test_it_asks_for_a_missing_token_and_again_for_a_wrong_one(servers: FakeServers) -> None:
+    prompter = await run_setup(servers, "nonsense", "1:wrong", f" {TOKEN} ", model_url=f"{servers.url}/v1")
+    assert [hidden for _, hidden in prompter.questions] == [True, True, True]
+    missing, no_token, refused = (question for question, _ in prompter.questions)
     assert missing.startswith("TELEGRAM_TOKEN is missing")
     assert no_token.startswith("TELEGRAM_TOKEN must be")
     assert refused.startswith("TELEGRAM_TOKEN: Telegram does not know this bot token")
     assert load_settings(".env").telegram_token.get_secret_value() == TOKEN
 
 
-async def test_it_asks_for_the_address_and_the_key_of_the_endpoint(world: FakeServers) -> None:
-    world.key = KEY
-    script = await run_setup(
-        world, "nowhere", f"{world.url}/v1", KEY, telegram_token=TOKEN, model_url="http://127.0.0.1:9"
+async def test_it_asks_for_the_address_and_the_key_of_the_endpoint(servers: FakeServers) -> None:
+    servers.key = KEY
+    prompter = await run_setup(
+        servers, "nowhere", f"{servers.url}/v1", KEY, telegram_token=TOKEN, model_url="http://127.0.0.1:9"
     )
-    assert [hidden for _, hidden in script.questions] == [False, False, True]
-    away, no_address, key = (question for question, _ in script.questions)
+    assert [hidden for _, hidden in prompter.questions] == [False, False, True]
+    away, no_address, key = (question for question, _ in prompter.questions)
     assert away.startswith("MODEL_URL: Nothing answers at http://127.0.0.1:9/v1/models")
     assert no_address.startswith("MODEL_URL must be a web address")
     assert key.startswith("MODEL_API_KEY: The endpoint at")
     settings = load_settings(".env")
     assert settings.model_api_key
     assert settings.model_api_key.get_secret_value() == KEY
-    assert KEY not in " ".join([*script.lines, *(question for question, _ in script.questions)])
+    assert KEY not in " ".join([*prompter.lines, *(question for question, _ in prompter.questions)])
 
 
-async def test_a_second_run_keeps_what_the_file_says_and_asks_nothing(world: FakeServers) -> None:
-    Path(".env").write_text(f"# mine\nTELEGRAM_TOKEN={TOKEN}\nMODEL_URL={world.url}/v1\nMODEL_SEATS=2\n")
-    script = await run_setup(world)
-    assert script.questions == []
+async def test_a_second_run_keeps_the_file_and_asks_nothing(servers: FakeServers) -> None:
+    Path(".env").write_text(f"# mine\nTELEGRAM_TOKEN={TOKEN}\nMODEL_URL={servers.url}/v1\nMODEL_SEATS=2\n")
+    prompter = await run_setup(servers)
+    assert prompter.questions == []
     assert (
         Path(".env")
         .read_text()
-        .startswith(f"# mine\nTELEGRAM_TOKEN={TOKEN}\nMODEL_URL={world.url}/v1\nMODEL_SEATS=2")
+        .startswith(f"# mine\nTELEGRAM_TOKEN={TOKEN}\nMODEL_URL={servers.url}/v1\nMODEL_SEATS=2")
     )
 
 
@@ -159,43 +159,41 @@ async def test_a_second_run_keeps_what_the_file_says_and_asks_nothing(world: Fak
         ({"telegram_token": TOKEN, "database_url": "mysql://x"}, "DATABASE_URL must be"),
     ],
 )
-async def test_with_nobody_to_ask_it_ends_with_one_clear_line(
-    world: FakeServers, chosen: dict[str, str], line: str
+async def test_without_a_terminal_it_ends_with_one_clear_line(
+    servers: FakeServers, chosen: dict[str, str], line: str
 ) -> None:
     with pytest.raises(SettingsRefused) as caught:
-        await run_setup(world, **chosen)
+        await run_setup(servers, **chosen)
     assert str(caught.value).startswith(line)
     assert "Example: " in str(caught.value)
     assert "\n" not in str(caught.value)
 
 
-async def test_three_wrong_answers_are_enough(world: FakeServers) -> None:
-    script = ScriptedPrompter(["1:a", "1:b", "1:c", TOKEN])
+async def test_it_gives_up_after_three_wrong_answers(servers: FakeServers) -> None:
+    prompter = ScriptedPrompter(["1:a", "1:b", "1:c", TOKEN])
     with pytest.raises(SettingsRefused, match="Telegram does not know"):
-        await SetupWizard(Path(".env"), script, {"telegram_api_url": world.url}).run()
-    assert len(script.questions) == 3
+        await SetupWizard(Path(".env"), prompter, {"telegram_api_url": servers.url}).run()
+    assert len(prompter.questions) == 3
 
 
-async def test_no_telegram_is_said(world: FakeServers) -> None:
+async def test_an_unreachable_telegram_is_reported(servers: FakeServers) -> None:
     with pytest.raises(TelegramAway, match="does not answer"):
-        await run_setup(world, telegram_token=TOKEN, telegram_api_url="http://127.0.0.1:9")
+        await run_setup(servers, telegram_token=TOKEN, telegram_api_url="http://127.0.0.1:9")
 
 
-async def test_an_endpoint_without_the_wanted_model_is_said(world: FakeServers) -> None:
-    chosen = {"telegram_token": TOKEN, "model_url": f"{world.url}/v1"}
+async def test_an_endpoint_without_the_requested_model_is_reported(servers: FakeServers) -> None:
+    chosen = {"telegram_token": TOKEN, "model_url": f"{servers.url}/v1"}
     with pytest.raises(SettingsRefused, match=r"does not serve it, but gemma4\. Example: MODEL_NAME=gemma4$"):
-        await run_setup(world, model_name="other", **chosen)
-    world.models = []
+        await run_setup(servers, model_name="other", **chosen)
+    servers.models = []
     with pytest.raises(SettingsRefused, match="serves no model"):
-        await run_setup(world, **chosen)
+        await run_setup(servers, **chosen)
 
 
 @pytest.mark.parametrize(
     ("version", "advised"), [("0.33.0", False), ("1.0", False), ("0.22.1rc1.dev357", True), (None, False)]
 )
-async def test_an_old_server_is_advised_against(
-    world: FakeServers, version: str | None, advised: bool
-) -> None:
-    world.version = version
-    script = await run_setup(world, telegram_token=TOKEN, model_url=f"{world.url}/v1")
-    assert any("Use vLLM 0.33 or newer" in line for line in script.lines) is advised
+async def test_an_old_server_gets_a_warning(servers: FakeServers, version: str | None, advised: bool) -> None:
+    servers.version = version
+    prompter = await run_setup(servers, telegram_token=TOKEN, model_url=f"{servers.url}/v1")
+    assert any("Use vLLM 0.33 or newer" in line for line in prompter.lines) is advised

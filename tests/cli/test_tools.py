@@ -1,5 +1,6 @@
-"""`canvasgram tools` on the machine: the same acts as in the chat, with programs and secrets; one line if it
-fails.
+"""`canvasgram tools` on the machine: the actions of the chat, with programs and secrets.
+
+A failure is one line.
 """
 
 import asyncio
@@ -15,8 +16,8 @@ from pathlib import Path
 
 import pytest
 
-import bot.__main__ as command_line
-from bot.cli.tools import actions as acts
+import bot.cli.main as command_line
+from bot.cli.tools import actions
 from bot.cli.tools.add import AddOptions, add_tools
 from bot.cli.tools.session import ToolsSession, open_session
 from bot.errors import ChangeRefused, NeedsConfirming
@@ -45,9 +46,11 @@ STDIO_SERVER = Path(__file__).parents[1] / "support" / "mcp_stdio_server.py"
 @pytest.fixture(autouse=True)
 def logs_as_before() -> Iterator[None]:
     root = logging.getLogger()
-    before, level = list(root.handlers), root.level
+    handlers = list(root.handlers)
+    level = root.level
     yield
-    root.handlers, root.level = before, level
+    root.handlers = handlers
+    root.level = level
 
 
 @pytest.fixture(autouse=True)
@@ -70,16 +73,17 @@ class CommandRunner:
     """Runs the command line in this process."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-        self._monkeypatch, self._capsys = monkeypatch, capsys
+        self._monkeypatch = monkeypatch
+        self._capsys = capsys
 
     def __call__(self, *args: str) -> tuple[int, str, str]:
-        """The exit code, stdout and stderr of `canvasgram tools WORDS`."""
+        """Return the exit code, stdout and stderr of `canvasgram tools ARGS`."""
         self._monkeypatch.setattr(sys, "argv", ["canvasgram", "tools", *args])
-        with pytest.raises(SystemExit) as ended:
+        with pytest.raises(SystemExit) as exit_error:
             command_line.main()
         out, err = self._capsys.readouterr()
-        assert isinstance(ended.value.code, int)
-        return ended.value.code, out, err
+        assert isinstance(exit_error.value.code, int)
+        return exit_error.value.code, out, err
 
     def run_ok(self, *args: str) -> str:
         code, out, err = self(*args)
@@ -97,10 +101,10 @@ def query_rows(query: str) -> list[tuple[object, ...]]:
         return connection.execute(query).fetchall()
 
 
-def test_the_houses_own_tools_are_listed_shown_switched_ruled_and_granted(call: CommandRunner):
+def test_builtin_tools_are_listed_shown_switched_ruled_and_granted(call: CommandRunner):
     assert "clock · on · everyone · " in call.run_ok("list")
-    listed = {one["name"]: one for one in json.loads(call.run_ok("list", "--json"))}
-    assert listed["clock"]["may_use"] == ["everyone"]
+    records = {record["name"]: record for record in json.loads(call.run_ok("list", "--json"))}
+    assert records["clock"]["may_use"] == ["everyone"]
     assert call.run_ok("show", "clock").startswith("clock: on\nFrom: the house's own\n")
     assert json.loads(call.run_ok("show", "clock", "--json"))["definition"]["name"] == "clock"
     assert call.run_ok("disable", "clock") == "clock is off.\n"
@@ -123,7 +127,7 @@ def test_the_houses_own_tools_are_listed_shown_switched_ruled_and_granted(call: 
 
 
 @pytest.mark.parametrize(
-    ("words", "why"),
+    ("args", "reason"),
     [
         (["show", "nothing"], "There is no tool called nothing.\n"),
         (["remove", "clock"], "clock cannot be removed alone; it can be disabled.\n"),
@@ -182,24 +186,24 @@ def test_the_houses_own_tools_are_listed_shown_switched_ruled_and_granted(call: 
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else None,
 )
-def test_what_cannot_be_done_is_one_line_and_exit_code_1(call: CommandRunner, words: list[str], why: str):
-    code, out, err = call(*words)
+def test_a_refused_command_is_one_line_and_exit_code_1(call: CommandRunner, args: list[str], reason: str):
+    code, out, err = call(*args)
     assert (code, out) == (1, "")
-    assert err.startswith(why)
+    assert err.startswith(reason)
     assert err.count("\n") == 1
     assert query_rows("SELECT * FROM audit") == []
 
 
-def test_what_a_program_wrote_before_it_ended_is_shown(call: CommandRunner):
+def test_the_output_of_a_program_that_ended_is_shown(call: CommandRunner):
     code, out, err = call("add", "sh -c 'echo it is out of order >&2'", "--stdio", "--name", "odd")
     assert (code, out) == (1, "")
-    *wrote, why = err.splitlines()
-    assert wrote
-    assert all(line.endswith("server=odd | it is out of order") for line in wrote)
-    assert why.startswith("odd is not available: it ")
+    *output, reason = err.splitlines()
+    assert output
+    assert all(line.endswith("server=odd | it is out of order") for line in output)
+    assert reason.startswith("odd is not available: it ")
 
 
-def test_a_program_is_looked_for_where_it_would_begin(
+def test_a_program_is_searched_where_it_would_start(
     call: CommandRunner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     (tmp_path / "odd").write_text("#!/bin/sh\necho here >&2\n")
@@ -210,23 +214,16 @@ def test_a_program_is_looked_for_where_it_would_begin(
     assert call(*add) == (1, "", "./odd is no program. Say its whole path.\n")
 
 
-async def test_what_a_server_answers_in_nonsense_is_one_line_too():
+async def test_a_server_that_answers_in_nonsense_is_one_line_too():
+    root = Path(command_line.__file__).parents[2]
+    environment = {"PATH": "/usr/bin:/bin", "PYTHONPATH": str(root)}
     async with open_shop() as shop:
-        command = (
-            sys.executable,
-            "-m",
-            "bot",
-            "tools",
-            "add",
-            f"{shop.url}/v1/orders",
-            "--mcp",
-            "--name",
-            "odd",
+        args = ("tools", "add", f"{shop.url}/v1/orders", "--mcp", "--name", "odd")
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "bot", *args), stdout=PIPE, stderr=PIPE, env=environment
         )
-        path = {"PATH": "/usr/bin:/bin", "PYTHONPATH": str(Path(command_line.__file__).parent.parent)}
-        process = await asyncio.create_subprocess_exec(*command, stdout=PIPE, stderr=PIPE, env=path)
-        told = await process.communicate()
-    assert told == (b"", b"odd is not available: it does not speak the protocol.\n")
+        output = await process.communicate()
+    assert output == (b"", b"odd is not available: it does not speak the protocol.\n")
     assert process.returncode == 1
 
 
@@ -246,10 +243,10 @@ def test_a_tool_is_tried_and_that_is_recorded(call: CommandRunner):
     code, out, err = call("try", "calculate", '{"expression": "1 / 0"}')
     assert (code, err) == (1, "")
     assert out.splitlines()[1].startswith("error after ")
-    assert [one[0] for one in query_rows("SELECT what FROM audit")] == ["tried", "tried"]
+    assert query_rows("SELECT what FROM audit") == [("tried",), ("tried",)]
 
 
-def test_secrets_are_read_from_a_pipe_and_only_names_are_ever_told(
+def test_secrets_are_read_from_a_pipe_and_only_names_are_ever_shown(
     call: CommandRunner, folder: Path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(sys, "stdin", io.StringIO("hunter2hunter2\nmore\n"))
@@ -272,23 +269,25 @@ def test_secrets_are_read_from_a_pipe_and_only_names_are_ever_told(
 
 
 @pytest.mark.parametrize(
-    ("name", "value", "why"),
+    ("name", "value", "reason"),
     [("1x", "v", "no name for a secret"), ("x", "", "not empty"), ("x", "a\tb", "one line of")],
 )
-def test_what_is_no_secret_is_refused(
-    call: CommandRunner, monkeypatch: pytest.MonkeyPatch, name: str, value: str, why: str
+def test_a_value_that_is_no_secret_is_refused(
+    call: CommandRunner, monkeypatch: pytest.MonkeyPatch, name: str, value: str, reason: str
 ):
     monkeypatch.setattr(sys, "stdin", io.StringIO(f"{value}\n"))
     code, _, err = call("secret", "set", name)
     assert (code, err.count("\n")) == (1, 1)
-    assert why in err
+    assert reason in err
 
 
-def test_without_a_key_no_secret_is_kept(call: CommandRunner, folder: Path, monkeypatch: pytest.MonkeyPatch):
+def test_without_a_key_no_secret_is_stored(
+    call: CommandRunner, folder: Path, monkeypatch: pytest.MonkeyPatch
+):
     write_env(folder)
     monkeypatch.setattr(sys, "stdin", io.StringIO("hunter2\n"))
-    for words in (("set", "shop"), ("rotate",)):
-        code, out, err = call("secret", *words)
+    for args in (("set", "shop"), ("rotate",)):
+        code, out, err = call("secret", *args)
         assert (code, out, err.count("\n")) == (2, "", 1)
         assert err.startswith("SECRETS_KEY is missing")
 
@@ -301,10 +300,10 @@ def test_a_program_of_this_machine_is_added_with_its_secrets_and_tried(
     assert missing == (1, "", "The secret odd_key is missing.\n")
     monkeypatch.setattr(sys, "stdin", io.StringIO("hunter2hunter2\n"))
     call.run_ok("secret", "set", "odd_key")
-    mine = ("--environment", "KEY={odd_key}", "--home", "servers/odd")
-    told = call.run_ok("add", command, "--stdio", "--name", "odd", *mine)
+    options = ("--environment", "KEY={odd_key}", "--home", "servers/odd")
+    output = call.run_ok("add", command, "--stdio", "--name", "odd", *options)
     assert Path("servers/odd").is_dir()
-    assert told.startswith("Added, for admins until it is granted: odd_")
+    assert output.startswith("Added, for admins until it is granted: odd_")
     assert "hunter2" not in call.run_ok("show", "odd")
     assert json.loads(call.run_ok("show", "odd", "--json"))["kind"] == "mcp_stdio"
     assert "odd · an MCP server on the machine · " in call.run_ok("list")
@@ -318,81 +317,80 @@ def test_a_program_of_this_machine_is_added_with_its_secrets_and_tried(
 
 @contextlib.asynccontextmanager
 async def open_session_and_shop() -> AsyncIterator[tuple[ToolsSession, OpenApiShop]]:
-    async with open_session(Path(".env")) as desk, open_shop() as shop:
-        yield desk, shop
+    async with open_session(Path(".env")) as session, open_shop() as shop:
+        yield session, shop
 
 
-async def test_of_a_document_the_operations_are_listed_and_some_are_added():
-    async with open_session_and_shop() as (desk, shop):
-        lines = await add_tools(desk, AddOptions(shop.document_url, "shop"))
+async def test_operations_of_a_document_are_listed_and_some_are_added():
+    async with open_session_and_shop() as (session, shop):
+        lines = await add_tools(session, AddOptions(shop.document_url, "shop"))
         assert lines[0] == "1. listItems · GET /items/{kind} – List what there is of a kind."
         assert lines[-1].startswith("Nothing is added yet: say --pick")
-        with pytest.raises(NeedsConfirming) as doubt:
-            await add_tools(desk, AddOptions(shop.document_url, "shop", pick=("elsewhere",)))
-        assert "would go to localhost:9" in str(doubt.value)
-        told = await add_tools(
-            desk, AddOptions(shop.document_url, "shop", pick=("elsewhere", "2", "evil"), confirmed=True)
+        with pytest.raises(NeedsConfirming) as error:
+            await add_tools(session, AddOptions(shop.document_url, "shop", pick=("elsewhere",)))
+        assert "would go to localhost:9" in str(error.value)
+        added = await add_tools(
+            session, AddOptions(shop.document_url, "shop", pick=("elsewhere", "2", "evil"), confirmed=True)
         )
-        assert told[0].startswith("Added, for admins until it is granted: shop_elsewhere, shop_order_item.")
-        assert told[1].startswith("shop_evil waits")
-        shown = await acts.accept_change(desk, "shop_evil", None, allow_flagged=False)
-        assert shown[1].startswith("Look twice: ")
-        seen = shown[-1].split("--seen ")[1].split()[0]
+        assert added[0].startswith("Added, for admins until it is granted: shop_elsewhere, shop_order_item.")
+        assert added[1].startswith("shop_evil waits")
+        diff = await actions.accept_change(session, "shop_evil", None, allow_flagged=False)
+        assert diff[1].startswith("Look twice: ")
+        hash_prefix = diff[-1].split("--seen ")[1].split()[0]
         with pytest.raises(ChangeRefused, match="changed again"):
-            await acts.accept_change(desk, "shop_evil", "0" * 12, allow_flagged=True)
+            await actions.accept_change(session, "shop_evil", "0" * 12, allow_flagged=True)
         with pytest.raises(NeedsConfirming):
-            await acts.accept_change(desk, "shop_evil", seen, allow_flagged=False)
-        assert await acts.accept_change(desk, "shop_evil", seen, allow_flagged=True) == [
+            await actions.accept_change(session, "shop_evil", hash_prefix, allow_flagged=False)
+        assert await actions.accept_change(session, "shop_evil", hash_prefix, allow_flagged=True) == [
             "shop_evil is accepted."
         ]
         with pytest.raises(ChangeRefused, match="source shop already"):
-            await add_tools(desk, AddOptions(shop.document_url, "shop", pick=("all",), confirmed=True))
-        assert await acts.remove_source_or_tool(desk, "shop_evil") == "Removed: shop_evil."
+            await add_tools(session, AddOptions(shop.document_url, "shop", pick=("all",), confirmed=True))
+        assert await actions.remove_source_or_tool(session, "shop_evil") == "Removed: shop_evil."
 
 
-async def test_a_document_that_changed_suspends_what_changed_and_forgets_what_is_gone():
-    async with open_session_and_shop() as (desk, shop):
-        await add_tools(desk, AddOptions(shop.document_url, "shop", pick=("listItems", "orderItem")))
+async def test_a_changed_document_suspends_changed_tools_and_removes_missing_ones():
+    async with open_session_and_shop() as (session, shop):
+        await add_tools(session, AddOptions(shop.document_url, "shop", pick=("listItems", "orderItem")))
         shop.document["paths"]["/orders"]["post"]["summary"] = "Order an item, and pay."
         del shop.document["paths"]["/items/{kind}"]
-        lines = await acts.reload_tools(desk)
+        lines = await actions.reload_tools(session)
         assert lines[0] == "shop has no listItems any more."
-        told = await acts.list_tools(desk, as_json=False)
-        assert any(one.startswith("shop_list_items · gone: ") for one in told)
-        assert any(one.startswith("shop_order_item · suspended: it has changed · ") for one in told)
-        shown = await acts.accept_change(desk, "shop_order_item", None, allow_flagged=False)
-        assert '+ "description": "Order an item, and pay.",' in shown
+        tool_lines = await actions.list_tools(session, as_json=False)
+        assert any(line.startswith("shop_list_items · gone: ") for line in tool_lines)
+        assert any(line.startswith("shop_order_item · suspended: it has changed · ") for line in tool_lines)
+        diff = await actions.accept_change(session, "shop_order_item", None, allow_flagged=False)
+        assert '+ "description": "Order an item, and pay.",' in diff
         with pytest.raises(ChangeRefused, match="cannot be used now"):
-            await acts.run_tool(desk, "shop_order_item", '{"item": "hat"}')
-        seen = shown[-1].split("--seen ")[1]
-        await acts.accept_change(desk, "shop_order_item", seen, allow_flagged=False)
-        assert (await acts.run_tool(desk, "shop_order_item", '{"item": "hat"}'))[1]
-        assert await acts.remove_source_or_tool(desk, "shop_list_items") == "Removed: shop_list_items."
+            await actions.run_tool(session, "shop_order_item", '{"item": "hat"}')
+        hash_prefix = diff[-1].split("--seen ")[1]
+        await actions.accept_change(session, "shop_order_item", hash_prefix, allow_flagged=False)
+        assert (await actions.run_tool(session, "shop_order_item", '{"item": "hat"}'))[1]
+        assert await actions.remove_source_or_tool(session, "shop_list_items") == "Removed: shop_list_items."
         shop.document = {"openapi": "3.1.0"}
-        assert (await acts.reload_tools(desk))[0].startswith(
+        assert (await actions.reload_tools(session))[0].startswith(
             "shop stays as it was: The document cannot be used"
         )
 
 
-async def test_files_are_looked_at_anew_and_a_broken_one_is_told_with_its_line(folder: Path):
+async def test_files_are_loaded_again_and_a_broken_one_is_reported_with_its_line(folder: Path):
     (folder / "mine").mkdir()
     (folder / "mine" / "greet.py").write_text(GREET)
     (folder / "mine" / "broken.py").write_text("x = 1\nraise ValueError('oh')\n")
     write_env(folder, TOOLS_DIR="mine")
-    async with open_session(Path(".env")) as desk:
-        lines = await acts.reload_tools(desk)
+    async with open_session(Path(".env")) as session:
+        lines = await actions.reload_tools(session)
         assert lines[0] == "broken.py, line 2: ValueError: oh"
-        assert any(
-            one.startswith("greet · on · admins · ") for one in await acts.list_tools(desk, as_json=False)
-        )
-        lines, well = await acts.run_tool(desk, "greet", '{"name": "Ann"}')
-        assert (well, lines[-1]) == (True, "Hello, Ann")
+        tool_lines = await actions.list_tools(session, as_json=False)
+        assert any(line.startswith("greet · on · admins · ") for line in tool_lines)
+        lines, succeeded = await actions.run_tool(session, "greet", '{"name": "Ann"}')
+        assert (succeeded, lines[-1]) == (True, "Hello, Ann")
 
 
 async def test_one_endpoint_is_added_with_a_header_that_names_a_secret():
-    async with open_session_and_shop() as (desk, shop):
-        await acts.store_secret(desk, "shop_key", "hunter2hunter2")
-        asked = AddOptions(
+    async with open_session_and_shop() as (session, shop):
+        await actions.store_secret(session, "shop_key", "hunter2hunter2")
+        options = AddOptions(
             f"{shop.url}/v1/items/{{kind}}",
             "hats",
             method="get",
@@ -400,12 +398,15 @@ async def test_one_endpoint_is_added_with_a_header_that_names_a_secret():
             parameters=("kind: the kind of hat",),
             headers=("X-Api-Key: {shop_key}",),
         )
-        assert (await add_tools(desk, asked))[0].startswith("Added, for admins until it is granted: hats.")
-        lines, well = await acts.run_tool(desk, "hats", '{"kind": "top"}')
-        assert well
+        assert (await add_tools(session, options))[0].startswith(
+            "Added, for admins until it is granted: hats."
+        )
+        lines, succeeded = await actions.run_tool(session, "hats", '{"kind": "top"}')
+        assert succeeded
         assert "top one" in "\n".join(lines)
         assert shop.calls[0][3]["x-api-key"] == "hunter2hunter2"
         with pytest.raises(ChangeRefused, match="describes no parameter"):
             await add_tools(
-                desk, AddOptions(f"{shop.url}/x", "x", method="get", description="X.", parameters=("oops",))
+                session,
+                AddOptions(f"{shop.url}/x", "x", method="get", description="X.", parameters=("oops",)),
             )

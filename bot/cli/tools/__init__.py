@@ -1,1 +1,1 @@
-"""`canvasgram tools`: what admins do about tools on the machine, beside a running gateway or without one."""
+"""`canvasgram tools`: tools managed on the machine, beside a running gateway or without one."""

@@ -1,6 +1,4 @@
-"""Adding tools on the machine: by what is named, a document, an endpoint, an MCP server at a URL or started
-here.
-"""
+"""Adds tools on the machine: from a document, an endpoint, or an MCP server at a URL or started here."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -9,14 +7,13 @@ from pathlib import Path
 
 from bot.cli.tools.session import ToolsSession
 from bot.errors import ChangeRefused, NeedsConfirming
-from bot.tool_registry import add_source as adding
-from bot.tool_registry import formatting as words
-from bot.tool_registry import openapi_sources as documents
-from bot.tool_registry import previews as offers
-from bot.tool_registry import secret_scanner as keys
+from bot.tool_registry import openapi_sources
+from bot.tool_registry.add_source import register_source
 from bot.tool_registry.endpoint_params import build_parameter_schema, suggest_name
+from bot.tool_registry.formatting import format_add_result
 from bot.tool_registry.openapi_sources import DocumentPreview
-from bot.tool_registry.previews import SourcePreview, SourceRequest
+from bot.tool_registry.previews import SourcePreview, SourceRequest, preview_endpoint, preview_server
+from bot.tool_registry.secret_scanner import has_likely_secret, is_secret_name
 from bot.usage.plain_text import escape_for_terminal
 
 _SECRET_REFERENCE = re.compile(r"\{[A-Za-z0-9_-]+\}")
@@ -24,7 +21,7 @@ _SECRET_REFERENCE = re.compile(r"\{[A-Za-z0-9_-]+\}")
 
 @dataclass(frozen=True, slots=True)
 class AddOptions:
-    """What was asked for on the command line, word by word; one of `mcp`, `stdio` and `method` at most."""
+    """What was asked for on the command line; one of `mcp`, `stdio` and `method` at most."""
 
     address: str
     name: str | None = None
@@ -41,34 +38,32 @@ class AddOptions:
 
 
 async def add_tools(session: ToolsSession, options: AddOptions) -> list[str]:
-    """Add it; the lines to print. Of a document without a pick only what there is to pick. Raises
-    ChangeRefused.
+    """Add the tools; return the lines to print. Raises ChangeRefused.
+
+    Of a document without a pick only its operations are listed.
     """
     if options.mcp + options.stdio + (options.method is not None) > 1:
         raise ChangeRefused("Take one of --mcp, --stdio and --endpoint.")
     _check_options(options)
-    wish = _build_request(session, options)
-    _refuse_plain_secrets(wish, confirmed=options.confirmed)
+    request = _build_request(session, options)
+    _refuse_plain_secrets(request, confirmed=options.confirmed)
     if options.mcp or options.stdio:
-        offer = await offers.preview_server(wish, await session.load_secrets(), is_remote=options.mcp)
-        return await _add_source(session, offer, options.pick)
+        preview = await preview_server(request, await session.load_secrets(), is_remote=options.mcp)
+        return await _add_source(session, preview, options.pick)
     if options.method is not None:
         if not options.description:
             raise ChangeRefused("Say in --description what the endpoint does: the model reads it.")
-        return await _add_source(
-            session,
-            offers.preview_endpoint(
-                wish, options.method, options.description, build_parameter_schema(options.parameters)
-            ),
-        )
-    looked = await documents.preview_document(wish, await session.load_secrets())
+        schema = build_parameter_schema(options.parameters)
+        preview = preview_endpoint(request, options.method, options.description, schema)
+        return await _add_source(session, preview)
+    document_preview = await openapi_sources.preview_document(request, await session.load_secrets())
     if not options.pick:
-        return list(_format_operations(looked))
-    return await _add_operations(session, wish, looked, options)
+        return list(_format_operations(document_preview))
+    return await _add_operations(session, request, document_preview, options)
 
 
 def _check_options(options: AddOptions) -> None:
-    """Refuse what would be passed over in silence."""
+    """Refuse options that would be ignored silently."""
     is_endpoint = options.method is not None
     for option, is_given, fits, kind in (
         ("--environment", options.environment, options.stdio, "with --stdio"),
@@ -85,69 +80,74 @@ def _check_options(options: AddOptions) -> None:
 async def _add_operations(
     session: ToolsSession, request: SourceRequest, document_preview: DocumentPreview, options: AddOptions
 ) -> list[str]:
-    chosen = documents.resolve_operations(document_preview.source, options.pick)
-    hosts = documents.find_unconfirmed_hosts(document_preview.source, chosen)
     source = document_preview.source
+    operations = openapi_sources.resolve_operations(source, options.pick)
+    hosts = openapi_sources.find_unconfirmed_hosts(source, operations)
     if hosts and not options.confirmed:
-        why = f"{source.name} is at {source.address}, but these calls would go to {', '.join(hosts)}."
-        raise NeedsConfirming(why, ("Say --yes if they shall.",))
+        reason = f"{source.name} is at {source.address}, but these calls would go to {', '.join(hosts)}."
+        raise NeedsConfirming(reason, ("Say --yes if they shall.",))
     if hosts:
-        source = documents.with_confirmed_hosts(source, hosts)
-    return await _add_source(
-        session,
-        await documents.preview_operations(source, document_preview.document, chosen, request.private_hosts),
+        source = openapi_sources.with_confirmed_hosts(source, hosts)
+    preview = await openapi_sources.preview_operations(
+        source, document_preview.document, operations, request.private_hosts
     )
+    return await _add_source(session, preview)
 
 
 async def _add_source(
     session: ToolsSession, preview: SourcePreview, selected_names: Sequence[str] = ()
 ) -> list[str]:
-    async with session.open_action() as act:
-        done = await adding.register_source(act, preview, selected_names or None)
-    return [*words.format_add_result(done), *(escape_for_terminal(one) for one in preview.warnings)]
+    async with session.open_action() as action:
+        result = await register_source(action, preview, selected_names or None)
+    return [*format_add_result(result), *map(escape_for_terminal, preview.warnings)]
 
 
 def _format_operations(document_preview: DocumentPreview) -> Iterable[str]:
-    """What a document offers, and how to go on."""
-    for number, one in enumerate(documents.list_operations(document_preview.source), start=1):
-        summary = f" – {escape_for_terminal(one.summary)}" if one.summary else ""
-        yield f"{number}. {escape_for_terminal(one.operation)} · {one.method} {escape_for_terminal(one.path)}{summary}"
-    yield from (escape_for_terminal(one) for one in document_preview.warnings)
+    """The operations of a document, and how to continue."""
+    for number, operation in enumerate(openapi_sources.list_operations(document_preview.source), start=1):
+        path = escape_for_terminal(operation.path)
+        line = f"{number}. {escape_for_terminal(operation.operation)} · {operation.method} {path}"
+        if operation.summary:
+            line += f" – {escape_for_terminal(operation.summary)}"
+        yield line
+    yield from map(escape_for_terminal, document_preview.warnings)
     yield "Nothing is added yet: say --pick with a name or a number, as often as you like, or --pick all."
 
 
 def _build_request(session: ToolsSession, options: AddOptions) -> SourceRequest:
-    name = options.name or (suggest_name(options.address) if "://" in options.address else "")
+    name = options.name
+    if not name and "://" in options.address:
+        name = suggest_name(options.address)
     if not name:
         raise ChangeRefused("Say --name: the tools' names will begin with it.")
     return SourceRequest(
         name=name,
         address=options.address,
-        headers=dict(_parse_pair("--header", one, ":") for one in options.headers),
-        environment=dict(_parse_pair("--environment", one, "=") for one in options.environment),
+        headers=dict(_parse_pair("--header", header, ":") for header in options.headers),
+        environment=dict(_parse_pair("--environment", variable, "=") for variable in options.environment),
         home=str(Path(options.home).absolute()) if options.home else None,  # a gateway may run elsewhere
         private_hosts=session.tool_settings.private_hosts,
     )
 
 
 def _refuse_plain_secrets(request: SourceRequest, *, confirmed: bool) -> None:
-    """What is kept in the open, and shown in lists, shall hold no secret but by its name."""
+    """Refuse a secret in what is stored unencrypted and shown in lists; there it is named only."""
     for name, value in {**request.headers, **request.environment}.items():
-        if keys.has_likely_secret(_SECRET_REFERENCE.sub("", value)) or (
-            keys.is_secret_name(name) and not _SECRET_REFERENCE.search(value)
+        if has_likely_secret(_SECRET_REFERENCE.sub("", value)) or (
+            is_secret_name(name) and not _SECRET_REFERENCE.search(value)
         ):
-            why = f"The value of {name} looks like a secret and would be kept in the open."
             raise ChangeRefused(
-                f"{why} Keep it with `canvasgram tools secret set NAME` and write {{NAME}} here."
+                f"The value of {name} looks like a secret and would be kept in the open. "
+                "Keep it with `canvasgram tools secret set NAME` and write {NAME} here."
             )
-    if keys.has_likely_secret(request.address) and not confirmed:
-        why = "The address looks as if it held a secret; it would be kept in the open and shown in lists."
-        raise NeedsConfirming(why, ("Say --yes if it may be.",))
+    if has_likely_secret(request.address) and not confirmed:
+        reason = "The address looks as if it held a secret; it would be kept in the open and shown in lists."
+        raise NeedsConfirming(reason, ("Say --yes if it may be.",))
 
 
 def _parse_pair(option: str, text: str, separator: str) -> tuple[str, str]:
-    name, found, value = text.partition(separator)
-    if not found or not name.strip():
+    name, has_separator, value = text.partition(separator)
+    if not has_separator or not name.strip():
         raise ChangeRefused(
             f"{option} is written as NAME{separator} VALUE; a secret stands in it as {{name}}."
         )

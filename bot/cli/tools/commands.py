@@ -1,6 +1,6 @@
-"""The sub-commands of `canvasgram tools`: options in, lines out. Errors are printed by whoever runs them.
+"""The sub-commands of `canvasgram tools`: options in, lines out. `bot.cli.main` prints the errors.
 
-A command imports its rooms when it is called, as all commands do.
+A command imports what it needs when it is called, as all commands do.
 """
 
 import asyncio
@@ -19,25 +19,25 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 tools = typer.Typer(
-    help="Tools that admins add: list, try, grant and look after them, also beside a running gateway.",
+    help="Add, list, try and grant tools, also beside a running gateway.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
-secret = typer.Typer(help="Secrets of tools: entered here, sealed, never shown.", no_args_is_help=True)
+secret = typer.Typer(help="Store secrets of tools, encrypted and never shown.", no_args_is_help=True)
 tools.add_typer(secret, name="secret")
 
-EnvFile = Annotated[Path, typer.Option(help="The file of settings; the environment goes before it.")]
+EnvFile = Annotated[Path, typer.Option(help="Settings file; environment variables win.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of lines.")]
-ToolOrSourceName = Annotated[str, typer.Argument(metavar="NAME", help="The tool, or the source.")]
+ToolOrSourceName = Annotated[str, typer.Argument(metavar="NAME", help="The tool or the source.")]
 DEFAULT_ENV_FILE = Path(".env")
 
 
 @tools.command("list", epilog="Examples: canvasgram tools list · canvasgram tools list --json")
 def list_(json: Json = False, env_file: EnvFile = DEFAULT_ENV_FILE) -> None:
-    """List every tool: how it stands, who may use it, what it costs; then the sources."""
-    from bot.cli.tools import actions as acts
+    """List every tool and every source. Shows state, grants and prompt cost."""
+    from bot.cli.tools import actions
 
-    _print(_run_in_session(env_file, lambda desk: acts.list_tools(desk, as_json=json)))
+    _print(_run_in_session(env_file, lambda session: actions.list_tools(session, as_json=json)))
 
 
 @tools.command(
@@ -47,92 +47,99 @@ def list_(json: Json = False, env_file: EnvFile = DEFAULT_ENV_FILE) -> None:
     "canvasgram tools add --stdio '/usr/local/bin/uvx mcp-server-time' --name time",
 )
 def add_(  # noqa: PLR0913  # an option is an argument here
-    address: Annotated[str, typer.Argument(help="A URL; with --stdio a command.")],
-    name: Annotated[str | None, typer.Option(help="What the tools' names begin with.")] = None,
-    mcp: Annotated[bool, typer.Option("--mcp", help="The URL is an MCP server's.")] = False,
-    stdio: Annotated[bool, typer.Option("--stdio", help="A command that starts an MCP server here.")] = False,
+    address: Annotated[str, typer.Argument(help="A URL, or a command with --stdio.")],
+    name: Annotated[str | None, typer.Option(help="Prefix of the tools' names.")] = None,
+    mcp: Annotated[bool, typer.Option("--mcp", help="The URL is an MCP server.")] = False,
+    stdio: Annotated[bool, typer.Option("--stdio", help="The address is a command: start it here.")] = False,
     endpoint: Annotated[
-        str | None, typer.Option(metavar="METHOD", help="The URL is one plain endpoint.")
+        str | None, typer.Option(metavar="METHOD", help="The URL is a plain endpoint, called by METHOD.")
     ] = None,
     description: Annotated[str, typer.Option(help="What the endpoint does.")] = "",
     parameter: Annotated[
-        list[str] | None, typer.Option(help="Of the endpoint: `city: the city's name`.")
+        list[str] | None, typer.Option(help="A parameter, as `city: the city's name`.")
     ] = None,
     pick: Annotated[
-        list[str] | None, typer.Option(help="An operation of the document, or all; else they are listed.")
+        list[str] | None,
+        typer.Option(help="An operation of the document, or all; without it they are listed."),
     ] = None,
     header: Annotated[
-        list[str] | None, typer.Option(help="Sent with each call; {name} stands for a secret.")
+        list[str] | None, typer.Option(help="Header of each call; {name} stands for a secret.")
     ] = None,
     environment: Annotated[
-        list[str] | None, typer.Option(help="NAME=VALUE for the command; {name} for a secret.")
+        list[str] | None, typer.Option(help="NAME=VALUE for the command; {name} stands for a secret.")
     ] = None,
     home: Annotated[
-        str | None, typer.Option(help="A folder the command may keep; else it gets an empty one for a while.")
+        str | None, typer.Option(help="Home folder of the command; without it an empty temporary one.")
     ] = None,
     yes: Annotated[
-        bool, typer.Option("--yes", help="Calls may go to other hosts, or the address may be shown.")
+        bool, typer.Option("--yes", help="Allow calls to other hosts, and an address that will be shown.")
     ] = False,
     env_file: EnvFile = DEFAULT_ENV_FILE,
 ) -> None:
-    """Add tools: of an OpenAPI document, one endpoint, or an MCP server. Admins alone may use them until you
-    grant.
-    """
+    """Add tools of an OpenAPI document, an endpoint or an MCP server. Admins only until you grant them."""
     from bot.cli.tools.add import AddOptions, add_tools
 
-    several = (tuple(some or ()) for some in (parameter, pick, header, environment))
-    parameters, picked, headers, variables = several
-    asked = AddOptions(
-        *(address, name, mcp, stdio, endpoint, description, parameters, picked, headers, variables, home),
+    options = AddOptions(
+        address=address,
+        name=name,
+        mcp=mcp,
+        stdio=stdio,
+        method=endpoint,
+        description=description,
+        parameters=tuple(parameter or ()),
+        pick=tuple(pick or ()),
+        headers=tuple(header or ()),
+        environment=tuple(environment or ()),
+        home=home,
         confirmed=yes,
     )
-    _print(_run_in_session(env_file, lambda desk: add_tools(desk, asked)))
+    _print(_run_in_session(env_file, lambda session: add_tools(session, options)))
 
 
 @tools.command("remove", epilog="Example: canvasgram tools remove shop")
 def remove(name: ToolOrSourceName, env_file: EnvFile = DEFAULT_ENV_FILE) -> None:
     """Remove a source with all its tools, or one tool of a document."""
-    from bot.cli.tools import actions as acts
+    from bot.cli.tools import actions
 
-    _print([_run_in_session(env_file, lambda desk: acts.remove_source_or_tool(desk, name))])
+    _print([_run_in_session(env_file, lambda session: actions.remove_source_or_tool(session, name))])
 
 
 @tools.command("enable", epilog="Example: canvasgram tools enable shop_order")
 def enable(name: ToolOrSourceName, env_file: EnvFile = DEFAULT_ENV_FILE) -> None:
-    """Have a tool, or a source, be used again."""
-    from bot.cli.tools import actions as acts
+    """Enable a tool or a source."""
+    from bot.cli.tools import actions
 
-    _print([_run_in_session(env_file, lambda desk: acts.set_enabled(desk, name, enabled=True))])
+    _print([_run_in_session(env_file, lambda session: actions.set_enabled(session, name, enabled=True))])
 
 
 @tools.command("disable", epilog="Example: canvasgram tools disable shop_order")
 def disable(name: ToolOrSourceName, env_file: EnvFile = DEFAULT_ENV_FILE) -> None:
-    """Have a tool, or a source, rest; what was set stays."""
-    from bot.cli.tools import actions as acts
+    """Disable a tool or a source; its settings are kept."""
+    from bot.cli.tools import actions
 
-    _print([_run_in_session(env_file, lambda desk: acts.set_enabled(desk, name, enabled=False))])
+    _print([_run_in_session(env_file, lambda session: actions.set_enabled(session, name, enabled=False))])
 
 
 @tools.command("show", epilog="Example: canvasgram tools show shop_order")
 def show(name: ToolOrSourceName, json: Json = False, env_file: EnvFile = DEFAULT_ENV_FILE) -> None:
-    """Show a tool: definition, source, rule, grants, cost, trouble."""
-    from bot.cli.tools import actions as acts
+    """Show a tool: definition, source, rule, grants, cost and problems."""
+    from bot.cli.tools import actions
 
-    _print(_run_in_session(env_file, lambda desk: acts.show_tool(desk, name, as_json=json)))
+    _print(_run_in_session(env_file, lambda session: actions.show_tool(session, name, as_json=json)))
 
 
 @tools.command("try", epilog="""Example: canvasgram tools try clock '{"zone": "Asia/Tokyo"}'""")
 def try_(
     name: ToolOrSourceName,
-    arguments: Annotated[str, typer.Argument(help="Its arguments, a JSON object.")] = "{}",
+    arguments: Annotated[str, typer.Argument(help="Its arguments, as a JSON object.")] = "{}",
     env_file: EnvFile = DEFAULT_ENV_FILE,
 ) -> None:
-    """Run a tool once with these arguments and show call, result and time; recorded, and past every grant."""
-    from bot.cli.tools import actions as acts
+    """Run a tool once and show result and time. Recorded in the audit log; ignores grants."""
+    from bot.cli.tools import actions
 
-    lines, well = _run_in_session(env_file, lambda desk: acts.run_tool(desk, name, arguments))
+    lines, succeeded = _run_in_session(env_file, lambda session: actions.run_tool(session, name, arguments))
     _print(lines)
-    if not well:
+    if not succeeded:
         raise typer.Exit(1)
 
 
@@ -141,17 +148,19 @@ def try_(
 )
 def accept(
     name: ToolOrSourceName,
-    seen: Annotated[str | None, typer.Option(help="What the difference was shown with.")] = None,
+    seen: Annotated[str | None, typer.Option(help="The hash printed with the change.")] = None,
     flagged: Annotated[
-        bool, typer.Option("--flagged", help="Its words want a second look, and had it.")
+        bool, typer.Option("--flagged", help="Confirm that you read the suspicious words.")
     ] = False,
     env_file: EnvFile = DEFAULT_ENV_FILE,
 ) -> None:
-    """Show what is new or changed about a tool; with --seen, accept just that."""
-    from bot.cli.tools import actions as acts
+    """Show what is new or changed about a tool. With --seen, accept exactly that."""
+    from bot.cli.tools import actions
 
     _print(
-        _run_in_session(env_file, lambda desk: acts.accept_change(desk, name, seen, allow_flagged=flagged))
+        _run_in_session(
+            env_file, lambda session: actions.accept_change(session, name, seen, allow_flagged=flagged)
+        )
     )
 
 
@@ -164,10 +173,10 @@ def rule(
     ],
     env_file: EnvFile = DEFAULT_ENV_FILE,
 ) -> None:
-    """Set whether calls of a tool ask a person first, and whom."""
-    from bot.cli.tools import actions as acts
+    """Set whether calls of a tool need approval, and whose."""
+    from bot.cli.tools import actions
 
-    _print([_run_in_session(env_file, lambda desk: acts.set_rule(desk, name, " ".join(words)))])
+    _print([_run_in_session(env_file, lambda session: actions.set_rule(session, name, " ".join(words)))])
 
 
 GranteeWords = Annotated[
@@ -175,7 +184,7 @@ GranteeWords = Annotated[
 ]
 
 
-# Numbers of groups are below zero: they are no options.
+# Numbers of groups are below zero, and must not be read as options.
 ALLOW_NEGATIVE_NUMBERS = {"ignore_unknown_options": True}
 
 
@@ -185,11 +194,16 @@ ALLOW_NEGATIVE_NUMBERS = {"ignore_unknown_options": True}
     epilog="Examples: canvasgram tools grant shop_list everyone · … grant shop_list 12345678",
 )
 def grant(name: ToolOrSourceName, whom: GranteeWords, env_file: EnvFile = DEFAULT_ENV_FILE) -> None:
-    """Let somebody use a tool."""
-    from bot.cli.tools import actions as acts
+    """Grant a tool to everyone, admins, a person or a chat."""
+    from bot.cli.tools import actions
 
+    grantee = " ".join(whom)
     _print(
-        [_run_in_session(env_file, lambda desk: acts.change_grant(desk, name, " ".join(whom), is_grant=True))]
+        [
+            _run_in_session(
+                env_file, lambda session: actions.change_grant(session, name, grantee, is_grant=True)
+            )
+        ]
     )
 
 
@@ -199,13 +213,14 @@ def grant(name: ToolOrSourceName, whom: GranteeWords, env_file: EnvFile = DEFAUL
     epilog="Example: canvasgram tools revoke clock everyone",
 )
 def revoke(name: ToolOrSourceName, whom: GranteeWords, env_file: EnvFile = DEFAULT_ENV_FILE) -> None:
-    """Take a grant back."""
-    from bot.cli.tools import actions as acts
+    """Revoke a grant."""
+    from bot.cli.tools import actions
 
+    grantee = " ".join(whom)
     _print(
         [
             _run_in_session(
-                env_file, lambda desk: acts.change_grant(desk, name, " ".join(whom), is_grant=False)
+                env_file, lambda session: actions.change_grant(session, name, grantee, is_grant=False)
             )
         ]
     )
@@ -213,10 +228,10 @@ def revoke(name: ToolOrSourceName, whom: GranteeWords, env_file: EnvFile = DEFAU
 
 @tools.command("reload", epilog="Example: canvasgram tools reload")
 def reload(env_file: EnvFile = DEFAULT_ENV_FILE) -> None:
-    """Fetch documents anew and have a running gateway load its files anew; what changed waits to be accepted."""
-    from bot.cli.tools import actions as acts
+    """Fetch documents and load Python files again. Changed tools wait until you accept them."""
+    from bot.cli.tools import actions
 
-    _print(_run_in_session(env_file, acts.reload_tools))
+    _print(_run_in_session(env_file, actions.reload_tools))
 
 
 @tools.command(
@@ -224,16 +239,14 @@ def reload(env_file: EnvFile = DEFAULT_ENV_FILE) -> None:
 )
 def log(
     name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="Only this tool.")] = None,
-    top: Annotated[int, typer.Option(min=1, max=10_000, help="How many.")] = 20,
+    top: Annotated[int, typer.Option(min=1, max=10_000, help="Number of calls.")] = 20,
     json: Json = False,
     env_file: EnvFile = DEFAULT_ENV_FILE,
 ) -> None:
-    """Show the last calls of tools: who, where, with what, how long, and what came of it; secrets stay
-    hidden.
-    """
-    from bot.cli.tools import actions as acts
+    """Show the last tool calls. Who, where, arguments, duration and outcome; secrets stay hidden."""
+    from bot.cli.tools import actions
 
-    _print(_run_in_session(env_file, lambda desk: acts.list_calls(desk, name, top, as_json=json)))
+    _print(_run_in_session(env_file, lambda session: actions.list_calls(session, name, top, as_json=json)))
 
 
 @secret.command(
@@ -241,30 +254,30 @@ def log(
     epilog='Examples: canvasgram tools secret set shop · printf %s "$KEY" | canvasgram tools secret set shop',
 )
 def set_secret(name: ToolOrSourceName, env_file: EnvFile = DEFAULT_ENV_FILE) -> None:
-    """Keep a secret, asked for without showing it, or read from a pipe."""
-    from bot.cli.tools import actions as acts
+    """Store a secret, typed without echo or read from a pipe."""
+    from bot.cli.tools import actions
 
     if sys.stdin.isatty():
         value = typer.prompt("Secret", hide_input=True)
     else:
         value = sys.stdin.readline().rstrip("\r\n")
-    _print([_run_in_session(env_file, lambda desk: acts.store_secret(desk, name, str(value)))])
+    _print([_run_in_session(env_file, lambda session: actions.store_secret(session, name, str(value)))])
 
 
 @secret.command("remove", epilog="Example: canvasgram tools secret remove shop")
 def remove_secret(name: ToolOrSourceName, env_file: EnvFile = DEFAULT_ENV_FILE) -> None:
-    """Forget a secret, and say which sources still name it."""
-    from bot.cli.tools import actions as acts
+    """Delete a secret, and list the sources that still use it."""
+    from bot.cli.tools import actions
 
-    _print([_run_in_session(env_file, lambda desk: acts.remove_secret(desk, name))])
+    _print([_run_in_session(env_file, lambda session: actions.remove_secret(session, name))])
 
 
 @secret.command("list", epilog="Example: canvasgram tools secret list")
 def list_secrets(json: Json = False, env_file: EnvFile = DEFAULT_ENV_FILE) -> None:
     """List the names of all secrets."""
-    from bot.cli.tools import actions as acts
+    from bot.cli.tools import actions
 
-    _print(_run_in_session(env_file, lambda desk: acts.list_secrets(desk, as_json=json)))
+    _print(_run_in_session(env_file, lambda session: actions.list_secrets(session, as_json=json)))
 
 
 @secret.command(
@@ -272,15 +285,17 @@ def list_secrets(json: Json = False, env_file: EnvFile = DEFAULT_ENV_FILE) -> No
     epilog="Example: put a new key before the old one in SECRETS_KEY, then canvasgram tools secret rotate",
 )
 def rotate_secrets(env_file: EnvFile = DEFAULT_ENV_FILE) -> None:
-    """Seal all secrets with the first key of SECRETS_KEY."""
-    from bot.cli.tools import actions as acts
+    """Re-encrypt all secrets with the first key of SECRETS_KEY."""
+    from bot.cli.tools import actions
 
-    _print([_run_in_session(env_file, acts.rotate_secrets)])
+    _print([_run_in_session(env_file, actions.rotate_secrets)])
 
 
 def _run_in_session(env_file: Path, run: Callable[["ToolsSession"], Awaitable[T]]) -> T:
-    """Do something at the desk; what a gateway would log is said in its lines, but for a fault of our own,
-    and for what a program of this machine writes: nothing else tells why it ended.
+    """Run something in a session.
+
+    What a gateway would log is printed in its lines instead. Logged are bugs of our own, and what a program
+    of this machine writes: nothing else says why it ended.
     """
     from bot import logs
     from bot.cli.tools.session import open_session
@@ -288,11 +303,11 @@ def _run_in_session(env_file: Path, run: Callable[["ToolsSession"], Awaitable[T]
     logs.configure("CRITICAL")
     logging.getLogger("tools.mcp.stdio").setLevel(logging.INFO)
 
-    async def doing() -> T:
-        async with open_session(env_file) as desk:
-            return await run(desk)
+    async def open_and_run() -> T:
+        async with open_session(env_file) as session:
+            return await run(session)
 
-    return asyncio.run(doing())
+    return asyncio.run(open_and_run())
 
 
 def _print(lines: Iterable[str]) -> None:

@@ -1,6 +1,6 @@
-"""What every `canvasgram tools …` stands on: the settings, the database, and one transaction an act.
+"""The basis of every `canvasgram tools …`: the settings, the database, and one transaction an action.
 
-A running gateway notices what was written here within two seconds.
+A running gateway notices changes within two seconds.
 """
 
 import contextlib
@@ -9,22 +9,22 @@ from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from bot.db import readonly as looking
 from bot.db.engine import Database, open_database
 from bot.db.people import people
+from bot.db.readonly import check_readable
 from bot.db.tools.audit import MACHINE
 from bot.settings import NO_BOT_TOKEN, load_settings
 from bot.tool_registry.admin_actions import AdminAction
-from bot.tool_registry.encryption import SecretBox
 from bot.tool_registry.formatting import NameLookup
 from bot.tool_registry.loader import ToolSettings, build_tool_settings
+from bot.tool_registry.secrets import SecretBox
 from bot.tool_registry.tool_info import BuiltinTools
 from tools.registry import discover
 
 
 @dataclass(frozen=True, slots=True)
 class ToolsSession:
-    """An open database and what the settings say of tools; `own` are the house's own tools."""
+    """An open database, the settings of tools, and the built-in tools."""
 
     database: Database
     tool_settings: ToolSettings
@@ -36,28 +36,29 @@ class ToolsSession:
 
     @contextlib.asynccontextmanager
     async def open_action(self) -> AsyncIterator[AdminAction]:
-        """One act of whoever sits here; it is committed when the block ends."""
+        """Open an action of the person at the machine; it is committed when the block ends."""
         async with self.database.transaction() as tx:
             yield AdminAction(tx, MACHINE, time.time(), self.builtin_tools)
 
     async def load_secrets(self) -> Mapping[str, str]:
-        """Every secret, opened."""
+        """Return every secret, decrypted."""
         async with self.database.read_transaction() as tx:
             return await self.secret_box.decrypt_all(tx)
 
     async def load_name_lookup(self) -> NameLookup:
-        """What people are called in lists."""
+        """Return a function that names people in lists."""
         async with self.database.read_transaction() as tx:
-            known = {one.id: one.name for one in await people.list_people(tx)}
-        return lambda number: f"{known.get(number, 'person')} ({number})"
+            names = {person.id: person.name for person in await people.list_people(tx)}
+        return lambda number: f"{names.get(number, 'person')} ({number})"
 
 
 @contextlib.asynccontextmanager
 async def open_session(env_file: Path) -> AsyncIterator[ToolsSession]:
-    """The desk, by the settings. Raises what is wrong with them, or that there is no database of this
-    version.
+    """Open a session by the settings.
+
+    Raises what is wrong with them, or that there is no database of this version.
     """
     settings = load_settings(env_file, telegram_token=NO_BOT_TOKEN)
-    looking.check_readable(settings.database_url)
+    check_readable(settings.database_url)
     async with open_database(settings.database_url) as database:
         yield ToolsSession(database, build_tool_settings(settings), {tool.name: tool for tool in discover()})
