@@ -1,4 +1,4 @@
-"""What many rooms' tests need: an empty database as the house has it."""
+"""Fixtures for all tests: an empty migrated database. Marks slow folders and modules."""
 
 import os
 import shutil
@@ -9,21 +9,92 @@ import pytest
 from hypothesis import settings
 
 from bot.db.engine import Database, open_database
-from bot.turns import call_ledger as booking
+from bot.turns import call_ledger
 from tests.support.empty_database import place_empty_database
 
-MEMORY = Path("/dev/shm")  # where the operating system has it, and nothing is of value
-MOST = 4 * 2**30  # bytes that a run of all tests leaves far from filled
+MEMORY_DISK = Path("/dev/shm")
+MEMORY_DISK_BYTES = 4 * 2**30  # a run of all tests needs far less
+TESTS = Path(__file__).parent
+SLOW = frozenset(
+    TESTS / path
+    for path in (
+        "agent/test_loop_in_simulator.py",
+        "attachments/test_reader.py",
+        "attachments/test_transcription.py",
+        "bench",
+        "browser",
+        "check",
+        "cli/test_setup.py",
+        "cli/test_tools.py",
+        "db/usage/test_report_sums.py",
+        "demo",
+        "gateway",
+        "jobs/test_scheduler_month.py",
+        "kill",
+        "llm/test_client.py",
+        "llm/test_client_failures.py",
+        "llm/test_server_api.py",
+        "maintenance/test_restore.py",
+        "maintenance/test_retention.py",
+        "monitoring/test_health.py",
+        "sim",
+        "telegram/delivery",
+        "telegram/formatting/test_render_documents.py",
+        "telegram/formatting/test_render_properties.py",
+        "telegram/formatting/test_render_stream.py",
+        "telegram/incoming/test_downloads.py",
+        "telegram/incoming/test_polling.py",
+        "telegram/test_best_effort_calls.py",
+        "telegram/test_bot_identity.py",
+        "telegram/test_quota.py",
+        "tool_registry/test_openapi_sources.py",
+        "tools/builtin/test_fetch_page.py",
+        "tools/http/test_tools.py",
+        "tools/mcp",
+        "tools/openapi/test_sandboxed_documents.py",
+        "tools/sandbox",
+        "training",
+        "turns/test_cache_warmup.py",
+        "turns/test_context_window.py",
+        "turns/test_endpoint_router.py",
+        "turns/test_endpoint_router_consent.py",
+        "turns/test_history_search.py",
+        "turns/test_summaries.py",
+        "turns/test_tool_images.py",
+        "turns/test_turn_faults.py",
+        "usage/test_charts.py",
+        "usage/test_reconcile.py",
+    )
+)
+"""Folders and modules that serve HTTP, start processes or write large databases; the others take a minute."""
+
+settings.register_profile("all", deadline=None)  # a busy machine is no finding
+settings.register_profile("fast", deadline=None, max_examples=10)
 
 
-def pytest_configure() -> None:
-    """Have the files of tests in memory where there is room for them: a slow disk is no finding, either."""
-    if os.access(MEMORY, os.W_OK | os.X_OK) and shutil.disk_usage(MEMORY).free > MOST:
-        os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))  # noqa: TID251  # so pytest is told
+def pytest_configure(config: pytest.Config) -> None:
+    """Put the files of tests into memory if there is enough of it: a slow disk is no finding."""
+    settings.load_profile("fast" if config.getoption("markexpr") == "not slow" else "all")
+    if os.access(MEMORY_DISK, os.W_OK | os.X_OK) and shutil.disk_usage(MEMORY_DISK).free > MEMORY_DISK_BYTES:
+        os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY_DISK))  # noqa: TID251  # pytest reads it
 
 
-settings.register_profile("house", deadline=None)  # a busy machine is no finding
-settings.load_profile("house")
+def is_slow(path: Path) -> bool:
+    return not SLOW.isdisjoint((path, *path.parents))
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Do not even import slow modules for `-m "not slow"`: collecting everything takes half a minute."""
+    if config.getoption("markexpr") == "not slow" and is_slow(collection_path):
+        return True
+    return None
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark every test of a slow folder or module as slow."""
+    for item in items:
+        if is_slow(item.path):
+            item.add_marker(pytest.mark.slow)
 
 
 @pytest.fixture
@@ -40,5 +111,5 @@ async def database(database_url: str) -> AsyncIterator[Database]:
 
 @pytest.fixture
 def unhurried(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a call took is stored when the house goes down, however busy the machine is."""
-    monkeypatch.setattr(booking, "SHUTDOWN_WRITE_SECONDS", 20.0)
+    """Give the last write of a model call enough time at shutdown, however busy the machine is."""
+    monkeypatch.setattr(call_ledger, "SHUTDOWN_WRITE_SECONDS", 20.0)

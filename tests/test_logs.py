@@ -19,32 +19,35 @@ KEY = 'ke"y\\with signs'
 
 
 @pytest.fixture(autouse=True)
-def restored() -> Iterator[None]:
-    """Leave logging as it was found."""
+def restore_logging() -> Iterator[None]:
+    """Restore the root logger after each test."""
     root = logging.getLogger()
-    before, level = list(root.handlers), root.level
+    handlers = list(root.handlers)
+    level = root.level
     yield
-    root.handlers, root.level = before, level
+    root.handlers = handlers
+    root.level = level
     logging.captureWarnings(capture=False)
 
 
-def written(log_format: Any) -> tuple[io.StringIO, logging.Logger]:
+def configure_logs(log_format: Any) -> tuple[io.StringIO, logging.Logger]:
     stream = io.StringIO()
     logs.configure(level="INFO", format=log_format, secrets=[TOKEN, KEY, "ab"], stream=stream)
     return stream, logging.getLogger("bot.test")
 
 
 def test_a_line_for_people_has_time_level_action_fields_and_message() -> None:
-    stream, log = written("text")
+    stream, log = configure_logs("text")
     log.info("update %d stored", 7, extra={"action": "intake.stored", "update_id": 7})
     assert re.fullmatch(
-        r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3}[+-]\d\d:\d\d INFO intake\.stored update_id=7 \| update 7 stored\n",
+        r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3}[+-]\d\d:\d\d INFO "
+        r"intake\.stored update_id=7 \| update 7 stored\n",
         stream.getvalue(),
     )
 
 
 def test_a_line_for_machines_is_one_json_object() -> None:
-    stream, log = written("json")
+    stream, log = configure_logs("json")
     log.warning("slow", extra={"action": "sender.slow", "seconds": 1.5, "part": None, "lane": "5:1"})
     line = json.loads(stream.getvalue())
     assert line.pop("time").endswith("+00:00")
@@ -59,13 +62,13 @@ def test_a_line_for_machines_is_one_json_object() -> None:
 
 
 def test_a_record_without_an_action_is_named_by_its_logger() -> None:
-    stream, log = written("json")
+    stream, log = configure_logs("json")
     log.info("hello")
     assert json.loads(stream.getvalue())["action"] == "bot.test"
 
 
 async def test_turn_and_chat_are_bound_to_a_task_and_to_those_it_starts() -> None:
-    stream, log = written("json")
+    stream, log = configure_logs("json")
 
     async def work(turn: int) -> None:
         with logs.bind(turn=turn):
@@ -83,8 +86,8 @@ async def test_turn_and_chat_are_bound_to_a_task_and_to_those_it_starts() -> Non
         tasks.create_task(work(2))
     log.info("after")
     lines = [json.loads(line) for line in stream.getvalue().splitlines()]
-    seen = {(line["message"], line.get("turn"), line.get("chat")) for line in lines}
-    assert seen == {
+    bound = {(line["message"], line.get("turn"), line.get("chat")) for line in lines}
+    assert bound == {
         ("inner", 1, 10),
         ("inner", 2, 20),
         ("outer", 1, None),
@@ -94,8 +97,8 @@ async def test_turn_and_chat_are_bound_to_a_task_and_to_those_it_starts() -> Non
 
 
 @pytest.mark.parametrize("log_format", ["text", "json"])
-def test_a_secret_is_hidden_wherever_it_stands(log_format: str) -> None:
-    stream, log = written(log_format)
+def test_a_secret_is_hidden_in_every_part_of_a_record(log_format: str) -> None:
+    stream, log = configure_logs(log_format)
 
     def call() -> None:
         raise ConnectionError(f"POST https://api.telegram.org/bot{TOKEN}/getMe", {"key": KEY})
@@ -116,8 +119,8 @@ def test_a_secret_is_hidden_wherever_it_stands(log_format: str) -> None:
     assert "Stack (most recent call last)" in text
 
 
-def test_a_word_too_short_to_be_a_secret_stays() -> None:
-    stream, log = written("text")
+def test_a_value_too_short_to_be_a_secret_is_not_hidden() -> None:
+    stream, log = configure_logs("text")
     log.info("about")
     assert stream.getvalue().endswith("| about\n")
 
@@ -125,7 +128,7 @@ def test_a_word_too_short_to_be_a_secret_stays() -> None:
 @given(text=st.text(), key=st.sampled_from(["note", "chat"]))
 def test_no_text_can_forge_a_line(text: str, key: str) -> None:
     for log_format in ("text", "json"):
-        stream, log = written(log_format)
+        stream, log = configure_logs(log_format)
         log.info("%s", text, extra={key: text})
         assert stream.getvalue().count("\n") == 1
 
@@ -141,7 +144,7 @@ def test_libraries_that_log_addresses_and_texts_are_quiet_even_at_debug() -> Non
     assert "ours" in stream.getvalue()
 
 
-def test_what_servers_of_strangers_write_is_not_logged_by_the_library() -> None:
+def test_the_mcp_library_does_not_log_what_strangers_servers_write() -> None:
     stream = io.StringIO()
     logs.configure("DEBUG", stream=stream)
     for name in ("mcp.client.streamable_http", "client"):
@@ -150,21 +153,21 @@ def test_what_servers_of_strangers_write_is_not_logged_by_the_library() -> None:
 
 
 def test_a_second_configuration_replaces_the_first_and_leaves_other_handlers() -> None:
-    other = logging.NullHandler()
-    logging.getLogger().addHandler(other)
-    first, log = written("text")
-    second, _ = written("text")
+    foreign_handler = logging.NullHandler()
+    logging.getLogger().addHandler(foreign_handler)
+    first, log = configure_logs("text")
+    second, _ = configure_logs("text")
     log.info("once")
     assert first.getvalue() == ""
     assert second.getvalue().count("once") == 1
-    assert other in logging.getLogger().handlers
+    assert foreign_handler in logging.getLogger().handlers
 
 
 def test_a_record_that_cannot_be_written_does_not_print_its_arguments(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     logging.getLogger().handlers = []  # pytest's own would raise
-    stream, log = written("text")
+    stream, log = configure_logs("text")
     log.info("%d", TOKEN)
     assert "test_logs.py" in stream.getvalue()
     assert "AAE" not in stream.getvalue() + capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""What is shipped around the code: licence, image, compose file, hooks, and that nothing secret gets in."""
+"""The files around the code: licence, image, compose file, hooks; no secret gets into any of them."""
 
 import asyncio
 import contextlib
@@ -22,6 +22,7 @@ from starlette.routing import Route
 
 from bot.http_server import serve
 from bot.settings import Settings
+from tests.conftest import SLOW
 
 ROOT = Path(__file__).parent.parent
 PROFILES = ("spark", "rtx5090", "h100")
@@ -37,8 +38,8 @@ def compose() -> dict[str, Any]:
 def flag(service: dict[str, Any], name: str) -> str | None:
     """The value of a flag of `vllm serve`; empty when it has none."""
     for word in [*service["entrypoint"], *service["command"]]:
-        found, _, value = word.partition("=")
-        if found == f"--{name}":
+        flag_name, _, value = word.partition("=")
+        if flag_name == f"--{name}":
             return str(value)
     return None
 
@@ -47,7 +48,8 @@ def flag(service: dict[str, Any], name: str) -> str | None:
 def test_each_profile_serves_the_model_to_a_gateway_with_as_many_seats(
     compose: dict[str, Any], profile: str
 ) -> None:
-    model, gateway = compose["services"][f"model-{profile}"], compose["services"][f"gateway-{profile}"]
+    model = compose["services"][f"model-{profile}"]
+    gateway = compose["services"][f"gateway-{profile}"]
     assert model["profiles"] == gateway["profiles"] == [profile]
     assert gateway["depends_on"] == [f"model-{profile}"]
     assert flag(model, "max-num-seqs") == gateway["environment"]["MODEL_SEATS"]
@@ -60,7 +62,7 @@ def test_each_profile_serves_the_model_to_a_gateway_with_as_many_seats(
 
 
 @pytest.mark.parametrize("profile", PROFILES)
-def test_the_server_says_what_the_gateway_counts_on(compose: dict[str, Any], profile: str) -> None:
+def test_the_server_has_the_flags_that_the_gateway_relies_on(compose: dict[str, Any], profile: str) -> None:
     model = compose["services"][f"model-{profile}"]
     assert model["entrypoint"][:2] == ["vllm", "serve"]
     release = re.search(r":v(\d+)\.(\d+)\.\d+$", model["image"])
@@ -83,8 +85,11 @@ def test_the_server_says_what_the_gateway_counts_on(compose: dict[str, Any], pro
 
 
 @pytest.mark.parametrize("profile", PROFILES)
-def test_the_key_is_set_the_port_closed_and_the_weights_kept(compose: dict[str, Any], profile: str) -> None:
-    model, gateway = compose["services"][f"model-{profile}"], compose["services"][f"gateway-{profile}"]
+def test_the_key_is_set_no_port_is_open_and_the_weights_are_kept(
+    compose: dict[str, Any], profile: str
+) -> None:
+    model = compose["services"][f"model-{profile}"]
+    gateway = compose["services"][f"gateway-{profile}"]
     assert model["environment"]["VLLM_API_KEY"].startswith("${MODEL_API_KEY:?")
     assert "ports" not in model
     assert "ports" not in gateway
@@ -102,9 +107,9 @@ def test_every_profile_says_why_and_the_file_says_that_nothing_was_measured() ->
 
 def test_the_compose_file_is_valid_by_the_compose_specification() -> None:
     checker = Path(sys.executable).with_name("check-jsonschema")
-    words = [str(checker), "--builtin-schema", "vendor.compose-spec", str(ROOT / "compose.yaml")]
-    found = subprocess.run(words, capture_output=True, text=True)
-    assert found.returncode == 0, found.stdout
+    args = [str(checker), "--builtin-schema", "vendor.compose-spec", str(ROOT / "compose.yaml")]
+    result = subprocess.run(args, capture_output=True, text=True)
+    assert result.returncode == 0, result.stdout
 
 
 def has_compose() -> bool:
@@ -121,9 +126,9 @@ def test_docker_compose_accepts_the_file(profile: str, tmp_path: Path) -> None:
     for name in ("compose.yaml", "Dockerfile"):
         shutil.copy(ROOT / name, tmp_path)
     (tmp_path / ".env").write_text("TELEGRAM_TOKEN=1:x\nMODEL_API_KEY=key\n")
-    words = ["docker", "compose", "--profile", profile, "config", "--format", "json"]
-    shown = json.loads(subprocess.run(words, cwd=tmp_path, capture_output=True, check=True).stdout)
-    assert set(shown["services"]) == {f"model-{profile}", f"gateway-{profile}"}
+    args = ["docker", "compose", "--profile", profile, "config", "--format", "json"]
+    config = json.loads(subprocess.run(args, cwd=tmp_path, capture_output=True, check=True).stdout)
+    assert set(config["services"]) == {f"model-{profile}", f"gateway-{profile}"}
 
 
 def dockerfile() -> str:
@@ -141,16 +146,16 @@ def test_the_image_has_two_stages_and_does_not_run_as_root() -> None:
     assert final.index("\nUSER ") < final.index("\nENTRYPOINT ")
 
 
-def test_the_build_is_given_the_packages_and_never_a_secret() -> None:
+def test_the_build_gets_the_packages_and_never_a_secret() -> None:
     allowed = (ROOT / ".dockerignore").read_text(encoding="utf-8").split()
     assert allowed[0] == "*"
-    given = {line.removeprefix("!") for line in allowed if line.startswith("!")}
+    included = {line.removeprefix("!") for line in allowed if line.startswith("!")}
     packages = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["build"]["targets"][
         "wheel"
     ]
-    assert given == {*packages["packages"], "pyproject.toml", "uv.lock", "README.md", "LICENSE"}
+    assert included == {*packages["packages"], "pyproject.toml", "uv.lock", "README.md", "LICENSE"}
     for line in re.findall(r"^COPY (?!--from)(.+) \S+$", dockerfile(), re.MULTILINE):
-        assert set(line.split()) <= given
+        assert set(line.split()) <= included
 
 
 @contextlib.asynccontextmanager
@@ -163,12 +168,12 @@ async def healthz(status: int) -> AsyncIterator[str]:
 
 
 async def health_check(port: str) -> int:
-    found = re.search(r"^HEALTHCHECK .* CMD (\[.+\])$", dockerfile(), re.MULTILINE)
-    assert found
-    words = json.loads(found[1])
-    assert words[0] == "python"
+    command = re.search(r"^HEALTHCHECK .* CMD (\[.+\])$", dockerfile(), re.MULTILINE)
+    assert command
+    args = json.loads(command[1])
+    assert args[0] == "python"
     process = await asyncio.create_subprocess_exec(
-        sys.executable, *words[1:], env={"HTTP_PORT": port}, stderr=asyncio.subprocess.DEVNULL
+        sys.executable, *args[1:], env={"HTTP_PORT": port}, stderr=asyncio.subprocess.DEVNULL
     )
     return await process.wait()
 
@@ -198,13 +203,13 @@ def test_git_keeps_secrets_and_state_out() -> None:
         "canvasgram.db.lock",
         "canvasgram.db.before-0001.bak",
     ]
-    found = subprocess.run(
+    result = subprocess.run(
         ["git", "check-ignore", "--no-index", *names, ".env.example", "uv.lock"],
         cwd=ROOT,
         capture_output=True,
         text=True,
     )
-    assert found.stdout.split() == names
+    assert result.stdout.split() == names
 
 
 def test_the_hooks_fetch_no_other_repository() -> None:
@@ -232,3 +237,7 @@ def test_ci_is_a_script_that_runs_every_check() -> None:
         "pytest",
     ):
         assert check in text
+
+
+def test_every_slow_folder_and_module_exists() -> None:
+    assert [path for path in SLOW if not path.exists()] == []

@@ -1,10 +1,10 @@
-"""Settings: which names, defaults and bounds there are, and in which words a wrong one is refused."""
+"""Settings: names, defaults, bounds, and the words in which a wrong one is refused."""
 
 import re
 from pathlib import Path
 
 import pytest
-from hypothesis import given as for_all
+from hypothesis import given as for_each
 from hypothesis import strategies as st
 
 from bot.errors import SettingsRefused
@@ -65,7 +65,7 @@ NAMES_AND_DEFAULTS: dict[str, object] = {
 
 @pytest.fixture(autouse=True)
 def clean(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    """No setting in the environment, and an empty folder to stand in."""
+    """No setting in the environment, and an empty working folder."""
     for name in Settings.model_fields:
         monkeypatch.delenv(name.upper(), raising=False)
     monkeypatch.chdir(tmp_path)
@@ -99,7 +99,7 @@ def test_every_setting_has_one_line_of_help_and_an_example_that_is_accepted() ->
         build_settings(**{"telegram_token": TOKEN, **second, name: value})
 
 
-def test_the_environment_goes_before_the_file_and_an_override_before_both(
+def test_the_environment_overrides_the_file_and_an_override_both(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     Path(".env").write_text(
@@ -116,7 +116,7 @@ def test_an_empty_variable_counts_as_unset(monkeypatch: pytest.MonkeyPatch) -> N
     assert load_settings(telegram_token=TOKEN).model_seats == 4
 
 
-def test_given_values_never_look_at_environment_or_file(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_explicit_settings_read_neither_environment_nor_file(monkeypatch: pytest.MonkeyPatch) -> None:
     Path(".env").write_text(f"TELEGRAM_TOKEN={TOKEN}\nMODEL_SEATS=2\n")
     monkeypatch.setenv("TELEGRAM_TOKEN", TOKEN)
     with pytest.raises(SettingsRefused, match=r"^TELEGRAM_TOKEN is missing"):
@@ -130,7 +130,7 @@ def test_settings_cannot_be_changed() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "value", "words"),
+    ("name", "value", "problem"),
     [
         ("telegram_token", "secret word", "must be the token @BotFather gave"),
         ("model_api_key", "two words", "must be one word"),
@@ -165,15 +165,17 @@ def test_settings_cannot_be_changed() -> None:
         ("log_level", "loud", "must be 'DEBUG', 'INFO', 'WARNING' or 'ERROR'"),
     ],
 )
-def test_a_wrong_setting_is_refused_in_one_line_with_an_example(name: str, value: object, words: str) -> None:
+def test_a_wrong_setting_is_refused_in_one_line_with_an_example(
+    name: str, value: object, problem: str
+) -> None:
     line = refusal(**{name: value})
     assert line.startswith(f"{name.upper()} ")
-    assert words in line
+    assert problem in line
     assert line.endswith(f"Example: {format_example(name)}")
     assert "\n" not in line
 
 
-@for_all(name=st.sampled_from(sorted(Settings.model_fields)), value=st.text())
+@for_each(name=st.sampled_from(sorted(Settings.model_fields)), value=st.text())
 def test_any_text_is_taken_or_refused_in_one_line_that_does_not_show_a_secret(name: str, value: str) -> None:
     try:
         build_settings(**{"telegram_token": TOKEN, name: value})
@@ -187,12 +189,12 @@ def test_any_text_is_taken_or_refused_in_one_line_that_does_not_show_a_secret(na
 def test_a_secret_is_in_no_printed_form_of_the_settings() -> None:
     settings = build_settings(telegram_token=TOKEN, model_api_key="hush-hush-hush")
     assert settings.list_secrets() == [TOKEN, "hush-hush-hush"]
-    for shown in (repr(settings), str(settings), settings.model_dump_json()):
-        assert "AAE" not in shown
-        assert "hush" not in shown
+    for text in (repr(settings), str(settings), settings.model_dump_json()):
+        assert "AAE" not in text
+        assert "hush" not in text
 
 
-def test_addresses_lose_what_is_added_by_the_house() -> None:
+def test_addresses_lose_the_parts_that_the_gateway_adds() -> None:
     settings = build_settings(
         telegram_token=TOKEN, telegram_api_url=" http://tg:8081/bot/ ", model_url="http://gpu:8000/"
     )
@@ -204,17 +206,18 @@ def test_addresses_lose_what_is_added_by_the_house() -> None:
     )
 
 
-def test_several_keys_seal_and_all_of_them_are_hidden() -> None:
-    old, new = "A" * 43 + "=", "b" * 43 + "="
-    found = build_settings(telegram_token=TOKEN, secrets_key=f"{new}, {old}")
-    assert [key.get_secret_value() for key in found.secrets_key] == [new, old]
-    assert {old, new} <= set(found.list_secrets())
-    assert old not in repr(found)
+def test_several_encryption_keys_are_accepted_and_hidden() -> None:
+    old = "A" * 43 + "="
+    new = "b" * 43 + "="
+    settings = build_settings(telegram_token=TOKEN, secrets_key=f"{new}, {old}")
+    assert [key.get_secret_value() for key in settings.secrets_key] == [new, old]
+    assert {old, new} <= set(settings.list_secrets())
+    assert old not in repr(settings)
 
 
-def test_private_hosts_are_read_whatever_their_letters() -> None:
-    found = build_settings(telegram_token=TOKEN, tools_private_hosts="Printer.lan, 192.168.1.10:8080 ::1")
-    assert found.tools_private_hosts == {"printer.lan", "192.168.1.10:8080", "::1"}
+def test_private_hosts_are_read_in_any_case() -> None:
+    settings = build_settings(telegram_token=TOKEN, tools_private_hosts="Printer.lan, 192.168.1.10:8080 ::1")
+    assert settings.tools_private_hosts == {"printer.lan", "192.168.1.10:8080", "::1"}
 
 
 @pytest.mark.parametrize(
@@ -237,7 +240,7 @@ def test_the_second_endpoint_is_another_one(first: str, second: str, same: bool)
         assert build_settings(telegram_token=TOKEN, model_url=first, fallback_url=second).fallback_url
 
 
-def test_a_wrong_first_address_is_told_before_the_second() -> None:
+def test_a_wrong_first_address_is_reported_before_the_second() -> None:
     assert refusal(model_url="nowhere", fallback_url="nowhere").startswith("MODEL_URL ")
     assert refusal(fallback_url="nowhere", fallback_model="gemma").startswith("FALLBACK_URL ")
 
@@ -247,7 +250,7 @@ def test_admins_are_numbers_between_commas() -> None:
     assert build_settings(telegram_token=TOKEN, admin_ids=[7]).admin_ids == {7}
 
 
-def test_the_port_may_be_off_in_words_and_names_in_any_case() -> None:
+def test_the_port_may_be_off_and_choices_may_be_in_any_case() -> None:
     settings = build_settings(
         telegram_token=TOKEN, http_port="off", access="OPEN", log_level="debug", log_format="JSON"
     )
@@ -262,7 +265,7 @@ def test_the_port_may_be_off_in_words_and_names_in_any_case() -> None:
     assert build_settings(telegram_token=TOKEN, keep_text_days="0").keep_text_days is None
 
 
-def test_the_system_prompt_may_stand_in_a_file(clean: Path) -> None:
+def test_the_system_prompt_may_be_in_a_file(clean: Path) -> None:
     (clean / "prompt.txt").write_text("Sei freundlich.\n", encoding="utf-8")
     assert (
         build_settings(telegram_token=TOKEN, system_prompt="@prompt.txt").system_prompt == "Sei freundlich."
@@ -271,7 +274,7 @@ def test_the_system_prompt_may_stand_in_a_file(clean: Path) -> None:
     assert "is not UTF-8 text" in refusal(system_prompt="@prompt.txt")
 
 
-def test_a_time_zone_that_nobody_knows_is_refused_and_a_folder_may_begin_at_home() -> None:
+def test_an_unknown_time_zone_is_refused_and_a_folder_may_begin_with_a_tilde() -> None:
     for wrong in ("Mars/Olympus", "../etc/passwd", "/etc/passwd", ""):
         assert (
             refusal(time_zone=wrong)
@@ -281,7 +284,7 @@ def test_a_time_zone_that_nobody_knows_is_refused_and_a_folder_may_begin_at_home
     assert (settings.time_zone, settings.backup_dir) == ("Europe/Berlin", Path.home() / "backups")
 
 
-def test_an_unreadable_file_of_settings_is_said(clean: Path) -> None:
+def test_an_unreadable_settings_file_is_reported(clean: Path) -> None:
     (clean / ".env").write_bytes(b"\xff\xfeX=1")
     with pytest.raises(SettingsRefused, match=r"^\.env is not UTF-8 text\.$"):
         load_settings()

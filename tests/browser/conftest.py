@@ -1,6 +1,6 @@
-"""A real Chromium, headless, and pages in it that must not complain.
+"""A real headless Chromium, and pages in it that must not complain.
 
-Where none is installed the tests say so and are skipped; in CI they fail, for there it must be.
+Where none is installed the tests say so and are skipped; in CI, where there must be one, they fail.
 """
 
 import contextlib
@@ -37,7 +37,7 @@ async def chromium() -> AsyncIterator[Browser]:
     """The browser; each module has one, with a profile of its own."""
     executable = next(filter(None, map(shutil.which, CANDIDATES)), None)
     if executable is None:
-        if os.environ.get("CI"):  # noqa: TID251 - the tests' own switch; the house reads its settings elsewhere
+        if os.environ.get("CI"):  # noqa: TID251 - the tests' own switch
             pytest.fail(MISSING)
         pytest.skip(MISSING)
     expect.set_options(timeout=20_000)  # a busy machine is no finding
@@ -65,7 +65,11 @@ async def visit(chromium: Browser) -> Visit:
         complaints: list[str] = []
         page.on(
             "console",
-            lambda said: complaints.append(said.text) if said.type in {"error", "warning"} else None,
+            lambda console_message: (
+                complaints.append(console_message.text)
+                if console_message.type in {"error", "warning"}
+                else None
+            ),
         )
         page.on("pageerror", lambda error: complaints.append(str(error)))
         page.on("dialog", lambda dialog: complaints.append(f"dialog: {dialog.message}"))
@@ -74,7 +78,9 @@ async def visit(chromium: Browser) -> Visit:
             await page.goto(address)
             yield page
             expected = ("/events", *forgiven)
-            assert [one for one in complaints if not any(word in one for word in expected)] == []
+            assert [
+                complaint for complaint in complaints if not any(word in complaint for word in expected)
+            ] == []
         finally:
             await context.close()
 

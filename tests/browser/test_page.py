@@ -1,4 +1,4 @@
-"""A person on the demo's page: what they do and see, in a real browser, with the whole house behind it."""
+"""A user on the demo's page: what they do and see in a real browser, with the whole gateway behind it."""
 
 import contextlib
 from collections.abc import AsyncIterator
@@ -22,7 +22,7 @@ PHONE = {"width": 390, "height": 800}
 
 
 @dataclass
-class House:
+class DemoPage:
     """A demo with its page's address, and its simulated endpoint."""
 
     demo: Demo
@@ -31,10 +31,10 @@ class House:
 
 
 @contextlib.asynccontextmanager
-async def house(brain: Brain = answer_showcase, timing: Timing | None = None) -> AsyncIterator[House]:
+async def open_page(brain: Brain = answer_showcase, timing: Timing | None = None) -> AsyncIterator[DemoPage]:
     endpoint = SimulatedEndpoint(timing=timing or Timing.instant(), brain=brain)
     async with open_demo(endpoint=endpoint) as demo, serve_page(demo) as address:
-        yield House(demo, endpoint, address)
+        yield DemoPage(demo, endpoint, address)
 
 
 async def ask(page: Page, text: str) -> None:
@@ -48,16 +48,16 @@ def answers(page: Page) -> Locator:
     return page.locator(".row:not(.mine)").filter(has_not=page.get_by_text("To begin, tap an example"))
 
 
-async def test_a_newcomer_is_told_what_is_simulated_and_how_to_go_on(visit: Visit):
-    async with house() as here, visit(here.address) as page:
+async def test_a_newcomer_sees_what_is_simulated_and_how_to_continue(visit: Visit):
+    async with open_page() as gateway, visit(gateway.address) as page:
         await expect(page.get_by_text("Model and Telegram are simulated.")).to_be_visible()
         await page.get_by_text("Use real ones").click()
         await expect(page.get_by_text("canvasgram setup")).to_be_visible()
         await expect(page.get_by_text("--model-url")).to_be_visible()
 
 
-async def test_a_message_is_answered_and_its_seconds_are_told(visit: Visit):
-    async with house() as here, visit(here.address) as page:
+async def test_a_message_is_answered_and_its_seconds_are_shown(visit: Visit):
+    async with open_page() as gateway, visit(gateway.address) as page:
         await ask(page, "hello")
         await expect(page.locator(".row.mine").last).to_contain_text("hello")
         await expect(answers(page)).to_contain_text("I am a simulated model")
@@ -69,13 +69,13 @@ async def test_a_message_is_answered_and_its_seconds_are_told(visit: Visit):
 
 
 async def test_an_example_is_a_button_that_can_be_tapped(visit: Visit):
-    async with house() as here, visit(here.address) as page:
+    async with open_page() as gateway, visit(gateway.address) as page:
         await page.locator(".keys").get_by_text("What time is it in Tokyo?").click()
         await expect(answers(page).last).to_contain_text("In Tokyo it is")
 
 
 async def test_a_suggested_question_leads_through_a_tool(visit: Visit):
-    async with house() as here, visit(here.address) as page:
+    async with open_page() as gateway, visit(gateway.address) as page:
         await page.get_by_role("button", name="Compare the time in Tokyo and New York").click()
         await expect(answers(page).last.locator("strong").first).to_have_text("Tokyo")
         await expect(page.locator(".account")).to_contain_text("tools (clock × 2)")
@@ -83,12 +83,12 @@ async def test_a_suggested_question_leads_through_a_tool(visit: Visit):
 
 
 async def test_an_answer_grows_block_by_block_below_a_sign_of_life(visit: Visit):
-    async with house(reply_with(LONG), Timing.canvas(0.7)) as here, visit(here.address) as page:
-        here.endpoint.hold()  # else the first block may come between the two looks
+    async with open_page(reply_with(LONG), Timing.canvas(0.7)) as gateway, visit(gateway.address) as page:
+        gateway.endpoint.hold()  # else the first block may come between the two looks
         await ask(page, "tell me a story")
         await expect(page.locator("#sign .words")).to_have_text("Thinking…")
         await expect(page.locator("#status")).to_have_text("is thinking…")
-        here.endpoint.release()
+        gateway.endpoint.release()
         text = answers(page).first.locator(".text")
         await expect(text).to_contain_text("Paragraph 0")
         await expect(page.locator("#sign .words")).not_to_be_visible()
@@ -101,53 +101,53 @@ async def test_an_answer_grows_block_by_block_below_a_sign_of_life(visit: Visit)
 
 
 async def test_a_long_answer_comes_whole_in_several_parts(visit: Visit):
-    async with house(reply_with(LONG)) as here, visit(here.address) as page:
+    async with open_page(reply_with(LONG)) as gateway, visit(gateway.address) as page:
         await ask(page, "tell me a story")
         await expect(page.locator(".account")).to_be_visible()
         assert await answers(page).count() >= 2
-        shown = "\n".join(await answers(page).locator(".text").all_inner_texts())
-        assert [f"Paragraph {number}: " in shown for number in range(24)] == [True] * 24
+        text = "\n".join(await answers(page).locator(".text").all_inner_texts())
+        assert [f"Paragraph {number}: " in text for number in range(24)] == [True] * 24
         await expect(answers(page).last.locator(".account")).to_have_count(1)
 
 
 async def test_stop_ends_an_answer_and_keeps_what_was_shown(visit: Visit):
-    async with house(reply_with(LONG)) as here, visit(here.address) as page:
-        here.endpoint.inject_fault("silent", after_canvases=1)
+    async with open_page(reply_with(LONG)) as gateway, visit(gateway.address) as page:
+        gateway.endpoint.inject_fault("silent", after_canvases=1)
         await ask(page, "tell me a story")
         await page.locator(".keys").get_by_text("Stop").click()
         await expect(page.locator(".keys").get_by_text("Stop")).to_have_count(0)
         await expect(answers(page).first).to_contain_text("Paragraph 0")
         await expect(page.locator(".account")).to_contain_text("further canvases")
-        await here.endpoint.wait_until(lambda: here.endpoint.running == 0)
+        await gateway.endpoint.wait_until(lambda: gateway.endpoint.running == 0)
 
 
 async def test_stop_ends_a_turn_that_has_shown_nothing_yet(visit: Visit):
-    async with house() as here, visit(here.address) as page:
-        here.endpoint.hold()
+    async with open_page() as gateway, visit(gateway.address) as page:
+        gateway.endpoint.hold()
         await ask(page, "hello")
         await page.locator("#sign").get_by_role("button", name="Stop").click()
         await expect(page.locator("#sign")).to_be_hidden()
         await expect(answers(page).last).to_contain_text("topped")
-        await here.endpoint.wait_until(lambda: here.endpoint.running == 0)
+        await gateway.endpoint.wait_until(lambda: gateway.endpoint.running == 0)
 
 
 async def test_a_message_that_waits_is_seen(visit: Visit):
-    async with house() as here, visit(here.address) as page:
-        here.endpoint.hold()
+    async with open_page() as gateway, visit(gateway.address) as page:
+        gateway.endpoint.hold()
         await ask(page, "hello")
-        await here.endpoint.wait_until(lambda: here.endpoint.running == 1)
+        await gateway.endpoint.wait_until(lambda: gateway.endpoint.running == 1)
         await ask(page, "What time is it in Tokyo?")
         await expect(page.locator(".row.mine").last.locator(".reactions")).to_have_text("👀")
-        here.endpoint.release()
+        gateway.endpoint.release()
         await expect(answers(page).last).to_contain_text("In Tokyo it is")
 
 
 async def test_commands_are_offered_and_chosen_by_keyboard_and_by_tap(visit: Visit):
-    async with house() as here:
-        await here.demo.api.wait_until(
-            lambda: any(one["command"] == "people" for one in here.demo.api.commands)
+    async with open_page() as gateway:
+        await gateway.demo.api.wait_until(
+            lambda: any(command["command"] == "people" for command in gateway.demo.api.commands)
         )
-        async with visit(here.address) as page:
+        async with visit(gateway.address) as page:
             await page.get_by_label("Message", exact=True).press_sequentially("/us")
             await expect(page.locator("#menu li")).to_have_count(1)
             await page.keyboard.press("Enter")
@@ -162,7 +162,7 @@ async def test_commands_are_offered_and_chosen_by_keyboard_and_by_tap(visit: Vis
 
 
 async def test_a_message_can_be_replied_to(visit: Visit):
-    async with house() as here, visit(here.address) as page:
+    async with open_page() as gateway, visit(gateway.address) as page:
         await ask(page, "hello")
         answer = answers(page).last
         await answer.locator(".bubble").hover()
@@ -171,8 +171,8 @@ async def test_a_message_can_be_replied_to(visit: Visit):
         await expect(page.locator(".row.mine").last.locator(".reply")).to_contain_text(
             "I am a simulated model"
         )
-        await here.endpoint.wait_until(
-            lambda: "message this replies to" in str(here.endpoint.requests[-1].body)
+        await gateway.endpoint.wait_until(
+            lambda: "message this replies to" in str(gateway.endpoint.requests[-1].body)
         )
 
 
@@ -188,24 +188,29 @@ print("<b>")
 
 
 async def test_formatting_is_shown_as_telegram_shows_it(visit: Visit):
-    async with house(reply_with(MARKED)) as here, visit(here.address) as page:
+    async with open_page(reply_with(MARKED)) as gateway, visit(gateway.address) as page:
         await ask(page, "show me")
-        text = answers(page).last.locator(".text")
-        for tag, words in {"strong": "bold", "em": "italic", "s": "struck", "blockquote": "A quote."}.items():
-            await expect(text.locator(tag)).to_have_text(words)
-        await expect(text.locator("code").first).to_have_text("code")
-        await expect(text.locator(".pre-head span")).to_have_text("python")
-        await expect(text.locator("pre code")).to_have_text('print("<b>")')
-        link = text.locator("a")
+        message = answers(page).last.locator(".text")
+        for tag, expected in {
+            "strong": "bold",
+            "em": "italic",
+            "s": "struck",
+            "blockquote": "A quote.",
+        }.items():
+            await expect(message.locator(tag)).to_have_text(expected)
+        await expect(message.locator("code").first).to_have_text("code")
+        await expect(message.locator(".pre-head span")).to_have_text("python")
+        await expect(message.locator("pre code")).to_have_text('print("<b>")')
+        link = message.locator("a")
         await expect(link).to_have_attribute("href", "https://example.org/x")
         await expect(link).to_have_attribute("rel", "noopener noreferrer")
 
 
 async def test_a_message_that_is_deleted_vanishes(visit: Visit):
-    async with house() as here, visit(here.address) as page:
+    async with open_page() as gateway, visit(gateway.address) as page:
         await ask(page, "hello")
         await expect(page.locator(".account")).to_be_visible()
-        here.demo.person.delete(here.demo.person.chat.bot_messages[-1])
+        gateway.demo.person.delete(gateway.demo.person.chat.bot_messages[-1])
         await expect(page.locator(".account")).to_have_count(0)
         await expect(answers(page)).to_have_count(0)
 
@@ -214,21 +219,28 @@ HOSTILE = '<img src=x onerror="alert(1)"><script>alert(2)</script> & </div>'
 
 
 async def test_markup_in_messages_is_text(visit: Visit):
-    async with house(reply_with(f"You say: {HOSTILE}")) as here, visit(here.address) as page:
+    async with open_page(reply_with(f"You say: {HOSTILE}")) as gateway, visit(gateway.address) as page:
         await ask(page, HOSTILE)
         await expect(page.locator(".row.mine").last).to_contain_text(HOSTILE)
         await expect(answers(page).last).to_contain_text(HOSTILE)
         assert await page.locator("#messages img, #messages script").count() == 0
 
 
-WIDE = f"A word: {'x' * 300}\n\n```\n{'wide code ' * 40}\n```\n\n| a | b |\n|---|---|\n| {'c' * 30} | {'d' * 40} |"
+WIDE = (
+    f"A word: {'x' * 300}\n\n```\n{'wide code ' * 40}\n```\n\n"
+    f"| a | b |\n|---|---|\n| {'c' * 30} | {'d' * 40} |"
+)
 
 
 async def test_a_phone_needs_no_sideways_scrolling(visit: Visit):
-    async with house(reply_with(WIDE)) as here, visit(here.address, **PHONE, has_touch=True) as page:
+    async with (
+        open_page(reply_with(WIDE)) as gateway,
+        visit(gateway.address, **PHONE, has_touch=True) as page,
+    ):
         await ask(page, "y" * 300)
         await expect(page.locator(".account")).to_be_visible()
-        wide = "[document.documentElement, document.querySelector('#chat')].map(one => one.scrollWidth - one.clientWidth)"
+        elements = "[document.documentElement, document.querySelector('#chat')]"
+        wide = f"{elements}.map(element => element.scrollWidth - element.clientWidth)"
         assert await page.evaluate(wide) == [0, 0]
 
 
@@ -236,10 +248,10 @@ async def test_dark_is_dark(visit: Visit):
     brightness = (
         "getComputedStyle(document.querySelector('.bar')).backgroundColor.match(/\\d+/g).map(Number)[0]"
     )
-    async with house() as here:
-        async with visit(here.address, color_scheme="light") as page:
+    async with open_page() as gateway:
+        async with visit(gateway.address, color_scheme="light") as page:
             assert await page.evaluate(brightness) > 200
-        async with visit(here.address, color_scheme="dark") as page:
+        async with visit(gateway.address, color_scheme="dark") as page:
             assert await page.evaluate(brightness) < 60
 
 
@@ -261,11 +273,11 @@ async def test_the_page_says_when_the_demo_has_ended(visit: Visit):
 
 
 async def test_a_page_opened_later_shows_the_same_chat(visit: Visit):
-    async with house() as here:
-        async with visit(here.address) as page:
+    async with open_page() as gateway:
+        async with visit(gateway.address) as page:
             await ask(page, "hello")
             await expect(page.locator(".account")).to_be_visible()
             before = await page.locator(".row").all_inner_texts()
-        async with visit(here.address) as page:
+        async with visit(gateway.address) as page:
             await expect(page.locator(".account")).to_be_visible()
             assert await page.locator(".row").all_inner_texts() == before

@@ -1,5 +1,5 @@
-"""Turns that wait for a person, in the whole house: the chat goes on meanwhile, and every second is accounted
-for.
+"""Turns that wait for an approval, in the whole gateway: the chat continues meanwhile, and every second is
+measured.
 """
 
 from pathlib import Path
@@ -8,7 +8,7 @@ import pytest
 
 from bot.sim.telegram.chats import ChatMessage
 from bot.sim.telegram.server import SimulatedPerson
-from tests.support import breakdown_clock as books
+from tests.support import breakdown_clock
 from tests.support.approval_tools import install_bells, load_rung_bells
 from tests.support.gateway import GatewayHarness, open_harness, running_gateway
 
@@ -22,15 +22,15 @@ def ring_prompt(bell: str, tool: str = "ring", then: str = "rang") -> str:
 
 async def wait_for_question(gateway: GatewayHarness, bell: str, chat: int | None = None) -> ChatMessage:
     """The message that asks about this bell."""
-    where = gateway.ann.id if chat is None else chat
+    chat_id = gateway.ann.id if chat is None else chat
 
     def find_question() -> ChatMessage | None:
-        asked = [
-            one
-            for one in gateway.api.chat(where).bot_messages
-            if f'"bell": "{bell}"' in one.text and one.buttons
+        questions = [
+            message
+            for message in gateway.api.chat(chat_id).bot_messages
+            if f'"bell": "{bell}"' in message.text and message.buttons
         ]
-        return asked[0] if asked else None
+        return questions[0] if questions else None
 
     message = await gateway.api.wait_until(find_question)
     assert message is not None
@@ -40,7 +40,7 @@ async def wait_for_question(gateway: GatewayHarness, bell: str, chat: int | None
 async def tap_buttons(
     gateway: GatewayHarness, person: SimulatedPerson, message: ChatMessage, *buttons: str
 ) -> str:
-    """What is told over the chat after the last of several taps."""
+    """The toast after the last of several taps."""
     taps = [person.tap(message, button) for button in buttons]
     await gateway.api.wait_until(lambda: all(tap.answer for tap in taps))
     assert taps[-1].answer is not None
@@ -49,76 +49,82 @@ async def tap_buttons(
 
 async def wait_for_message(gateway: GatewayHarness, text: str, chat: int | None = None) -> ChatMessage:
     """The bot's message that ends so."""
-    where = gateway.ann.id if chat is None else chat
-    found = await gateway.api.wait_until(
-        lambda: next((one for one in gateway.api.chat(where).bot_messages if one.text.endswith(text)), None)
+    chat_id = gateway.ann.id if chat is None else chat
+    message = await gateway.api.wait_until(
+        lambda: next(
+            (message for message in gateway.api.chat(chat_id).bot_messages if message.text.endswith(text)),
+            None,
+        )
     )
-    assert found is not None
-    return found
+    assert message is not None
+    return message
 
 
 async def test_a_chat_goes_on_while_calls_wait_and_a_late_answer_replies_to_its_question(tmp_path: Path):
-    border = books.TelegramClock()
+    border = breakdown_clock.TelegramClock()
     with border.observe():
-        async with open_harness(tmp_path, tools_dir=install_bells(tmp_path)) as house:
-            async with house.run():
-                first = house.ann.send(ring_prompt("one"))
-                asked = await wait_for_question(house, "one")
-                assert asked.text.startswith(f"May I run ring?\nAnn ({house.ann.id}) asked for it.")
-                house.ann.send("@@say:meanwhile@@")
-                await wait_for_message(house, "meanwhile")
-                house.ann.send(ring_prompt("two"))
-                await wait_for_question(house, "two")
+        async with open_harness(tmp_path, tools_dir=install_bells(tmp_path)) as gateway:
+            async with gateway.run():
+                first = gateway.ann.send(ring_prompt("one"))
+                question = await wait_for_question(gateway, "one")
+                assert question.text.startswith(f"May I run ring?\nAnn ({gateway.ann.id}) asked for it.")
+                gateway.ann.send("@@say:meanwhile@@")
+                await wait_for_message(gateway, "meanwhile")
+                gateway.ann.send(ring_prompt("two"))
+                await wait_for_question(gateway, "two")
                 assert load_rung_bells(tmp_path) == []
-            async with house.run():
+            async with gateway.run():
                 assert (
-                    await tap_buttons(house, house.ann, asked, "Allow once", "Deny")
+                    await tap_buttons(gateway, gateway.ann, question, "Allow once", "Deny")
                     == "You have answered this."
                 )
-                late = await wait_for_message(house, "rang one")
+                late = await wait_for_message(gateway, "rang one")
                 assert late.raw["reply_to_message"]["message_id"] == first.message_id
-                assert (await wait_for_message(house, "Allowed once by Ann.")).buttons == []
-                house.ann.send("/stop")
-                await wait_for_message(house, "Stopped; it is not run.")
-                await wait_for_message(house, "Stopped.")
+                assert (await wait_for_message(gateway, "Allowed once by Ann.")).buttons == []
+                gateway.ann.send("/stop")
+                await wait_for_message(gateway, "Stopped; it is not run.")
+                await wait_for_message(gateway, "Stopped.")
     assert load_rung_bells(tmp_path) == ["one"]
-    found = books.check_breakdowns(tmp_path / "house.db")
-    assert len(found) == 3
-    for book in found:
-        assert book.update_id is not None
-        last = max(border.shown_at[message] for _, message in book.parts if message is not None)
-        assert border.fetched_at[book.update_id] + book.whole == pytest.approx(last, abs=0.5)
-    assert [book.seconds["approval_wait"] > 0 for book in found] == [True, False, True]
-    assert [book.seconds["down"] > 0 for book in found] == [True, False, True]
+    breakdowns = breakdown_clock.check_breakdowns(tmp_path / "house.db")
+    assert len(breakdowns) == 3
+    for breakdown in breakdowns:
+        assert breakdown.update_id is not None
+        last = max(border.shown_at[message] for _, message in breakdown.parts if message is not None)
+        assert border.fetched_at[breakdown.update_id] + breakdown.whole == pytest.approx(last, abs=0.5)
+    assert [breakdown.seconds["approval_wait"] > 0 for breakdown in breakdowns] == [True, False, True]
+    assert [breakdown.seconds["down"] > 0 for breakdown in breakdowns] == [True, False, True]
 
 
 async def test_what_is_allowed_here_is_listed_taken_back_and_a_parked_turn_stays_out_of_a_new_conversation(
     tmp_path: Path,
 ):
-    async with running_gateway(tmp_path, tools_dir=install_bells(tmp_path)) as house:
-        house.ann.send(ring_prompt("three"))
+    async with running_gateway(tmp_path, tools_dir=install_bells(tmp_path)) as gateway:
+        gateway.ann.send(ring_prompt("three"))
         assert (
-            await tap_buttons(house, house.ann, await wait_for_question(house, "three"), "Allow here")
+            await tap_buttons(gateway, gateway.ann, await wait_for_question(gateway, "three"), "Allow here")
             == "Allowed here."
         )
-        await wait_for_message(house, "rang three")
-        house.ann.send(ring_prompt("three", then="again"))
-        await wait_for_message(house, "again three")
-        house.ann.send("/approvals")
-        listed = await wait_for_message(house, "(number 1)")
+        await wait_for_message(gateway, "rang three")
+        gateway.ann.send(ring_prompt("three", then="again"))
+        await wait_for_message(gateway, "again three")
+        gateway.ann.send("/approvals")
+        listed = await wait_for_message(gateway, "(number 1)")
         assert "ring for just these arguments, for Ann" in listed.text
-        assert await tap_buttons(house, house.ann, listed, "Ask again: ring (1)") == "It asks again."
-        house.ann.send(ring_prompt("three", then="once more"))
-        last = await wait_for_question(house, "three")
-        house.ann.send("/new")
-        await wait_for_message(house, "Your notes stay.")
-        assert await tap_buttons(house, house.ann, last, "Deny") == "Denied."
-        await wait_for_message(house, "once more three")
-        house.ann.send("@@say:something new@@")
-        await wait_for_message(house, "something new")
-        assert len(house.endpoint.requests[-1].body["messages"]) == 2
+        assert await tap_buttons(gateway, gateway.ann, listed, "Ask again: ring (1)") == "It asks again."
+        gateway.ann.send(ring_prompt("three", then="once more"))
+        last = await wait_for_question(gateway, "three")
+        gateway.ann.send("/new")
+        await wait_for_message(gateway, "Your notes stay.")
+        assert await tap_buttons(gateway, gateway.ann, last, "Deny") == "Denied."
+        await wait_for_message(gateway, "once more three")
+        gateway.ann.send("@@say:something new@@")
+        await wait_for_message(gateway, "something new")
+        assert len(gateway.endpoint.requests[-1].body["messages"]) == 2
     assert load_rung_bells(tmp_path) == ["three", "three"]
-    waited = [book.seconds["approval_wait"] > 0 for book in books.check_breakdowns(tmp_path / "house.db")]
+    waited = [
+        breakdown.seconds["approval_wait"] > 0
+        for breakdown in breakdown_clock.check_breakdowns(tmp_path / "house.db")
+    ]
     assert waited == [True, False, True, False]
 
 
@@ -135,79 +141,84 @@ async def let_bob_in(gateway: GatewayHarness, tool: str) -> SimulatedPerson:
 
 
 async def test_an_admin_decides_about_a_members_call_and_a_removed_person_leaves_nothing(tmp_path: Path):
-    async with open_harness(tmp_path, tools_dir=install_bells(tmp_path)) as house:
-        bob = await let_bob_in(house, "toll")
-        async with house.run():
+    async with open_harness(tmp_path, tools_dir=install_bells(tmp_path)) as gateway:
+        bob = await let_bob_in(gateway, "toll")
+        async with gateway.run():
             bob.send(ring_prompt("one", "toll"))
-            await wait_for_message(house, "I answer here.", BOB)
-            asked = await wait_for_question(house, "one")
-            assert "Bob (8) asked for it." in asked.text
+            await wait_for_message(gateway, "I answer here.", BOB)
+            question = await wait_for_question(gateway, "one")
+            assert "Bob (8) asked for it." in question.text
             bob.send("@@say:meanwhile@@")
-            await wait_for_message(house, "meanwhile", BOB)
-            assert await tap_buttons(house, house.ann, asked, "Allow here") == "Allowed here."
-            await wait_for_message(house, "rang one", BOB)
+            await wait_for_message(gateway, "meanwhile", BOB)
+            assert await tap_buttons(gateway, gateway.ann, question, "Allow here") == "Allowed here."
+            await wait_for_message(gateway, "rang one", BOB)
             bob.send(ring_prompt("two", "toll"))
-            await wait_for_question(house, "two")
-            house.ann.send(f"/people remove {BOB}")
-            await wait_for_message(house, "is out.")
-            await wait_for_message(house, "Stopped; it is not run.")
-            house.ann.send("/approvals")
-            assert (await wait_for_message(house, "Nothing is allowed ahead.")).text.count("Nothing") == 2
+            await wait_for_question(gateway, "two")
+            gateway.ann.send(f"/people remove {BOB}")
+            await wait_for_message(gateway, "is out.")
+            await wait_for_message(gateway, "Stopped; it is not run.")
+            gateway.ann.send("/approvals")
+            assert (await wait_for_message(gateway, "Nothing is allowed ahead.")).text.count("Nothing") == 2
     assert load_rung_bells(tmp_path) == ["one"]
-    found = books.check_breakdowns(tmp_path / "house.db")
-    assert [book.ending for book in found] == ["answered", "answered", "failed"]
+    breakdowns = breakdown_clock.check_breakdowns(tmp_path / "house.db")
+    assert [breakdown.ending for breakdown in breakdowns] == ["answered", "answered", "failed"]
 
 
 async def test_a_question_that_nobody_answers_ends_by_itself_and_forgetting_ends_all(tmp_path: Path):
-    async with running_gateway(tmp_path, tools_dir=install_bells(tmp_path), approval_seconds=0.5) as house:
-        house.ann.send(ring_prompt("one"))
-        await wait_for_question(house, "one")
-        await wait_for_message(house, "Nobody answered in time; it is not run.")
-        await wait_for_message(house, "rang one")  # the model says so whatever came of it
+    async with running_gateway(tmp_path, tools_dir=install_bells(tmp_path), approval_seconds=0.5) as gateway:
+        gateway.ann.send(ring_prompt("one"))
+        await wait_for_question(gateway, "one")
+        await wait_for_message(gateway, "Nobody answered in time; it is not run.")
+        await wait_for_message(gateway, "rang one")  # the model says so whatever came of it
         assert load_rung_bells(tmp_path) == []
-    books.check_breakdowns(tmp_path / "house.db")
+    breakdown_clock.check_breakdowns(tmp_path / "house.db")
 
 
 async def test_forgetting_a_chat_ends_what_waits_in_it(tmp_path: Path):
-    async with running_gateway(tmp_path, tools_dir=install_bells(tmp_path)) as house:
-        house.ann.send(ring_prompt("secret"))
-        await wait_for_question(house, "secret")
-        house.ann.send("/forget")
-        await house.api.wait_until(lambda: "Shall I forget" in house.texts()[-1])
-        ask = house.api.chat(house.ann.id).bot_messages[-1]
-        await tap_buttons(house, house.ann, ask, "Forget it all")
-        await wait_for_message(house, "what I named before.")
+    async with running_gateway(tmp_path, tools_dir=install_bells(tmp_path)) as gateway:
+        gateway.ann.send(ring_prompt("secret"))
+        await wait_for_question(gateway, "secret")
+        gateway.ann.send("/forget")
+        await gateway.api.wait_until(lambda: "Shall I forget" in gateway.texts()[-1])
+        ask = gateway.api.chat(gateway.ann.id).bot_messages[-1]
+        await tap_buttons(gateway, gateway.ann, ask, "Forget it all")
+        await wait_for_message(gateway, "what I named before.")
     data = (tmp_path / "house.db").read_bytes()
     assert b'"secret"' not in data
     assert b"ring" in data
-    books.check_breakdowns(tmp_path / "house.db")
+    breakdown_clock.check_breakdowns(tmp_path / "house.db")
 
 
 async def test_after_a_strangers_words_what_changes_something_asks_and_a_cut_result_is_read_on(
     tmp_path: Path,
 ):
-    async with running_gateway(tmp_path, tools_dir=install_bells(tmp_path)) as house:
-        house.ann.send('@@tool:chime {"bell": "one"}@@@@say:first@@')
-        await wait_for_message(house, "first")
-        house.ann.send('@@tool:listen {}@@@@tool:chime {"bell": "two"}@@@@say:second@@')
-        asked = await wait_for_question(house, "two")
-        assert [button["text"] for button in asked.buttons] == ["Allow once", "Deny"]
-        assert await tap_buttons(house, house.ann, asked, "Allow once") == "Allowed once."
-        await wait_for_message(house, "second")
+    async with running_gateway(tmp_path, tools_dir=install_bells(tmp_path)) as gateway:
+        gateway.ann.send('@@tool:chime {"bell": "one"}@@@@say:first@@')
+        await wait_for_message(gateway, "first")
+        gateway.ann.send('@@tool:listen {}@@@@tool:chime {"bell": "two"}@@@@say:second@@')
+        question = await wait_for_question(gateway, "two")
+        assert [button["text"] for button in question.buttons] == ["Allow once", "Deny"]
+        assert await tap_buttons(gateway, gateway.ann, question, "Allow once") == "Allowed once."
+        await wait_for_message(gateway, "second")
         assert load_rung_bells(tmp_path) == ["one", "two"]
-        house.ann.send_document("orders.txt", caption=ring_prompt("three", "chime"), content=b"Chime it.")
+        gateway.ann.send_document("orders.txt", caption=ring_prompt("three", "chime"), content=b"Chime it.")
         assert (
-            await tap_buttons(house, house.ann, await wait_for_question(house, "three"), "Deny") == "Denied."
+            await tap_buttons(gateway, gateway.ann, await wait_for_question(gateway, "three"), "Deny")
+            == "Denied."
         )
-        await wait_for_message(house, "rang three")
+        await wait_for_message(gateway, "rang three")
         assert load_rung_bells(tmp_path) == ["one", "two"]
-        house.ann.send("@@tool:recite {}@@@@say:third@@")
-        await wait_for_message(house, "third")
-        results = [m["content"] for m in house.endpoint.requests[-1].body["messages"] if m["role"] == "tool"]
+        gateway.ann.send("@@tool:recite {}@@@@say:third@@")
+        await wait_for_message(gateway, "third")
+        results = [
+            m["content"] for m in gateway.endpoint.requests[-1].body["messages"] if m["role"] == "tool"
+        ]
         note = results[-1].rpartition("\n")[2]
         assert note.endswith("goes on]")
         number, start = [int(word) for word in note.replace("]", "").split() if word.isdigit()][1:]
-        house.ann.send(f'@@tool:read_more {{"number": {number}, "start": {start}}}@@@@say:fourth@@')
-        await wait_for_message(house, "fourth")
-        results = [m["content"] for m in house.endpoint.requests[-1].body["messages"] if m["role"] == "tool"]
+        gateway.ann.send(f'@@tool:read_more {{"number": {number}, "start": {start}}}@@@@say:fourth@@')
+        await wait_for_message(gateway, "fourth")
+        results = [
+            m["content"] for m in gateway.endpoint.requests[-1].body["messages"] if m["role"] == "tool"
+        ]
         assert "line 999 of many" in results[-1] or "characters left; start" in results[-1]

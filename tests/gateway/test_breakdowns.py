@@ -1,4 +1,4 @@
-"""Whatever happens in the turns of a whole house, each of their books equals an independent clock."""
+"""Whatever happens in the turns of a whole gateway, each of their breakdowns equals an independent clock."""
 
 import asyncio
 import random
@@ -10,18 +10,19 @@ from sqlalchemy import select
 from bot.bench.harness.workload import write_prose
 from bot.db.engine import Database, open_database
 from bot.db.tables import inbox
-from bot.db.usage import breakdowns as accounts
+from bot.db.usage import breakdowns
 from bot.http_server import serve
 from bot.sim.telegram.server import BotApiFault, SimulatedPerson
 from bot.sim.vllm.faults import EndpointFaultKind
 from bot.sim.vllm.server import SimulatedEndpoint, Timing
-from bot.turns import model_caller as asking
-from bot.usage import recorder as keeper
-from tests.support import attachment_files as made
+from bot.turns import model_caller
+from bot.usage import recorder
+from tests.support import attachment_files
 from tests.support.breakdown_clock import TelegramClock, check_breakdowns, compare_with_clock
 from tests.support.gateway import GatewayHarness, running_gateway
 
-CHATS, MESSAGES = 12, 9
+CHATS = 12
+MESSAGES = 9
 PROSE = write_prose(150, 1)[1:] + " "
 TOOL_CALLS = (
     '@@tools:[{"name":"clock","arguments":{}},{"name":"calculate","arguments":{"expression":"2*3"}}]@@'
@@ -66,21 +67,25 @@ class Chatter:
 
     def _answer_approvals(self) -> None:
         """Allow or deny what was asked, now and then."""
-        asked = [
-            one for one in self._person.chat.bot_messages if len(one.buttons) == 2 and "May I run" in one.text
+        questions = [
+            message
+            for message in self._person.chat.bot_messages
+            if len(message.buttons) == 2 and "May I run" in message.text
         ]
-        for one in asked:
+        for message in questions:
             if self._rng.random() < 0.7:
-                self._person.tap(one, self._rng.choice(("Allow once", "Deny")))
+                self._person.tap(message, self._rng.choice(("Allow once", "Deny")))
 
     def _send_something(self) -> None:
         lot = self._rng.random()
         if lot < 0.01:
-            self._person.send_photo("What is it?", content=made.make_image(40, 30))
+            self._person.send_photo("What is it?", content=attachment_files.make_image(40, 30))
         elif lot < 0.02:
             for number in range(3):
                 self._person.send_photo(
-                    "These?" if not number else "", content=made.make_image(20, 20), album=f"a{lot}"
+                    "These?" if not number else "",
+                    content=attachment_files.make_image(20, 20),
+                    album=f"a{lot}",
                 )
         elif lot < 0.03:
             self._person.send_document("notes.txt", content=b"One thing and another. " * 40)
@@ -119,7 +124,7 @@ def inject_faults(gateway: GatewayHarness, rng: random.Random) -> None:
 
 
 async def wait_for_breakdowns(gateway: GatewayHarness) -> None:
-    """Wait until nothing is under way and every turn has its account."""
+    """Wait until nothing is running and every turn has its breakdown."""
     async with open_database(gateway.settings.database_url) as database:
         while not await _is_settled(database):  # noqa: ASYNC110
             await asyncio.sleep(0.02)
@@ -128,19 +133,20 @@ async def wait_for_breakdowns(gateway: GatewayHarness) -> None:
 async def _is_settled(database: Database) -> bool:
     async with database.read_transaction() as tx:
         waits = (await tx.execute(select(inbox.c.id).where(inbox.c.state == "parked").limit(1))).one_or_none()
-        return waits is None and await accounts.is_idle(tx) and await accounts.is_all_accounted(tx)
+        return waits is None and await breakdowns.is_idle(tx) and await breakdowns.is_all_accounted(tx)
 
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(keeper, "HEARTBEAT_SECONDS", 0.2)
-    monkeypatch.setattr(asking, "BACKOFF_SECONDS", (0.02, 0.05))
+    monkeypatch.setattr(recorder, "HEARTBEAT_SECONDS", 0.2)
+    monkeypatch.setattr(model_caller, "BACKOFF_SECONDS", (0.02, 0.05))
 
 
 @pytest.mark.timeout(180)
 @pytest.mark.parametrize("seed", range(4))
-async def test_every_book_equals_an_independent_clock(tmp_path: Path, seed: int):
-    dice, second = random.Random(seed), SimulatedEndpoint(timing=Timing.canvas(0.01))
+async def test_every_breakdown_equals_an_independent_clock(tmp_path: Path, seed: int):
+    dice = random.Random(seed)
+    second = SimulatedEndpoint(timing=Timing.canvas(0.01))
     first = SimulatedEndpoint(timing=Timing.canvas(0.01), seats=3, seed=seed)
     with TelegramClock().observe() as border:
         async with (
@@ -155,15 +161,15 @@ async def test_every_book_equals_an_independent_clock(tmp_path: Path, seed: int)
                 model_wait=0.5,
                 waiting_messages=50,
                 approval_seconds=2,
-            ) as house,
+            ) as gateway,
         ):
-            inject_faults(house, dice)
-            people = [house.api.person(100 + number, f"P{number}") for number in range(CHATS)]
+            inject_faults(gateway, dice)
+            people = [gateway.api.person(100 + number, f"P{number}") for number in range(CHATS)]
             async with asyncio.TaskGroup() as chats:
                 for person in people:
                     chats.create_task(Chatter(person, random.Random(seed * 100 + person.id)).chat())
-            await wait_for_breakdowns(house)
-    found = check_breakdowns(tmp_path / "house.db")
-    held = compare_with_clock(found, border)
+            await wait_for_breakdowns(gateway)
+    stored = check_breakdowns(tmp_path / "house.db")
+    held = compare_with_clock(stored, border)
     assert held > CHATS
-    assert any(book.seconds["approval_wait"] > 0 for book in found)
+    assert any(breakdown.seconds["approval_wait"] > 0 for breakdown in stored)

@@ -1,6 +1,4 @@
-"""What a person can do in the chat beside asking: come in, stop, try again, drop; the whole house over
-loopback.
-"""
+"""What a user can do in the chat except ask: join, stop, retry, drop; the whole gateway over loopback."""
 
 import re
 from pathlib import Path
@@ -13,43 +11,43 @@ BOB = 8
 
 
 async def test_the_first_admin_comes_in_by_a_link_and_taps_an_example(tmp_path: Path):
-    async with open_harness(tmp_path, admin_ids="") as house:
-        async with open_database(house.settings.database_url) as database:
+    async with open_harness(tmp_path, admin_ids="") as gateway:
+        async with open_database(gateway.settings.database_url) as database:
             code = await people.create_invite(database, role="admin", minutes=15)
-        async with house.run():
-            house.ann.send(f"/start {code}")
-            (greeting,) = await house.wait_for_texts()
+        async with gateway.run():
+            gateway.ann.send(f"/start {code}")
+            (greeting,) = await gateway.wait_for_texts()
             assert "You are an admin here" in greeting
-            shown = house.api.chat(house.ann.id).bot_messages[0]
-            assert len(shown.buttons) == 3
-            tap = house.ann.tap(shown, shown.buttons[0]["text"])
-            await house.api.wait_until(lambda: tap.answer)
-            answers = await house.wait_for_texts(3)
-            assert answers[1] == f"You ask: {shown.buttons[0]['text']}"
-            assert any(one["command"] == "invite" for one in house.api.commands)
+            message = gateway.api.chat(gateway.ann.id).bot_messages[0]
+            assert len(message.buttons) == 3
+            tap = gateway.ann.tap(message, message.buttons[0]["text"])
+            await gateway.api.wait_until(lambda: tap.answer)
+            answers = await gateway.wait_for_texts(3)
+            assert answers[1] == f"You ask: {message.buttons[0]['text']}"
+            assert any(command["command"] == "invite" for command in gateway.api.commands)
 
 
 async def test_a_stranger_is_let_in_by_the_code_they_were_shown(tmp_path: Path):
-    async with running_gateway(tmp_path) as house:
-        bob = house.api.person(BOB, "Bob")
+    async with running_gateway(tmp_path) as gateway:
+        bob = gateway.api.person(BOB, "Bob")
         bob.send("let me in")
-        (told,) = await house.wait_for_texts(chat=BOB)
-        code = re.search(r"\b[A-Z]{8}\b", told)
+        (text,) = await gateway.wait_for_texts(chat=BOB)
+        code = re.search(r"\b[A-Z]{8}\b", text)
         assert code is not None
-        house.ann.send(f"/people add {code[0]}")
-        assert await house.wait_for_texts() == ["Bob is in."]
-        await house.wait_for_texts(2, chat=BOB)
+        gateway.ann.send(f"/people add {code[0]}")
+        assert await gateway.wait_for_texts() == ["Bob is in."]
+        await gateway.wait_for_texts(2, chat=BOB)
         bob.send("@@say:Welcome@@")
-        assert (await house.wait_for_texts(3, chat=BOB))[-1] == "Welcome"
+        assert (await gateway.wait_for_texts(3, chat=BOB))[-1] == "Welcome"
 
 
 async def test_stop_frees_the_seat_and_what_waits_goes_on(tmp_path: Path):
-    async with running_gateway(tmp_path, model_seats=1) as house:
-        house.ann.send("@@slow:100000@@@@say:never@@")
-        await house.api.wait_until(lambda: house.endpoint.requests)
-        house.ann.send("@@say:next@@")
-        house.ann.send("/stop")
-        assert sorted(await house.wait_for_texts(3)) == [
+    async with running_gateway(tmp_path, model_seats=1) as gateway:
+        gateway.ann.send("@@slow:100000@@@@say:never@@")
+        await gateway.api.wait_until(lambda: gateway.endpoint.requests)
+        gateway.ann.send("@@say:next@@")
+        gateway.ann.send("/stop")
+        assert sorted(await gateway.wait_for_texts(3)) == [
             "One message of yours is answered next.",
             "Stopped.",
             "next",
@@ -57,28 +55,30 @@ async def test_stop_frees_the_seat_and_what_waits_goes_on(tmp_path: Path):
 
 
 async def test_what_waits_can_be_dropped_with_one_button(tmp_path: Path):
-    async with running_gateway(tmp_path, model_seats=1) as house:
+    async with running_gateway(tmp_path, model_seats=1) as gateway:
         for _ in range(2):
-            house.ann.send("@@slow:100000@@@@say:never@@")
-            await house.api.wait_until(lambda: len(house.endpoint.requests) == 1)
-        house.ann.send("/stop")
-        await house.api.wait_until(lambda: len(house.endpoint.requests) == 2)
-        await house.wait_for_texts(2)
-        shown = next(one for one in house.api.chat(house.ann.id).bot_messages if one.buttons)
-        tap = house.ann.tap(shown, "Drop it")
-        await house.api.wait_until(lambda: tap.answer)
-        assert sorted(await house.wait_for_texts(3)) == ["Dropped.", "Stopped.", "Stopped."]
+            gateway.ann.send("@@slow:100000@@@@say:never@@")
+            await gateway.api.wait_until(lambda: len(gateway.endpoint.requests) == 1)
+        gateway.ann.send("/stop")
+        await gateway.api.wait_until(lambda: len(gateway.endpoint.requests) == 2)
+        await gateway.wait_for_texts(2)
+        message = next(
+            message for message in gateway.api.chat(gateway.ann.id).bot_messages if message.buttons
+        )
+        tap = gateway.ann.tap(message, "Drop it")
+        await gateway.api.wait_until(lambda: tap.answer)
+        assert sorted(await gateway.wait_for_texts(3)) == ["Dropped.", "Stopped.", "Stopped."]
 
 
 async def test_retry_answers_again(tmp_path: Path):
-    async with running_gateway(tmp_path) as house:
-        house.ann.send("@@say:first@@")
-        await house.wait_for_texts()
-        house.ann.send("/retry")
-        assert await house.wait_for_texts(2) == ["first", "first"]
-        assert len(house.endpoint.requests[-1].body["messages"]) == 2
-        house.ann.send("/usage")
-        usage = (await house.wait_for_texts(3))[-1]
+    async with running_gateway(tmp_path) as gateway:
+        gateway.ann.send("@@say:first@@")
+        await gateway.wait_for_texts()
+        gateway.ann.send("/retry")
+        assert await gateway.wait_for_texts(2) == ["first", "first"]
+        assert len(gateway.endpoint.requests[-1].body["messages"]) == 2
+        gateway.ann.send("/usage")
+        usage = (await gateway.wait_for_texts(3))[-1]
         assert re.fullmatch(
             r"Last: 1 canvas est\., .*\nTokens: .*\nToday: 2 canvases est\., .*\n30 d: 2 .*", usage
         )

@@ -32,13 +32,13 @@ def unpack(file: Path) -> None:
 
 async def test_work_that_an_earlier_version_left_is_finished_and_its_grants_hold(tmp_path: Path):
     unpack(tmp_path / "house.db")
-    async with open_harness(tmp_path, tools_dir=install_bells(tmp_path)) as house:
-        bob = house.api.person(BOB, "Bob")
-        house.ann.send("/id")  # the simulated Telegram lets a bot write only to who has written to it
+    async with open_harness(tmp_path, tools_dir=install_bells(tmp_path)) as gateway:
+        bob = gateway.api.person(BOB, "Bob")
+        gateway.ann.send("/id")  # the simulated Telegram lets a bot write only to who has written to it
         bob.send("/id")
-        async with house.run():
-            await wait_for_message(house, "an answer that Telegram has not taken")
-            await house.api.wait_until(lambda: any("stretch" in text for text in house.texts()))
+        async with gateway.run():
+            await wait_for_message(gateway, "an answer that Telegram has not taken")
+            await gateway.api.wait_until(lambda: any("stretch" in text for text in gateway.texts()))
 
             person = {"id": ADMIN, "is_bot": False, "first_name": "Ann"}
             message = {
@@ -53,14 +53,14 @@ async def test_work_that_an_earlier_version_left_is_finished_and_its_grants_hold
                 "message": message,
                 "data": "allow:once:2",
             }
-            house.api.push_update({"callback_query": tap})
-            await wait_for_message(house, "rang one", BOB)
+            gateway.api.push_update({"callback_query": tap})
+            await wait_for_message(gateway, "rang one", BOB)
             assert load_rung_bells(tmp_path) == ["one"]
 
-            house.ann.send(ring_prompt("three", then="allowed"))
-            await wait_for_message(house, "allowed three")
+            gateway.ann.send(ring_prompt("three", then="allowed"))
+            await wait_for_message(gateway, "allowed three")
             bob.send(ring_prompt("two", "toll"))
-            await wait_for_message(house, "I answer here.", BOB)
+            await wait_for_message(gateway, "I answer here.", BOB)
             bob.send("/stop")
-            await wait_for_message(house, "Stopped.", BOB)
+            await wait_for_message(gateway, "Stopped.", BOB)
     assert load_rung_bells(tmp_path) == ["one", "three"]

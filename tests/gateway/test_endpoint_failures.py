@@ -1,4 +1,4 @@
-"""Whatever the endpoint does, the person gets an honest answer, once, and the ledger a row for every call."""
+"""Whatever the endpoint does, the user gets one honest answer, and every call has its row in the database."""
 
 import base64
 from pathlib import Path
@@ -11,7 +11,7 @@ from bot.db.engine import open_database
 from bot.db.tables import model_calls, tool_calls, turns
 from bot.sim.vllm.faults import EndpointFaultKind
 from bot.sim.vllm.server import SimulatedEndpoint, Timing
-from bot.turns import cache_warmup as warming
+from bot.turns import cache_warmup
 from tests.support.gateway import GatewayHarness, running_gateway
 
 PROSE = write_prose(150, 1)[1:] + " "  # longer than the patterns a server looks for
@@ -29,124 +29,132 @@ def raw_reply(text: str) -> str:
 
 @pytest.mark.parametrize("kind", ["busy", "crash", "reset", "error_line"])
 async def test_what_may_be_asked_again_is_asked_again(tmp_path: Path, kind: EndpointFaultKind):
-    async with running_gateway(tmp_path) as house:
-        house.endpoint.inject_fault(kind, after_canvases=0)
-        house.ann.send("@@say:here I am@@")
+    async with running_gateway(tmp_path) as gateway:
+        gateway.endpoint.inject_fault(kind, after_canvases=0)
+        gateway.ann.send("@@say:here I am@@")
         if kind == "crash":
-            await house.api.wait_until(lambda: house.endpoint.requests)
-            house.endpoint.heal()
-        assert (await house.wait_for_texts())[-1] == "here I am"
-    outcomes = await load_call_rows(house, "outcome")
+            await gateway.api.wait_until(lambda: gateway.endpoint.requests)
+            gateway.endpoint.heal()
+        assert (await gateway.wait_for_texts())[-1] == "here I am"
+    outcomes = await load_call_rows(gateway, "outcome")
     assert outcomes[0] == ("failed",)
     assert outcomes[-1] == ("ok",)
 
 
 async def test_a_stream_cut_in_the_middle_is_asked_again_and_one_message_is_shown(tmp_path: Path):
-    async with running_gateway(tmp_path, SimulatedEndpoint(timing=Timing(canvas_seconds=0.4))) as house:
-        house.endpoint.inject_fault("reset", after_canvases=1)
-        house.ann.send(f"@@repeat:4 {PROSE}@@")
-        await house.api.wait_until(house.is_finished)
-        assert house.texts() == [(PROSE * 4).strip()]
-    rows = await load_call_rows(house, "outcome", "usage_partial", "completion_tokens")
+    async with running_gateway(tmp_path, SimulatedEndpoint(timing=Timing(canvas_seconds=0.4))) as gateway:
+        gateway.endpoint.inject_fault("reset", after_canvases=1)
+        gateway.ann.send(f"@@repeat:4 {PROSE}@@")
+        await gateway.api.wait_until(gateway.is_finished)
+        assert gateway.texts() == [(PROSE * 4).strip()]
+    rows = await load_call_rows(gateway, "outcome", "usage_partial", "completion_tokens")
     assert rows[0][:2] == ("failed", True)
     assert rows[1][:2] == ("ok", False)
 
 
 async def test_a_refused_key_is_said_at_once_and_admins_hear_why(tmp_path: Path):
-    async with running_gateway(tmp_path, SimulatedEndpoint(api_key="right"), model_api_key="wrong") as house:
-        house.ann.send("hello")
-        texts = await house.wait_for_texts(2)
+    async with running_gateway(
+        tmp_path, SimulatedEndpoint(api_key="right"), model_api_key="wrong"
+    ) as gateway:
+        gateway.ann.send("hello")
+        texts = await gateway.wait_for_texts(2)
     assert any("refused my request" in text for text in texts)
     assert any("MODEL_API_KEY" in text for text in texts)
     assert "wrong" not in "".join(texts)
 
 
 async def test_an_unknown_model_is_said_and_admins_hear_why(tmp_path: Path):
-    async with running_gateway(tmp_path, model_name="other") as house:
-        house.ann.send("hello")
-        texts = await house.wait_for_texts(2)
+    async with running_gateway(tmp_path, model_name="other") as gateway:
+        gateway.ann.send("hello")
+        texts = await gateway.wait_for_texts(2)
     assert any("MODEL_NAME" in text for text in texts)
 
 
 async def test_an_endpoint_away_for_too_long_is_given_up_honestly(tmp_path: Path):
-    async with running_gateway(tmp_path, model_wait=0.2) as house:
-        house.endpoint.inject_fault("busy", times=None)
-        house.ann.send("hello")
-        texts = await house.wait_for_texts(2)
+    async with running_gateway(tmp_path, model_wait=0.2) as gateway:
+        gateway.endpoint.inject_fault("busy", times=None)
+        gateway.ann.send("hello")
+        texts = await gateway.wait_for_texts(2)
         assert any("/retry" in text for text in texts)
-        house.endpoint.heal()
-        house.ann.send("@@say:back@@")
-        await house.api.wait_until(lambda: "back" in house.texts())
+        gateway.endpoint.heal()
+        gateway.ann.send("@@say:back@@")
+        await gateway.api.wait_until(lambda: "back" in gateway.texts())
 
 
 async def test_a_prompt_too_long_loses_history_before_it_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(
-        warming, "START_DELAY_SECONDS", 60.0
-    )  # so that nobody is told about so small a context
-    async with running_gateway(tmp_path, SimulatedEndpoint(context=2200)) as house:
+        cache_warmup, "START_DELAY_SECONDS", 60.0
+    )  # so that nobody is notified of so small a context
+    async with running_gateway(tmp_path, SimulatedEndpoint(context=2200)) as gateway:
         for number in range(4):
-            house.ann.send(f"@@say:{number}@@ " + "lorem ipsum " * 100)
-            await house.wait_for_texts(number + 1)
-        assert house.texts() == ["0", "1", "2", "3"]
-        house.ann.send("x " * 2000 + "\n")
-        assert "longer than the model can read" in (await house.wait_for_texts(5))[-1]
+            gateway.ann.send(f"@@say:{number}@@ " + "lorem ipsum " * 100)
+            await gateway.wait_for_texts(number + 1)
+        assert gateway.texts() == ["0", "1", "2", "3"]
+        gateway.ann.send("x " * 2000 + "\n")
+        assert "longer than the model can read" in (await gateway.wait_for_texts(5))[-1]
 
 
 @pytest.mark.parametrize(
-    ("text", "shown"),
+    ("text", "expected"),
     [
         ("", "no usable answer"),
         ("thought\nThe answer is 4.", "The answer is 4."),
         ('Well<|"|> then', 'Well" then'),
     ],
 )
-async def test_odd_replies_are_mended_or_said(tmp_path: Path, text: str, shown: str):
-    async with running_gateway(tmp_path) as house:
-        house.ann.send(raw_reply(text) if text else "@@empty@@")
-        assert shown in (await house.wait_for_texts())[0]
-        assert "<|" not in house.texts()[0]
+async def test_odd_replies_are_mended_or_said(tmp_path: Path, text: str, expected: str):
+    async with running_gateway(tmp_path) as gateway:
+        gateway.ann.send(raw_reply(text) if text else "@@empty@@")
+        assert expected in (await gateway.wait_for_texts())[0]
+        assert "<|" not in gateway.texts()[0]
 
 
 async def test_a_bare_call_in_the_text_is_run_not_shown(tmp_path: Path):
-    async with running_gateway(tmp_path) as house:
-        house.ann.send(raw_reply('call:calculate{expression:<|"|>6*7<|"|>}') + "@@say:42 it is@@")
-        assert await house.wait_for_texts() == ["42 it is"]
+    async with running_gateway(tmp_path) as gateway:
+        gateway.ann.send(raw_reply('call:calculate{expression:<|"|>6*7<|"|>}') + "@@say:42 it is@@")
+        assert await gateway.wait_for_texts() == ["42 it is"]
 
 
 async def test_a_cut_call_is_never_run(tmp_path: Path):
-    async with running_gateway(tmp_path, model_max_tokens=256) as house:
-        house.ann.send('@@tool:remember {"note": "' + "very long " * 400 + '"}@@')
-        await house.wait_for_texts()
-        async with open_database(house.settings.database_url) as database, database.read_transaction() as tx:
+    async with running_gateway(tmp_path, model_max_tokens=256) as gateway:
+        gateway.ann.send('@@tool:remember {"note": "' + "very long " * 400 + '"}@@')
+        await gateway.wait_for_texts()
+        async with (
+            open_database(gateway.settings.database_url) as database,
+            database.read_transaction() as tx,
+        ):
             assert (await tx.execute(select(tool_calls))).all() == []
 
 
 async def test_calls_without_end_meet_the_limit_of_steps(tmp_path: Path):
     calls = "".join(f'@@tool:calculate {{"expression": "{number}+1"}}@@' for number in range(20))
-    async with running_gateway(tmp_path, turn_steps=3) as house:
-        house.ann.send(calls)
-        text = (await house.wait_for_texts())[0]
+    async with running_gateway(tmp_path, turn_steps=3) as gateway:
+        gateway.ann.send(calls)
+        text = (await gateway.wait_for_texts())[0]
         assert "All 3 steps allowed for one answer were used." in text
-    assert len(await load_call_rows(house, "id")) == 3
+    assert len(await load_call_rows(gateway, "id")) == 3
 
 
 async def test_a_turn_out_of_time_says_so_and_what_it_had(tmp_path: Path):
     slow = SimulatedEndpoint(timing=Timing(canvas_seconds=0.8))  # sixteen of them would take much longer
-    async with running_gateway(tmp_path, slow, turn_seconds=2.5, model_max_tokens=4096) as house:
-        house.ann.send(f"@@repeat:20 {PROSE}@@")
-        await house.api.wait_until(
-            lambda: any("time for this answer was up" in text for text in house.texts())
+    async with running_gateway(tmp_path, slow, turn_seconds=2.5, model_max_tokens=4096) as gateway:
+        gateway.ann.send(f"@@repeat:20 {PROSE}@@")
+        await gateway.api.wait_until(
+            lambda: any("time for this answer was up" in text for text in gateway.texts())
         )
-        assert house.texts()[0].startswith(PROSE)
-    assert (await load_call_rows(house, "outcome", "usage_partial")) == [("cut", True)]
+        assert gateway.texts()[0].startswith(PROSE)
+    assert (await load_call_rows(gateway, "outcome", "usage_partial")) == [("cut", True)]
 
 
 async def test_a_failing_tool_is_a_result_not_a_failure(tmp_path: Path):
-    async with running_gateway(tmp_path) as house:
-        house.ann.send('@@tool:clock {"zone": "Nowhere/Land"}@@@@say:I do not know that place.@@')
-        assert await house.wait_for_texts() == ["I do not know that place."]
-        async with open_database(house.settings.database_url) as database, database.read_transaction() as tx:
+    async with running_gateway(tmp_path) as gateway:
+        gateway.ann.send('@@tool:clock {"zone": "Nowhere/Land"}@@@@say:I do not know that place.@@')
+        assert await gateway.wait_for_texts() == ["I do not know that place."]
+        async with (
+            open_database(gateway.settings.database_url) as database,
+            database.read_transaction() as tx,
+        ):
             rows = (await tx.execute(select(tool_calls.c.outcome, turns.c.ending).join(turns))).all()
             assert [tuple(row) for row in rows] == [("error", "answered")]

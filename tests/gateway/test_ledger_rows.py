@@ -1,5 +1,5 @@
-"""A model call's row holds all a report may be asked: what was sent, what the server counted, when, how it
-went.
+"""The row of a model call holds all that reports need: what was sent, what the server counted, when, how it
+ended.
 """
 
 import json
@@ -12,7 +12,7 @@ from bot.bench.harness.workload import write_prose
 from bot.db.engine import parse_database_path
 from bot.sim.vllm.script import message_text
 from bot.sim.vllm.server import SimulatedEndpoint, Timing
-from tests.support import attachment_files as made
+from tests.support import attachment_files
 from tests.support.gateway import GatewayHarness, running_gateway
 
 EMPTY_COLUMNS = {"again", "error", "usage_missing"}  # where all went well
@@ -27,16 +27,18 @@ def load_calls(gateway: GatewayHarness) -> list[dict[str, Any]]:
 async def test_the_row_of_a_call_holds_everything(tmp_path: Path):
     async with running_gateway(
         tmp_path, SimulatedEndpoint(timing=Timing.canvas(0.01)), model_seats=1
-    ) as house:
-        house.ann.send('@@tool:remember {"note": "Ann likes tea"}@@@@say:noted@@')
-        await house.wait_for_texts(1)
-        house.ann.send("/new")
-        await house.wait_for_texts(2)
-        house.ann.send_photo(f"@@repeat:3 {write_prose(150, 1)[1:]} @@", content=made.make_image(40, 30))
-        await house.wait_for_texts(3)
-        await house.api.wait_until(house.is_finished)
-        *_, row = load_calls(house)
-        body = house.endpoint.requests[-1].body
+    ) as gateway:
+        gateway.ann.send('@@tool:remember {"note": "Ann likes tea"}@@@@say:noted@@')
+        await gateway.wait_for_texts(1)
+        gateway.ann.send("/new")
+        await gateway.wait_for_texts(2)
+        gateway.ann.send_photo(
+            f"@@repeat:3 {write_prose(150, 1)[1:]} @@", content=attachment_files.make_image(40, 30)
+        )
+        await gateway.wait_for_texts(3)
+        await gateway.api.wait_until(gateway.is_finished)
+        *_, row = load_calls(gateway)
+        body = gateway.endpoint.requests[-1].body
     assert {name for name, value in row.items() if value is None} == EMPTY_COLUMNS
     assert (row["turn"], row["step"], row["purpose"], row["outcome"], row["finish_reason"]) == (
         2,
@@ -45,7 +47,7 @@ async def test_the_row_of_a_call_holds_everything(tmp_path: Path):
         "ok",
         "stop",
     )
-    assert (row["endpoint"], row["model"]) == (house.settings.model_url, "diffusiongemma")
+    assert (row["endpoint"], row["model"]) == (gateway.settings.model_url, "diffusiongemma")
     assert row["fingerprint"].startswith(
         "vllm-0.33"
     )  # what the server says of itself; steps and bound it does not tell
@@ -60,21 +62,22 @@ async def test_the_row_of_a_call_holds_everything(tmp_path: Path):
 
 
 async def test_what_a_prompt_was_made_of_adds_up_to_what_was_sent(tmp_path: Path):
-    async with running_gateway(tmp_path) as house:
-        house.ann.send('@@tool:remember {"note": "Ann likes tea"}@@@@say:noted@@')
-        await house.wait_for_texts(1)
-        house.ann.send("/new")
-        await house.wait_for_texts(2)
-        house.ann.send("@@say:hello@@")
-        await house.wait_for_texts(3)
-        house.ann.send_photo("@@say:a picture@@", content=made.make_image(40, 30))
-        await house.wait_for_texts(4)
-        rows, bodies = load_calls(house), [request.body for request in house.endpoint.requests]
+    async with running_gateway(tmp_path) as gateway:
+        gateway.ann.send('@@tool:remember {"note": "Ann likes tea"}@@@@say:noted@@')
+        await gateway.wait_for_texts(1)
+        gateway.ann.send("/new")
+        await gateway.wait_for_texts(2)
+        gateway.ann.send("@@say:hello@@")
+        await gateway.wait_for_texts(3)
+        gateway.ann.send_photo("@@say:a picture@@", content=attachment_files.make_image(40, 30))
+        await gateway.wait_for_texts(4)
+        rows = load_calls(gateway)
+        bodies = [request.body for request in gateway.endpoint.requests]
     for row, body in zip(rows, bodies, strict=True):
-        system, *others = body["messages"]
+        system, *messages = body["messages"]
         assert row["chars_system"] == len(message_text(system))
         assert row["chars_notes"] + row["chars_history"] == sum(
-            len(message_text(message)) for message in others
+            len(message_text(message)) for message in messages
         )
         assert row["chars_tools"] > 0
     assert [row["images"] for row in rows] == [0, 0, 0, 1]
@@ -82,11 +85,11 @@ async def test_what_a_prompt_was_made_of_adds_up_to_what_was_sent(tmp_path: Path
 
 
 async def test_a_call_that_was_made_again_says_so_and_ended_before_the_pause(tmp_path: Path):
-    async with running_gateway(tmp_path) as house:
-        house.endpoint.inject_fault("busy")
-        house.ann.send("@@say:here I am@@")
-        await house.wait_for_texts()
-        first, second = load_calls(house)
+    async with running_gateway(tmp_path) as gateway:
+        gateway.endpoint.inject_fault("busy")
+        gateway.ann.send("@@say:here I am@@")
+        await gateway.wait_for_texts()
+        first, second = load_calls(gateway)
     assert (first["outcome"], second["again"]) == ("failed", "away")
     assert "busy" in first["error"]
     assert first["usage_missing"] is not None

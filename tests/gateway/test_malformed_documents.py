@@ -1,6 +1,4 @@
-"""Malformed documents, and an admin who adds them all at once: each is answered, and nobody else waits for
-it.
-"""
+"""An admin adds many malformed documents at once: each is answered, and nobody else waits for it."""
 
 import asyncio
 import copy
@@ -44,20 +42,20 @@ NON_DOCUMENTS = 7  # of what `broken` yields last
 def walk_paths(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
     """Every place within a JSON value, outermost first."""
     inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-    for key, one in inner:
+    for key, child in inner:
         yield (*path, key)
-        yield from walk_paths(one, (*path, key))
+        yield from walk_paths(child, (*path, key))
 
 
 def break_document(document: dict[str, Any]) -> Iterator[bytes]:
     """The document with junk in one place after the other; then what is no document at all."""
     for number, path in enumerate(walk_paths(document)):
-        other = copy.deepcopy(document)
-        at: Any = other
+        broken = copy.deepcopy(document)
+        parent: Any = broken
         for key in path[:-1]:
-            at = at[key]
-        at[path[-1]] = JUNK[number % len(JUNK)]
-        yield json.dumps(other).encode()
+            parent = parent[key]
+        parent[path[-1]] = JUNK[number % len(JUNK)]
+        yield json.dumps(broken).encode()
     yield from (
         b"",
         b"\x00\xff",
@@ -79,28 +77,29 @@ async def test_malformed_documents_stop_nothing_and_keep_nobody_waiting(tmp_path
     app = Starlette(routes=[Route("/{number:int}.json", document)])
     async with (
         serve(app) as url,
-        running_gateway(tmp_path, access="open", tools_private_hosts="127.0.0.1") as house,
+        running_gateway(tmp_path, access="open", tools_private_hosts="127.0.0.1") as gateway,
     ):
-        ann, bob = house.ann, house.api.person(8, "Bob")
+        ann = gateway.ann
+        bob = gateway.api.person(8, "Bob")
         for number in range(len(bodies)):
             ann.send(f"/tools add {url}/{number}.json doc{number} 1")
         for text in ("one", "two"):
             bob.send(f"@@say:{text}@@")
-            await house.api.wait_until(partial(is_last_text, house, text), 40.0)
-        await house.api.wait_until(lambda: len(answer_texts(house)) >= len(bodies), 200.0)
-        while await count_task_states(house) != {"done": len(bodies)}:  # noqa: ASYNC110  # an answer may be several messages
+            await gateway.api.wait_until(partial(is_last_text, gateway, text), 40.0)
+        await gateway.api.wait_until(lambda: len(answer_texts(gateway)) >= len(bodies), 200.0)
+        while await count_task_states(gateway) != {"done": len(bodies)}:  # noqa: ASYNC110
             await asyncio.sleep(0.1)
         bob.send("@@say:three@@")
-        await house.api.wait_until(partial(is_last_text, house, "three"), 40.0)
+        await gateway.api.wait_until(partial(is_last_text, gateway, "three"), 40.0)
 
 
 def answer_texts(gateway: GatewayHarness) -> list[str]:
-    """What the admin was told of the documents."""
+    """The answers to the admin about the documents."""
     return [text for text in gateway.texts() if text != STARTED_REPLIES["add"]]
 
 
 async def count_task_states(gateway: GatewayHarness) -> Counter[str]:
-    """How many errands stand how; one that could not be handled would be dead."""
+    """How many tool tasks are in each state; one that could not be handled would be dead."""
     async with open_database(gateway.settings.database_url) as database, database.read_transaction() as tx:
         return Counter((await tx.execute(select(inbox.c.state).where(inbox.c.kind == "house"))).scalars())
 

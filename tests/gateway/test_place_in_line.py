@@ -1,4 +1,6 @@
-"""With the whole house: who waits for a seat sees the place in line, and nothing of it stays behind."""
+"""In the whole gateway, a user who waits for a seat sees the place in line, and nothing of it remains
+afterwards.
+"""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -7,28 +9,27 @@ import pytest
 
 from bot.sim.telegram.server import BotApiFault, SimulatedPerson
 from bot.telegram.delivery.progress import YOUR_TURN
-from bot.turns import model_caller as asking
+from bot.turns import model_caller
 from tests.support.gateway import ADMIN, GatewayHarness, running_gateway
 
-SECOND_IN_LINE, NEXT_IN_LINE = (
-    "Waiting for a free seat; 1 before you.",
-    "Waiting for a free seat; you are next.",
-)
+SECOND_IN_LINE = "Waiting for a free seat; 1 before you."
+NEXT_IN_LINE = "Waiting for a free seat; you are next."
 
 
 @pytest.fixture
-async def house(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[GatewayHarness]:
+async def gateway(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[GatewayHarness]:
     """One seat, and a canvas that is never finished until it is released."""
-    monkeypatch.setattr(asking, "SEAT_NOTICE_SECONDS", 0.05)
-    async with running_gateway(tmp_path, access="open", model_seats=1) as house:
-        house.endpoint.hold()
-        yield house
-        house.endpoint.release()
+    monkeypatch.setattr(model_caller, "SEAT_NOTICE_SECONDS", 0.05)
+    async with running_gateway(tmp_path, access="open", model_seats=1) as gateway:
+        gateway.endpoint.hold()
+        yield gateway
+        gateway.endpoint.release()
 
 
 async def wait_behind_two(gateway: GatewayHarness) -> tuple[SimulatedPerson, SimulatedPerson]:
     """Bob has the seat, Carl is next, and Ann has asked after both."""
-    bob, carl = gateway.api.person(8, "Bob"), gateway.api.person(9, "Carl")
+    bob = gateway.api.person(8, "Bob")
+    carl = gateway.api.person(9, "Carl")
     bob.send("@@say:one@@")
     await gateway.endpoint.wait_until(lambda: gateway.endpoint.running == 1)
     carl.send("@@say:two@@")
@@ -45,45 +46,45 @@ def shows_draft(gateway: GatewayHarness, text: str, chat: int = ADMIN) -> bool:
     return draft is not None and draft.text == text
 
 
-async def test_the_draft_tells_the_place_until_one_is_served(house: GatewayHarness):
-    bob, carl = await wait_behind_two(house)
-    await house.api.wait_until(lambda: shows_draft(house, SECOND_IN_LINE))
+async def test_the_draft_shows_the_place_in_line_until_the_turn_is_served(gateway: GatewayHarness):
+    bob, carl = await wait_behind_two(gateway)
+    await gateway.api.wait_until(lambda: shows_draft(gateway, SECOND_IN_LINE))
     bob.send("/stop")
-    await house.api.wait_until(lambda: shows_draft(house, NEXT_IN_LINE))
+    await gateway.api.wait_until(lambda: shows_draft(gateway, NEXT_IN_LINE))
     carl.send("/stop")
-    await house.api.wait_until(lambda: shows_draft(house, ""))
-    assert house.texts() == []
-    house.endpoint.release()
-    assert await house.wait_for_texts() == ["three"]
-    assert house.api.chat(ADMIN).draft is None
-    assert house.api.chat(ADMIN).deleted_messages == []
+    await gateway.api.wait_until(lambda: shows_draft(gateway, ""))
+    assert gateway.texts() == []
+    gateway.endpoint.release()
+    assert await gateway.wait_for_texts() == ["three"]
+    assert gateway.api.chat(ADMIN).draft is None
+    assert gateway.api.chat(ADMIN).deleted_messages == []
 
 
-async def test_without_drafts_a_message_tells_it_and_becomes_the_answer(house: GatewayHarness):
-    house.api.inject_fault(
+async def test_without_drafts_a_message_shows_the_place_and_becomes_the_answer(gateway: GatewayHarness):
+    gateway.api.inject_fault(
         BotApiFault.refuse("Not Found: method not found", 404), "sendMessageDraft", times=None
     )
-    bob, carl = await wait_behind_two(house)
-    await house.api.wait_until(lambda: house.texts() == [SECOND_IN_LINE])
+    bob, carl = await wait_behind_two(gateway)
+    await gateway.api.wait_until(lambda: gateway.texts() == [SECOND_IN_LINE])
     bob.send("/stop")
-    await house.api.wait_until(lambda: house.texts() == [NEXT_IN_LINE])
+    await gateway.api.wait_until(lambda: gateway.texts() == [NEXT_IN_LINE])
     carl.send("/stop")
-    await house.api.wait_until(lambda: house.texts() == [YOUR_TURN])
-    house.endpoint.release()
-    await house.api.wait_until(lambda: house.texts() == ["three"])
-    assert house.api.calls_of("deleteMessage") == []
+    await gateway.api.wait_until(lambda: gateway.texts() == [YOUR_TURN])
+    gateway.endpoint.release()
+    await gateway.api.wait_until(lambda: gateway.texts() == ["three"])
+    assert gateway.api.calls_of("deleteMessage") == []
 
 
 @pytest.mark.parametrize("has_drafts", [True, False])
-async def test_a_stop_in_line_leaves_nothing_behind(house: GatewayHarness, has_drafts: bool):
+async def test_a_stop_in_line_leaves_nothing_behind(gateway: GatewayHarness, has_drafts: bool):
     if not has_drafts:
-        house.api.inject_fault(
+        gateway.api.inject_fault(
             BotApiFault.refuse("Not Found: method not found", 404), "sendMessageDraft", times=None
         )
-    _, carl = await wait_behind_two(house)
+    _, carl = await wait_behind_two(gateway)
     carl.send("/stop")
-    await house.api.wait_until(lambda: house.texts(9) == ["Stopped."])
-    assert house.api.chat(9).draft is None
-    house.ann.send("/stop")
-    await house.api.wait_until(lambda: house.texts() == ["Stopped."])
-    assert house.api.chat(ADMIN).draft is None
+    await gateway.api.wait_until(lambda: gateway.texts(9) == ["Stopped."])
+    assert gateway.api.chat(9).draft is None
+    gateway.ann.send("/stop")
+    await gateway.api.wait_until(lambda: gateway.texts() == ["Stopped."])
+    assert gateway.api.chat(ADMIN).draft is None

@@ -1,5 +1,5 @@
-"""What of its prompts the endpoint computes: whole conversations at the simulator, held to the design's
-figures.
+"""Prompt tokens that the endpoint computes: whole conversations with the simulator, compared with the
+design's figures.
 """
 
 import asyncio
@@ -14,7 +14,7 @@ import pytest
 
 from bot.agent.thinking_policy import ThinkingSetting
 from bot.agent.toolbox import Toolbox
-from bot.bench.harness import workload as talk
+from bot.bench.harness import workload
 from bot.bench.harness.workload import write_question
 from bot.db.engine import Database
 from bot.http_server import serve
@@ -27,7 +27,7 @@ from bot.sim.vllm.server import (
     format_thought,
     format_tool_call,
 )
-from bot.turns import cache_warmup as warming
+from bot.turns import cache_warmup
 from bot.turns.cache_warmup import CacheWarmup, WarmupConfig
 from tests.support.gateway import GatewayHarness, running_gateway
 from tests.support.turn_harness import ScriptedModel, TurnHarness
@@ -42,17 +42,19 @@ STEPS = 6
 
 @pytest.fixture(autouse=True)
 def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(warming, "START_DELAY_SECONDS", 0.0)
+    monkeypatch.setattr(cache_warmup, "START_DELAY_SECONDS", 0.0)
 
 
 def count_computed_tokens(requests: Sequence[RequestRecord]) -> int:
     """Prompt tokens that were not found in the cache."""
-    return sum(one.prompt_tokens - one.cached_tokens for one in requests)
+    return sum(request.prompt_tokens - request.cached_tokens for request in requests)
 
 
 def cached_share(requests: Sequence[RequestRecord]) -> float:
     """The part of all prompt tokens that was found in the cache."""
-    return sum(one.cached_tokens for one in requests) / sum(one.prompt_tokens for one in requests)
+    return sum(request.cached_tokens for request in requests) / sum(
+        request.prompt_tokens for request in requests
+    )
 
 
 def computes_only_new_tokens(requests: Sequence[RequestRecord]) -> bool:
@@ -74,7 +76,7 @@ def computes_only_new_tokens(requests: Sequence[RequestRecord]) -> bool:
 
 
 def is_warmed_up(endpoint: SimulatedEndpoint) -> bool:
-    return sum(one.finished_at is not None for one in endpoint.requests) >= WARMUP_CALLS
+    return sum(request.finished_at is not None for request in endpoint.requests) >= WARMUP_CALLS
 
 
 @contextlib.asynccontextmanager
@@ -88,12 +90,12 @@ async def open_warm_harness(database: Database, endpoint: SimulatedEndpoint) -> 
     async with serve(endpoint.app) as url, contextlib.AsyncExitStack() as closing:
         model = ModelClient(f"{url}/v1", None, SeatLimiter(4))
         closing.push_async_callback(model.close)
-        wanted = WarmupConfig(
+        config = WarmupConfig(
             f"{url}/v1", None, None, "Be brief.", lambda: Toolbox(tools), PROMPT_BUDGET, (False, True)
         )
         async with asyncio.TaskGroup() as tasks:
             running = tasks.create_task(
-                CacheWarmup(database, model, wanted, model_name=lambda: "model", notify_admins=complain).run()
+                CacheWarmup(database, model, config, model_name=lambda: "model", notify_admins=complain).run()
             )
             await endpoint.wait_until(lambda: is_warmed_up(endpoint))
             running.cancel()
@@ -103,17 +105,17 @@ async def open_warm_harness(database: Database, endpoint: SimulatedEndpoint) -> 
 
 
 async def test_sixty_turns_compute_little_of_their_prompts_again(database: Database):
-    endpoint = SimulatedEndpoint(brain=talk.ProseBrain(answer_tokens=150))
-    async with open_warm_harness(database, endpoint) as desk:
-        turns = desk.build_runner()
+    endpoint = SimulatedEndpoint(brain=workload.ProseBrain(answer_tokens=150))
+    async with open_warm_harness(database, endpoint) as harness:
+        turns = harness.build_runner()
         for number in range(60):
-            await turns.run(await desk.new_request(write_question(number, 50)))
+            await turns.run(await harness.new_request(write_question(number, 50)))
     requests = endpoint.requests[WARMUP_CALLS:]
     assert len(requests) == 60
     assert any(
         after.prompt_tokens < before.prompt_tokens for before, after in pairwise(requests)
     )  # it was cut
-    assert max(one.prompt_tokens for one in requests) <= PROMPT_BUDGET
+    assert max(request.prompt_tokens for request in requests) <= PROMPT_BUDGET
     assert count_computed_tokens(endpoint.requests) <= 18_000  # with the warm-up
     assert cached_share(requests) >= 0.94
 
@@ -122,18 +124,22 @@ async def test_sixty_turns_compute_little_of_their_prompts_again(database: Datab
 async def test_a_loop_of_tools_computes_only_what_each_step_brought(
     database: Database, thinking: ThinkingSetting
 ):
-    def brain(asked: ChatRequest) -> str:
-        sums = format_tool_call("calculate", {"expression": f"{asked.step} + 1"})
-        say = sums if asked.step < STEPS - 1 else "All done."
-        return format_thought(talk.write_prose(120, asked.step), asked) + say if asked.thinking else say
+    def brain(request: ChatRequest) -> str:
+        sums = format_tool_call("calculate", {"expression": f"{request.step} + 1"})
+        say = sums if request.step < STEPS - 1 else "All done."
+        return (
+            format_thought(workload.write_prose(120, request.step), request) + say
+            if request.thinking
+            else say
+        )
 
     endpoint = SimulatedEndpoint(brain=brain)
-    async with open_warm_harness(database, endpoint) as desk:
-        desk.thinking = thinking
-        await desk.build_runner().run(await desk.new_request("Add one, five times."))
-        assert await desk.load_answers() == ["All done."]
+    async with open_warm_harness(database, endpoint) as harness:
+        harness.thinking = thinking
+        await harness.build_runner().run(await harness.new_request("Add one, five times."))
+        assert await harness.load_answers() == ["All done."]
     requests = endpoint.requests[WARMUP_CALLS:]
-    assert [one.thinking for one in requests] == [thinking == "on"] * STEPS
+    assert [request.thinking for request in requests] == [thinking == "on"] * STEPS
     assert computes_only_new_tokens(requests)
 
 
@@ -148,27 +154,33 @@ async def test_thoughts_tools_and_long_answers_keep_every_prompt_within_the_budg
         Args:
             place: Where.
         """
-        return talk.write_prose(1500, place)
+        return workload.write_prose(1500, place)
 
-    def brain(asked: ChatRequest) -> str:
-        chance = random.Random(len(asked.prompt))
-        digs = asked.body.get("tool_choice") == "auto" and not asked.is_continuation and chance.random() < 0.6
-        answer = talk.write_prose(chance.choice((100, 900, 1900)), len(asked.prompt))
-        say = format_tool_call("dig", {"place": len(asked.prompt)}) if digs else answer
+    def brain(request: ChatRequest) -> str:
+        chance = random.Random(len(request.prompt))
+        digs = (
+            request.body.get("tool_choice") == "auto"
+            and not request.is_continuation
+            and chance.random() < 0.6
+        )
+        answer = workload.write_prose(chance.choice((100, 900, 1900)), len(request.prompt))
+        say = format_tool_call("dig", {"place": len(request.prompt)}) if digs else answer
         return (
-            format_thought(talk.write_prose(chance.choice((50, 700)), 1), asked) + say
-            if asked.thinking
+            format_thought(workload.write_prose(chance.choice((50, 700)), 1), request) + say
+            if request.thinking
             else say
         )
 
     endpoint = SimulatedEndpoint(brain=brain)
-    async with open_warm_harness(database, endpoint) as desk:
-        desk.thinking, desk.prompt_budget, desk.tools = thinking, PROMPT_BUDGET // 2, (dig,)
-        turns = desk.build_runner()
+    async with open_warm_harness(database, endpoint) as harness:
+        harness.thinking = thinking
+        harness.prompt_budget = PROMPT_BUDGET // 2
+        harness.tools = (dig,)
+        turns = harness.build_runner()
         for number in range(20):
-            await turns.run(await desk.new_request(write_question(number, 50)))
-    assert max(one.prompt_tokens for one in endpoint.requests) <= PROMPT_BUDGET // 2
-    assert thinking == "on" or any("continue_final_message" in one.body for one in endpoint.requests)
+            await turns.run(await harness.new_request(write_question(number, 50)))
+    assert max(request.prompt_tokens for request in endpoint.requests) <= PROMPT_BUDGET // 2
+    assert thinking == "on" or any("continue_final_message" in request.body for request in endpoint.requests)
 
 
 async def converse(gateway: GatewayHarness, chat: int, turns: int) -> None:
@@ -177,20 +189,24 @@ async def converse(gateway: GatewayHarness, chat: int, turns: int) -> None:
     for number in range(turns):
         person.send(write_question(100 * chat + number))
         await gateway.api.wait_until(
-            lambda: len(gateway.texts(chat)) > number and gateway.is_finished(chat),
-            30,  # noqa: B023
+            lambda: len(gateway.texts(chat)) > number and gateway.is_finished(chat),  # noqa: B023
+            30,
         )
 
 
 async def test_twenty_chats_side_by_side_compute_as_little_as_one(tmp_path: Path):
-    endpoint, chats, turns = SimulatedEndpoint(brain=talk.ProseBrain(answer_tokens=150)), range(20, 40), 4
-    async with running_gateway(tmp_path, endpoint, access="open", warm_up="on", thinking="auto") as house:
+    endpoint = SimulatedEndpoint(brain=workload.ProseBrain(answer_tokens=150))
+    chats = range(20, 40)
+    turns = 4
+    async with running_gateway(tmp_path, endpoint, access="open", warm_up="on", thinking="auto") as gateway:
         await endpoint.wait_until(lambda: is_warmed_up(endpoint))
         async with asyncio.TaskGroup() as people:
             for chat in chats:
-                people.create_task(converse(house, chat, turns))
+                people.create_task(converse(gateway, chat, turns))
     for chat in chats:
-        mine = [one for one in endpoint.requests if f"Question {100 * chat}:" in one.prompt]
-        assert len(mine) == turns
-        assert mine[0].cached_tokens > 0  # the head is everybody's
-        assert computes_only_new_tokens(mine)
+        chat_requests = [
+            request for request in endpoint.requests if f"Question {100 * chat}:" in request.prompt
+        ]
+        assert len(chat_requests) == turns
+        assert chat_requests[0].cached_tokens > 0  # the head is everybody's
+        assert computes_only_new_tokens(chat_requests)

@@ -1,4 +1,4 @@
-"""Registered tools in the whole house: what a chat is offered, when that changes, and what a restart finds."""
+"""Registered tools in the whole gateway: what a chat is offered, when that changes, what a restart finds."""
 
 import subprocess
 import sys
@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from bot.sim.vllm.server import RequestRecord
-from bot.tool_registry import registry as catalogue
-from bot.turns import cache_warmup as warming
+from bot.tool_registry import registry
+from bot.turns import cache_warmup
 from tests.support.gateway import ADMIN, GatewayHarness, open_harness, running_gateway
 
 BOB = 8
@@ -30,39 +30,40 @@ CALL = '@@tool:greet {"name": "Bo"}@@ @@say:Done.@@'
 
 @pytest.fixture(autouse=True)
 def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(warming, "START_DELAY_SECONDS", 0.0)
-    monkeypatch.setattr(catalogue, "POLL_SECONDS", 0.02)
+    monkeypatch.setattr(cache_warmup, "START_DELAY_SECONDS", 0.0)
+    monkeypatch.setattr(registry, "POLL_SECONDS", 0.02)
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    made = tmp_path / "mine"
-    made.mkdir(mode=0o755)
-    (made / "greet.py").write_text(GREET)
-    (made / "greet.py").chmod(0o644)
-    return made
+    tools_dir = tmp_path / "mine"
+    tools_dir.mkdir(mode=0o755)
+    (tools_dir / "greet.py").write_text(GREET)
+    (tools_dir / "greet.py").chmod(0o644)
+    return tools_dir
 
 
 def offered_names(request: RequestRecord) -> set[str]:
-    return {one["function"]["name"] for one in request.body.get("tools", ())}
+    return {tool["function"]["name"] for tool in request.body.get("tools", ())}
 
 
 async def send_and_wait(
     gateway: GatewayHarness, chat: int, text: str, answer: str = "Done."
 ) -> list[RequestRecord]:
-    """What was asked of the endpoint for a text of Ann or Bob, until this stands as a new answer."""
+    """The requests to the endpoint for a text of Ann or Bob, until `answer` is in a new message."""
     person = gateway.api.person(chat, "Ann" if chat == ADMIN else "Bob")
-    told, asked = len(gateway.texts(chat)), len(gateway.endpoint.requests)
+    text_count = len(gateway.texts(chat))
+    request_count = len(gateway.endpoint.requests)
     person.send(text)
     await gateway.api.wait_until(
-        lambda: any(answer in one for one in gateway.texts(chat)[told:]) and gateway.is_finished(chat)
+        lambda: any(answer in text for text in gateway.texts(chat)[text_count:]) and gateway.is_finished(chat)
     )
-    return [one for one in gateway.endpoint.requests[asked:] if not is_warmup(one)]
+    return [request for request in gateway.endpoint.requests[request_count:] if not is_warmup(request)]
 
 
 def is_warmup(request: RequestRecord) -> bool:
-    """Whether it is the house's own."""
-    return request.body.get("messages", [{}])[-1].get("content") in warming.WARMUP_PROMPTS
+    """Whether it is a warm-up of the gateway."""
+    return request.body.get("messages", [{}])[-1].get("content") in cache_warmup.WARMUP_PROMPTS
 
 
 def last_tool_result(requests: list[RequestRecord]) -> str:
@@ -75,52 +76,52 @@ async def test_a_chat_is_offered_what_it_is_granted_from_its_next_conversation_o
 ) -> None:
     async with running_gateway(
         tmp_path, tools_dir=str(folder), access="open", warm_up="on", thinking="off"
-    ) as house:
-        ann = await send_and_wait(house, ADMIN, CALL)
+    ) as gateway:
+        ann = await send_and_wait(gateway, ADMIN, CALL)
         assert last_tool_result(ann) == "hello, Bo"
-        bob = await send_and_wait(house, BOB, CALL)
+        bob = await send_and_wait(gateway, BOB, CALL)
         assert "There is no tool called greet" in last_tool_result(bob)
         assert offered_names(ann[0]) == offered_names(bob[0]) | {"greet"}
-        await send_and_wait(house, ADMIN, "/grant greet everyone", "greet may be used by")
-        asked = house.endpoint.requests
-        await house.endpoint.wait_until(
-            lambda: any(is_warmup(one) and "greet" in offered_names(one) for one in asked)
+        await send_and_wait(gateway, ADMIN, "/grant greet everyone", "greet may be used by")
+        requests = gateway.endpoint.requests
+        await gateway.endpoint.wait_until(
+            lambda: any(is_warmup(message) and "greet" in offered_names(message) for message in requests)
         )
-        again = await send_and_wait(house, BOB, CALL)
+        again = await send_and_wait(gateway, BOB, CALL)
         assert again[0].body["tools"] == bob[0].body["tools"]
         assert "There is no tool called greet" in last_tool_result(again)
-        await send_and_wait(house, BOB, "/new", "new conversation")
-        assert last_tool_result(await send_and_wait(house, BOB, CALL)) == "hello, Bo"
+        await send_and_wait(gateway, BOB, "/new", "new conversation")
+        assert last_tool_result(await send_and_wait(gateway, BOB, CALL)) == "hello, Bo"
 
 
 async def test_a_tool_that_is_disabled_says_so_and_the_prompt_stays_as_it_began(
     tmp_path: Path, folder: Path
 ) -> None:
-    async with running_gateway(tmp_path, tools_dir=str(folder), thinking="off") as house:
-        began = await send_and_wait(house, ADMIN, CALL)
-        await send_and_wait(house, ADMIN, "/tools disable greet", "greet")
-        asked = await send_and_wait(house, ADMIN, CALL)
-        while "hello" in last_tool_result(asked):  # the house looks every now and then
-            asked = await send_and_wait(house, ADMIN, CALL)
-        assert asked[0].body["tools"] == began[0].body["tools"]
-        await send_and_wait(house, ADMIN, "/new", "new conversation")
-        [hello] = await send_and_wait(house, ADMIN, "@@say:Hello.@@", "Hello.")
+    async with running_gateway(tmp_path, tools_dir=str(folder), thinking="off") as gateway:
+        first_requests = await send_and_wait(gateway, ADMIN, CALL)
+        await send_and_wait(gateway, ADMIN, "/tools disable greet", "greet")
+        requests = await send_and_wait(gateway, ADMIN, CALL)
+        while "hello" in last_tool_result(requests):  # the gateway looks for changes at intervals
+            requests = await send_and_wait(gateway, ADMIN, CALL)
+        assert requests[0].body["tools"] == first_requests[0].body["tools"]
+        await send_and_wait(gateway, ADMIN, "/new", "new conversation")
+        [hello] = await send_and_wait(gateway, ADMIN, "@@say:Hello.@@", "Hello.")
         assert "greet" not in offered_names(hello)
 
 
 async def test_a_restart_finds_the_chat_with_the_tools_it_had(tmp_path: Path, folder: Path) -> None:
-    async with open_harness(tmp_path, tools_dir=str(folder), thinking="off") as house:
-        async with house.run():
-            first = await send_and_wait(house, ADMIN, CALL)
+    async with open_harness(tmp_path, tools_dir=str(folder), thinking="off") as gateway:
+        async with gateway.run():
+            first = await send_and_wait(gateway, ADMIN, CALL)
         (folder / "greet.py").rename(folder / "greet.txt")
-        async with house.run():
-            second = await send_and_wait(house, ADMIN, CALL)
+        async with gateway.run():
+            second = await send_and_wait(gateway, ADMIN, CALL)
         assert second[0].body["tools"] == first[0].body["tools"]
         assert "hello" not in last_tool_result(second)
-        assert any("greet.py: it is not in TOOLS_DIR any more" in text for text in house.texts())
+        assert any("greet.py: it is not in TOOLS_DIR any more" in text for text in gateway.texts())
 
 
-def test_a_house_that_registers_nothing_imports_nothing_for_it() -> None:
+def test_a_gateway_that_registers_nothing_imports_nothing_for_it() -> None:
     heavy = (
         "mcp",
         "openapi_pydantic",
@@ -129,6 +130,7 @@ def test_a_house_that_registers_nothing_imports_nothing_for_it() -> None:
         "tools.openapi.",
         "bot.tool_registry.mcp_servers",
     )
-    code = f"import sys, bot.app; print([one for one in sys.modules if one == 'mcp' or one.startswith({heavy[1:]!r})])"
-    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert found.stdout.strip() == "[]"
+    is_heavy = f"name == 'mcp' or name.startswith({heavy[1:]!r})"
+    code = f"import sys, bot.app; print([name for name in sys.modules if {is_heavy}])"
+    process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert process.stdout.strip() == "[]"

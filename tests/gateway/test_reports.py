@@ -1,4 +1,4 @@
-"""The ledger is read while the gateway works on it: in the chat by /usage, beside it by report and turn."""
+"""Usage is reported while the gateway works: in the chat by /usage, beside it by report and turn."""
 
 import json
 from pathlib import Path
@@ -16,45 +16,45 @@ async def load_report(gateway: GatewayHarness, **options: Any) -> Any:
 
 
 async def test_a_report_beside_the_gateway_tells_what_the_chat_tells(tmp_path: Path):
-    async with running_gateway(tmp_path) as house:
-        house.ann.send("@@think:hm@@@@say:one@@")
-        await house.wait_for_texts()
-        house.ann.send("/usage")
-        usage = (await house.wait_for_texts(2))[-1].splitlines()
-        found = await load_report(house, user=ADMIN)
-        assert (found["all"]["turns"], found["all"]["calls"]) == (1, 1)
-        assert usage[0].startswith(f"Last: {found['all']['canvases_estimated']} canvas est., ")
+    async with running_gateway(tmp_path) as gateway:
+        gateway.ann.send("@@think:hm@@@@say:one@@")
+        await gateway.wait_for_texts()
+        gateway.ann.send("/usage")
+        usage = (await gateway.wait_for_texts(2))[-1].splitlines()
+        report = await load_report(gateway, user=ADMIN)
+        assert (report["all"]["turns"], report["all"]["calls"]) == (1, 1)
+        assert usage[0].startswith(f"Last: {report['all']['canvases_estimated']} canvas est., ")
         assert usage[2].startswith("Today: 1 canvas est., ")
         assert usage[3].startswith("30 d: 1 canvas est., ")
-        turn = await render_turn(house.settings.database_url, "1", with_texts=False, as_json=False, now=0.0)
+        turn = await render_turn(gateway.settings.database_url, "1", with_texts=False, as_json=False, now=0.0)
         assert turn.startswith(f"Turn 1 in chat {ADMIN}, of user {ADMIN}: answered")
         assert "call 1: ok, finish reason stop" in turn
         assert "say:one" not in turn
 
 
 async def test_the_details_and_the_ledger_agree_on_where_the_seconds_went(tmp_path: Path):
-    async with running_gateway(tmp_path) as house:
-        house.ann.send("@@say:one@@")
-        await house.wait_for_texts()
-    found = await load_report(house)
-    assert found["all"]["turns_without_account"] == 0
-    kinds = [name for name in found["all"] if name.endswith("_seconds") and name.count("_p") == 0]
-    intervals = [found["all"][name] for name in kinds if name not in SUM_FIELDS]
-    assert abs(sum(intervals) - found["all"]["whole_seconds"]) < 0.001
+    async with running_gateway(tmp_path) as gateway:
+        gateway.ann.send("@@say:one@@")
+        await gateway.wait_for_texts()
+    report = await load_report(gateway)
+    assert report["all"]["turns_without_account"] == 0
+    kinds = [name for name in report["all"] if name.endswith("_seconds") and name.count("_p") == 0]
+    intervals = [report["all"][name] for name in kinds if name not in SUM_FIELDS]
+    assert abs(sum(intervals) - report["all"]["whole_seconds"]) < 0.001
 
 
 SUM_FIELDS = {"whole_seconds", "thinking_turns_seconds", "seat_seconds", "seat_wait_seconds", "tool_seconds"}
 
 
 async def test_the_chart_arrives_as_a_photo(tmp_path: Path):
-    async with running_gateway(tmp_path) as house:
-        house.ann.send("@@say:one@@")
-        await house.wait_for_texts()
-        house.ann.send("/usage chart")
-        await house.api.wait_until(
-            lambda: any("photo" in one.raw for one in house.api.chat(ADMIN).bot_messages), 50.0
+    async with running_gateway(tmp_path) as gateway:
+        gateway.ann.send("@@say:one@@")
+        await gateway.wait_for_texts()
+        gateway.ann.send("/usage chart")
+        await gateway.api.wait_until(
+            lambda: any("photo" in message.raw for message in gateway.api.chat(ADMIN).bot_messages), 50.0
         )
-        photo = next(one for one in house.api.chat(ADMIN).bot_messages if "photo" in one.raw)
+        photo = next(message for message in gateway.api.chat(ADMIN).bot_messages if "photo" in message.raw)
         assert photo.raw["caption"] == "You, the last 30 days (UTC)"
-        body = house.api._world.files[photo.raw["photo"][0]["file_id"]]
+        body = gateway.api._world.files[photo.raw["photo"][0]["file_id"]]
         assert body.startswith(b"\x89PNG")

@@ -1,4 +1,4 @@
-"""Schedules in the whole house: in words through the tool, done by tasks that give way to people, told if
+"""Schedules in the whole gateway: in words through the tool, run by tasks that yield to users, reported if
 they fail.
 """
 
@@ -12,7 +12,7 @@ from sqlalchemy import insert, select, update
 
 from bot.db.engine import Database, open_database
 from bot.db.tables import accounts, inbox, model_calls, turns
-from bot.db.tables import jobs as table
+from bot.db.tables import jobs as jobs_table
 from bot.maintenance.retention import FORGOTTEN_TEXT
 from bot.sim.telegram.chats import ChatMessage
 from bot.sim.vllm.server import SimulatedEndpoint, Timing
@@ -36,12 +36,12 @@ async def add_due_job(
     """A job of Ann's, or of who has this chat, that is due; its id. The schedule finds it by itself."""
     async with open_database(gateway.settings.database_url) as database, database.transaction() as tx:
         row = {"kind": kind, "person": chat, "lane": str(chat), "text": text, "rule": rule, "zone": "UTC"}
-        made = (
-            insert(table)
+        job_id = (
+            insert(jobs_table)
             .values(row | {"next_due": time.time() - seconds_ago, "made_at": 0.0})
-            .returning(table.c.id)
+            .returning(jobs_table.c.id)
         )
-        return int((await tx.execute(made)).scalar_one())
+        return int((await tx.execute(job_id)).scalar_one())
 
 
 async def introduce_person(gateway: GatewayHarness, chat: int = ADMIN) -> None:
@@ -52,28 +52,32 @@ async def introduce_person(gateway: GatewayHarness, chat: int = ADMIN) -> None:
 
 async def load_job(gateway: GatewayHarness, number: int) -> dict[str, object]:
     async with open_database(gateway.settings.database_url) as database, database.read_transaction() as tx:
-        return dict((await tx.execute(select(table).where(table.c.id == number))).one()._asdict())
+        return dict((await tx.execute(select(jobs_table).where(jobs_table.c.id == number))).one()._asdict())
 
 
 async def wait_for_outcome(gateway: GatewayHarness, number: int) -> dict[str, object]:
     """A job once what came of it is noted, which is after its answer is stored."""
     async with asyncio.timeout(20):
-        while (found := await load_job(gateway, number))["last_done"] is None:  # noqa: ASYNC110  # it is told to nobody
+        while (job := await load_job(gateway, number))["last_done"] is None:  # noqa: ASYNC110  # nothing reports it
             await asyncio.sleep(0.05)
-    return found
+    return job
 
 
 def tool_results(gateway: GatewayHarness) -> list[str]:
     """What tools gave in the conversation so far."""
-    return [one["content"] for one in gateway.endpoint.requests[-1].body["messages"] if one["role"] == "tool"]
+    return [
+        message["content"]
+        for message in gateway.endpoint.requests[-1].body["messages"]
+        if message["role"] == "tool"
+    ]
 
 
 def has_said(gateway: GatewayHarness, text: str, chat: int = ADMIN) -> bool:
-    return any(text in one for one in gateway.texts(chat))
+    return any(text in sent for sent in gateway.texts(chat))
 
 
 def messages_starting_with(gateway: GatewayHarness, text: str) -> list[ChatMessage]:
-    return [one for one in gateway.api.chat(ADMIN).bot_messages if one.text.startswith(text)]
+    return [message for message in gateway.api.chat(ADMIN).bot_messages if message.text.startswith(text)]
 
 
 async def turn_seconds(database: Database) -> list[tuple[float, float]]:
@@ -85,40 +89,51 @@ async def turn_seconds(database: Database) -> list[tuple[float, float]]:
 
 
 async def test_words_become_a_reminder_that_is_said_back_listed_and_taken_back(tmp_path: Path):
-    async with running_gateway(tmp_path, time_zone="Europe/Berlin") as house:
-        house.ann.send('@@tool:schedule {"when": "every weekday at 8", "text": "stand up"}@@@@say:Done.@@')
-        await house.api.wait_until(lambda: "Done." in house.texts() and len(house.texts()) > 1)
-        [told] = messages_starting_with(house, "⏰ I remind you: stand up\nEvery weekday at 08:00. Next: ")
-        assert told.text.endswith("(Europe/Berlin)")
-        house.ann.send(
+    async with running_gateway(tmp_path, time_zone="Europe/Berlin") as gateway:
+        gateway.ann.send('@@tool:schedule {"when": "every weekday at 8", "text": "stand up"}@@@@say:Done.@@')
+        await gateway.api.wait_until(lambda: "Done." in gateway.texts() and len(gateway.texts()) > 1)
+        [reminder] = messages_starting_with(
+            gateway, "⏰ I remind you: stand up\nEvery weekday at 08:00. Next: "
+        )
+        assert reminder.text.endswith("(Europe/Berlin)")
+        gateway.ann.send(
             '@@tool:schedule {"when": "in 2 hours", "text": "tell me a joke", "task": true}@@@@say:And.@@'
         )
-        await house.api.wait_until(
+        await gateway.api.wait_until(
             lambda: (
-                "And." in house.texts() and messages_starting_with(house, "🤖 I do this then: tell me a joke")
+                "And." in gateway.texts()
+                and messages_starting_with(gateway, "🤖 I do this then: tell me a joke")
             )
         )
-        house.ann.send("@@tool:schedule {}@@@@say:Listed.@@")
-        await house.api.wait_until(lambda: "Listed." in house.texts())
-        async with open_database(house.settings.database_url) as database, database.read_transaction() as tx:
+        gateway.ann.send("@@tool:schedule {}@@@@say:Listed.@@")
+        await gateway.api.wait_until(lambda: "Listed." in gateway.texts())
+        async with (
+            open_database(gateway.settings.database_url) as database,
+            database.read_transaction() as tx,
+        ):
             first, second = (
-                (await tx.execute(select(table.c.id).where(table.c.person == ADMIN))).scalars().all()
+                (await tx.execute(select(jobs_table.c.id).where(jobs_table.c.person == ADMIN)))
+                .scalars()
+                .all()
             )
-        results = tool_results(house)
+        results = tool_results(gateway)
         assert [f"#{first} ⏰ stand up", f"#{second} 🤖 tell me a joke"] == [
             line.split(" · ")[0] for line in results[-1].splitlines()
         ]
-        house.ann.send(f'@@tool:schedule {{"remove": {second}}}@@@@say:Gone.@@')
-        await house.api.wait_until(lambda: "Gone." in house.texts())
-        house.ann.tap(told, "Undo")
-        await house.api.wait_until(lambda: messages_starting_with(house, "Undone: stand up"))
-        async with open_database(house.settings.database_url) as database, database.read_transaction() as tx:
-            assert (await tx.execute(select(table.c.id).where(table.c.person == ADMIN))).all() == []
+        gateway.ann.send(f'@@tool:schedule {{"remove": {second}}}@@@@say:Gone.@@')
+        await gateway.api.wait_until(lambda: "Gone." in gateway.texts())
+        gateway.ann.tap(reminder, "Undo")
+        await gateway.api.wait_until(lambda: messages_starting_with(gateway, "Undone: stand up"))
+        async with (
+            open_database(gateway.settings.database_url) as database,
+            database.read_transaction() as tx,
+        ):
+            assert (await tx.execute(select(jobs_table.c.id).where(jobs_table.c.person == ADMIN))).all() == []
 
 
-async def test_the_model_is_told_what_is_wrong_and_asks_for_a_city_where_that_is_needed(tmp_path: Path):
-    async with running_gateway(tmp_path) as house:
-        asked = [
+async def test_the_model_gets_what_is_wrong_and_is_asked_for_a_city_where_one_is_needed(tmp_path: Path):
+    async with running_gateway(tmp_path) as gateway:
+        calls = [
             '{"when": "tomorrow 9:00", "text": "tea"}',
             '{"when": "tomorrow 9:00 in Atlantis", "text": "tea"}',
             '{"when": "tomorrow 9:00"}',
@@ -130,11 +145,11 @@ async def test_the_model_is_told_what_is_wrong_and_asks_for_a_city_where_that_is
             '{"when": "tomorrow 9:00 in the shed", "text": "coffee"}',
             '{"remove": 99999999999999999999}',
         ]
-        for number, arguments in enumerate(asked):
-            house.ann.send(f"@@tool:schedule {arguments}@@@@say:Said {number}.@@")
-            await house.api.wait_until(partial(has_said, house, f"Said {number}."))
-        results = tool_results(house)
-        for told, result in zip(
+        for number, arguments in enumerate(calls):
+            gateway.ann.send(f"@@tool:schedule {arguments}@@@@say:Said {number}.@@")
+            await gateway.api.wait_until(partial(has_said, gateway, f"Said {number}."))
+        results = tool_results(gateway)
+        for expected, result in zip(
             (
                 "The person's time zone is unknown. Ask in which city",
                 "The person's time zone is unknown. Ask in which city",
@@ -150,55 +165,57 @@ async def test_the_model_is_told_what_is_wrong_and_asks_for_a_city_where_that_is
             results,
             strict=True,
         ):
-            assert told in result
-        assert len(messages_starting_with(house, "⏰ I remind you: tea")) == 1
+            assert expected in result
+        assert len(messages_starting_with(gateway, "⏰ I remind you: tea")) == 1
 
 
 async def test_a_due_reminder_is_text_without_a_model_call_and_a_due_task_a_turn_with_tools(tmp_path: Path):
-    async with running_gateway(tmp_path) as house:
-        await introduce_person(house)
-        await add_due_job(house, "tea", kind="reminder")
-        await house.api.wait_until(lambda: "⏰ tea" in house.texts())
-        assert house.endpoint.requests == []
+    async with running_gateway(tmp_path) as gateway:
+        await introduce_person(gateway)
+        await add_due_job(gateway, "tea", kind="reminder")
+        await gateway.api.wait_until(lambda: "⏰ tea" in gateway.texts())
+        assert gateway.endpoint.requests == []
         task = await add_due_job(
-            house,
+            gateway,
             '@@tool:calculate {"expression": "6*7"}@@@@say:It is 42.@@',
             seconds_ago=2 * HOUR,
             rule=None,
         )
-        await house.api.wait_until(
-            lambda: any("It is 42." in text for text in house.texts()) and house.is_finished()
+        await gateway.api.wait_until(
+            lambda: any("It is 42." in text for text in gateway.texts()) and gateway.is_finished()
         )
-        answer = house.texts()[-1]
+        answer = gateway.texts()[-1]
         assert answer.startswith("🤖 ")
         assert "2 hours ago, while I was away" in answer
-        first, *_ = house.endpoint.requests
+        first, *_ = gateway.endpoint.requests
         assert DUE_TASK_PREFIX in first.body["messages"][-1]["content"]
         assert first.body["priority"] == 1
-        stored = await wait_for_outcome(house, task)
+        stored = await wait_for_outcome(gateway, task)
         assert (stored["state"], stored["failures"]) == ("done", 0)
 
 
 async def test_a_person_who_writes_goes_before_a_due_task_which_goes_on_after_them(tmp_path: Path):
-    """What the task has cost by then is lost, its account adds up all the same."""
-    async with open_harness(tmp_path, SimulatedEndpoint(timing=Timing(canvas_seconds=0.05))) as house:
-        async with house.run():
-            await introduce_person(house)
-            await add_due_job(house, long_story())
-            await house.endpoint.wait_until(
-                lambda: any(request.canvases for request in house.endpoint.requests)
+    """What the task has cost by then is lost, but its breakdown still adds up."""
+    async with open_harness(tmp_path, SimulatedEndpoint(timing=Timing(canvas_seconds=0.05))) as gateway:
+        async with gateway.run():
+            await introduce_person(gateway)
+            await add_due_job(gateway, long_story())
+            await gateway.endpoint.wait_until(
+                lambda: any(request.canvases for request in gateway.endpoint.requests)
             )
-            house.endpoint.hold()
-            await house.api.wait_until(lambda: messages_starting_with(house, "word"))
-            house.ann.send("@@say:Hello, Ann.@@")
-            await house.endpoint.wait_until(lambda: any(one.cancelled for one in house.endpoint.requests))
-            house.endpoint.release()
-            await house.api.wait_until(lambda: "Hello, Ann." in house.texts())
-            await house.api.wait_until(
-                lambda: messages_starting_with(house, "🤖 ") and house.is_finished(), 30
+            gateway.endpoint.hold()
+            await gateway.api.wait_until(lambda: messages_starting_with(gateway, "word"))
+            gateway.ann.send("@@say:Hello, Ann.@@")
+            await gateway.endpoint.wait_until(
+                lambda: any(request.cancelled for request in gateway.endpoint.requests)
             )
-            texts = house.texts()
-        async with open_database(house.settings.database_url) as database:
+            gateway.endpoint.release()
+            await gateway.api.wait_until(lambda: "Hello, Ann." in gateway.texts())
+            await gateway.api.wait_until(
+                lambda: messages_starting_with(gateway, "🤖 ") and gateway.is_finished(), 30
+            )
+            texts = gateway.texts()
+        async with open_database(gateway.settings.database_url) as database:
             async with database.read_transaction() as tx:
                 items = (
                     await tx.execute(select(inbox.c.kind, inbox.c.state, inbox.c.attempt, inbox.c.id))
@@ -212,86 +229,99 @@ async def test_a_person_who_writes_goes_before_a_due_task_which_goes_on_after_th
                     .all()
                 )
             task, hello = (
-                next(one.id for one in reversed(items) if one.kind == kind) for kind in ("task", "update")
+                next(item.id for item in reversed(items) if item.kind == kind) for kind in ("task", "update")
             )
-            assert {(one.id == task, one.state, one.attempt) for one in items} == {
+            assert {(item.id == task, item.state, item.attempt) for item in items} == {
                 (True, "done", 2),
                 (False, "done", 1),
             }
             assert [row.item for row in ended] == [hello, task]
             assert cut[0] == "cancelled"
             assert len(texts) == len(set(texts))
-            for whole, together in await turn_seconds(database):
-                assert whole == pytest.approx(together, abs=0.001)
+            for total_seconds, together in await turn_seconds(database):
+                assert total_seconds == pytest.approx(together, abs=0.001)
 
 
 async def test_tasks_of_many_never_take_the_last_seat_from_whoever_writes(tmp_path: Path):
-    async with running_gateway(tmp_path, access="open", model_seats="2") as house:
+    async with running_gateway(tmp_path, access="open", model_seats="2") as gateway:
         for chat in range(21, 26):
-            await introduce_person(house, chat)
-        house.endpoint.hold()
+            await introduce_person(gateway, chat)
+        gateway.endpoint.hold()
         for chat in range(21, 26):
-            await add_due_job(house, "@@say:The news.@@", chat=chat)
-        await house.endpoint.wait_until(lambda: house.endpoint.running == 1)
-        async with open_database(house.settings.database_url) as database:
+            await add_due_job(gateway, "@@say:The news.@@", chat=chat)
+        await gateway.endpoint.wait_until(lambda: gateway.endpoint.running == 1)
+        async with open_database(gateway.settings.database_url) as database:
             async with asyncio.timeout(20):
                 while True:
                     async with database.read_transaction() as tx:
-                        begun = (await tx.execute(select(turns.c.id))).all()
-                    if len(begun) == 5:
+                        rows = (await tx.execute(select(turns.c.id))).all()
+                    if len(rows) == 5:
                         break
                     await asyncio.sleep(0.05)
-        assert house.endpoint.running == 1
-        house.ann.send("@@say:Hello, Ann.@@")
-        await house.endpoint.wait_until(lambda: house.endpoint.running == 2)
-        assert [one.body.get("priority", 0) for one in house.endpoint.requests] == [1, 0]
-        house.endpoint.release()
+        assert gateway.endpoint.running == 1
+        gateway.ann.send("@@say:Hello, Ann.@@")
+        await gateway.endpoint.wait_until(lambda: gateway.endpoint.running == 2)
+        assert [request.body.get("priority", 0) for request in gateway.endpoint.requests] == [1, 0]
+        gateway.endpoint.release()
         for chat in range(21, 26):
-            await house.api.wait_until(partial(has_said, house, "The news.", chat))
-        assert house.texts() == ["Hello, Ann."]
+            await gateway.api.wait_until(partial(has_said, gateway, "The news.", chat))
+        assert gateway.texts() == ["Hello, Ann."]
 
 
 async def test_what_an_earlier_process_left_unnoted_is_noted_and_what_was_forgotten_is_gone(tmp_path: Path):
-    async with open_harness(tmp_path) as house:
-        async with house.run():
-            await introduce_person(house)
-            task = await add_due_job(house, "hello @@say:hi@@")
-            await house.api.wait_until(lambda: messages_starting_with(house, "🤖 ") and house.is_finished())
-        async with open_database(house.settings.database_url) as database, database.transaction() as tx:
-            await tx.execute(update(table).where(table.c.id == task).values(last_done=None, failures=2))
-            await tx.execute(update(turns).values(ending="away"))
-        async with house.run():
-            await house.api.wait_until(lambda: messages_starting_with(house, f"I paused #{task}, “hello"))
-            [told] = messages_starting_with(house, "I paused")
-            assert "it failed 3 times in a row, the last time because the model did not answer." in told.text
-            house.ann.tap(told, "Resume")
-            await house.api.wait_until(
-                lambda: any("Pause" in str(one.buttons) for one in house.api.chat(ADMIN).bot_messages)
+    async with open_harness(tmp_path) as gateway:
+        async with gateway.run():
+            await introduce_person(gateway)
+            task = await add_due_job(gateway, "hello @@say:hi@@")
+            await gateway.api.wait_until(
+                lambda: messages_starting_with(gateway, "🤖 ") and gateway.is_finished()
             )
-            assert ((await load_job(house, task))["state"], (await load_job(house, task))["failures"]) == (
+        async with open_database(gateway.settings.database_url) as database, database.transaction() as tx:
+            await tx.execute(
+                update(jobs_table).where(jobs_table.c.id == task).values(last_done=None, failures=2)
+            )
+            await tx.execute(update(turns).values(ending="away"))
+        async with gateway.run():
+            await gateway.api.wait_until(lambda: messages_starting_with(gateway, f"I paused #{task}, “hello"))
+            [message] = messages_starting_with(gateway, "I paused")
+            assert (
+                "it failed 3 times in a row, the last time because the model did not answer." in message.text
+            )
+            gateway.ann.tap(message, "Resume")
+            await gateway.api.wait_until(
+                lambda: any(
+                    "Pause" in str(message.buttons) for message in gateway.api.chat(ADMIN).bot_messages
+                )
+            )
+            assert (
+                (await load_job(gateway, task))["state"],
+                (await load_job(gateway, task))["failures"],
+            ) == (
                 "active",
                 0,
             )
-            house.ann.send("/forget")
-            await house.api.wait_until(lambda: messages_starting_with(house, "Shall I forget"))
-            house.ann.tap(messages_starting_with(house, "Shall I forget")[0], "Forget it all")
-            await house.api.wait_until(lambda: FORGOTTEN_TEXT in house.texts())
+            gateway.ann.send("/forget")
+            await gateway.api.wait_until(lambda: messages_starting_with(gateway, "Shall I forget"))
+            gateway.ann.tap(messages_starting_with(gateway, "Shall I forget")[0], "Forget it all")
+            await gateway.api.wait_until(lambda: FORGOTTEN_TEXT in gateway.texts())
             async with (
-                open_database(house.settings.database_url) as database,
+                open_database(gateway.settings.database_url) as database,
                 database.read_transaction() as tx,
             ):
-                assert (await tx.execute(select(table.c.id).where(table.c.person == ADMIN))).all() == []
+                assert (
+                    await tx.execute(select(jobs_table.c.id).where(jobs_table.c.person == ADMIN))
+                ).all() == []
 
 
 async def test_a_due_task_may_use_what_its_owner_is_granted_at_that_moment(tmp_path: Path):
-    async with running_gateway(tmp_path, access="open", tools_dir=install_bells(tmp_path)) as house:
-        await introduce_person(house)
-        await introduce_person(house, 8)
+    async with running_gateway(tmp_path, access="open", tools_dir=install_bells(tmp_path)) as gateway:
+        await introduce_person(gateway)
+        await introduce_person(gateway, 8)
         for act, bell in (("/grant", "one"), ("/revoke", "two")):
-            before = len(house.texts())
-            house.ann.send(f"{act} chime 8")
-            await house.wait_for_texts(before + 1)
+            before = len(gateway.texts())
+            gateway.ann.send(f"{act} chime 8")
+            await gateway.wait_for_texts(before + 1)
             call = f'@@tool:chime {{"bell": "{bell}"}}@@@@say:Rung {bell}.@@'
-            await add_due_job(house, call, chat=8, rule=None)
-            await house.api.wait_until(partial(has_said, house, f"Rung {bell}.", 8))
+            await add_due_job(gateway, call, chat=8, rule=None)
+            await gateway.api.wait_until(partial(has_said, gateway, f"Rung {bell}.", 8))
         assert load_rung_bells(tmp_path) == ["one"]

@@ -1,6 +1,4 @@
-"""The house's own jobs: rows as the settings want them, each done once when it is due or ordered, failures
-told.
-"""
+"""System jobs: rows as the settings want them, each run once when it is due or ordered, failures reported."""
 
 import asyncio
 import sqlite3
@@ -14,7 +12,7 @@ from typing import Any
 import pytest
 from sqlalchemy import select, update
 
-from bot.cli import system_jobs as orders
+from bot.cli import system_jobs as job_commands
 from bot.db.engine import Database, parse_database_path
 from bot.db.maintenance.backup import find_integrity_errors
 from bot.db.people import people
@@ -42,7 +40,7 @@ FAR_RULE = "DTSTART:20260105T033000\nRRULE:FREQ=DAILY"
 
 @dataclass
 class SystemJobHarness:
-    """House jobs over a real database, with a clock of their own; `told` are what admins read."""
+    """System jobs over a real database, with a clock of their own; `notices` are what admins read."""
 
     database: Database
     file: Path
@@ -72,9 +70,11 @@ class SystemJobHarness:
     def make_sync(
         self, system_jobs: tuple[SystemJob, ...] | None = None, wake: Callable[[], None] = lambda: None
     ) -> SystemJobSync:
-        where = SystemJobSettings(self.file, self.zone, lambda: self.now)
-        mine = self.system_jobs() if system_jobs is None else system_jobs
-        return SystemJobSync(self.database, mine, where, wake_scheduler=lambda: None, wake_worker=wake)
+        job_settings = SystemJobSettings(self.file, self.zone, lambda: self.now)
+        jobs_to_sync = self.system_jobs() if system_jobs is None else system_jobs
+        return SystemJobSync(
+            self.database, jobs_to_sync, job_settings, wake_scheduler=lambda: None, wake_worker=wake
+        )
 
     def make_runner(self) -> SystemJobRunner:
         return SystemJobRunner(
@@ -105,101 +105,101 @@ class SystemJobHarness:
 
     async def load_rows(self) -> dict[str | None, jobs.Job]:
         async with self.database.read_transaction() as tx:
-            return {one.name: one for one in await jobs.list_system_jobs(tx)}
+            return {job.name: job for job in await jobs.list_system_jobs(tx)}
 
 
 @pytest.fixture
-async def bench(database: Database, database_url: str) -> SystemJobHarness:
+async def harness(database: Database, database_url: str) -> SystemJobHarness:
     return SystemJobHarness(database, parse_database_path(database_url))
 
 
-async def test_rows_are_made_once_follow_the_settings_and_go_with_them(bench: SystemJobHarness):
-    await bench.make_sync().sync_rows()
-    found = await bench.load_rows()
-    assert (found["care"].next_due, found["report"].next_due) == (NIGHT + 23.5 * HOUR, NIGHT + 100 * HOUR)
-    assert found["read"].next_due is None
-    bench.now += 24 * HOUR
-    await bench.make_sync().sync_rows()
-    assert await bench.load_rows() == found  # what was missed meanwhile is still due
-    bench.zone = "Europe/Berlin"
-    await bench.make_sync(bench.system_jobs()[:2]).sync_rows()
-    found = await bench.load_rows()
-    assert set(found) == {"care", "report"}
-    assert found["care"].next_due == NIGHT + 46.5 * HOUR
-    await bench.make_sync(()).sync_rows()
-    assert await bench.load_rows() == {}
+async def test_rows_are_made_once_follow_the_settings_and_go_with_them(harness: SystemJobHarness):
+    await harness.make_sync().sync_rows()
+    rows = await harness.load_rows()
+    assert (rows["care"].next_due, rows["report"].next_due) == (NIGHT + 23.5 * HOUR, NIGHT + 100 * HOUR)
+    assert rows["read"].next_due is None
+    harness.now += 24 * HOUR
+    await harness.make_sync().sync_rows()
+    assert await harness.load_rows() == rows  # what was missed meanwhile is still due
+    harness.zone = "Europe/Berlin"
+    await harness.make_sync(harness.system_jobs()[:2]).sync_rows()
+    rows = await harness.load_rows()
+    assert set(rows) == {"care", "report"}
+    assert rows["care"].next_due == NIGHT + 46.5 * HOUR
+    await harness.make_sync(()).sync_rows()
+    assert await harness.load_rows() == {}
 
 
-async def test_a_job_is_done_when_it_is_due_and_a_backlog_once(bench: SystemJobHarness):
-    await bench.make_sync().sync_rows()
-    await bench.run_scheduler()
-    await bench.run_inbox()
-    assert bench.ran_names == []
-    bench.now += 100 * HOUR + 1  # the house was away for four nights
-    await bench.run_scheduler()
-    await bench.run_scheduler()
-    await bench.run_inbox()
-    assert sorted(bench.ran_names) == ["care", "report"]
-    found = await bench.load_rows()
-    assert found["care"].next_due == NIGHT + 119.5 * HOUR
-    assert found["care"].failures == 0
-    assert found["care"].last_done is not None
+async def test_a_job_is_done_when_it_is_due_and_a_backlog_once(harness: SystemJobHarness):
+    await harness.make_sync().sync_rows()
+    await harness.run_scheduler()
+    await harness.run_inbox()
+    assert harness.ran_names == []
+    harness.now += 100 * HOUR + 1  # the gateway was down for four nights
+    await harness.run_scheduler()
+    await harness.run_scheduler()
+    await harness.run_inbox()
+    assert sorted(harness.ran_names) == ["care", "report"]
+    rows = await harness.load_rows()
+    assert rows["care"].next_due == NIGHT + 119.5 * HOUR
+    assert rows["care"].failures == 0
+    assert rows["care"].last_done is not None
 
 
-async def test_a_job_that_fails_is_told_once_and_once_more_when_it_works_again(bench: SystemJobHarness):
-    await bench.make_sync().sync_rows()
-    bench.error = JobFailed("The disk is full.")
+async def test_a_job_that_fails_is_reported_once_and_once_more_when_it_works_again(harness: SystemJobHarness):
+    await harness.make_sync().sync_rows()
+    harness.error = JobFailed("The disk is full.")
     for night in range(3):
-        bench.now = NIGHT + (24 + 24 * night) * HOUR
-        await bench.run_scheduler()
-        await bench.run_inbox()
-        assert (await bench.load_rows())["care"].failures == night + 1
-    assert await bench.sent_texts() == ["The house job care failed: The disk is full."]
-    assert bench.woken_lanes == [Lane(7)]
-    bench.error = None
-    bench.now += 24 * HOUR
-    await bench.run_scheduler()
-    await bench.run_inbox()
-    assert (await bench.sent_texts())[1:] == ["The house job care works again."]
-    bench.error = RuntimeError("a bug")
-    bench.now += 24 * HOUR
-    await bench.run_scheduler()
-    await bench.run_inbox()
-    assert sorted((await bench.sent_texts())[2:]) == [
+        harness.now = NIGHT + (24 + 24 * night) * HOUR
+        await harness.run_scheduler()
+        await harness.run_inbox()
+        assert (await harness.load_rows())["care"].failures == night + 1
+    assert await harness.sent_texts() == ["The house job care failed: The disk is full."]
+    assert harness.woken_lanes == [Lane(7)]
+    harness.error = None
+    harness.now += 24 * HOUR
+    await harness.run_scheduler()
+    await harness.run_inbox()
+    assert (await harness.sent_texts())[1:] == ["The house job care works again."]
+    harness.error = RuntimeError("a bug")
+    harness.now += 24 * HOUR
+    await harness.run_scheduler()
+    await harness.run_inbox()
+    assert sorted((await harness.sent_texts())[2:]) == [
         "The house job care failed: The log says why.",
         "The house job report failed: The log says why.",
     ]
 
 
-async def test_what_admins_are_to_read_is_written_down_with_the_end_of_the_job(bench: SystemJobHarness):
-    await bench.make_sync().sync_rows()
-    bench.result = Part("42 turns", silent=True)
-    async with bench.database.transaction() as tx:
+async def test_what_admins_are_to_read_is_written_down_with_the_end_of_the_job(harness: SystemJobHarness):
+    await harness.make_sync().sync_rows()
+    harness.result = Part("42 turns", silent=True)
+    async with harness.database.transaction() as tx:
         await people.put(tx, 8, "Bob", "admin", now=1.0)
-    bench.now += 24 * HOUR
-    await bench.run_scheduler()
-    await bench.run_inbox()
-    assert await bench.sent_texts() == ["42 turns", "42 turns"]
-    assert bench.woken_lanes == [Lane(7), Lane(8)]
+    harness.now += 24 * HOUR
+    await harness.run_scheduler()
+    await harness.run_inbox()
+    assert await harness.sent_texts() == ["42 turns", "42 turns"]
+    assert harness.woken_lanes == [Lane(7), Lane(8)]
 
 
 async def test_a_database_that_is_busy_is_waited_for_and_other_items_have_their_own_runners(
-    bench: SystemJobHarness,
+    harness: SystemJobHarness,
 ):
-    await bench.make_sync().sync_rows()
-    bench.error = StoreUnavailable("locked")
-    bench.now += 24 * HOUR
-    await bench.run_scheduler()
+    await harness.make_sync().sync_rows()
+    harness.error = StoreUnavailable("locked")
+    harness.now += 24 * HOUR
+    await harness.run_scheduler()
     with pytest.raises(StoreUnavailable):
-        await bench.run_inbox()
-    async with bench.database.transaction() as tx:
-        await inbox.recover(tx, now=bench.now)
-        await inbox.add(tx, kind="house", lane=None, sender=None, body={"job": "other"}, now=bench.now)
-        await inbox.add(tx, kind="house", lane=None, sender=None, body={"job": "gone"}, now=bench.now)
-    bench.error = None
-    await bench.run_inbox()
-    assert bench.ran_names == ["care", "care", "other 2"]  # and what nobody knows any more is done with
-    async with bench.database.read_transaction() as tx:
+        await harness.run_inbox()
+    async with harness.database.transaction() as tx:
+        await inbox.recover(tx, now=harness.now)
+        await inbox.add(tx, kind="house", lane=None, sender=None, body={"job": "other"}, now=harness.now)
+        await inbox.add(tx, kind="house", lane=None, sender=None, body={"job": "gone"}, now=harness.now)
+    harness.error = None
+    await harness.run_inbox()
+    assert harness.ran_names == ["care", "care", "other 2"]  # and what nobody knows any more is done with
+    async with harness.database.read_transaction() as tx:
         states = (
             await tx.execute(select(inbox_table.c.id, inbox_table.c.state).order_by(inbox_table.c.id))
         ).all()
@@ -207,56 +207,60 @@ async def test_a_database_that_is_busy_is_waited_for_and_other_items_have_their_
 
 
 async def test_jobs_are_listed_and_one_that_is_ordered_is_heard_of(
-    bench: SystemJobHarness, database_url: str
+    harness: SystemJobHarness, database_url: str
 ):
     woken: list[int] = []
-    rota = bench.make_sync(wake=lambda: woken.append(1))
+    rota = harness.make_sync(wake=lambda: woken.append(1))
     with pytest.raises(NothingFound, match="no jobs yet"):
-        await orders.list_system_jobs(database_url)
+        await job_commands.list_system_jobs(database_url)
     with pytest.raises(NothingFound, match="none yet"):
-        await orders.run_system_job(database_url, "care", now=NIGHT)
+        await job_commands.run_system_job(database_url, "care", now=NIGHT)
     await rota.sync_rows()
     await rota.poll_ordered_jobs()
     assert woken == []
-    with pytest.raises(NothingFound, match=r"no house job 'backup'\. There are: care, read, report\."):
-        await orders.run_system_job(database_url, "backup", now=NIGHT)
-    assert "care is ordered." in await orders.run_system_job(database_url, "care", now=NIGHT)
+    with pytest.raises(NothingFound, match=r"no system job 'backup'\. There are: care, read, report\."):
+        await job_commands.run_system_job(database_url, "backup", now=NIGHT)
+    assert "care is ordered." in await job_commands.run_system_job(database_url, "care", now=NIGHT)
     assert (
-        await orders.run_system_job(database_url, "care", now=NIGHT + 1)
+        await job_commands.run_system_job(database_url, "care", now=NIGHT + 1)
         == "care is ordered already, or at work."
     )
     await rota.poll_ordered_jobs()
     await rota.poll_ordered_jobs()  # nothing was written since: nothing is asked
     assert woken == [1]
-    assert "waits" in await orders.list_system_jobs(database_url)
+    assert "waits" in await job_commands.list_system_jobs(database_url)
 
 
-async def test_the_list_says_when_each_is_due_and_how_it_went(bench: SystemJobHarness, database_url: str):
-    await bench.make_sync().sync_rows()
-    await orders.run_system_job(database_url, "care", now=NIGHT)
-    bench.error = JobFailed("No way.")
-    await bench.run_inbox()
-    async with bench.database.transaction() as tx:
+async def test_the_list_says_when_each_is_due_and_how_it_went(harness: SystemJobHarness, database_url: str):
+    await harness.make_sync().sync_rows()
+    await job_commands.run_system_job(database_url, "care", now=NIGHT)
+    harness.error = JobFailed("No way.")
+    await harness.run_inbox()
+    async with harness.database.transaction() as tx:
         new = jobs.NewJob("reminder", NIGHT + 9, "UTC", person=7, lane=Lane(7))
         await jobs.add(tx, new, now=NIGHT)
         await tx.execute(update(inbox_table).values(received_at=NIGHT))
-    listed = (await orders.list_system_jobs(database_url)).splitlines()
+    listed = (await job_commands.list_system_jobs(database_url)).splitlines()
     assert listed[0].split("  ")[0] == "job"
     assert listed[1] == "care    2026-11-20 03:30  2026-11-19 04:00  failed: No way.  looks"
     assert listed[2] == "read    by its own clock  –                 never ran        reads"
     assert listed[-2:] == ["Times are of UTC.", "Jobs of people: 1 active."]
-    with closing(sqlite3.connect(bench.file)) as connection, connection:
+    with closing(sqlite3.connect(harness.file)) as connection, connection:
         connection.execute(
             "INSERT INTO readings (endpoint, read_at, totals, running, why) VALUES ('x', ?, '{}', 0, '')",
             [NIGHT],
         )
-    assert "by its own clock  2026-11-19 04:00  ok " in await orders.list_system_jobs(database_url)
+    assert "by its own clock  2026-11-19 04:00  ok " in await job_commands.list_system_jobs(database_url)
 
 
-async def test_without_a_log_there_is_nothing_to_hear(bench: SystemJobHarness, tmp_path: Path):
-    where = SystemJobSettings(tmp_path / "nowhere.db")
+async def test_without_a_log_there_is_nothing_to_hear(harness: SystemJobHarness, tmp_path: Path):
+    job_settings = SystemJobSettings(tmp_path / "nowhere.db")
     await SystemJobSync(
-        bench.database, (), where, wake_scheduler=lambda: None, wake_worker=lambda: pytest.fail("woken")
+        harness.database,
+        (),
+        job_settings,
+        wake_scheduler=lambda: None,
+        wake_worker=lambda: pytest.fail("woken"),
     ).poll_ordered_jobs()
 
 
@@ -273,7 +277,7 @@ def make_overdue(gateway: GatewayHarness, name: str) -> None:
 
 
 async def wait_until_settled(gateway: GatewayHarness, count: int) -> list[tuple[Any, ...]]:
-    """The house's items once there are so many and all are over."""
+    """The inbox items of system jobs, once there are `count` and all are done."""
     query = "SELECT json_extract(body, '$.job'), state, error FROM inbox WHERE kind = 'house' ORDER BY id"
     async with asyncio.timeout(30):
         while True:
@@ -283,18 +287,18 @@ async def wait_until_settled(gateway: GatewayHarness, count: int) -> list[tuple[
             await asyncio.sleep(0.02)
 
 
-async def test_the_whole_house_backs_itself_up_tells_what_was_used_and_hears_an_order(tmp_path: Path):
+async def test_the_gateway_backs_itself_up_sends_the_summary_and_runs_an_ordered_job(tmp_path: Path):
     backups = tmp_path / "backups"
     async with open_harness(
         tmp_path, backup_dir=str(backups), usage_summary="daily", keep_text_days="30"
-    ) as house:
-        async with house.run():
-            house.ann.send("@@say:Hello@@")
-            await house.wait_for_texts()
-            url = house.settings.database_url
-            await wait_for_rows(house)
+    ) as gateway:
+        async with gateway.run():
+            gateway.ann.send("@@say:Hello@@")
+            await gateway.wait_for_texts()
+            url = gateway.settings.database_url
+            await wait_for_rows(gateway)
         for name in ("backup", "usage", "retention", "database"):
-            make_overdue(house, name)
+            make_overdue(gateway, name)
         with (
             closing(sqlite3.connect(parse_database_path(url))) as connection,
             connection,
@@ -302,27 +306,27 @@ async def test_the_whole_house_backs_itself_up_tells_what_was_used_and_hears_an_
             for column in ("received_at", "began_at", "ended_at"):
                 connection.execute(f"UPDATE turns SET {column} = {column} - 86400")
             connection.execute("UPDATE model_calls SET created_at = created_at - 86400")
-        async with house.run():
-            assert {row[1:] for row in await wait_until_settled(house, 4)} == {("done", None)}
-            [made] = backups.iterdir()
-            assert find_integrity_errors(made) == []
-            [summary] = (await house.wait_for_texts(2))[1:]
+        async with gateway.run():
+            assert {row[1:] for row in await wait_until_settled(gateway, 4)} == {("done", None)}
+            [backup] = backups.iterdir()
+            assert find_integrity_errors(backup) == []
+            [summary] = (await gateway.wait_for_texts(2))[1:]
             assert summary.startswith("Usage, ")
             assert "Turns: 1 of 1 person (the day before: 0)" in summary
-            house.ann.tap(house.api.chat(7).bot_messages[-1], "Picture")
-            await house.api.wait_until(lambda: house.api.calls_of("sendPhoto"), 30)
-            assert "backup is ordered" in await orders.run_system_job(url, "backup", now=time.time())
-            await wait_until_settled(house, 5)
+            gateway.ann.tap(gateway.api.chat(7).bot_messages[-1], "Picture")
+            await gateway.api.wait_until(lambda: gateway.api.calls_of("sendPhoto"), 30)
+            assert "backup is ordered" in await job_commands.run_system_job(url, "backup", now=time.time())
+            await wait_until_settled(gateway, 5)
             assert len(list(backups.iterdir())) == 2
-            house.ann.send("/forget")
-            await house.api.wait_until(
-                lambda: "A copy of my database holds all that until" in house.texts()[-1]
+            gateway.ann.send("/forget")
+            await gateway.api.wait_until(
+                lambda: "A copy of my database holds all that until" in gateway.texts()[-1]
             )
-        assert "backup" in await orders.list_system_jobs(url)
+        assert "backup" in await job_commands.list_system_jobs(url)
 
 
 async def wait_for_rows(gateway: GatewayHarness) -> None:
-    """Wait until the rows of the house's jobs are there."""
+    """Wait until the rows of the system jobs are there."""
     async with asyncio.timeout(30):
         while not await select_rows(gateway, "SELECT 1 FROM sqlite_master WHERE name = 'jobs'"):  # noqa: ASYNC110
             await asyncio.sleep(0.02)
@@ -335,34 +339,34 @@ async def select_rows(gateway: GatewayHarness, query: str) -> list[tuple[Any, ..
         return connection.execute(query).fetchall()
 
 
-async def test_a_backup_that_cannot_be_made_is_told_to_admins_once(tmp_path: Path):
+async def test_a_backup_that_cannot_be_made_is_reported_to_admins_once(tmp_path: Path):
     (tmp_path / "file").touch()
-    async with running_gateway(tmp_path, backup_dir=str(tmp_path / "file")) as house:
-        url = house.settings.database_url
-        house.ann.send("@@say:Hi@@")
-        await house.wait_for_texts()
-        await wait_for_rows(house)
-        await orders.run_system_job(url, "backup", now=time.time())
-        [_, told] = await house.wait_for_texts(2)
+    async with running_gateway(tmp_path, backup_dir=str(tmp_path / "file")) as gateway:
+        url = gateway.settings.database_url
+        gateway.ann.send("@@say:Hi@@")
+        await gateway.wait_for_texts()
+        await wait_for_rows(gateway)
+        await job_commands.run_system_job(url, "backup", now=time.time())
+        [_, notice] = await gateway.wait_for_texts(2)
         assert (
-            told
+            notice
             == f"The house job backup failed: No backup could be made in {tmp_path / 'file'}: File exists."
         )
-        await wait_until_settled(house, 1)
-        await orders.run_system_job(url, "backup", now=time.time())
-        assert len(await wait_until_settled(house, 2)) == 2
-        house.ann.send("@@say:Hello@@")
-        assert await house.wait_for_texts(3) == ["Hi", told, "Hello"]
+        await wait_until_settled(gateway, 1)
+        await job_commands.run_system_job(url, "backup", now=time.time())
+        assert len(await wait_until_settled(gateway, 2)) == 2
+        gateway.ann.send("@@say:Hello@@")
+        assert await gateway.wait_for_texts(3) == ["Hi", notice, "Hello"]
 
 
 async def test_only_admins_have_everybodys_picture(tmp_path: Path):
-    async with running_gateway(tmp_path, access="open") as house:
-        bob = house.api.person(8, "Bob")
+    async with running_gateway(tmp_path, access="open") as gateway:
+        bob = gateway.api.person(8, "Bob")
         bob.send("@@say:Hello@@")
-        await house.wait_for_texts(1, chat=8)
+        await gateway.wait_for_texts(1, chat=8)
         bob.send("/usage")
-        await house.wait_for_texts(2, chat=8)
-        house.api.chat(8).bot_messages[-1].buttons[1]["callback_data"] = "picture:all"
-        bob.tap(house.api.chat(8).bot_messages[-1], "Picture")
+        await gateway.wait_for_texts(2, chat=8)
+        gateway.api.chat(8).bot_messages[-1].buttons[1]["callback_data"] = "picture:all"
+        bob.tap(gateway.api.chat(8).bot_messages[-1], "Picture")
         bob.send("@@say:Again@@")
-        assert (await house.wait_for_texts(3, chat=8))[2] == "Again"
+        assert (await gateway.wait_for_texts(3, chat=8))[2] == "Again"

@@ -1,4 +1,6 @@
-"""Admins add tools from Telegram while the house runs: documents, endpoints, MCP servers; secrets are unsaid."""
+"""Admins add tools from Telegram while the gateway runs: documents, endpoints, MCP servers; secrets are
+deleted.
+"""
 
 from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
@@ -55,30 +57,30 @@ async def load_changes(gateway: GatewayHarness) -> list[AuditEntry]:
 
 
 async def test_a_document_is_looked_at_picked_from_tried_and_used(tmp_path: Path):
-    async with open_shop() as shop, open_for_loopback(tmp_path) as house:
-        told = await send_and_collect(house, f"/tools add {shop.document_url} shop", count=3)
-        assert told[0] == BEGUN
-        assert "Some calls go to other hosts than its own: localhost:9." in told[1]
-        lines = told[2].splitlines()
+    async with open_shop() as shop, open_for_loopback(tmp_path) as gateway:
+        texts = await send_and_collect(gateway, f"/tools add {shop.document_url} shop", count=3)
+        assert texts[0] == BEGUN
+        assert "Some calls go to other hosts than its own: localhost:9." in texts[1]
+        lines = texts[2].splitlines()
         assert lines[0].startswith("shop: which of these 4 operations?")
         assert lines[1].startswith("1. list_items · GET /items/{kind} – List what there is")
         for number in ("1", "3"):
-            await press(house, number, "shop: which")
-            await house.api.wait_until(partial(has_button, house, f"✓ {number}"))
-        assert button_labels(house) == ["✓ 1", "2", "✓ 3", "4", "Add 2"]
-        added = await press(house, "Add 2", "Added, for admins until it is granted: shop_list_items.")
+            await press(gateway, number, "shop: which")
+            await gateway.api.wait_until(partial(has_button, gateway, f"✓ {number}"))
+        assert button_labels(gateway) == ["✓ 1", "2", "✓ 3", "4", "Add 2"]
+        added = await press(gateway, "Add 2", "Added, for admins until it is granted: shop_list_items.")
         assert "shop_evil waits, for its words want a second look" in added
-        tried = (await send_and_collect(house, '/tools try shop_list_items {"kind": "hats"}', count=2))[1]
+        tried = (await send_and_collect(gateway, '/tools try shop_list_items {"kind": "hats"}', count=2))[1]
         assert tried.splitlines()[1].startswith("ok after ")
         assert "hats one" in tried
         assert "<|turn>" not in tried
         assert shop.calls[0][:2] == ("GET", "/v1/items/hats")
-        house.ann.send('@@tool:shop_list_items {"kind": "socks"}@@@@say:done@@')
-        await house.api.wait_until(lambda: house.texts()[-1] == "done" and house.is_finished())
+        gateway.ann.send('@@tool:shop_list_items {"kind": "socks"}@@@@say:done@@')
+        await gateway.api.wait_until(lambda: gateway.texts()[-1] == "done" and gateway.is_finished())
         assert shop.calls[1][:2] == ("GET", "/v1/items/socks")
-        log = (await send_and_collect(house, "/tools log"))[0]
+        log = (await send_and_collect(gateway, "/tools log"))[0]
         assert 'shop_list_items {"kind": "socks"} · person (7) in 7, turn 1 · ok · ' in log
-        done = [(one.what, one.subject, one.who) for one in await load_changes(house)]
+        done = [(change.what, change.subject, change.who) for change in await load_changes(gateway)]
         assert done == [
             ("added", "source shop", ADMIN),
             ("picked from", "source shop", ADMIN),
@@ -87,66 +89,70 @@ async def test_a_document_is_looked_at_picked_from_tried_and_used(tmp_path: Path
 
 
 async def test_another_host_is_confirmed_before_anything_is_asked_of_it(tmp_path: Path):
-    async with open_shop() as shop, open_for_loopback(tmp_path) as house:
-        told = await send_and_collect(house, f"/tools add {shop.document_url} shop elsewhere", count=3)
-        assert "· added" not in told[2]
-        asked = await press(house, "Add 1", "shop is at http://127.0.0.1:")
-        assert asked.endswith("but these calls would go to localhost:9. Let them?")
+    async with open_shop() as shop, open_for_loopback(tmp_path) as gateway:
+        texts = await send_and_collect(gateway, f"/tools add {shop.document_url} shop elsewhere", count=3)
+        assert "· added" not in texts[2]
+        question = await press(gateway, "Add 1", "shop is at http://127.0.0.1:")
+        assert question.endswith("but these calls would go to localhost:9. Let them?")
         assert (
             "nobody has confirmed"
-            in (await send_and_collect(house, "/tools pick shop elsewhere", count=2))[1]
+            in (await send_and_collect(gateway, "/tools pick shop elsewhere", count=2))[1]
         )
-        await send_and_collect(house, "/tools show shop", count=2)
-        await press(house, "Add 1", "shop is at http://127.0.0.1:")
-        await press(house, "Let them", "Added, for admins until it is granted: shop_elsewhere.")
-        assert [one.what for one in await load_changes(house)] == ["added", "confirmed hosts", "picked from"]
+        await send_and_collect(gateway, "/tools show shop", count=2)
+        await press(gateway, "Add 1", "shop is at http://127.0.0.1:")
+        await press(gateway, "Let them", "Added, for admins until it is granted: shop_elsewhere.")
+        assert [change.what for change in await load_changes(gateway)] == [
+            "added",
+            "confirmed hosts",
+            "picked from",
+        ]
 
 
 async def test_one_endpoint_is_described_in_the_chat(tmp_path: Path):
-    async with open_shop() as shop, open_for_loopback(tmp_path) as house:
-        words = f"endpoint hats GET {shop.url}/v1/items/{{kind}}\nWhat hats there are.\nkind: the kind of hat"
-        told = await send_and_collect(house, f"/tools add {words}", count=2)
-        assert told[1].startswith("Added, for admins until it is granted: hats.")
-        tried = (await send_and_collect(house, '/tools try hats {"kind": "top/hat"}', count=2))[1]
+    async with open_shop() as shop, open_for_loopback(tmp_path) as gateway:
+        args = f"endpoint hats GET {shop.url}/v1/items/{{kind}}\nWhat hats there are.\nkind: the kind of hat"
+        texts = await send_and_collect(gateway, f"/tools add {args}", count=2)
+        assert texts[1].startswith("Added, for admins until it is granted: hats.")
+        tried = (await send_and_collect(gateway, '/tools try hats {"kind": "top/hat"}', count=2))[1]
         assert "ok after" in tried
         assert shop.calls[0][1] == "/v1/items/top%2Fhat"
         assert (
             "There is a source hats already"
-            in (await send_and_collect(house, f"/tools add {words}", count=2))[1]
+            in (await send_and_collect(gateway, f"/tools add {args}", count=2))[1]
         )
 
 
 async def test_an_mcp_server_is_added_by_its_url(tmp_path: Path):
     web = FakeMcpHttpServer()
-    async with serve(web.app) as url, open_for_loopback(tmp_path) as house:
-        told = await send_and_collect(house, f"/tools add mcp {url}/mcp odd", count=2)
-        assert told[1].startswith("Added, for admins until it is granted: odd_drop, odd_echo")
-        tried = (await send_and_collect(house, '/tools try odd_echo {"text": "hello"}', count=2))[1]
+    async with serve(web.app) as url, open_for_loopback(tmp_path) as gateway:
+        texts = await send_and_collect(gateway, f"/tools add mcp {url}/mcp odd", count=2)
+        assert texts[1].startswith("Added, for admins until it is granted: odd_drop, odd_echo")
+        tried = (await send_and_collect(gateway, '/tools try odd_echo {"text": "hello"}', count=2))[1]
         assert "hello" in tried
 
 
 async def test_a_reload_asks_servers_too(tmp_path: Path):
-    def says(house: GatewayHarness, text: str) -> bool:
-        return any(text in one for one in house.texts())
+    def says(gateway: GatewayHarness, text: str) -> bool:
+        return any(text in sent for sent in gateway.texts())
 
     web = FakeMcpHttpServer()
-    async with open_for_loopback(tmp_path) as house:
+    async with open_for_loopback(tmp_path) as gateway:
         async with serve(web.app) as url:
-            await send_and_collect(house, f"/tools add mcp {url}/mcp odd", count=2)
+            await send_and_collect(gateway, f"/tools add mcp {url}/mcp odd", count=2)
             for grown in ("grown", "larger"):  # the first is asked of a server nobody has called yet
                 web.tools.append(grown)
-                house.ann.send("/tools reload")
-                await house.api.wait_until(partial(says, house, f"odd_{grown} (new)"), 40.0)
-            await send_and_collect(house, f"/tools add mcp {url}/mcp away", count=2)
-        house.ann.send("/tools reload")
-        await house.api.wait_until(
-            partial(says, house, "away is not available: its address does not answer."), 40.0
+                gateway.ann.send("/tools reload")
+                await gateway.api.wait_until(partial(says, gateway, f"odd_{grown} (new)"), 40.0)
+            await send_and_collect(gateway, f"/tools add mcp {url}/mcp away", count=2)
+        gateway.ann.send("/tools reload")
+        await gateway.api.wait_until(
+            partial(says, gateway, "away is not available: its address does not answer."), 40.0
         )
 
 
 async def test_what_cannot_be_added_is_said_in_a_line(tmp_path: Path):
-    async with open_shop() as shop, open_for_loopback(tmp_path) as house:
-        for words, why in (
+    async with open_shop() as shop, open_for_loopback(tmp_path) as gateway:
+        for args, reason in (
             ("http://127.0.0.1:9/openapi.json", "could not be"),
             (f"{shop.url}/v1/items/x", "cannot be used"),
             ("http://localhost/openapi.json", "is not on the public internet"),
@@ -157,19 +163,22 @@ async def test_what_cannot_be_added_is_said_in_a_line(tmp_path: Path):
             (f"endpoint hats GET {shop.url}/{{kind}}\nHats.", "asks for 'kind', which is not described"),
             (f"endpoint hats BREW {shop.url}/x\nBrew.", "no method"),
         ):
-            told = (await send_and_collect(house, f"/tools add {words}", count=2))[1]
-            assert why in told, told
-        assert await load_changes(house) == []
+            texts = (await send_and_collect(gateway, f"/tools add {args}", count=2))[1]
+            assert reason in texts, texts
+        assert await load_changes(gateway) == []
 
 
 async def test_a_secret_in_a_chat_is_deleted_there_and_kept_nowhere(tmp_path: Path):
-    async with open_for_loopback(tmp_path) as house:
-        told = await send_and_collect(house, "/tools add https://ann:hunter2@api.example/openapi.json")
-        assert told == [SECRET_NOTICE]
-        await house.api.wait_until(
-            lambda: any("hunter2" in one.text for one in house.api.chat(ADMIN).deleted_messages)
+    async with open_for_loopback(tmp_path) as gateway:
+        texts = await send_and_collect(gateway, "/tools add https://ann:hunter2@api.example/openapi.json")
+        assert texts == [SECRET_NOTICE]
+        await gateway.api.wait_until(
+            lambda: any("hunter2" in message.text for message in gateway.api.chat(ADMIN).deleted_messages)
         )
-        async with open_database(house.settings.database_url) as database, database.read_transaction() as tx:
+        async with (
+            open_database(gateway.settings.database_url) as database,
+            database.read_transaction() as tx,
+        ):
             bodies = (await tx.execute(select(inbox.c.body))).scalars().all()
         assert not any("hunter2" in (body or "") for body in bodies)
     held = b"".join(file.read_bytes() for file in tmp_path.iterdir())

@@ -1,5 +1,7 @@
-"""A day with tools, over the demo's simulators: admins add and grant them while people chat, a member uses
-one with an admin's leave across a restart, hostile sources come to nothing, and the records tell the story.
+"""A day with tools, over the demo's simulators.
+
+Admins add and grant tools while people chat, a member uses one with an admin's approval across a restart,
+hostile sources come to nothing, and the records tell the story.
 """
 
 import asyncio
@@ -15,8 +17,7 @@ from typing import Any
 import pytest
 
 from bot.db.engine import open_database
-from bot.db.tools import audit
-from bot.db.tools import call_log as called
+from bot.db.tools import audit, call_log
 from bot.db.tools.audit import AuditEntry
 from bot.db.tools.call_log import ToolCallRecord
 from bot.http_server import serve
@@ -29,7 +30,8 @@ from tests.support.openapi_shop import OpenApiShop, open_shop
 
 pytestmark = pytest.mark.timeout(240)  # a day is long on a busy machine
 
-MEMBER, OTHER = 8, 9
+MEMBER = 8
+OTHER = 9
 CROOKED_SERVER = Path(__file__).parents[1] / "support" / "mcp_stdio_server.py"
 GREET = '''
 from tools.base import tool
@@ -47,7 +49,7 @@ async def greet(name: str) -> str:
 
 @dataclass
 class DayHarness:
-    """The house, the services around it, and the machine beside it."""
+    """The gateway, the services around it, and the command line beside it."""
 
     gateway: GatewayHarness
     shop: OpenApiShop
@@ -85,7 +87,7 @@ class DayHarness:
 
         def find_message() -> ChatMessage | None:
             messages = self.gateway.api.chat(chat).bot_messages[after:]
-            return next((one for one in messages if text in one.text), None)
+            return next((message for message in messages if text in message.text), None)
 
         message = await self.gateway.api.wait_until(find_message, 40.0)
         assert message is not None
@@ -105,9 +107,9 @@ class DayHarness:
         async with open_database(self.gateway.settings.database_url) as database:
             while True:
                 async with database.read_transaction() as tx:
-                    found = await called.list_newest(tx, limit=50)
-                if condition(found):
-                    return found
+                    calls = await call_log.list_newest(tx, limit=50)
+                if condition(calls):
+                    return calls
                 await asyncio.sleep(0.05)
 
     async def load_changes(self) -> list[AuditEntry]:
@@ -126,16 +128,16 @@ async def open_day(tmp_path: Path) -> AsyncIterator[DayHarness]:
     async with (
         open_shop() as shop,
         serve(web.app) as url,
-        open_harness(tmp_path, tools_private_hosts="127.0.0.1", tools_dir=tmp_path / "mine") as house,
+        open_harness(tmp_path, tools_private_hosts="127.0.0.1", tools_dir=tmp_path / "mine") as gateway,
     ):
         settings = {
-            "TELEGRAM_TOKEN": house.api.token,
-            "DATABASE_URL": house.settings.database_url,
+            "TELEGRAM_TOKEN": gateway.api.token,
+            "DATABASE_URL": gateway.settings.database_url,
             "TOOLS_DIR": str(tmp_path / "mine"),
             "TOOLS_PRIVATE_HOSTS": "127.0.0.1",
         }
         (tmp_path / ".env").write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
-        yield DayHarness(house, shop, tmp_path, f"{url}/mcp")
+        yield DayHarness(gateway, shop, tmp_path, f"{url}/mcp")
 
 
 async def let_members_in(day: DayHarness) -> None:
@@ -154,9 +156,9 @@ async def test_a_day_with_tools(tmp_path: Path):
         async with day.gateway.run():
             await let_members_in(day)
             await run_morning(day)
-            asked = await run_noon(day)
+            question = await run_noon(day)
         async with day.gateway.run():
-            await run_afternoon(day, asked)
+            await run_afternoon(day, question)
             await run_evening(day)
         await run_night(day)
 
@@ -172,8 +174,8 @@ async def run_morning(day: DayHarness) -> None:
     )
     (day.folder / "mine" / "greet.py").write_text(GREET)
     day.eve.send("@@say:good morning, too@@")
-    told = await day.run_cli("add", f"{sys.executable} -S {CROOKED_SERVER}", "--stdio", "--name", "prog")
-    assert "Added, for admins until it is granted: prog_" in told
+    output = await day.run_cli("add", f"{sys.executable} -S {CROOKED_SERVER}", "--stdio", "--name", "prog")
+    assert "Added, for admins until it is granted: prog_" in output
     assert "running gateway" in await day.run_cli("reload")
     await day.ask_as_admin("/tools reload", "tools can be used now.")
     await day.wait_for_message("good morning", MEMBER)
@@ -197,13 +199,13 @@ async def run_noon(day: DayHarness) -> ChatMessage:
     day.bob.send("/new")
     await day.wait_for_message("A new conversation", MEMBER)
     day.bob.send(tool_prompt("shop_order_item", "it is ordered", item="hat"))
-    asked = await day.wait_for_message('"item": "hat"')
+    question = await day.wait_for_message('"item": "hat"')
     day.bob.send("@@say:something else@@")
     await day.wait_for_message("something else", MEMBER)
     day.eve.send(tool_prompt("shop_order_item", "I may not", item="crown"))
     await day.wait_for_message("I may not", OTHER)
     assert day.shop.calls == []
-    return asked
+    return question
 
 
 async def run_afternoon(day: DayHarness, question: ChatMessage) -> None:
@@ -213,7 +215,9 @@ async def run_afternoon(day: DayHarness, question: ChatMessage) -> None:
     day.gateway.ann.tap(question, "Allow once")
     late = await day.wait_for_message("it is ordered", MEMBER)
     assert "reply_to_message" in late.raw
-    assert [(one[0], one[1], one[2]) for one in day.shop.calls] == [("POST", "/v1/orders", '{"item":"hat"}')]
+    assert [(call[0], call[1], call[2]) for call in day.shop.calls] == [
+        ("POST", "/v1/orders", '{"item":"hat"}')
+    ]
 
 
 async def run_evening(day: DayHarness) -> None:
@@ -255,8 +259,8 @@ async def run_injection(day: DayHarness) -> None:
 
 async def run_night(day: DayHarness) -> None:
     """The records tell the day: who was granted what, which calls ran, and what was refused."""
-    story = [(one.via, one.what, one.subject) for one in await day.load_changes()]
-    for told in (
+    story = [(change.via, change.what, change.subject) for change in await day.load_changes()]
+    for expected in (
         ("telegram", "let in", f"person {MEMBER}"),
         ("telegram", "added", "source shop"),
         ("telegram", "added", "source odd"),
@@ -266,11 +270,11 @@ async def run_night(day: DayHarness) -> None:
         ("telegram", "granted", "tool shop_order_item"),
         ("telegram", "accepted", "tool shop_list_items"),
     ):
-        assert told in story
+        assert expected in story
     url = day.gateway.settings.database_url
     table = await render_audit(url, ReportOptions(since="1h"), now=_now())
     assert "may use: admins + person 8" in table
-    log = {(one.name, one.person, one.outcome) for one in await day.wait_for_tool_calls(lambda _: True)}
+    log = {(call.name, call.person, call.outcome) for call in await day.wait_for_tool_calls(lambda _: True)}
     for ran in (
         ("shop_order_item", MEMBER, "ok"),
         ("shop_order_item", OTHER, "refused"),
@@ -278,8 +282,8 @@ async def run_night(day: DayHarness) -> None:
         ("fetch_page", ADMIN, "refused"),
     ):
         assert ran in log, log
-    asked = json.loads(str(await render_report(url, ReportOptions(by="tool", form="json"), now=_now())))
-    order = next(one for one in asked["groups"] if one["tool"] == "shop_order_item")
+    report = json.loads(str(await render_report(url, ReportOptions(by="tool", form="json"), now=_now())))
+    order = next(group for group in report["groups"] if group["tool"] == "shop_order_item")
     assert (order["tool_calls_asked"], order["tool_answer_once"]) == (1, 1)
     assert "shop_order_item" in await day.run_cli("log", "shop_order_item")
 

@@ -1,4 +1,4 @@
-"""Tools that ask first, in a folder of their own; every run of theirs leaves a line that a test can read."""
+"""Tools that ask first, as a TOOLS_DIR; each run of them leaves a line that a test can read."""
 
 from pathlib import Path
 
@@ -64,7 +64,7 @@ async def recite() -> str:
 
 
 def install_bells(folder: Path) -> Path:
-    """The folder, with the bells in it; give it as TOOLS_DIR."""
+    """Write the tools into a folder; returns it, to be given as TOOLS_DIR."""
     tools = folder / "own_tools"
     tools.mkdir(mode=0o700)
     (tools / "bells.py").write_text(SOURCE.replace("\\\\n", "\\n"), encoding="utf-8")
@@ -73,6 +73,8 @@ def install_bells(folder: Path) -> Path:
 
 
 def load_rung_bells(folder: Path) -> list[str]:
-    """What was rung so far."""
+    """The bells that were rung so far."""
     lines = folder / "own_tools" / "rung.txt"
-    return lines.read_text(encoding="utf-8").split() if lines.exists() else []
+    if not lines.exists():
+        return []
+    return lines.read_text(encoding="utf-8").split()

@@ -1,4 +1,4 @@
-"""Files as people send them, made for the tests: pictures and papers, sound ones and hostile ones."""
+"""Builds files as users send them: pictures and PDFs, valid ones and hostile ones."""
 
 import io
 import struct
@@ -10,17 +10,17 @@ from PIL import Image
 
 
 def make_image(
-    width: int = 64, height: int = 48, form: str = "JPEG", mode: str = "RGB", **options: Any
+    width: int = 64, height: int = 48, image_format: str = "JPEG", mode: str = "RGB", **options: Any
 ) -> bytes:
     """A picture whose upper left quarter is blue, and the rest red."""
     picture = Image.new("RGB", (width, height), "red")
     picture.paste("blue", (0, 0, width // 2, height // 2))
-    return encode_image(picture.convert(mode), form, **options)
+    return encode_image(picture.convert(mode), image_format, **options)
 
 
-def encode_image(picture: Image.Image, form: str, **options: Any) -> bytes:
+def encode_image(picture: Image.Image, image_format: str, **options: Any) -> bytes:
     body = io.BytesIO()
-    picture.save(body, form, **options)
+    picture.save(body, image_format, **options)
     return body.getvalue()
 
 
@@ -29,31 +29,31 @@ def open_image(body: bytes) -> Image.Image:
 
 
 def make_huge_png(width: int, height: int) -> bytes:
-    """A picture of one colour that is a thousand times larger once it is unpacked."""
-    packer = zlib.compressobj(9)
+    """A picture of one colour that is a thousand times larger when it is unpacked."""
+    compressor = zlib.compressobj(9)
     row = bytes(1 + 3 * width)
-    rows = b"".join(packer.compress(row) for _ in range(height)) + packer.flush()
-    head = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
-    chunks = ((b"IHDR", head), (b"IDAT", rows), (b"IEND", b""))
-    told = (
+    rows = b"".join(compressor.compress(row) for _ in range(height)) + compressor.flush()
+    header = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
+    chunks = ((b"IHDR", header), (b"IDAT", rows), (b"IEND", b""))
+    encoded_chunks = (
         struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
         for kind, data in chunks
     )
-    return b"\x89PNG\r\n\x1a\n" + b"".join(told)
+    return b"\x89PNG\r\n\x1a\n" + b"".join(encoded_chunks)
 
 
 def make_pdf(pages: Sequence[str]) -> bytes:
-    """A PDF with these texts, a page each; lines end at newlines."""
+    """A PDF with these texts, one a page; lines end at newlines."""
     return make_pdf_of_streams([_page_content(text) for text in pages])
 
 
 def make_slow_pdf() -> bytes:
-    """A small PDF on whose one page every reader works for many seconds."""
+    """A small PDF with one page that takes any reader many seconds."""
     return make_pdf_of_streams([b"BT /F1 12 Tf " + b"(xxxx) Tj T* " * 300_000 + b"ET"])
 
 
 def make_pdf_of_streams(contents: Sequence[bytes]) -> bytes:
-    """A PDF with these content streams, a page each."""
+    """A PDF with these content streams, one a page."""
     count = len(contents)
     kids = " ".join(f"{3 + 2 * number} 0 R" for number in range(count))
     objects = [
@@ -72,7 +72,7 @@ def make_pdf_of_streams(contents: Sequence[bytes]) -> bytes:
 
 
 def make_locked_pdf(pages: Sequence[str], password: str) -> bytes:
-    """A PDF that is encrypted; without a password everybody may read it."""
+    """An encrypted PDF; with an empty password anybody can read it."""
     from pypdf import PdfWriter
 
     writer = PdfWriter(clone_from=io.BytesIO(make_pdf(pages)))
@@ -90,17 +90,18 @@ def _page_content(text: str) -> bytes:
 
 
 def _stream(content: bytes) -> bytes:
-    packed = zlib.compress(content)
-    return b"<< /Length %d /Filter /FlateDecode >>\nstream\n" % len(packed) + packed + b"\nendstream"
+    compressed = zlib.compress(content)
+    return b"<< /Length %d /Filter /FlateDecode >>\nstream\n" % len(compressed) + compressed + b"\nendstream"
 
 
 def _assemble_pdf(objects: Sequence[bytes]) -> bytes:
-    body, places = bytearray(b"%PDF-1.4\n"), []
-    for number, told in enumerate(objects, start=1):
-        places.append(len(body))
-        body += b"%d 0 obj\n" % number + told + b"\nendobj\n"
-    table = len(body)
+    body = bytearray(b"%PDF-1.4\n")
+    offsets: list[int] = []
+    for number, pdf_object in enumerate(objects, start=1):
+        offsets.append(len(body))
+        body += b"%d 0 obj\n" % number + pdf_object + b"\nendobj\n"
+    table_start = len(body)
     body += b"xref\n0 %d\n0000000000 65535 f \n" % (len(objects) + 1)
-    body += b"".join(b"%010d 00000 n \n" % place for place in places)
-    body += b"trailer\n<< /Size %d /Root 1 0 R >>\nstartxref\n%d\n%%%%EOF" % (len(objects) + 1, table)
+    body += b"".join(b"%010d 00000 n \n" % offset for offset in offsets)
+    body += b"trailer\n<< /Size %d /Root 1 0 R >>\nstartxref\n%d\n%%%%EOF" % (len(objects) + 1, table_start)
     return bytes(body)

@@ -1,5 +1,6 @@
-"""An independent clock for the accounts of turns: read where Telegram's client returns, it knows no spans and
-no rows. And what must be true of every account.
+"""An independent clock for the breakdowns of turns, and what must be true of every breakdown.
+
+The clock is read where Telegram's client returns; it knows no spans and no rows.
 """
 
 import json
@@ -31,7 +32,10 @@ KINDS = (
 
 @dataclass
 class TelegramClock:
-    """When getUpdates first returned an update, and when a call about a message last returned; epoch seconds."""
+    """When getUpdates first returned an update, and a call about a message last returned.
+
+    Epoch seconds, by update id and by message id.
+    """
 
     fetched_at: dict[int, float] = field(default_factory=dict)
     shown_at: dict[int, float] = field(default_factory=dict)
@@ -39,15 +43,20 @@ class TelegramClock:
 
     @contextmanager
     def observe(self) -> Iterator["TelegramClock"]:
-        """Look at every answer of Telegram while the block runs."""
+        """Observe every answer of Telegram while the block runs."""
         original = HTTPXRequest.do_request
-        border = self
+        clock = self
 
         async def do_request(
-            request: HTTPXRequest, url: str, method: str, request_data: RequestData | None = None, **more: Any
+            request: HTTPXRequest,
+            url: str,
+            method: str,
+            request_data: RequestData | None = None,
+            **options: Any,
         ) -> tuple[int, bytes]:
-            status, body = await original(request, url, method, request_data, **more)
-            border._record(url.rpartition("/")[2], request_data.json_parameters if request_data else {}, body)
+            status, body = await original(request, url, method, request_data, **options)
+            parameters = request_data.json_parameters if request_data else {}
+            clock._record(url.rpartition("/")[2], parameters, body)
             return status, body
 
         HTTPXRequest.do_request = do_request  # type: ignore[assignment]
@@ -59,7 +68,7 @@ class TelegramClock:
     def _record(self, method: str, parameters: dict[str, str], body: bytes) -> None:
         now = self._anchor + time.monotonic()
         if method == "editMessageText" and b"not modified" in body:
-            self.shown_at[int(parameters["message_id"])] = now  # it stood there, only the answer was lost
+            self.shown_at[int(parameters["message_id"])] = now  # it was shown, only the answer was lost
         try:
             result = json.loads(body)["result"]
         except (ValueError, KeyError, TypeError):
@@ -75,7 +84,7 @@ class TelegramClock:
 
 @dataclass(frozen=True)
 class BreakdownRow:
-    """One account beside the rows of its turn."""
+    """One breakdown with the rows of its turn; `parts` are the state and message id of each."""
 
     turn: int
     ending: str
@@ -85,64 +94,74 @@ class BreakdownRow:
     settled_at: float
     whole: float
     seconds: dict[str, float]
-    parts: tuple[tuple[str, int | None], ...]  # state and message of each
+    parts: tuple[tuple[str, int | None], ...]
 
 
 def load_breakdowns(file: Path) -> list[BreakdownRow]:
-    """All accounts of a database."""
+    """All breakdowns of a database."""
     with closing(sqlite3.connect(file)) as connection:
         connection.row_factory = sqlite3.Row
         query = (
             "select a.*, t.ending, t.item, t.received_at, t.ended_at, i.update_id from accounts a"
             " join turns t on t.id = a.turn join inbox i on i.id = t.item order by a.turn"
         )
-        found = []
+        breakdowns = []
         for row in connection.execute(query):
-            of_turn = "select state, message_id from outbox where item = ? and body is not null order by part"
-            parts = tuple((state, message) for state, message in connection.execute(of_turn, (row["item"],)))
+            query_parts = (
+                "select state, message_id from outbox where item = ? and body is not null order by part"
+            )
+            parts = tuple(
+                (state, message) for state, message in connection.execute(query_parts, (row["item"],))
+            )
             names = ("turn", "ending", "update_id", "received_at", "ended_at", "settled_at", "whole")
             seconds = {kind: row[kind] for kind in KINDS}
-            found.append(BreakdownRow(**{name: row[name] for name in names}, seconds=seconds, parts=parts))
-        return found
+            columns = {name: row[name] for name in names}
+            breakdowns.append(BreakdownRow(**columns, seconds=seconds, parts=parts))
+        return breakdowns
 
 
 def check_breakdowns(file: Path) -> list[BreakdownRow]:
-    """Every turn that ended has its account; none has a gap or a negative interval. Returns the accounts."""
-    found = load_breakdowns(file)
+    """Assert that every ended turn has its breakdown; none has a gap or a negative interval.
+
+    Returns the breakdowns.
+    """
+    breakdowns = load_breakdowns(file)
     with closing(sqlite3.connect(file)) as connection:
         ended = [
             turn
             for (turn,) in connection.execute("select id from turns where ended_at is not null order by id")
         ]
-        left = connection.execute("select id, spans from inbox where spans is not null").fetchall()
+        unsettled = connection.execute("select id, spans from inbox where spans is not null").fetchall()
         counted = connection.execute("select sum(count) from durations where kind = 'whole'").fetchone()[0]
-    assert [book.turn for book in found] == ended
-    assert left == []
-    assert counted == len(found)
-    for book in found:
-        assert all(value >= 0 for value in book.seconds.values()), book
-        assert abs(sum(book.seconds.values()) - book.whole) < 0.0005, book
-        assert book.seconds["own"] + book.seconds["down"] > 0, book
-    return found
+    assert [breakdown.turn for breakdown in breakdowns] == ended
+    assert unsettled == []
+    assert counted == len(breakdowns)
+    for breakdown in breakdowns:
+        seconds = breakdown.seconds
+        assert all(value >= 0 for value in seconds.values()), breakdown
+        assert abs(sum(seconds.values()) - breakdown.whole) < 0.0005, breakdown
+        assert seconds["own"] + seconds["down"] > 0, breakdown
+    return breakdowns
 
 
 def compare_with_clock(breakdowns: list[BreakdownRow], clock: TelegramClock) -> int:
-    """Hold accounts against the independent clock; returns how many could be.
+    """Compare breakdowns with the independent clock; returns how many could be.
 
-    The clock is read before the house reads its own, at the beginning and at the end. Either reading may come
-    late on a busy machine, so that the bound on each turn is wide, and that of a millisecond is for the
+    The clock is read before the gateway reads its own, at the beginning and at the end. Either reading may
+    come late on a busy machine, so the bound on each turn is wide, and that of a millisecond is for the
     quickest quarter.
     """
-    begins, ends = list[float](), list[float]()
-    for book in breakdowns:
-        messages = [message for state, message in book.parts if state == "done" and message is not None]
-        if book.update_id is None or len(messages) < len(book.parts):
-            continue  # begun by the house, or given up
-        last = max(clock.shown_at[message] for message in messages)
-        if last < book.ended_at:
-            continue  # it stood there before the turn ended
-        begins.append(book.received_at - clock.fetched_at[book.update_id])
-        ends.append(book.received_at + book.whole - last)
+    begins = list[float]()
+    ends = list[float]()
+    for breakdown in breakdowns:
+        messages = [message for state, message in breakdown.parts if state == "done" and message is not None]
+        if breakdown.update_id is None or len(messages) < len(breakdown.parts):
+            continue  # begun by the gateway, or given up
+        last_shown = max(clock.shown_at[message] for message in messages)
+        if last_shown < breakdown.ended_at:
+            continue  # it was shown before the turn ended
+        begins.append(breakdown.received_at - clock.fetched_at[breakdown.update_id])
+        ends.append(breakdown.received_at + breakdown.whole - last_shown)
     assert all(-0.0005 < late < 2 for late in (*begins, *ends)), (begins, ends)
     assert all(quantiles(late, n=4)[0] < 0.001 for late in (begins, ends)), (begins, ends)
     return len(begins)

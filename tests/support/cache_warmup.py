@@ -1,4 +1,4 @@
-"""A warm-up at work on a simulated endpoint, for tests."""
+"""Runs a warm-up against a simulated endpoint."""
 
 import asyncio
 import contextlib
@@ -18,13 +18,13 @@ from bot.turns.cache_warmup import CacheWarmup, WarmupConfig
 from tests.support.turn_harness import ScriptedModel, TurnHarness
 from tools.registry import discover
 
-MIN_HEAD_TOKENS = 400  # tokens of system text and tools, at the least
+MIN_HEAD_TOKENS = 400  # of system text and tools
 COLUMNS = ("purpose", "turn", "step", "thinking", "outcome", "again")
 
 
 @dataclass
 class WarmupHarness:
-    """A warming over a real database."""
+    """A warm-up over a real database."""
 
     database: Database
     model: LanguageModel
@@ -35,9 +35,9 @@ class WarmupHarness:
 
     def build_warmup(self) -> CacheWarmup:
         toolbox = Toolbox(discover())
-        wanted = WarmupConfig(self.url, self.api_key, None, "Be brief.", lambda: toolbox, 9000, self.lineages)
+        config = WarmupConfig(self.url, self.api_key, None, "Be brief.", lambda: toolbox, 9000, self.lineages)
         return CacheWarmup(
-            self.database, self.model, wanted, model_name=lambda: "model", notify_admins=self._notify_admins
+            self.database, self.model, config, model_name=lambda: "model", notify_admins=self._notify_admins
         )
 
     async def _notify_admins(self, subject: str, text: str) -> None:
@@ -51,11 +51,11 @@ class WarmupHarness:
 
 @contextlib.asynccontextmanager
 async def running_warmup(harness: WarmupHarness) -> AsyncIterator[CacheWarmup]:
-    """A warming that runs; it is cancelled in the end."""
+    """Run a warm-up while the block runs."""
     async with asyncio.TaskGroup() as tasks:
-        made = harness.build_warmup()
-        running = tasks.create_task(made.run())
-        yield made
+        warmup = harness.build_warmup()
+        running = tasks.create_task(warmup.run())
+        yield warmup
         running.cancel()
 
 
@@ -63,21 +63,21 @@ async def running_warmup(harness: WarmupHarness) -> AsyncIterator[CacheWarmup]:
 async def open_warmup_harness(
     database: Database, endpoint: SimulatedEndpoint, **fields: Any
 ) -> AsyncIterator[WarmupHarness]:
-    """A warming at work on a simulated endpoint."""
+    """Run a warm-up against this endpoint while the block runs."""
     async with serve(endpoint.app) as url:
         model = ModelClient(f"{url}/v1", None, SeatLimiter(1), api_key=endpoint.api_key)
         try:
-            bench = WarmupHarness(database, model, f"{url}/v1", api_key=endpoint.api_key, **fields)
-            async with running_warmup(bench):
-                yield bench
+            harness = WarmupHarness(database, model, f"{url}/v1", api_key=endpoint.api_key, **fields)
+            async with running_warmup(harness):
+                yield harness
         finally:
             await model.close()
 
 
 async def wait_until(condition: Callable[[], object]) -> None:
-    """Wait for what another task does."""
+    """Wait until another task has made the condition true."""
     async with asyncio.timeout(30):
-        while not condition():  # noqa: ASYNC110 nothing tells
+        while not condition():  # noqa: ASYNC110  # no event says so
             await asyncio.sleep(0.005)
 
 
@@ -86,8 +86,12 @@ def requests_finished(endpoint: SimulatedEndpoint, count: int) -> Callable[[], b
 
 
 async def wait_for_closed_rows(harness: WarmupHarness, count: int) -> list[tuple[Any, ...]]:
-    """The rows, once so many of them are closed."""
+    """The rows, once `count` of them are closed."""
     async with asyncio.timeout(30):
-        while sum(outcome is not None for (outcome,) in await harness.load_rows("outcome")) < count:  # noqa: ASYNC110
+        while await count_closed_rows(harness) < count:  # noqa: ASYNC110  # no event says so
             await asyncio.sleep(0.005)
     return await harness.load_rows()
+
+
+async def count_closed_rows(harness: WarmupHarness) -> int:
+    return sum(outcome is not None for (outcome,) in await harness.load_rows("outcome"))

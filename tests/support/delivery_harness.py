@@ -1,4 +1,4 @@
-"""The way out for tests: a sender on its own database and a simulated Telegram, and hands to use it."""
+"""A harness for tests of delivery: a sender on its own database and a simulated Telegram."""
 
 import asyncio
 import contextlib
@@ -12,7 +12,7 @@ from sqlalchemy.engine import Row
 
 from bot.db.engine import Database
 from bot.db.queues import outbox
-from bot.db.tables import outbox as rows
+from bot.db.tables import outbox as outbox_table
 from bot.domain import Lane, Part
 from bot.sim.telegram.server import BotApi, BotApiCall
 from bot.telegram.client import create_bot
@@ -52,7 +52,7 @@ class DeliveryHarness:
 
     @contextlib.asynccontextmanager
     async def run_sender(self, *, kill: bool = False) -> AsyncIterator[Sender]:
-        """A sender at work; at the end it is stopped, or killed in the middle of whatever it does."""
+        """Run a sender; at the end it is stopped, or killed in the middle of whatever it does."""
         async with create_bot(self.api.token, self.url) as bot:
             sender = Sender(
                 self.database, bot, on_blocked=self.on_blocked, on_trouble=self.on_trouble, limits=self.limits
@@ -75,7 +75,7 @@ class DeliveryHarness:
             return await outbox.add(tx, item=item, lane=lane, parts=parts, now=time.time())
 
     async def finish_turn(self, channel: ChatChannel, text: str, item: int = 1, lane: Lane = ANN) -> None:
-        """End a turn as turns does: store the final parts, then say so."""
+        """End a turn as the turn runner does: store the final parts, then end the channel."""
         await self.store_parts(channel.render_parts(text), item, lane)
         channel.end()
 
@@ -87,18 +87,19 @@ class DeliveryHarness:
 
     async def load_rows(self) -> list[Row[Any]]:
         async with self.database.read_transaction() as tx:
-            return list((await tx.execute(select(rows).order_by(rows.c.id))).all())
+            return list((await tx.execute(select(outbox_table).order_by(outbox_table.c.id))).all())
 
     async def load_states(self) -> list[str]:
         return [row.state for row in await self.load_rows()]
 
     def list_texts(self, chat: int = 7) -> list[str]:
-        """What the person sees from the bot."""
+        """Return what the person sees from the bot."""
         return [message.text for message in self.api.chat(chat).bot_messages]
 
     def list_button_data(self, chat: int = 7) -> list[list[str]]:
         return [
-            [one["callback_data"] for one in message.buttons] for message in self.api.chat(chat).bot_messages
+            [button["callback_data"] for button in message.buttons]
+            for message in self.api.chat(chat).bot_messages
         ]
 
     def list_methods(self, chat: int = 7) -> list[str]:

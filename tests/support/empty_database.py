@@ -1,6 +1,4 @@
-"""An empty database as the house has it: migrated once for all tests, since that takes longer than most of
-them.
-"""
+"""An empty database, migrated once for all tests: that takes longer than most of them."""
 
 import functools
 from pathlib import Path
@@ -10,7 +8,7 @@ from bot.db.migrate import migrate
 
 
 def place_empty_database(file: Path) -> str:
-    """Put one there; returns its URL."""
+    """Write one to this file; returns its URL."""
     file.write_bytes(_build_empty_database())
     return _to_url(file)
 
@@ -20,7 +18,7 @@ def _build_empty_database() -> bytes:
     with TemporaryDirectory() as folder:
         file = Path(folder, "empty.db")
         migrate(_to_url(file))
-        assert [*Path(folder).iterdir()] == [file]  # no part of it lies beside
+        assert [*Path(folder).iterdir()] == [file]  # it has no other files
         return file.read_bytes()
 
 

@@ -4,9 +4,8 @@ from dataclasses import replace
 from typing import Any
 
 from bot.check.client import CheckLimits
-from bot.check.command import run_check
 from bot.check.findings import CheckReport
-from bot.check.probe import CheckOptions
+from bot.check.probe import CheckOptions, run_check
 from bot.http_server import serve
 from bot.sim.vllm.server import SimulatedEndpoint
 
@@ -14,7 +13,7 @@ QUICK_LIMITS = CheckLimits(call_seconds=20, pause_seconds=(0.02, 0.1, 0.2))
 
 
 def ignore_progress(_done: int, _total: int, _what: str) -> None:
-    """Nobody watches."""
+    """Ignore the progress."""
 
 
 async def check_endpoint(endpoint: SimulatedEndpoint, **options: Any) -> CheckReport:

@@ -1,4 +1,4 @@
-"""The whole house over loopback: both simulators and the real gateway, in one event loop."""
+"""The gateway over loopback: both simulators and the real gateway, in one event loop."""
 
 import asyncio
 import contextlib
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bot.app import factory as app
+from bot.app import factory
 from bot.http_server import serve
 from bot.settings import Settings, build_settings
 from bot.sim.telegram.server import MAX_WAIT_SECONDS, BotApi, FloodLimits, SimulatedPerson
@@ -15,17 +15,17 @@ from bot.sim.vllm.server import SimulatedEndpoint
 from tests.support.empty_database import place_empty_database
 
 ADMIN = 7
-_WORDS = " ".join(f"word{n}" for n in range(200))  # more of them than a server looks for a pattern in
+_WORDS = " ".join(f"word{n}" for n in range(200))  # more than a server searches for a repeated pattern
 
 
 def long_story() -> str:
-    """What makes the model write about 4,000 words."""
+    """A message that makes the model write about 4,000 words."""
     return f"@@repeat:20 {_WORDS} @@"
 
 
 @dataclass
 class GatewayHarness:
-    """What surrounds the gateway; `ann` is an admin."""
+    """Both simulators and the gateway's settings; `ann` is an admin."""
 
     api: BotApi
     endpoint: SimulatedEndpoint
@@ -50,22 +50,22 @@ class GatewayHarness:
         return self.texts(chat)
 
     async def wait_for_first_block(self) -> None:
-        """Wait until a first block is shown, and let the endpoint write no more until it is released."""
+        """Wait until a first block is shown, and hold the endpoint there until it is released."""
         await self.endpoint.wait_until(lambda: any(request.canvases for request in self.endpoint.requests))
         self.endpoint.hold()
         await self.wait_for_texts()
 
     def is_finished(self, chat: int = ADMIN) -> bool:
-        """Whether the bot's newest message stands without a Stop button: its answer is whole."""
+        """Whether the bot's newest message has no Stop button, so that its answer is complete."""
         messages = self.api.chat(chat).bot_messages
         return bool(messages) and not any(button["text"] == "⏹ Stop" for button in messages[-1].buttons)
 
     @contextlib.asynccontextmanager
     async def run(self) -> AsyncIterator[None]:
-        """The gateway at work; it is stopped in order at the end."""
+        """Run the gateway while the block runs; it is shut down in order at the end."""
         stop = asyncio.Event()
         async with asyncio.TaskGroup() as tasks:
-            running = tasks.create_task(app.run(self.settings, stop))
+            running = tasks.create_task(factory.run(self.settings, stop))
             try:
                 yield
             finally:
@@ -77,11 +77,12 @@ class GatewayHarness:
 async def open_harness(
     tmp_path: Path, endpoint: SimulatedEndpoint | None = None, **settings: Any
 ) -> AsyncIterator[GatewayHarness]:
-    """Both simulators, served; the gateway is started by `gateway`."""
+    """Both simulators, served; `GatewayHarness.run` starts the gateway."""
     file = tmp_path / "house.db"
     if not file.exists():
         place_empty_database(file)
-    api, endpoint = BotApi(limits=FloodLimits.unlimited()), endpoint or SimulatedEndpoint()
+    api = BotApi(limits=FloodLimits.unlimited())
+    endpoint = endpoint or SimulatedEndpoint()
     async with serve(api.app) as telegram_url, serve(endpoint.app) as model_url:
         values = {
             "telegram_token": api.token,
@@ -90,7 +91,7 @@ async def open_harness(
             "database_url": f"sqlite+aiosqlite:///{file}",
             "admin_ids": str(ADMIN),
             "warm_up": "off",
-            "thinking_read": "off",  # a row of the ledger that depends on how well words tell
+            "thinking_read": "off",  # else a ledger row would depend on whether words decide
             **settings,
         }
         yield GatewayHarness(api, endpoint, build_settings(**values))
@@ -101,5 +102,5 @@ async def running_gateway(
     tmp_path: Path, endpoint: SimulatedEndpoint | None = None, **settings: Any
 ) -> AsyncIterator[GatewayHarness]:
     """Both simulators and the gateway, running."""
-    async with open_harness(tmp_path, endpoint, **settings) as made, made.run():
-        yield made
+    async with open_harness(tmp_path, endpoint, **settings) as harness, harness.run():
+        yield harness

@@ -1,4 +1,4 @@
-"""Work that misbehaves, run inside killable processes by the tests."""
+"""Functions that misbehave; the tests run them in the sandbox."""
 
 import os
 import sys

@@ -1,10 +1,11 @@
-"""A real service on loopback that writes down what it is asked, and a reach that knows made-up names."""
+"""A real service on loopback, with a network policy for invented names and a tool that calls it."""
 
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from ipaddress import ip_address
+from typing import Any
 
 import httpx
 from starlette.applications import Starlette
@@ -13,7 +14,24 @@ from starlette.responses import JSONResponse, RedirectResponse, Response, Stream
 from starlette.routing import Route
 
 from bot.http_server import serve
+from tools.arguments import check_arguments
+from tools.base import Tool, ToolContext
+from tools.http.routes import build_endpoint_route
+from tools.http.service import Credentials, HttpService
+from tools.http.tools import make_route_tool
 from tools.net.policy import NetworkPolicy
+
+API_KEY = "k-1234567890"
+SHIP_SCHEMA = {
+    "type": "object",
+    "properties": {
+        "id": {"type": "string", "description": "Which."},
+        "tags": {"type": "array", "items": {"type": "string"}},
+        "deep": {"type": "object"},
+        "days": {"type": "integer", "minimum": 1, "default": 3},
+    },
+    "required": ["days"],
+}
 
 
 @dataclass(frozen=True)
@@ -27,7 +45,7 @@ class RecordedRequest:
 
 @dataclass
 class HttpServiceHarness:
-    """`answers` by path (as it came), else the request is told back as JSON."""
+    """`responses` by path (as it came); every other request is echoed as JSON."""
 
     url: str = ""
     requests: list[RecordedRequest] = field(default_factory=list)
@@ -45,14 +63,17 @@ class HttpServiceHarness:
         return f"{host}:{self.port}"
 
     def network_policy(self, *private: str, **names: list[str]) -> NetworkPolicy:
-        """Lets loopback's 127.0.0.1 pass for the public internet; knows `api.test`, `other.test` and `names`."""
-        known = {"api.test": ["127.0.0.1"], "other.test": ["127.0.0.1"]}
-        known |= {name.replace("_", "."): addresses for name, addresses in names.items()}
+        """A policy that takes 127.0.0.1 for the public internet.
+
+        Knows `api.test`, `other.test` and `names`.
+        """
+        addresses_by_name = {"api.test": ["127.0.0.1"], "other.test": ["127.0.0.1"]}
+        addresses_by_name |= {name.replace("_", "."): addresses for name, addresses in names.items()}
 
         async def resolve(host: str, port: int) -> list[str]:
-            if host not in known:
+            if host not in addresses_by_name:
                 raise OSError("unknown")
-            return known[host]
+            return addresses_by_name[host]
 
         return NetworkPolicy(lambda address: address == ip_address("127.0.0.1"), resolve, frozenset(private))
 
@@ -70,14 +91,14 @@ class HttpServiceHarness:
 
 @contextlib.asynccontextmanager
 async def running_http_service() -> AsyncIterator[HttpServiceHarness]:
-    desk = HttpServiceHarness()
+    harness = HttpServiceHarness()
     methods = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"]
-    async with serve(Starlette(routes=[Route("/{path:path}", desk.handle, methods=methods)])) as url:
-        desk.url = url
+    async with serve(Starlette(routes=[Route("/{path:path}", harness.handle, methods=methods)])) as url:
+        harness.url = url
         try:
-            yield desk
+            yield harness
         finally:
-            desk.release.set()
+            harness.release.set()
 
 
 def redirect_response(location: str, status: int = 302) -> Response:
@@ -88,6 +109,30 @@ def endless_response() -> Response:
     async def pieces() -> AsyncIterator[bytes]:
         while True:
             yield b"x" * 65536
-            await asyncio.sleep(0)  # else nothing in this loop hears that the reader has gone
+            await asyncio.sleep(0)  # lets the loop notice that the reader has gone
 
     return StreamingResponse(pieces(), media_type="text/plain")
+
+
+def ship_tool(
+    harness: HttpServiceHarness,
+    method: str = "GET",
+    path: str = "/ships/{id}",
+    credentials: Credentials | None = None,
+    **more: Any,
+) -> Tool:
+    service = HttpService(
+        "shipyard",
+        frozenset({harness.host_and_port("api.test")}),
+        credentials or Credentials(),
+        harness.network_policy(),
+    )
+    service = replace(service, **more)
+    return make_route_tool(
+        build_endpoint_route("ship", "About a ship.", method, harness.url_for("api.test", path), SHIP_SCHEMA),
+        service,
+    )
+
+
+async def call_tool(tool: Tool, context: ToolContext, **arguments: object) -> Any:
+    return await tool.function(check_arguments(tool, arguments), context)

@@ -1,6 +1,6 @@
-"""A ledger with very many model calls, made by chance from a fixed seed, so that reading it can be measured.
+"""Generates a ledger with very many model calls, random from a fixed seed, to measure how fast it is read.
 
-`python -m tests.support.large_ledger FILE [CALLS]` makes one; `canvasgram report` on it is what is timed.
+`python -m tests.support.large_ledger FILE [CALLS]` makes one; `canvasgram report` on it can then be timed.
 """
 
 import random
@@ -18,7 +18,7 @@ from tests.support.empty_database import place_empty_database
 FIRST_TURN_AT = 1_780_000_000.0  # epoch seconds of the first turn
 DAYS = 90
 PEOPLE = 200
-CALLS_PER_TURN = (1, 1, 1, 2, 3, 7)  # five of two turns: 2.5 on average
+CALLS_PER_TURN = (1, 1, 1, 2, 3, 7)  # 2.5 on average
 _TOOLS = ("clock", "calculate", "fetch_page", "remember", "recall")
 _BATCH_TURNS = 20_000
 _REPLY = (
@@ -29,7 +29,7 @@ _REPLY = (
 
 
 def fill_database(file: Path, calls: int) -> None:
-    """A migrated database at `file` with `calls` model calls, their turns, accounts and tool calls."""
+    """Create a migrated database at `file` with `calls` model calls, their turns, accounts and tool calls."""
     place_empty_database(file)
     with closing(sqlite3.connect(file, isolation_level=None)) as connection:
         connection.execute("PRAGMA synchronous=OFF")
@@ -41,12 +41,13 @@ def fill_database(file: Path, calls: int) -> None:
         }
         counts: Counter[tuple[int, str, int]] = Counter()
         step = _seconds_between_turns(calls)
-        for made, turn in enumerate(_generate_turns(calls), start=1):
-            for table, row in turn:
+        for number, turn_rows in enumerate(_generate_turns(calls), start=1):
+            day = int((FIRST_TURN_AT + number * step) // 86_400)
+            for table, row in turn_rows:
                 rows[table].append(row)
                 if table == "accounts":
-                    counts.update(_list_durations(row, int((FIRST_TURN_AT + made * step) // 86_400)))
-            if made % _BATCH_TURNS == 0:
+                    counts.update(_list_durations(row, day))
+            if number % _BATCH_TURNS == 0:
                 _insert_rows(connection, rows)
         names = ("day", "kind", "bucket", "count")
         rows["durations"] = [dict(zip(names, (*key, count), strict=True)) for key, count in counts.items()]
@@ -54,71 +55,76 @@ def fill_database(file: Path, calls: int) -> None:
 
 
 def _seconds_between_turns(calls: int) -> float:
-    """Seconds between two turns."""
     return DAYS * 86_400 / (calls / 2.5)
 
 
 def _list_durations(account: dict[str, Any], day: int) -> Iterator[tuple[int, str, int]]:
     for kind, seconds in account.items():
-        number = None if kind in {"turn", "settled_at"} else bucket_number(seconds)
-        if number is not None:
-            yield day, kind, number
+        if kind in {"turn", "settled_at"}:
+            continue
+        bucket = bucket_number(seconds)
+        if bucket is not None:
+            yield day, kind, bucket
 
 
 def _insert_rows(connection: sqlite3.Connection, rows: dict[str, list[dict[str, Any]]]) -> None:
     connection.execute("BEGIN")
-    for table, some in rows.items():
-        if some:
-            names = list(some[0])
+    for table, table_rows in rows.items():
+        if table_rows:
+            names = list(table_rows[0])
             sql = f"INSERT INTO {table} ({', '.join(names)}) VALUES ({', '.join('?' * len(names))})"
-            connection.executemany(sql, [tuple(row.values()) for row in some])
-        some.clear()
+            connection.executemany(sql, [tuple(row.values()) for row in table_rows])
+        table_rows.clear()
     connection.execute("COMMIT")
 
 
 def _generate_turns(calls: int) -> Iterator[list[tuple[str, dict[str, Any]]]]:
-    chance = random.Random(4)
-    step, left, number = _seconds_between_turns(calls), calls, 0
-    while left > 0:
+    rng = random.Random(4)
+    step = _seconds_between_turns(calls)
+    remaining = calls
+    number = 0
+    while remaining > 0:
         number += 1
-        count = min(left, chance.choice(CALLS_PER_TURN))
-        left -= count
-        yield list(_generate_turn(chance, number, count, FIRST_TURN_AT + number * step))
+        count = min(remaining, rng.choice(CALLS_PER_TURN))
+        remaining -= count
+        yield list(_generate_turn(rng, number, count, FIRST_TURN_AT + number * step))
 
 
 def _generate_turn(
     rng: random.Random, number: int, count: int, received_at: float
 ) -> Iterator[tuple[str, dict[str, Any]]]:
-    person, thinking = 1000 + rng.randrange(PEOPLE), rng.random() < 0.2
-    at = received_at + 0.1
-    spent = {"first_canvas": 0.0, "further_canvases": 0.0, "tools": 0.0, "seat_wait": 0.0}
-    for place in range(count):
-        waited, first, further = (
-            rng.expovariate(5),
-            rng.lognormvariate(0.3, 0.4),
-            rng.expovariate(0.8),
-        )
+    person = 1000 + rng.randrange(PEOPLE)
+    thinking = rng.random() < 0.2
+    now = received_at + 0.1
+    seconds = {"first_canvas": 0.0, "further_canvases": 0.0, "tools": 0.0, "seat_wait": 0.0}
+    for index in range(count):
+        seat_wait = rng.expovariate(5)
+        first_canvas = rng.lognormvariate(0.3, 0.4)
+        further_canvases = rng.expovariate(0.8)
+        seat_at = now + seat_wait
+        first_block_at = seat_at + first_canvas
+        ended_at = first_block_at + further_canvases
         tokens = int(rng.lognormvariate(5, 1)) + 1
         yield (
             "model_calls",
             {
                 "turn": number,
-                "step": place + 1,
+                "step": index + 1,
                 "purpose": "turn",
                 "again": "empty" if rng.random() < 0.02 else None,
                 "endpoint": "main",
                 "model": "diffusiongemma",
                 "thinking": thinking,
                 "tools_offered": 5,
-                "prompt_tokens": 900 + place * 200,
+                "prompt_tokens": 900 + index * 200,
                 "cached_tokens": None if rng.random() < 0.01 else 600,
                 "completion_tokens": tokens,
                 "reasoning_tokens": tokens // 2 if thinking else 0,
-                "created_at": at,
-                "seat_at": at + waited,
-                "first_block_at": at + waited + first,
-                "last_block_at": at + waited + first + further,
-                "ended_at": at + waited + first + further,
+                "created_at": now,
+                "seat_at": seat_at,
+                "first_block_at": first_block_at,
+                "last_block_at": ended_at,
+                "ended_at": ended_at,
                 "blocks": 1 + tokens // 256,
                 "finish_reason": "stop",
                 "outcome": "ok",
@@ -128,29 +134,29 @@ def _generate_turn(
                 "reply": _REPLY,
             },
         )
-        at += waited + first + further
-        spent["seat_wait"] += waited
-        spent["first_canvas"] += first
-        spent["further_canvases"] += further
-        if place + 1 < count:
-            took = rng.expovariate(2)
+        now = ended_at
+        seconds["seat_wait"] += seat_wait
+        seconds["first_canvas"] += first_canvas
+        seconds["further_canvases"] += further_canvases
+        if index + 1 < count:
+            tool_seconds = rng.expovariate(2)
             yield (
                 "tool_calls",
                 {
                     "turn": number,
-                    "step": place + 1,
-                    "call_id": f"c{place}",
+                    "step": index + 1,
+                    "call_id": f"c{index}",
                     "name": rng.choice(_TOOLS),
                     "arguments": '{"url": "https://example.org/a/page"}',
                     "state": "done",
                     "outcome": "ok" if rng.random() < 0.95 else "error",
                     "result": "What the tool found. " * 20,
-                    "began_at": at,
-                    "ended_at": at + took,
+                    "began_at": now,
+                    "ended_at": now + tool_seconds,
                 },
             )
-            at += took
-            spent["tools"] += took
+            now += tool_seconds
+            seconds["tools"] += tool_seconds
     yield (
         "turns",
         {
@@ -166,17 +172,20 @@ def _generate_turn(
             "thinking_why": "two tools match: search, remind" if thinking else "no tool fits",
             "received_at": received_at,
             "began_at": received_at + 0.05,
-            "ended_at": at + 0.01,
+            "ended_at": now + 0.01,
         },
     )
-    yield "accounts", _build_account_row(number, at + 0.3, spent)
+    yield "accounts", _build_account_row(number, now + 0.3, seconds)
 
 
 def _build_account_row(number: int, settled_at: float, seconds: dict[str, float]) -> dict[str, Any]:
-    rest = {"intake": 0.01, "lane_wait": 0.04, "telegram": 0.25, "approval_wait": 0.0, "back_off": 0.0}
-    row = seconds | rest | {"down": 0.0, "own": 0.05}
+    fixed = {"intake": 0.01, "lane_wait": 0.04, "telegram": 0.25, "approval_wait": 0.0, "back_off": 0.0}
+    row = seconds | fixed | {"down": 0.0, "own": 0.05}
     return {"turn": number, "settled_at": settled_at, "whole": sum(row.values()), **row}
 
 
 if __name__ == "__main__":
-    fill_database(Path(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else 1_000_000)
+    call_count = 1_000_000
+    if len(sys.argv) > 2:
+        call_count = int(sys.argv[2])
+    fill_database(Path(sys.argv[1]), call_count)

@@ -1,4 +1,4 @@
-"""Many tools, such as the services of a company have: so many that a prompt cannot name them all."""
+"""Many tools, such as the services of a company have: more than a prompt can name."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -59,7 +59,7 @@ async def _run_tool(arguments: Mapping[str, Any], context: ToolContext) -> str:
 
 
 def make_many_tools(count: int = 200, source: str = "company") -> list[Tool]:
-    """So many tools, each named `action_thing`."""
+    """`count` tools, each named `action_thing`."""
     pairs = [(action, thing) for thing in THINGS for action in ACTIONS]
     return [
         Tool(f"{action}_{thing}", ACTIONS[action].format(thing), SCHEMA, _run_tool, source=source)

@@ -1,5 +1,6 @@
-"""An MCP server over HTTP that behaves well or badly as its tools say; by hand: the SDK's own cannot
-misbehave.
+"""An MCP server over HTTP that behaves well or badly, as its tools say.
+
+Written by hand, since the SDK's own server cannot misbehave.
 """
 
 import asyncio
@@ -36,10 +37,10 @@ MODERN_FIELDS: dict[str, Any] = {"resultType": "complete", "ttlMs": 0, "cacheSco
 
 
 class FakeMcpHttpServer:
-    """`modern`: it speaks the protocol of 2026, without sessions; `reads`: it says that its tools change
-    nothing.
+    """`modern`: it speaks the protocol of 2026, without sessions; `read_only`: its tools change nothing.
 
-    `sessions` are those it knows, `heard` the methods of what came, `free` lets a waiting call go on.
+    `sessions` are those it knows, `methods` those of the messages that came, `release` lets a waiting call
+    continue.
     """
 
     def __init__(self, *, modern: bool = False, read_only: bool = False) -> None:
@@ -91,18 +92,21 @@ class FakeMcpHttpServer:
     async def _post(self, request: Request) -> Response:
         message = await request.json()
         self.methods.append(message["method"])
-        begun = self._answer_without_session(message)
-        if begun is not None:
-            return begun
+        response = self._answer_without_session(message)
+        if response is not None:
+            return response
         if not self.modern and request.headers.get("mcp-session-id") not in self.sessions:
             return Response(status_code=404)
         match message["method"]:
             case "tools/list":
-                listed = [
+                tools = [
                     {"name": name, "inputSchema": ANY_SCHEMA, "annotations": self.hints}
                     for name in self.tools
                 ]
-                return _json_answer(message, {"tools": listed, **(MODERN_FIELDS if self.modern else {})})
+                result: dict[str, Any] = {"tools": tools}
+                if self.modern:
+                    result |= MODERN_FIELDS
+                return _json_answer(message, result)
             case "tools/call":
                 return await self._call(request, message)
             case "notifications/cancelled":
@@ -115,8 +119,11 @@ class FakeMcpHttpServer:
             case "initialize":
                 return self._initialize(message)
             case "server/discover" if self.modern:
-                told = {"supportedVersions": ["2026-07-28"], "capabilities": {"tools": {"listChanged": True}}}
-                return _json_answer(message, {**MODERN_FIELDS, **told})
+                capabilities = {
+                    "supportedVersions": ["2026-07-28"],
+                    "capabilities": {"tools": {"listChanged": True}},
+                }
+                return _json_answer(message, {**MODERN_FIELDS, **capabilities})
             case "server/discover":
                 return JSONResponse({"error": "what?"}, 400)
             case "subscriptions/listen":
@@ -149,8 +156,9 @@ class FakeMcpHttpServer:
     def _build_answers(self, request: Request, message: dict[str, Any]) -> dict[str, Response]:
         huge = _text_result("x" * 4_300_000)
         many = {"content": [{"type": "text", "text": ""}] * 20_000}
-        event, events = (
-            _format_event({"jsonrpc": "2.0", "id": message["id"], "result": one}) for one in (huge, many)
+        huge_event, many_event = (
+            _format_event({"jsonrpc": "2.0", "id": message["id"], "result": result})
+            for result in (huge, many)
         )
         packed = gzip.compress(json.dumps(huge).encode())
         mismatch = {
@@ -166,8 +174,8 @@ class FakeMcpHttpServer:
             "headers": _json_answer(message, _text_result(json.dumps(dict(request.headers)))),
             "huge": _json_answer(message, huge),
             "many": _json_answer(message, many),
-            "many_event": Response(events, media_type="text/event-stream"),
-            "huge_event": Response(event, media_type="text/event-stream"),
+            "many_event": Response(many_event, media_type="text/event-stream"),
+            "huge_event": Response(huge_event, media_type="text/event-stream"),
             "packed": Response(packed, headers={"content-encoding": "gzip"}, media_type="application/json"),
             "page": Response("<html>", media_type="text/html"),
             "garbage": JSONResponse({"what": "is this?"}),

@@ -1,4 +1,4 @@
-"""Runs a `Server` for the length of a block, and keeps what it was told to be changed."""
+"""Runs an MCP server client for the length of a block, and records the listings it reports."""
 
 import asyncio
 import contextlib
@@ -26,7 +26,7 @@ def stdio_program(*script_args: str, **more: object) -> ServerProgram:
 
 
 class RecordedListings:
-    """What a server has told, in order."""
+    """The listings that were reported, in order."""
 
     def __init__(self) -> None:
         self.listings: list[McpToolListing] = []

@@ -1,7 +1,7 @@
-"""An MCP server in one file that behaves well or badly, as its arguments and its tools say. Knows no SDK.
+"""An MCP server in one file that behaves well or badly, without the SDK.
 
-Run as `python crooked.py [how]`; what it does at the start is `how`, what it does in a call is the tool's
-name.
+Run as `python mcp_stdio_server.py [behavior]`: `behavior` is what it does at the start; what it does in a
+call is the tool's name.
 """
 
 import base64
@@ -91,12 +91,9 @@ def flood(_: dict[str, str]) -> dict[str, object]:
 
 
 def environment(_: dict[str, str]) -> dict[str, object]:
-    seen = dict(os.environ)  # noqa: TID251 it is no part of the house
-    return text_result(
-        json.dumps(
-            {**seen, "cwd": str(Path.cwd()), "home": [str(one) for one in Path(seen["HOME"]).iterdir()]}
-        )
-    )
+    variables = dict(os.environ)  # noqa: TID251 not a part of the gateway
+    home_files = [str(path) for path in Path(variables["HOME"]).iterdir()]
+    return text_result(json.dumps({**variables, "cwd": str(Path.cwd()), "home": home_files}))
 
 
 def pictures(_: dict[str, str]) -> dict[str, object]:
@@ -138,12 +135,12 @@ HANDLERS: dict[str, Callable[[dict[str, str]], dict[str, object]]] = {
 
 def list_tools(cursor: str | None, behavior: str) -> dict[str, object]:
     names = sorted(TOOLS)
-    at = int(cursor or 0)
-    page: dict[str, object] = {"tools": [TOOLS[name] for name in names[at : at + 10]]}
+    start = int(cursor or 0)
+    page: dict[str, object] = {"tools": [TOOLS[name] for name in names[start : start + 10]]}
     if behavior == "cyclic":
         page["nextCursor"] = "0"
-    elif at + 10 < len(names):
-        page["nextCursor"] = str(at + 10)
+    elif start + 10 < len(names):
+        page["nextCursor"] = str(start + 10)
     return page
 
 

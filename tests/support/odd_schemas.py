@@ -1,4 +1,4 @@
-"""Schemas as strangers write them: broken, hostile, or merely odd; and a maker of endless ones."""
+"""Schemas as strangers write them: broken, hostile, or merely odd; and a strategy for any others."""
 
 from typing import Any
 
@@ -12,9 +12,7 @@ for _ in range(3000):
 
 
 def wide_references_schema(levels: int, width: int) -> dict[str, Any]:
-    """A small document that would be width**levels schemas if its references were put in place without a
-    bound.
-    """
+    """A small document that would expand to width**levels schemas if every reference were replaced."""
     parts = {
         f"p{n}": {
             "type": "object",
@@ -26,7 +24,7 @@ def wide_references_schema(levels: int, width: int) -> dict[str, Any]:
 
 
 def doubling_references_schema(levels: int) -> dict[str, Any]:
-    """The same within one another, two at a time."""
+    """References nested in one another, two at each level."""
     parts = {f"p{n}": {"allOf": [{"$ref": f"#/$defs/p{n + 1}"}] * 2} for n in range(levels)}
     return object_schema({"$ref": "#/$defs/p0"}, **{"$defs": {**parts, f"p{levels}": {"type": "object"}}})
 

@@ -1,4 +1,4 @@
-"""The tools the recorded answers were asked with, replies made by hand, and what a verdict on them holds."""
+"""The tools that recorded answers were requested with, hand-made replies, and helpers to read verdicts."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -44,12 +44,16 @@ def make_call(name: str, arguments: str = "{}", id: str = "") -> ToolCall:
 def list_checked_calls(verdict: ReplyVerdict) -> list[tuple[str, dict[str, object]]]:
     """The calls of a verdict, all of which may run."""
     assert isinstance(verdict, ToolCallsReply)
-    assert all(isinstance(one, CheckedCall) for one in verdict.calls)
-    return [(one.call.name, one.arguments) for one in verdict.calls if isinstance(one, CheckedCall)]
+    assert all(isinstance(checked, CheckedCall) for checked in verdict.calls)
+    return [
+        (checked.call.name, checked.arguments)
+        for checked in verdict.calls
+        if isinstance(checked, CheckedCall)
+    ]
 
 
 def get_refusal(verdict: ReplyVerdict) -> str:
-    """The words of the only call of a verdict, which is refused."""
+    """The text of the only call of a verdict, which is refused."""
     assert isinstance(verdict, ToolCallsReply)
     (only,) = verdict.calls
     assert isinstance(only, ToolResult)

@@ -1,4 +1,4 @@
-"""Documents as services write them, and as nobody should."""
+"""OpenAPI documents as services write them, and hostile ones."""
 
 import copy
 import json
@@ -88,15 +88,15 @@ SMALL_DOCUMENT: dict[str, Any] = {
 
 
 def changed_small_document(*path: str | int, value: object) -> bytes:
-    """The small document with one thing in it changed (`...`: taken away)."""
+    """The small document with the value at `path` changed (`...`: removed)."""
     document = copy.deepcopy(SMALL_DOCUMENT)
-    here: Any = document
+    owner: Any = document
     for step in path[:-1]:
-        here = here[step]
+        owner = owner[step]
     if value is ...:
-        del here[path[-1]]
+        del owner[path[-1]]
     else:
-        here[path[-1]] = value
+        owner[path[-1]] = value
     return json.dumps(document).encode()
 
 
@@ -110,7 +110,7 @@ def deeply_nested_json(levels: int) -> bytes:
 
 
 def billion_laughs_yaml(levels: int) -> str:
-    """YAML that is a few lines and would be 10**levels schemas."""
+    """YAML of a few lines that would expand to 10**levels schemas."""
     lines = ["a0: &a0 {type: string}"]
     lines += [f"a{n}: &a{n} {{allOf: [{', '.join([f'*a{n - 1}'] * 10)}]}}" for n in range(1, levels)]
     last = f"*a{levels - 1}"

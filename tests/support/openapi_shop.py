@@ -1,4 +1,4 @@
-"""A service of somebody's with an OpenAPI document, on loopback: what admins add in tests."""
+"""A web service with an OpenAPI document, on loopback: what admins add in tests."""
 
 import contextlib
 import json
@@ -26,7 +26,7 @@ def build_parameter(name: str, location: str = "query", **more: Any) -> dict[str
 
 
 class OpenApiShop:
-    """Its document can be changed, and every call is remembered as (method, path as it came, body, headers)."""
+    """Its document can be changed; every call is recorded as (method, path as sent, body, headers)."""
 
     def __init__(self) -> None:
         self.document: dict[str, Any] = {
@@ -91,14 +91,13 @@ class OpenApiShop:
 
     @property
     def document_url(self) -> str:
-        """Where its document is."""
         return f"{self.url}/openapi.json"
 
     async def _document(self, request: Request) -> Response:
         return Response(json.dumps(self.document), media_type="application/json")
 
     async def _redirect(self, request: Request) -> Response:
-        """Away to a host that nobody named."""
+        """Redirect to a host that nobody named."""
         return RedirectResponse(f"http://[::1]:{request.url.port}/openapi.json")
 
     async def _items(self, request: Request) -> Response:
@@ -116,7 +115,7 @@ class OpenApiShop:
 
 @contextlib.asynccontextmanager
 async def open_shop() -> AsyncIterator[OpenApiShop]:
-    """The shop, served."""
+    """Serve the shop."""
     shop = OpenApiShop()
     async with serve(shop.app) as url:
         shop.url = url

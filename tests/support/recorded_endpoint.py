@@ -1,4 +1,4 @@
-"""An endpoint that answers with recorded responses, over real HTTP, one after the other."""
+"""An endpoint that replays recorded responses over real HTTP, one after the other."""
 
 import asyncio
 import contextlib
@@ -24,16 +24,16 @@ FIXTURES = Path(__file__).parents[1] / "fixtures" / "endpoint"
 
 @dataclass
 class RecordedResponse:
-    """One answer: status and either a JSON body or the lines of an event stream."""
+    """One response: status and either a JSON body or the lines of an event stream."""
 
     status: int = 200
     body: Any = None
     lines: Sequence[str] = ()
-    keeps_open: bool = False  # send the lines, then keep the connection open without a word
+    keeps_open: bool = False  # send the lines, then keep the connection open in silence
 
 
 def load_response(name: str, *, keeps_open: bool = False) -> RecordedResponse:
-    """A recorded answer; what was not streamed is streamed in one chunk, as a canvas would be."""
+    """A recorded response; one that was not streamed is sent as a stream of one chunk, like a canvas."""
     case = json.loads((FIXTURES / f"{name}.json").read_text(encoding="utf-8"))
     if case["sse"] is not None:
         return RecordedResponse(case["status"], None, case["sse"], keeps_open)
@@ -43,25 +43,24 @@ def load_response(name: str, *, keeps_open: bool = False) -> RecordedResponse:
 
 
 def to_stream_lines(body: dict[str, Any]) -> list[str]:
-    """A whole answer as an event stream of one canvas."""
+    """A complete response as an event stream of one canvas."""
     choice = body["choices"][0]
-    calls = [{"index": at, **call} for at, call in enumerate(choice["message"].get("tool_calls") or ())]
+    calls = [{"index": index, **call} for index, call in enumerate(choice["message"].get("tool_calls") or ())]
     delta = {"content": choice["message"]["content"], "reasoning": choice["message"].get("reasoning")}
-    chunk = {
-        "delta": delta | ({"tool_calls": calls} if calls else {}),
-        "finish_reason": choice["finish_reason"],
-    }
+    if calls:
+        delta["tool_calls"] = calls
+    chunk = {"delta": delta, "finish_reason": choice["finish_reason"]}
     last = {"choices": [], "usage": body["usage"], "system_fingerprint": body["system_fingerprint"]}
     return [*format_stream({"id": body["id"], "choices": [chunk]}, last | {"metrics": body.get("metrics")})]
 
 
 def format_stream(*chunks: Any) -> list[str]:
-    """Chunks as the lines of an event stream that ends well."""
+    """Chunks as the lines of an event stream that ends properly."""
     return [*(f"data: {json.dumps(chunk)}" for chunk in chunks), "data: [DONE]"]
 
 
 def make_response(text: str, finish: str | None = "stop") -> RecordedResponse:
-    """An answer of one canvas."""
+    """A response of one canvas."""
     return RecordedResponse(
         lines=format_stream({"choices": [{"delta": {"content": text}, "finish_reason": finish}]})
     )
@@ -69,7 +68,7 @@ def make_response(text: str, finish: str | None = "stop") -> RecordedResponse:
 
 @dataclass
 class ReplayServer:
-    """Gives its answers one after the other; keeps what was asked and tells when a client went away."""
+    """Sends its responses one after the other; records requests and notices when a client leaves."""
 
     responses: Iterable[RecordedResponse]
     requests: list[dict[str, Any]] = field(default_factory=list)
@@ -120,20 +119,20 @@ class _StreamedAnswer(Response):
 async def open_client(
     replay: ReplayServer, *, seats: int = 4, silence_seconds: float = 5.0
 ) -> AsyncIterator[ModelClient]:
-    """The real client in front of recorded answers."""
+    """The real client against recorded responses."""
     async with serve(replay.app) as url:
-        llm = ModelClient(
+        client = ModelClient(
             f"{url}/v1", "gemma4", SeatLimiter(seats), api_key="sk-secret", silence_seconds=silence_seconds
         )
         try:
-            yield llm
+            yield client
         finally:
-            await llm.close()
+            await client.close()
 
 
 def make_request(*texts: str, **changes: Any) -> ModelRequest:
-    """A request with these user messages."""
-    wanted: dict[str, Any] = {
+    """A request with these user messages; `changes` are its other fields."""
+    fields: dict[str, Any] = {
         "messages": tuple(Message("user", text) for text in texts or ("hi",)),
         "tools": (),
         "tool_choice": "auto",
@@ -142,8 +141,8 @@ def make_request(*texts: str, **changes: Any) -> ModelRequest:
         "session": "conversation 7",
         "lane": "1",
     }
-    return ModelRequest(**wanted | changes)
+    return ModelRequest(**fields | changes)
 
 
 def ignore(*_: object) -> None:
-    """Nobody listens."""
+    """A callback that does nothing."""

@@ -1,5 +1,6 @@
-"""An independent reckoning of rules: no rule library, no alignment; it walks the days and asks the clocks of
-a zone.
+"""An independent computation of rules, without a rule library.
+
+It walks the days and reads the clocks of a zone.
 """
 
 from collections.abc import Callable, Iterator
@@ -10,44 +11,47 @@ DayPredicate = Callable[[date], bool]
 
 
 def iterate_clock(zone: ZoneInfo, day: date) -> Iterator[tuple[float, datetime]]:
-    """What the clocks of a zone show around a day, every five minutes of real time."""
-    begin = datetime.combine(day, time(), UTC) - timedelta(hours=15)
+    """What the clocks of a zone show around a day, every five minutes of real time, with the epoch second."""
+    start = datetime.combine(day, time(), UTC) - timedelta(hours=15)
     for step in range(12 * 54):
-        at = begin + timedelta(minutes=5 * step)
-        yield at.timestamp(), at.astimezone(zone).replace(tzinfo=None)
+        instant = start + timedelta(minutes=5 * step)
+        yield instant.timestamp(), instant.astimezone(zone).replace(tzinfo=None)
 
 
 def find_instant(zone: ZoneInfo, day: date, clock_time: time) -> float:
-    """When the clocks show this first; if they jump over it, as long after the jump as it lies behind its
-    begin.
+    """Return when the clocks show this time first.
+
+    If they jump over it: as long after the jump as it lies behind the jump's start.
     """
-    wanted, before = datetime.combine(day, clock_time), None
+    target = datetime.combine(day, clock_time)
+    previous = None
     for moment, clock in iterate_clock(zone, day):
-        if clock == wanted:
+        if clock == target:
             return moment
-        if before is not None and before < wanted < clock:
-            return moment + (wanted - before).total_seconds() - 300
-        before = clock
-    raise AssertionError(f"no clock of {zone.key} ever shows {wanted}")
+        if previous is not None and previous < target < clock:
+            return moment + (target - previous).total_seconds() - 300
+        previous = clock
+    raise AssertionError(f"no clock of {zone.key} ever shows {target}")
 
 
 def list_instants(
     zone: ZoneInfo, begin: date, end: date, clock_time: time, is_wanted: DayPredicate
 ) -> list[float]:
     """The moments of a daily time on the wanted days of this span."""
-    found, day = list[float](), begin
+    instants: list[float] = []
+    day = begin
     while day < end:
         if is_wanted(day):
-            found.append(_find_instant_fast(zone, day, clock_time))
+            instants.append(_find_instant_fast(zone, day, clock_time))
         day += timedelta(days=1)
-    return found
+    return instants
 
 
 def _find_instant_fast(zone: ZoneInfo, day: date, clock_time: time) -> float:
-    """Days on which nobody touches a clock need no walk."""
-    noons = [datetime.combine(day + timedelta(days=n), time(12), zone).utcoffset() for n in (-1, 0, 1)]
-    if len(set(noons)) > 1:
+    """The same without a walk on days whose clocks do not change."""
+    offsets = [datetime.combine(day + timedelta(days=n), time(12), zone).utcoffset() for n in (-1, 0, 1)]
+    if len(set(offsets)) > 1:
         return find_instant(zone, day, clock_time)
-    offset = noons[1]
+    offset = offsets[1]
     assert offset is not None
     return (datetime.combine(day, clock_time, UTC) - offset).timestamp()

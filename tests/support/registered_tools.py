@@ -1,4 +1,4 @@
-"""A house with registered tools, for tests of what admins do: rows as the catalogue would have written them."""
+"""A database with registered tools, as the registry would have written it, for tests of admin actions."""
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -17,33 +17,30 @@ from tools.builtin.notes import recall, remember
 
 ADA = Actor(1, "telegram")
 NOW = 1_700_000_000.0
-TOOL_SUFFIXES = (
-    "list",
-    "order",
-    "new",
-    "now",
-    *(f"{number:02}" for number in range(30)),
-)  # what a source gives, by its end
+# The ends of the names of the tools that a source gives.
+TOOL_SUFFIXES = ("list", "order", "new", "now", *(f"{number:02}" for number in range(30)))
 BUILTIN_TOOLS = {tool.name: tool for tool in (clock, recall, remember)}
 
 
 def build_definition(name: str, description: str = "Does it.", **properties: str) -> dict[str, Any]:
-    """A definition whose parameters are strings with these descriptions."""
+    """Build a definition whose parameters are strings with these descriptions."""
     schema = {
         "type": "object",
         "properties": {key: {"type": "string", "description": text} for key, text in properties.items()},
     }
-    told = {
+    return {
         "name": name,
         "description": description,
         "input_schema": schema,
         "address": "https://shop.example",
+        "changes": False,
+        "outside": True,
+        "opens": None,
     }
-    return told | {"changes": False, "outside": True, "opens": None}
 
 
 class RegisteredToolsHarness:
-    """The rows of a house, and acts upon them."""
+    """The rows of sources and tools, and actions upon them."""
 
     def __init__(self, database: Database) -> None:
         self.database = database
@@ -67,22 +64,20 @@ class RegisteredToolsHarness:
         accepted_definition: Mapping[str, Any] | None = None,
         **more: Any,
     ) -> None:
-        """A tool of a source, accepted unless `known` is empty."""
-        told = build_definition(name) if accepted_definition is None else accepted_definition
+        """Add a tool of a source, accepted unless `accepted_definition` is empty."""
+        definition = accepted_definition
+        if definition is None:
+            definition = build_definition(name)
+        hash = hash_definition(definition) if definition else ""
         async with self.database.transaction() as tx:
-            await tools.put(
-                tx,
-                StoredTool(
-                    name, source_name, told, hash_definition(told) if told else "", changed_at=NOW, **more
-                ),
-            )
+            await tools.put(tx, StoredTool(name, source_name, definition, hash, changed_at=NOW, **more))
 
     async def find_tool(self, name: str) -> StoredTool | None:
         async with self.database.read_transaction() as tx:
             return await tools.find(tx, name)
 
     async def list_changes(self) -> list[AuditEntry]:
-        """The audit, oldest first."""
+        """Return the audit, oldest first."""
         async with self.database.read_transaction() as tx:
             return (await audit.list_entries(tx))[::-1]
 

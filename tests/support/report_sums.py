@@ -1,4 +1,4 @@
-"""Sums for tests of reports, made without a database; what a test does not name is plain."""
+"""Sums for tests of reports, built without a database; fields that a test does not name have plain values."""
 
 from typing import Any
 

@@ -1,9 +1,9 @@
-"""Judges pieces the way Telegram would.
+"""Checks pieces the way Telegram would.
 
-TDLib's own parser judges what it can offline (`getMarkdownText` checks a text and its entities like a message
-about to be sent): bounds in UTF-16 units, halves of surrogate pairs, addresses of links. Our own rules judge
-the rest: length of the text, visible text, white space at its end, the number of entities, their JSON shape,
-the language of code.
+TDLib's own parser checks what it can offline (`getMarkdownText` checks a text and its entities like a message
+about to be sent): bounds in UTF-16 units, halves of surrogate pairs, URLs of links. Our own rules check the
+rest: length of the text, visible text, white space at its end, the number of entities, their JSON, the
+language of code.
 """
 
 import json
@@ -26,7 +26,7 @@ _TYPES = {
 
 
 def find_refusal(piece: Piece) -> str | None:
-    """Why Telegram would refuse or maim this piece; None when it is fine."""
+    """Return why Telegram would refuse or change this piece; None if it would not."""
     return _check_own_rules(piece) or _check_with_tdlib(piece)
 
 
@@ -39,20 +39,20 @@ def _check_own_rules(piece: Piece) -> str | None:
         return "white space at the end"
     if len(piece.entities) > 100:
         return "more than 100 entities"
-    return next(
-        (fault for entity in piece.entities if (fault := _find_entity_fault(entity, utf16_len(piece.text)))),
-        None,
-    )
+    for entity in piece.entities:
+        fault = _find_entity_fault(entity, utf16_len(piece.text))
+        if fault:
+            return fault
+    return None
 
 
 def _find_entity_fault(entity: dict[str, Any], length: int) -> str | None:
-    allowed = {
-        "type",
-        "offset",
-        "length",
-        *({"pre": ("language",), "text_link": ("url",)}.get(entity["type"], ())),
-    }
-    if not set(entity) <= allowed or entity["type"] not in _TYPES:
+    allowed_keys = {"type", "offset", "length"}
+    if entity["type"] == "pre":
+        allowed_keys.add("language")
+    if entity["type"] == "text_link":
+        allowed_keys.add("url")
+    if not set(entity) <= allowed_keys or entity["type"] not in _TYPES:
         return f"not the Bot API's shape: {entity}"
     if entity["length"] <= 0 or entity["offset"] < 0 or entity["offset"] + entity["length"] > length:
         return f"out of bounds: {entity}"
@@ -78,7 +78,7 @@ def _to_tdlib_entity(entity: dict[str, Any]) -> dict[str, Any]:
 
 
 def query_tdlib(query: dict[str, Any]) -> dict[str, Any]:
-    """TDLib's answer to a query it can answer offline."""
+    """Return TDLib's answer to a query that it can answer offline."""
     _silence_log()
     answer = td_execute(json.dumps(query).encode())
     assert answer is not None
@@ -91,7 +91,7 @@ def _silence_log() -> None:
 
 
 def list_texts_under(piece: Piece, kind: str) -> list[str]:
-    """The text under each entity of a kind, cut out the way Telegram does."""
+    """Return the text under each entity of a kind, cut out the way Telegram does."""
     units = piece.text.encode("utf-16-le")
     spans = [
         (entity["offset"] * 2, (entity["offset"] + entity["length"]) * 2)

@@ -22,8 +22,8 @@ async def open_bot(api: BotApi, url: str) -> AsyncIterator[Bot]:
 async def fetch_updates(
     bot: Bot,
     offset: int | None = None,
-    timeout: int = 0,
-    **parameters: Any,  # noqa: ASYNC109
+    timeout: int = 0,  # noqa: ASYNC109  # Bot API parameter
+    **parameters: Any,
 ) -> list[dict[str, Any]]:
     """Raw getUpdates, as the gateway's intake asks."""
     fetched: list[dict[str, Any]] = await bot.do_api_request(

@@ -1,6 +1,4 @@
-"""One turn at work without Telegram: a model that says what it is told to, a channel that keeps what it was
-shown.
-"""
+"""Runs turns without Telegram: a model with a script, and a channel that records what it is shown."""
 
 import asyncio
 import json
@@ -30,8 +28,8 @@ from bot.turns.execution import TurnDependencies
 from bot.turns.history_search import HistorySearch
 from bot.turns.model_caller import ModelCaller
 from bot.turns.runner import TurnRunner
-from bot.turns.start import PreflightRequest, PreflightResult, TurnConfig, TurnRequest
 from bot.turns.tool_policy import ToolPolicyDependencies
+from bot.turns.turn_request import PreflightRequest, PreflightResult, TurnConfig, TurnRequest
 from tools.base import PictureFitter, Tool, ToolContext
 
 LANE = Lane(7)
@@ -51,8 +49,9 @@ def make_call(name: str, arguments: str = "{}", id: str = "a") -> ToolCall:
 
 @dataclass
 class ScriptedModel:
-    """Says one thing a call, in order; what is awaitable is awaited on the seat. `place`: how many wait
-    before us.
+    """Gives one scripted reply a call, in order; a callable one is awaited once the seat is taken.
+
+    `calls_before`: how many calls wait for a seat before ours.
     """
 
     script: list[ScriptedReply] = field(default_factory=list)
@@ -74,10 +73,12 @@ class ScriptedModel:
             if self.wait_for_seat is not None:
                 await self.wait_for_seat()
             on_seat()
-            says = self.script.pop(0)
-            if isinstance(says, Exception):
-                raise says
-            return says if isinstance(says, Reply) else await says()
+            scripted = self.script.pop(0)
+            if isinstance(scripted, Exception):
+                raise scripted
+            if isinstance(scripted, Reply):
+                return scripted
+            return await scripted()
         except asyncio.CancelledError:
             if on_cut is not None:
                 on_cut(make_reply("so far"))
@@ -93,7 +94,7 @@ class ScriptedModel:
 
 @dataclass
 class FakeChannel:
-    """A channel that keeps what it was told."""
+    """A channel that records what it is shown."""
 
     status_lines: list[str | None] = field(default_factory=list)
     snapshots: list[str] = field(default_factory=list)
@@ -123,7 +124,12 @@ class FakeChannel:
 
 @dataclass
 class TurnHarness:
-    """Turns over a real database. `news` are what admins were told."""
+    """Runs turns over a real database.
+
+    `preflight_result`: the endpoint's answer before a turn; None: it is not asked.
+    `forbidden_tools`: tools that nobody may use.
+    `admin_notices`: what admins were notified of.
+    """
 
     database: Database
     model: ScriptedModel
@@ -133,14 +139,12 @@ class TurnHarness:
     max_steps: int = 8
     prompt_budget: int = 8000
     thinking: ThinkingSetting = "off"
-    preflight_result: PreflightResult | None = (
-        None  # what the endpoint says when it is asked before a turn; None: it is not asked
-    )
+    preflight_result: PreflightResult | None = None
     preflight_requests: list[PreflightRequest] = field(default_factory=list)
     channel: FakeChannel = field(default_factory=FakeChannel)
     admin_notices: list[str] = field(default_factory=list)
     admins: list[int] = field(default_factory=list)
-    forbidden_tools: set[str] = field(default_factory=set)  # tools that nobody may use
+    forbidden_tools: set[str] = field(default_factory=set)
     suspended_tools: set[str] = field(default_factory=set)
     max_calls: int = 16
     approval_seconds: float = 900.0
@@ -151,15 +155,14 @@ class TurnHarness:
 
     @property
     def approvals(self) -> Approvals:
-        """How people are asked about calls."""
-        reach = ApprovalDependencies(
+        dependencies = ApprovalDependencies(
             self._reachable_admins,
-            lambda one: one in self.admins,
+            lambda person: person in self.admins,
             self.woken_lanes.append,
             self._wake_worker,
             self.ended_turns.append,
         )
-        return Approvals(self.database, reach, timeout_seconds=self.approval_seconds)
+        return Approvals(self.database, dependencies, timeout_seconds=self.approval_seconds)
 
     def _is_granted(self, tool: str, person: int, chat: int) -> bool:
         return tool not in self.forbidden_tools
@@ -188,15 +191,15 @@ class TurnHarness:
         )
 
     def _build_routes(self) -> EndpointRoutes:
-        first = ModelEndpoint("main", "http://here/v1", self.model, lambda: "model")
-        asking = ModelCaller(
+        endpoint = ModelEndpoint("main", "http://here/v1", self.model, lambda: "model")
+        caller = ModelCaller(
             self.database,
             self.model,
             patience_seconds=self.patience_seconds,
             notify_admins=self._notify_admins,
         )
         return EndpointRoutes(
-            self.database, EndpointRoute(first, asking, can_continue=True), None, lambda lane: None
+            self.database, EndpointRoute(endpoint, caller, can_continue=True), None, lambda lane: None
         )
 
     @property
@@ -204,7 +207,7 @@ class TurnHarness:
         return ToolRegistry(self.database, self.tools, lambda person: False)
 
     def _build_config(self) -> TurnConfig:
-        asks = self.preflight_result is not None
+        has_preflight = self.preflight_result is not None
         return TurnConfig(
             "Be brief.",
             self.tool_registry,
@@ -212,8 +215,8 @@ class TurnHarness:
             self.max_steps,
             256,
             thinking=self.thinking,
-            can_count_tokens=asks,
-            can_estimate_tool_work=asks,
+            can_count_tokens=has_preflight,
+            can_estimate_tool_work=has_preflight,
         )
 
     async def run_preflight(self, request: PreflightRequest, texts: Sequence[str]) -> PreflightResult:
@@ -222,14 +225,14 @@ class TurnHarness:
         return self.preflight_result
 
     async def new_request(self, *texts: str) -> TurnRequest:
-        """Messages that have arrived and are claimed together."""
+        """Store messages and claim them together."""
         async with self.database.transaction() as tx:
             first = len((await tx.execute(select(inbox_table.c.id))).all())
-            arrived = [
+            updates = [
                 IncomingUpdate(number, "text", LANE, 7, "{}", stale=False, not_before=None)
                 for number, _ in enumerate(texts, start=first)
             ]
-            await inbox.store(tx, arrived, now=time.time())
+            await inbox.store(tx, updates, now=time.time())
         return self.build_request(await self.claim(), *texts)
 
     async def claim(self) -> tuple[InboxItem, ...]:
@@ -241,7 +244,7 @@ class TurnHarness:
         return TurnRequest(items, LANE, person=7, name="Ann", texts=texts)
 
     async def restart(self, *texts: str) -> TurnRequest:
-        """What was asked, claimed once more by a new process."""
+        """The request as a new process claims it again."""
         async with self.database.transaction() as tx:
             await inbox.recover(tx, now=time.time())
         return self.build_request(await self.claim(), *texts)

@@ -1,4 +1,4 @@
-"""A house with two endpoints, for tests: what went where, and what its chat was asked."""
+"""A gateway with two endpoints: what was sent to which, and what the chat was asked."""
 
 import contextlib
 import json
@@ -19,17 +19,19 @@ from tests.support.gateway import ADMIN, GatewayHarness, running_gateway
 
 MODEL = "gemma-4-31b-it"
 SIGNATURE = f"— written by {MODEL}"
-# How resolvers let one write 127.0.0.1, and no address of the own network to who judges by the letter
+# Resolvers read this as 127.0.0.1; judged by its letters alone it is outside the own network.
 HOST = "127.1"
 NOTICE = re.compile(
     r"About the |The (second )?model endpoint (is not answering:|refused a request:|answers again)"
 )
-YES, ALL, NO = "Yes, text only", "Also notes, files, images", "No"
+YES = "Yes, text only"
+ALL = "Also notes, files, images"
+NO = "No"
 
 
 @dataclass
 class TwoEndpoints:
-    """A house and its second endpoint."""
+    """A gateway and its second endpoint."""
 
     gateway: GatewayHarness
     fallback: SimulatedEndpoint
@@ -39,14 +41,16 @@ class TwoEndpoints:
         return self.gateway.endpoint
 
     def final_texts(self) -> list[str]:
-        """What the bot has in Ann's chat for good, but for the admins' notices."""
+        """The bot's final messages in Ann's chat, without the notices to admins."""
         messages = self.gateway.api.chat(ADMIN).bot_messages
         return [
-            one.text for one in messages if "⏹ Stop" not in button_labels(one) and not NOTICE.match(one.text)
+            message.text
+            for message in messages
+            if "⏹ Stop" not in button_labels(message) and not NOTICE.match(message.text)
         ]
 
     async def send(self, text: str, count: int = 1) -> str:
-        """Send a text; the newest of the bot's messages once there are so many that stand."""
+        """Send a text; returns the newest final message once there are `count` of them."""
         self.gateway.ann.send(text)
         return await self.wait_for_answer(count)
 
@@ -61,11 +65,12 @@ class TwoEndpoints:
     async def wait_for_button(self, label: str) -> ChatMessage:
         """The newest message that has this button, once it is there."""
 
-        def found() -> list[ChatMessage]:
-            return [one for one in self.gateway.api.chat(ADMIN).bot_messages if label in button_labels(one)]
+        def messages_with_button() -> list[ChatMessage]:
+            messages = self.gateway.api.chat(ADMIN).bot_messages
+            return [message for message in messages if label in button_labels(message)]
 
-        await self.gateway.api.wait_until(found)
-        return found()[-1]
+        await self.gateway.api.wait_until(messages_with_button)
+        return messages_with_button()[-1]
 
     def tap(self, message: ChatMessage, label: str) -> None:
         self.gateway.ann.tap(message, label)
@@ -81,10 +86,11 @@ class TwoEndpoints:
             return [tuple(row) for row in await tx.execute(query)]
 
     async def load_calls(self) -> list[tuple[str, str, str | None]]:
-        """Of each model call: where it went, what came of it, why it was made again."""
-        where = {self.gateway.settings.model_url: "main", self.gateway.settings.fallback_url: "fallback"}
-        found = await self.load_rows(model_calls, "endpoint", "outcome", "again")
-        return [(where[endpoint], outcome, again) for endpoint, outcome, again in found]
+        """Of each model call: its endpoint, its outcome, and why it was made again."""
+        settings = self.gateway.settings
+        roles = {settings.model_url: "main", settings.fallback_url: "fallback"}
+        rows = await self.load_rows(model_calls, "endpoint", "outcome", "again")
+        return [(roles[endpoint], outcome, again) for endpoint, outcome, again in rows]
 
     def sent_to_fallback(self) -> str:
         """All that ever reached the second endpoint."""
@@ -99,10 +105,10 @@ def button_labels(message: ChatMessage) -> list[str]:
 async def open_two_endpoints(
     tmp_path: Path, main: SimulatedEndpoint | None = None, *, is_external: bool = False, **settings: Any
 ) -> AsyncIterator[TwoEndpoints]:
-    second = SimulatedEndpoint(profile=Profile.hosted_api(), model=MODEL)
-    async with serve(second.app) as url:
+    fallback = SimulatedEndpoint(profile=Profile.hosted_api(), model=MODEL)
+    async with serve(fallback.app) as url:
         address = url.replace("127.0.0.1", HOST) if is_external else url
         async with running_gateway(
             tmp_path, main, fallback_url=f"{address}/v1", warm_up="off", thinking_read="off", **settings
-        ) as house:
-            yield TwoEndpoints(house, second)
+        ) as gateway:
+            yield TwoEndpoints(gateway, fallback)

@@ -1,5 +1,6 @@
-"""The front of the house for tests: raw updates go the real way through the inbox to the handlers; turns, the
-sender and Telegram's client are small stand-ins that remember what they were asked.
+"""A harness for tests of updates: raw updates go through the real inbox to the runners.
+
+Turns, the sender and Telegram's client are small fakes that record what they were asked.
 """
 
 import json
@@ -28,23 +29,24 @@ from bot.jobs.user_jobs import JobLimits, UserJobs
 from bot.telegram.access import Access, AccessMode
 from bot.telegram.actions import ActionDependencies
 from bot.telegram.best_effort_calls import BestEffortCalls
-from bot.telegram.commands import registry as commands
-from bot.telegram.incoming import envelope
+from bot.telegram.commands.registry import build_menu
 from bot.telegram.incoming.attachment_loader import AttachmentLoader
 from bot.telegram.incoming.downloads import FILE_GONE, FileDownloader
+from bot.telegram.incoming.envelope import read_envelope
 from bot.telegram.runners.reminders import ReminderRunner
 from bot.telegram.runners.updates import UpdateRunner
-from bot.turns.approvals import ApprovalDependencies as AskingReach
-from bot.turns.approvals import Approvals
+from bot.turns.approvals import ApprovalDependencies, Approvals
 from bot.turns.context_window import PromptBreakdown
 from bot.turns.endpoints import ModelEndpoint
 from bot.turns.handle import TurnHandle
 from bot.turns.runner import RequestCompleter
-from bot.turns.start import TurnRequest
+from bot.turns.turn_request import TurnRequest
 from tools.builtin.clock import clock
 from tools.builtin.notes import recall
 
-ADMIN, ANNA, BOB = 1, 5, 6
+ADMIN = 1
+ANNA = 5
+BOB = 6
 NAMES = {ADMIN: "Ada", ANNA: "Anna", BOB: "Bob"}
 
 
@@ -59,10 +61,12 @@ class FakeTurnService:
     woken_lanes: list[Lane] = field(default_factory=list)
 
     async def run(self, request: TurnRequest, complete: RequestCompleter | None = None) -> None:
-        whole = request if complete is None else await complete(self.handle)
-        if whole is None:
+        completed: TurnRequest | None = request
+        if complete is not None:
+            completed = await complete(self.handle)
+        if completed is None:
             return
-        self.requests.append(whole)
+        self.requests.append(completed)
         ids = [item.id for item in request.items]
         async with self.database.transaction() as tx:
             await tx.execute(
@@ -80,7 +84,7 @@ class FakeTurnService:
 
 @dataclass
 class FakeFileDownloader:
-    """What Telegram keeps, by id; anything else it does not have."""
+    """Files by id, as Telegram keeps them; any other id is refused."""
 
     files: dict[str, bytes] = field(default_factory=dict)
     fetched_ids: list[str] = field(default_factory=list)
@@ -94,16 +98,16 @@ class FakeFileDownloader:
 
 @dataclass
 class FakeBot:
-    """Telegram's client; every call is remembered as (method, arguments), and fails while `is_away`."""
+    """Telegram's client; records every call as (method, arguments), and fails while `is_offline`."""
 
     calls: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
     is_offline: bool = False
 
     def __getattr__(self, method: str) -> Any:
-        async def call(*positional: Any, **named: Any) -> bool:
+        async def call(*args: Any, **kwargs: Any) -> bool:
             if self.is_offline:
                 raise NetworkError("gone")
-            self.calls.append((method, {"given": positional, **named}))
+            self.calls.append((method, {"given": args, **kwargs}))
             return True
 
         return call
@@ -124,7 +128,7 @@ class SentMessage:
 
 
 class UpdateHarness:
-    """The handlers over a real database, with the clock in the tests' hands."""
+    """The runners of updates and reminders over a real database, with a clock that tests set."""
 
     def __init__(
         self,
@@ -133,6 +137,8 @@ class UpdateHarness:
         configured_admins: frozenset[int] = frozenset(),
         fallback_endpoint: ModelEndpoint | None = None,
         job_limits: JobLimits | None = None,
+        *,
+        can_draw_charts: bool = True,
     ) -> None:
         self.database = database
         self.now = 1_700_000_000.0
@@ -147,20 +153,20 @@ class UpdateHarness:
         self.user_jobs = UserJobs(
             database, job_limits or JobLimits(), self._on_jobs_changed, clock=lambda: self.now
         )
-        gestures = BestEffortCalls(
+        best_effort_calls = BestEffortCalls(
             cast(Bot, self.bot),
-            member_commands=commands.build_menu("member"),
-            admin_commands=commands.build_menu("admin"),
+            member_commands=build_menu("member"),
+            admin_commands=build_menu("admin"),
             timeout_seconds=0.2,
         )
         self.approvals = Approvals(
             database, self._approval_dependencies(), timeout_seconds=900, clock=lambda: self.now
         )
-        reach = ActionDependencies(
+        deps = ActionDependencies(
             access=self.access,
             notices=AdminNotices(configured_admins),
             turns=self.turns,
-            best_effort_calls=gestures,
+            best_effort_calls=best_effort_calls,
             wake_worker=self._wake_worker,
             wake_sender=self.woken_lanes.append,
             is_repeatable=lambda tool: tool == "clock",
@@ -171,20 +177,23 @@ class UpdateHarness:
             user_jobs=self.user_jobs,
             fallback_endpoint=fallback_endpoint,
             builtin_tools={tool.name: tool for tool in (clock, recall)},
+            can_draw_charts=can_draw_charts,
         )
         self.downloader = FakeFileDownloader()
-        gathering = AttachmentLoader(
+        attachment_loader = AttachmentLoader(
             cast(FileDownloader, self.downloader), AttachmentReader(), None, max_images=2, max_text_bytes=8000
         )
-        self.update_runner = UpdateRunner(database, reach, gathering, max_waiting=3, clock=lambda: self.now)
+        self.update_runner = UpdateRunner(
+            database, deps, attachment_loader, max_waiting=3, clock=lambda: self.now
+        )
         self.reminder_runner = ReminderRunner(
             database, self.access, self.user_jobs, self.woken_lanes.append, clock=lambda: self.now
         )
         self._last_update_id = 100
         self._last_outbox_row = 0
 
-    def _approval_dependencies(self) -> AskingReach:
-        return AskingReach(
+    def _approval_dependencies(self) -> ApprovalDependencies:
+        return ApprovalDependencies(
             reachable_admins=AdminNotices(self.access.configured_admins).list_admins,
             is_admin=lambda person: self.access.get_role(person) == "admin",
             wake_sender=self.woken_lanes.append,
@@ -207,14 +216,14 @@ class UpdateHarness:
         await self.access.load(self.database)
 
     async def send_text(self, text: str, person: int = ANNA, **more: Any) -> list[SentMessage]:
-        """Somebody sends a text; what the outbox holds of it afterwards."""
+        """Send a text as a person; return what the outbox holds of it afterwards."""
         await self.store_updates(self.build_message(text=text, person=person, **more))
         return await self.handle_claimed()
 
     async def tap(
         self, data: str, person: int = ANNA, chat: int | None = None
     ) -> tuple[str | None, list[SentMessage]]:
-        """Somebody presses a button: the line shown over the chat, and what the outbox holds afterwards."""
+        """Tap a button as a person; return the toast, and what the outbox holds afterwards."""
         message = self.build_message(text="…", person=person)["message"]
         message["chat"] = {"id": chat or person, "type": "private"}
         query = {
@@ -230,33 +239,33 @@ class UpdateHarness:
         return (answers[0]["text"] if answers else None), sent
 
     def build_message(self, person: int = ANNA, **more: Any) -> dict[str, Any]:
-        """A raw update with a private message."""
+        """Build a raw update with a private message."""
         chat = {"id": person, "type": "private", "first_name": NAMES.get(person, "P")}
-        plain = {
+        message = {
             "message_id": self._last_update_id,
             "date": int(self.now),
             "chat": chat,
             "from": build_user(person),
         }
-        return {"message": plain | more}
+        return {"message": message | more}
 
     async def store_updates(self, *updates: Mapping[str, Any], stale: bool = False) -> list[int]:
-        """Write updates down as the intake does; their inbox ids."""
-        arrivals = []
+        """Store updates as the poller does; return their inbox ids."""
+        incoming = []
         for update in updates:
             self._last_update_id += 1
-            arrival = envelope.read_envelope(
+            stored = read_envelope(
                 {"update_id": self._last_update_id, **update}, self.now + (700 if stale else 0)
             )
-            assert arrival is not None
-            arrivals.append(arrival)
+            assert stored is not None
+            incoming.append(stored)
         async with self.database.transaction() as tx:
-            await inbox.store(tx, arrivals, now=self.now)
+            await inbox.store(tx, incoming, now=self.now)
             ids = select(inbox_table.c.id).order_by(inbox_table.c.id)
             return list((await tx.execute(ids)).scalars())[-len(updates) :]
 
     async def handle_claimed(self) -> list[SentMessage]:
-        """Take what may be taken, as the worker does; what the outbox holds of it afterwards."""
+        """Claim and handle what is due, as the worker does; return what the outbox holds of it afterwards."""
         async with self.database.transaction() as tx:
             claimed = await inbox.claim(tx, now=self.now)
         for items in claimed.groups:
@@ -267,7 +276,7 @@ class UpdateHarness:
         return await self.read_sent()
 
     async def start_turn(self, person: int = ANNA, **more: Any) -> int:
-        """A message of somebody is being answered, and goes on being; its inbox id."""
+        """Claim a message of a person whose turn then keeps running; return its inbox id."""
         (item,) = await self.store_updates(self.build_message(text="…", person=person, **more))
         async with self.database.transaction() as tx:
             await inbox.claim(tx, now=self.now)
@@ -276,12 +285,12 @@ class UpdateHarness:
     async def store_answered_turn(
         self, *texts: str, tool: str | None = None, person: int = ANNA, item: int = 0
     ) -> int:
-        """A turn of the past that said these texts and ran a tool; its id."""
-        said = [Message("user", text) for text in texts]
+        """Store a past turn with these texts, which may have run a tool; return its id."""
+        messages = [Message("user", text) for text in texts]
         async with self.database.transaction() as tx:
             number = (await conversations.find(tx, Lane(person))).number
             new = NewTurn(item, Lane(person), person, number, (), False, "", received_at=self.now)
-            turn = await turns.open_turn(tx, new, [], said, now=self.now)
+            turn = await turns.open_turn(tx, new, [], messages, now=self.now)
             assert turn is not None
             if tool:
                 call = ToolCall("c1", tool, "{}")
@@ -291,7 +300,7 @@ class UpdateHarness:
         return turn.id
 
     async def read_sent(self) -> list[SentMessage]:
-        """The messages written to the outbox since the last look."""
+        """Return the messages written to the outbox since the last call."""
         async with self.database.read_transaction() as tx:
             query = (
                 select(outbox_table)

@@ -1,4 +1,4 @@
-"""Rows of the ledger, stored as they would be found; what a test does not name is plain."""
+"""Inserts rows of the ledger; columns that a test does not name have plausible defaults."""
 
 from typing import Any
 
@@ -20,7 +20,7 @@ INTERVALS = (
 
 
 class UsageRows:
-    """Writes rows; ids are given back."""
+    """Inserts rows of the ledger and returns their ids."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -35,9 +35,13 @@ class UsageRows:
             "conversation": 1,
             "state": "ended",
             "ending": "answered",
+            "tools": "[]",
+            "thinking": False,
+            "thinking_why": "no tool fits",
+            "received_at": NOON,
+            "began_at": NOON + 0.5,
+            "ended_at": NOON + 8.0,
         }
-        row |= {"tools": "[]", "thinking": False, "thinking_why": "no tool fits", "received_at": NOON}
-        row |= {"began_at": NOON + 0.5, "ended_at": NOON + 8.0}
         return await self._insert(turns.insert().values(row | changes).returning(turns.c.id))
 
     async def add_call(self, turn: int | None, **changes: Any) -> int:
@@ -48,15 +52,17 @@ class UsageRows:
             "endpoint": "main",
             "model": "m",
             "thinking": False,
-        }
-        row |= {"tools_offered": 0, "prompt_tokens": 1000, "cached_tokens": 250, "completion_tokens": 300}
-        row |= {
+            "tools_offered": 0,
+            "prompt_tokens": 1000,
+            "cached_tokens": 250,
+            "completion_tokens": 300,
             "reasoning_tokens": 0,
             "created_at": NOON + 1.0,
             "seat_at": NOON + 2.0,
             "ended_at": NOON + 5.0,
+            "outcome": "ok",
+            "finish_reason": "stop",
         }
-        row |= {"outcome": "ok", "finish_reason": "stop"}
         return await self._insert(model_calls.insert().values(row | changes).returning(model_calls.c.id))
 
     async def add_tool_call(self, turn: int, name: str = "clock", **changes: Any) -> int:
@@ -68,23 +74,26 @@ class UsageRows:
             "name": name,
             "arguments": "{}",
             "state": "done",
+            "outcome": "ok",
+            "result": "noon",
+            "began_at": NOON + 5.0,
+            "ended_at": NOON + 5.5,
         }
-        row |= {"outcome": "ok", "result": "noon", "began_at": NOON + 5.0, "ended_at": NOON + 5.5}
         return await self._insert(tool_calls.insert().values(row | changes).returning(tool_calls.c.id))
 
     async def add_account(self, turn: int, **seconds: float) -> None:
         row: dict[str, float] = dict.fromkeys((*INTERVALS, "back_off", "down", "own"), 0.0) | seconds
-        whole = sum(row.values())
-        await self._insert(
-            accounts.insert().values(**row, turn=turn, settled_at=NOON + 9, whole=whole), returns_id=False
-        )
+        total = sum(row.values())
+        await self._execute(accounts.insert().values(**row, turn=turn, settled_at=NOON + 9, whole=total))
 
     async def add_duration(self, day: int, kind: str, bucket: int, count: int) -> None:
-        await self._insert(
-            durations.insert().values(day=day, kind=kind, bucket=bucket, count=count), returns_id=False
-        )
+        await self._execute(durations.insert().values(day=day, kind=kind, bucket=bucket, count=count))
 
-    async def _insert(self, statement: Any, *, returns_id: bool = True) -> int:
+    async def _insert(self, statement: Any) -> int:
+        """Run an INSERT … RETURNING id."""
         async with self._database.transaction() as tx:
-            made = await tx.execute(statement)
-            return int(made.scalar_one()) if returns_id else 0
+            return int((await tx.execute(statement)).scalar_one())
+
+    async def _execute(self, statement: Any) -> None:
+        async with self._database.transaction() as tx:
+            await tx.execute(statement)

@@ -1,4 +1,4 @@
-"""What must survive rendering: the words of a text that are no Markdown syntax, found by rules of our own."""
+"""The words of a text that must survive rendering: all but Markdown syntax, by rules of our own."""
 
 import re
 
@@ -8,7 +8,7 @@ _SYNTAX = re.compile(
     r"""
       ^[ \t>]*\d{1,9}[.)](?=\s)        # the number of a list item
     | (?:`{3,}|~{3,})[ ]?[\w+#.-]+     # the language of a fence
-    | \]\([^\s)]*                      # the address of a link
+    | \]\([^\s)]*                      # the URL of a link
     | &[A-Za-z]+;                      # a character reference
     | \[[xX]\][ ]                      # a task's mark
     | <br>                             # a line's end in a table
@@ -22,17 +22,17 @@ _WORD = re.compile(r"[^\W_]+")
 
 
 def extract_words(markdown: str) -> list[str]:
-    """The words a person must be able to read, in order; formulas, which are translated, left out."""
+    """Return the words that a person must be able to read, in order, except those of formulas."""
     return _WORD.findall(_SYNTAX.sub(" ", _FORMULA.sub(" ", markdown)))
 
 
 def find_missing(expected: list[str], pieces: tuple[Piece, ...]) -> str | None:
-    """The first wanted word that the pieces do not hold after the words before it."""
+    """Return the first expected word that the pieces lack after the words before it; None: all are there."""
     text = "\n".join(piece.text for piece in pieces)
-    at = 0
+    position = 0
     for word in expected:
-        found = text.find(word, at)
-        if found < 0:
-            return f"{word!r} after {text[max(0, at - 80) : at]!r}"
-        at = found + len(word)
+        start = text.find(word, position)
+        if start < 0:
+            return f"{word!r} after {text[max(0, position - 80) : position]!r}"
+        position = start + len(word)
     return None

@@ -1,4 +1,4 @@
-"""A small web site on loopback that answers with the very bytes it is given, on as many addresses as wanted."""
+"""A small web site on loopback that answers with given bytes, on any number of addresses."""
 
 import asyncio
 import contextlib
@@ -15,10 +15,11 @@ from tools.net.pages import PageReader
 def build_response(
     body: bytes | str, media_type: str | None = "text/html", status: str = "200 OK", **headers: str
 ) -> bytes:
-    """A whole HTTP answer; underscores in header names stand for dashes."""
+    """A whole HTTP response; underscores in header names stand for dashes."""
     content = body.encode() if isinstance(body, str) else body
     lines = [f"HTTP/1.1 {status}", f"Content-Length: {len(content)}"]
-    lines += [f"Content-Type: {media_type}"] if media_type is not None else []
+    if media_type is not None:
+        lines.append(f"Content-Type: {media_type}")
     lines += [f"{name.replace('_', '-')}: {value}" for name, value in headers.items()]
     return "\r\n".join(lines).encode() + b"\r\n\r\n" + content
 
@@ -29,7 +30,7 @@ def gzip_response(body: bytes) -> bytes:
 
 @dataclass
 class LocalWebSite:
-    """`pages` by path; `heard` is every request as it came, with the address it came to."""
+    """`pages` are responses by path; `requests` pairs each request with the address it came to."""
 
     pages: dict[str, bytes]
     port: int = 0
@@ -60,7 +61,7 @@ class LocalWebSite:
             return addresses[host]
 
         def allow(address: IPAddress) -> bool:
-            return address in {ip_address(each) for each in allowed}
+            return address in {ip_address(address_text) for address_text in allowed}
 
         return PageReader(allow, resolve, frozenset({self.port}), ssl_context)
 
@@ -70,16 +71,16 @@ async def running_site(
     pages: dict[str, bytes], *hosts: str, tls: ssl.SSLContext | None = None
 ) -> AsyncIterator[LocalWebSite]:
     """Serve `pages` while the block runs, on the same port of every host (127.0.0.1 when none is named)."""
-    here = LocalWebSite(pages)
+    site = LocalWebSite(pages)
     if tls is not None:
-        tls.sni_callback = lambda _socket, name, _context: here.sni_names.append(name)
+        tls.sni_callback = lambda _socket, name, _context: site.sni_names.append(name)
     async with contextlib.AsyncExitStack() as stack:
         for host in hosts or ("127.0.0.1",):
-            server = await asyncio.start_server(here.handle, host, here.port, ssl=tls)
+            server = await asyncio.start_server(site.handle, host, site.port, ssl=tls)
             await stack.enter_async_context(server)
-            here.port = server.sockets[0].getsockname()[1]
-        yield here
-        for writer in here.writers:
+            site.port = server.sockets[0].getsockname()[1]
+        yield site
+        for writer in site.writers:
             writer.transport.abort()
             with contextlib.suppress(ConnectionError, ssl.SSLError):
                 await writer.wait_closed()

@@ -1,0 +1,36 @@
+"""A database that can be made to refuse writes, as with a full disk."""
+
+import contextlib
+from collections.abc import AsyncIterator
+
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from bot.db.engine import Database
+from bot.errors import StoreUnavailable
+
+
+class FlakyDatabase(Database):
+    """A database that cannot be written while `full` is set.
+
+    `refused_count`: the transactions it refused. `durable`: what was asked of its last transaction.
+    """
+
+    def __init__(self, database: Database) -> None:
+        self.database = database
+        self.full = False
+        self.refused_count = 0
+        self.durable = False
+
+    @contextlib.asynccontextmanager
+    async def transaction(self, *, durable: bool = True) -> AsyncIterator[AsyncConnection]:
+        if self.full:
+            self.refused_count += 1
+            raise StoreUnavailable("the disk is full")
+        self.durable = durable
+        async with self.database.transaction(durable=durable) as tx:
+            yield tx
+
+    @contextlib.asynccontextmanager
+    async def read_transaction(self) -> AsyncIterator[AsyncConnection]:
+        async with self.database.read_transaction() as tx:
+            yield tx
