@@ -31,8 +31,7 @@ from bot.jobs.scheduler import JobScheduler
 from bot.jobs.user_jobs import JobLimits, JobOwner, UserJobs
 from bot.llm.client import ModelClient
 from bot.llm.seats import SeatLimiter
-from bot.queue.dead_letters import DeadLetters
-from bot.queue.worker import Worker
+from bot.queue import DeadLetters, Worker
 from bot.settings import Settings
 from bot.telegram.access import Access
 from bot.telegram.actions import ActionDependencies

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from bot.jobs.scheduler import JobScheduler
 from bot.jobs.system_jobs import SystemJobSync
-from bot.queue.worker import Worker
+from bot.queue import Worker
 from bot.telegram.best_effort_calls import BestEffortCalls
 from bot.telegram.delivery.sender import Sender
 from bot.telegram.incoming.polling import UpdatePoller

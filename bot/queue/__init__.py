@@ -3,3 +3,8 @@
 worker claims inbox items in the order of their lanes and gives each group to the runner of its kind (turns
 are run by telegram/runners); dead_letters sets aside what no runner can handle.
 """
+
+from bot.queue.dead_letters import DeadLetters
+from bot.queue.worker import Worker
+
+__all__ = ["DeadLetters", "Worker"]

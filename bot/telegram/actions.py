@@ -19,11 +19,7 @@ from bot.jobs.user_jobs import UserJobs
 from bot.telegram.access import Access
 from bot.telegram.best_effort_calls import BestEffortCalls
 from bot.tool_registry.tool_info import BuiltinTools
-from bot.turns.approvals import Approvals
-from bot.turns.context_window import PromptBreakdown
-from bot.turns.endpoints import ModelEndpoint
-from bot.turns.runner import RequestCompleter
-from bot.turns.turn_request import TurnRequest
+from bot.turns import Approvals, ModelEndpoint, PromptBreakdown, RequestCompleter, TurnRequest
 from bot.usage.charts import are_charts_installed
 
 MAX_PAGE_UNITS = 3500  # UTF-16 units of one message of a list, well under Telegram's 4096

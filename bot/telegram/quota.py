@@ -22,9 +22,7 @@ from bot.db.queues import admin_notices, inbox, outbox
 from bot.domain import Lane, Message, Part
 from bot.telegram.access import Access
 from bot.telegram.actions import TurnService
-from bot.turns.handle import TurnHandle
-from bot.turns.runner import RequestCompleter
-from bot.turns.turn_request import TurnRequest, build_user_messages
+from bot.turns import RequestCompleter, TurnHandle, TurnRequest, build_user_messages
 
 DAY_SECONDS = 86_400  # a day begins at midnight UTC
 WARN_FRACTION = 0.8

@@ -4,3 +4,31 @@ runner (one turn a lane) → execution (the loop's events) → start (turn_reque
 model_caller (call_ledger, endpoint_router: endpoints, redaction) → tool_executor (tool_policy, approvals) →
 recorder. handle stops a turn. Between turns: summaries, cache_warmup; for tools: history_search.
 """
+
+from bot.turns.approvals import Approvals
+from bot.turns.context_window import PromptBreakdown
+from bot.turns.endpoints import (
+    ModelEndpoint,
+    build_consent_question,
+    can_send_to,
+    format_consent_data,
+    hash_host,
+)
+from bot.turns.handle import TurnHandle
+from bot.turns.runner import RequestCompleter, TurnRunner
+from bot.turns.turn_request import TurnRequest, build_user_messages
+
+__all__ = [
+    "Approvals",
+    "ModelEndpoint",
+    "PromptBreakdown",
+    "RequestCompleter",
+    "TurnHandle",
+    "TurnRequest",
+    "TurnRunner",
+    "build_consent_question",
+    "build_user_messages",
+    "can_send_to",
+    "format_consent_data",
+    "hash_host",
+]

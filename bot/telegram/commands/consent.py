@@ -11,7 +11,7 @@ from bot.db.engine import Transaction
 from bot.db.queues import inbox, outbox
 from bot.domain import Button, InboxItem, Part
 from bot.telegram.actions import BUTTON_EXPIRED, ActionContext, ActionResult, reply_text
-from bot.turns.endpoints import (
+from bot.turns import (
     ModelEndpoint,
     build_consent_question,
     can_send_to,

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from bot.telegram.actions import ActionContext, ActionResult, reply_text
 from bot.telegram.commands.usage_format import abbreviate_count
-from bot.turns.context_window import PromptBreakdown
+from bot.turns import PromptBreakdown
 
 MAX_LISTED_PARTS = 40  # further parts are summed
 

@@ -18,7 +18,7 @@ from bot.domain import TASKS_PRIORITY, Attachment, InboxItem, Lane
 from bot.telegram.access import ACCESS_LOST, Access
 from bot.telegram.actions import TurnService
 from bot.telegram.runners.reminders import format_lateness
-from bot.turns.turn_request import TurnRequest
+from bot.turns import TurnRequest
 
 DUE_TASK_PREFIX = "[This is a task you were asked to do at this time. Do it now; do not schedule it again.] "
 """Stands before the text of a due task, for the model."""

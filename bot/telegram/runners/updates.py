@@ -41,8 +41,7 @@ from bot.telegram.incoming.user_message import (
     explain_refusal,
 )
 from bot.telegram.runners.refusals import RefusalReplies
-from bot.turns.handle import TurnHandle
-from bot.turns.turn_request import TurnRequest
+from bot.turns import TurnHandle, TurnRequest
 
 UNREADABLE_UPDATE = "An update from Telegram could not be read and was set aside; the log says more."
 QUOTE_AFTER_SECONDS = 2.0  # an answer that comes later says which message it is about
