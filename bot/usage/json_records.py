@@ -76,7 +76,7 @@ def _call_fields(calls: CallSums) -> JsonRecord:
         "thinking_calls": calls.thinking,
         "thinking_canvases_estimated": calls.thinking_canvases,
         "seat_seconds": round(calls.busy, 6),
-        "seat_wait_seconds": round(calls.waited, 6),
+        "call_seat_wait_seconds": round(calls.waited, 6),
         "cut_replies": calls.cut,
         "stopped_calls": calls.cancelled,
         "failed_calls": calls.failed,

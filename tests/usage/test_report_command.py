@@ -12,7 +12,7 @@ from bot.errors import NothingFound, QuestionRefused, StoreUnavailable
 from bot.usage import queries
 from bot.usage.histogram import bucket_number
 from bot.usage.queries import load_report, load_report_in
-from bot.usage.report import ReportQuery
+from bot.usage.report import INTERVAL_COLUMNS, ReportQuery
 from bot.usage.report_command import ReportOptions, render_report, render_turn
 from tests.support.usage_rows import NOON, UsageRows
 
@@ -53,6 +53,24 @@ async def test_csv_of_people(filled: str):
         ("(no turn)", "2", ""),
         ("5", "1", "1.5"),
     ]
+
+
+@pytest.mark.parametrize("by", [None, "user", "day"])
+async def test_the_intervals_add_up_to_the_whole_in_json_and_csv(
+    filled: str, database: Database, by: str | None
+):
+    await UsageRows(database).add_account(
+        await UsageRows(database).add_turn(item=99), seat_wait=0.25, own=1.0
+    )
+    report = json.loads(await render(filled, by=by, form="json"))
+    csv_rows = csv.DictReader(io.StringIO(await render(filled, by=by, form="csv")))
+    records = [report["all"], *report["groups"], *(row for row in csv_rows if row["turns"])]
+    for record in records:
+        if "turns" in record:
+            whole, *intervals = (float(record[f"{interval}_seconds"]) for interval in INTERVAL_COLUMNS)
+            assert sum(intervals) == pytest.approx(whole)
+    assert report["all"]["seat_wait_seconds"] == 0.25
+    assert report["all"]["call_seat_wait_seconds"] == 3.0
 
 
 async def test_json_of_one_person(filled: str):
