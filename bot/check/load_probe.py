@@ -5,7 +5,7 @@ Reports only what arrived, never what it means.
 
 import asyncio
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from bot.check.client import CallBudgetSpent, CallLost, EndpointBusy, ProbeClient
@@ -26,30 +26,46 @@ async def probe_load(
     """
     before = await client.read_gauges()
     samples: list[Gauges] = []
-    urgent = None
+    urgent: asyncio.Task[ProbeResponse] | None = None
     async with asyncio.TaskGroup() as tasks:
+
+        def send_urgent() -> None:
+            nonlocal urgent
+            if urgent is None:
+                urgent = tasks.create_task(_call_model(client, urgent_body), name="urgent")
+
         calls = [
             tasks.create_task(_call_model(client, body), name=f"load {number}")
             for number, body in enumerate(bodies)
         ]
         if before is None:
             await asyncio.sleep(client.limits.pause_seconds[0])
+            send_urgent()
         else:
-            samples = await _sample_load(client, calls)
-        if before is None or any(sample.waiting for sample in samples):
-            urgent = await _call_model(client, urgent_body)
-    return LoadProbeResult(before, tuple(call.result() for call in calls), tuple(samples), urgent)
+            samples = await _sample_load(client, calls, send_urgent)
+    return LoadProbeResult(
+        before,
+        tuple(call.result() for call in calls),
+        tuple(samples),
+        urgent.result() if urgent is not None else None,
+    )
 
 
-async def _sample_load(client: ProbeClient, calls: Sequence[asyncio.Task[ProbeResponse]]) -> list[Gauges]:
-    """Gauges until they show the seats, or all calls are done."""
+async def _sample_load(
+    client: ProbeClient, calls: Sequence[asyncio.Task[ProbeResponse]], on_waiting: Callable[[], None]
+) -> list[Gauges]:
+    """Gauges until all calls are done or seen running; `on_waiting` is called whenever some of them wait."""
     samples: list[Gauges] = []
     for pause in client.limits.pause_seconds:
         await asyncio.sleep(pause)
         sample = await client.read_gauges()
         if sample is not None:
             samples.append(sample)
-        if _shows_seats(sample, len(calls)) or all(call.done() for call in calls):
+            if sample.waiting:
+                on_waiting()
+            if sample.running >= len(calls):
+                break
+        if all(call.done() for call in calls):
             break
     return samples
 
@@ -78,11 +94,6 @@ async def probe_abort(client: ProbeClient, body: Mapping[str, Any]) -> AbortProb
         first_block_seconds=response.blocks[0].after_seconds if response.blocks else 0.0,
         watched_seconds=time.monotonic() - aborted_at,
     )
-
-
-def _shows_seats(gauges: Gauges | None, call_count: int) -> bool:
-    """Whether a call waits, or all run."""
-    return gauges is not None and (gauges.waiting > 0 or gauges.running >= call_count)
 
 
 async def _call_model(client: ProbeClient, body: Mapping[str, Any]) -> ProbeResponse:

@@ -340,6 +340,24 @@ def queued_response(seconds: float) -> ProbeResponse:
     )
 
 
+@pytest.mark.parametrize(
+    ("running", "status", "text"),
+    [
+        ((3, 4, 4), "pass", "4 of 9"),
+        ((3, 4), "pass", "4 of 9"),
+        ((3, 3), "warn", "MODEL_SEATS=3"),
+        ((2, 3, 3), "warn", "MODEL_SEATS=3"),
+        ((3,), "unknown", "only once"),
+        ((2, 3), "unknown", "only once"),
+    ],
+)
+def test_too_few_seats_are_warned_of_only_if_two_looks_agree(
+    running: tuple[int, ...], status: str, text: str
+) -> None:
+    crowd = LoadProbeResult(IDLE, (make_response(),) * 9, tuple(Gauges(count, 2) for count in running))
+    assert_verdict(status, seats.judge_seats(replace(REMOTE, needs_seats=4, crowd=crowd)), text)
+
+
 def test_seats_are_counted_by_the_servers_queue_times_where_there_are_no_gauges() -> None:
     waiting = LoadProbeResult(None, (queued_response(0), queued_response(0), queued_response(2)))
     assert_verdict("pass", seats.judge_seats(replace(REMOTE, crowd=waiting)), "2 of 3 calls ran at once")

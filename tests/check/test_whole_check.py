@@ -1,12 +1,14 @@
 """The whole check against simulated endpoints: a healthy one passes clean, each fault is found and named."""
 
 import asyncio
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import httpx
 import pytest
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from bot.check.client import CheckLimits
 from bot.check.probe import CheckOptions, run_check
@@ -431,6 +433,34 @@ async def test_a_check_that_is_interrupted_tells_what_it_knows() -> None:
     assert report.get_finding("version").status == report.get_finding("template").status == "pass"
     assert report.get_finding("seats").seen == "Not tried: the check was interrupted."
     assert report.exit_code == 4
+
+
+@dataclass
+class EarlyGaugesServer:
+    """Counts one call too few at the first look that finds some waiting, as between two steps."""
+
+    app: ASGIApp
+    is_early: bool = True
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async def send_early(message: Message) -> None:
+            page = message.get("body", b"")
+            waiting = re.search(rb"vllm:num_requests_waiting{.*} ([1-9])", page)
+            if waiting is not None and self.is_early:
+                self.is_early = False
+                message = {**message, "body": re.sub(rb"(:num_requests_running{.*}) 4", rb"\1 3", page)}
+            await send(message)
+
+        await self.app(scope, receive, send_early if scope["path"] == "/metrics" else send)
+
+
+async def test_a_look_between_two_calls_is_not_taken_for_the_seats() -> None:
+    server = EarlyGaugesServer(SimulatedEndpoint(timing=VERY_SLOW_CANVASES, seats=4).app)
+    async with serve(server) as url:
+        report = await check_url(url, seats=4)
+    assert not server.is_early
+    assert report.get_finding("seats").seen == "4 of 9 calls ran at once, the others waited."
+    assert problem_statuses(report) == {}
 
 
 async def test_others_at_the_endpoint_are_not_taken_for_its_seats() -> None:

@@ -35,6 +35,8 @@ def judge_seats(observations: Observations) -> Verdict:
     if may_be_more:
         return pass_verdict(f"At least {observation}.")
     if observations.needs_seats is not None and running < observations.needs_seats:
+        if _full_counts(crowd).count(running) == 1:
+            return unknown_verdict(f"{observation}, but that showed only once; ask again.")
         return warn_verdict(
             f"{observation}; the gateway is set to {observations.needs_seats}.",
             f"MODEL_SEATS={running}, or --max-num-seqs {observations.needs_seats}",
@@ -103,17 +105,25 @@ def _is_shared(result: LoadProbeResult) -> bool:
 
 def _count_concurrent(result: LoadProbeResult) -> tuple[int | None, bool]:
     """How many ran at once, and whether it may be more; None if it did not show."""
-    full_counts = [sample.running for sample in result.gauge_samples if sample.waiting]
-    if full_counts:
-        return max(full_counts), False
     if any(sample.running >= len(result.calls) for sample in result.gauge_samples):
         return len(result.calls), True
+    full_counts = _full_counts(result)
+    if full_counts:
+        return max(full_counts), False
     queue_seconds = [call.queue_seconds for call in result.calls if call.queue_seconds is not None]
     if len(queue_seconds) < len(result.calls):
         return None, False
     min_wait = max(_MIN_CANVAS_SECONDS, _median_block_gap(result.calls) / 2)
     waited = sum(seconds > min_wait for seconds in queue_seconds)
     return len(result.calls) - waited, waited == 0
+
+
+def _full_counts(result: LoadProbeResult) -> list[int]:
+    """How many ran at each look at which others waited.
+
+    A look may fall between the end of one call and the start of the next: the most of all looks counts.
+    """
+    return [sample.running for sample in result.gauge_samples if sample.waiting]
 
 
 def _first_blocks_of_waiting(result: LoadProbeResult, running: int) -> list[float]:
