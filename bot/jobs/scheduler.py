@@ -69,14 +69,10 @@ class JobScheduler:
                         await asyncio.sleep(SMALL_BATCH_PAUSE_SECONDS)
                         continue
                     if alarm is None and next_due < self._clock() + ALARM_HORIZON_SECONDS:
-                        new_alarm = await run_in_thread(_build_alarm)
-                        new_alarm.start()
-                        alarm = new_alarm  # only now: one that has not started cannot be shut down
+                        alarm = await _start_alarm()
                     if alarm is not None:
                         self._set_alarm(alarm, next_due)
-                with contextlib.suppress(TimeoutError):
-                    async with asyncio.timeout(POLL_SECONDS):
-                        await self._wake_event.wait()
+                await self._wait_for_wake()
         finally:
             if alarm is not None:
                 alarm.shutdown(wait=False)
@@ -104,19 +100,11 @@ class JobScheduler:
                 async with self._database.read_transaction() as tx:
                     return await jobs.find_next_due(tx)
 
-    async def _recompute_next_due(self, now: float) -> None:
-        """After the clock was put back: a job that the old clock moved on is due when its rule says."""
-        async with self._database.read_transaction() as tx:
-            jobs_ahead = await jobs.list_ahead_of_clock(tx, now=now)
-        for start in range(0, len(jobs_ahead), BATCH_SIZE):
-            computed = await run_in_thread(_compute_next_due, jobs_ahead[start : start + BATCH_SIZE])
-            async with self._database.transaction() as tx:
-                for job, next_due in computed:
-                    await jobs.set_next_due(tx, job, next_due)
-
-    async def _on_alarm(self) -> None:
-        """The job APScheduler runs; a coroutine, for it would put a plain function into a thread."""
-        self.wake()
+    async def _wait_for_wake(self) -> None:
+        """Wait until `wake` is called, at most POLL_SECONDS."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(POLL_SECONDS):
+                await self._wake_event.wait()
 
     def _set_alarm(self, alarm: "AsyncIOScheduler", next_due: float) -> None:
         if next_due == self._alarm_due:
@@ -131,6 +119,20 @@ class JobScheduler:
             replace_existing=True,
             misfire_grace_time=None,
         )
+
+    async def _on_alarm(self) -> None:
+        """The job APScheduler runs; a coroutine, for it would put a plain function into a thread."""
+        self.wake()
+
+    async def _recompute_next_due(self, now: float) -> None:
+        """After the clock was put back, have each job that it had moved on be due when its rule says."""
+        async with self._database.read_transaction() as tx:
+            jobs_ahead = await jobs.list_ahead_of_clock(tx, now=now)
+        for start in range(0, len(jobs_ahead), BATCH_SIZE):
+            due_times = await run_in_thread(_compute_next_due, jobs_ahead[start : start + BATCH_SIZE])
+            async with self._database.transaction() as tx:
+                for job, next_due in due_times:
+                    await jobs.set_next_due(tx, job, next_due)
 
 
 def plan_jobs(due_jobs: Sequence[Job], now: float) -> list[FiredJob]:
@@ -170,6 +172,13 @@ def _log_missed(fired_jobs: Sequence[FiredJob]) -> None:
             log.info(
                 "job %s was missed at %s", job.job, job.previous_due, extra={"action": "schedule.missed"}
             )
+
+
+async def _start_alarm() -> "AsyncIOScheduler":
+    """Start the alarm clock; returned only once it runs, for one that does not cannot be shut down."""
+    alarm = await run_in_thread(_build_alarm)
+    alarm.start()
+    return alarm
 
 
 def _build_alarm() -> "AsyncIOScheduler":

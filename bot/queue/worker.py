@@ -17,7 +17,7 @@ from bot.db.retry import retry_until_available
 from bot.domain import InboxItem, ItemKind, Lane, Runner
 from bot.errors import CanvasgramError, StoreUnavailable
 
-MAX_ATTEMPTS = 10  # an item that was running when the process died so often is taken for the cause
+MAX_ATTEMPTS = 10  # times the process may end while an item runs; then the item is taken for the cause
 YIELD_RETRY_SECONDS = 0.1  # until the worker checks again whether a scheduled task may give way
 GRACE_SECONDS = 4.0  # the sender has as many again, and supervisors kill after ten
 
@@ -28,7 +28,7 @@ log = logging.getLogger(__name__)
 
 
 class Worker:
-    """Runs what the inbox holds until it is drained.
+    """Runs the items of the inbox until `drain` is called.
 
     `stop_lane`: ends what runs in a lane, because a waiting item asks for it.
     `can_yield`: whether a scheduled task that runs in a lane may give way now.
@@ -52,8 +52,8 @@ class Worker:
         self._can_yield = can_yield
         self._grace_seconds = grace_seconds
         self._tasks: set[asyncio.Task[None]] = set()
-        self._busy_lanes: dict[str, int] = {}  # the first item of what runs in them
-        self._yielding_tasks: dict[int, asyncio.Task[None]] = {}  # scheduled tasks by their item
+        self._busy_lanes: dict[str, int] = {}  # and the first item of what runs there
+        self._scheduled_tasks: dict[int, asyncio.Task[None]] = {}  # those that run, by their item
         self._yielded_items: set[int] = set()
         self._wake_event = asyncio.Event()
         self._needs_recheck = False  # the last claim could not start all that waits
@@ -89,11 +89,11 @@ class Worker:
         while not self._is_draining:
             self._wake_event.clear()
             wake_at = await self._start_ready(tasks)
-            seconds: float | None = None
+            timeout: float | None = None
             if wake_at:
-                seconds = max(0.0, wake_at - time.time())
+                timeout = max(0.0, wake_at - time.time())
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(seconds):
+                async with asyncio.timeout(timeout):
                     await self._wake_event.wait()
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=self._grace_seconds)
@@ -125,25 +125,26 @@ class Worker:
         retry_at = time.time() + YIELD_RETRY_SECONDS
         return min(retry_at, claimed.held_until or retry_at)
 
-    def _start_group(self, tasks: asyncio.TaskGroup, group: tuple[InboxItem, ...]) -> None:
-        first = group[0]
-        task = tasks.create_task(self._run_group(group), name=f"item {first.id}")
+    def _start_group(self, tasks: asyncio.TaskGroup, items: tuple[InboxItem, ...]) -> None:
+        first = items[0]
+        task = tasks.create_task(self._run_group(items), name=f"item {first.id}")
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         if first.kind == "task" and first.job is not None:
-            self._yielding_tasks[first.id] = task
+            self._scheduled_tasks[first.id] = task
 
     def _try_yield(self, lane: Lane, item: int) -> bool:
-        """Have a scheduled task give way; False if it has to be tried again later."""
-        if item in self._yielding_tasks and not self._can_yield(lane):
+        """Have the scheduled task of this item give way; False if that has to be tried again later."""
+        if item in self._scheduled_tasks and not self._can_yield(lane):
             return False
-        task = self._yielding_tasks.pop(item, None)
+        task = self._scheduled_tasks.pop(item, None)
         if task is not None:
             self._yielded_items.add(item)
             task.cancel("it gave way to a message")
         return True
 
     async def _run_group(self, items: tuple[InboxItem, ...]) -> None:
+        """Run the items of one group; a scheduled task that gave way is released, to run again later."""
         first = items[0]
         if first.lane:
             self._busy_lanes[first.lane.key] = first.id
@@ -156,19 +157,15 @@ class Worker:
             await retry_until_available(lambda: self._release(items))
             self._needs_recheck = True
         finally:
-            self._yielding_tasks.pop(first.id, None)
+            self._scheduled_tasks.pop(first.id, None)
             self._yielded_items.discard(first.id)
             if first.lane and self._busy_lanes.get(first.lane.key) == first.id:  # else the next one has begun
                 del self._busy_lanes[first.lane.key]
             if self._needs_recheck:
                 self._wake_event.set()
 
-    async def _release(self, items: tuple[InboxItem, ...]) -> None:
-        """Put a scheduled task behind the message it gave way to; it resumes from what is stored of it."""
-        async with self._database.transaction() as tx:
-            await inbox.release(tx, [item.id for item in items])
-
     async def _dispatch(self, items: tuple[InboxItem, ...]) -> None:
+        """Hand a group to the runner of its kind; set aside one that fails or keeps ending the process."""
         first = items[0]
         if first.attempt > MAX_ATTEMPTS:
             await self._dead_letter(items, f"The process ended {MAX_ATTEMPTS} times while this was handled.")
@@ -177,14 +174,12 @@ class Worker:
             await self._runners[first.kind](items)
         except StoreUnavailable:
             raise
-        except (
-            Exception
-        ) as error:  # the border: an error of a runner sets its items aside, and ends nothing else
+        except Exception as error:
+            # The border: an error of a runner sets its items aside, and ends nothing else.
             log.exception("an item could not be handled", extra={"action": "worker.failed"})
             if self._is_shutting_down:  # not its own fault: it is new again at the next start
                 raise asyncio.CancelledError from error
-            # The text of a foreign error may hold a token, or what a user wrote; the log hides only the
-            # token.
+            # The text of a foreign error may hold a token or what a user wrote; the log hides only tokens.
             reason = str(error) if isinstance(error, CanvasgramError) else "The log says why."
             await self._dead_letter(items, reason)
 
@@ -198,3 +193,8 @@ class Worker:
     async def _mark_dead(self, items: tuple[InboxItem, ...], reason: str) -> None:
         async with self._database.transaction() as tx:
             await inbox.mark_dead(tx, [item.id for item in items], error=reason, now=time.time())
+
+    async def _release(self, items: tuple[InboxItem, ...]) -> None:
+        """Put a scheduled task behind the message it gave way to; it resumes from what is stored of it."""
+        async with self._database.transaction() as tx:
+            await inbox.release(tx, [item.id for item in items])
