@@ -21,52 +21,44 @@ def choose_claimable(
 
     `busy_lanes` maps a lane in which something runs to when that began; a /new cuts what began before the
     /new arrived. Messages of `stopping_senders`, who have a /stop under way, wait until it is known which of
-    them the stop drops. The last value is when the first lane that waits for the rest of a paste stops
-    waiting; None: no lane does.
+    them the stop drops. The last value is when the first lane that is held for the rest of a paste may
+    start; None: no lane is held.
     """
     rows_by_lane: dict[str, list[Row[Any]]] = {}
     groups = [[row] for row in rows if row.lane is None]
     for row in rows:
         if row.lane is not None:
             rows_by_lane.setdefault(row.lane, []).append(row)
-    cutting = []
-    first_ripe_at = None
+    cutting_rows = []
+    held_until = None
     for lane, lane_rows in rows_by_lane.items():
         waiting_rows = _order_by_priority(lane_rows)
-        began_at = busy_lanes.get(lane)
-        group = _group_with_oldest(waiting_rows)
-        ripe_at = group[-1].not_before
         if lane in busy_lanes:
-            group = []
-        elif ripe_at is not None and ripe_at > now:
-            first_ripe_at = min(ripe_at, first_ripe_at or ripe_at)
+            cutting_rows += _find_cut(waiting_rows, busy_lanes[lane])
             continue
-        elif group[0].sender in stopping_senders:
-            continue
-        else:
+        group = _group_with_oldest(waiting_rows)
+        not_before = group[-1].not_before
+        if not_before is not None and not_before > now:
+            held_until = min(not_before, held_until or not_before)
+        elif group[0].sender not in stopping_senders:
             groups.append(group)
             began_at = compute_begin_time(group[0])  # before a restart, if at all
-        cutting += _find_cut(waiting_rows[len(group) :], began_at)
-    return groups, cutting, first_ripe_at
+            cutting_rows += _find_cut(waiting_rows[len(group) :], began_at)
+    return groups, cutting_rows, held_until
 
 
 def limit_due_tasks(groups: list[list[Row[Any]]], running_rows: Sequence[Row[Any]]) -> list[list[Row[Any]]]:
     """Leave out due tasks beyond MAX_RUNNING_DUE_TASKS, so that people's messages do not wait behind them."""
-    due = [group for group in groups if _is_due_task(group[0]) and group[0].turn is None]
+    due_groups = [group for group in groups if _is_due_task(group[0]) and group[0].turn is None]
     free_slots = max(0, MAX_RUNNING_DUE_TASKS - sum(map(_is_due_task, running_rows)))
-    too_many = {group[0].id for group in due[free_slots:]}
-    if too_many:
-        return [group for group in groups if group[0].id not in too_many]
-    return groups
+    left_out = {group[0].id for group in due_groups[free_slots:]}
+    return [group for group in groups if group[0].id not in left_out]
 
 
 def compute_begin_time(row: Row[Any]) -> float | None:
     """When an item was claimed; after an approval, when it was claimed again. None: it was not, yet."""
-    if row.agreed_at is None:
-        begin_time: float | None = row.taken_at
-    else:
-        begin_time = row.retaken_at
-    return begin_time
+    began_at: float | None = row.taken_at if row.agreed_at is None else row.retaken_at
+    return began_at
 
 
 def find_yielding_tasks(running_rows: Sequence[Row[Any]], waiting_rows: Sequence[Row[Any]]) -> dict[str, int]:
@@ -77,8 +69,8 @@ def find_yielding_tasks(running_rows: Sequence[Row[Any]], waiting_rows: Sequence
 
 def _order_by_priority(rows: Sequence[Row[Any]]) -> list[Row[Any]]:
     """Put a lane's due tasks behind people's messages, but not behind a later system job (a /forget)."""
-    held_tasks = list[Row[Any]]()
-    ordered = list[Row[Any]]()
+    held_tasks: list[Row[Any]] = []
+    ordered: list[Row[Any]] = []
     for row in rows:
         if row.kind == "house":
             ordered += held_tasks
@@ -119,5 +111,5 @@ def _group_with_oldest(rows: Sequence[Row[Any]]) -> list[Row[Any]]:
 
 def _is_text_like(row: Row[Any], first: Row[Any]) -> bool:
     """Whether a row is a text that can be answered together with the first row of its group."""
-    same_standing = (row.stale, row.sender, row.stopped) == (first.stale, first.sender, first.stopped)
-    return bool(row.shape == "text" and same_standing)
+    has_same_standing = (row.stale, row.sender, row.stopped) == (first.stale, first.sender, first.stopped)
+    return bool(row.shape == "text" and has_same_standing)

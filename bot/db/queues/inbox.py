@@ -188,9 +188,9 @@ async def add(
 
 
 async def recover(tx: AsyncConnection, *, now: float) -> None:
-    """At start, make new again what ran when the process died; its turn continues from what is stored.
+    """At start, set what ran when the process died to new; its turn continues from what is stored.
 
-    What was stored more than STALE_SECONDS ago is as stale as what Telegram has kept for us since.
+    Messages stored more than STALE_SECONDS ago become stale, as those are that Telegram kept for as long.
     """
     await tx.execute(update(inbox).where(inbox.c.state == "running").values(state="new"))
     is_old = (
@@ -204,19 +204,20 @@ async def recover(tx: AsyncConnection, *, now: float) -> None:
 
 
 async def claim(tx: AsyncConnection, *, now: float) -> ClaimResult:
-    """Claim everything that may start: control items, and of each idle lane its oldest item with what joins
-    it. Also marks the turns that a /new cuts as stopped.
+    """Claim everything that may start, and mark the turns that a /new cuts as stopped.
+
+    What may start: control items, and of each idle lane its oldest item with those answered together with it.
     """
-    scanned = (await tx.execute(_CLAIMABLE)).all()
-    running = [row for row in scanned if row.state == "running"]
-    waiting = [row for row in scanned if row.state == "new"]
+    rows = (await tx.execute(_CLAIMABLE)).all()
+    running = [row for row in rows if row.state == "running"]
+    waiting = [row for row in rows if row.state == "new"]
     busy_lanes = {row.lane: compute_begin_time(row) for row in running if row.lane}
-    stopping_senders = {row.sender for row in scanned if row.shape == "stop"}
-    chosen, cutting, ripe_at = choose_claimable(waiting, busy_lanes, stopping_senders, now)
-    chosen = limit_due_tasks(chosen, running)
+    stopping_senders = {row.sender for row in rows if row.shape == "stop"}
+    groups, cutting, held_until = choose_claimable(waiting, busy_lanes, stopping_senders, now)
+    groups = limit_due_tasks(groups, running)
     yielding = find_yielding_tasks(running, waiting)
     cutting = [row for row in cutting if row.lane not in yielding]  # a task that yields need not be cut
-    ids = [row.id for group in chosen for row in group]
+    ids = [row.id for group in groups for row in group]
     if ids:
         await tx.execute(_MARK_RUNNING, {"ids": ids, "now": now})
     if running or len(waiting) > len(ids):
@@ -224,10 +225,10 @@ async def claim(tx: AsyncConnection, *, now: float) -> ClaimResult:
     for row in cutting:
         await tx.execute(_MARK_STOPPED, {"of_lane": row.lane, "before": row.id})
     return ClaimResult(
-        groups=tuple(tuple(_to_item(row, now) for row in group) for group in chosen),
+        groups=tuple(tuple(_to_item(row, now) for row in group) for group in groups),
         cutting_items=tuple((Lane.parse(row.lane), int(row.id)) for row in cutting),
-        held_until=ripe_at,
-        has_waiting=len(waiting) > len(ids) or len(scanned) == _CLAIM_SCAN_ROWS,
+        held_until=held_until,
+        has_waiting=len(waiting) > len(ids) or len(rows) == _CLAIM_SCAN_ROWS,
         yielding_items=tuple((Lane.parse(lane), item) for lane, item in yielding.items()),
     )
 
@@ -269,7 +270,7 @@ async def count_attempt(tx: AsyncConnection, item: int) -> None:
 
 
 async def release(tx: AsyncConnection, ids: Sequence[int]) -> None:
-    """Make running items that yielded new again; that is no failed attempt."""
+    """Set running items that gave way back to new; this counts as no attempt."""
     running = update(inbox).where(_ID_IN_IDS, inbox.c.state == "running")
     # An item whose turn has begun keeps its first attempt: the next claim is not the first one, and the turn
     # stays in its conversation.
@@ -313,9 +314,9 @@ async def requeue_failed(tx: AsyncConnection, lane: Lane, *, error: str, since: 
     item = (await tx.execute(newest)).scalar()
     if item is None:
         return False
-    names = ["kind", "shape", "lane", "sender", "body", "received_at"]
-    copied = select(*(inbox.c[name] for name in names)).where(inbox.c.id == item)
-    await tx.execute(insert(inbox).from_select(names, copied))
+    columns = ["kind", "shape", "lane", "sender", "body", "received_at"]
+    copy = select(*(inbox.c[column] for column in columns)).where(inbox.c.id == item)
+    await tx.execute(insert(inbox).from_select(columns, copy))
     await store_error(tx, item, "done again")
     return True
 
