@@ -86,6 +86,8 @@ async def test_fields_that_are_dropped_show_in_what_they_do_not_do() -> None:
         "canvas": "warn",
         "typed reads": "warn",
     }
+    for lacking in ("/version", "/tokenize", "/metrics"):
+        assert lacking in report.get_finding("protocol").seen
     assert "does not think though it was told to" in report.get_finding("thinking switch").seen
     assert report.get_finding("tool calls").status == report.get_finding("reply length").status == "pass"
 

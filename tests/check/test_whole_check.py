@@ -306,15 +306,16 @@ async def test_empty_turns_are_named_where_they_were_seen_and_judged_for_nothing
     assert problem_statuses(report) == {"tool calls": "warn", "answers apart": "warn"}
 
 
-async def test_a_server_that_is_not_vllm_is_warned_of_with_what_it_lacks() -> None:
+async def test_a_server_that_refuses_vllms_fields_fails_as_the_gateway_would() -> None:
     report = await check_endpoint(SimulatedEndpoint(Profile.hosted_api()))
-    observation = report.get_finding("protocol").seen
-    for lacking in ("/version", "/tokenize", "/metrics", "thinking"):
-        assert lacking in observation
+    assert report.exit_code == 1
+    protocol = report.get_finding("protocol")
+    assert "Refuses vLLM's fields, thinking and priority among them" in protocol.seen
+    assert "the gateway would get no reply" in protocol.seen
+    assert "FALLBACK_URL" in str(protocol.mend)
     assert report.get_finding("tool calls").status == report.get_finding("usage in streams").status == "pass"
-    assert problem_statuses(report) == dict.fromkeys(
-        ["protocol", "server timings", "temperature", "canvas", "typed reads"], "warn"
-    )
+    warned_of = ["server timings", "temperature", "canvas", "typed reads"]
+    assert problem_statuses(report) == {"protocol": "fail", **dict.fromkeys(warned_of, "warn")}
     assert report.get_finding("thinking switch").status == "unknown"
 
 

@@ -116,7 +116,7 @@ def judge_key(observations: Observations) -> Verdict:
 
 
 def judge_protocol(observations: Observations) -> Verdict:
-    """What a server that is not vLLM lacks."""
+    """Whether it takes the gateway's calls, and what a server that is not vLLM lacks."""
     if "plain" not in observations.answers:
         return unknown_verdict(f"Not told: {observations.unknown_reason('plain')}.")
     response = observations.answers["plain"]
@@ -124,6 +124,12 @@ def judge_protocol(observations: Observations) -> Verdict:
         return fail_verdict(
             f"Model calls are refused (HTTP {response.status}): {response.error_message}",
             "what it says; MODEL_URL and MODEL_NAME",
+        )
+    if observations.refuses_ours is not None:
+        return fail_verdict(
+            f"Refuses vLLM's fields, thinking and priority among them ({observations.refuses_ours}): "
+            "the gateway would get no reply.",
+            "FALLBACK_URL, where the gateway sends none of them; vLLM 0.33 for MODEL_URL",
         )
     missing = list(_missing_features(observations))
     if not missing:
@@ -141,8 +147,6 @@ def _missing_features(observations: Observations) -> Iterator[str]:
         yield "/tokenize (prompts cannot be counted before they are sent)"
     if observations.crowd is not None and observations.crowd.before is None:
         yield "/metrics (counts cannot be held against the server's)"
-    if observations.refuses_ours is not None:
-        yield f"vLLM's fields, thinking and priority among them ({observations.refuses_ours})"
 
 
 def _is_loopback(url: str) -> bool:
