@@ -53,8 +53,8 @@ def run_turn(
     """
     turn = _TurnState(prompt, tools, limits, thinking)
     while True:
-        reply = yield turn.next_model_call()
-        event = turn.on_reply(reply)
+        reply = yield turn.begin_step()
+        event = turn.decide_next(reply)
         if isinstance(event, RunTools):
             results = yield event
             turn.add_results(event.calls, results)
@@ -70,7 +70,7 @@ class _TurnState:
         self, prompt: tuple[Message, ...], tools: Mapping[str, Tool], limits: TurnLimits, thinking: bool
     ) -> None:
         self._messages = list(prompt)
-        self._reported_count = len(prompt)
+        self._reported_count = len(prompt)  # messages that an event has passed on
         self._tools = tools
         self._limits = limits
         self._thinking = thinking
@@ -79,13 +79,13 @@ class _TurnState:
         self._step = 0
         self._retry_reason: RetryReason | None = None
         self._partial_answer: PartialAnswer | None = None
-        self._failed_steps = 0
+        self._failed_steps = 0  # in a row
         self._call_history = CallHistory()
         self._call_ids: set[str] = set()
-        self._findings: list[tuple[str, str]] = []
+        self._findings: list[tuple[str, str]] = []  # what tools found: their names and texts
 
-    def next_model_call(self) -> CallModel:
-        """Begin the next step."""
+    def begin_step(self) -> CallModel:
+        """Begin the next step, with the call of the model that it needs."""
         self._step += 1
         call = CallModel(
             messages=self._prompt,
@@ -106,13 +106,13 @@ class _TurnState:
             visible_text=self._partial_answer.visible_text,
         )
 
-    def on_reply(self, reply: LoopInput) -> RunTools | TurnResult | None:
-        """What follows from a reply or an interruption; None: the model is called again."""
-        match reply:
+    def decide_next(self, loop_input: LoopInput) -> RunTools | TurnResult | None:
+        """Decide what follows from a reply or an interruption; None: the model is called again."""
+        match loop_input:
             case Reply():
-                return self._on_reply(reply)
+                return self._on_reply(loop_input)
             case TurnInterruption():
-                return self._on_interruption(reply)
+                return self._on_interruption(loop_input)
         raise TypeError("CallModel is answered with a Reply or a TurnInterruption")
 
     def add_results(self, calls: tuple[CheckedCall, ...], results: LoopInput) -> None:
@@ -128,44 +128,6 @@ class _TurnState:
             if result.outcome == "ok":
                 self._findings.append((call.name, strip_data_marks(result.text)))
         self._messages.extend(self._token_budget.fit_results(messages))
-
-    def _on_reply(self, reply: Reply) -> RunTools | TurnResult | None:
-        if self._partial_answer is not None:
-            shown_text = self._partial_answer.visible_text
-            if shown_text and is_blank(reply.text) and not reply.calls:
-                return self._finish("cut", shown_text, notices.NOTHING_TO_ADD)
-            full_reply = self._partial_answer.merge_reply(reply)
-        else:
-            full_reply = reply
-        verdict = parse_reply(full_reply, self._offered_tools, self._step, self._call_ids)
-        match verdict:
-            case ToolCallsReply():
-                return self._run_calls(verdict, full_reply.reasoning or None)
-            case AnswerReply():
-                if self._continue_answer(reply, full_reply.text):
-                    return None
-                return self._finish_answer(verdict, has_more=reply.finish_reason == "length")
-            case CutReply():
-                return self._on_cut(verdict)
-            case EmptyReply():
-                if self._retry_empty():
-                    return None
-                return self._give_up("empty", notices.NO_USABLE_ANSWER)
-
-    def _on_interruption(self, interruption: TurnInterruption) -> TurnResult:
-        """End the turn, as was decided outside of it."""
-        raw_text = "" if self._partial_answer is None else self._partial_answer.text
-        if interruption.partial is not None:
-            raw_text += interruption.partial.text
-        text = extract_visible_text(raw_text)
-        match interruption.reason:
-            case "stopped":
-                return self._finish("stopped", text, notices.STOPPED)
-            case "seconds" if text:
-                return self._finish("seconds", text, notices.TIME_UP)
-            case "seconds":
-                return self._give_up("seconds", notices.OUT_OF_TIME)
-        return self._finish("cut", text, CUT_AT_LENGTH, has_more=True)
 
     @property
     def _is_last_step(self) -> bool:
@@ -215,58 +177,30 @@ class _TurnState:
             return None
         return CANVAS_TOKENS * self._limits.thinking_canvases
 
-    def _continue_answer(self, reply: Reply, raw_text: str) -> bool:
-        """Whether the answer was cut and the model is asked for the rest of it; `raw_text` is all of it."""
-        if reply.finish_reason != "length" or not continuation.can_send_back(raw_text):
-            return False
-        if self._partial_answer is None:
-            partial_answer = continuation.start_partial_answer(self._prompt, reply)
+    def _on_reply(self, reply: Reply) -> RunTools | TurnResult | None:
+        if self._partial_answer is not None:
+            shown_text = self._partial_answer.visible_text
+            if shown_text and is_blank(reply.text) and not reply.calls:
+                return self._finish("cut", shown_text, notices.NOTHING_TO_ADD)
+            full_reply = self._partial_answer.merge_reply(reply)
         else:
-            partial_answer = self._partial_answer.extend(reply)
-        if not self._may_continue(partial_answer):
-            return False
-        self._partial_answer = partial_answer
-        self._retry_reason = "more"
-        return True
+            full_reply = reply
+        verdict = parse_reply(full_reply, self._offered_tools, self._step, self._call_ids)
+        match verdict:
+            case ToolCallsReply():
+                return self._on_tool_calls(verdict, full_reply.reasoning or None)
+            case AnswerReply():
+                if self._continue_answer(reply, full_reply.text):
+                    return None
+                return self._finish_answer(verdict, has_more=reply.finish_reason == "length")
+            case CutReply():
+                return self._on_cut(verdict)
+            case EmptyReply():
+                if self._retry_empty():
+                    return None
+                return self._give_up("empty", notices.NO_USABLE_ANSWER)
 
-    def _may_continue(self, partial_answer: PartialAnswer) -> bool:
-        """Whether the turn's limits and the prompt allow to ask for the rest of an answer."""
-        if self._is_last_step or partial_answer.canvases >= self._limits.max_canvases:
-            return False
-        if self._is_replayed:
-            return True
-        return self._limits.can_continue and self._token_budget.can_fit(partial_answer.messages[-1:])
-
-    def _on_cut(self, cut: CutReply) -> TurnResult | None:
-        """Retry after a cut: of a thought without thinking, of a call with a doubled limit, once."""
-        if cut.kind == "thought" and self._thinking and not self._is_last_step:
-            self._thinking = False
-            self._may_think = False
-            self._retry_reason = "brake"
-            return None
-        if self._is_last_step or self._retry_reason == "cut":
-            return self._give_up("cut", notices.ANSWER_TOO_LONG, cut.narration)
-        self._retry_reason = "cut"
-        return None
-
-    def _retry_empty(self) -> bool:
-        """Whether the model is called again after an empty reply: once as before, then once with thinking."""
-        if self._is_last_step or self._retry_reason == "silent":
-            return False
-        if self._retry_reason != "empty":
-            self._retry_reason = "empty"
-            return True
-        return self._start_thinking("silent")
-
-    def _start_thinking(self, reason: Literal["failing", "silent"]) -> bool:
-        """Whether thinking was switched on."""
-        if self._thinking or not self._may_think:
-            return False
-        self._thinking = True
-        self._retry_reason = reason
-        return True
-
-    def _run_calls(self, reply: ToolCallsReply, reasoning: str | None) -> RunTools:
+    def _on_tool_calls(self, reply: ToolCallsReply, reasoning: str | None) -> RunTools:
         self._retry_reason = None
         self._partial_answer = None
         checked_calls = self._call_history.refuse_repeats(reply.calls)
@@ -293,12 +227,78 @@ class _TurnState:
         self._token_budget.spend(new_messages)
         return RunTools(runnable, refused, self._step, new_messages)
 
+    def _continue_answer(self, reply: Reply, raw_text: str) -> bool:
+        """Have the model continue an answer that was cut; False: it ends here. `raw_text` is all of it."""
+        if reply.finish_reason != "length" or not continuation.can_send_back(raw_text):
+            return False
+        if self._partial_answer is None:
+            partial_answer = continuation.start_partial_answer(self._prompt, reply)
+        else:
+            partial_answer = self._partial_answer.extend(reply)
+        if not self._may_continue(partial_answer):
+            return False
+        self._partial_answer = partial_answer
+        self._retry_reason = "more"
+        return True
+
+    def _may_continue(self, partial_answer: PartialAnswer) -> bool:
+        """Whether the limits of the turn and of its prompt leave room for the rest of an answer."""
+        if self._is_last_step or partial_answer.canvases >= self._limits.max_canvases:
+            return False
+        if self._is_replayed:
+            return True
+        return self._limits.can_continue and self._token_budget.can_fit(partial_answer.messages[-1:])
+
     def _finish_answer(self, answer: AnswerReply, *, has_more: bool) -> TurnResult:
         if answer.note is not None:
             return self._finish("cut", answer.text, answer.note, has_more=has_more)
         if self._has_used_all_steps:
             return self._finish("steps", answer.text, notices.format_out_of_steps(self._limits.max_steps))
         return self._finish("answered", answer.text, None)
+
+    def _on_cut(self, cut: CutReply) -> TurnResult | None:
+        """Retry once: after a cut thought without thinking, after a cut call with a doubled limit."""
+        if cut.kind == "thought" and self._thinking and not self._is_last_step:
+            self._thinking = False
+            self._may_think = False
+            self._retry_reason = "brake"
+            return None
+        if self._is_last_step or self._retry_reason == "cut":
+            return self._give_up("cut", notices.ANSWER_TOO_LONG, cut.narration)
+        self._retry_reason = "cut"
+        return None
+
+    def _retry_empty(self) -> bool:
+        """Retry after an empty reply: once as before, then once with thinking; False: no more."""
+        if self._is_last_step or self._retry_reason == "silent":
+            return False
+        if self._retry_reason != "empty":
+            self._retry_reason = "empty"
+            return True
+        return self._start_thinking("silent")
+
+    def _on_interruption(self, interruption: TurnInterruption) -> TurnResult:
+        """End the turn, as was decided outside of it."""
+        raw_text = "" if self._partial_answer is None else self._partial_answer.text
+        if interruption.partial is not None:
+            raw_text += interruption.partial.text
+        text = extract_visible_text(raw_text)
+        match interruption.reason:
+            case "stopped":
+                return self._finish("stopped", text, notices.STOPPED)
+            case "seconds" if text:
+                return self._finish("seconds", text, notices.TIME_UP)
+            case "seconds":
+                return self._give_up("seconds", notices.OUT_OF_TIME)
+        return self._finish("cut", text, CUT_AT_LENGTH, has_more=True)
+
+    def _start_thinking(self, reason: Literal["failing", "silent"]) -> bool:
+        """Switch thinking on; False if it is on already, or may not be."""
+        if self._thinking or not self._may_think:
+            return False
+        self._thinking = True
+        self._retry_reason = reason
+        return True
 
     def _give_up(self, ending: Ending, note: str, narration: str = "") -> TurnResult:
         """End without an answer: say why, and what was found."""
@@ -320,6 +320,7 @@ class _TurnState:
         return TurnResult(shown_text, ending, note, self._take_new_messages(), has_more)
 
     def _take_new_messages(self) -> tuple[Message, ...]:
+        """The messages since the last event, which the next one passes on."""
         new_messages = tuple(self._messages[self._reported_count :])
         self._reported_count = len(self._messages)
         return new_messages
