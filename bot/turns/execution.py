@@ -4,7 +4,7 @@ What an event produced is stored before the next is acted on: a turn continues f
 """
 
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Generator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -78,7 +78,11 @@ class TurnExecution:
         self._turn_request = request
         self._handle = handle
         self._channel = channel
-        self._shown_reply: Reply | None = None
+        self._shown_reply: Reply | None = None  # what the chat showed before a restart
+        # What `_start_loop` sets, before anything reads them.
+        self._turn: PreparedTurn
+        self._executor: ToolExecutor
+        self._loop: Generator[LoopEvent, LoopInput, None]
         self._router = EndpointRouter(dependencies.routes, request.lane)
         self._recorder = TurnRecorder(
             RecorderDependencies(dependencies.database, channel, handle.timer),
@@ -110,13 +114,13 @@ class TurnExecution:
         while not isinstance(event, TurnResult | None):
             if isinstance(event, RunTools):
                 results = await self._executor.run(event, self._handle)
-                if isinstance(results, PendingApprovals):
-                    self.is_parked = await self._recorder.park(event.step, results.pending_calls)
-                    if self.is_parked:
-                        return None
-                    self._handle.stop()
+                if not isinstance(results, PendingApprovals):
+                    event = await self._advance(results)
                     continue
-                event = await self._advance(results)
+                self.is_parked = await self._recorder.park(event.step, results.pending_calls)
+                if self.is_parked:
+                    return None
+                self._handle.stop()  # it was stopped meanwhile: nobody is asked, its calls are settled next
                 continue
             with logs.bind(turn=self._turn.id):
                 call_result = await self._call_model(event)
@@ -145,7 +149,7 @@ class TurnExecution:
                 if isinstance(opened, PreparedTurn):
                     return await self._start_loop(tx, opened, now)
             texts = [prompt.strip_files(text) for text in self._turn_request.texts]
-            # That of the endpoint's judgement; a count takes no canvas, and hardly any time.
+            # The endpoint's judgement takes a canvas; counting tokens takes none, and hardly any time.
             with self._handle.timer.measure("first canvas"):
                 preflight_result = await self._dependencies.preflight(opened, texts)
 
@@ -248,7 +252,7 @@ class TurnExecution:
     ) -> tuple[LoopEvent, tuple[Message, ...]]:
         """The event with the messages up to it; a turn that is over ends instead of calling the model again.
 
-        An answer that could continue is over when others need the seats.
+        It is over when its time is up or it was stopped, and with an answer also when others need the seats.
         """
         if not isinstance(event, CallModel):
             return event, new_messages
