@@ -6,7 +6,7 @@ cost more processor time than a whole turn of ours.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -18,6 +18,7 @@ from bot.agent.reply_parser import extract_visible_text
 from bot.agent.sanitize import to_sendable
 from bot.domain import ModelRequest, Reply
 from bot.errors import REFUSING, CallFailed, EndpointAway, EndpointRefused, PromptTooLong
+from bot.llm.diagnostics import is_unsupported_input
 from bot.llm.dialect import VLLM, Dialect
 from bot.llm.seats import SeatLimiter
 from bot.llm.stream import StreamAccumulator, make_epoch_clock
@@ -29,7 +30,7 @@ KEEPALIVE_SECONDS = 3.0
 MAX_MESSAGE_CHARS = 200  # characters of the endpoint's own message that users see
 
 _BUSY_STATUSES = {408, 429, 503}
-_UNFINISHED = {None, "abort", "error"}
+_UNFINISHED_REASONS = {None, "abort", "error"}
 _CONNECTION_LOST = (httpx2.ReadError, httpx2.WriteError, httpx2.RemoteProtocolError)
 
 
@@ -110,7 +111,7 @@ class ModelClient:
         on_seat: Callable[[], None],
         on_cut: Callable[[Reply], None] | None = None,
     ) -> Reply:
-        """Call the model as LanguageModel.call describes it."""
+        """Call the model, as `bot.domain.LanguageModel.call` describes it."""
         accumulator = StreamAccumulator(make_epoch_clock())
         try:
             async with self._seats.hold(request.lane, request.priority):
@@ -132,14 +133,14 @@ class ModelClient:
         except (ValueError, RecursionError):
             partial = accumulator.build_reply(is_ended=False)
             raise EndpointAway("The endpoint sent what cannot be read.", partial) from None
-        if accumulator.finish_reason in _UNFINISHED:
+        if accumulator.finish_reason in _UNFINISHED_REASONS:
             raise EndpointAway("The endpoint broke the reply off.", accumulator.build_reply(is_ended=False))
         return accumulator.build_reply(is_ended=is_ended)
 
     async def _read_stream(
         self, request: ModelRequest, accumulator: StreamAccumulator, on_block: Callable[[str], None]
     ) -> bool:
-        """Whether the stream was read to its end; False: it was closed because the model thought too long."""
+        """Read the stream to its end; False: it was closed before, because the model thought too long."""
         text_before = request.messages[-1].text if request.continue_final_message else ""
         max_thinking_tokens = request.max_thinking_tokens
         async with self._open_stream(request) as chunks:
@@ -199,8 +200,11 @@ class ModelClient:
 
     def _translate_status(self, error: APIStatusError, partial: Reply) -> CallFailed:
         status = error.status_code
-        if status in _BUSY_STATUSES or status >= 500:
+        if status in _BUSY_STATUSES:
             return EndpointAway(f"The endpoint is busy or not ready (HTTP {status}).", partial)
+        if status >= 500 and not is_unsupported_input(status, _parse_message(error)):
+            quote = REFUSING.format(status, self._clean_message(error))
+            return EndpointAway(f"The endpoint is busy or not ready. {quote}", partial)
         if status in {401, 403}:
             return EndpointRefused(
                 f"The endpoint does not accept the key: set {self.setting_names.key}.", partial
@@ -227,3 +231,10 @@ class ModelClient:
         if self._api_key:
             message = message.replace(self._api_key, "[hidden]")
         return to_sendable(" ".join(message.split()))[:MAX_MESSAGE_CHARS]
+
+
+def _parse_message(error: APIStatusError) -> str:
+    """The message of an error in JSON; empty for anything else, such as a proxy's page."""
+    if isinstance(error.body, Mapping):
+        return str(error.body.get("message"))
+    return ""
