@@ -37,7 +37,7 @@ async def _notify_nobody(subject: str, text: str) -> None:
 
 
 class ToolRegistry:
-    """The built-in and registered tools.
+    """The built-in and registered tools; `tools` are those that can be used now, by name.
 
     `is_admin` says who is an admin, `notify_admins` reaches their feed. `on_members_changed` is called when
     conversations of people without a grant of their own begin with other tools than before; code that wants
@@ -59,8 +59,8 @@ class ToolRegistry:
         self._notify_admins = notify_admins
         self._refresh_lock = asyncio.Lock()
         self._revisions: Mapping[str, int] = {}
-        builtin = sorted(self._loader.builtin_tools, key=lambda tool: tool.name)
-        self._apply(RegistryState({tool.name: tool for tool in builtin}, {}), ())
+        builtin_tools = sorted(self._loader.builtin_tools, key=lambda tool: tool.name)
+        self._apply(RegistryState({tool.name: tool for tool in builtin_tools}, {}), ())
 
     def get(self, name: str) -> Tool | None:
         """Return a tool that can be used now: enabled and not suspended.
@@ -74,12 +74,13 @@ class ToolRegistry:
         return name in self.tools or name in self._unavailable_tools or name in META_TOOL_NAMES
 
     def is_unavailable(self, name: str) -> bool:
-        """Tell whether a tool cannot be used now, though prompts that began with it name it."""
+        """Tell whether a tool cannot be used now; prompts that began with it may name it."""
         return name not in self.tools and name not in META_TOOL_NAMES
 
     def can_use(self, name: str, person: int, chat: int) -> bool:
-        """Tell whether this person may use this tool in this chat now. Everybody may search what they may
-        use.
+        """Tell whether this person may use this tool in this chat now.
+
+        Everybody may use the tools that search, for they find only what that person may use.
         """
         if name in META_TOOL_NAMES:
             return True
@@ -131,9 +132,7 @@ class ToolRegistry:
         return toolbox
 
     def extend_toolbox(self, toolbox: Toolbox, called_names: Iterable[str]) -> Toolbox:
-        """Return the toolbox of a turn that continues: it has the tools it called, whatever became of
-        them.
-        """
+        """Return the toolbox of a turn that continues: with the tools it called, whatever became of them."""
         missing = [name for name in dict.fromkeys(called_names) if name not in toolbox.tools]
         if not missing:
             return toolbox
@@ -152,7 +151,7 @@ class ToolRegistry:
     ) -> Toolbox:
         """Return the tools of a conversation whose prompt offers these names.
 
-        None: what a conversation is offered that begins now.
+        Without `names`, the conversation begins now, and what it is offered is chosen.
         """
         if names is None:
             names = self.select_tool_names(person, chat, texts, recent_names)
@@ -162,9 +161,7 @@ class ToolRegistry:
         return self.build_toolbox(names, searchable_tools)
 
     def make_toolbox_builder(self, chat: int) -> Callable[[tuple[str, ...] | None], Toolbox]:
-        """Return a function that builds the toolbox of a chat from offered names, for use outside any
-        turn.
-        """
+        """Return a function that builds a chat's toolbox from offered names, for use outside any turn."""
         return partial(self.build_conversation_toolbox, chat, chat, ())
 
     def build_member_toolbox(self) -> Toolbox:
@@ -195,8 +192,8 @@ class ToolRegistry:
                 await asyncio.sleep(POLL_SECONDS)
                 try:
                     await self._check_for_changes()
-                except StoreUnavailable as away:
-                    log.warning("%s", away, extra={"action": "store.away"})
+                except StoreUnavailable as error:
+                    log.warning("%s", error, extra={"action": "store.away"})
                 except Exception:  # the gateway continues with the tools it has
                     log.exception(
                         "what is registered could not be taken over", extra={"action": "tools.broken"}
@@ -209,8 +206,9 @@ class ToolRegistry:
         return troubles
 
     async def refresh_listings(self) -> tuple[str, ...]:
-        """Have all servers list their tools again; return what went wrong, a line each. It may take a
-        minute.
+        """Have all servers list their tools again; return what went wrong, a line each.
+
+        It may take a minute.
         """
         return await self._loader.refresh_listings()
 
@@ -219,9 +217,9 @@ class ToolRegistry:
         async with self._refresh_lock:
             rows, state = await self._loader.refresh()
             self._revisions = rows.revisions
-            before = self._member_definitions
+            definitions_before = self._member_definitions
             self._apply(state, rows.grants)
-        if self._member_definitions != before:
+        if self._member_definitions != definitions_before:
             self.on_members_changed()
         for subject, text in build_notices(rows, state):
             await self._notify(subject, text)
@@ -239,6 +237,7 @@ class ToolRegistry:
             await self.refresh()
 
     def _apply(self, state: RegistryState, grants: Iterable[Grant]) -> None:
+        """Put what was loaded into effect, and forget every toolbox built before."""
         self.tools: Mapping[str, Tool] = MappingProxyType(dict(state.tools))
         self._unavailable_tools = state.unavailable_tools
         self._permissions = Permissions(state.tools.values(), grants)
