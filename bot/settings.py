@@ -49,6 +49,10 @@ class Settings(BaseSettings):
         hide_input_in_errors=True,
     )
 
+    # In the order and under the headings of bot/docs/settings.md.
+
+    # Telegram and the model
+
     telegram_token: BotToken = Field(
         description="the bot's token from @BotFather", examples=["1234567890:AAE-rest-of-the-token"]
     )
@@ -81,6 +85,9 @@ class Settings(BaseSettings):
         allow_inf_nan=False,
         description="seconds a message waits for an endpoint that is down",
     )
+
+    # Database and access
+
     database_url: DatabaseAddress = Field(
         "sqlite+aiosqlite:///canvasgram.db", description="the database file: three slashes, then its path"
     )
@@ -93,6 +100,9 @@ class Settings(BaseSettings):
         "pairing",
         description="strangers get a code for an admin (pairing), are refused (allowlist), may write (open)",
     )
+
+    # Answers
+
     system_prompt: TextOrFile = Field(
         SYSTEM_PROMPT,
         description="the system prompt: a text, or `@` and the name of a file",
@@ -123,6 +133,9 @@ class Settings(BaseSettings):
     )
     prompt_budget: int = Field(8000, ge=2000, le=262_144, description="largest prompt, in tokens")
     turn_images: int = Field(4, ge=0, le=16, description="most images the model sees in one turn")
+
+    # Voice
+
     transcribe_url: ModelAddress | None = Field(
         None,
         description="an OpenAI-compatible endpoint that transcribes voice; unset: voice is not understood",
@@ -132,6 +145,9 @@ class Settings(BaseSettings):
     transcribe_api_key: ApiKey | None = Field(
         None, description="its key, if it requires one", examples=["a-long-random-word"]
     )
+
+    # A second model
+
     fallback_url: ModelAddress | None = Field(
         None,
         description="a second endpoint for failover and `/deep`; chats are asked first if it is outside",
@@ -147,6 +163,9 @@ class Settings(BaseSettings):
     fallback_for: Annotated[Literal["down", "hard"], Lower] = Field(
         "down", description="use it when the first is down (down), or also for turns that think (hard)"
     )
+
+    # Tools
+
     tools_dir: Path | None = Field(
         None,
         description="a folder with Python files of your own tools; only its owner may write there",
@@ -176,6 +195,9 @@ class Settings(BaseSettings):
         description="seconds until an unanswered approval counts as denied",
     )
     turn_calls: int = Field(16, ge=1, le=1000, description="most tool calls in one turn")
+
+    # Limits of a user
+
     waiting_messages: int = Field(
         20, ge=1, le=1000, description="most messages of one user that wait for an answer"
     )
@@ -183,6 +205,9 @@ class Settings(BaseSettings):
         500,
         description="canvases a member may use per day, estimated; off: unlimited; `/limits` overrides it",
     )
+
+    # Data and backups
+
     keep_text_days: Annotated[int, Field(ge=1, le=36_500)] | None = Field(
         None, description="days until texts are deleted and only figures stay; unset: never", examples=["30"]
     )
@@ -194,6 +219,9 @@ class Settings(BaseSettings):
     backup_keep: int = Field(
         7, ge=1, le=1000, description="how many backups are kept, each for at most 30 days"
     )
+
+    # Reports, reminders and tasks
+
     usage_summary: Annotated[Literal["off", "daily", "weekly"], Lower] = Field(
         "off", description="send admins a usage summary in the morning: off, daily, or weekly on Mondays"
     )
@@ -209,6 +237,9 @@ class Settings(BaseSettings):
         description="the gateway's time zone; if set, also the default of users without a `/zone`",
         examples=["Europe/Berlin"],
     )
+
+    # Monitoring and logs
+
     http_port: Annotated[int, Field(ge=1, le=65_535)] | None = Field(
         None, description="serve `/healthz` and `/metrics` on this port; unset: off", examples=["8080"]
     )
@@ -222,14 +253,14 @@ class Settings(BaseSettings):
 
     @field_validator("canvases_a_day", "keep_text_days", "http_port", mode="before")
     @classmethod
-    def _may_be_off(cls, value: object) -> object:
+    def _parse_off(cls, value: object) -> object:
         if isinstance(value, str) and value.strip().lower() in {"off", "0"}:
             return None
         return value
 
     @field_validator("fallback_url")
     @classmethod
-    def _differs_from_model_url(cls, value: str | None, info: ValidationInfo) -> str | None:
+    def _require_other_address(cls, value: str | None, info: ValidationInfo) -> str | None:
         if (
             value is not None
             and "model_url" in info.data
@@ -240,7 +271,7 @@ class Settings(BaseSettings):
 
     @field_validator("fallback_model", "fallback_api_key", "fallback_for")
     @classmethod
-    def _needs_fallback_url(cls, value: object, info: ValidationInfo) -> object:
+    def _require_fallback_url(cls, value: object, info: ValidationInfo) -> object:
         if info.data.get("fallback_url") is None and value not in {None, "down"}:
             raise ValueError("does nothing without FALLBACK_URL")
         return value
