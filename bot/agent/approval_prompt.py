@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from bot.agent.taint import ANY_ARGUMENTS
+from bot.agent.approval_policy import ANY_ARGUMENTS
 from bot.domain import Button, Part
 
 CALLBACK_PREFIX = "allow:"

@@ -4,7 +4,7 @@ import asyncio
 from dataclasses import dataclass
 
 from bot.jobs.scheduler import JobScheduler
-from bot.jobs.system_jobs import SystemJobSync
+from bot.jobs.system_job_runner import SystemJobSync
 from bot.queue import Worker
 from bot.telegram.best_effort_calls import BestEffortCalls
 from bot.telegram.delivery.sender import Sender

@@ -12,7 +12,7 @@ from bot.db.maintenance.backup import BackupDirectory
 from bot.db.queues.admin_notices import AdminNotices
 from bot.domain import Lane, Runner
 from bot.jobs.scheduler import JobScheduler
-from bot.jobs.system_jobs import (
+from bot.jobs.system_job_runner import (
     SystemJob,
     SystemJobRunner,
     SystemJobSettings,
@@ -21,14 +21,9 @@ from bot.jobs.system_jobs import (
     build_weekly_rule,
 )
 from bot.jobs.times.rrules import load_zone
+from bot.maintenance.backup import BackupTask, IntegrityCheck
 from bot.maintenance.retention import ForgetChatRunner, RetentionPolicy, RetentionTask
-from bot.maintenance.tasks import (
-    BackupTask,
-    CacheWarmupTask,
-    IntegrityCheck,
-    ReadCountersTask,
-    UsageSummaryTask,
-)
+from bot.maintenance.system_jobs import CacheWarmupTask, ReadCountersTask, UsageSummaryTask
 from bot.settings import Settings
 from bot.turns.cache_warmup import CacheWarmup
 from bot.usage.reconcile import CountersEndpoint, Reconciliation

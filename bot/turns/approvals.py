@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from functools import partial
 
 from bot.agent import approval_prompt
+from bot.agent.approval_policy import RequireApproval
 from bot.agent.approval_prompt import ALLOW_HERE_HOURS, ApprovalPrompt
-from bot.agent.taint import RequireApproval
 from bot.agent.tool_calls import CheckedCall
 from bot.db.engine import Database, Transaction
 from bot.db.queues import outbox, parked_items

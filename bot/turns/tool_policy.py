@@ -1,4 +1,4 @@
-"""Decides which tool calls of a turn run: by grant, number, taint, and what people answered.
+"""Decides which tool calls of a turn run: by grant, number, rule, taint, and what people answered.
 
 Decides in the transaction that stores the calls, and again after a wait or a restart.
 """
@@ -6,9 +6,10 @@ Decides in the transaction that stores the calls, and again after a wait or a re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
-from bot.agent import approval_prompt, taint
+from bot.agent import approval_policy, approval_prompt
+from bot.agent.approval_policy import AllowCall, CallVerdict, DenyCall, RequireApproval
 from bot.agent.events import RunTools
-from bot.agent.taint import AllowCall, CallVerdict, DenyCall, RequireApproval, TaintState
+from bot.agent.taint import TaintState
 from bot.agent.tool_calls import CheckedCall
 from bot.agent.toolbox import Toolbox
 from bot.db.engine import Transaction
@@ -150,7 +151,7 @@ class ToolPolicy:
             return _judge_answer(question, tool, checked_call)
         if call_count >= self._dependencies.max_calls:
             return DenyCall(TOO_MANY.format(self._dependencies.max_calls))
-        verdict = taint.assess(tool, checked_call.arguments, taint_state)
+        verdict = approval_policy.assess(tool, checked_call.arguments, taint_state)
         if isinstance(verdict, RequireApproval):
             return await self._check_allowance(tx, tool, verdict, now)
         return verdict

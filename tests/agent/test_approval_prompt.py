@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from bot.agent.approval_policy import ANY_ARGUMENTS
 from bot.agent.approval_prompt import (
     ApprovalPrompt,
     describe_binding,
@@ -14,7 +15,6 @@ from bot.agent.approval_prompt import (
     render_question,
     serialize_arguments,
 )
-from bot.agent.taint import ANY_ARGUMENTS
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=20),

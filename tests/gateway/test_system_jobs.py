@@ -23,7 +23,7 @@ from bot.db.tables import outbox
 from bot.domain import InboxItem, Lane, Part
 from bot.errors import JobFailed, NothingFound, StoreUnavailable
 from bot.jobs.scheduler import JobScheduler
-from bot.jobs.system_jobs import (
+from bot.jobs.system_job_runner import (
     SystemJob,
     SystemJobRunner,
     SystemJobSettings,

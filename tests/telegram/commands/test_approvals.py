@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from bot.agent.taint import RequireApproval
+from bot.agent.approval_policy import RequireApproval
 from bot.agent.tool_calls import CheckedCall
 from bot.db.conversations import calls, turns
 from bot.db.conversations.turns import NewTurn

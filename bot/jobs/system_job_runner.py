@@ -1,6 +1,6 @@
 """Runs the gateway's own jobs, keeps a row for each, and records how they went.
 
-Owns the names and times of those that recur; what each does is passed in. A job is an inbox item of kind
+What each does, and its hour, are passed in (bot/maintenance). A job is an inbox item of kind
 `house`, so that it outlives the process; admins are notified once of one that fails.
 """
 
@@ -44,7 +44,7 @@ class SystemJob:
 
 
 def build_daily_rule(local_time: str) -> str:
-    """Return the rule of a job of every day at this time, such as `03:30`."""
+    """Return the rule of a job of every day at this time, such as `12:00`."""
     return f"DTSTART:20260105T{local_time.replace(':', '')}00\nRRULE:FREQ=DAILY"
 
 

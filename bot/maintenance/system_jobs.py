@@ -1,4 +1,4 @@
-"""What system jobs do: check the database, back it up, warm the idle cache, summarise usage.
+"""What further system jobs do: warm the idle cache, read the endpoint's counters, summarise usage.
 
 Each has the hour it runs at (`local_time`, in the gateway's zone). Nothing here knows what follows when it
 fails.
@@ -8,12 +8,10 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import tzinfo
-from pathlib import Path
 from typing import ClassVar
 
 from bot.db.conversations import calls
 from bot.db.engine import Database
-from bot.db.maintenance.backup import BackupDirectory, check_integrity
 from bot.domain import Button, Part
 from bot.errors import JobFailed
 from bot.usage import summary
@@ -27,36 +25,6 @@ IDLE_SECONDS = 4 * 3600.0  # without a call for so long, the endpoint's cache ma
 PICTURE_BUTTON = Button("Picture", "picture:all")
 
 Clock = Callable[[], float]
-
-
-@dataclass(frozen=True, slots=True)
-class IntegrityCheck:
-    """Checks the database in `file`; raises JobFailed when it is damaged."""
-
-    local_time: ClassVar[str] = "03:00"
-
-    database: Database
-    file: Path
-
-    async def __call__(self) -> None:
-        if errors := await check_integrity(self.database, self.file):
-            raise JobFailed(
-                f"The database is damaged ({errors[0]}). "
-                "Stop the gateway and restore a backup: canvasgram restore FILE"
-            )
-
-
-@dataclass(frozen=True, slots=True)
-class BackupTask:
-    """Makes a backup in the backup directory; raises BackupFailed."""
-
-    local_time: ClassVar[str] = "03:30"
-
-    backup_directory: BackupDirectory
-    clock: Clock = time.time
-
-    async def __call__(self) -> None:
-        await self.backup_directory.make_backup(now=self.clock())
 
 
 @dataclass(frozen=True, slots=True)

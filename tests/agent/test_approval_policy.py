@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bot.agent.prompt import build_data_block, build_prompt, format_timestamp
-from bot.agent.taint import (
+from bot.agent.approval_policy import (
     ANY_ARGUMENTS,
     ASKED_AFTER_OUTSIDE_TEXT,
     ASKED_BY_ARGUMENTS,
@@ -20,11 +19,11 @@ from bot.agent.taint import (
     AllowCall,
     DenyCall,
     RequireApproval,
-    TaintState,
     assess,
-    build_taint_state,
     compute_binding,
 )
+from bot.agent.prompt import build_data_block, build_prompt, format_timestamp
+from bot.agent.taint import TaintState, build_taint_state
 from bot.domain import Image, Message, ResultOutcome, ToolCall, ToolResult
 from tests.support.web_site import build_response, running_site
 from tools.base import Rule, Tool, tool

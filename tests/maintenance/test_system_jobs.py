@@ -1,21 +1,17 @@
-"""What system jobs do: check the database, warm a cold endpoint, read counters, summarise usage."""
+"""What further system jobs do: warm a cold endpoint, read counters, summarise usage."""
 
-import sqlite3
-from contextlib import closing
 from dataclasses import replace
 from datetime import UTC
-from pathlib import Path
 
 import pytest
 
-from bot.db.engine import Database, parse_database_path
+from bot.db.engine import Database
 from bot.errors import JobFailed
 from bot.http_server import serve
-from bot.maintenance.tasks import (
+from bot.maintenance.system_jobs import (
     IDLE_SECONDS,
     PICTURE_BUTTON,
     CacheWarmupTask,
-    IntegrityCheck,
     ReadCountersTask,
     UsageSummaryTask,
 )
@@ -26,21 +22,6 @@ from tests.support.usage_rows import NOON, UsageRows
 
 async def refuse_notice(_subject: str, _text: str) -> None:
     raise AssertionError
-
-
-async def test_the_check_of_a_damaged_database_fails_with_what_to_do(
-    database: Database, database_url: str, tmp_path: Path
-):
-    file = parse_database_path(database_url)
-    await IntegrityCheck(database, file)()
-    damaged_file = tmp_path / "ruin.db"
-    with closing(sqlite3.connect(damaged_file)) as connection:
-        connection.executescript("CREATE TABLE t (x); CREATE INDEX i ON t (x); INSERT INTO t VALUES (1)")
-        connection.executescript(
-            "PRAGMA writable_schema=ON; UPDATE sqlite_master SET rootpage = 99 WHERE name = 'i'"
-        )
-    with pytest.raises(JobFailed, match=r"^The database is damaged \(.*canvasgram restore FILE$"):
-        await IntegrityCheck(database, damaged_file)()
 
 
 async def test_an_endpoint_is_warmed_only_after_idle_hours(database: Database):

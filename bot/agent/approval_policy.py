@@ -1,0 +1,99 @@
+"""Decides whether a tool call runs, needs approval or is denied. Pure.
+
+The tool's rule decides, and what the turn has read: after text of strangers more calls need approval, and
+only known URLs are opened.
+"""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from jsonschema import Draft202012Validator
+from referencing import Registry
+
+from bot.agent.taint import TaintState
+from bot.agent.urls import extract_host
+from tools.base import Tool
+
+ANY_ARGUMENTS = "*"
+"""The binding of an allowance that covers any arguments."""
+
+ASKED_BY_RULE = "This tool always asks first."
+ASKED_BY_ARGUMENTS = "With such arguments this tool asks first."
+ASKED_ONCE = "This tool asks once in a chat."
+ASKED_AFTER_OUTSIDE_TEXT = "Text from outside came into this answer, and could have told me to do this."
+URL_NOT_KNOWN = (
+    "This address was not opened: since text from outside came into this answer, only addresses that the "
+    "person wrote or that stood in that text are opened, letter by letter. Ask the person for it if it is "
+    "needed."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class AllowCall:
+    """It runs; `approval_id` is the answer that allowed it, None if nobody was asked."""
+
+    approval_id: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RequireApproval:
+    """A user is asked first. `binding` is what an "Allow here" would cover; None: there is no such answer."""
+
+    reason: str
+    approver: Literal["asker", "admins"]
+    binding: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class DenyCall:
+    """It does not run; `reason` is written for the model."""
+
+    reason: str
+
+
+CallVerdict = AllowCall | RequireApproval | DenyCall
+
+
+def assess(tool: Tool, arguments: Mapping[str, Any], taint: TaintState) -> CallVerdict:
+    """The verdict on a call whose arguments were checked, if nobody has allowed it before."""
+    if taint.is_tainted and not _may_open(tool, arguments, taint):
+        return DenyCall(URL_NOT_KNOWN)
+    if taint.is_tainted and tool.changes:
+        return RequireApproval(ASKED_AFTER_OUTSIDE_TEXT, tool.rule.who, None)
+    if tool.rule.ask == "never" or not _rule_applies(tool.rule.when, arguments):
+        return AllowCall()
+    if tool.rule.ask == "once":
+        return RequireApproval(ASKED_ONCE, tool.rule.who, ANY_ARGUMENTS)
+    reason = ASKED_BY_RULE if tool.rule.when is None else ASKED_BY_ARGUMENTS
+    return RequireApproval(reason, tool.rule.who, compute_binding(tool, arguments))
+
+
+def compute_binding(tool: Tool, arguments: Mapping[str, Any]) -> str:
+    """What an allowance of such a call covers: the host it opens, or exactly these arguments, as a hash."""
+    if tool.opens is not None:
+        url = arguments.get(tool.opens)
+        host = extract_host(url) if isinstance(url, str) else None
+        if host is not None:
+            return host
+    return hashlib.sha256(json.dumps(arguments, sort_keys=True).encode()).hexdigest()
+
+
+def _may_open(tool: Tool, arguments: Mapping[str, Any], taint: TaintState) -> bool:
+    if tool.opens is None or (opened := arguments.get(tool.opens)) is None:
+        return True
+    urls = opened if isinstance(opened, list) else [opened]
+    return all(isinstance(url, str) and taint.knows_url(url) for url in urls)
+
+
+def _rule_applies(condition: Mapping[str, Any] | None, arguments: Mapping[str, Any]) -> bool:
+    """Whether the rule covers such arguments; where that cannot be decided, it does."""
+    if condition is None:
+        return True
+    try:
+        # With a registry of its own it fetches nothing, whatever the schema refers to.
+        return bool(Draft202012Validator(condition, registry=Registry()).is_valid(dict(arguments)))
+    except Exception:  # noqa: BLE001 a schema that an admin wrote may be anything; asking is safe
+        return True
