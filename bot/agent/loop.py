@@ -242,7 +242,7 @@ class _TurnState:
         return True
 
     def _may_continue(self, partial_answer: PartialAnswer) -> bool:
-        """Whether the limits of the turn and of its prompt leave room for the rest of an answer."""
+        """Whether the limits of the turn and of its prompt allow a call for the rest of an answer."""
         if self._is_last_step or partial_answer.canvases >= self._limits.max_canvases:
             return False
         if self._is_replayed:

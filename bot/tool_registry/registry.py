@@ -59,8 +59,8 @@ class ToolRegistry:
         self._notify_admins = notify_admins
         self._refresh_lock = asyncio.Lock()
         self._revisions: Mapping[str, int] = {}
-        builtin_tools = sorted(self._loader.builtin_tools, key=lambda tool: tool.name)
-        self._apply(RegistryState({tool.name: tool for tool in builtin_tools}, {}), ())
+        sorted_tools = sorted(self._loader.builtin_tools, key=lambda tool: tool.name)
+        self._apply(RegistryState({tool.name: tool for tool in sorted_tools}, {}), ())
 
     def get(self, name: str) -> Tool | None:
         """Return a tool that can be used now: enabled and not suspended.
