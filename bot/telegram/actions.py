@@ -1,7 +1,8 @@
 """What an action (a command, a tapped button, a stranger's message) receives and returns.
 
 Its effect, its answer and `done` are one transaction: an action changes the database only through
-`context.tx`, and everything else only through what it returns.
+`context.tx`, and everything else only through what it returns. One that only reads can do so before that
+transaction, as a ReadOnlyAction.
 """
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
@@ -138,6 +139,20 @@ class ActionResult:
 
 
 Action = Callable[[ActionContext], Awaitable[ActionResult]]
+
+
+@dataclass(frozen=True, slots=True)
+class ReadOnlyAction:
+    """An action that changes nothing; its `context.tx` is a read transaction.
+
+    It may take seconds of a large ledger: others write meanwhile, and are served.
+    """
+
+    action: Action
+
+    async def __call__(self, context: ActionContext) -> ActionResult:
+        return await self.action(context)
+
 
 BUTTON_EXPIRED = ActionResult(toast="This button is too old.")
 

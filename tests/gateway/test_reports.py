@@ -1,9 +1,14 @@
 """Usage is reported while the gateway works: in the chat by /usage, beside it by report and turn."""
 
+import asyncio
 import json
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from bot.db.usage import spending
+from bot.db.usage.spending import SpendingOverview
 from bot.usage.report import INTERVAL_COLUMNS
 from bot.usage.report_command import ReportOptions, render_report, render_turn
 from tests.support.gateway import ADMIN, GatewayHarness, running_gateway
@@ -41,6 +46,29 @@ async def test_the_details_and_the_ledger_agree_on_where_the_seconds_went(tmp_pa
     assert report["all"]["turns_without_account"] == 0
     *intervals, whole = [report["all"][f"{name}_seconds"] for name in (*INTERVAL_COLUMNS[1:], "whole")]
     assert abs(sum(intervals) - whole) < 0.001
+
+
+async def test_others_are_served_while_usage_all_sums(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    is_summing = asyncio.Event()
+    can_continue = asyncio.Event()
+    load_overview = spending.load_overview
+
+    async def load_slowly(*args: Any) -> SpendingOverview:
+        is_summing.set()
+        await can_continue.wait()
+        return await load_overview(*args)
+
+    monkeypatch.setattr(spending, "load_overview", load_slowly)
+    async with running_gateway(tmp_path) as gateway:
+        gateway.ann.send("/usage all")
+        try:
+            await is_summing.wait()
+            gateway.api.person(8, "Bob").send("/id")
+            assert await gateway.wait_for_texts(chat=8) == ["Your number is 8."]
+            assert gateway.texts() == []
+        finally:
+            can_continue.set()
+        assert await gateway.wait_for_texts() == ["Nothing yet in the last 30 days."]
 
 
 async def test_the_chart_arrives_as_a_photo(tmp_path: Path):

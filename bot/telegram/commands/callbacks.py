@@ -12,7 +12,14 @@ from bot.db.conversations import notes, retries
 from bot.db.people.people import RoleOrBlocked
 from bot.db.queues import inbox, outbox, stop_requests
 from bot.domain import Part
-from bot.telegram.actions import BUTTON_EXPIRED, Action, ActionContext, ActionResult, redraw_list
+from bot.telegram.actions import (
+    BUTTON_EXPIRED,
+    Action,
+    ActionContext,
+    ActionResult,
+    ReadOnlyAction,
+    redraw_list,
+)
 from bot.telegram.commands import approvals, consent, forget, jobs, people, registry, think, tool_cards, usage
 from bot.telegram.commands.onboarding import EXAMPLES
 
@@ -139,7 +146,7 @@ _BUTTON_ACTIONS: dict[str, Action] = {
     "think": think.handle_think_button,
     "forget": forget.handle_forget_button,
     "job": jobs.handle_job_button,
-    "usage": usage.handle_summary_button,
-    "details": _with_number(usage.handle_details_button),
-    "picture": usage.handle_chart_button,
+    "usage": ReadOnlyAction(usage.handle_summary_button),
+    "details": ReadOnlyAction(_with_number(usage.handle_details_button)),
+    "picture": ReadOnlyAction(usage.handle_chart_button),
 }

@@ -17,6 +17,7 @@ from bot.telegram.actions import (
     Action,
     ActionContext,
     ActionResult,
+    ReadOnlyAction,
     build_pages,
     build_part,
     do_nothing,
@@ -256,7 +257,7 @@ COMMANDS = (
     Command("jobs", "what I am to say or do later", jobs.handle_jobs, in_menu=False),
     Command("zone", "your time zone", jobs.handle_zone, in_menu=False),
     Command("think", "when I think before I answer", think.handle_think),
-    Command("usage", "what the last turn, today and 30 days took", usage.handle_usage),
+    Command("usage", "what the last turn, today and 30 days took", ReadOnlyAction(usage.handle_usage)),
     Command("context", "what my next prompt is made of", prompt_context.handle_context, in_menu=False),
     Command("limits", "how much I may do for you a day", limits.handle_limits, in_menu=False),
     Command(

@@ -15,7 +15,7 @@ from typing import Any
 from telegram import Message
 
 from bot.db.conversations import attachments, turns
-from bot.db.engine import Database
+from bot.db.engine import Database, Transaction
 from bot.db.people import people
 from bot.db.people.people import Person, RoleOrBlocked
 from bot.db.queues import inbox, outbox
@@ -27,6 +27,7 @@ from bot.telegram.actions import (
     ActionContext,
     ActionDependencies,
     ActionResult,
+    ReadOnlyAction,
     do_nothing,
     reply_text,
 )
@@ -195,16 +196,26 @@ class UpdateRunner:
     async def _run_action(
         self, updates: Sequence[ParsedUpdate], role: RoleOrBlocked | None, action: Action, args: str
     ) -> None:
-        """Act, answer and mark the items done in one transaction; then do what is outside the database."""
+        """Act, answer and mark the items done in one transaction; then do what is outside the database.
+
+        A ReadOnlyAction acts before that transaction: it would hold the write lock as long as it reads.
+        """
         first = updates[0]
         now = self._clock()
         ids = [update.item.id for update in updates]
         lane = first.lane or Lane(0)
+
+        def build_context(tx: Transaction) -> ActionContext:
+            person = first.person or 0
+            return ActionContext(tx, self._deps, first.item, lane, person, first.name, role, args, now)
+
+        result: ActionResult | None = None
+        if isinstance(action, ReadOnlyAction):
+            async with self._database.read_transaction() as tx:
+                result = await action(build_context(tx))
         async with self._database.transaction() as tx:
-            context = ActionContext(
-                tx, self._deps, first.item, lane, first.person or 0, first.name, role, args, now
-            )
-            result = await action(context)
+            if result is None:
+                result = await action(build_context(tx))
             if result.parts:
                 parts = _mute(result.parts, all_silent=first.item.stale)
                 await outbox.add(tx, item=first.item.id, lane=lane, parts=parts, now=now)

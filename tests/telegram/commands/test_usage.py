@@ -1,6 +1,8 @@
 """/usage and its details, drawn in place by their buttons."""
 
+import asyncio
 import base64
+from typing import Any
 
 import pytest
 from sqlalchemy import update
@@ -10,7 +12,9 @@ from bot.db.conversations.calls import CallCompletion, NewCall
 from bot.db.engine import Database
 from bot.db.tables import accounts, turns
 from bot.domain import CallTimes, Reply, Usage
-from bot.telegram.commands import usage_chart
+from bot.telegram.commands import usage, usage_chart
+from bot.usage.queries import load_report_in
+from bot.usage.report import UsageReport
 from tests.support.update_harness import ADMIN, ANNA, BOB, UpdateHarness
 from tools.sandbox.process import SandboxLimits
 
@@ -142,6 +146,23 @@ async def test_a_chart_of_everybody_is_for_admins(harness: UpdateHarness):
     assert sent.text.startswith("Everybody:")
     (photo,) = harness.bot.calls_of("send_photo")
     assert photo["given"][2] == "Everybody, the last 30 days (UTC)"
+
+
+@pytest.mark.usefixtures("drawn_at_once")
+async def test_others_write_while_a_chart_of_everybody_is_read(
+    harness: UpdateHarness, monkeypatch: pytest.MonkeyPatch
+):
+    async def write_and_load(*args: Any) -> UsageReport:
+        async with asyncio.timeout(10):
+            await harness.let_in(BOB)
+        return await load_report_in(*args)
+
+    monkeypatch.setattr(usage, "load_report_in", write_and_load)
+    await harness.let_in(ADMIN, "admin")
+    await store_call(harness, await harness.store_answered_turn("hi", person=BOB))
+    (sent,) = await harness.send_text("/usage chart all", person=ADMIN)
+    assert "1. Bob: 2, 2.0 s" in sent.text
+    assert await harness.tap("picture:all", person=ADMIN) == ("The picture comes.", [])
 
 
 @pytest.mark.usefixtures("drawn_at_once")
