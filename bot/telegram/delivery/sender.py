@@ -30,7 +30,7 @@ _STOP_GRACE_SECONDS = 4.0  # a call without an answer by then is unknown, and th
 
 
 class Sender:
-    """Build one, `run` it for as long as messages are to be delivered, `stop` it to let `run` return."""
+    """Delivers messages, and shows the progress of turns, while `run` runs; `stop` lets it return."""
 
     def __init__(
         self,
@@ -60,7 +60,7 @@ class Sender:
         )
         self._lane_senders: dict[Lane, LaneSender] = {}
         self._task_group: asyncio.TaskGroup | None = None
-        self._idle = asyncio.Event()
+        self._idle_event = asyncio.Event()  # no lane has anything to do
 
     @property
     def limits(self) -> RateLimits:
@@ -81,6 +81,29 @@ class Sender:
                 await self._run_lanes()
             self._write_queue.close()
 
+    def stop(self) -> None:
+        """Begin nothing that must wait; everything else stays stored for the next start."""
+        self._rate_queue.stop()
+        for lane_sender in self._lane_senders.values():
+            lane_sender.wake()
+
+    async def wait_until_idle(self) -> None:
+        """Wait until all is delivered in every lane and no turn shows progress."""
+        await self._idle_event.wait()
+
+    def wake(self, lane: Lane) -> None:
+        """Deliver what has been committed to the outbox for this lane."""
+        self._wake_lane(lane, is_due=True)
+        self._turn_timers.hand_over(lane)
+
+    def show(self, progress: TurnProgress) -> None:
+        """Show the progress of a running turn, which has changed."""
+        self._wake_lane(progress.lane, progress)
+
+    async def _load_due_lanes(self, tx: Transaction) -> list[Lane]:
+        await outbox.recover(tx, now=self._context.clock())
+        return await outbox.list_due_lanes(tx)
+
     async def _run_lanes(self) -> None:
         async with asyncio.timeout(None) as timeout, asyncio.TaskGroup() as self._task_group:
             for lane_sender in list(self._lane_senders.values()):
@@ -94,32 +117,14 @@ class Sender:
                 raise
             timeout.reschedule(asyncio.get_running_loop().time() + _STOP_GRACE_SECONDS)
 
-    def stop(self) -> None:
-        """Begin nothing that must wait; everything else stays stored for the next start."""
-        self._rate_queue.stop()
-        for lane_sender in self._lane_senders.values():
-            lane_sender.wake()
-
-    async def wait_until_idle(self) -> None:
-        """Wait until all is delivered in every lane and no turn shows progress."""
-        await self._idle.wait()
-
-    def wake(self, lane: Lane) -> None:
-        """Deliver what has been stored (committed) for this lane."""
-        self._wake_lane(lane, is_due=True)
-        self._turn_timers.hand_over(lane)
-
-    def show(self, progress: TurnProgress) -> None:
-        """Show the progress of a running turn, which has changed."""
-        self._wake_lane(progress.lane, progress)
-
     def _wake_lane(self, lane: Lane, progress: TurnProgress | None = None, *, is_due: bool = False) -> None:
+        """Have the lane's sender look at its outbox (`is_due`) or at new progress; start it if need be."""
         lane_sender = self._lane_senders.get(lane)
         is_new = lane_sender is None
         if lane_sender is None:
             lane_sender = LaneSender(lane, self._context)
             self._lane_senders[lane] = lane_sender
-            self._idle.clear()
+            self._idle_event.clear()
         lane_sender.is_due |= is_due
         lane_sender.progress = progress or lane_sender.progress
         lane_sender.wake()
@@ -161,8 +166,4 @@ class Sender:
 
     def _update_idle(self) -> None:
         if not self._lane_senders:
-            self._idle.set()
-
-    async def _load_due_lanes(self, tx: Transaction) -> list[Lane]:
-        await outbox.recover(tx, now=self._context.clock())
-        return await outbox.list_due_lanes(tx)
+            self._idle_event.set()
