@@ -160,7 +160,7 @@ def build_report(query: ReportQuery, sums: ReportSums) -> UsageReport:
     if query.by == "day":
         groups = sorted(_build_groups(query.by, sums), key=_day_sort_key)
     elif query.by is not None:
-        groups = sorted(_build_groups(query.by, sums), key=_weight_sort_key)
+        groups = sorted(_build_groups(query.by, sums), key=_canvas_sort_key)
     return UsageReport(query, _build_total(sums), tuple(groups), sums.server, sums.percentile_method)
 
 
@@ -186,6 +186,7 @@ def start_of_day(now: float) -> float:
 
 
 def _build_groups(by: Grouping, sums: ReportSums) -> list[ReportGroup]:
+    """The groups in any order; what this grouping cannot separate is left out of them."""
     if by == "tool":
         sums = replace(sums, calls=(), retries=())
     if by not in _TURN_GROUPINGS:
@@ -234,14 +235,14 @@ def _group_by_key(sums: Iterable[KeyedSums]) -> dict[GroupKey, list[KeyedSums]]:
 
 
 def _add_groups(sums: Sequence[AddableSums]) -> AddableSums | None:
-    """All groups as one."""
+    """The sums of all groups together, under no key; None if there is no group."""
     if not sums:
         return None
-    names = [sums_field.name for sums_field in fields(sums[0]) if sums_field.name != "key"]
-    values: dict[str, Any] = {
-        name: _add_values([getattr(group_sums, name) for group_sums in sums]) for name in names
+    columns = [sums_field.name for sums_field in fields(sums[0]) if sums_field.name != "key"]
+    totals: dict[str, Any] = {
+        column: _add_values([getattr(group_sums, column) for group_sums in sums]) for column in columns
     }
-    return replace(sums[0], key=None, **values)
+    return replace(sums[0], key=None, **totals)
 
 
 def _add_values(values: Sequence[Any]) -> Any:
@@ -281,11 +282,11 @@ def _compute_percentiles(durations: Durations) -> dict[GroupKey, dict[str, Perce
     percentiles: dict[GroupKey, dict[str, Percentiles]] = {}
     for (key, interval), values in durations.items():
         if values:
-            percentiles.setdefault(key, {})[interval] = _percentiles_of(values)
+            percentiles.setdefault(key, {})[interval] = _compute_interval_percentiles(values)
     return percentiles
 
 
-def _percentiles_of(durations: Sequence[float] | Mapping[int, int]) -> Percentiles:
+def _compute_interval_percentiles(durations: Sequence[float] | Mapping[int, int]) -> Percentiles:
     shares = (0.5, 0.95, 0.99)
     if isinstance(durations, Mapping):
         count = sum(durations.values())
@@ -300,7 +301,7 @@ def _day_sort_key(group: ReportGroup) -> tuple[int, str]:
     return (0, group.label)
 
 
-def _weight_sort_key(group: ReportGroup) -> tuple[int, int, str]:
+def _canvas_sort_key(group: ReportGroup) -> tuple[int, int, str]:
     if group.calls:
         return -group.calls.canvases, -group.calls.calls, group.label
     if group.tools:
