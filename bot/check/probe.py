@@ -74,10 +74,10 @@ async def observe_endpoint(
     async with httpx.AsyncClient(timeout=timeout, trust_env=False, limits=limits) as http:
         check_run = _CheckRun(ProbeClient(http, options.url, options.key, options.limits), options)
         async with asyncio.TaskGroup() as tasks:
-            checking = tasks.create_task(check_run.run_steps(on_progress), name="check")
-            stopping = tasks.create_task(_cancel_on_stop(stop, checking), name="stop")
-            checking.add_done_callback(lambda _: stopping.cancel())
-        return check_run.build_observations(was_interrupted=checking.cancelled())
+            check_task = tasks.create_task(check_run.run_steps(on_progress), name="check")
+            stop_task = tasks.create_task(_cancel_on_stop(stop, check_task), name="stop")
+            check_task.add_done_callback(lambda _: stop_task.cancel())
+        return check_run.build_observations(was_interrupted=check_task.cancelled())
 
 
 class _CheckRun:
@@ -97,11 +97,11 @@ class _CheckRun:
         )
 
     async def run_steps(self, on_progress: CheckProgress) -> None:
-        """Take all steps."""
-        for done, (name, step) in enumerate(STEPS):
+        """Take all steps, or those until something ends the check."""
+        for steps_done, (name, step) in enumerate(STEPS):
             if self.observations.stopped is not None:
                 break
-            on_progress(done, len(STEPS), name)
+            on_progress(steps_done, len(STEPS), name)
             await self._run_step(name, step)
         on_progress(len(STEPS), len(STEPS), "done")
 
@@ -119,16 +119,16 @@ class _CheckRun:
             self.observations = replace(self.observations, **changes)
             self._lost_in_a_row = 0
         except CallBudgetSpent:
-            stopped = f"all {self._client.limits.max_calls} calls of a check were used up"
-            self.observations = replace(self.observations, stopped=stopped)
+            reason = f"all {self._client.limits.max_calls} calls of a check were used up"
+            self.observations = replace(self.observations, stopped=reason)
         except CallLost as error:
             lost = {**self.observations.lost, name: f"{error}, when asked for: {name}"}
             self.observations = replace(self.observations, lost=lost)
             self._lost_in_a_row += 1
-            await self._check_alive(str(error))
+            await self._end_if_gone(str(error))
 
-    async def _check_alive(self, reason: str) -> None:
-        """End the check if the server is gone; a single lost call may be bad luck."""
+    async def _end_if_gone(self, reason: str) -> None:
+        """End the check if the endpoint is gone: a single lost call may be bad luck."""
         if self.observations.version is None and self.observations.models is None:
             if "models" in self.observations.lost:
                 self._mark_gone(f"the endpoint cannot be reached: {reason}")
