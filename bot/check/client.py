@@ -15,6 +15,7 @@ import httpx
 
 from bot.check.observations import Gauges, ProbeResponse, RouteResponse
 from bot.check.response import ResponseAccumulator, parse_error_message
+from bot.llm.diagnostics import is_unsupported_input
 from bot.llm.server_api import parse_samples
 
 MAX_CALLS: Final = 40
@@ -99,8 +100,8 @@ class ProbeClient:
     ) -> ProbeResponse:
         """Make a model call, streamed if its body says so, and abort it once `stop_when` is true.
 
-        A refusal (4xx) is a response. Raises EndpointBusy for 503, and CallLost for every other failure,
-        time-outs included.
+        A refusal (4xx, or a 500 that names images or tools) is a response. Raises EndpointBusy for 503, and
+        CallLost for every other failure, time-outs included.
         """
         self._count_call()
         accumulator = ResponseAccumulator(time.monotonic())
@@ -132,7 +133,7 @@ class ProbeClient:
         failure = f"it failed with HTTP {response.status_code}: {message}"
         if response.status_code == _HTTP_BUSY:
             raise EndpointBusy(failure)
-        if response.status_code >= 500:
+        if response.status_code >= 500 and not is_unsupported_input(response.status_code, message):
             raise CallLost(failure)
         refusal = accumulator.build_response(response.status_code, time.monotonic())
         return replace(refusal, error_message=message)

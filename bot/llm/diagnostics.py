@@ -30,6 +30,7 @@ CAP_NOTICE = (
 
 _UPDATE = "Update it: pip install -U 'vllm>=0.33.0', or the image vllm/vllm-openai:v0.33.0 or newer."
 _PREVIEW = re.compile(r"0\.22\.\d+rc")
+_UNSUPPORTED_INPUT = re.compile(r"\b(?:images?|pictures?|multimodal|mmproj|tools?)\b", re.IGNORECASE)
 _THOUGHT = re.compile(r"\s*(?:<\|channel>|thought\n)")
 
 
@@ -88,6 +89,14 @@ def parse_release(version: str | None) -> Release | None:
     if release == (0, 1) and "dev" in version:
         return None
     return release
+
+
+def is_unsupported_input(status: int, message: str) -> bool:
+    """Whether a server error means that the server takes no images, or no tools, and never will.
+
+    llama.cpp answers HTTP 500 where others refuse with 400.
+    """
+    return status == 500 and bool(_UNSUPPORTED_INPUT.search(message))
 
 
 class OutputCapDetector:

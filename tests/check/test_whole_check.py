@@ -240,6 +240,11 @@ FAULTS = {
     "text only": FaultCase(
         lambda: endpoint_with_flags(pictures=False), "pictures", text="not a multimodal model"
     ),
+    "text only, like llama.cpp": FaultCase(
+        lambda: endpoint_with_flags(pictures=False, refuses_with_500=True),
+        "pictures",
+        text="(HTTP 500): image input is not supported",
+    ),
     "no typed reads": FaultCase(
         lambda: endpoint_with_flags(logprobs=False), "typed reads", text="--logprobs-mode"
     ),

@@ -368,8 +368,11 @@ async def test_a_paper_that_takes_too_long_is_said_to(tmp_path: Path, monkeypatc
         assert gateway.endpoint.requests == []
 
 
-async def test_a_model_without_image_support_is_told_of_the_picture_and_the_chat_continues(tmp_path: Path):
-    endpoint = SimulatedEndpoint(Profile(pictures=False))
+@pytest.mark.parametrize(("refuses_with_500", "status"), [(False, 400), (True, 500)])
+async def test_a_model_without_image_support_is_told_of_the_picture_and_the_chat_continues(
+    tmp_path: Path, refuses_with_500: bool, status: int
+):
+    endpoint = SimulatedEndpoint(Profile(pictures=False, refuses_with_500=refuses_with_500))
     async with running_gateway(tmp_path, endpoint, thinking="off") as gateway:
         gateway.ann.send_photo(
             "what is this? @@say:I cannot see it.@@", content=attachment_files.make_image(40, 30)
@@ -378,7 +381,7 @@ async def test_a_model_without_image_support_is_told_of_the_picture_and_the_chat
         gateway.ann.send("@@say:And on.@@")
         await gateway.api.wait_until(lambda: "And on." in gateway.texts())
         statuses = [request.status for request in endpoint.requests]
-        assert statuses == [400, 200, 200]
+        assert statuses == [status, 200, 200]
         assert IMAGE_PLACEHOLDER in endpoint.requests[1].prompt
         assert IMAGE_PLACEHOLDER in endpoint.requests[2].prompt
         async with (

@@ -1,6 +1,7 @@
 """Whatever the endpoint does, the user gets one honest answer, and every call has its row in the database."""
 
 import base64
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ from bot.bench.harness.workload import write_prose
 from bot.db.engine import open_database
 from bot.db.tables import model_calls, tool_calls, turns
 from bot.sim.vllm.faults import EndpointFaultKind
-from bot.sim.vllm.server import SimulatedEndpoint, Timing
+from bot.sim.vllm.server import Profile, SimulatedEndpoint, Timing
 from bot.turns import cache_warmup
 from tests.support.gateway import GatewayHarness, running_gateway
 
@@ -61,6 +62,15 @@ async def test_a_refused_key_is_said_at_once_and_admins_hear_why(tmp_path: Path)
     assert any("refused my request" in text for text in texts)
     assert any("MODEL_API_KEY" in text for text in texts)
     assert "wrong" not in "".join(texts)
+
+
+async def test_a_server_error_about_tools_is_a_refusal_and_admins_read_its_words(tmp_path: Path):
+    profile = replace(Profile.today(), tool_parser=False, refuses_with_500=True)
+    async with running_gateway(tmp_path, SimulatedEndpoint(profile)) as gateway:
+        gateway.ann.send("hello")
+        texts = await gateway.wait_for_texts(2)
+    assert any("refused my request" in text for text in texts)
+    assert any("tools param requires --jinja flag" in text for text in texts)
 
 
 async def test_an_unknown_model_is_said_and_admins_hear_why(tmp_path: Path):

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 import pytest
 
 from bot.domain import Reply, Usage
-from bot.errors import CallFailed, EndpointAway, EndpointRefused, PromptTooLong
+from bot.errors import REFUSING, CallFailed, EndpointAway, EndpointRefused, PromptTooLong
 from bot.llm.client import ModelClient
 from bot.llm.seats import SeatLimiter
 from tests.support.recorded_endpoint import (
@@ -64,6 +64,22 @@ async def test_a_refusal_is_shown_without_the_key_and_the_request_it_repeats():
     failed = await call_and_fail(RecordedResponse(400, {"error": error}))
     assert "bad key [hidden]" in str(failed)
     assert "person" not in str(failed)
+
+
+@pytest.mark.parametrize(
+    ("message", "error"),
+    [
+        ("image input is not supported - hint: you may need to provide the mmproj", EndpointRefused),
+        ("tools param requires --jinja flag", EndpointRefused),
+        ("CUDA out of memory", EndpointAway),
+    ],
+)
+async def test_a_server_error_keeps_its_words_and_one_about_images_or_tools_is_a_refusal(message, error):
+    body = {"error": {"code": 500, "message": message, "type": "server_error"}}
+    failed = await call_and_fail(RecordedResponse(500, body))
+    assert type(failed) is error
+    assert REFUSING.format(500, "") in str(failed)
+    assert message in str(failed)
 
 
 @pytest.mark.parametrize("status", [400, 500])

@@ -42,6 +42,12 @@ ENGINE_BUSY = VllmRefusal(
 ENGINE_DEAD = VllmRefusal(
     500, "The server had an error while processing your request.", "InternalServerError"
 )
+NO_PICTURES_500 = VllmRefusal(
+    500,
+    "image input is not supported - hint: if this is unexpected, you may need to provide the mmproj",
+    "server_error",
+)
+NO_TOOLS_500 = VllmRefusal(500, "tools param requires --jinja flag", "server_error")
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ import hashlib
 from collections.abc import Iterator, Sequence
 
 from bot.sim.gemma.tokens import IMAGE_MARKER, IMAGE_TOKENS
-from bot.sim.vllm.errors import Json, ServerInfo, VllmRefusal
+from bot.sim.vllm.errors import NO_PICTURES_500, Json, ServerInfo, VllmRefusal
 
 _IMAGE_SIGNATURES = (b"\xff\xd8\xff", b"\x89PNG\r\n\x1a\n", b"GIF8", b"RIFF", b"BM")
 
@@ -21,6 +21,8 @@ def check_images(body: Json, server_info: ServerInfo) -> None:
     """
     for url in _image_urls(body):
         if not server_info.profile.pictures:
+            if server_info.profile.refuses_with_500:
+                raise NO_PICTURES_500
             raise VllmRefusal(400, f"{server_info.model} is not a multimodal model")
         if not url.startswith("data:"):
             raise VllmRefusal(

@@ -85,6 +85,8 @@ class Profile:
     logprobs: bool = True
     """Without log probabilities the decisions routes answer 501."""
     pictures: bool = True
+    refuses_with_500: bool = False
+    """Without pictures or tools a request that has them gets HTTP 500 and llama.cpp's words."""
     whole_usage: bool = True
     """Without it a reply that is not streamed has no usage, as behind some proxies."""
     prefix_cache: bool = True

@@ -6,7 +6,15 @@ Pure: each check reads a request body and raises `VllmRefusal`. Unknown fields a
 import re
 from collections.abc import Callable
 
-from bot.sim.vllm.errors import Json, ServerInfo, VllmRefusal, check_model, invalid_body, missing_field
+from bot.sim.vllm.errors import (
+    NO_TOOLS_500,
+    Json,
+    ServerInfo,
+    VllmRefusal,
+    check_model,
+    invalid_body,
+    missing_field,
+)
 from bot.sim.vllm.images import check_images
 
 _SAMPLING_MESSAGE = (
@@ -146,11 +154,11 @@ def _check_tools(body: Json, server_info: ServerInfo) -> None:
 
 
 def _check_tool_parser(body: Json, server_info: ServerInfo) -> None:
-    if (
-        body.get("tools")
-        and body.get("tool_choice") in (None, "auto")
-        and not server_info.profile.tool_parser
-    ):
+    if server_info.profile.tool_parser or not body.get("tools"):
+        return
+    if server_info.profile.refuses_with_500:
+        raise NO_TOOLS_500
+    if body.get("tool_choice") in (None, "auto"):
         raise VllmRefusal(400, _TOOL_PARSER_MESSAGE)
 
 
