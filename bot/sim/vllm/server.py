@@ -51,7 +51,7 @@ __all__ = [
     "with_model_faults",
 ]
 
-# The log forgets its older half when it is full, so that a long demo does not grow.
+# A full log forgets what is oldest, so that a long demo does not grow.
 _MAX_LOG_ENTRIES = 4000
 MAX_WAIT_SECONDS = 30.0  # seconds until a wait for what never comes is given up; the machine may be busy
 
@@ -61,8 +61,8 @@ class SimulatedEndpoint:
     """One server with one model. All state is in the object, so any number of them may coexist.
 
     `context` is max_model_len in tokens; without `api_key` none is required; `seed` draws the faults that
-    have a rate. `judge` answers typed questions, `transcribe` transcribes. `requests`, `typed_questions` and
-    `audio_uploads` are the logs.
+    have a rate. `brain` answers chats, `judge` typed questions, and `transcribe` audio. `requests`,
+    `typed_questions` and `audio_uploads` are the logs; `app` is what is served.
     """
 
     profile: Profile = field(default_factory=Profile.today)
@@ -83,20 +83,26 @@ class SimulatedEndpoint:
         self._waiters: list[tuple[Callable[[], bool], asyncio.Future[None]]] = []
         self._engine = Engine(self.profile, self.timing, self.seats, self._ask_brain, self._wake_waiters)
         self._faults = EndpointFaultQueue(self.seed)
-        server = ServerInfo(self.model, self.context, self.profile)
+        server_info = ServerInfo(self.model, self.context, self.profile)
         # Brain, judge and transcriber are looked up for every request: a test may change those of a running
         # endpoint.
-        side = OtherRouteDependencies(
+        other_routes = OtherRouteDependencies(
             engine=self._engine,
-            server_info=server,
+            server_info=server_info,
             judge=lambda question: self.judge(question),
-            transcribe=lambda sound: self.transcribe(sound),
+            transcribe=lambda audio: self.transcribe(audio),
             log_questions=self._log_questions,
             log_audio=self._log_audio,
         )
         self._app = EndpointApp(
             ChatRouteDependencies(
-                self._engine, self._faults, server, side, self.api_key, self._log_request, self._wake_waiters
+                self._engine,
+                self._faults,
+                server_info,
+                other_routes,
+                self.api_key,
+                self._log_request,
+                self._wake_waiters,
             )
         )
         self.app: ASGIApp = self._app
@@ -150,7 +156,8 @@ class SimulatedEndpoint:
     def heal(self) -> None:
         """Stop all faults and refusals; a dead engine starts again with an empty cache."""
         self._faults.clear()
-        self._app.loading_until = self._app.refusing_until = 0.0
+        self._app.loading_until = 0.0
+        self._app.refusing_until = 0.0
         if self._engine.died_at is not None:
             self._engine.revive()
 
@@ -171,11 +178,14 @@ class SimulatedEndpoint:
         self._engine.release()
 
     def wait_until(self, predicate: Callable[[], bool], timeout: float = MAX_WAIT_SECONDS) -> Awaitable[None]:
-        """Wait until `predicate()` is true; it is called whenever a count or the log changes.
+        """Wait until `predicate()` is true; it is called whenever a count or a log changes.
 
-        Raises TimeoutError otherwise.
+        Raises TimeoutError after `timeout` seconds.
         """
         return asyncio.wait_for(self._wait_until(predicate), timeout)
+
+    def _ask_brain(self, request: ChatRequest) -> str | ScriptedReply:
+        return self.brain(request)
 
     async def _wait_until(self, predicate: Callable[[], bool]) -> None:
         if predicate():
@@ -206,6 +216,3 @@ class SimulatedEndpoint:
     def _log_audio(self, audio: AudioUpload) -> None:
         self.audio_uploads = [*self.audio_uploads, audio][-_MAX_LOG_ENTRIES:]
         self._wake_waiters()
-
-    def _ask_brain(self, request: ChatRequest) -> str | ScriptedReply:
-        return self.brain(request)
