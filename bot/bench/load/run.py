@@ -26,11 +26,16 @@ PrintLine = Callable[[str], None]
 class LoadOptions:
     """What to measure, and how often.
 
-    `messages` of own time a bot, `starts` a bot, `trials` of concurrency and of long answers, `turns` of one
-    conversation. `fault_wait_seconds` are waited until the outcome of a fault is read.
-    `only_sections` names sections (none: all); the databases are created below `folder`.
-    `soak_minutes`: 0 leaves the soak out; `ledger_calls`: model calls of the large ledger; `quick` leaves
-    both out.
+    `messages`: that each bot answers, for own time and for the large ledger.
+    `starts`: of each bot.
+    `trials`: of concurrency, and of first words.
+    `turns`: of the conversation whose prompt tokens are counted.
+    `fault_wait_seconds`: until the outcome of a fault is read.
+    `only_sections`: names of sections; none: all of them.
+    `folder`: the databases are created below it; None: below the folder for temporary files.
+    `soak_minutes`: 0 leaves the soak out.
+    `ledger_calls`: model calls in the large ledger.
+    `quick`: leaves out the soak and the large ledger.
     """
 
     messages: int = 120
@@ -105,17 +110,7 @@ async def run_load(
 
     `print_line` gets a line for each section that begins. Raises BenchFailed, QuestionRefused.
     """
-    unknown = [name for name in options.only_sections if name not in SECTIONS]
-    if unknown:
-        raise QuestionRefused(f"There is no section {unknown[0]}; there are {', '.join(SECTIONS)}.")
-    if "soak" in options.only_sections and options.soak_minutes <= 0:
-        raise QuestionRefused("A soak needs its length: --soak MINUTES.")
-    if importlib.util.find_spec("aiohttp") is None:
-        raise BenchFailed(
-            "The bare loop needs aiohttp: install canvasgram with its extra, `canvasgram[bench]`."
-        )
-    if options.folder is not None and not os.access(options.folder, os.W_OK | os.X_OK):
-        raise QuestionRefused(f"{options.folder} is no folder in which databases can be made.")
+    _check_options(options)
     rows: list[FigureRow] = []
     with tempfile.TemporaryDirectory(
         prefix="canvasgram-bench-",
@@ -129,6 +124,20 @@ async def run_load(
         )
     conditions += [("load after", machine.describe_load()), ("pace", _describe_pace(options)), *SECTION_NOTES]
     return LoadReport(tuple(rows), tuple(conditions), is_complete)
+
+
+def _check_options(options: LoadOptions) -> None:
+    unknown = [name for name in options.only_sections if name not in SECTIONS]
+    if unknown:
+        raise QuestionRefused(f"There is no section {unknown[0]}; there are {', '.join(SECTIONS)}.")
+    if "soak" in options.only_sections and options.soak_minutes <= 0:
+        raise QuestionRefused("A soak needs its length: --soak MINUTES.")
+    if importlib.util.find_spec("aiohttp") is None:
+        raise BenchFailed(
+            "The bare loop needs aiohttp: install canvasgram with its extra, `canvasgram[bench]`."
+        )
+    if options.folder is not None and not os.access(options.folder, os.W_OK | os.X_OK):
+        raise QuestionRefused(f"{options.folder} is no folder in which databases can be made.")
 
 
 async def _measure_sections(
