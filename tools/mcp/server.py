@@ -77,8 +77,8 @@ class McpServerClient:
         """Keep the connection from its first use until cancelled; the server has ended when this returns."""
         await self._connection_wanted.wait()
         # In a thread: the import takes a second or two, which would block the event loop.
-        module = await run_in_thread(importlib.import_module, "tools.mcp.connection")
-        timings = module.ConnectionTimings(
+        connection_module = await run_in_thread(importlib.import_module, "tools.mcp.connection")
+        timings = connection_module.ConnectionTimings(
             self._limits.connect_seconds,
             self._limits.list_seconds,
             self._limits.relist_seconds,
@@ -88,18 +88,9 @@ class McpServerClient:
         # another error.
         async with asyncio.TaskGroup() as tasks:
             while True:
-                attempt = self._keep_connection(module.run_connection, timings)
+                attempt = self._keep_connection(connection_module.run_connection, timings)
                 await asyncio.wait({tasks.create_task(attempt, name=f"mcp {self.name}")})
                 await asyncio.sleep(self._retry_delay())
-
-    async def _keep_connection(self, run_connection: Callable[..., Awaitable[None]], timings: object) -> None:
-        clock = asyncio.get_running_loop().time
-        started_at = clock()
-        try:
-            await run_connection(self.name, self.location, timings, self._on_connected, self._on_tools)
-        except (Exception, BaseExceptionGroup) as error:  # noqa: BLE001 the next attempt follows every error
-            was_steady = clock() - started_at > STEADY_SECONDS
-            self._on_failure(self._mask_secrets(describe_error(error)), was_steady=was_steady)
 
     def build_tool(self, definition: McpToolDefinition) -> Tool:
         """A tool of this server, listed now or stored earlier.
@@ -141,13 +132,13 @@ class McpServerClient:
         return self._listing
 
     async def refresh(self) -> None:
-        """List its tools again: soon if the server is connected, else now. Raises ToolError."""
+        """Have the server list its tools again, soon; connect first if need be. Raises ToolError."""
         if self._connection is not None:
             self._connection.tools_changed.set()
         await self.list_tools()
 
     async def call_tool(self, tool: str, arguments: Mapping[str, Any]) -> Found:
-        """What a tool of the server returns, by the server's name for it. Raises ToolError."""
+        """Call a tool by the server's name for it, and return what it returns. Raises ToolError."""
         connection: McpConnection | None = None
         try:
             async with asyncio.timeout(self._limits.call_seconds):
@@ -158,40 +149,20 @@ class McpServerClient:
                 connection.count_missed_call()
             raise self._unavailable("it did not answer in time") from None
 
-    async def _call_with_retry(
-        self, connection: "McpConnection", tool: str, arguments: dict[str, Any]
-    ) -> Found:
+    async def _keep_connection(self, run_connection: Callable[..., Awaitable[None]], timings: object) -> None:
+        """Connect once, and stay until the connection ends."""
+        clock = asyncio.get_running_loop().time
+        started_at = clock()
         try:
-            return await self._call_masked(connection, tool, arguments)
-        except ConnectionGone as gone:
-            if not gone.is_undelivered:
-                raise self._unavailable(f"{gone}, and what the call did is unknown") from gone
-        try:
-            return await self._call_masked(await self._wait_connected(), tool, arguments)
-        except ConnectionGone as gone:
-            raise self._unavailable(str(gone)) from gone
+            await run_connection(self.name, self.location, timings, self._on_connected, self._on_tools)
+        except (Exception, BaseExceptionGroup) as error:  # noqa: BLE001 the next attempt follows every error
+            was_steady = clock() - started_at > STEADY_SECONDS
+            self._on_failure(self._mask_secrets(describe_error(error)), was_steady=was_steady)
 
-    async def _call_masked(self, connection: "McpConnection", tool: str, arguments: dict[str, Any]) -> Found:
-        """The result without any secret that the server may have repeated."""
-        try:
-            result = await connection.call_tool(tool, arguments)
-            return replace(result, text=self._mask_secrets(result.text))
-        except ToolError as error:
-            raise ToolError(self._mask_secrets(str(error))) from None
-
-    def _mask_secrets(self, text: str) -> str:
-        for secret in self._secret_texts:
-            text = text.replace(secret, MASK)
-        return text
-
-    async def _wait_connected(self) -> "McpConnection":
-        self._connection_wanted.set()
-        while self._connection is None or self._connection.closed_reason is not None:
-            # After the first failure the next attempt is soon; a server that keeps failing is not waited for.
-            if self._failures > 1 and self.trouble is not None:
-                raise self._unavailable(self.trouble)
-            await self._state_changed.wait()
-        return self._connection
+    def _retry_delay(self) -> float:
+        doubled = self._limits.retry_seconds * 2.0 ** min(self._failures - 1, 20)
+        delay = min(self._limits.max_retry_seconds, doubled)
+        return delay * random.uniform(0.5, 1.0)  # noqa: S311 servers that failed together retry apart
 
     async def _on_connected(self, connection: "McpConnection", server_tools: list[ServerTool]) -> None:
         await self._on_tools(server_tools)
@@ -217,14 +188,46 @@ class McpServerClient:
         fields = {"action": "mcp.lost", "server": self.name, "why": reason, "failures": self._failures}
         log.log(level, "an MCP server is not available", extra=fields)
 
+    async def _wait_connected(self) -> "McpConnection":
+        """The connection, as soon as there is one; `run` is asked for it. Raises ToolError."""
+        self._connection_wanted.set()
+        while self._connection is None or self._connection.closed_reason is not None:
+            # After the first failure the next attempt is soon; a server that keeps failing is not waited for.
+            if self._failures > 1 and self.trouble is not None:
+                raise self._unavailable(self.trouble)
+            await self._state_changed.wait()
+        return self._connection
+
     def _notify_waiters(self) -> None:
         self._state_changed.set()
         self._state_changed = asyncio.Event()
 
-    def _retry_delay(self) -> float:
-        doubled = self._limits.retry_seconds * 2.0 ** min(self._failures - 1, 20)
-        delay = min(self._limits.max_retry_seconds, doubled)
-        return delay * random.uniform(0.5, 1.0)  # noqa: S311 servers that failed together retry apart
+    async def _call_with_retry(
+        self, connection: "McpConnection", tool: str, arguments: dict[str, Any]
+    ) -> Found:
+        """Call a tool, and once more if the connection was gone before the call left."""
+        try:
+            return await self._call_masked(connection, tool, arguments)
+        except ConnectionGone as gone:
+            if not gone.is_undelivered:
+                raise self._unavailable(f"{gone}, and what the call did is unknown") from gone
+        try:
+            return await self._call_masked(await self._wait_connected(), tool, arguments)
+        except ConnectionGone as gone:
+            raise self._unavailable(str(gone)) from gone
+
+    async def _call_masked(self, connection: "McpConnection", tool: str, arguments: dict[str, Any]) -> Found:
+        """The result without any secret that the server may have repeated."""
+        try:
+            result = await connection.call_tool(tool, arguments)
+            return replace(result, text=self._mask_secrets(result.text))
+        except ToolError as error:
+            raise ToolError(self._mask_secrets(str(error))) from None
+
+    def _mask_secrets(self, text: str) -> str:
+        for secret in self._secret_texts:
+            text = text.replace(secret, MASK)
+        return text
 
     def _unavailable(self, reason: str) -> ToolError:
         return ToolError(f"{self.name} is not available: {reason}.")
