@@ -20,7 +20,7 @@ MAX_PROCESSES = 4  # at once; each may take the memory below
 MAX_PAGES = 500
 MAX_CHARACTERS = 1_000_000  # of one document
 MAX_MEMORY_BYTES = 768 * 1024 * 1024  # of one process
-_MAX_ANSWER_BYTES = 12 * MAX_CHARACTERS + 64 * 1024  # JSON takes up to twelve bytes for a character
+_MAX_RESULT_BYTES = 12 * MAX_CHARACTERS + 64 * 1024  # JSON takes up to twelve bytes for a character
 
 _IMAGE_SIGNATURES = (b"\xff\xd8\xff", b"\x89PNG\r\n\x1a\n", b"GIF87a", b"GIF89a")
 _PDF_HEADER_BYTES = 1024  # some programs write something before a PDF
@@ -79,8 +79,8 @@ class AttachmentReader:
     async def _read_pdf(self, body: bytes, name: str) -> ExtractedDocument:
         seconds = self._timeouts.document_seconds
         # Pages stop after half of the time, so that one that never ends does not lose those before it.
-        bounds = {"pages": MAX_PAGES, "characters": MAX_CHARACTERS, "within": seconds / 2}
-        document = await self._run_in_sandbox(extract_pdf_text, body, seconds, **bounds)
+        page_bounds = {"pages": MAX_PAGES, "characters": MAX_CHARACTERS, "within": seconds / 2}
+        document = await self._run_in_sandbox(extract_pdf_text, body, seconds, **page_bounds)
         match document.get("refused"):
             case "locked":
                 raise AttachmentUnusable(LOCKED)
@@ -109,18 +109,18 @@ class AttachmentReader:
         )
 
     async def _run_in_sandbox(
-        self, work: Callable[..., Any], body: bytes, seconds: float, **arguments: Any
+        self, extract: Callable[..., Any], body: bytes, seconds: float, **arguments: Any
     ) -> dict[str, Any]:
         limits = SandboxLimits(
             wall_seconds=seconds,
             cpu_seconds=max(1, int(seconds)),
             memory_bytes=self._memory_bytes,
-            max_result_bytes=_MAX_ANSWER_BYTES,
+            max_result_bytes=_MAX_RESULT_BYTES,
         )
         try:
             async with self._process_slots:
-                answer: dict[str, Any] = await run_in_sandbox(work, body, limits, **arguments)
+                result: dict[str, Any] = await run_in_sandbox(extract, body, limits, **arguments)
         except SandboxStopped as error:
             is_damaged = str(error).startswith("it failed") and "MemoryError" not in str(error)
             raise AttachmentUnusable(DAMAGED if is_damaged else TOO_HEAVY) from error
-        return answer
+        return result
