@@ -50,7 +50,8 @@ class GatewayMetrics:
         self._seats = seats
         self._is_known_tool = is_known_tool
         self._lock = asyncio.Lock()
-        self._registry = registry = CollectorRegistry()
+        registry = CollectorRegistry()
+        self._registry = registry
         ProcessCollector(registry=registry)
         Info("canvasgram_build", "What runs.", registry=registry).info({"version": version})
         self._calls = _CallMetrics(registry)
@@ -92,6 +93,7 @@ class GatewayMetrics:
         return encode(self._registry), media_type
 
     def _count(self, ended: EndedRows) -> None:
+        """Add what has ended since the last request."""
         for call in ended.calls:
             self._calls.count(call)
         for turn in ended.turns:
