@@ -76,6 +76,8 @@ def _call_fields(calls: CallSums) -> JsonRecord:
         "thinking_calls": calls.thinking,
         "thinking_canvases_estimated": calls.thinking_canvases,
         "seat_seconds": round(calls.busy, 6),
+        "seconds_per_canvas": _seconds_per_canvas_or_none(calls),
+        "seconds_per_canvas_calls": calls.timed,
         "call_seat_wait_seconds": round(calls.waited, 6),
         "cut_replies": calls.cut,
         "stopped_calls": calls.cancelled,
@@ -130,6 +132,12 @@ def _known_or_none(value: float, known: int, total: int) -> float | None:
     if isinstance(value, int):
         return value
     return round(value, 6)
+
+
+def _seconds_per_canvas_or_none(calls: CallSums) -> float | None:
+    if calls.timed_canvases:
+        return round(calls.timed_seconds / calls.timed_canvases, 6)
+    return None
 
 
 def _share_or_none(part: int, total: int) -> float | None:

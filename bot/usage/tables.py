@@ -23,7 +23,10 @@ from bot.usage.report import (
 INTERVAL_NAMES = {"whole": "whole"} | {column_name(kind): kind for kind in INTERVAL_ORDER}
 UNKNOWN = "unknown"
 EMPTY_CELL = "–"
-_TOKEN_COLUMNS = ("turns", "calls", "input", "cached", "output", "reasoning", "canvases est.", "s a canvas")
+_TOKEN_COLUMNS = (
+    *("turns", "calls", "input", "cached", "output", "reasoning", "canvases est."),
+    *("s a canvas", "over calls"),
+)
 _OUTCOME_COLUMNS = (
     *("thinking turns", "their canvases", "their seconds"),
     *("empty", "cut", "stopped", "failed", "asked again"),
@@ -67,6 +70,7 @@ def build_notes(report: UsageReport) -> Iterator[str]:
     yield _describe_scope(report.query.scope)
     total = report.total
     if total.calls:
+        yield "Seconds a canvas are over the calls that ended by themselves and whose output is known."
         yield from _describe_unknown_counts(total.calls)
     if total.turns and total.turns.settled < total.turns.turns:
         missing = total.turns.turns - total.turns.settled
@@ -109,7 +113,7 @@ def _token_row(group: ReportGroup) -> tuple[str, ...]:
     if group.turns is not None:
         turns = f"{group.turns.turns:,}"
     if calls is None:
-        return (group.label, turns, "0", *[EMPTY_CELL] * 6)
+        return (group.label, turns, "0", *[EMPTY_CELL] * 7)
     return (
         group.label,
         turns,
@@ -120,12 +124,13 @@ def _token_row(group: ReportGroup) -> tuple[str, ...]:
         format_share(calls.reasoning, calls.reasoning_of),
         format_at_least(calls.canvases, calls.canvases_known, calls.costing, partial=calls.partial),
         _format_seconds_per_canvas(calls),
+        f"{calls.timed:,}",
     )
 
 
 def _format_seconds_per_canvas(calls: CallSums) -> str:
-    if calls.canvases and calls.canvases_known >= calls.costing:
-        return f"{calls.busy / calls.canvases:.2f}"
+    if calls.timed_canvases:
+        return f"{calls.timed_seconds / calls.timed_canvases:.2f}"
     if calls.costing:
         return UNKNOWN
     return EMPTY_CELL

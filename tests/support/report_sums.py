@@ -24,6 +24,9 @@ PLAIN_CALL_SUMS = {
     "thinking_canvases": 2,
     "busy": 6.0,
     "waited": 1.0,
+    "timed": 2,
+    "timed_canvases": 4,
+    "timed_seconds": 6.0,
     "cut": 0,
     "cancelled": 0,
     "failed": 0,
@@ -32,6 +35,7 @@ UNKNOWN_SUMS = dict.fromkeys(
     (
         *("input", "input_known", "cached", "cached_known", "cached_of", "output", "output_known"),
         *("reasoning", "reasoning_known", "reasoning_of", "canvases", "canvases_known", "thinking_canvases"),
+        *("timed", "timed_canvases", "timed_seconds"),
     ),
     0,
 )

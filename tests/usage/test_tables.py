@@ -28,36 +28,48 @@ def make_report(by: Grouping | None = None, scope: Scope | None = None, **sums: 
 def test_tokens_and_canvases():
     section = make_sections(calls=[call_sums()], turns=[turn_sums()])["Tokens and canvases"]
     assert section.columns[1:] == (
-        *("turns", "calls", "input", "cached", "output", "reasoning", "canvases est.", "s a canvas"),
+        *("turns", "calls", "input", "cached", "output", "reasoning", "canvases est."),
+        *("s a canvas", "over calls"),
     )
-    assert section.rows == (("all", "2", "2", "2,000", "25.0 %", "600", "10.0 %", "4", "1.50"),)
+    assert section.rows == (("all", "2", "2", "2,000", "25.0 %", "600", "10.0 %", "4", "1.50", "2"),)
 
 
 def test_what_no_call_reported_is_unknown():
     section = make_sections(calls=[call_sums(**UNKNOWN_SUMS)])["Tokens and canvases"]
     unknown = "unknown"
-    assert section.rows == (("all", "–", "2", unknown, unknown, unknown, unknown, unknown, unknown),)
+    assert section.rows == (("all", "–", "2", *[unknown] * 6, "0"),)
 
 
 def test_what_some_calls_did_not_tell_is_at_least():
-    gaps = call_sums(input_known=1, output_known=1, canvases_known=1, reasoning_of=0, cached_of=0)
+    gaps = call_sums(
+        input_known=1,
+        output_known=1,
+        canvases_known=1,
+        reasoning_of=0,
+        cached_of=0,
+        timed=1,
+        timed_canvases=3,
+        timed_seconds=3.6,
+    )
+    record = build_record(make_report(calls=[gaps]).total, "group")
+    assert (record["seconds_per_canvas"], record["seconds_per_canvas_calls"]) == (1.2, 1)
     (row,) = make_sections(calls=[gaps])["Tokens and canvases"].rows
-    assert row == ("all", "–", "2", "≥ 2,000", "unknown", "≥ 600", "unknown", "≥ 4", "unknown")
+    assert row == ("all", "–", "2", "≥ 2,000", "unknown", "≥ 600", "unknown", "≥ 4", "1.20", "1")
     (row,) = make_sections(calls=[call_sums(partial=1)])["Tokens and canvases"].rows
     assert (row[3], row[5], row[7]) == ("2,000", "≥ 600", "≥ 4")
 
 
 def test_calls_that_cost_no_canvas_have_no_seconds_a_canvas():
-    (row,) = make_sections(calls=[call_sums(canvases=0, canvases_known=0, costing=0)])[
-        "Tokens and canvases"
-    ].rows
-    assert row[-2:] == ("0", "–")
+    (row,) = make_sections(
+        calls=[call_sums(canvases=0, canvases_known=0, costing=0, timed=0, timed_canvases=0)]
+    )["Tokens and canvases"].rows
+    assert row[-3:] == ("0", "–", "0")
 
 
 def test_a_group_without_calls_or_turns_says_so():
     rows = make_sections("user", calls=[call_sums(5)], turns=[turn_sums(6)])["Tokens and canvases"].rows
     assert rows[0][:3] == ("5", "–", "2")
-    assert rows[1] == ("6", "2", "0", *["–"] * 6)
+    assert rows[1] == ("6", "2", "0", *["–"] * 7)
 
 
 def test_retries_cut_and_failed_calls_are_counted():

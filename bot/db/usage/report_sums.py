@@ -60,6 +60,7 @@ _tool_call = tool_calls.c
 _approval = approvals.c
 _BREAKDOWN_COLUMNS = tuple(accounts.c[name] for name in get_args(BreakdownColumn))
 _CANVASES = (_call.completion_tokens + (CANVAS_TOKENS - 1)) // CANVAS_TOKENS
+_SEAT_SECONDS = _call.ended_at - _call.seat_at
 
 
 def _sum(column: ColumnElement[Any]) -> ColumnElement[Any]:
@@ -85,10 +86,17 @@ _PLAIN_SUMS: tuple[ColumnElement[Any], ...] = (
     _sum(_CANVASES),
     _sum(cast(_call.thinking, Integer)),
     _sum(cast(_call.thinking, Integer) * _CANVASES),
-    _sum(_call.ended_at - _call.seat_at),
+    _sum(_SEAT_SECONDS),
     _sum(_call.seat_at - _call.created_at),
 )
 _IS_DECISION = _call.purpose == "decision"  # a typed read of one step, which costs no canvas
+# It did not end by itself with a known count, so its seconds are not those of its counted canvases.
+_IS_UNTIMED = or_(
+    _IS_DECISION,
+    _call.completion_tokens.is_(None),
+    _call.usage_partial,
+    func.coalesce(_call.outcome, "") != "ok",
+)
 _ODD_SUMS: tuple[ColumnElement[Any], ...] = (
     _count_when(_call.prompt_tokens.is_(None)),
     _count_when(_call.cached_tokens.is_(None)),
@@ -105,6 +113,9 @@ _ODD_SUMS: tuple[ColumnElement[Any], ...] = (
     _count_when(or_(_call.outcome == "cut", _call.finish_reason == "length")),
     _count_when(_call.outcome == "cancelled"),
     _count_when(_call.outcome == "failed"),
+    _count_when(_IS_UNTIMED),
+    _sum_when(_IS_UNTIMED, _CANVASES),
+    _sum_when(_IS_UNTIMED, _SEAT_SECONDS),
 )
 _NO_ODD_SUMS = (0,) * len(_ODD_SUMS)
 _TURN_GROUP_COLUMNS = {
@@ -145,6 +156,9 @@ def _to_call_sums(key: GroupKey, plain: Sequence[Any], odd: Sequence[Any]) -> Ca
         cut,
         cancelled,
         failed,
+        untimed,
+        untimed_canvases,
+        untimed_seconds,
     ) = odd
     return CallSums(
         key=key,
@@ -167,6 +181,9 @@ def _to_call_sums(key: GroupKey, plain: Sequence[Any], odd: Sequence[Any]) -> Ca
         thinking_canvases=thinking_canvases - thinking_decision_canvases,
         busy=float(busy),
         waited=float(waited),
+        timed=calls - untimed,
+        timed_canvases=canvases - untimed_canvases,
+        timed_seconds=float(busy - untimed_seconds),
         cut=cut,
         cancelled=cancelled,
         failed=failed,

@@ -64,7 +64,9 @@ class CallSums:
     `cached_of` is the input of the calls with a known cached count, `reasoning_of` the output of those with a
     known reasoning count. `canvases` is estimated over `canvases_known` calls, of the `costing` ones that use
     any canvas. `partial` calls reported only a running count. `cut` calls met their length, the turn's time
-    or the brake of their thinking. `busy` and `waited` are seconds with and for a seat.
+    or the brake of their thinking. `busy` and `waited` are seconds with and for a seat. `timed` calls ended
+    by themselves with a known count: only they say how long a canvas takes, over `timed_canvases` in
+    `timed_seconds`.
     """
 
     key: GroupKey
@@ -87,6 +89,9 @@ class CallSums:
     thinking_canvases: int
     busy: float
     waited: float
+    timed: int
+    timed_canvases: int
+    timed_seconds: float
     cut: int
     cancelled: int
     failed: int

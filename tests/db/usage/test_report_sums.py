@@ -82,6 +82,9 @@ async def test_a_call_with_all_its_counts(database: Database, ledger: UsageRows)
             thinking_canvases=2,
             busy=3.0,
             waited=1.0,
+            timed=1,
+            timed_canvases=2,
+            timed_seconds=3.0,
             cut=0,
             cancelled=0,
             failed=0,
@@ -104,6 +107,23 @@ async def test_unknown_counts_of_calls_are_counted_and_not_summed(database: Data
     assert (sums.canvases, sums.canvases_known, sums.costing) == (6, 3, 4)
     assert (sums.cut, sums.cancelled, sums.failed) == (1, 1, 1)
     assert sums.busy == 9.0
+
+
+async def test_seconds_of_a_canvas_are_over_calls_that_ended_by_themselves_with_a_known_count(
+    database: Database, ledger: UsageRows
+):
+    turn = await ledger.add_turn()
+    await ledger.add_call(turn, completion_tokens=512, ended_at=NOON + 5.2)
+    await ledger.add_call(turn, completion_tokens=256, ended_at=NOON + 3.6, finish_reason="length")
+    await ledger.add_call(turn, completion_tokens=256, ended_at=NOON + 9, outcome="cancelled")
+    await ledger.add_call(turn, completion_tokens=256, ended_at=NOON + 9, usage_partial=True)
+    await ledger.add_call(turn, completion_tokens=256, ended_at=NOON + 9, outcome="cut")
+    await ledger.add_call(turn, completion_tokens=256, ended_at=None, outcome=None)
+    await ledger.add_call(turn, completion_tokens=None, ended_at=NOON + 9, outcome="failed")
+    await ledger.add_call(turn, completion_tokens=4, seat_at=None, purpose="decision")
+    (sums,) = (await sum_calls(database)).values()
+    assert (sums.timed, sums.timed_canvases) == (2, 3)
+    assert sums.timed_seconds == pytest.approx(3.2 + 1.6)
 
 
 async def test_a_typed_read_costs_no_canvas(database: Database, ledger: UsageRows):
@@ -281,6 +301,7 @@ def add_up_by_hand(call_rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
 
     costing = [row for row in call_rows if row["purpose"] != "decision"]
     counted = [row for row in costing if row["completion_tokens"] is not None]
+    timed = [row for row in counted if row["outcome"] == "ok" and not row["usage_partial"]]
     return {
         "calls": len(call_rows),
         "input": total("prompt_tokens"),
@@ -299,6 +320,8 @@ def add_up_by_hand(call_rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
         "costing": len(costing),
         "thinking": sum(row["thinking"] for row in costing),
         "thinking_canvases": sum(canvases(row) for row in counted if row["thinking"]),
+        "timed": len(timed),
+        "timed_canvases": sum(map(canvases, timed)),
         "cut": sum(row["outcome"] == "cut" or row["finish_reason"] == "length" for row in call_rows),
         "cancelled": sum(row["outcome"] == "cancelled" for row in call_rows),
         "failed": sum(row["outcome"] == "failed" for row in call_rows),
@@ -340,6 +363,6 @@ async def test_sums_equal_those_added_up_by_hand(
     for row in call_rows:
         if model in {None, row["model"]}:
             rows_by_key.setdefault(KEYS[group](row), []).append(row)
-    names = {field.name for field in fields(CallSums)} - {"key", "busy", "waited"}
+    names = {field.name for field in fields(CallSums)} - {"key", "busy", "waited", "timed_seconds"}
     computed = {key: {name: getattr(sums, name) for name in names} for key, sums in sums_by_key.items()}
     assert computed == {key: add_up_by_hand(key_rows) for key, key_rows in rows_by_key.items()}
