@@ -10,6 +10,7 @@ from hypothesis import settings
 
 from bot.db.engine import Database, open_database
 from bot.turns import call_ledger
+from bot.usage import recorder
 from tests.support.empty_database import place_empty_database
 
 MEMORY_DISK = Path("/dev/shm")
@@ -109,7 +110,8 @@ async def database(database_url: str) -> AsyncIterator[Database]:
         yield database
 
 
-@pytest.fixture
+@pytest.fixture(autouse=True)
 def unhurried(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Give the last write of a model call enough time at shutdown, however busy the machine is."""
+    """Give the last writes of a gateway enough time at shutdown, however busy the machine is."""
     monkeypatch.setattr(call_ledger, "SHUTDOWN_WRITE_SECONDS", 20.0)
+    monkeypatch.setattr(recorder, "SHUTDOWN_SECONDS", 20.0)

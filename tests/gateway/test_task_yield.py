@@ -5,7 +5,6 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
-import pytest
 from sqlalchemy import delete, select
 
 from bot.db.engine import open_database
@@ -54,7 +53,6 @@ async def wait_until_done(gateway: GatewayHarness, number: int) -> None:
             await asyncio.sleep(0.05)
 
 
-@pytest.mark.usefixtures("unhurried")
 async def test_a_task_that_gave_way_to_a_new_conversation_stays_in_its_own(tmp_path: Path):
     async with open_harness(tmp_path, slow_endpoint()) as gateway:
         async with gateway.run():

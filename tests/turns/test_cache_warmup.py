@@ -179,7 +179,6 @@ async def test_an_endpoint_that_stays_busy_is_given_up(
     assert harness.admin_notices == []
 
 
-@pytest.mark.usefixtures("unhurried")
 async def test_a_shutdown_closes_the_row_of_the_call_it_cancels(database: Database) -> None:
     endpoint = SimulatedEndpoint()
     async with open_warmup_harness(database, endpoint) as harness:

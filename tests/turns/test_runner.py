@@ -180,7 +180,6 @@ async def test_a_full_disk_while_the_endpoint_is_away_loses_nothing(database: Da
     assert await harness.load_rows(model_calls, "outcome", "again") == [("failed", None), ("ok", "away")]
 
 
-@pytest.mark.usefixtures("unhurried")
 async def test_what_a_call_used_is_stored_when_the_gateway_shuts_down_during_it(
     database: Database, model: ScriptedModel
 ):

@@ -176,7 +176,6 @@ async def test_a_call_without_a_summary_is_not_repeated(
     assert any("summary" in record.message for record in caplog.records)
 
 
-@pytest.mark.usefixtures("unhurried")
 async def test_a_summary_interrupted_by_a_shutdown_is_made_again(harness: TurnHarness):
     await talk(harness, "one", "two")
     await enqueue(harness)
