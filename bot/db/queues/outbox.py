@@ -13,7 +13,7 @@ from sqlalchemy import ColumnElement, Float, Text, bindparam, case, delete, func
 from sqlalchemy.dialects.sqlite import insert as upsert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from bot.db.queues.outbox_rows import MAX_TRIES, OUTBOX_COLUMNS, OutboxRow, serialize_part, to_outbox_row
+from bot.db.queues.outbox_rows import OUTBOX_COLUMNS, OutboxRow, serialize_part, to_outbox_row
 from bot.db.tables import outbox
 from bot.domain import Button, Lane, Part
 
@@ -24,7 +24,7 @@ UNSURE_TEXT = "I don't know whether my answer above reached you."
 SENT_AGAIN_TEXT = "I didn't know whether my answer above reached you; it comes again below."
 
 
-_CAN_REPEAT = outbox.c.about.is_not(None) & (outbox.c.tries < MAX_TRIES)
+_CAN_REPEAT = outbox.c.about.is_not(None)
 _IS_DUE = outbox.c.final & outbox.c.state.in_(("new", "open"))
 _INSERT = upsert(outbox)
 
@@ -59,7 +59,8 @@ _UPSERT_PARTIAL = _INSERT.on_conflict_do_update(
 ).returning(*OUTBOX_COLUMNS)
 
 # Take the lane's oldest due row and count what is due there, in one statement. A new row becomes `sending`
-# before the call leaves; an open one has a message already and is edited, which can be repeated.
+# before the call leaves; an open one has a message already and is edited, which can be repeated. A question
+# about "my answer above" comes first: behind another answer it would be read as being about that one.
 _ANY_ROW = outbox.alias("any_row")
 _COUNT_DUE = (
     select(func.count())
@@ -67,8 +68,13 @@ _COUNT_DUE = (
     .where(_ANY_ROW.c.lane == bindparam("of_lane"), _ANY_ROW.c.final, _ANY_ROW.c.state.in_(("new", "open")))
     .scalar_subquery()
 )
+_QUESTIONS_FIRST = case((outbox.c.about < outbox.c.id, 0), else_=1)
 _OLDEST_DUE = (
-    select(func.min(outbox.c.id)).where(outbox.c.lane == bindparam("of_lane"), _IS_DUE).scalar_subquery()
+    select(outbox.c.id)
+    .where(outbox.c.lane == bindparam("of_lane"), _IS_DUE)
+    .order_by(_QUESTIONS_FIRST, outbox.c.id)
+    .limit(1)
+    .scalar_subquery()
 )
 _TAKE_OLDEST = (
     update(outbox)

@@ -9,8 +9,6 @@ from sqlalchemy import Row
 from bot.db.tables import outbox
 from bot.domain import Button, Lane, Part
 
-MAX_TRIES = 20  # how often a repeatable notice is sent while its outcome stays unknown: some minutes at least
-
 
 @dataclass(frozen=True, slots=True)
 class OutboxRow:
@@ -44,7 +42,6 @@ OUTBOX_COLUMNS = (
     outbox.c.item,
     outbox.c.copy_of,
     outbox.c.about,
-    outbox.c.tries,
 )
 """The columns `to_outbox_row` needs."""
 
@@ -60,7 +57,7 @@ def to_outbox_row(row: Row[Any], *, has_more: bool = False) -> OutboxRow:
         state=row.state,
         message_id=row.message_id,
         is_notice=row.item is None and row.copy_of is None,
-        can_repeat=row.about is not None and row.tries < MAX_TRIES,
+        can_repeat=row.about is not None,
         has_more=has_more,
     )
 

@@ -11,9 +11,10 @@ from functools import partial
 from bot.db.queues import outbox
 from bot.db.queues.outbox_rows import OutboxRow
 from bot.domain import Lane
-from bot.telegram.delivery.lane_calls import DeliveryContext, LaneCalls
+from bot.telegram.delivery.lane_calls import MAX_REPEAT_SECONDS, DeliveryContext, LaneCalls
 from bot.telegram.delivery.progress import TurnProgress, WaitUntil
 from bot.telegram.delivery.progress_calls import ProgressSender
+from bot.telegram.delivery.rate_queue import SenderStopped
 from bot.telegram.outcomes import (
     DeliveryFailure,
     DeliveryOutcome,
@@ -89,10 +90,10 @@ class LaneSender:
         if row is None:
             self._context.rate_queue.refund(self.lane.chat)
             return
-        self.is_due |= row.has_more
         if self.progress is not None:
             self.progress.mark_final(row.id)
         await self._record_outcome(row, await self._start_call(row))
+        self.is_due |= row.has_more
 
     def _start_call(self, row: OutboxRow) -> Awaitable[DeliveryOutcome]:
         """Start the call that makes Telegram show what this row says."""
@@ -123,19 +124,36 @@ class LaneSender:
                 self.is_due = True  # the person will be asked
                 enqueue(partial(outbox.mark_unknown, row=row.id, reason=detail, now=now))
             case DeliveryFailure() | UnknownDelivery():
-                self.is_due = True
                 if is_first:
                     enqueue(partial(outbox.release, row=row.id, reason=outcome.detail))
                 _log.info(
                     "a call failed; trying again", extra={"action": "sender.again", "why": outcome.detail}
                 )
-                await self._calls.back_off(outcome)
+                if is_first and isinstance(outcome, UnknownDelivery):
+                    await self._wait_for_repeat(self._calls.record_failure(outcome, MAX_REPEAT_SECONDS))
+                else:
+                    await self._calls.back_off(outcome)
+                self.is_due = True
             case DeliveryRefusal("gone") if not is_first:
                 self.is_due = True
                 enqueue(partial(outbox.mark_missing, row=row.id))
             case DeliveryRefusal(detail=detail):
                 enqueue(partial(outbox.mark_failed, row=row.id, reason=detail, body=row.body, now=now))
                 await self._report_refusal(row, outcome)
+
+    async def _wait_for_repeat(self, seconds: float) -> None:
+        """Wait before a question is repeated, at most until more is stored for the lane, which it precedes.
+
+        Raises SenderStopped.
+        """
+        rate_queue = self._context.rate_queue
+        deadline = rate_queue.now + seconds
+        with self._calls.timeline.measure("back-off"):
+            while not self.is_due and rate_queue.now < deadline:
+                if rate_queue.is_stopped:
+                    raise SenderStopped
+                self._wake_event.clear()
+                await self._wait_until(deadline)
 
     async def _report_refusal(self, row: OutboxRow, refusal: DeliveryRefusal) -> None:
         if refusal.kind == "blocked":

@@ -2,12 +2,14 @@
 
 import time
 from dataclasses import replace
+from functools import partial
 
 from bot.db.queues import outbox
 from bot.db.queues.outbox import SENT_AGAIN_TEXT, UNSURE_TEXT
-from bot.domain import Lane
+from bot.domain import Lane, Part
+from bot.sim.telegram.faults import FaultInjection
 from bot.sim.telegram.server import BotApiFault
-from tests.support.delivery_harness import ANN, DeliveryHarness
+from tests.support.delivery_harness import ANN, GENEROUS_LIMITS, DeliveryHarness
 
 
 async def test_an_unknown_outcome_is_reported_and_sent_again_only_on_request(harness: DeliveryHarness):
@@ -60,6 +62,50 @@ async def test_a_question_rather_comes_twice_than_never(harness: DeliveryHarness
     assert harness.list_texts() == [UNSURE_TEXT, UNSURE_TEXT]
     assert harness.list_button_data() == [[f"again:{row}"]] * 2
     assert await harness.load_states() == ["unknown", "done"]
+
+
+async def test_a_question_is_kept_until_telegram_answers(harness: DeliveryHarness):
+    """Whatever is stored for the chat tries it again at once, and follows it."""
+    harness.limits = GENEROUS_LIMITS
+    outage = harness.api.inject_fault(BotApiFault.drop(), "sendMessage", times=None)
+    async with harness.run_sender() as sender:
+        row = await harness.send_text(sender, "the answer")
+        for tries in range(2, 50):
+            await harness.api.wait_until(partial(is_hit, outage, tries))
+            sender.wake(ANN)
+        outage.lift()
+        await harness.send_text(sender, "the next answer", item=2)
+        await sender.wait_until_idle()
+    assert harness.list_texts() == [UNSURE_TEXT, "the next answer"]
+    assert harness.list_button_data()[0] == [f"again:{row}"]
+    assert await harness.load_states() == ["unknown", "done", "done"]
+
+
+async def test_a_question_comes_before_what_was_stored_behind_its_answer(harness: DeliveryHarness):
+    """It speaks of the answer above, which must not be another one."""
+    harness.api.inject_fault(BotApiFault.drop(), "sendMessage")
+    await harness.store_parts((Part("the answer"),))
+    await harness.store_parts((Part("the next answer"),), item=2)
+    async with harness.run_sender() as sender:
+        sender.wake(ANN)
+        await sender.wait_until_idle()
+    assert harness.list_texts() == [UNSURE_TEXT, "the next answer"]
+
+
+async def test_stopping_waits_for_no_question(harness: DeliveryHarness):
+    outage = harness.api.inject_fault(BotApiFault.drop(), "sendMessage", times=None)
+    async with harness.run_sender() as sender:
+        await harness.send_text(sender, "the answer")
+        await harness.api.wait_until(partial(is_hit, outage, 3))
+    outage.lift()
+    assert await harness.load_states() == ["unknown", "new"]
+    async with harness.run_sender() as sender:
+        await sender.wait_until_idle()
+    assert harness.list_texts() == [UNSURE_TEXT]
+
+
+def is_hit(fault: FaultInjection, count: int) -> bool:
+    return fault.hit_count >= count
 
 
 async def test_a_notice_of_unknown_outcome_is_left_alone(harness: DeliveryHarness):
