@@ -92,6 +92,9 @@ def assert_all_answered(
                     copies,
                     doubts,
                 )
+            if needs_all and kind == "long":
+                half_shown = sum(text.count(f"B{name}") - text.count(f"E{name}") for text in seen)
+                assert half_shown <= doubts, (name, half_shown, doubts)
         assert_in_order(seen, [name for kind, name in chatter.sent if kind != "command"], doubted)
 
 
