@@ -54,7 +54,7 @@ from bot.turns.turn_request import TurnRequest
 from bot.usage.recorder import UsageRecorder
 from bot.usage.timers import TurnTimers
 
-FILES_DIVISOR = 4  # the images of one turn may take this part of a prompt, and its files as much
+FILES_DIVISOR = 4  # a prompt divided by this is what the images of a turn may take, and its files
 FIRST_LINK_MINUTES = 15
 
 log = logging.getLogger(__name__)
@@ -70,9 +70,11 @@ async def run(settings: Settings, stop: asyncio.Event, announce: Callable[[str],
     database_file = parse_database_path(settings.database_url)
     database_file.parent.mkdir(parents=True, exist_ok=True)
     with lock.hold_lock(database_file):
-        copy = migrate(settings.database_url)
-        if copy:
-            log.info("the database was migrated; a copy is at %s", copy, extra={"action": "app.migrated"})
+        copy_path = migrate(settings.database_url)
+        if copy_path:
+            log.info(
+                "the database was migrated; a copy is at %s", copy_path, extra={"action": "app.migrated"}
+            )
         token = settings.telegram_token.get_secret_value()
         async with (
             open_database(settings.database_url) as database,
@@ -167,7 +169,8 @@ async def build(
 ) -> Gateway:
     """Build the gateway on an open database, a Telegram client that knows its name, and the models.
 
-    `models` are the main one, and the second endpoint if there is one.
+    `models` are the main one, and the second endpoint if there is one. The worker is built last, for it needs
+    the runners; parts that wake it name it in a lambda, which is called only once the gateway runs.
     """
     model, fallback = models
     notices = AdminNotices(settings.admin_ids)
