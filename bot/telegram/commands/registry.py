@@ -147,10 +147,10 @@ async def handle_stop(context: ActionContext) -> ActionResult:
         wakes = (partial(context.deps.wake_sender, lane) for lane in lanes)
         return ActionResult(after_commit=(context.deps.wake_worker, *wakes))
     if stopped.running:
-        cut = partial(context.deps.turns.stop, context.lane, context.item.id)
-        return ActionResult(parts=_offer_to_drop(context, stopped.waiting), after_commit=(cut,))
+        stop_turn = partial(context.deps.turns.stop, context.lane, context.item.id)
+        return ActionResult(parts=_offer_to_drop(context, stopped.waiting), after_commit=(stop_turn,))
     if stopped.dropped:
-        return reply_text(f"Dropped {_format_messages(stopped.dropped)}.")
+        return reply_text(f"Dropped {_format_message_count(stopped.dropped)}.")
     return reply_text("Nothing is running.")
 
 
@@ -164,6 +164,12 @@ def _offer_to_drop(context: ActionContext, waiting: int) -> tuple[Part, ...]:
             return (build_part("One message of yours is answered next.", (Button("Drop it", data),)),)
     text = f"{waiting} messages of yours are answered next."
     return (build_part(text, (Button("Drop them", data),)),)
+
+
+def _format_message_count(count: int) -> str:
+    if count == 1:
+        return "one message"
+    return f"{count} messages"
 
 
 async def handle_retry(context: ActionContext) -> ActionResult:
@@ -217,10 +223,10 @@ async def handle_notes(context: ActionContext) -> ActionResult:
 
 async def build_notes_pages(context: ActionContext) -> tuple[Part, ...]:
     """List the notes of the chat, each with a button to delete it."""
-    stored = await notes.list_stored(context.tx, context.lane)
-    if not stored:
+    stored_notes = await notes.list_stored(context.tx, context.lane)
+    if not stored_notes:
         return (Part("No notes yet. Ask me to remember something."),)
-    entries = [_build_note_entry(row) for row in stored]
+    entries = [_build_note_entry(row) for row in stored_notes]
     return build_pages("Notes of this chat:", entries, buttons_per_row=4)
 
 
@@ -232,12 +238,6 @@ def _build_note_entry(row: notes.StoredNote) -> tuple[str, tuple[Button, ...]]:
 
 async def handle_id(context: ActionContext) -> ActionResult:
     return reply_text(f"Your number is {context.person}.", code=str(context.person))
-
-
-def _format_messages(count: int) -> str:
-    if count == 1:
-        return "one message"
-    return f"{count} messages"
 
 
 COMMANDS = (
