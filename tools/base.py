@@ -242,7 +242,7 @@ def definition_of(tool: Tool) -> dict[str, Any]:
 
 
 def hash_definition(definition: Mapping[str, Any]) -> str:
-    """The hash of a definition."""
+    """The hash of a definition as JSON, whatever the order of its keys."""
     return hashlib.sha256(json.dumps(dict(definition), sort_keys=True).encode()).hexdigest()
 
 
@@ -311,11 +311,6 @@ def _make_tool_function(function: Callable[..., Any], signature: Signature) -> T
     return call
 
 
-async def run_tool_text(tool: Tool, arguments: Mapping[str, Any], context: ToolContext) -> str:
-    """The text of what `run_tool` returns; pictures are left out."""
-    return (await run_tool(tool, arguments, context)).text
-
-
 async def run_tool(tool: Tool, arguments: Mapping[str, Any], context: ToolContext) -> Found:
     """Run a tool with arguments that `tools.arguments.check_arguments` has passed, and return its result.
 
@@ -332,8 +327,13 @@ async def run_tool(tool: Tool, arguments: Mapping[str, Any], context: ToolContex
     return Found(json.dumps(result, ensure_ascii=False, separators=(",", ":"), default=_to_json_value))
 
 
+async def run_tool_text(tool: Tool, arguments: Mapping[str, Any], context: ToolContext) -> str:
+    """The text of what `run_tool` returns; pictures are left out."""
+    return (await run_tool(tool, arguments, context)).text
+
+
 def _to_json_value(value: object) -> object:
-    """A value that JSON has no type for, as one it has.
+    """Convert a value that JSON has no type for.
 
     Dataclasses become objects, dates ISO 8601, enums their value, everything else its text.
     """
