@@ -13,7 +13,7 @@ from typing import Any, Final, Literal
 
 import httpx
 
-from bot.check.observations import Gauges, ProbeResponse, RouteResponse
+from bot.check.observations import Gauges, ProbeResponse, RouteResponse, parse_count
 from bot.check.response import ResponseAccumulator, parse_error_message
 from bot.llm.diagnostics import is_unsupported_input
 from bot.llm.server_api import parse_samples
@@ -176,7 +176,7 @@ def _translate_errors(seconds: float) -> Iterator[None]:
 
 
 async def _iterate_chunks(response: httpx.Response, *, streamed: bool) -> AsyncIterator[Any]:
-    """The JSON of each event, or of the whole body; an error in mid-stream raises CallLost."""
+    """The JSON of each event, or of the whole body; an error event raises CallLost, or EndpointBusy."""
     if not streamed:
         yield json.loads(await response.aread())
         return
@@ -189,8 +189,16 @@ async def _iterate_chunks(response: httpx.Response, *, streamed: bool) -> AsyncI
             continue
         chunk = json.loads(line.removeprefix("data:"))
         if isinstance(chunk, dict) and chunk.get("error"):
-            raise CallLost(f"it failed in the middle of a reply: {parse_error_message(chunk)}")
+            raise _translate_error_event(chunk)
         yield chunk
+
+
+def _translate_error_event(event: Mapping[str, Any]) -> CallLost:
+    """Over its queue limit vLLM answers a stream with 503, or with 200 and an error event of that code."""
+    failure = f"it failed in the middle of a reply: {parse_error_message(event)}"
+    if parse_count(event["error"], "code") == _HTTP_BUSY:
+        return EndpointBusy(failure)
+    return CallLost(failure)
 
 
 def _parse_object(text: str) -> Mapping[str, Any]:

@@ -196,6 +196,9 @@ class ModelClient:
                 return EndpointAway("The endpoint cut the connection.", partial)
             case APIStatusError():
                 return self._translate_status(error, partial)
+            case APIError(code="503") if not partial.blocks:
+                # Over its queue limit vLLM answers a stream with 503, or with 200 and this as the only event.
+                return EndpointAway("The endpoint is busy or not ready (HTTP 503).", partial)
         return EndpointAway("The endpoint failed in the middle of the reply.", partial)
 
     def _translate_status(self, error: APIStatusError, partial: Reply) -> CallFailed:

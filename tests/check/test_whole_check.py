@@ -441,6 +441,13 @@ async def test_a_check_that_is_interrupted_tells_what_it_knows() -> None:
     assert report.exit_code == 4
 
 
+async def test_calls_refused_within_their_stream_are_counted_with_those_refused_outright() -> None:
+    report = await check_endpoint(
+        SimulatedEndpoint(replace(Profile.today(), max_queued=4), VERY_SLOW_CANVASES)
+    )
+    assert "5 of 9 calls at once were refused with HTTP 503" in report.get_finding("seats").seen
+
+
 @dataclass
 class EarlyGaugesServer:
     """Counts one call too few at the first look that finds some waiting, as between two steps."""

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import itertools
+import json
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
 
@@ -85,6 +86,16 @@ async def test_a_server_error_keeps_its_words_and_one_about_images_or_tools_is_a
 @pytest.mark.parametrize("status", [400, 500])
 async def test_an_error_without_json_is_an_error_too(status):
     assert f"HTTP {status}" in str(await call_and_fail(RecordedResponse(status, "a proxy's page")))
+
+
+@pytest.mark.parametrize(
+    ("code", "expected"), [(503, "busy or not ready (HTTP 503)"), (500, "in the middle")]
+)
+async def test_a_stream_that_begins_with_an_error_of_503_is_a_busy_endpoint(code, expected):
+    error = {"error": {"message": "currently busy", "type": "x", "param": None, "code": code}}
+    failed = await call_and_fail(RecordedResponse(lines=[f"data: {json.dumps(error)}", "data: [DONE]"]))
+    assert isinstance(failed, EndpointAway)
+    assert expected in str(failed)
 
 
 async def test_an_engine_that_dies_while_streaming_leaves_its_text():

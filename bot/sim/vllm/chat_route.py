@@ -23,7 +23,14 @@ from bot.sim.gemma.template import render_prompt
 from bot.sim.gemma.tokens import split_blocks
 from bot.sim.vllm.delivery import CUT_SCOPE_KEY, CompletionResponse
 from bot.sim.vllm.engine import Engine
-from bot.sim.vllm.errors import ENGINE_BUSY, ENGINE_DEAD, ServerInfo, VllmRefusal, parse_body
+from bot.sim.vllm.errors import (
+    ENGINE_BUSY,
+    ENGINE_DEAD,
+    QUEUE_FULL_EVENT,
+    ServerInfo,
+    VllmRefusal,
+    parse_body,
+)
 from bot.sim.vllm.faults import EndpointFault, EndpointFaultQueue
 from bot.sim.vllm.hosted_api import (
     HostedCompletionEncoder,
@@ -36,7 +43,7 @@ from bot.sim.vllm.other_routes import OtherRouteDependencies, OtherRoutes
 from bot.sim.vllm.request import EngineJob, RequestRecord
 from bot.sim.vllm.response import CompletionEncoder, ReplyOptions
 from bot.sim.vllm.script import ChatRequest
-from bot.sim.vllm.sse import CompletionHead, new_completion_id
+from bot.sim.vllm.sse import DONE, CompletionHead, format_event, new_completion_id
 from bot.sim.vllm.tokenize import to_template_input
 from bot.sim.vllm.validation import check_chat, check_length, check_sampling, requested_max_tokens
 
@@ -109,6 +116,9 @@ class EndpointApp:
             self._dependencies.on_change()
             if refusal.status == 401:
                 return self._unauthorized_response()
+            if refusal is QUEUE_FULL_EVENT:
+                log.status = 200
+                return Response(format_event(refusal.body) + DONE, media_type="text/event-stream")
             return self._refusal_response(refusal)
         profile = self._server_info.profile
         head = CompletionHead(
@@ -151,7 +161,9 @@ class EndpointApp:
         digests = image_digests(log.body)
         check_length(log.prompt_tokens, self._server_info)
         check_sampling(log.body, self._server_info)
-        if self._engine.is_full or (fault and fault.kind == "busy"):
+        if self._engine.is_full:
+            raise self._reject(log)
+        if fault and fault.kind == "busy":
             self._engine.metrics.rejected += 1
             raise ENGINE_BUSY
         room = self._server_info.context_tokens - log.prompt_tokens
@@ -170,6 +182,16 @@ class EndpointApp:
         return EngineJob(
             log, chat, tag_image_blocks(blocks, digests), fault, _priority(log), image_digests=digests
         )
+
+    def _reject(self, log: RequestRecord) -> VllmRefusal:
+        """What a request over the queue limit gets: of streamed ones every second is told in its stream.
+
+        vLLM checks the limit as the stream begins, so there it is chance.
+        """
+        self._engine.metrics.rejected += 1
+        if log.body.get("stream") and self._engine.metrics.rejected % 2 == 0:
+            return QUEUE_FULL_EVENT
+        return ENGINE_BUSY
 
     def _kills_engine(self, log: RequestRecord) -> bool:
         """Whether the request asks for the probabilities of its prompt, which kills the preview image."""

@@ -39,6 +39,8 @@ ENGINE_BUSY = VllmRefusal(
     "instance.",
     "Service Unavailable",
 )
+QUEUE_FULL_EVENT = VllmRefusal(ENGINE_BUSY.status, ENGINE_BUSY.message, ENGINE_BUSY.kind)
+"""The same as the only event of a stream that began with HTTP 200."""
 ENGINE_DEAD = VllmRefusal(
     500, "The server had an error while processing your request.", "InternalServerError"
 )

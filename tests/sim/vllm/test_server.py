@@ -1,5 +1,6 @@
 import asyncio
 import contextlib
+import json
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from typing import Any
@@ -167,6 +168,18 @@ async def test_the_limit_of_the_queue_counts_those_that_run() -> None:
         'admission_rejections_total{engine="0",model_name="diffusiongemma",reason="max_num_queued_reqs"} 1.0'
         in metrics
     )
+
+
+async def test_every_second_streamed_request_over_the_limit_is_refused_in_its_stream() -> None:
+    endpoint = SimulatedEndpoint(replace(Profile.today(), max_queued=0))
+    async with open_client(endpoint) as player:
+        responses = [await player.send({**user("a"), "stream": True}) for _ in range(4)]
+        whole = [await player.send(user("a")) for _ in range(2)]
+    assert [response.status for response in responses] == [503, 200, 503, 200]
+    assert [response.status for response in whole] == [503, 503]
+    event, done = responses[1].lines
+    assert json.loads(event.removeprefix("data: "))["error"]["code"] == 503
+    assert done == "data: [DONE]"
 
 
 @pytest.mark.parametrize("stream", [True, False])
