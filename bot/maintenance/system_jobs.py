@@ -1,7 +1,6 @@
-"""What further system jobs do: warm the idle cache, read the endpoint's counters, summarise usage.
+"""The system jobs that warm the idle cache, read the endpoint's counters, and summarise usage.
 
-Each has the hour it runs at (`local_time`, in the gateway's zone). Nothing here knows what follows when it
-fails.
+One that runs at an hour has it as `local_time`, in the gateway's zone. Errors are left to whoever runs them.
 """
 
 import time
@@ -40,14 +39,14 @@ class CacheWarmupTask:
 
     async def __call__(self) -> None:
         async with self.database.read_transaction() as tx:
-            used = await calls.find_last_use(tx, self.endpoint)
-        if used is None or self.clock() - used >= IDLE_SECONDS:
+            last_used_at = await calls.find_last_use(tx, self.endpoint)
+        if last_used_at is None or self.clock() - last_used_at >= IDLE_SECONDS:
             self.warm_up()
 
 
 @dataclass(frozen=True, slots=True)
 class ReadCountersTask:
-    """Reads the endpoint's counters now; they are also read by a clock of their own."""
+    """Reads the endpoint's counters now; they are also read at an interval, without a job."""
 
     reconciliation: Reconciliation
 
@@ -71,9 +70,9 @@ class UsageSummaryTask:
     async def __call__(self) -> Part:
         period = summary.last_period(self.every, self.clock(), self.get_tz())
         report = await load_report(self.database, ReportQuery(period.scope))
-        people = await load_report(self.database, ReportQuery(period.scope, "user"))
-        before = await load_report(self.database, ReportQuery(period.previous.scope))
-        text = summary.render_summary(period, report, people, before)
+        report_by_user = await load_report(self.database, ReportQuery(period.scope, "user"))
+        previous_report = await load_report(self.database, ReportQuery(period.previous.scope))
+        text = summary.render_summary(period, report, report_by_user, previous_report)
         if report.is_empty or not self.can_draw_charts:
             return Part(text, silent=True)
         return Part(text, buttons=((PICTURE_BUTTON,),), silent=True)
