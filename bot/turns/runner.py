@@ -33,10 +33,11 @@ class TurnRunner:
         return True
 
     def can_yield(self, lane: Lane) -> bool:
-        """Whether the lane's turn may give way now: not while calls run that cannot be repeated."""
+        """Whether the lane's turn may give way now: calls that must not run twice get a grace period."""
         handle = self._handles.get(lane.key)
-        since = handle.side_effects_since if handle is not None else None
-        return since is None or time.monotonic() - since >= SIDE_EFFECT_GRACE_SECONDS
+        if handle is None or handle.side_effects_since is None:
+            return True
+        return time.monotonic() - handle.side_effects_since >= SIDE_EFFECT_GRACE_SECONDS
 
     def wake(self, lane: Lane) -> None:
         """End the pause before the lane's turn retries: what it may do has changed."""
