@@ -1,4 +1,6 @@
-"""Every failure the project raises, as one tree; a class's docstring says when it is raised.
+"""The failures that packages share, as one tree; a class's docstring says when it is raised.
+
+One that a single package raises, for itself or for its command, stands there.
 
 CanvasgramError
 ├── SettingsRefused          a setting is missing or wrong
