@@ -1,6 +1,6 @@
 """The system jobs that warm the idle cache, read the endpoint's counters, and summarise usage.
 
-One that runs at an hour has it as `local_time`, in the gateway's zone. Errors are left to whoever runs them.
+One that runs at an hour has it as `local_time`, in the gateway's zone. Errors are left to what runs it.
 """
 
 import time
