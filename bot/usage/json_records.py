@@ -93,6 +93,10 @@ def _turn_fields(turns: TurnSums) -> JsonRecord:
         "thinking_turns_seconds": _known_or_none(
             turns.thinking_seconds, turns.thinking_settled, turns.thinking
         ),
+        "thinking_turns_canvases_estimated": _known_or_none(
+            turns.thinking_canvases, turns.thinking_calls_known, turns.thinking_calls
+        ),
+        "thinking_turns_canvases_unknown_calls": turns.thinking_calls - turns.thinking_calls_known,
         "turns_ended_cut": turns.cut,
         "turns_ended_empty": turns.empty,
     }

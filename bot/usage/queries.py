@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from bot.db.engine import Database, Transaction
-from bot.db.usage import report_sums
+from bot.db.usage import counter_readings, report_sums
 from bot.db.usage.usage_sums import (
     ApprovalSums,
     CallSums,
@@ -114,7 +114,7 @@ async def _load_turn_rows(tx: Transaction, query: ReportQuery) -> _TurnRows:
     approvals = await report_sums.sum_approvals(tx, scope, query.by)
     server = None
     if not scope.is_turns_only and not scope.model:
-        server = await report_sums.sum_server_counters(tx, scope)
+        server = await counter_readings.sum_server_counters(tx, scope)
     return _TurnRows(turns, tools, approvals, server, await _load_durations(tx, query, turns))
 
 

@@ -77,7 +77,7 @@ def build_notes(report: UsageReport) -> Iterator[str]:
         turns = f"{missing:,} of {total.turns.turns:,} turns"
         yield f"{turns} have no account: their seconds are unknown, in no sum."
     if report.query.scope.model is not None:
-        yield "Seconds and tools are those of the turns in which this model was asked."
+        yield "Seconds, tools and thinking turns are those of the turns in which this model was asked."
     yield _describe_percentiles(report)
     yield from _describe_server(report)
 
@@ -143,9 +143,9 @@ def _outcome_row(group: ReportGroup) -> tuple[str, ...]:
     thinking = seconds = canvases = empty = cut = stopped = failed = EMPTY_CELL
     if turns is not None:
         thinking = f"{turns.thinking:,}"
+        canvases = _format_thinking_canvases(turns)
         seconds = _format_thinking_seconds(turns)
     if calls is not None:
-        canvases = _format_thinking_canvases(calls)
         empty = f"{group.empty_replies:,}"
         cut = f"{calls.cut:,}"
         stopped = f"{calls.cancelled:,}"
@@ -163,11 +163,10 @@ def _outcome_row(group: ReportGroup) -> tuple[str, ...]:
     )
 
 
-def _format_thinking_canvases(calls: CallSums) -> str:
-    is_complete = not calls.thinking or (calls.canvases_known == calls.costing and not calls.partial)
-    if is_complete:
-        return f"{calls.thinking_canvases:,}"
-    return f"≥ {calls.thinking_canvases:,}"
+def _format_thinking_canvases(turns: TurnSums) -> str:
+    known = turns.thinking_calls_known
+    partial = turns.thinking_calls_partial
+    return format_at_least(turns.thinking_canvases, known, turns.thinking_calls, partial=partial)
 
 
 def _format_thinking_seconds(turns: TurnSums) -> str:

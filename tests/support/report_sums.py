@@ -54,5 +54,9 @@ def turn_sums(key: GroupKey = None, **changes: Any) -> TurnSums:
         "cut": 0,
         "settled": 2,
         "thinking_settled": 1,
+        "thinking_calls": 2,
+        "thinking_calls_known": 2,
+        "thinking_calls_partial": 0,
+        "thinking_canvases": 3,
     }
     return TurnSums(key=key, **{**plain, "thinking_seconds": 6.0, "seconds": INTERVAL_SECONDS, **changes})

@@ -77,19 +77,24 @@ def test_retries_cut_and_failed_calls_are_counted():
     section = make_sections(calls=[call_sums(cut=1, failed=3)], turns=[turn_sums()], retries=again)[
         "Retries, cut and failed calls"
     ]
-    assert section.rows == (("all", "1", "2", "6.000", "2", "1", "0", "3", "brake 1, empty 2"),)
-    bare = make_sections("user", turns=[turn_sums(5, thinking=0, thinking_settled=0)])[
+    assert section.rows == (("all", "1", "3", "6.000", "2", "1", "0", "3", "brake 1, empty 2"),)
+    no_calls = dict.fromkeys(("thinking_calls", "thinking_calls_known", "thinking_canvases"), 0)
+    bare = make_sections("user", turns=[turn_sums(5, thinking=0, thinking_settled=0, **no_calls)])[
         "Retries, cut and failed calls"
     ]
-    assert bare.rows == (("5", "0", "–", "0", "–", "–", "–", "–", "0"),)
+    assert bare.rows == (("5", "0", "0", "0", "–", "–", "–", "–", "0"),)
 
 
 def test_what_thinking_cost_is_unknown_without_a_breakdown():
-    unsettled = turn_sums(thinking=2, thinking_settled=0)
-    (row,) = make_sections(calls=[call_sums(partial=1)], turns=[unsettled])[
-        "Retries, cut and failed calls"
-    ].rows
-    assert row[1:4] == ("2", "≥ 2", "unknown")
+    unsettled = turn_sums(thinking=2, thinking_settled=0, thinking_calls_partial=1)
+    (row,) = make_sections(calls=[call_sums()], turns=[unsettled])["Retries, cut and failed calls"].rows
+    assert row[1:4] == ("2", "≥ 3", "unknown")
+    unknown = turn_sums(thinking_calls_known=0, thinking_canvases=0)
+    (row,) = make_sections(calls=[call_sums()], turns=[unknown])["Retries, cut and failed calls"].rows
+    assert row[2] == "unknown"
+    record = build_record(make_report(turns=[unknown]).total, "group")
+    assert record["thinking_turns_canvases_estimated"] is None
+    assert record["thinking_turns_canvases_unknown_calls"] == 2
     (row,) = make_sections(calls=[call_sums()], turns=[turn_sums(thinking=2)])[
         "Retries, cut and failed calls"
     ].rows
@@ -188,7 +193,7 @@ def test_notes_say_what_is_asked_and_what_is_not_known():
     assert "Unknown, for the server did not tell: cached of 1 of 2 calls; sums leave them out." in notes
     assert "1 calls were cut; they count with what the server had told by then." in notes
     assert "1 of 2 turns have no account: their seconds are unknown, in no sum." in notes
-    assert "Seconds and tools are those of the turns in which this model was asked." in notes
+    assert "Seconds, tools and thinking turns are those of the turns in which this model was asked." in notes
     assert notes[-1] == "Percentiles are exact, over the turns in which the interval occurred."
 
 

@@ -11,6 +11,8 @@ from sqlalchemy import ColumnElement, and_, case, func, insert, or_, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from bot.db.tables import model_calls, readings
+from bot.db.usage.scope_filters import build_time_filter
+from bot.db.usage.usage_sums import Scope, ServerSums
 
 # No call runs longer, so the index on `created_at` finds every call that may have ended since some time.
 MAX_CALL_SECONDS = 86_400.0
@@ -144,6 +146,20 @@ async def sum_steps(
     if not row.committed:
         return CanvasSteps(0, None)
     return CanvasSteps(row.committed // canvas_tokens, row.weighted_steps / row.committed)
+
+
+async def sum_server_counters(tx: AsyncConnection, scope: Scope) -> ServerSums:
+    """Sums of the endpoints' counters over the time span; chat, user and model of the scope are ignored."""
+    columns = (
+        func.count(),
+        func.sum(readings.c.steps_seen),
+        func.sum(readings.c.committed_seen),
+        func.sum(readings.c.gap),
+    )
+    is_compared = readings.c.since.is_not(None)
+    query = select(*columns).where(is_compared, *build_time_filter(readings.c.read_at, scope))
+    row = (await tx.execute(query)).one()
+    return ServerSums(row[0], row[1], row[2], row[3])
 
 
 def _is_recent(endpoint: str, since: float) -> ColumnElement[bool]:

@@ -28,12 +28,10 @@ from bot.db.tables import (
     approvals,
     durations,
     model_calls,
-    readings,
     tool_calls,
     turns,
 )
 from bot.db.usage.scope_filters import (
-    build_time_filter,
     build_turn_and_model_filter,
     build_turn_filter,
     build_turnless_call_filter,
@@ -47,7 +45,6 @@ from bot.db.usage.usage_sums import (
     GroupKey,
     RetrySums,
     Scope,
-    ServerSums,
     ToolSums,
     TurnSums,
 )
@@ -118,6 +115,8 @@ _ODD_SUMS: tuple[ColumnElement[Any], ...] = (
     _sum_when(_IS_UNTIMED, _SEAT_SECONDS),
 )
 _NO_ODD_SUMS = (0,) * len(_ODD_SUMS)
+_NO_THINKING_CALLS = (0, 0, 0, 0)
+_IS_PARTLY_COUNTED = and_(_call.usage_partial, _call.completion_tokens.is_not(None))
 _TURN_GROUP_COLUMNS = {
     "day": cast(_turn.received_at / DAY_SECONDS, Integer),
     "chat": _turn.lane,
@@ -260,7 +259,7 @@ async def sum_turns(tx: AsyncConnection, scope: Scope, group: GroupBy | None) ->
     """Turns by group; by `model` and `purpose` there is one group (key None)."""
     key = _TURN_GROUP_COLUMNS.get(group or "", literal(None))
     settled = case((_account.turn.is_not(None), 1))
-    columns = (  # in the order of the fields of TurnSums, its `seconds` last
+    columns = (  # in the order of the fields of TurnSums, its `seconds` last, without those of calls
         key,
         func.count(),
         func.count(case((_turn.thinking, 1))),
@@ -276,8 +275,23 @@ async def sum_turns(tx: AsyncConnection, scope: Scope, group: GroupBy | None) ->
         .select_from(turns.outerjoin(accounts, _account.turn == _turn.id))
         .where(*build_turn_and_model_filter(scope))
     )
-    rows = await _load_rows(tx, query, _keep_turn_group(group), None)
-    return [_to_turn_sums(row) for row in rows if row[1]]
+    turn_group = _keep_turn_group(group)
+    rows = await _load_rows(tx, query, turn_group, None)
+    call_rows = await _load_rows(tx, _select_thinking_calls(scope, key), turn_group, None)
+    calls_by_key = {call_key: sums for call_key, *sums in call_rows}
+    return [_to_turn_sums(row, calls_by_key.get(row[0], _NO_THINKING_CALLS)) for row in rows if row[1]]
+
+
+def _select_thinking_calls(scope: Scope, key: ColumnElement[Any]) -> Select[Any]:
+    """All calls of thinking turns, also those without thinking: turns are what people compare."""
+    sums = (
+        func.count(),
+        func.count(_call.completion_tokens),
+        _count_when(_IS_PARTLY_COUNTED),
+        _sum(_CANVASES),
+    )
+    calls = select(key, *sums).select_from(turns.join(model_calls, _call.turn == _turn.id))
+    return calls.where(_turn.thinking, ~_IS_DECISION, *build_turn_and_model_filter(scope))
 
 
 def _keep_turn_group(group: GroupBy | None) -> GroupBy | None:
@@ -287,9 +301,10 @@ def _keep_turn_group(group: GroupBy | None) -> GroupBy | None:
     return None
 
 
-def _to_turn_sums(row: tuple[Any, ...]) -> TurnSums:
+def _to_turn_sums(row: tuple[Any, ...], thinking_calls: Sequence[int]) -> TurnSums:
     names = [field.name for field in fields(TurnSums)][:-1]
-    return TurnSums(**dict(zip(names, row, strict=False)), seconds=row[len(names) :])
+    counts = (*row[: -len(_BREAKDOWN_COLUMNS)], *thinking_calls)
+    return TurnSums(**dict(zip(names, counts, strict=True)), seconds=row[-len(_BREAKDOWN_COLUMNS) :])
 
 
 async def sum_tool_calls(
@@ -383,17 +398,3 @@ async def count_durations(
     if scope.until is not None:
         query = query.where(durations.c.day < int(scope.until // DAY_SECONDS))
     return [(row[0], row[1], row[2], row[3]) for row in await tx.execute(query)]
-
-
-async def sum_server_counters(tx: AsyncConnection, scope: Scope) -> ServerSums:
-    """Sums of the endpoints' counters over the time span; chat, user and model of the scope are ignored."""
-    columns = (
-        func.count(),
-        func.sum(readings.c.steps_seen),
-        func.sum(readings.c.committed_seen),
-        func.sum(readings.c.gap),
-    )
-    is_compared = readings.c.since.is_not(None)
-    query = select(*columns).where(is_compared, *build_time_filter(readings.c.read_at, scope))
-    row = (await tx.execute(query)).one()
-    return ServerSums(row[0], row[1], row[2], row[3])

@@ -26,7 +26,8 @@ def build_turn_and_model_filter(scope: Scope) -> list[ColumnElement[bool]]:
     if scope.model is None:
         return build_turn_filter(scope)
     called_model = exists().where(model_calls.c.turn == turns.c.id, model_calls.c.model == scope.model)
-    return [*build_turn_filter(scope), called_model]
+    # The query around it may read calls, too.
+    return [*build_turn_filter(scope), called_model.correlate(turns)]
 
 
 def build_turnless_call_filter(scope: Scope) -> list[ColumnElement[bool]]:

@@ -102,7 +102,9 @@ class TurnSums:
     """Turns of a group: how many, how many of them were thinking, ended empty or cut, or have an account.
 
     `settled` turns have an account, `thinking_settled` are those of them that were thinking, and
-    `thinking_seconds` is the total of these. `seconds` are sums over accounts, in the order of
+    `thinking_seconds` is the total of these. All calls of thinking turns that use any canvas are
+    `thinking_calls`: of `…_known` the output is known, of `…_partial` ones only a running count.
+    `thinking_canvases` is estimated over those known. `seconds` are sums over accounts, in the order of
     BreakdownColumn.
     """
 
@@ -114,6 +116,10 @@ class TurnSums:
     settled: int
     thinking_settled: int
     thinking_seconds: float
+    thinking_calls: int
+    thinking_calls_known: int
+    thinking_calls_partial: int
+    thinking_canvases: int
     seconds: tuple[float, ...]
 
 

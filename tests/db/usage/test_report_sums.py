@@ -11,7 +11,7 @@ from bot.db.engine import Database, open_database
 from bot.db.tables import readings
 from bot.db.tools import approvals
 from bot.db.tools.approvals import NewApprovalQuestion
-from bot.db.usage import report_sums
+from bot.db.usage import counter_readings, report_sums
 from bot.db.usage.usage_sums import (
     DAY_SECONDS,
     ApprovalSums,
@@ -55,7 +55,7 @@ async def test_an_empty_ledger_has_no_group(database: Database):
     async with database.read_transaction() as tx:
         assert await report_sums.sum_tool_calls(tx, Scope(), None) == []
         assert await report_sums.sum_retries(tx, Scope(), None) == []
-        assert await report_sums.sum_server_counters(tx, Scope()) == ServerSums(0, None, None, None)
+        assert await counter_readings.sum_server_counters(tx, Scope()) == ServerSums(0, None, None, None)
 
 
 async def test_a_call_with_all_its_counts(database: Database, ledger: UsageRows):
@@ -189,6 +189,26 @@ async def test_turns_are_summed_with_their_accounts(database: Database, ledger: 
     assert set(await sum_turns(database, group="purpose")) == {None}
 
 
+async def test_the_canvases_of_thinking_turns_are_those_of_all_their_calls(
+    database: Database, ledger: UsageRows
+):
+    thought = await ledger.add_turn(thinking=True)
+    await ledger.add_call(thought, thinking=True, completion_tokens=512)
+    await ledger.add_call(thought, thinking=False, completion_tokens=700)  # after the brake
+    await ledger.add_call(thought, purpose="decision", completion_tokens=4, seat_at=None)
+    other = await ledger.add_turn(thinking=True, person=6)
+    await ledger.add_call(other, usage_partial=True, completion_tokens=256)
+    await ledger.add_call(other, usage_partial=True, completion_tokens=None)
+    await ledger.add_call(await ledger.add_turn(), completion_tokens=300)
+    await ledger.add_call(None, thinking=True, purpose="warmup")
+    sums = await sum_turns(database, group="user")
+    assert (sums[5].thinking_canvases, sums[5].thinking_calls, sums[5].thinking_calls_known) == (5, 2, 2)
+    assert (sums[6].thinking_canvases, sums[6].thinking_calls, sums[6].thinking_calls_known) == (1, 2, 1)
+    assert (sums[5].thinking_calls_partial, sums[6].thinking_calls_partial) == (0, 1)
+    together = (await sum_turns(database, group="model"))[None]
+    assert (together.thinking_canvases, together.thinking_calls) == (6, 4)
+
+
 async def test_the_scope_of_a_model_is_the_turns_that_called_it(database: Database, ledger: UsageRows):
     first = await ledger.add_turn()
     second = await ledger.add_turn()
@@ -262,8 +282,8 @@ async def test_the_servers_own_counters_are_added_up_where_they_are_known(databa
         await tx.execute(readings.insert().values(**row, read_at=NOON + 60, **counts))
         await tx.execute(readings.insert().values(**row, read_at=NOON + 120, since=NOON + 60))
     async with database.read_transaction() as tx:
-        assert await report_sums.sum_server_counters(tx, Scope()) == ServerSums(2, 98, 512, 3)
-        assert await report_sums.sum_server_counters(tx, Scope(since=NOON + 100)) == ServerSums(
+        assert await counter_readings.sum_server_counters(tx, Scope()) == ServerSums(2, 98, 512, 3)
+        assert await counter_readings.sum_server_counters(tx, Scope(since=NOON + 100)) == ServerSums(
             1, None, None, None
         )
 
