@@ -82,7 +82,7 @@ class _TurnState:
         self._failed_steps = 0  # in a row
         self._call_history = CallHistory()
         self._call_ids: set[str] = set()
-        self._findings: list[tuple[str, str]] = []  # what tools found: their names and texts
+        self._findings: dict[tuple[str, str], str] = {}  # what tools found, by name and arguments
 
     def begin_step(self) -> CallModel:
         """Begin the next step, with the call of the model that it needs."""
@@ -126,7 +126,9 @@ class _TurnState:
             result = results_by_id.get(call.id) or ToolResult(call, notices.NO_RESULT, "unknown")
             messages.append(Message("tool", result.text, call_id=call.id, images=result.images))
             if result.outcome == "ok":
-                self._findings.append((call.name, strip_data_marks(result.text)))
+                # A repeated call is one finding, with its latest result.
+                self._findings.pop((call.name, call.arguments), None)
+                self._findings[call.name, call.arguments] = strip_data_marks(result.text)
         self._messages.extend(self._token_budget.fit_results(messages))
 
     @property
@@ -151,10 +153,13 @@ class _TurnState:
         return self._is_last_step and self._step > 1 and bool(self._tools)
 
     @property
+    def _are_tools_withdrawn(self) -> bool:
+        return bool(self._tools) and not self._offered_tools and self._step > 1
+
+    @property
     def _prompt(self) -> tuple[Message, ...]:
         """The prompt of this step; it says so when the tools of earlier steps are withdrawn."""
-        is_withdrawn = self._tools and not self._offered_tools and self._step > 1
-        if is_withdrawn:
+        if self._are_tools_withdrawn:
             return (*self._messages, Message("user", notices.LAST_CALL))
         return tuple(self._messages)
 
@@ -189,6 +194,9 @@ class _TurnState:
         match verdict:
             case ToolCallsReply():
                 return self._on_tool_calls(verdict, full_reply.reasoning or None)
+            case AnswerReply() if self._are_tools_withdrawn and full_reply.calls:
+                # What stands beside a call announces it and is no answer.
+                return self._give_up("empty", notices.NO_USABLE_ANSWER, verdict.text)
             case AnswerReply():
                 if self._continue_answer(reply, full_reply.text):
                     return None
@@ -306,7 +314,8 @@ class _TurnState:
             ending = "steps"
             note = notices.format_out_of_steps(self._limits.max_steps)
         self._messages.append(Message("assistant", "\n\n".join(filter(None, [narration, note]))))
-        explanation = notices.append_findings(note, self._findings)
+        findings = [(tool, text) for (tool, _), text in self._findings.items()]
+        explanation = notices.append_findings(note, findings)
         text = "\n\n".join(filter(None, [notices.close_code_block(narration), explanation]))
         return TurnResult(text, ending, note, self._take_new_messages())
 

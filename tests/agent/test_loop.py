@@ -245,6 +245,29 @@ def test_findings_are_short_few_and_cannot_be_tapped():
     assert all(len(line) < 340 and line.count("`") == 2 for line in findings)
 
 
+def test_a_repeated_call_is_one_finding_with_its_latest_result():
+    loop, _ = start_loop(STRICT_LIMITS)
+    loop.send(make_results(loop.send(make_weather_reply(1)), "11 degrees"))
+    loop.send(make_results(loop.send(make_weather_reply(2, "Rome")), "20 degrees"))
+    loop.send(make_results(loop.send(make_weather_reply(3)), "12 degrees"))
+    loop.send(make_reply(""))
+    end = expect_result(loop.send(make_reply("")))
+    assert end.text.endswith("Found so far:\n- get_weather: `20 degrees`\n- get_weather: `12 degrees`")
+
+
+def test_words_beside_a_call_that_nobody_runs_any_more_are_no_answer():
+    loop, event = start_loop(STRICT_LIMITS)
+    for number in range(1, 6):
+        assert event.tool_choice == "auto"
+        asked = loop.send(make_weather_reply(number, text="Let me check."))
+        event = expect_model_call(loop.send(make_results(asked)))
+    assert event.tool_choice == "none"
+    end = expect_result(loop.send(make_weather_reply(6, text="Let me check.")))
+    assert end.ending == "empty"
+    assert end.text.startswith("Let me check.\n\nThe model gave no usable answer this time.")
+    assert end.text.endswith("Found so far:\n- get_weather: `12 degrees`")
+
+
 def test_a_single_allowed_step_answers_without_tools_and_without_a_note():
     events = run_loop([make_reply("Hello!")], TurnLimits(1, 1024))
     assert expect_model_call(events[0]).tool_choice == "none"
