@@ -96,10 +96,6 @@ class ModelClient:
         """The seats of all its calls."""
         return self._seats
 
-    async def close(self) -> None:
-        """Close all connections."""
-        await self._client.close()
-
     def queue_position(self, lane: str) -> int | None:
         """How many calls get a seat before this lane's; None if it does not wait."""
         return self._seats.queue_position(lane)
@@ -122,6 +118,10 @@ class ModelClient:
             if on_cut is not None:
                 on_cut(accumulator.build_reply(is_ended=False))
             raise
+
+    async def close(self) -> None:
+        """Close all connections."""
+        await self._client.close()
 
     async def _read_reply(
         self, request: ModelRequest, accumulator: StreamAccumulator, on_block: Callable[[str], None]
