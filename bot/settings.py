@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, Field, ValidationError, ValidationInfo, field_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
+from bot.domain import CANVAS_TOKENS
 from bot.errors import SettingsRefused
 from bot.setting_types import (
     ApiKey,
@@ -275,6 +276,16 @@ class Settings(BaseSettings):
         if info.data.get("fallback_url") is None and value not in {None, "down"}:
             raise ValueError("does nothing without FALLBACK_URL")
         return value
+
+    @property
+    def max_reply_canvases(self) -> int:
+        """Canvases of the longest reply: a thought, and an answer of twice its limit after a cut."""
+        return self.thinking_canvases + 2 * -(-self.model_max_tokens // CANVAS_TOKENS)
+
+    @property
+    def max_context_tokens(self) -> int:
+        """Tokens of the longest prompt with its reply."""
+        return self.prompt_budget + CANVAS_TOKENS * self.max_reply_canvases
 
     def list_secrets(self) -> list[str]:
         """List every value that must never be shown, for logs to hide."""

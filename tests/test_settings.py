@@ -284,6 +284,13 @@ def test_an_unknown_time_zone_is_refused_and_a_folder_may_begin_with_a_tilde() -
     assert (settings.time_zone, settings.backup_dir) == ("Europe/Berlin", Path.home() / "backups")
 
 
+def test_the_longest_reply_is_a_thought_and_an_answer_that_was_cut_before() -> None:
+    settings = build_settings(
+        telegram_token=TOKEN, prompt_budget=8000, model_max_tokens=1000, thinking_canvases=3
+    )
+    assert (settings.max_reply_canvases, settings.max_context_tokens) == (11, 8000 + 11 * 256)
+
+
 def test_an_unreadable_settings_file_is_reported(clean: Path) -> None:
     (clean / ".env").write_bytes(b"\xff\xfeX=1")
     with pytest.raises(SettingsRefused, match=r"^\.env is not UTF-8 text\.$"):

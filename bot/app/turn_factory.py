@@ -12,7 +12,7 @@ from functools import partial
 from bot.attachments.reader import AttachmentReader
 from bot.db.conversations.notes import ChatNotes
 from bot.db.engine import Database, Transaction
-from bot.domain import CANVAS_TOKENS, ChannelFactory, Lane
+from bot.domain import ChannelFactory, Lane
 from bot.errors import AttachmentUnusable, SettingsRefused
 from bot.llm.client import ModelClient
 from bot.llm.typed_reads import ToolWorkEstimator
@@ -71,13 +71,8 @@ class TurnFactory:
 
     @property
     def max_canvases(self) -> int:
-        """Canvases a turn takes at most if no call fails.
-
-        Each step takes a thought, and an answer of twice its limit.
-        """
-        settings = self.settings
-        answer_canvases = -(-settings.model_max_tokens // CANVAS_TOKENS)
-        return settings.turn_steps * (settings.thinking_canvases + 2 * answer_canvases)
+        """Canvases a turn takes at most if no call fails."""
+        return self.settings.turn_steps * self.settings.max_reply_canvases
 
     def build_dependencies(
         self,
@@ -113,7 +108,7 @@ class TurnFactory:
             model=settings.model_name,
             system_text=settings.system_prompt,
             current_toolbox=self.tool_registry.build_member_toolbox,
-            max_context_tokens=settings.prompt_budget + settings.model_max_tokens,
+            max_context_tokens=settings.max_context_tokens,
             lineages=self._list_lineages() if settings.warm_up == "on" else (),
         )
         cache_warmup = CacheWarmup(

@@ -44,14 +44,14 @@ def resolve_options(endpoint: str | None, key: str | None, env_file: Path) -> Ch
     """
     if endpoint is not None:
         settings = build_settings(telegram_token=NO_BOT_TOKEN, model_url=endpoint, model_api_key=key or None)
-        return CheckOptions(settings.model_url, _api_key(settings), tokens=_needed_tokens(settings))
+        return CheckOptions(settings.model_url, _api_key(settings), tokens=settings.max_context_tokens)
     given_key = {"model_api_key": key} if key else {}
     settings = load_settings(env_file, telegram_token=NO_BOT_TOKEN, **given_key)
     return CheckOptions(
         settings.model_url,
         _api_key(settings),
         settings.model_name,
-        _needed_tokens(settings),
+        settings.max_context_tokens,
         settings.model_seats,
     )
 
@@ -158,7 +158,3 @@ def _api_key(settings: Settings) -> str | None:
     if settings.model_api_key:
         return settings.model_api_key.get_secret_value()
     return None
-
-
-def _needed_tokens(settings: Settings) -> int:
-    return settings.prompt_budget + settings.model_max_tokens
