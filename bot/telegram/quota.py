@@ -40,11 +40,32 @@ class QuotaSettings:
 
 @dataclass(frozen=True, slots=True)
 class QuotaUsage:
-    """What a person has used of today's canvases (estimated), and their limit (None: no limit)."""
+    """What a person has used of today's canvases (estimated), and their limit (None: no limit).
+
+    Of `unknown_calls` it is not known what they took; each counts as one canvas at most.
+    """
 
     used: int
     limit: int | None
     resets_in_seconds: float
+    unknown_calls: int = 0
+
+    @property
+    def used_text(self) -> str:
+        """How many canvases are used, as /usage has it."""
+        if self.unknown_calls:
+            return f"≥{self.used}"
+        return f"about {self.used}"
+
+    @property
+    def unknown_text(self) -> str:
+        """What is not known, as a sentence after others; empty if all is."""
+        match self.unknown_calls:
+            case 0:
+                return ""
+            case 1:
+                return " What one model call took is unknown; it counts as one canvas at most."
+        return f" What {self.unknown_calls} model calls took is unknown; each counts as one canvas at most."
 
     @property
     def is_used_up(self) -> bool:
@@ -82,7 +103,7 @@ async def load_quota_usage(tx: Transaction, person: int, limit: int | None, *, n
     """Return what a person has used today."""
     day_start = now - now % DAY_SECONDS
     used = await limits.count_used_canvases(tx, person, day_start)
-    return QuotaUsage(used, limit, day_start + DAY_SECONDS - now)
+    return QuotaUsage(used.canvases, limit, day_start + DAY_SECONDS - now, used.unknown_calls)
 
 
 def format_canvases(count: int) -> str:
@@ -180,7 +201,7 @@ class QuotaGate:
         now = self._clock()
         limit = format_canvases(usage.limit or 0)
         line = (
-            f"You have used up your {limit} of today (about {usage.used}, estimated). "
+            f"You have used up your {limit} of today ({usage.used_text}, estimated). "
             f"There are new ones {usage.reset_text}; /retry then answers this message."
         )
         async with self._database.transaction() as tx:
@@ -206,7 +227,7 @@ class QuotaGate:
             self._unchecked_turns[request.person] = self._today(), turns_left
             return
         now = self._clock()
-        used = f"You have used about {usage.used} of your {format_canvases(usage.limit)} of today."
+        used = f"You have used {usage.used_text} of your {format_canvases(usage.limit)} of today."
         line = f"{used} There are new ones {usage.reset_text}."
         async with self._database.transaction() as tx:
             if await self._record_notified_today(tx, request.person, now):

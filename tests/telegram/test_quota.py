@@ -7,8 +7,9 @@ from sqlalchemy import select, update
 
 from bot.db.engine import open_database
 from bot.db.tables import model_calls, turns
+from bot.sim.vllm.server import SimulatedEndpoint
 from tests.support import attachment_files
-from tests.support.gateway import GatewayHarness, open_harness, running_gateway
+from tests.support.gateway import GatewayHarness, long_story, open_harness, running_gateway
 
 BOB = 8
 
@@ -123,3 +124,23 @@ async def test_a_limit_that_is_lowered_holds_for_the_next_message(tmp_path: Path
         assert (await send_and_read(gateway, "@@say:Two.@@", 2)).startswith(
             "You have used up your 1 canvas of today"
         )
+
+
+async def test_a_limit_and_the_usage_of_calls_without_a_count_are_told_as_unknown(tmp_path: Path):
+    """A server that sends no usage may send many blocks a canvas: they refuse nobody."""
+    endpoint = SimulatedEndpoint()
+    endpoint.inject_fault("no_usage", times=None)
+    async with running_gateway(tmp_path, endpoint, access="open", canvases_a_day="10") as gateway:
+        await send_and_read(gateway, long_story(), 2)
+        answers = gateway.texts(BOB)
+        for number in range(1, 4):
+            await send_and_read(gateway, "@@say:Yes.@@", len(answers) + number)
+        bob = gateway.api.person(BOB)
+        bob.send("/limits")
+        text = (await gateway.wait_for_texts(len(answers) + 4, chat=BOB))[-1]
+        request_count = len(gateway.endpoint.requests)
+        assert text.startswith(f"You have used ≥{request_count} of your 10 canvases of today, estimated;")
+        assert f" What {request_count} model calls took is unknown; each counts as one canvas" in text
+        bob.send("/usage")
+        text = (await gateway.wait_for_texts(len(answers) + 5, chat=BOB))[-1]
+        assert "Today: canvases unknown, " in text

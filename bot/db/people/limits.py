@@ -1,12 +1,13 @@
 """Daily quotas of canvases that admins have set, and how many canvases a person has used.
 
-Canvases are estimated: ceil(output tokens / 256) for each model call. A call whose tokens were not counted
-costs the number of blocks it sent. Functions work inside the caller's transaction `tx`.
+Canvases are estimated: ceil(output tokens / 256) for each model call. A call whose tokens the server did not
+count costs one canvas if it sent anything, or was stopped with a seat: it took no less, and no limit refuses
+for what is not known. Functions work inside the caller's transaction `tx`.
 """
 
 from dataclasses import dataclass
 
-from sqlalchemy import bindparam, delete, func, select
+from sqlalchemy import and_, bindparam, case, delete, func, or_, select
 from sqlalchemy.dialects.sqlite import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
@@ -16,13 +17,23 @@ from bot.domain import CANVAS_TOKENS
 EVERYBODY = 0  # all members without a limit of their own
 MAX_TURN_SECONDS = 86_400  # a call of today may belong to a turn that began as long before
 
-_CANVAS_COST = func.coalesce(
-    (model_calls.c.completion_tokens + (CANVAS_TOKENS - 1)) // CANVAS_TOKENS, model_calls.c.blocks
+# Blocks are no canvases where a server sends text token by token.
+_IS_UNCOUNTED = model_calls.c.completion_tokens.is_(None)
+_TOOK_CANVAS = or_(
+    model_calls.c.blocks > 0,
+    and_(model_calls.c.outcome == "cancelled", model_calls.c.seat_at.is_not(None)),
+)
+_CANVAS_COST = case(
+    (and_(_IS_UNCOUNTED, _TOOK_CANVAS), 1),
+    else_=(model_calls.c.completion_tokens + (CANVAS_TOKENS - 1)) // CANVAS_TOKENS,
 )
 
 # The condition on `began_at` only narrows the search to an index range; the calls' own times decide.
 _SELECT_USED_CANVASES = (
-    select(func.coalesce(func.sum(_CANVAS_COST), 0))
+    select(
+        func.coalesce(func.sum(_CANVAS_COST), 0).label("canvases"),
+        func.count(case((or_(_IS_UNCOUNTED, model_calls.c.usage_partial), 1))).label("unknown_calls"),
+    )
     .select_from(turns.join(model_calls, model_calls.c.turn == turns.c.id))
     .where(
         turns.c.person == bindparam("person_id"), turns.c.began_at >= bindparam("begin") - MAX_TURN_SECONDS
@@ -41,9 +52,18 @@ class QuotaRule:
     canvases: int | None
 
 
-async def count_used_canvases(tx: AsyncConnection, person: int, since: float) -> int:
+@dataclass(frozen=True, slots=True)
+class UsedCanvases:
+    """Canvases of calls; of `unknown_calls` more may have been used than what is counted."""
+
+    canvases: int
+    unknown_calls: int
+
+
+async def count_used_canvases(tx: AsyncConnection, person: int, since: float) -> UsedCanvases:
     """The canvases of a person's turns since `since` (epoch seconds); typed reads cost none."""
-    return int((await tx.execute(_SELECT_USED_CANVASES, {"person_id": person, "begin": since})).scalar_one())
+    row = (await tx.execute(_SELECT_USED_CANVASES, {"person_id": person, "begin": since})).one()
+    return UsedCanvases(row.canvases, row.unknown_calls)
 
 
 async def list_rules(tx: AsyncConnection) -> list[QuotaRule]:

@@ -50,11 +50,13 @@ async def _show_current(context: ActionContext) -> ActionResult:
 
 
 def _format_usage(usage: QuotaUsage) -> str:
+    at_least = "≥" if usage.unknown_calls else ""
     if usage.limit is None:
-        return f"You have used {format_canvases(usage.used)} today, estimated; you have no limit."
+        used = f"{at_least}{format_canvases(usage.used)}"
+        return f"You have used {used} today, estimated; you have no limit.{usage.unknown_text}"
     return (
-        f"You have used {usage.used} of your {format_canvases(usage.limit)} of today, estimated; "
-        f"anew {usage.reset_text}."
+        f"You have used {at_least}{usage.used} of your {format_canvases(usage.limit)} of today, estimated; "
+        f"anew {usage.reset_text}.{usage.unknown_text}"
     )
 
 

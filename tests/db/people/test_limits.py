@@ -6,7 +6,7 @@ import pytest
 
 from bot.db.engine import Database
 from bot.db.people import limits
-from bot.db.people.limits import EVERYBODY, QuotaRule
+from bot.db.people.limits import EVERYBODY, QuotaRule, UsedCanvases
 from bot.db.tables import model_calls, turns
 
 DAY = 86_400.0
@@ -45,6 +45,10 @@ async def store_turn(
 
 
 async def count_used(database: Database, person: int = 5) -> int:
+    return (await load_used(database, person)).canvases
+
+
+async def load_used(database: Database, person: int = 5) -> UsedCanvases:
     async with database.read_transaction() as tx:
         return await limits.count_used_canvases(tx, person, TODAY)
 
@@ -55,9 +59,23 @@ async def test_a_call_costs_its_canvases_rounded_up(database: Database, tokens: 
     assert await count_used(database) == canvases
 
 
-async def test_a_call_that_was_not_counted_costs_the_blocks_it_sent(database: Database):
-    await store_turn(database, {"blocks": 3}, {"outcome": "failed"})
-    assert await count_used(database) == 3
+async def test_calls_that_were_not_counted_cost_one_canvas_each_whatever_the_number_of_blocks(
+    database: Database,
+):
+    await store_turn(database, *[{"blocks": 120, "outcome": "ok", "seat_at": TODAY + 1}] * 5)
+    assert await load_used(database) == UsedCanvases(5, unknown_calls=5)
+    await store_turn(database, {"blocks": 2, "completion_tokens": 400, "usage_partial": True}, person=6)
+    await store_turn(database, {"blocks": 2, "completion_tokens": 400}, person=6, began_at=TODAY + 2)
+    assert await load_used(database, 6) == UsedCanvases(4, unknown_calls=1)
+
+
+async def test_a_call_stopped_before_its_first_block_costs_the_canvas_it_had_begun(database: Database):
+    await store_turn(database, {"outcome": "cancelled", "seat_at": TODAY + 1})
+    assert await load_used(database) == UsedCanvases(1, unknown_calls=1)
+    never_asked = {"outcome": "cancelled"}
+    refused = {"outcome": "failed", "seat_at": TODAY + 1}
+    await store_turn(database, never_asked, refused, person=6)
+    assert await load_used(database, 6) == UsedCanvases(0, unknown_calls=2)
 
 
 async def test_typed_reads_other_people_and_other_days_cost_nothing(database: Database):
