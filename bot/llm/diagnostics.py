@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from bot.agent.sanitize import to_sendable
 from bot.domain import CANVAS_TOKENS, Reply
 from bot.llm.server_api import ServedModel
+from bot.llm.stream import NO_USAGE
 
 Release = tuple[int, int]
 
@@ -176,6 +177,11 @@ def _diagnose_replies(snapshot: ServerSnapshot, *, counts_reasoning: bool) -> It
     if any(_is_unparsed(thinking, reply, counts_reasoning) for thinking, reply in replies):
         yield "The server does not tell thoughts from answers: start vLLM with --reasoning-parser gemma4."
     usages = [reply.usage for _, reply in replies]
+    if any(usage.missing_reason == NO_USAGE for usage in usages):
+        yield (
+            "The server sends no usage with its streams though it is asked to, so what replies cost is "
+            "estimated. If a proxy is in front of it, let it pass `usage`."
+        )
     if any(usage.prompt_tokens is not None and usage.cached_tokens is None for usage in usages):
         yield (
             "The server does not say what it had in its cache, so that the account cannot either: "

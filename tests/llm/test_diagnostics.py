@@ -120,11 +120,17 @@ def test_a_missing_reasoning_parser_is_noticed_by_its_leaks(
         ("0.24.0", False, make_reply(usage=Usage(100, 64, 5, None))),  # it does not count them yet
         ("0.33.0", False, make_reply("thought\nis what I call it")),
         ("0.33.0", True, make_reply("Yes.", reasoning="thought\n")),
-        ("0.33.0", True, make_reply(usage=Usage(missing_reason="the server sent no usage"))),
+        ("0.33.0", True, make_reply(usage=Usage(missing_reason="the call ended before the server counted"))),
     ],
 )
 def test_a_server_that_parses_is_not_suspected(version: str, thinking: bool, reply: Reply) -> None:
     assert diagnose_calls(make_snapshot(version, (thinking, reply))) == ()
+
+
+def test_a_server_without_usage_is_reported_and_suspected_of_nothing_else() -> None:
+    reply = make_reply(usage=Usage(missing_reason="the server sent no usage"))
+    [line] = diagnose_calls(make_snapshot("0.33.0", (True, reply)))
+    assert "no usage with its streams" in line
 
 
 def test_unknown_cache_hits_are_reported() -> None:

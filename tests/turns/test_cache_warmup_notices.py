@@ -54,6 +54,14 @@ async def test_flags_whose_absence_shows_in_replies_are_named(
     assert flag in harness.admin_notices[0][1]
 
 
+async def test_a_server_that_sends_no_usage_is_reported(database: Database) -> None:
+    endpoint = SimulatedEndpoint()
+    endpoint.inject_fault("no_usage", times=None)
+    async with open_warmup_harness(database, endpoint) as harness:
+        await wait_until(lambda: harness.admin_notices)
+    assert "no usage with its streams" in harness.admin_notices[0][1]
+
+
 async def test_a_refused_key_is_reported_and_nothing_is_called(database: Database) -> None:
     endpoint = SimulatedEndpoint(api_key="right")
     async with serve(endpoint.app) as url:
