@@ -67,7 +67,7 @@ def _call_fields(calls: CallSums) -> JsonRecord:
         "cached_share": _share_or_none(calls.cached, calls.cached_of),
         "output_tokens": _known_or_none(calls.output, calls.output_known, calls.calls),
         "output_tokens_unknown_calls": calls.calls - calls.output_known,
-        "partial_calls": calls.partial,
+        "partly_counted_calls": calls.partial,
         "reasoning_tokens": _known_or_none(calls.reasoning, calls.reasoning_known, calls.calls),
         "reasoning_tokens_unknown_calls": calls.calls - calls.reasoning_known,
         "reasoning_share": _share_or_none(calls.reasoning, calls.reasoning_of),

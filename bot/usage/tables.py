@@ -288,7 +288,8 @@ def _describe_unknown_counts(calls: CallSums) -> Iterator[str]:
         of_calls = f"{unknown} of {calls.calls:,} calls"
         yield f"Unknown, for the server did not tell: {of_calls}; sums leave them out."
     if calls.partial:
-        yield f"{calls.partial:,} calls were cut; they count with what the server had told by then."
+        subject = "1 call" if calls.partial == 1 else f"{calls.partial:,} calls"
+        yield f"Of {subject} only a count from before the end is known; the sums are at least that."
 
 
 def _describe_percentiles(report: UsageReport) -> str:

@@ -191,7 +191,7 @@ def test_notes_say_what_is_asked_and_what_is_not_known():
         "From 2024-10-04 00:00:00 to 2024-10-05 00:00:00 (UTC), user 5, model m. Canvases are"
     )
     assert "Unknown, for the server did not tell: cached of 1 of 2 calls; sums leave them out." in notes
-    assert "1 calls were cut; they count with what the server had told by then." in notes
+    assert "Of 1 call only a count from before the end is known; the sums are at least that." in notes
     assert "1 of 2 turns have no account: their seconds are unknown, in no sum." in notes
     assert "Seconds, tools and thinking turns are those of the turns in which this model was asked." in notes
     assert notes[-1] == "Percentiles are exact, over the turns in which the interval occurred."

@@ -87,6 +87,7 @@ _PLAIN_SUMS: tuple[ColumnElement[Any], ...] = (
     _sum(_call.seat_at - _call.created_at),
 )
 _IS_DECISION = _call.purpose == "decision"  # a typed read of one step, which costs no canvas
+_IS_PARTLY_COUNTED = and_(_call.usage_partial, _call.completion_tokens.is_not(None))
 # It did not end by itself with a known count, so its seconds are not those of its counted canvases.
 _IS_UNTIMED = or_(
     _IS_DECISION,
@@ -99,7 +100,7 @@ _ODD_SUMS: tuple[ColumnElement[Any], ...] = (
     _count_when(_call.cached_tokens.is_(None)),
     _sum_when(_call.cached_tokens.is_(None), _call.prompt_tokens),
     _count_when(_call.completion_tokens.is_(None)),
-    _count_when(_call.usage_partial),
+    _count_when(_IS_PARTLY_COUNTED),
     _count_when(_call.reasoning_tokens.is_(None)),
     _sum_when(_call.reasoning_tokens.is_(None), _call.completion_tokens),
     _count_when(_IS_DECISION),
@@ -116,7 +117,6 @@ _ODD_SUMS: tuple[ColumnElement[Any], ...] = (
 )
 _NO_ODD_SUMS = (0,) * len(_ODD_SUMS)
 _NO_THINKING_CALLS = (0, 0, 0, 0)
-_IS_PARTLY_COUNTED = and_(_call.usage_partial, _call.completion_tokens.is_not(None))
 _TURN_GROUP_COLUMNS = {
     "day": cast(_turn.received_at / DAY_SECONDS, Integer),
     "chat": _turn.lane,

@@ -99,14 +99,15 @@ async def test_unknown_counts_of_calls_are_counted_and_not_summed(database: Data
     await ledger.add_call(turn, **unknown, outcome="failed", seat_at=None)
     await ledger.add_call(turn, cached_tokens=None, reasoning_tokens=None, usage_partial=True, outcome="cut")
     await ledger.add_call(turn, outcome="cancelled", usage_partial=True)
+    await ledger.add_call(turn, **unknown, outcome="cancelled", usage_partial=True)
     (sums,) = (await sum_calls(database)).values()
-    assert (sums.calls, sums.input, sums.input_known) == (4, 3000, 3)
+    assert (sums.calls, sums.input, sums.input_known) == (5, 3000, 3)
     assert (sums.cached, sums.cached_known, sums.cached_of) == (500, 2, 2000)
     assert (sums.output, sums.output_known, sums.partial) == (900, 3, 2)
     assert (sums.reasoning_known, sums.reasoning_of) == (2, 600)
-    assert (sums.canvases, sums.canvases_known, sums.costing) == (6, 3, 4)
-    assert (sums.cut, sums.cancelled, sums.failed) == (1, 1, 1)
-    assert sums.busy == 9.0
+    assert (sums.canvases, sums.canvases_known, sums.costing) == (6, 3, 5)
+    assert (sums.cut, sums.cancelled, sums.failed) == (1, 2, 1)
+    assert sums.busy == 12.0
 
 
 async def test_seconds_of_a_canvas_are_over_calls_that_ended_by_themselves_with_a_known_count(
@@ -331,7 +332,7 @@ def add_up_by_hand(call_rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
         "cached_of": total("prompt_tokens", where_known="cached_tokens"),
         "output": total("completion_tokens"),
         "output_known": known("completion_tokens"),
-        "partial": sum(row["usage_partial"] for row in call_rows),
+        "partial": sum(row["usage_partial"] and row["completion_tokens"] is not None for row in call_rows),
         "reasoning": total("reasoning_tokens"),
         "reasoning_known": known("reasoning_tokens"),
         "reasoning_of": total("completion_tokens", where_known="reasoning_tokens"),
