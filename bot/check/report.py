@@ -17,7 +17,7 @@ RULES: Final[Sequence[CheckRule]] = (
     CheckRule("key", "whoever reaches an open endpoint may use it", server.judge_key),
     CheckRule(
         "usage in streams",
-        "turns are streamed: without it nothing is known of what they cost",
+        "turns are streamed, and a stopped one costs what was counted on the way",
         counts.judge_stream_usage,
     ),
     CheckRule("usage in whole replies", "the benchmark counts these, too", counts.judge_whole_usage),

@@ -41,9 +41,8 @@ class ProbeSteps:
 
     async def probe_models(self, observations: Observations) -> Mapping[str, Any]:
         route = await self._client.request_route("GET", "models")
-        if route.status in {401, 403}:
-            reason = "the key is refused" if observations.has_key else "a key is wanted"
-            return {"models": route, "stopped": reason}
+        if route.status in _KEY_REFUSED:
+            return {"models": route}  # vLLM answers the routes before the first model call without a key
         if route.status >= 500:
             reason = f"the endpoint is not ready (HTTP {route.status})"
             return {"models": route, "stopped": reason, "gone": True}
@@ -74,6 +73,8 @@ class ProbeSteps:
 
     async def probe_plain_call(self, observations: Observations) -> Mapping[str, Any]:
         """The first model call; if it refuses vLLM's fields, the common protocol is used from then on."""
+        if observations.models is not None and observations.models.status in _KEY_REFUSED:
+            return {"stopped": "the key is refused" if observations.has_key else "a key is wanted"}
         response = await self._call_model(self._plain_request(), streamed=False)
         if response.ok:
             return _add_response(observations, "plain", response)
@@ -142,6 +143,7 @@ class ProbeSteps:
 ProbeStep = Callable[[ProbeSteps, Observations], Awaitable[Mapping[str, Any]]]
 """Returns the fields of Observations that it found out; raises CallLost and CallBudgetSpent."""
 
+_KEY_REFUSED: Final = frozenset({401, 403})
 _TEMPLATE_CASES: Final[tuple[TemplateCase, ...]] = ("off", "on", "default", "history", "loop")
 _TOOL_MESSAGES: Final = (Message("user", prompts.TOOL_PROMPT),)
 _CALL_MESSAGES: Final[Mapping[CallKind, tuple[Message, ...]]] = {

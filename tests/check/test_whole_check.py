@@ -311,6 +311,18 @@ async def test_empty_turns_are_named_where_they_were_seen_and_judged_for_nothing
     assert problem_statuses(report) == {"tool calls": "warn", "answers apart": "warn"}
 
 
+async def test_what_is_open_without_the_key_is_judged_without_it() -> None:
+    report = await check_endpoint(SimulatedEndpoint(api_key="k"))
+    for name in ("version", "template", "control tokens", "thinking by default"):
+        assert report.get_finding(name).status == "pass"
+    assert report.get_finding("tool calls").seen == "No call was asked for: a key is wanted."
+
+
+async def test_a_prompt_that_was_refused_is_not_said_to_be_unasked() -> None:
+    report = await check_endpoint(endpoint_with_flags(tool_parser=False))
+    assert report.get_finding("prefix cache").seen == "The prompt that is sent twice was refused (HTTP 400)."
+
+
 async def test_a_server_that_refuses_vllms_fields_fails_as_the_gateway_would() -> None:
     report = await check_endpoint(SimulatedEndpoint(Profile.hosted_api()))
     assert report.exit_code == 1

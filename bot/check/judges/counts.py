@@ -15,7 +15,10 @@ def judge_stream_usage(observations: Observations) -> Verdict:
     if not responses:
         return unknown_verdict(f"No stream came: {observations.unknown_reason('counting')}.")
     if any(response.output_tokens is None for response in responses):
-        return fail_verdict("Streams end without a count of their tokens.", "--enable-force-include-usage")
+        return fail_verdict(
+            "Streams end without a count of their tokens: nothing is known of what turns cost.",
+            "--enable-force-include-usage",
+        )
     blocks = [block for response in responses for block in response.blocks]
     if any(block.tokens is not None for block in blocks):
         return pass_verdict("Counted at the end and with each block.")

@@ -92,8 +92,11 @@ def judge_prefix_cache(observations: Observations) -> Verdict:
     """What the prefix cache gives back: of the same prompt, with thinking toggled, and for somebody else."""
     first = observations.answers.get("tools")
     repeated = observations.answers.get("tools, whole")
-    if first is None or repeated is None or not (first.ok and repeated.ok):
+    if first is None or repeated is None:
         return unknown_verdict(f"No prompt was sent twice: {observations.unknown_reason('tools, whole')}.")
+    if not (first.ok and repeated.ok):
+        status = repeated.status if first.ok else first.status
+        return unknown_verdict(f"The prompt that is sent twice was refused (HTTP {status}).")
     if repeated.cached_tokens is None:
         return unknown_verdict("What was cached is not told.")
     if repeated.cached_tokens == 0:
