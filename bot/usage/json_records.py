@@ -43,7 +43,9 @@ def build_record(group: ReportGroup, label_field: str) -> JsonRecord:
     if group.turns is not None:
         record |= _turn_fields(group.turns)
     if group.calls is not None:
-        record |= _call_fields(group.calls) | {"empty_replies": group.empty_replies}
+        record |= _call_fields(group.calls)
+        if group.empty_replies is not None:
+            record["empty_replies"] = group.empty_replies
         record |= {f"again_{reason}": count for reason, count in sorted(group.retries_by_reason.items())}
     if group.tools is not None:
         record |= _tool_fields(group.tools)

@@ -90,7 +90,8 @@ class ApprovalCounts:
 class ReportGroup:
     """The figures of one group. None where this grouping cannot separate them.
 
-    `approvals` is None, too, if no tool call of the group needed one.
+    `can_hold_turns` is False by model, purpose and tool: a turn may belong to several of them. `approvals` is
+    None, too, if no tool call of the group needed one.
     """
 
     key: GroupKey
@@ -101,11 +102,15 @@ class ReportGroup:
     approvals: ApprovalCounts | None = None
     retries_by_reason: Mapping[str, int] = field(default_factory=dict)
     percentiles: Mapping[str, Percentiles] = field(default_factory=dict)
+    can_hold_turns: bool = True
 
     @property
     def empty_replies(self) -> int | None:
-        """Replies without content: those that were requested again, and those that ended a turn."""
-        if self.calls is None:
+        """Replies without content: those that were requested again, and those that ended a turn.
+
+        None by model and by purpose, where the turns that ended so belong to no group.
+        """
+        if self.calls is None or not self.can_hold_turns:
             return None
         count = self.retries_by_reason.get("empty", 0) + self.retries_by_reason.get("silent", 0)
         if self.turns is not None:
@@ -209,6 +214,7 @@ def _build_groups(by: Grouping, sums: ReportSums) -> list[ReportGroup]:
             approvals=_sum_approvals(approvals_by_key.get(key, ())),
             retries_by_reason=_sum_retries(retries_by_key.get(key, ())),
             percentiles=percentiles_by_key.get(key, {}),
+            can_hold_turns=by in _TURN_GROUPINGS,
         )
         for key in {**calls_by_key, **turns_by_key, **tools_by_key}
     ]

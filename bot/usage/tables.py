@@ -146,7 +146,8 @@ def _outcome_row(group: ReportGroup) -> tuple[str, ...]:
         canvases = _format_thinking_canvases(turns)
         seconds = _format_thinking_seconds(turns)
     if calls is not None:
-        empty = f"{group.empty_replies:,}"
+        if group.empty_replies is not None:
+            empty = f"{group.empty_replies:,}"
         cut = f"{calls.cut:,}"
         stopped = f"{calls.cancelled:,}"
         failed = f"{calls.failed:,}"

@@ -85,6 +85,23 @@ def test_retries_cut_and_failed_calls_are_counted():
     assert bare.rows == (("5", "0", "0", "0", "–", "–", "–", "–", "0"),)
 
 
+def test_the_empty_replies_of_groups_add_up_to_those_of_all():
+    calls = [call_sums("a"), call_sums("b")]
+    again = [RetrySums("a", "empty", 2), RetrySums("b", "silent", 1)]
+    for by in ("model", "purpose"):
+        report = make_report(by, calls=calls, turns=[turn_sums(empty=3)], retries=again)
+        assert report.total.empty_replies == 6
+        section = next(item for item in build_sections(report) if item.title.startswith("Retries"))
+        assert [row[4] for row in section.rows] == ["–", "–"]
+        assert "empty_replies" not in build_record(report.groups[0], by)
+    turns = [turn_sums(5, empty=3), turn_sums(6)]
+    calls = [call_sums(5), call_sums(6), call_sums(None)]
+    again = [RetrySums(5, "empty", 2), RetrySums(None, "empty", 1)]
+    report = make_report("user", calls=calls, turns=turns, retries=again)
+    assert report.total.empty_replies == 6
+    assert sum(group.empty_replies or 0 for group in report.groups) == 6
+
+
 def test_what_thinking_cost_is_unknown_without_a_breakdown():
     unsettled = turn_sums(thinking=2, thinking_settled=0, thinking_calls_partial=1)
     (row,) = make_sections(calls=[call_sums()], turns=[unsettled])["Retries, cut and failed calls"].rows
