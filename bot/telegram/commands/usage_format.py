@@ -183,12 +183,15 @@ def _format_duration(call: CallSpending) -> str:
 
 
 def _format_cached(calls: Iterable[CallSpending]) -> Iterator[str]:
-    """Yield how much of the input did not have to be computed, where the server reports that."""
-    reported = [call for call in calls if call.cached_tokens is not None]
+    """Yield how much of the input did not have to be computed, and of how many calls that is known."""
+    calls = list(calls)
+    reported = [call for call in calls if call.cached_tokens is not None and call.prompt_tokens is not None]
     prompt_tokens = sum(call.prompt_tokens or 0 for call in reported)
     cached_tokens = sum(call.cached_tokens or 0 for call in reported)
     if prompt_tokens:
         yield f"Cached: {100 * cached_tokens / prompt_tokens:.0f} % of the input"
+        if len(reported) < len(calls):
+            yield f"    known of {len(reported)} of {len(calls)} calls"
 
 
 def _format_breakdown(turn: TurnSpending) -> Iterator[str]:

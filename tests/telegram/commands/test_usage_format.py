@@ -191,6 +191,13 @@ def test_what_the_server_did_not_report_is_unknown():
     ]
 
 
+def test_a_cached_share_says_of_how_many_calls_it_is_known():
+    lines = format_details(
+        build_turn(True, "", "main", None, 1.5, (CALL, replace(CALL, cached_tokens=None), UNKNOWN))
+    ).splitlines()
+    assert lines[-3:-1] == ["Cached: 91 % of the input", "    known of 1 of 3 calls"]
+
+
 def test_a_turn_without_calls_says_so():
     assert format_details(build_turn(False, "thinking is off", "main", None, 0.1, ())).splitlines()[3:] == [
         "Model calls: none"
