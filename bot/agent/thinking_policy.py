@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from bot.agent.tool_matching.classifier import Weights, load_weights
-from bot.agent.tool_matching.features import MessageFeatures, extract_features
+from bot.agent.tool_matching.features import MAX_CHARS, MessageFeatures, extract_features
 from bot.agent.tool_matching.index import ToolIndex, ToolProfile
 from bot.agent.tool_matching.scores import build_features, match_tools
 
@@ -34,7 +34,7 @@ _FOLLOW_UP_START = re.compile(
 # What separates two steps, in the languages of concepts.txt. A comma or an `and` may also separate the
 # items of a mere list.
 _STEP_SEPARATOR = re.compile(
-    r"(?:^|\n)\s*(?:\d+[.)]|[-*•])\s+|[;\n]|(?<=\w)[.!?]\s+|[。！？；؛]|"
+    r"(?:^|\n)[^\S\n]*(?:\d+[.)]|[-*•])[^\S\n]+|[;\n]|(?<=\w)[.!?]\s+|[。！？；؛]|"
     r"\b(?:then|after that|afterwards|finally|dann|danach|anschließend|puis|ensuite|"
     r"luego|después|poi|quindi|depois|"
     r"затем|потом|sonra|ardından)\b|\sثم\s|然后|再|接着|そして|それから|その後|"
@@ -188,6 +188,7 @@ def _analyze_message(
     text: str, tool_index: ToolIndex, evidence: ThinkingEvidence, weights: Weights
 ) -> _RequestedWork:
     plain, link_count = _LINK.subn(" https:// ", text)  # the words of a URL say nothing about what is asked
+    plain = plain[:MAX_CHARS]  # a decision must not hold up the event loop, however long the text is
     if evidence.attachment_count:
         suffix = _ATTACHMENT_WORDS
     else:
@@ -275,7 +276,7 @@ def _decide_follow_up(
     """A short message after tool work, such as `and tomorrow?`, continues it as it was."""
     offered = {tool.name for tool in tool_index.tools}
     recent = tuple(name for name in evidence.recent_tools if name in offered)
-    if not recent or len(text.split()) > MAX_FOLLOW_UP_WORDS or not _FOLLOW_UP_START.match(text):
+    if not recent or len(text.split()) > MAX_FOLLOW_UP_WORDS or not _FOLLOW_UP_START.match(text.strip()):
         return None
     return ThinkingDecision(evidence.was_thinking, f"goes on with {', '.join(recent)}", 0.5, recent)
 

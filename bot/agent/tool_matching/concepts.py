@@ -13,6 +13,7 @@ from bot.agent.tool_matching.stems import is_common_english, is_foreign_stop_wor
 
 _UNSPACED = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]+")
 _MAX_UNSPACED_CHARS = 8  # characters of the longest entry in scripts without spaces
+_MAX_WORD_LETTERS = 40  # letters of a word that are looked at; no entry is as long
 _MAX_WHOLE_WORD_LETTERS = 3  # letters up to which an entry is a whole word; longer entries are prefixes
 _ARTICLE = re.compile(r"^(?:[وفبلك]?ال|[وفبل](?=\w{3}))")
 _MIN_ENGLISH_SHARE = 0.2  # share of everyday English words from which a text counts as English
@@ -68,6 +69,7 @@ def _match_names(word: str, names: Mapping[str, str]) -> Iterator[str]:
     if _UNSPACED.search(word):
         yield from _match_unspaced(word, names)
         return
+    word = word[:_MAX_WORD_LETTERS]
     for form in dict.fromkeys((word, _ARTICLE.sub("", word))):
         for length in range(len(form), _MAX_WHOLE_WORD_LETTERS - 1, -1):
             if (name := names.get(form[:length])) and (

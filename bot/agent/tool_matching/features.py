@@ -20,7 +20,7 @@ MAX_CHARS = 2000  # characters that count: more would cost time and add nothing
 
 _NUMBER = re.compile(r"\d[\d.,:/]*")
 _NAME = re.compile(r"(?<![.!?]\s)(?<!^)\b[A-Z]\w+")
-_QUOTED = re.compile(r'"[^"]+"|(?<!\w)\'[^\']{2,}\'|[“„«][^”“»]+[”“»]')
+_QUOTED = re.compile(r'"[^"]+"|(?<!\w)\'[^\']{2,}\'|[“„«][^”“„«»]+[”“»]')
 _NUMBER_WORD = re.compile(
     "two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|hundred|thousand|million|dozen"
 )
@@ -34,7 +34,10 @@ _UNIT = (
 _HINTS = (
     (rf"{_MONEY}.*{_MONEY}", "convert currency exchange"),
     (rf"{_UNIT}.*{_UNIT}", "convert unit"),
-    (r"https?://|\bwww\.|\b[\w-]+\.(?:com|org|net|io|de|fr|ru|cn|jp)\b", "web website url page link"),
+    (
+        r"https?://|\bwww\.|(?<![\w-])-*\w[\w-]*+\.(?:com|org|net|io|de|fr|ru|cn|jp)\b",
+        "web website url page link",
+    ),
     (
         r"\d\s*[-+*/×÷^]\s*\d|\d\s*%|%\s*\d|√|"
         r"\b(?:square root|divided by|multiplied by|\d (?:plus|minus|times))\b",
@@ -44,7 +47,7 @@ _HINTS = (
     (r"°|\b\d+\s*(?:km|kg|lbs?|cm|mm|ft|mph|kmh|oz|ml)\b", "unit"),
     (r"\b\d{1,2}:\d{2}\b|\b\d{1,2}\s*[ap]\.?m\b", "clock hour"),
     (r"\bwhat(?:'s| is)? (?:the )?(?:current )?(?:time|date|day)\b|\btime is it\b", "clock timezone weekday"),
-    (r"[\w.+-]+@[\w-]+\.\w+", "email mail"),
+    (r"(?<![\w.+-])[\w.+-]++@[\w-]++\.\w", "email mail"),
     (r"\b(?:get|go|drive|travel|walk|cycle) from .+ to ", "route direction"),
     (r"\b\d{4}-\d\d-\d\d\b|\b(?:tomorrow|tonight|next (?:week|month)|\w{3,6}day)\b", "calendar schedule"),
 )
