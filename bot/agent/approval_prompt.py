@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any
 
 from bot.agent.approval_policy import ANY_ARGUMENTS
@@ -80,7 +81,7 @@ def render_question(prompt: ApprovalPrompt, question_id: int) -> tuple[Part, ...
 
 def escape_invisible(text: str) -> str:
     """The text with invisible and direction-changing characters as JSON escapes."""
-    return "".join(char if _is_visible(char) else json.dumps(char)[1:-1] for char in text)
+    return "".join(map(_escape_invisible_char, text))
 
 
 def describe_binding(binding: str) -> str:
@@ -92,20 +93,24 @@ def describe_binding(binding: str) -> str:
     return f"for {binding}"
 
 
-def _is_visible(char: str) -> bool:
-    return char == "\n" or (char.isprintable() and char not in _INVISIBLE)
+@lru_cache(maxsize=4096)
+def _escape_invisible_char(char: str) -> str:
+    if char == "\n" or (char.isprintable() and char not in _INVISIBLE):
+        return char
+    return json.dumps(char)[1:-1]
 
 
 def _split_pieces(text: str) -> Iterable[str]:
     """The text in pieces that each fit into a message; none of it is lost."""
-    while _count_units(text) > MAX_PIECE_UNITS:
-        end = MAX_PIECE_UNITS // 2  # a character may take two units
-        line_end = text.rfind("\n", 0, end)
-        if line_end > end // 2:
+    start = 0
+    while _count_units(text[start : start + MAX_PIECE_UNITS + 1]) > MAX_PIECE_UNITS:
+        end = start + MAX_PIECE_UNITS // 2  # a character may take two units
+        line_end = text.rfind("\n", start, end)
+        if line_end > start + MAX_PIECE_UNITS // 4:
             end = line_end + 1
-        yield text[:end]
-        text = text[end:]
-    yield text
+        yield text[start:end]
+        start = end
+    yield text[start:]
 
 
 def _count_units(text: str) -> int:

@@ -11,8 +11,10 @@ from typing import Any
 
 from bot.agent.tool_calls import read_json
 
-CALL_OPENING = re.compile(r"(?<!\w):?call:(?:call:){0,3}:?([\w.-]{1,64})\s{0,3}([{(])", re.IGNORECASE)
+CALL_OPENING = re.compile(r"(?<!\w):?call:(?:call:){0,3}+:?+([\w.-]{1,64}+)\s{0,3}+([{(])", re.IGNORECASE)
 MAX_DEPTH = 8
+MAX_LEAKS = 64  # calls of one text; after so many the rest of it counts as one that cannot be read
+MAX_READ_CHARS = 8192  # characters, from the first call on, whose arguments are read
 
 _BETWEEN_CALLS = re.compile(r"(?:\s|,|<tool_call\|>|<\|tool_call>|<\|tool_response>|<turn\|>)*")
 _SPACE = re.compile(r"\s*")
@@ -39,9 +41,13 @@ class LeakedCall:
 
 
 def find_leaked_calls(text: str, tool_names: Sequence[str]) -> tuple[LeakedCall, ...]:
-    """All leaked calls, in order; with round brackets only calls of `tool_names`: others may be prose."""
+    """All leaked calls, in order; with round brackets only calls of `tool_names`: others may be prose.
+
+    Runs on the event loop, so what is read is bounded: see MAX_LEAKS and MAX_READ_CHARS.
+    """
     lower_names = {name.lower() for name in tool_names}
     leaks: list[LeakedCall] = []
+    readable = ""
     position = 0
     while opening := CALL_OPENING.search(text, position):
         position = opening.end()
@@ -49,7 +55,12 @@ def find_leaked_calls(text: str, tool_names: Sequence[str]) -> tuple[LeakedCall,
             continue
         line = text[text.rfind("\n", 0, opening.start()) + 1 : opening.start()]
         is_on_own_line = line.strip() in {"", "<|tool_call>"}
-        arguments, position = _parse_arguments(text, opening.end() - 1)
+        if not leaks:
+            readable = text[: opening.end() + MAX_READ_CHARS]
+        parsed = None
+        if len(leaks) < MAX_LEAKS - 1:
+            parsed = _parse_arguments(readable, opening.end() - 1)
+        arguments, position = parsed or (None, len(text))  # where a call that cannot be read ends is unknown
         leaks.append(LeakedCall(opening.start(), position, opening[1], arguments, is_on_own_line))
     return tuple(leaks)
 
@@ -76,15 +87,12 @@ def remove_calls(text: str, leaks: Sequence[LeakedCall]) -> str:
     return text
 
 
-def _parse_arguments(text: str, start: int) -> tuple[dict[str, Any] | None, int]:
-    """What stands between the brackets that open at `start`, and where it ends.
-
-    If that is unclear: None, and the end of the text.
-    """
+def _parse_arguments(text: str, start: int) -> tuple[dict[str, Any], int] | None:
+    """What stands between the brackets that open at `start`, and where it ends; None if that is unclear."""
     try:
         return _parse_pairs(text, start, 0)
     except (_Unreadable, ValueError, IndexError):
-        return None, len(text)
+        return None
 
 
 def _parse_pairs(text: str, start: int, depth: int) -> tuple[dict[str, Any], int]:

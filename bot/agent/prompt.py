@@ -23,7 +23,10 @@ MAX_LABEL_CHARS = 80  # characters of a data block's label
 DATA_END = "\n[end of data]"
 NOTES_LABEL = "notes of this chat"
 
-_FILE_BLOCK = re.compile(r"^\[data: file [^\]\n]*\]\n.*?^\[end of data\]$\n?", re.DOTALL | re.MULTILINE)
+# Without its end a block reaches to the end of the text: then no other can have an end either.
+_FILE_BLOCK = re.compile(
+    r"^\[data: file [^\]\n]*\]\n.*?(?:^(?P<end>\[end of data\])$\n?|\Z)", re.DOTALL | re.MULTILINE
+)
 _DATA_MARKS = re.compile(r"^\[data: [^\]\n]*\]\n|\n\[end of data\]$", re.MULTILINE)
 _FORGED_MARK = re.compile(r"\[(?=\s*(?:end\s+of\s+)?data\b)", re.IGNORECASE)
 
@@ -72,7 +75,7 @@ def strip_data_marks(text: str) -> str:
 
 def strip_files(text: str) -> str:
     """A message's text without the files in it: their content says nothing about what is asked."""
-    return _FILE_BLOCK.sub("", text)
+    return _FILE_BLOCK.sub(lambda block: "" if block["end"] else block[0], text)
 
 
 def build_prompt(

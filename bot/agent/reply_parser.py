@@ -30,6 +30,7 @@ _CALL = re.compile(r"<\|tool_call>.*?(?:<tool_call\|>|\Z)", re.DOTALL)
 _UNFINISHED_MARKUP = re.compile(
     r"""(?:<\|["\w/]{0,40}\|?|<["\w/]{1,40}\||(?<!\w):?call:[\w.:-]{0,64}\s{0,3})\Z"""
 )
+_MAX_MARKUP_CHARS = 128  # characters of a text's end that such markup may take, and more
 _ROLE_LINE = re.compile(r"(?:model|assistant)\n")
 _THOUGHT_LABEL = "thought\n"
 # Characters of the longest pattern looked for in a repeating end: about the 128 tokens a server looks for.
@@ -79,7 +80,7 @@ def parse_reply(
     Never raises.
     """
     content, thought = _split_thought(to_sendable(reply.text))
-    unfinished = _UNFINISHED_MARKUP.search(content) if reply.finish_reason == "length" else None
+    unfinished = _find_unfinished_markup(content) if reply.finish_reason == "length" else None
     if unfinished:
         content = content[: unfinished.start()]
     leaks = find_leaked_calls(content, tuple(tools))
@@ -100,7 +101,10 @@ def parse_reply(
 
 def extract_visible_text(text: str) -> str:
     """The text of an answer still being written, as a user may see it; may be empty."""
-    content, _ = _split_thought(_UNFINISHED_MARKUP.sub("", to_sendable(text)))
+    text = to_sendable(text)
+    if unfinished := _find_unfinished_markup(text):
+        text = text[: unfinished.start()]
+    content, _ = _split_thought(text)
     return _clean_text(remove_calls(content, find_leaked_calls(content, ())))
 
 
@@ -109,6 +113,10 @@ def is_blank(text: str) -> bool:
     return not any(
         char.isprintable() and not char.isspace() and char not in INVISIBLE_LETTERS for char in text
     )
+
+
+def _find_unfinished_markup(text: str) -> re.Match[str] | None:
+    return _UNFINISHED_MARKUP.search(text, len(text) - _MAX_MARKUP_CHARS)
 
 
 def _classify_without_text(reply: Reply, thought: str, *, has_markup: bool) -> ReplyVerdict:
@@ -194,6 +202,8 @@ def _remove_repetition(text: str) -> str:
     text = text.rstrip()
     max_saved = 0
     for period in range(1, min(_MAX_PERIOD, len(text) // 3) + 1):
+        if period <= max_saved:  # a shorter pattern fills that much of the end, so this one fills no more
+            continue
         end = len(text)
         times = 0
         while end >= 2 * period and text[end - 2 * period : end - period] == text[len(text) - period :]:

@@ -8,7 +8,7 @@ import json
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
@@ -25,7 +25,7 @@ MAX_REPEATS = 2  # times the same call may run in one turn
 UNREADABLE_ARGUMENTS = "The arguments of {} could not be read. Call it again, with each argument once."
 MAX_NAME_CHARS = 64  # characters that a refusal repeats of a name nobody offered
 
-_PREFIX = re.compile(r"(?:call|tool|functions?|default_api)\s*[:.]", re.IGNORECASE)
+_PREFIXES = re.compile(r"(?:(?:call|tool|functions?|default_api)\s*[:.][: ]*)*", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ class CallHistory:
 def read_json(text: str) -> Any:
     """Read standard JSON; of a key given twice the last value counts. Raises ValueError for anything else."""
     try:
-        value = json.loads(text, parse_constant=_refuse_number, parse_float=_parse_finite)
+        value = _DECODER.decode(text)
     except RecursionError:
         raise ValueError("nested too deeply") from None
     if _is_deeper(value, MAX_DEPTH):
@@ -74,12 +74,14 @@ def read_json(text: str) -> Any:
 
 
 def _is_deeper(value: object, levels: int) -> bool:
-    items: Iterable[object] = ()
+    items: Collection[object] = ()
     if isinstance(value, dict):
         items = value.values()
     elif isinstance(value, list):
         items = value
-    return any(levels == 0 or _is_deeper(item, levels - 1) for item in items)
+    if levels == 0:
+        return bool(items)
+    return any(_is_deeper(item, levels - 1) for item in items if isinstance(item, dict | list))
 
 
 def _refuse_number(text: str) -> NoReturn:
@@ -91,6 +93,9 @@ def _parse_finite(text: str) -> float:
     if not math.isfinite(number):
         _refuse_number(text)
     return number
+
+
+_DECODER = json.JSONDecoder(parse_constant=_refuse_number, parse_float=_parse_finite)
 
 
 def write_json(value: object) -> str:
@@ -178,8 +183,7 @@ def _match_tool_name(name: str, tools: Mapping[str, Tool]) -> str:
     if name in tools:
         return name
     bare_name = name.strip().strip("`'\":").strip()
-    while prefix := _PREFIX.match(bare_name):
-        bare_name = bare_name[prefix.end() :].lstrip(": ")
+    bare_name = _PREFIXES.sub("", bare_name, count=1)
     alike = [tool_name for tool_name in tools if tool_name.lower() == bare_name.lower().replace("-", "_")]
     if len(alike) == 1:
         return alike[0]
@@ -204,4 +208,5 @@ def _explain_refusal(reason: str, tool: Tool, tools: Mapping[str, Tool]) -> str:
 
 
 def _clean_name(name: str) -> str:
-    return break_control_tokens(" ".join(to_sendable(name).split()))[:MAX_NAME_CHARS] or "unknown"
+    line = " ".join(to_sendable(name[: 2 * MAX_NAME_CHARS]).split())
+    return break_control_tokens(line)[:MAX_NAME_CHARS] or "unknown"

@@ -34,10 +34,10 @@ _AUTHORIZATION_PATTERN = re.compile(r"\b(?:bearer|basic)\s+[\w.~+/=-]{8,}", re.I
 _KNOWN_KEY_PATTERN = re.compile(
     r"(?<![A-Za-z0-9])(?:sk|pk|rk)[-_][A-Za-z0-9_-]{12,}|(?<![A-Za-z0-9])gh[pousr]_\w{20,}|github_pat_\w{20,}"
     r"|glpat-[\w-]{16,}|xox[abprs]-[\w-]{10,}|(?<![A-Z0-9])A[KS]IA[A-Z0-9]{16}|AIza[\w-]{30,}"
-    r"|hf_[A-Za-z0-9]{20,}|eyJ[\w-]{8,}\.[\w-]{8,}"
+    r"|hf_[A-Za-z0-9]{20,}|(?<![\w-])(?>[\w-]*?eyJ)[\w-]{8,}+\.[\w-]{8,}"
     r"|-----BEGIN [A-Z ]*PRIVATE KEY|(?<![0-9])[0-9]{8,10}:[A-Za-z0-9_-]{30,}"
 )
-_URL_PATTERN = re.compile(r"[a-z][a-z0-9+.-]*://[^\s<>\"']+", re.IGNORECASE)
+_URL_PATTERN = re.compile(r"[a-z][a-z0-9+.-]{0,30}+://[^\s<>\"']+", re.IGNORECASE)
 _WORD_PATTERN = re.compile(r"[A-Za-z0-9_+=.~-]+")
 
 
@@ -63,7 +63,7 @@ def mask_secrets(arguments: str) -> str:
     """Hide every secret in the JSON of a call's arguments; other text is hidden whole if it holds one."""
     try:
         value = json.loads(arguments)
-    except ValueError:
+    except (ValueError, RecursionError):
         if has_likely_secret(arguments):
             return HIDDEN
         return arguments

@@ -1,0 +1,321 @@
+"""No text of a person, a page, a tool or the model holds up the event loop.
+
+Each parser that meets such text there gets every text of SHAPES. Its processor time is compared with its own
+for a quarter of the text, since quadratic work takes sixteen times as long, and with a plain loop of the same
+run. A new parser is a line of PARSERS.
+"""
+
+import gc
+import json
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import pytest
+
+from bot.agent import approval_prompt, leaked_calls, notices, prompt, reply_parser, sanitize
+from bot.agent.thinking_policy import ThinkingEvidence, decide_thinking
+from bot.agent.tool_matching.features import extract_features
+from bot.agent.tool_matching.index import build_index
+from bot.agent.tool_matching.ranking import rank_tools
+from bot.attachments.excerpts import shorten_text
+from bot.domain import Message, ToolCall
+from bot.errors import ChangeRefused
+from bot.telegram.incoming.attachments import clean_name
+from bot.telegram.incoming.envelope import read_envelope
+from bot.telegram.incoming.prompt_text import format_message
+from bot.telegram.incoming.update import to_display_name
+from bot.tool_registry import rule_parser, secret_scanner
+from bot.turns.redaction import redact
+from tests.support.offered_tools import TOOLS, make_reply
+from tools.safety import control_tokens, injection
+
+Parse = Callable[[str], object]
+
+MESSAGE_CHARS = 4096  # of what a person can write in one message
+LONG_CHARS = 65_536  # of what a page, a file, a tool or the model may give
+LOOP_STEPS = 800_000  # of a plain loop that takes about the 20 ms that a parser may take
+SLACK = 2  # times as long: a busy machine is not slow evenly
+MAX_RATIO = 8  # times the cost of a quarter of the text; linear work takes 4, quadratic work 16
+NOISE_SHARE = 0.1  # of what is allowed; less is not compared with linear work
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """A text that repeats `unit` as often as it takes, between `before` and `after`."""
+
+    unit: str
+    before: str = ""
+    after: str = ""
+
+    def build(self, chars: int) -> str:
+        """The text of this shape with this many characters."""
+        room = chars - len(self.before) - len(self.after)
+        return self.before + (self.unit * (room // len(self.unit) + 1))[:room] + self.after
+
+
+UNITS = (
+    "\n",
+    " ",
+    "\t",
+    "\r",
+    "\u2028",
+    "\u00a0",
+    " \n",
+    "a\n \n",
+    "\n1",
+    "\n- a",
+    "\n1. a",
+    "---\n",
+    "# a\n",
+    "a\n=\n",
+    "| a ",
+    "|a|b|\n",
+    "```\n",
+    "```",
+    "~",
+    "* ",
+    "_",
+    "a",
+    "A",
+    "Aa ",
+    "aB",
+    "word ",
+    "a-a",
+    "-1",
+    "1",
+    "1 ",
+    "1,",
+    "1:",
+    "deadbeef1",
+    "a.",
+    ".",
+    ",",
+    ";",
+    "? ",
+    "=",
+    "+",
+    "a@",
+    "km ",
+    "dollars ",
+    "and ",
+    "[",
+    "(",
+    "{",
+    "]",
+    "[(",
+    '{"a":',
+    "[a](",
+    "![",
+    "[^a]",
+    "<a ",
+    "<!--",
+    "$",
+    "&amp;",
+    "\\",
+    '\\"',
+    '"',
+    '"a ',
+    "'",
+    " '",
+    "«",
+    "“",
+    "”",
+    "„",
+    "%",
+    "%41",
+    "https://a.b/ ",
+    "https://",
+    "www.",
+    "http://a?",
+    "<",
+    "<|",
+    "<a|",
+    "<|a|>",
+    '<|"|>',
+    "<|channel>",
+    "<|tool_call>",
+    "<|tool_response>",
+    "<|turn>",
+    "model\n",
+    "call:",
+    "call:a{",
+    "call:a{}",
+    "call:get_weather(",
+    "call:get_weather()",
+    'call:a{b:<|"|>',
+    "call:a{b:[",
+    'call:a{b:"',
+    "[data: ",
+    "[data: file a]\n",
+    "[ ",
+    "[end of data]\n",
+    "\n[end of data",
+    "get from ",
+    "key=",
+    "secret: ",
+    'token"  ',
+    "bearer ",
+    "sk-",
+    "eyJ",
+    "eyJaaaaaaaa",
+    "eyJaaaaaaaa.",
+    "a+",
+    "always when ",
+    "ignore the ",
+    "ignore all ",
+    "you must always ",
+    "send a b ",
+    "ignoriere a ",
+    "non ",
+    "talimat ",
+    "忽略",
+    "的",
+    "你好世界",
+    "مرحبا",
+    "ال",
+    "สวัสดี",
+    "한국",
+    "e\u0301",
+    "\u0301",
+    "😀",
+    "\u200d",
+    "\ud800",
+    "\0",
+)
+SHAPES = (
+    *map(Shape, UNITS),
+    *(Shape(unit, "a", "b") for unit in ("\n", " ", "\t", "a", "1", "的", "a-a", "-", "a.", "=", "\\", ".")),
+    Shape("}", "always when {", "!"),
+    Shape(" ", "always", "x"),
+    Shape("[", 'always when {"a":', "}"),
+    Shape("call:a{b:[1,2,3]}"),
+    Shape("1,", "call:get_weather{city:["),
+    Shape("[", "call:get_weather{city:"),
+    Shape("x", 'call:get_weather{city:<|"|>'),
+    Shape("1,", "[", "1]"),
+    Shape("[", '{"a":'),
+    Shape("x", '{"a":"', '"}'),
+    Shape("a", "b" * 700),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Parser:
+    """A function that meets text of others on the event loop, `max_chars` at most."""
+
+    name: str
+    parse: Parse
+    max_chars: int = LONG_CHARS
+
+
+TOOL_INDEX = build_index(TOOLS.values())
+EVIDENCE = ThinkingEvidence(recent_tools=("get_weather",), was_thinking=True)
+
+
+def _parse_reply(finish: str) -> Parse:
+    return lambda text: reply_parser.parse_reply(make_reply(text, finish=finish), TOOLS)
+
+
+def _parse_call(name: str, arguments: str) -> object:
+    return reply_parser.parse_reply(make_reply("", ToolCall("a", name, arguments)), TOOLS)
+
+
+def _ask(text: str) -> object:
+    arguments = json.dumps({"text": text})
+    question = approval_prompt.ApprovalPrompt("send", arguments, "Anna", 1, "", None, is_for_admins=False)
+    return approval_prompt.render_question(question, 1)
+
+
+def _parse_rule(text: str) -> object:
+    try:
+        return rule_parser.parse_rule(text)
+    except ChangeRefused:
+        return None
+
+
+def _build_message(text: str) -> dict[str, object]:
+    person = {"id": 1, "first_name": text}
+    replied = {"text": text, "from": person}
+    chat = {"id": 1, "type": "private"}
+    return {"text": text, "from": person, "chat": chat, "reply_to_message": replied, "forward_origin": person}
+
+
+PARSERS = (
+    Parser("thinking", lambda text: decide_thinking([text], TOOL_INDEX, EVIDENCE)),
+    Parser("ranking", lambda text: rank_tools(extract_features(text), TOOL_INDEX, 5)),
+    Parser("reply", _parse_reply("stop")),
+    Parser("cut reply", _parse_reply("length")),
+    Parser("repeating reply", _parse_reply("repetition")),
+    Parser("partial reply", reply_parser.extract_visible_text),
+    Parser("reasoning", lambda text: reply_parser.parse_reply(make_reply(reasoning=text), TOOLS)),
+    Parser("leaked calls", lambda text: leaked_calls.find_leaked_calls(text, tuple(TOOLS))),
+    Parser("call name", lambda text: _parse_call(text, "{}")),
+    Parser("call", lambda text: _parse_call("get_weather", text)),
+    Parser("argument", lambda text: _parse_call("get_weather", json.dumps({"city": text}))),
+    Parser("unknown argument", lambda text: _parse_call("get_weather", json.dumps({text: 1}))),
+    Parser("sendable", sanitize.to_sendable),
+    Parser("control tokens", sanitize.strip_control_tokens),
+    Parser("broken tokens", control_tokens.break_control_tokens),
+    Parser("data block", lambda text: prompt.build_data_block(text, text)),
+    Parser("data marks", prompt.strip_data_marks),
+    Parser("files", prompt.strip_files),
+    Parser("prompt", lambda text: prompt.build_prompt("", [], [Message("user", text)])),
+    Parser("redaction", lambda text: redact([Message("system", ""), Message("user", text)], ())),
+    Parser("code blocks", notices.close_code_block),
+    Parser("question", _ask),
+    Parser("excerpt", lambda text: shorten_text(text, 2000)),
+    Parser("file name", clean_name, MESSAGE_CHARS),
+    Parser("person", lambda text: to_display_name(text, 1), MESSAGE_CHARS),
+    Parser("envelope", lambda text: read_envelope({"update_id": 1, "message": _build_message(text)}, 1.0)),
+    Parser("message", lambda text: format_message(_build_message(text)), MESSAGE_CHARS),
+    Parser("rule", _parse_rule, MESSAGE_CHARS),
+    Parser("secrets", secret_scanner.has_likely_secret, MESSAGE_CHARS),
+    Parser("secret argument", secret_scanner.mask_secrets, MESSAGE_CHARS),
+    Parser("secret name", secret_scanner.is_secret_name, MESSAGE_CHARS),
+    Parser("injection", injection.find_injection_warnings, MESSAGE_CHARS),
+    Parser("neutral text", injection.neutralize),
+)
+
+
+def _measure(parse: Parse, text: str) -> float:
+    """Processor seconds of one call."""
+    start = time.process_time()
+    parse(text)
+    return time.process_time() - start
+
+
+def _measure_loop() -> float:
+    """Processor seconds of a plain loop: how fast this machine is now."""
+
+    def count(text: str) -> int:
+        return sum(1 for _ in range(LOOP_STEPS) if text)
+
+    return min(_measure(count, "a") for _ in range(3))
+
+
+@pytest.mark.parametrize("parser", PARSERS, ids=lambda parser: parser.name)
+def test_no_text_of_others_holds_up_the_event_loop(parser: Parser) -> None:
+    allowed = SLACK * _measure_loop()
+    parser.parse("a first text loads word lists and compiles patterns")
+    gc.collect()
+    slow = [
+        (shape, chars)
+        for shape in SHAPES
+        for chars in {MESSAGE_CHARS, parser.max_chars}
+        if not _is_fast(parser.parse, shape, chars, allowed)
+    ]
+    assert not slow
+
+
+def _is_fast(parse: Parse, shape: Shape, chars: int, allowed: float) -> bool:
+    """Whether a text takes no more than what is allowed and than linear work; of several tries, for noise."""
+    text = shape.build(chars)
+    quarter = shape.build(chars // 4)
+    for _ in range(4):
+        cost = _measure(parse, text)
+        is_linear = cost < NOISE_SHARE * allowed or cost < MAX_RATIO * _measure(parse, quarter)
+        if cost < allowed and is_linear:
+            return True
+        allowed = max(allowed, SLACK * _measure_loop())
+    return False
