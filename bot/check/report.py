@@ -1,5 +1,6 @@
 """Everything that a check judges, in the order of the report, and the report. Pure."""
 
+import re
 from collections.abc import Sequence
 from typing import Final
 
@@ -8,6 +9,7 @@ from bot.check.findings import CheckReport, CheckRule, Finding
 from bot.check.judges import counts, engine, replies, seats, server, template
 from bot.check.observations import Observations
 
+_VLLM_FLAG = re.compile("(?:no )?--")
 RULES: Final[Sequence[CheckRule]] = (
     CheckRule("reachable", "without it messages wait, up to MODEL_WAIT seconds", server.judge_reachable),
     CheckRule("version", "fields, flags and faults differ from release to release", server.judge_version),
@@ -71,4 +73,7 @@ def build_report(observations: Observations, max_calls: int = MAX_CALLS) -> Chec
 
 def _judge(rule: CheckRule, observations: Observations) -> Finding:
     verdict = rule.judge(observations)
-    return Finding(rule.name, verdict.status, verdict.seen, rule.meaning, verdict.mend)
+    mend = verdict.mend
+    if mend is not None and _VLLM_FLAG.match(mend) and not server.is_vllm(observations):
+        mend = f"with vLLM: {mend}"
+    return Finding(rule.name, verdict.status, verdict.seen, rule.meaning, mend)

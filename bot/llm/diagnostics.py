@@ -175,7 +175,9 @@ def _diagnose_replies(snapshot: ServerSnapshot, *, counts_reasoning: bool) -> It
     elif snapshot.refusal is not None:
         yield f"{snapshot.refusal} Every message will be refused alike."
     if any(_is_unparsed(thinking, reply, counts_reasoning) for thinking, reply in replies):
-        yield "The server does not tell thoughts from answers: start vLLM with --reasoning-parser gemma4."
+        yield _name_flag(
+            "The server does not tell thoughts from answers", "--reasoning-parser gemma4", snapshot
+        )
     usages = [reply.usage for _, reply in replies]
     if any(usage.missing_reason == NO_USAGE for usage in usages):
         yield (
@@ -183,10 +185,15 @@ def _diagnose_replies(snapshot: ServerSnapshot, *, counts_reasoning: bool) -> It
             "estimated. If a proxy is in front of it, let it pass `usage`."
         )
     if any(usage.prompt_tokens is not None and usage.cached_tokens is None for usage in usages):
-        yield (
-            "The server does not say what it had in its cache, so that the account cannot either: "
-            "start vLLM with --enable-prompt-tokens-details."
-        )
+        problem = "The server does not say what it had in its cache, so that the account cannot either"
+        yield _name_flag(problem, "--enable-prompt-tokens-details", snapshot)
+
+
+def _name_flag(problem: str, flag: str, snapshot: ServerSnapshot) -> str:
+    """The problem with vLLM's flag that fixes it, where the server says that it is vLLM."""
+    if snapshot.version is None:
+        return f"{problem}."
+    return f"{problem}: start vLLM with {flag}."
 
 
 def _is_unparsed(thinking: bool, reply: Reply, counts_reasoning: bool) -> bool:

@@ -86,10 +86,20 @@ async def test_fields_that_are_dropped_show_in_what_they_do_not_do() -> None:
         "canvas": "warn",
         "typed reads": "warn",
     }
+    assert (
+        report.get_finding("version").seen == "This is not vLLM, or a proxy hides its /version and /metrics."
+    )
+    assert report.get_finding("usage in streams").mend == "with vLLM: --enable-force-include-usage"
     for lacking in ("/version", "/tokenize", "/metrics"):
         assert lacking in report.get_finding("protocol").seen
     assert "does not think though it was told to" in report.get_finding("thinking switch").seen
     assert report.get_finding("tool calls").status == report.get_finding("reply length").status == "pass"
+
+
+async def test_a_server_that_answers_every_path_has_no_version() -> None:
+    report = await check_field_dropping_server(version={"error": "Unexpected endpoint"})
+    assert "This is not vLLM" in report.get_finding("version").seen
+    assert "/version" in report.get_finding("protocol").seen
 
 
 async def test_a_tokenizer_of_another_kind_is_not_taken_for_a_template() -> None:

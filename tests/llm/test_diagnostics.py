@@ -138,6 +138,14 @@ def test_unknown_cache_hits_are_reported() -> None:
     assert "--enable-prompt-tokens-details" in line
 
 
+def test_a_server_that_is_not_vllm_is_named_no_flags_of_vllm() -> None:
+    reply = make_reply("thought\nhm\nYes.", usage=Usage(100, None, 5, 0))
+    assert diagnose_calls(make_snapshot(None, (True, reply))) == (
+        "The server does not tell thoughts from answers.",
+        "The server does not say what it had in its cache, so that the account cannot either.",
+    )
+
+
 def test_a_wrong_key_and_a_model_not_served_are_reported_with_their_settings() -> None:
     key = ServerSnapshot("0.33.0", key_refused="The endpoint at http://x/v1 wants a key.")
     model = ServerSnapshot(

@@ -26,6 +26,16 @@ def parse_release(observations: Observations) -> Release | None:
     return None
 
 
+def is_vllm(observations: Observations) -> bool:
+    """Whether anything shows that the server is vLLM: its release, its gauges or its list of models."""
+    if parse_release(observations) is not None or observations.before is not None:
+        return True
+    rows = observations.models.body.get("data") if observations.models is not None else None
+    if not isinstance(rows, list):
+        return False
+    return any(isinstance(row, dict) and row.get("owned_by") == "vllm" for row in rows)
+
+
 def judge_reachable(observations: Observations) -> Verdict:
     """Whether it answered, and until the end of the check."""
     if observations.version is None and observations.models is None:
@@ -49,6 +59,8 @@ def judge_version(observations: Observations) -> Verdict:
     release = parse_release(observations)
     if observations.version is None:
         return unknown_verdict(f"Not told: {observations.unknown_reason('version')}.")
+    if release is None and not is_vllm(observations):
+        return unknown_verdict("This is not vLLM, or a proxy hides its /version and /metrics.")
     if release is None:
         return unknown_verdict("It does not say which vLLM it is (no /version, or a build without a tag).")
     name = to_sendable(str(observations.version.body["version"]))[:MAX_NAME_CHARACTERS]
@@ -140,7 +152,7 @@ def judge_protocol(observations: Observations) -> Verdict:
 
 
 def _missing_features(observations: Observations) -> Iterator[str]:
-    if observations.version is not None and not observations.version.ok:
+    if observations.version is not None and "version" not in observations.version.body:
         yield "/version"
     template = observations.templates.get("off")
     if template is not None and parse_count(template.body, "count") is None:
