@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from bot.bench.endpoint.protocols import FIRST_REQUEST
 from bot.bench.endpoint.published import PUBLISHED_FIGURES, READING_NOTES, PublishedFigure
 from bot.bench.endpoint.result import BenchResult, GatewayDifference, MeasuredRow, ToolCallScore
 from bot.tables import format_table
@@ -231,6 +232,8 @@ def _own_seconds(result: BenchResult, figure: PublishedFigure) -> float | None:
     row = result.find_row("direct", figure.beside)
     if row is None or not row.is_complete:
         return None
+    if figure.beside == FIRST_REQUEST.key and row.warm != "cold":
+        return None  # the published first request was a cold one
     if row.at_once > 1:
         return row.wall
     return row.wall / len(row.calls)

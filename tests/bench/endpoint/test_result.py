@@ -22,6 +22,7 @@ from bot.bench.endpoint.result import (
     MeasuredRow,
     ServerCounts,
     ToolCallScore,
+    Warmth,
 )
 from bot.bench.endpoint.terminal import OutputOptions, run_and_print, write_files
 from bot.bench.harness.bots import BenchFailed
@@ -130,6 +131,14 @@ def test_published_figures_stand_beside_ours_with_their_own_conditions() -> None
     assert lines[3]["ours, s"] == "-"
     keys = {protocol.key for protocol in PROTOCOLS} | {"first", ""}
     assert {figure.beside for figure in PUBLISHED_FIGURES} <= keys
+
+
+@pytest.mark.parametrize(("warm", "seconds"), [("cold", "3.00"), ("warm", "-"), ("unknown", "-")])
+def test_only_a_cold_first_request_stands_beside_the_published_one(warm: Warmth, seconds: str) -> None:
+    first = replace(ROW, key="first", label="the first request", warm=warm)
+    *_, table = output.build_tables(replace(RESULT, rows=(first,)))
+    lines = [dict(zip(table.titles, line, strict=True)) for line in table.rows]
+    assert (lines[3]["s"], lines[3]["ours, s"]) == ("5.09", seconds)
 
 
 def test_a_run_that_stopped_early_says_so_first() -> None:
