@@ -6,8 +6,8 @@ cost more processor time than a whole turn of ours.
 """
 
 import asyncio
+import contextlib
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -96,6 +96,14 @@ class ModelClient:
         """The seats of all its calls."""
         return self._seats
 
+    async def open_connection(self) -> None:
+        """Ask for the models once, so that the first call does not pay for the connection.
+
+        A failure is left to that call.
+        """
+        with contextlib.suppress(APIError, ValueError):
+            await self._client.get("/models", cast_to=object)
+
     def queue_position(self, lane: str) -> int | None:
         """How many calls get a seat before this lane's; None if it does not wait."""
         return self._seats.queue_position(lane)
@@ -153,7 +161,7 @@ class ModelClient:
                     return False
         return True
 
-    @asynccontextmanager
+    @contextlib.asynccontextmanager
     async def _open_stream(self, request: ModelRequest) -> AsyncIterator[AsyncStream[object]]:
         if self._model is None:
             self._model = await self._fetch_first_model()

@@ -69,6 +69,10 @@ class BenchClient:
         self._http = http
         self._now = make_epoch_clock()
 
+    async def open_connection(self) -> None:
+        """Open the connection of streamed calls, so that the first of them is not timed with it."""
+        await self._model_client.open_connection()
+
     async def call(self, request: ModelRequest, *, streamed: bool) -> tuple[Reply, MeasuredCall]:
         """One answer, and its timings. Raises CallFailed."""
         if streamed:

@@ -126,6 +126,7 @@ class _DirectRun:
         warm: Warmth = "unknown"
         if served_requests is not None:
             warm = "warm" if served_requests else "cold"
+        await self._client.open_connection()
         await self._measure_row(FIRST_REQUEST, streamed=True, warm=warm)
         self._on_progress("warming up", 0, 1)
         await self._ask(LONG_PROMPTS[0], streamed=True)

@@ -8,9 +8,11 @@ import io
 import json
 from dataclasses import replace
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 from rich.console import Console
+from starlette.types import Receive, Scope, Send
 from typer.testing import CliRunner
 
 from bot.bench.endpoint import direct, simulated
@@ -130,6 +132,23 @@ async def test_the_first_request_is_cold_only_on_a_server_without_requests() -> 
     first = await measure(endpoint)
     second = await measure(endpoint)
     assert (first.rows[0].warm, second.rows[0].warm) == ("cold", "warm")
+
+
+async def test_the_first_request_uses_a_client_that_has_asked_before() -> None:
+    endpoint = simulated.build_simulated_endpoint(Timing.instant())
+    requests: list[tuple[str, Any]] = []
+
+    async def record(scope: Scope, receive: Receive, send: Send) -> None:
+        headers = dict(scope["headers"])
+        if headers[b"user-agent"].startswith(b"AsyncOpenAI"):
+            requests.append((scope["path"], scope["client"]))
+        await endpoint.app(scope, receive, send)
+
+    async with serve(record) as url:
+        options = DirectOptions((TWO_SHORT_ANSWERS,), include_tools=False)
+        await run_module.run(EndpointAddress(f"{url}/v1"), options, asyncio.Event(), ignore_progress)
+    assert [path for path, _ in requests[:2]] == ["/v1/models", "/v1/chat/completions"]
+    assert requests[0][1] == requests[1][1]
 
 
 async def test_a_quick_run_is_short() -> None:
