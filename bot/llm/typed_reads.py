@@ -26,11 +26,15 @@ _MEANING = {"true": "several tool steps, planned ahead", "false": "one plain too
 
 @dataclass(frozen=True, slots=True)
 class ToolWorkEstimate:
-    """The chance, 0 to 1, that messages want several tool steps; and the tokens that the question took."""
+    """The chance, 0 to 1, that messages want several tool steps; and the tokens that the question took.
+
+    `model` answered; empty if it did not tell its name.
+    """
 
     chance: float
     input_tokens: int | None
     output_tokens: int | None
+    model: str = ""
 
 
 class ToolWorkEstimator:
@@ -93,11 +97,14 @@ def _parse_estimate(answer: Mapping[str, Any]) -> ToolWorkEstimate | None:
     if not isinstance(chance, int | float) or not 0 <= chance <= 1:
         return None
     usage = answer.get("usage")
+    model = answer.get("model")
+    if not isinstance(model, str):
+        model = ""
     if not isinstance(usage, Mapping):
-        return ToolWorkEstimate(float(chance), None, None)
+        return ToolWorkEstimate(float(chance), None, None, model)
     input_tokens = _parse_count(usage.get("input_tokens"))
     output_tokens = _parse_count(usage.get("output_tokens"))
-    return ToolWorkEstimate(float(chance), input_tokens, output_tokens)
+    return ToolWorkEstimate(float(chance), input_tokens, output_tokens, model)
 
 
 def _parse_count(value: object) -> int | None:

@@ -96,5 +96,6 @@ def _build_closing(call: int, estimate: ToolWorkEstimate | None, created_at: flo
     if estimate is None:
         return CallCompletion(call, None, "failed", "the endpoint gave no reading")
     usage = Usage(estimate.input_tokens, None, estimate.output_tokens)
-    reply = Reply(f"{estimate.chance:.2f}", "", (), "stop", usage, CallTimes(created_at, ended=time.time()))
+    times = CallTimes(created_at, ended=time.time())
+    reply = Reply(f"{estimate.chance:.2f}", "", (), "stop", usage, times, model=estimate.model)
     return CallCompletion(call, reply, "ok")

@@ -29,13 +29,15 @@ def make_request(*, count: bool = False, read: bool = False, toolbox: Toolbox = 
 
 
 @contextlib.asynccontextmanager
-async def open_preflight(database: Database, endpoint: SimulatedEndpoint) -> AsyncIterator[Preflight]:
+async def open_preflight(
+    database: Database, endpoint: SimulatedEndpoint, model_name: str = "model"
+) -> AsyncIterator[Preflight]:
     async with serve(endpoint.app) as address:
         url = f"{address}/v1"
         estimator = ToolWorkEstimator(url, endpoint.api_key, None)
         count = build_token_counter(url, endpoint.api_key)
         yield Preflight(
-            database, count, estimator, endpoint_name="http://there/v1", model_name=lambda: "model"
+            database, count, estimator, endpoint_name="http://there/v1", model_name=lambda: model_name
         )
 
 
@@ -52,6 +54,15 @@ async def test_a_judgement_is_a_row_of_the_ledger(database: Database) -> None:
     assert row[:3] == (None, "decision", "ok")
     assert row[3] > 100
     assert row[4:] == (2, "http://there/v1", len(TOOLS.tools))
+
+
+async def test_the_row_of_a_read_names_the_model_that_answered(database: Database) -> None:
+    """The name is not fetched yet when the first read of a process is stored."""
+    endpoint = SimulatedEndpoint(judge=lambda question: (3, 1))
+    async with open_preflight(database, endpoint, model_name="unknown") as preflight:
+        await preflight(make_request(read=True), ["Compare these two papers."])
+    rows = await TurnHarness(database, ScriptedModel()).load_rows(model_calls, "purpose", "model")
+    assert rows == [("decision", endpoint.model)]
 
 
 async def test_a_count_is_exact_and_has_no_row(database: Database) -> None:
