@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 
 from bot.bench.endpoint.client import BenchTarget
 from bot.bench.endpoint.direct import EndpointMeasurements, subtract_counters
+from bot.bench.endpoint.protocols import MAX_ANSWER_TOKENS
 from bot.bench.harness import machine
 
 SAMPLING_NOTE = (
@@ -35,6 +36,8 @@ def describe_conditions(
     yield "server", _describe_server(target)
     yield "flags known", "; ".join(_describe_flags(measurements))
     yield "flags unknown", "precision, --max-num-seqs, attention, scheduling: the server does not tell"
+    yield "hardware of the server", "unknown: the server does not tell"
+    yield "max_tokens", f"{MAX_ANSWER_TOKENS:,}, but where answers are cut at a length"
     yield "sampling", SAMPLING_NOTE
     yield "usage", _describe_usage(measurements)
     yield "server's own counters", _describe_counters(measurements)

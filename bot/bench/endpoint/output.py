@@ -19,7 +19,7 @@ UNKNOWN_MARK = "-"
 FOOTNOTES = (
     "Tokens are the server's own counts. Canvases are estimated: output tokens / 256, rounded up, an answer.",
     "An answer of one canvas has no rate: a canvas costs the same however few tokens stand in it.",
-    "Beside a published figure: seconds of one answer, or of all that came at once.",
+    "s an answer, s a call: the median. Beside a published figure: the mean, or all that came at once.",
     "s a canvas: all seconds over all canvases. A further one: from block to block, streamed answers alone.",
 )
 
@@ -204,7 +204,7 @@ def _build_difference_table(difference: GatewayDifference) -> TextTable:
     steps = [("direct", difference.direct), (model, difference.longer_model)]
     steps += [(interval.kind, interval.seconds) for interval in difference.intervals]
     steps.append(("through the gateway", difference.gateway))
-    heading = f"Direct and through the gateway: {difference.label}, seconds an answer"
+    heading = f"Direct and through the gateway: {difference.label}, mean seconds an answer"
     return TextTable(
         heading, ("what", "s"), tuple((name, format_number(seconds, 3)) for name, seconds in steps)
     )

@@ -15,7 +15,7 @@ from rich.console import Console
 from starlette.types import Receive, Scope, Send
 from typer.testing import CliRunner
 
-from bot.bench.endpoint import direct, simulated
+from bot.bench.endpoint import direct, output, simulated
 from bot.bench.endpoint import run as run_module
 from bot.bench.endpoint.client import BenchTarget
 from bot.bench.endpoint.conditions import describe_conditions
@@ -132,6 +132,15 @@ async def test_the_first_request_is_cold_only_on_a_server_without_requests() -> 
     first = await measure(endpoint)
     second = await measure(endpoint)
     assert (first.rows[0].warm, second.rows[0].warm) == ("cold", "warm")
+
+
+async def test_the_conditions_name_the_limit_of_answers_and_what_is_unknown() -> None:
+    result = await measure(simulated.build_simulated_endpoint(Timing.instant()))
+    conditions = dict(result.conditions)
+    assert conditions["max_tokens"].startswith("1,024,")
+    assert conditions["hardware of the server"].startswith("unknown")
+    lines = "\n".join(output.format_lines(result))
+    assert "s an answer, s a call: the median. Beside a published figure: the mean" in lines
 
 
 async def test_the_first_request_uses_a_client_that_has_asked_before() -> None:
