@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from bot.agent import approval_prompt, leaked_calls, notices, prompt, reply_parser, sanitize
+from bot.agent import approval_prompt, leaked_calls, notices, prompt, reply_parser, sanitize, urls
 from bot.agent.thinking_policy import ThinkingEvidence, decide_thinking
 from bot.agent.tool_matching.features import extract_features
 from bot.agent.tool_matching.index import build_index
@@ -128,6 +128,12 @@ UNITS = (
     "https://",
     "www.",
     "http://a?",
+    "https://example.com/ü,",
+    "https://example.com/%41,",
+    "https://example.com/secret,",
+    "https://example.com/secretüüüü,",
+    "example.com(",
+    "example.com/ ",
     "<",
     "<|",
     "<a|",
@@ -257,6 +263,10 @@ PARSERS = (
     Parser("sendable", sanitize.to_sendable),
     Parser("control tokens", sanitize.strip_control_tokens),
     Parser("broken tokens", control_tokens.break_control_tokens),
+    Parser("URL", lambda text: urls.is_url_in_texts("https://example.com/secret", [text])),
+    Parser("escaped URL", lambda text: urls.is_url_in_texts("https://example.com/sécret", [text])),
+    Parser("URL of a host", lambda text: urls.is_url_in_texts("https://example.com", [text])),
+    Parser("repeated URL", lambda text: urls.is_url_prefix_in_text("https://example.com/secrets", text)),
     Parser("data block", lambda text: prompt.build_data_block(text, text)),
     Parser("data marks", prompt.strip_data_marks),
     Parser("files", prompt.strip_files),

@@ -3,7 +3,7 @@
 import html
 import re
 from collections.abc import Iterable, Iterator
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote, unquote, urlsplit
 
 MAX_URL_CHARS = 4000
 _PORTS = {"http": 80, "https": 443}
@@ -12,8 +12,12 @@ _SCHEME = re.compile(r"https?://", re.IGNORECASE)
 _OPENERS = "([{'*_~|=,;:"  # what may stand directly before a URL
 _CLOSERS = ".,;:!?)]}'’*_~|…\\"  # and directly after it
 _MAX_ENDS = 40  # positions tried as ends of a URL in one run of characters
+_MAX_COST = 250_000  # characters looked at in one text, about 20 ms on the event loop
+_ESCAPING_WEIGHT = 5  # times as long as others take characters that are escaped
+_CANDIDATE_COST = 100  # characters that take as long as a candidate does, however short
 _HOST = re.compile(r"[\w.-]+|\[[0-9a-f:.]+\]", re.IGNORECASE)
 _HOST_START = re.compile(r"(?:[\w-]+\.)+[\w-]{2,}(?:[:/?#]|$)")
+_HOST_START_CHAR = re.compile(r"[\w-]")
 _ESCAPED = re.compile(r"%[0-9a-fA-F]{2}")
 _UNRESERVED = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._~")
 _FORBIDDEN_CHARS = re.compile(r"[\s\\\x00-\x1f\x7f]")
@@ -56,38 +60,83 @@ def extract_host(url: str) -> str | None:
     return re.split(r"[/?]", normalized, maxsplit=1)[0]
 
 
+class _TooCostly(Exception):
+    """A text has so much that may be the URL that it would hold up the event loop."""
+
+
 def is_url_in_texts(url: str, texts: Iterable[str]) -> bool:
-    """Whether one of these texts contains exactly this URL, with nothing added and nothing left off."""
+    """Whether one of these texts contains exactly this URL, with nothing added and nothing left off.
+
+    A text that is made so that finding out takes too long does not.
+    """
     normalized = normalize_url(url)
     if normalized is None:
         return False
-    return any(normalized in _find_urls(text, normalized) for text in texts)
+    return any(_has_url(text, normalized) for text in texts)
 
 
 def is_url_prefix_in_text(url: str, text: str) -> bool:
-    """Whether a text contains this URL or a longer one that begins with it."""
+    """Whether a text contains this URL or a longer one that begins with it, or finding out takes too long."""
     normalized = normalize_url(url)
     if normalized is None:
         return False
-    return any(text_url.startswith(normalized) for text_url in _find_urls(text, normalized))
+    try:
+        return any(text_url.startswith(normalized) for text_url in _find_urls(text, normalized))
+    except _TooCostly:
+        return True
+
+
+def _has_url(text: str, normalized: str) -> bool:
+    try:
+        return normalized in _find_urls(text, normalized)
+    except _TooCostly:
+        return False
 
 
 def _find_urls(text: str, normalized: str) -> Iterator[str]:
-    """The normalized URLs in a text that may be `normalized`: those that cannot have its host are skipped."""
+    """The normalized URLs in a text that may be `normalized`; raises _TooCostly.
+
+    Those that cannot have its host, path or query are skipped.
+    """
     host = re.split(r"[/?:]", normalized, maxsplit=1)[0]
+    needed = _list_needed(normalized)
+    cost = 0
     readings = {text, html.unescape(text), text.replace("\\/", "/")}
     for reading in readings:
         for match in _URL_RUN.finditer(reading):
             run = match[0]
-            if host in run.lower() or not run.isascii():
-                yield from filter(None, map(normalize_url, _list_candidates(run)))
+            if run.isascii() and host not in run.lower():
+                continue
+            if needed and not _has_all(unquote(run), needed):
+                continue
+            for candidate in _list_candidates(run):
+                weight = 1 if candidate.isascii() else _ESCAPING_WEIGHT
+                cost += weight * len(candidate) + _CANDIDATE_COST
+                if cost > _MAX_COST:
+                    raise _TooCostly
+                if found := normalize_url(candidate):
+                    yield found
+
+
+def _list_needed(normalized: str) -> list[str]:
+    """Path and query, as a URL has them that is the same; none where escapes may be written differently."""
+    path = re.sub(r"^[^/?]*", "", normalized)
+    if "%" in path:
+        return []
+    return [part for part in path.split("?", 1) if part]
+
+
+def _has_all(text: str, parts: Iterable[str]) -> bool:
+    return all(part in text for part in parts)
 
 
 def _list_candidates(run: str) -> Iterator[str]:
     """What in a run of characters may be a URL: cut off at characters that seldom belong to one."""
     scheme_starts = [match.start() for match in _SCHEME.finditer(run)]
-    for start in (*scheme_starts[:_MAX_ENDS], *_find_bare_starts(run)):
-        rest = run[start:]
+    for start in dict.fromkeys((*scheme_starts[:_MAX_ENDS], *_find_bare_starts(run))):
+        rest = run[start : start + MAX_URL_CHARS + 1]  # a longer one is no URL
+        if not (_SCHEME.match(rest) or _HOST_START_CHAR.match(rest)):
+            continue
         ends = [index for index, char in enumerate(rest) if char in _CLOSERS]
         for end in (len(rest), *ends[:_MAX_ENDS], *ends[_MAX_ENDS:][-_MAX_ENDS:]):
             yield rest[:end]

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bot.agent.urls import extract_host, is_url_in_texts, normalize_url
+from bot.agent.urls import extract_host, is_url_in_texts, is_url_prefix_in_text, normalize_url
 
 LETTERS = st.text("abcdefghijklmnopqrstuvwxyz0123456789-_~", min_size=1, max_size=8)
 HOSTS = st.builds(
@@ -110,3 +110,9 @@ def test_any_text_is_handled(address: str, text: str):
 def test_a_very_long_run_of_characters_takes_no_time():
     text = "https://example.com/" + ").," * 20_000
     assert not is_url_in_texts("https://example.com/x", [text, "(" * 50_000 + "example.com"])
+
+
+def test_a_text_that_would_take_too_long_has_no_url_and_repeats_any():
+    text = "https://example.com/ü," * 3000
+    assert not is_url_in_texts("https://example.com/é", [text + " https://example.com/é"])
+    assert is_url_prefix_in_text("https://example.com/é", text)
