@@ -45,12 +45,12 @@ def _render_markdown_row(cells: Iterable[str]) -> str:
     return f"| {' | '.join(cells)} |"
 
 
-def render_csv(records: Sequence[JsonRecord]) -> str:
-    """One line per record below the names of all fields.
+def render_csv(records: Sequence[JsonRecord], names: Iterable[str] = ()) -> str:
+    """One line per record below the names of all fields: `names`, and those that records have besides.
 
     What is unknown says so; a field that a record does not have is empty.
     """
-    names = list(dict.fromkeys(name for record in records for name in record))
+    names = list(dict.fromkeys([*names, *(name for record in records for name in record)]))
     output = io.StringIO()
     writer = csv.writer(output, lineterminator="\n")
     writer.writerow([escape_for_spreadsheet(name) for name in names])

@@ -3,11 +3,28 @@
 A field that a grouping cannot separate is missing from its records.
 """
 
-from typing import TypeAlias
+from dataclasses import fields
+from typing import Any, TypeAlias, get_args
 
+from bot.db.tools.approvals import ApprovalAnswer
 from bot.db.usage.usage_sums import CallSums, TurnSums
-from bot.usage.report import INTERVAL_COLUMNS, ApprovalCounts, ReportGroup, ToolUsage, UsageReport, format_utc
+from bot.domain import ResultOutcome
+from bot.usage.report import (
+    INTERVAL_COLUMNS,
+    ApprovalCounts,
+    Percentiles,
+    ReportGroup,
+    ToolUsage,
+    UsageReport,
+    format_utc,
+)
 from bot.usage.tables import build_notes
+
+RETRY_REASONS = (
+    *("away", "blind", "brake", "cut", "empty", "failing"),
+    *("fallback", "main", "more", "refused", "silent"),
+)
+"""Why calls are repeated, as it is stored."""
 
 RecordValue: TypeAlias = str | int | float | None
 JsonRecord: TypeAlias = dict[str, RecordValue]
@@ -16,6 +33,24 @@ JsonRecord: TypeAlias = dict[str, RecordValue]
 def build_records(report: UsageReport) -> list[JsonRecord]:
     """One record per group, or one of the total."""
     return [build_record(group, report.query.by or "group") for group in report.shown_groups]
+
+
+def list_record_fields(label_field: str) -> list[str]:
+    """The fields that records can have, in their order, whatever a report holds."""
+    no_percentiles = Percentiles(0, 0.0, 0.0, 0.0)
+    call_zeros: dict[str, Any] = {column.name: 0 for column in fields(CallSums)}
+    turn_zeros: dict[str, Any] = {column.name: 0 for column in fields(TurnSums)}
+    turn_zeros["seconds"] = (0.0,) * len(INTERVAL_COLUMNS)
+    full_group = ReportGroup(
+        None,
+        "",
+        calls=CallSums(**call_zeros),
+        turns=TurnSums(**turn_zeros),
+        tools=ToolUsage(),
+        approvals=ApprovalCounts(),
+        percentiles=dict.fromkeys(INTERVAL_COLUMNS, no_percentiles),
+    )
+    return list(build_record(full_group, label_field))
 
 
 def build_report_object(report: UsageReport) -> dict[str, object]:
@@ -46,7 +81,8 @@ def build_record(group: ReportGroup, label_field: str) -> JsonRecord:
         record |= _call_fields(group.calls)
         if group.empty_replies is not None:
             record["empty_replies"] = group.empty_replies
-        record |= {f"again_{reason}": count for reason, count in sorted(group.retries_by_reason.items())}
+        counts = dict.fromkeys(RETRY_REASONS, 0) | dict(sorted(group.retries_by_reason.items()))
+        record |= {f"again_{reason}": count for reason, count in counts.items()}
     if group.tools is not None:
         record |= _tool_fields(group.tools)
     if group.approvals is not None:
@@ -108,7 +144,8 @@ def _turn_fields(turns: TurnSums) -> JsonRecord:
 
 
 def _tool_fields(tools: ToolUsage) -> JsonRecord:
-    counts = {f"tool_{outcome or 'not_ended'}": count for outcome, count in tools.outcomes.items()}
+    outcomes = dict.fromkeys((*get_args(ResultOutcome), None), 0) | dict(tools.outcomes)
+    counts = {f"tool_{outcome or 'not_ended'}": count for outcome, count in outcomes.items()}
     return {
         "tool_calls": tools.calls,
         "tool_failures": tools.failed,
@@ -118,7 +155,8 @@ def _tool_fields(tools: ToolUsage) -> JsonRecord:
 
 
 def _approval_fields(approvals: ApprovalCounts) -> JsonRecord:
-    counts = {f"tool_answer_{answer or 'open'}": count for answer, count in approvals.answers.items()}
+    answers = dict.fromkeys((*get_args(ApprovalAnswer), None), 0) | dict(approvals.answers)
+    counts = {f"tool_answer_{answer or 'open'}": count for answer, count in answers.items()}
     return {
         "tool_calls_asked": approvals.calls,
         **dict(sorted(counts.items())),

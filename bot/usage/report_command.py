@@ -178,7 +178,8 @@ def _render_markdown(report: UsageReport) -> str:
 
 
 def _render_csv(report: UsageReport) -> str:
-    return formats.render_csv(json_records.build_records(report))
+    names = json_records.list_record_fields(report.query.by or "group")
+    return formats.render_csv(json_records.build_records(report), names)
 
 
 def _render_json(report: UsageReport) -> str:

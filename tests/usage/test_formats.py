@@ -3,12 +3,14 @@
 import csv
 import io
 import json
-from typing import Any
+from typing import Any, get_args
 
-from bot.db.usage.usage_sums import RetrySums, Scope, ServerSums, ToolSums
+from bot.db.tools.approvals import ApprovalAnswer
+from bot.db.usage.usage_sums import ApprovalSums, RetrySums, Scope, ServerSums, ToolSums
+from bot.domain import ResultOutcome
 from bot.usage.formats import render_csv, render_json, render_markdown, render_table
-from bot.usage.json_records import build_records, build_report_object
-from bot.usage.report import Grouping, ReportQuery, ReportSums, UsageReport, build_report
+from bot.usage.json_records import RETRY_REASONS, build_records, build_report_object, list_record_fields
+from bot.usage.report import INTERVAL_COLUMNS, Grouping, ReportQuery, ReportSums, UsageReport, build_report
 from bot.usage.tables import ReportSection
 from tests.support.report_sums import UNKNOWN_SUMS, call_sums, turn_sums
 
@@ -88,6 +90,25 @@ def test_a_record_tells_everything_of_a_group():
     assert (record["canvases_estimated"], record["thinking_turns"], record["whole_seconds"]) == (4, 1, 10.0)
     assert (record["tool_calls"], record["tool_failures"], record["tool_not_ended"]) == (4, 1, 1)
     assert (record["empty_replies"], record["again_empty"], record["whole_p50_seconds"]) == (1, 1, 1.0)
+
+
+def test_the_fields_of_records_do_not_depend_on_what_happened():
+    quiet = make_report("user", calls=[call_sums(5)], turns=[turn_sums(5)])
+    busy = make_report(
+        "user",
+        calls=[call_sums(5)],
+        turns=[turn_sums(5)],
+        tools=[ToolSums(5, outcome, 1, 1, 1.0) for outcome in (*get_args(ResultOutcome), None)],
+        retries=[RetrySums(5, reason, 1) for reason in RETRY_REASONS],
+        durations={(5, interval): [1.0] for interval in INTERVAL_COLUMNS},
+        approvals=[ApprovalSums(5, answer, 1, 1.0) for answer in (*get_args(ApprovalAnswer), None)],
+    )
+    names = list_record_fields("user")
+    (full_record,) = build_records(busy)
+    assert list(full_record) == names
+    for report in (quiet, busy):
+        header = render_csv(build_records(report), list_record_fields("user")).splitlines()[0]
+        assert header == ",".join(names)
 
 
 def test_what_is_unknown_is_none_in_a_record_and_counted():

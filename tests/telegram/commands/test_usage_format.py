@@ -11,6 +11,7 @@ from bot.db.conversations.calls import NewCall
 from bot.db.engine import Database
 from bot.db.usage.spending import CallSpending, RankedSpender, SpendingOverview, SpendingSums, TurnSpending
 from bot.domain import EndpointRole
+from bot.telegram.commands import usage_format
 from bot.telegram.commands.usage_format import (
     MAX_LISTED_CALLS,
     abbreviate_count,
@@ -18,6 +19,7 @@ from bot.telegram.commands.usage_format import (
     format_ranking,
     format_summary,
 )
+from bot.usage.json_records import RETRY_REASONS
 from bot.usage.report import INTERVAL_COLUMNS
 from tests.support.update_harness import ADMIN, ANNA, BOB, UpdateHarness
 
@@ -189,6 +191,10 @@ def test_what_the_server_did_not_report_is_unknown():
         "    1.2k in, cached unknown",
         "Model: unknown, then diffusiongemma",
     ]
+
+
+def test_every_reason_for_a_repeated_call_has_words_and_a_column():
+    assert set(usage_format._RETRY_REASONS) == set(RETRY_REASONS)
 
 
 def test_a_cached_share_says_of_how_many_calls_it_is_known():
