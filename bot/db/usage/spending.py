@@ -123,8 +123,10 @@ async def sum_turn(tx: AsyncConnection, turn: int) -> SpendingSums:
 
 
 async def sum_person(tx: AsyncConnection, person: int, begin: float) -> SpendingSums:
-    """What a person's turns took that began at `begin` (epoch seconds) or later."""
-    return await _load_sums(tx, and_(turns.c.person == person, turns.c.began_at >= begin))
+    """What a person's turns took that were received at `begin` (epoch seconds) or later."""
+    # A turn begins after it is received; that condition only narrows the search to an index range.
+    is_in_time = and_(turns.c.began_at >= begin, turns.c.received_at >= begin)
+    return await _load_sums(tx, and_(turns.c.person == person, is_in_time))
 
 
 async def load_details(tx: AsyncConnection, lane: Lane, turn: int) -> TurnSpending | None:

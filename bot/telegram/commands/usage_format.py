@@ -53,7 +53,7 @@ def format_ranking(today: SpendingSums, month: SpendingOverview) -> str:
     """Format what everybody took, and who took most in 30 days, in lines under 36 characters."""
     if not month.total.turns:
         return "Nothing yet in the last 30 days."
-    lines = ["Everybody:", _format_sums("Today", today), _format_sums("30 d", month.total)]
+    lines = ["Everybody, by days in UTC:", _format_sums("Today", today), _format_sums("30 d", month.total)]
     for heading, ranked in (
         ("People, canvases in 30 d:", month.people),
         ("Chats, canvases in 30 d:", month.chats),

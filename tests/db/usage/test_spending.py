@@ -115,6 +115,15 @@ async def test_a_day_holds_all_turns_of_a_person_since_it_began(database: Databa
     assert await sum_person(database, begin=100.0) == SpendingSums(3, 3, 10, 308, 4, 9.0, is_complete=True)
 
 
+async def test_a_turn_belongs_to_the_day_of_its_receipt_for_one_person_and_for_everybody(database: Database):
+    await store_turn(database, 1, (1, 300, False), received_at=99.0, began_at=101.0)
+    await store_turn(database, 2, (2, 300, False), received_at=100.0, began_at=101.0)
+    async with database.read_transaction() as tx:
+        overview = await spending.load_overview(tx, 100.0, 3)
+    assert overview.total == await sum_person(database, begin=100.0)
+    assert overview.total.turns == 1
+
+
 async def load_details(database: Database, turn: int = 1, lane: Lane = LANE) -> TurnSpending | None:
     async with database.read_transaction() as tx:
         return await spending.load_details(tx, lane, turn)

@@ -85,7 +85,7 @@ async def test_everybody_is_ranked_for_admins(harness: UpdateHarness):
     await store_call(harness, turn)
     (sent,) = await harness.send_text("/usage all", person=ADMIN)
     assert sent.text.splitlines() == [
-        "Everybody:",
+        "Everybody, by days in UTC:",
         "Today: 6 canvases est., 4.0 s",
         "30 d: 6 canvases est., 4.0 s",
         "People, canvases in 30 d:",
@@ -143,7 +143,7 @@ async def test_a_chart_of_everybody_is_for_admins(harness: UpdateHarness):
     await harness.let_in(ADMIN, "admin")
     await store_call(harness, await harness.store_answered_turn("hi", person=BOB))
     (sent,) = await harness.send_text("/usage chart all", person=ADMIN)
-    assert sent.text.startswith("Everybody:")
+    assert sent.text.startswith("Everybody, by days in UTC:")
     (photo,) = harness.bot.calls_of("send_photo")
     assert photo["given"][2] == "Everybody, the last 30 days (UTC)"
 
