@@ -8,6 +8,7 @@ import platform
 from collections.abc import Iterator
 from datetime import UTC, datetime
 
+from bot.bench.endpoint import tool_calls
 from bot.bench.endpoint.client import BenchTarget
 from bot.bench.endpoint.direct import EndpointMeasurements, subtract_counters
 from bot.bench.endpoint.protocols import MAX_ANSWER_TOKENS
@@ -37,7 +38,9 @@ def describe_conditions(
     yield "flags known", "; ".join(_describe_flags(measurements))
     yield "flags unknown", "precision, --max-num-seqs, attention, scheduling: the server does not tell"
     yield "hardware of the server", "unknown: the server does not tell"
-    yield "max_tokens", f"{MAX_ANSWER_TOKENS:,}, but where answers are cut at a length"
+    tools = f"tool calls {tool_calls.MAX_TOKENS:,}"
+    limits = f"{MAX_ANSWER_TOKENS:,}, but where answers are cut at a length; {tools}"
+    yield "max_tokens", limits
     yield "sampling", SAMPLING_NOTE
     yield "usage", _describe_usage(measurements)
     yield "server's own counters", _describe_counters(measurements)

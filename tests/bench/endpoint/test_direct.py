@@ -137,7 +137,8 @@ async def test_the_first_request_is_cold_only_on_a_server_without_requests() -> 
 async def test_the_conditions_name_the_limit_of_answers_and_what_is_unknown() -> None:
     result = await measure(simulated.build_simulated_endpoint(Timing.instant()))
     conditions = dict(result.conditions)
-    assert conditions["max_tokens"].startswith("1,024,")
+    expected = "1,024, but where answers are cut at a length; tool calls 2,048"
+    assert conditions["max_tokens"] == expected
     assert conditions["hardware of the server"].startswith("unknown")
     lines = "\n".join(output.format_lines(result))
     assert "s an answer, s a call: the median. Beside a published figure: the mean" in lines
