@@ -40,6 +40,7 @@ SLOW = frozenset(
         "monitoring/test_health.py",
         "sim",
         "telegram/delivery",
+        "telegram/formatting/test_render_cost.py",
         "telegram/formatting/test_render_documents.py",
         "telegram/formatting/test_render_properties.py",
         "telegram/formatting/test_render_stream.py",

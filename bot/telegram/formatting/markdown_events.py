@@ -7,14 +7,22 @@ alike.
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import islice, pairwise
 from typing import Any, NamedTuple
 
 import pyromark
 from telegramify_markdown.converter import STANDARD_OPTIONS
 
+MAX_EVENTS = 20_000
+"""Events of one document that are worth their formatting; ordinary Markdown of 64 KB has about 10,000."""
+
+_MAX_DEPTH = 24  # constructs within each other; people nest lists up to six deep, which is twelve
 _RAW_EVENTS = ("Code", "InlineMath", "DisplayMath", "InlineHtml", "Html")
 _LINE_BREAK = re.compile(r"<br\s*/?>", re.IGNORECASE)
+
+
+class MarkdownTooDense(Exception):
+    """The text has so many or so deeply nested constructs that formatting it would take too long."""
 
 
 class MarkdownEvent(NamedTuple):
@@ -50,10 +58,20 @@ class Edit:
 
 
 def parse_markdown(source: str) -> tuple[MarkdownEvent, ...]:
-    """Return the events of a document in order; never raises on text that UTF-8 can hold."""
-    return tuple(
-        _build_event(payload, place["start"], place["end"]) for payload, place in _read_events(source)
-    )
+    """Return the events of a document in order.
+
+    The parser reads any text that UTF-8 can hold in linear time, but a table of n bytes can have n² cells.
+    Raises MarkdownTooDense.
+    """
+    events: list[MarkdownEvent] = []
+    depth = 0
+    for payload, place in _read_events(source):
+        event = _build_event(payload, place["start"], place["end"])
+        depth += (event.name == "Start") - (event.name == "End")
+        if len(events) == MAX_EVENTS or depth > _MAX_DEPTH:
+            raise MarkdownTooDense
+        events.append(event)
+    return tuple(events)
 
 
 def _read_events(source: str) -> Iterator[tuple[Any, Any]]:
@@ -117,7 +135,8 @@ def find_gaps(length: int, ranges: Iterable[tuple[int, int]]) -> list[tuple[int,
 def split_blocks(source: str) -> list[str]:
     """Split a document into its outermost blocks, each with the blank lines after it; nothing is left out.
 
-    What the parser emits no events for (definitions of links) is a block too.
+    What the parser emits no events for (definitions of links) is a block too, and so is all that follows
+    MAX_EVENTS.
     """
     raw = source.encode()
     borders = {0, len(raw)}
@@ -135,7 +154,7 @@ def split_blocks(source: str) -> list[str]:
 
 def _find_outermost_ranges(source: str) -> Iterator[tuple[int, int]]:
     depth = 0
-    for payload, place in _read_events(source):
+    for payload, place in islice(_read_events(source), MAX_EVENTS):
         if "Start" in payload or payload == "Rule":
             if depth == 0:
                 yield place["start"], place["end"]

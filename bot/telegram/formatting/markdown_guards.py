@@ -5,12 +5,15 @@ Pure: source in, source out. Each guard answers a loss or a refusal that was mea
 
 import re
 from collections.abc import Iterator
+from itertools import pairwise
 from string import ascii_letters, digits
 
 from bot.telegram.formatting.links import build_link_edits, is_fake_link, is_web_url
 from bot.telegram.formatting.markdown_events import (
+    MAX_EVENTS,
     Edit,
     MarkdownEvent,
+    MarkdownTooDense,
     apply_edits,
     find_gaps,
     find_verbatim_ranges,
@@ -18,14 +21,17 @@ from bot.telegram.formatting.markdown_events import (
 )
 
 _MAX_PASSES = 12
-_FORMULA_BODY = r"(?:(?!\n[ \t]*\n).){1,1000}?"
-_LATEX = re.compile(rf"\\\[(?P<block>{_FORMULA_BODY})\\\]|\\\((?P<line>{_FORMULA_BODY})\\\)", re.DOTALL)
+_MAX_FORMULA_CHARS = 1000
+_LATEX_OPENING = re.compile(r"\\[\[(]")
+_LATEX_CLOSINGS = {"\\[": "\\]", "\\(": "\\)"}
+_EMPTY_LINE = re.compile(r"\n[ \t]*\n")
 _FORMULA_SIGN = re.compile(r"\\[A-Za-z]|[_^=]")
 _MAYBE_CODE = re.compile(rb"`|~~~|^\s*$")
 _VANISHING = re.compile(rb"\]:|\|\|")
 _OPERANDS = (ascii_letters + digits + ")]/\\.+-=^").encode()
 _DUNDER = re.compile(rb"__\w+__")
 _MAX_HEADING_BYTES = 100
+_MAX_BLANK_CODES = 100
 
 
 class GuardPassesExceeded(Exception):
@@ -39,29 +45,53 @@ def convert_latex(source: str) -> str:
     """
     if "\\(" not in source and "\\[" not in source:
         return source
+    try:
+        events = parse_markdown(source)
+    except MarkdownTooDense:
+        return source
     raw = source.encode()
     parts: list[str] = []
     position = 0
-    for start, end in find_gaps(len(raw), find_verbatim_ranges(parse_markdown(source))):
-        parts += (raw[position:start].decode(), _LATEX.sub(_replace_latex, raw[start:end].decode()))
+    for start, end in find_gaps(len(raw), find_verbatim_ranges(events)):
+        parts += (raw[position:start].decode(), *_replace_latex(raw[start:end].decode()))
         position = end
     return "".join((*parts, raw[position:].decode()))
 
 
-def _replace_latex(match: re.Match[str]) -> str:
-    inner = match["block"] or match["line"]
-    if "$" in inner or not inner.strip() or not _FORMULA_SIGN.search(inner):
-        return match[0]
-    fence = "$$" if match["block"] else "$"
-    return fence + " ".join(inner.split()) + fence
+def _replace_latex(text: str) -> Iterator[str]:
+    """Yield the parts of the text, with its formulas between dollars.
+
+    One expression for whole formulas would read a thousand characters after each opening.
+    """
+    position = 0
+    for opening in _LATEX_OPENING.finditer(text):
+        start = opening.end()
+        end = text.find(_LATEX_CLOSINGS[opening[0]], start + 1, start + _MAX_FORMULA_CHARS + 2)
+        if start < position or end < 0 or _EMPTY_LINE.search(text, start, end):
+            continue
+        yield text[position : opening.start()]
+        yield _format_formula(opening[0], text[start:end])
+        position = end + 2
+    yield text[position:]
+
+
+def _format_formula(opening: str, body: str) -> str:
+    if "$" in body or not body.strip() or not _FORMULA_SIGN.search(body):
+        return opening + body + _LATEX_CLOSINGS[opening]
+    fence = "$$" if opening == "\\[" else "$"
+    return fence + " ".join(body.split()) + fence
 
 
 def guard_markdown(source: str, events: tuple[MarkdownEvent, ...]) -> tuple[str, tuple[MarkdownEvent, ...]]:
     """Return the document written so that the library shows all of it, and its events.
 
-    Raises GuardPassesExceeded when rewriting does not settle; then only plain text is safe.
+    Raises MarkdownTooDense, and GuardPassesExceeded when rewriting does not settle; then only plain text is
+    safe.
     """
-    for _ in range(_MAX_PASSES):
+    if _count_blank_codes(events) > _MAX_BLANK_CODES:
+        raise MarkdownTooDense
+    # Many events are read again less often; ordinary text needs one or two passes.
+    for _ in range(min(_MAX_PASSES, 4 * MAX_EVENTS // max(1, len(events)))):
         edits = _build_escapes(source, events)
         if not edits:
             break
@@ -74,6 +104,14 @@ def guard_markdown(source: str, events: tuple[MarkdownEvent, ...]) -> tuple[str,
         return source, events
     source = apply_edits(source, edits)
     return source, parse_markdown(source)
+
+
+def _count_blank_codes(events: tuple[MarkdownEvent, ...]) -> int:
+    """Count code that begins without text: the library reads all such code before each block again."""
+    return sum(
+        event.is_start_of("CodeBlock") and not (following.name == "Text" and following.value.strip())
+        for event, following in pairwise(events)
+    )
 
 
 def _build_escapes(source: str, events: tuple[MarkdownEvent, ...]) -> list[Edit]:
@@ -170,7 +208,13 @@ def _escape_marks(raw: bytes, event: MarkdownEvent) -> Iterator[Edit]:
 
 
 def _guard_formula(raw: bytes, event: MarkdownEvent) -> Iterator[Edit]:
-    """Replace `||` in a formula, which is a norm there, not the library's spoiler."""
+    """Replace `||` in a formula, which is a norm there, not the library's spoiler.
+
+    The library would take quadratic time for formulas without text and for endless ones.
+    """
+    if not event.value.strip() or len(event.value) > _MAX_FORMULA_CHARS:
+        yield from _escape_marks(raw, event)
+        return
     for match in re.finditer(rb"\|\|", raw[event.start : event.end]):
         yield Edit(event.start + match.start(), event.start + match.end(), "‖")
 

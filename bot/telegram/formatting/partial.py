@@ -6,7 +6,7 @@ arrives.
 
 import re
 
-from bot.telegram.formatting.markdown_events import parse_markdown, split_blocks
+from bot.telegram.formatting.markdown_events import MarkdownTooDense, parse_markdown, split_blocks
 from bot.telegram.formatting.splitter import is_visible
 from bot.telegram.formatting.tables import is_table
 
@@ -23,9 +23,16 @@ def cut_unfinished(markdown: str) -> str:
 
     It is Markdown to which anything may be appended after a blank line. An unfinished table and the
     unfinished end of the last line are held back, an open code fence is closed; empty while nothing can be
-    shown.
+    shown. What is too dense to be formatted is shown as written, so nothing of it is held back.
     """
     text = markdown.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    try:
+        return _cut_text(text)
+    except MarkdownTooDense:
+        return text
+
+
+def _cut_text(text: str) -> str:
     fence_start = _find_open_fence(text)
     if fence_start is not None:
         return _close_fence(text, fence_start)
@@ -90,7 +97,7 @@ def _drop_last_words(markdown: str) -> str:
 
 def _find_open_markup(text: str) -> int:
     """Return where a code span, bold text or link begins that does not end; else the end."""
-    link = _HALF_LINK.search(text)
+    link = _HALF_LINK.search(text, max(0, len(text) - _MAX_OPEN_CHARS))
     starts = [text.rfind(mark) for mark in ("`", "**") if text.count(mark) % 2]
     if link is not None:
         starts.append(link.start())

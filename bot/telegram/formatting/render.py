@@ -7,13 +7,18 @@ would lose a word. Nothing is cut off.
 import logging
 import re
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
 
 from telegramify_markdown import RenderConfig, convert
 
 from bot.telegram.formatting.entities import adapt_entities
 from bot.telegram.formatting.loss_check import has_lost_words
-from bot.telegram.formatting.markdown_events import MarkdownEvent, parse_markdown, split_blocks
+from bot.telegram.formatting.markdown_events import (
+    MAX_EVENTS,
+    MarkdownEvent,
+    MarkdownTooDense,
+    parse_markdown,
+    split_blocks,
+)
 from bot.telegram.formatting.markdown_guards import GuardPassesExceeded, convert_latex, guard_markdown
 from bot.telegram.formatting.partial import cut_unfinished
 from bot.telegram.formatting.splitter import MarkdownBlock, Piece, append_block, pack_blocks, utf16_len
@@ -74,22 +79,34 @@ def _render_blocks(source: str) -> Iterator[tuple[MarkdownBlock, bool]]:
     config = _build_config()
     gap = ""
     for text, events in _parse_blocks(source):
-        content = _render_content(text, events, config)
+        if events is None:
+            content = _show_as_written(text, MarkdownTooDense)
+        else:
+            content = _render_content(text, events, config)
         if content.text:
-            yield MarkdownBlock(content, gap, _is_solid(events)), _is_lead(events, content)
+            yield MarkdownBlock(content, gap, _is_solid(events or ())), _is_lead(events or (), content)
             gap = "\n\n" if text.endswith("\n\n") else "\n"
 
 
-def _parse_blocks(source: str) -> Iterator[tuple[str, tuple[MarkdownEvent, ...]]]:
-    """Yield the blocks; HTML is split again once its tags are text."""
+def _parse_blocks(source: str) -> Iterator[tuple[str, tuple[MarkdownEvent, ...] | None]]:
+    """Yield the blocks and their events; None for what is too dense, and for all that follows MAX_EVENTS."""
+    events_left = MAX_EVENTS
     for text in split_blocks(source):
+        for block, events in _parse_block(text) if events_left > 0 else [(text, None)]:
+            yield block, events if events_left > 0 else None
+            events_left -= len(events or ()) + 1
+
+
+def _parse_block(text: str) -> list[tuple[str, tuple[MarkdownEvent, ...] | None]]:
+    """Return the block with its events; HTML is split again once its tags are text."""
+    try:
         events = parse_markdown(text)
         if not events or not events[0].is_start_of("HtmlBlock"):
-            yield text, events
-            continue
-        with suppress(GuardPassesExceeded):
-            text = guard_markdown(text, events)[0]
-        yield from ((block, parse_markdown(block)) for block in split_blocks(text))
+            return [(text, events)]
+        guarded = guard_markdown(text, events)[0]
+        return [(block, parse_markdown(block)) for block in split_blocks(guarded)]
+    except (MarkdownTooDense, GuardPassesExceeded):
+        return [(text, None)]
 
 
 def _is_solid(events: tuple[MarkdownEvent, ...]) -> bool:
@@ -104,13 +121,13 @@ def _is_lead(events: tuple[MarkdownEvent, ...], content: Piece) -> bool:
 
 
 def _join_leads(rendered_blocks: Iterable[tuple[MarkdownBlock, bool]]) -> Iterator[MarkdownBlock]:
-    """Join each lead with the block after it."""
+    """Join each lead with the block after it; many short ones in a row announce nothing."""
     lead: MarkdownBlock | None = None
     for block, is_lead in rendered_blocks:
         if lead is not None:
             block = MarkdownBlock(append_block(lead.content, block), lead.gap, block.is_solid)
             lead = None
-        if is_lead:
+        if is_lead and len(block.content.text) < _MAX_LEAD_CHARS:
             lead = block
         else:
             yield block
@@ -124,8 +141,12 @@ def _render_content(source: str, events: tuple[MarkdownEvent, ...], config: Rend
             return _render_table(source, events)
         return _render_formatted(source, events, config)
     except Exception as error:  # noqa: BLE001 the library may fail on anything; plain text always works
-        log.info("a block is shown as written: %s", type(error).__name__, extra={"action": "markup.plain"})
-        return Piece(source.strip("\n"))
+        return _show_as_written(source, type(error))
+
+
+def _show_as_written(source: str, reason: type[Exception]) -> Piece:
+    log.info("a block is shown as written: %s", reason.__name__, extra={"action": "markup.plain"})
+    return Piece(source.strip("\n"))
 
 
 def _render_table(source: str, events: tuple[MarkdownEvent, ...]) -> Piece:

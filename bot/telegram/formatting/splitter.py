@@ -5,7 +5,7 @@ Pure; knows lengths, borders and entities, nothing of Markdown.
 
 import re
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import product
 from typing import Any
@@ -49,6 +49,33 @@ class MarkdownBlock:
     is_solid: bool = False
 
 
+class _PieceBuilder:
+    """Collects blocks; appending one takes time for that block only, not for all before it."""
+
+    def __init__(self) -> None:
+        self.units = 0
+        self._carriers = 0
+        self._texts: list[str] = []
+        self._entities: list[dict[str, Any]] = []
+
+    def append_if_fits(self, block: MarkdownBlock, max_units: int) -> bool:
+        """Append the block unless the piece becomes too long; its gap only if the piece has any text."""
+        gap = block.gap if self.units else ""
+        offset = self.units + utf16_len(gap)
+        units = offset + utf16_len(block.content.text)
+        carriers = self._carriers + _count_carriers(block.content)
+        if units > max_units or carriers > MAX_ENTITIES:
+            return False
+        self._texts += (gap, block.content.text)
+        self._entities += _move_entities(block.content, offset)
+        self.units = units
+        self._carriers = carriers
+        return True
+
+    def build(self) -> Piece:
+        return Piece("".join(self._texts), tuple(self._entities))
+
+
 def utf16_len(text: str) -> int:
     """Return the length as Telegram counts it: UTF-16 code units."""
     if text.isascii():
@@ -69,24 +96,25 @@ def pack_blocks(
     A finished piece depends only on the text up to its end, so text added later does not change it.
     """
     pieces: list[Piece] = []
-    current = Piece("")
+    current = _PieceBuilder()
     for block in blocks:
         max_units = limit if pieces or first_limit is None else first_limit
-        rest = append_block(current, block)
-        if _fits(rest, max_units):
-            current = rest
+        if current.append_if_fits(block, max_units):
             continue
         # A long block may begin in the rest of a piece; code and tables only if the piece is nearly empty.
-        if utf16_len(current.text) > max_units // (8 if block.is_solid else 2):
-            pieces.append(current)
+        if current.units > max_units // (8 if block.is_solid else 2):
+            pieces.append(current.build())
             rest = block.content
             max_units = limit
+        else:
+            rest = append_block(current.build(), block)
         while not _fits(rest, max_units):
             head, rest = _split_piece(rest, max_units)
             pieces.append(head)
             max_units = limit
-        current = rest
-    trimmed = (_trim(piece) for piece in (*pieces, current))
+        current = _PieceBuilder()
+        current.append_if_fits(MarkdownBlock(rest), max_units)
+    trimmed = (_trim(piece) for piece in (*pieces, current.build()))
     return tuple(_cap_entities(piece) for piece in trimmed if is_visible(piece.text))
 
 
@@ -109,14 +137,20 @@ def append_block(current: Piece, block: MarkdownBlock) -> Piece:
     if not current.text:
         return block.content
     text = current.text + block.gap
-    shift = utf16_len(text)
-    moved = ({**entity, "offset": entity["offset"] + shift} for entity in block.content.entities)
+    moved = _move_entities(block.content, utf16_len(text))
     return Piece(text + block.content.text, (*current.entities, *moved))
 
 
+def _move_entities(piece: Piece, offset: int) -> Iterator[dict[str, Any]]:
+    return ({**entity, "offset": entity["offset"] + offset} for entity in piece.entities)
+
+
 def _fits(piece: Piece, max_units: int) -> bool:
-    carriers = sum(entity["type"] in CARRIER_TYPES for entity in piece.entities)
-    return utf16_len(piece.text) <= max_units and carriers <= MAX_ENTITIES
+    return utf16_len(piece.text) <= max_units and _count_carriers(piece) <= MAX_ENTITIES
+
+
+def _count_carriers(piece: Piece) -> int:
+    return sum(entity["type"] in CARRIER_TYPES for entity in piece.entities)
 
 
 def _split_piece(piece: Piece, max_units: int) -> tuple[Piece, Piece]:

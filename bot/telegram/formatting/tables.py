@@ -7,6 +7,7 @@ parser would drop, and shows the URLs of links.
 import re
 import unicodedata
 from collections.abc import Iterator
+from itertools import chain, repeat
 from typing import Any
 
 from telegramify_markdown import convert
@@ -29,12 +30,16 @@ def lay_out_table(source: str) -> tuple[str, Piece]:
     """Return every cell in order, and the table in columns if a phone can show them, else as a list."""
     rows = list(_parse_rows(source.encode(), parse_markdown(source)))
     cells = "\n".join(" ".join(row) for row in rows)
+    # Rows have their own lengths: as wide as the longest, n cells would become n².
     column_count = max(map(len, rows))
-    padded = [row + [""] * (column_count - len(row)) for row in rows]
-    widths = [max(map(_measure_width, column)) for column in zip(*padded, strict=True)]
+    widths = [0] * column_count
+    for row in rows:
+        for column, cell in enumerate(row):
+            widths[column] = max(widths[column], _measure_width(cell))
     total_width = sum(widths) + len(_COLUMN_SEPARATOR) * (column_count - 1)
-    if total_width > _MAX_COLUMNS and len(padded) > 1:
-        return cells, _render_list(padded)
+    if total_width > _MAX_COLUMNS and len(rows) > 1:
+        return cells, _render_list(rows)
+    padded = [row + [""] * (column_count - len(row)) for row in rows]
     return cells, _render_columns(padded, widths)
 
 
@@ -60,7 +65,9 @@ def _render_list(rows: list[list[str]]) -> Piece:
 
 
 def _format_cells(heads: list[str], row: list[str], *, names_empty: bool) -> Iterator[str]:
-    for head, cell in zip(heads, row, strict=True):
+    if names_empty:
+        row = row + [""] * (len(heads) - len(row))
+    for head, cell in zip(chain(heads, repeat("")), row, strict=False):
         if head and (cell or names_empty):
             yield f"{head}: {cell or '–'}"
         elif cell:

@@ -1,0 +1,175 @@
+"""Hostile Markdown costs at most a few times what ordinary Markdown costs to render, and loses nothing.
+
+The event loop waits for it, and a model can write 64 KB, whatever a page has told it to.
+"""
+
+from collections.abc import Callable
+from time import thread_time
+
+import pytest
+
+from bot.telegram.formatting.render import Piece, cut_unfinished, render_markdown, split_plain
+from tests.support.tdlib_parser import find_refusal
+from tests.support.visible_words import find_missing
+from tests.telegram.formatting.documents import load_documents
+
+LENGTH = 65_536
+SHORT_LENGTH = 4_096
+FACTOR = 6
+"""Times the ordinary document of 64 KB; quadratic work was 8 to 100 times it, and more."""
+
+REPEATED = {
+    "headings": "# a\n",
+    "setext headings": "a\n===\n",
+    "leads": "lead:\n\n",
+    "rulers": "---\n",
+    "rules after text": "a\nb\n---\n",
+    "paragraphs": "a\n\n",
+    "brackets": "[",
+    "links": "[a](http://a.org) ",
+    "half links": "[a](<",
+    "images": "![",
+    "definitions": "[a]: b\n",
+    "line separators": "a\u2028",
+    "special tokens": "<|",
+    "comments": "<!--",
+    "tags": "<b>",
+    "blocks of HTML": "<div>\n`\n",
+    "stars": "*a",
+    "lines under words": "**_",
+    "tildes": "~a~b",
+    "bars": "||",
+    "ticks": "`a",
+    "dollars": "$",
+    "formulas without text": "$$\n$$ ",
+    "openings of formulas": "\\(",
+    "formulas": "\\(a_1\\) ",
+    "quotes": "> a\n\n",
+    "fences": "```\n",
+    "code in a list": "- ```\n  x\n  ```\n",
+    "code without text in a quote": "> ```\n> ```\n",
+    "lists on one line": "+ - * ",
+    "marks in a quote": ">",
+    "tables": "| a |\n|---|\n\n",
+    "flags": "\U0001f1e6",
+    "marks": "\u0301",
+    "blank patterns": "\u2800\n\n",
+    "references": "&#27;",
+    "lines": "\n",
+}
+
+
+def _repeat(unit: str, length: int) -> str:
+    return (unit * length)[:length]
+
+
+def build_texts(length: int) -> dict[str, str]:
+    """Build every hostile text of about so many characters."""
+    half = length // 2
+    fifth = length // 5
+    texts = {name: _repeat(unit, length) for name, unit in REPEATED.items()}
+    return texts | {
+        "nested links": "[" * (length // 6) + "](a)" * (length // 6),
+        "nested images": "![" * (length // 12) + "a *b* " * (length // 12) + "](a)" * (length // 12),
+        "nested emphasis": "_" * half + "a" + "_" * half,
+        "nested bold": "**a " * (length // 8) + "b**" * (length // 8),
+        "braces in a formula": "$\\alpha " + "{" * half + "}" * half + "$",
+        "fractions": "$$" + "\\frac{a}{" * (length // 12) + "b" + "}" * (length // 12) + "$$",
+        "wide and long table": "a|" * fifth + "\n" + "-|" * fifth + "\n" + "x\n" * (fifth // 2),
+        "one long row": "|a|\n|-|\n|" + "b|" * (length // 4) + "\n" + "x\n" * (length // 4),
+        "blank code in an item": "- x\n\n" + "  ```\n\n\n\n  ```\n" * (length // 16),
+        "nested lists": "".join("  " * depth + "- a\n" for depth in range(int(length**0.5))),
+    }  # fmt: skip
+
+
+RENDERERS: dict[str, Callable[[str], object]] = {
+    "render": render_markdown,
+    "cut": cut_unfinished,
+    "plain": split_plain,
+    "cut and render": lambda text: render_markdown(cut_unfinished(text) + "\n\nStopped."),
+}
+
+
+def measure(work: Callable[[str], object], text: str) -> float:
+    """Return the processor time in seconds; the shorter of two, as the machine may be busy."""
+
+    def measure_once() -> float:
+        started = thread_time()
+        work(text)
+        return thread_time() - started
+
+    return min(measure_once() for _ in range(2))
+
+
+@pytest.fixture(scope="module")
+def ordinary_seconds() -> float:
+    return measure(render_markdown, _repeat(load_documents()["everything"] + "\n\n", LENGTH))
+
+
+@pytest.mark.parametrize("renderer", RENDERERS)
+@pytest.mark.parametrize("length", [SHORT_LENGTH, LENGTH])
+@pytest.mark.parametrize("name", build_texts(100))
+def test_hostile_markdown_costs_no_more_than_a_few_ordinary_documents(
+    name: str, length: int, renderer: str, ordinary_seconds: float
+) -> None:
+    assert measure(RENDERERS[renderer], build_texts(length)[name]) < FACTOR * ordinary_seconds
+
+
+@pytest.mark.parametrize("length", [SHORT_LENGTH, LENGTH])
+@pytest.mark.parametrize("name", build_texts(100))
+def test_telegram_takes_hostile_markdown(name: str, length: int) -> None:
+    pieces = render_markdown(build_texts(length)[name])
+    assert [find_refusal(piece) for piece in pieces] == [None] * len(pieces)
+
+
+@pytest.mark.parametrize(
+    "unit",
+    [
+        "# W{}Q\n",
+        "W{}Q:\n\n",
+        "- W{}Q\n",
+        "*W{}Q* ",
+        "| W{}Q |\n|---|\n\n",
+        "<b>W{}Q ",
+        "> W{}Q\n\n",
+        "[W{}Q ",
+    ],
+)
+def test_no_word_of_dense_markdown_is_lost(unit: str) -> None:
+    words = [f"W{number}Q" for number in range(LENGTH // len(unit.format(10_000)))]
+    assert find_missing(words, render_markdown(_fill(unit, len(words)))) is None
+
+
+def _fill(unit: str, count: int) -> str:
+    return "".join(unit.format(number) for number in range(count))
+
+
+def test_what_follows_too_many_constructs_is_shown_as_written() -> None:
+    text = _fill("**{}** a\n\n", 6_000)
+    pieces = render_markdown(text)
+    assert pieces[0].text.startswith("0 a\n\n1 a\n\n")
+    assert pieces[-1].text.endswith("**5998** a\n\n**5999** a")
+
+
+def test_lists_nested_as_deep_as_people_nest_them_keep_their_formatting() -> None:
+    (piece,) = render_markdown("".join("  " * depth + f"- **level{depth}**\n" for depth in range(8)))
+    assert len(piece.entities) == 8
+
+
+def test_what_is_nested_beyond_reason_is_shown_as_written() -> None:
+    text = "+ - * " * 20 + "a"
+    assert render_markdown(f"**b**\n\n{text}")[0].text == f"b\n\n{text}"
+
+
+def test_dollars_around_nothing_are_shown() -> None:
+    assert render_markdown("a $$$$ b") == (Piece("a $$$$ b"),)
+
+
+def test_a_formula_of_a_thousand_characters_is_shown_as_written() -> None:
+    body = "\\alpha " * 200
+    assert render_markdown(f"$${body}$$")[0].text == f"$${body}$$"
+
+
+def test_a_half_link_far_behind_an_open_bracket_is_held_back() -> None:
+    line = "Not a link [" + "a long line " * 40
+    assert cut_unfinished(line + "and [a link](http://exa mple") == line + "and "
