@@ -2,7 +2,8 @@
 
 import pytest
 
-from bot.agent.reply_parser import AnswerReply, CutReply, extract_visible_text, parse_reply
+from bot.agent.leaked_calls import MAX_LEAKS, MAX_READ_CHARS
+from bot.agent.reply_parser import AnswerReply, CutReply, ToolCallsReply, extract_visible_text, parse_reply
 from tests.support.offered_tools import PARIS, TOOLS, get_refusal, list_checked_calls, make_reply
 
 
@@ -107,3 +108,17 @@ def test_a_text_still_being_written_is_shown_without_markup():
         for cut in ("<|tool_ca", "<|", '<|"', "<turn|", "call:", "call:get_w")
     ] == ["So far."] * 6
     assert extract_visible_text("if a <b") == "if a <b"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "call:get_weather{city:Paris}\n" * (MAX_LEAKS + 1),
+        f"call:get_weather{{city:{'x' * MAX_READ_CHARS}}}\n",
+    ],
+)
+def test_more_leaked_calls_than_are_read_are_refused_and_never_shown(text):
+    verdict = parse_reply(make_reply(text), TOOLS)
+    assert isinstance(verdict, ToolCallsReply)
+    assert verdict.calls[-1].outcome == "refused"
+    assert extract_visible_text(f"Done.\n{text}") == "Done."
