@@ -78,13 +78,16 @@ class Reconciliation:
         self._min_reported_gap = min_reported_gap
 
     async def run(self) -> None:
-        """Take a reading now and then, until cancelled; if the database is busy, the next one is tried."""
+        """Take a reading at start, for the next to be compared with, and then now and then, until cancelled.
+
+        If the database is busy, the next one is tried.
+        """
         while True:
-            await asyncio.sleep(READ_INTERVAL_SECONDS)
             try:
                 await self.take_reading()
             except StoreUnavailable as error:
                 log.warning("no reading was stored: %s", error, extra={"action": "reconcile.failed"})
+            await asyncio.sleep(READ_INTERVAL_SECONDS)
 
     async def take_reading(self) -> CounterReading | None:
         """Store one reading, taken while none of our calls runs if there is such a moment.

@@ -225,6 +225,19 @@ async def test_the_gateway_takes_readings_while_it_works(
     assert reading.gap == 0
 
 
+async def test_the_first_reading_is_taken_at_start(tmp_path: Path) -> None:
+    async with (
+        running_gateway(tmp_path) as gateway,
+        open_database(gateway.settings.database_url) as database,
+        asyncio.timeout(20),
+    ):
+        reading = None
+        while reading is None:
+            async with database.read_transaction() as tx:
+                reading = await counter_readings.find_latest(tx, gateway.settings.model_url)
+    assert reading.since is None
+
+
 async def test_a_database_that_is_busy_is_tried_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
