@@ -46,7 +46,7 @@ def _render_markdown_row(cells: Iterable[str]) -> str:
 
 
 def render_csv(records: Sequence[JsonRecord], names: Iterable[str] = ()) -> str:
-    """One line per record below the names of all fields: `names`, and those that records have besides.
+    """One line per record below the names of all fields: `names`, and others that records have.
 
     What is unknown says so; a field that a record does not have is empty.
     """
