@@ -18,11 +18,12 @@ from bot.attachments.reader import AttachmentReader
 from bot.attachments.transcription import Transcriber
 from bot.db import lock
 from bot.db.conversations import calls
-from bot.db.engine import Database, open_database, parse_database_path
+from bot.db.engine import Database, make_private, open_database, parse_database_path
 from bot.db.migrate import migrate
 from bot.db.people import people
 from bot.db.queues.admin_notices import AdminNotices
 from bot.db.queues.inbox import IncomingUpdate
+from bot.db.retry import OutageLog, retry_until_available
 from bot.domain import ItemKind, Lane, Runner
 from bot.errors import SettingsRefused
 from bot.jobs.outcomes import JobOutcomes
@@ -36,7 +37,7 @@ from bot.settings import Settings
 from bot.telegram.access import Access
 from bot.telegram.actions import ActionDependencies
 from bot.telegram.best_effort_calls import BestEffortCalls
-from bot.telegram.client import TelegramBot, open_bot
+from bot.telegram.client import TelegramBot, open_bot, run_unless_stopped
 from bot.telegram.commands.registry import build_menu
 from bot.telegram.delivery.channel import ChatChannel
 from bot.telegram.delivery.sender import Sender
@@ -53,6 +54,7 @@ from bot.turns.runner import TurnRunner
 from bot.turns.turn_request import TurnRequest
 from bot.usage.recorder import UsageRecorder
 from bot.usage.timers import TurnTimers
+from tools.threads import run_in_thread
 
 FILES_DIVISOR = 4  # a prompt divided by this is what the images of a turn may take, and its files
 FIRST_LINK_MINUTES = 15
@@ -68,16 +70,18 @@ async def run(settings: Settings, stop: asyncio.Event, announce: Callable[[str],
     """
     timers = TurnTimers(time.time())
     database_file = parse_database_path(settings.database_url)
-    database_file.parent.mkdir(parents=True, exist_ok=True)
+    make_private(database_file)
     with lock.hold_lock(database_file):
-        copy_path = migrate(settings.database_url)
+        outage_log = OutageLog()
+        migrating = retry_until_available(partial(run_in_thread, migrate, settings.database_url), outage_log)
+        copy_path = await run_unless_stopped(stop, migrating, None)
         if copy_path:
             log.info(
                 "the database was migrated; a copy is at %s", copy_path, extra={"action": "app.migrated"}
             )
         token = settings.telegram_token.get_secret_value()
         async with (
-            open_database(settings.database_url) as database,
+            open_database(settings.database_url, outage_log, stop) as database,
             open_bot(token, settings.telegram_api_url, stop) as bot,
         ):
             if bot is not None:
@@ -94,9 +98,15 @@ async def _run_with_bot(
     timers: TurnTimers,
 ) -> None:
     async with _open_model(settings) as model, open_fallback_endpoint(settings) as fallback:
-        gateway = await build(settings, database, bot, (model, fallback), timers)
+        building = build(settings, database, bot, (model, fallback), timers)
+        gateway = await run_unless_stopped(stop, building, None)
+        if gateway is None:
+            return
         if not gateway.admins:
-            announce(await _create_first_admin_link(database, bot))
+            creating = retry_until_available(partial(_create_first_admin_link, database, bot))
+            link = await run_unless_stopped(stop, creating, "")
+            if link:
+                announce(link)
         seats_by_endpoint = _list_seats(model, fallback)
         async with _serve_monitoring(settings, gateway, database, seats_by_endpoint):
             await gateway.run(stop)
@@ -138,7 +148,7 @@ async def _serve_monitoring(
             from bot.monitoring.metrics import GatewayMetrics
 
             watcher = EndedWatcher(database)
-            await watcher.begin()
+            await retry_until_available(watcher.begin)
             metrics = GatewayMetrics(
                 watcher,
                 seats_by_endpoint,
@@ -175,12 +185,11 @@ async def build(
     model, fallback = models
     notices = AdminNotices(settings.admin_ids)
     access = Access(settings.access, settings.admin_ids)
-    await access.load(database)
-    async with database.transaction() as tx:
-        await calls.abandon_model_calls(tx, None, now=time.time())
+    await retry_until_available(partial(access.load, database))
+    await retry_until_available(partial(_abandon_model_calls, database))
     best_effort_calls = _build_best_effort_calls(bot, fallback)
     usage_recorder = UsageRecorder(database, timers)
-    await usage_recorder.start()
+    await retry_until_available(usage_recorder.start)
     sender = Sender(
         database,
         bot,
@@ -320,7 +329,7 @@ async def _build_job_components(
 ) -> _JobComponents:
     scheduler = JobScheduler(database, wake_worker)
     outcomes = JobOutcomes(database, sender.wake)
-    await outcomes.recover()
+    await retry_until_available(outcomes.recover)
     limits = JobLimits(
         max_per_person=settings.jobs_per_person,
         max_total=settings.jobs_total,
@@ -358,6 +367,11 @@ async def _create_first_admin_link(database: Database, bot: TelegramBot) -> str:
         "Nobody is admin yet. "
         f"Whoever opens this link first, within {FIRST_LINK_MINUTES} minutes, is:\n  {link}"
     )
+
+
+async def _abandon_model_calls(database: Database) -> None:
+    async with database.transaction() as tx:
+        await calls.abandon_model_calls(tx, None, now=time.time())
 
 
 async def _mark_unreachable(database: Database, lane: Lane) -> None:

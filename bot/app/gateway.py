@@ -70,5 +70,6 @@ class Gateway:
                 tasks.create_task(self.cache_warmup.run(), name="cache warm-up"),
             ]
             await stop.wait()
+            self.worker.drain()  # its grace period begins now, even if a task here waits for the database
             for task in ingress_tasks:
                 task.cancel()

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from bot.db.engine import Database
 from bot.db.queues.admin_notices import AdminNotices
 from bot.db.queues.parked_items import EndedTurn
+from bot.db.retry import retry_until_available
 from bot.domain import Lane, Runner
 from bot.settings import Settings
 from bot.telegram.access import Access
@@ -69,7 +70,7 @@ async def load_tools(
     tool_registry = ToolRegistry(
         database, builtin_tools, dependencies.is_admin, build_tool_settings(settings), notify_admins
     )
-    await tool_registry.load()
+    await retry_until_available(tool_registry.load)
     approvals = Approvals(database, dependencies, timeout_seconds=settings.approval_seconds)
     tools_by_name = {tool.name: tool for tool in builtin_tools}
     return ToolFactory(settings, database, tools_by_name, tool_registry, approvals)

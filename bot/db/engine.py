@@ -6,6 +6,7 @@ reads before it writes fails when another commits in between.
 
 import asyncio
 import contextlib
+import errno
 import os
 import sqlite3
 from collections.abc import AsyncIterator, Iterator
@@ -19,12 +20,14 @@ from sqlalchemy.exc import OperationalError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 
 from bot.db import driver
-from bot.errors import StoreUnavailable
+from bot.db.retry import OutageLog
+from bot.errors import SettingsRefused, StoreUnavailable
 
 Transaction: TypeAlias = AsyncConnection
 """The transaction that functions of this package work inside; other packages only pass it on."""
 
-_BUSY_TIMEOUT_MS = 5000
+_BUSY_TIMEOUT_MS = 2000  # a stop waits for this, within its ten seconds; the gateway retries anyway
+_STOPPING_BUSY_TIMEOUT_MS = 250  # supervisors kill what does not end in time
 _CHECKPOINT_TIMEOUT_MS = 250  # short, because nobody can write meanwhile
 _ANALYSIS_LIMIT_ROWS = 400  # rows of each index that `PRAGMA optimize` samples
 
@@ -64,10 +67,18 @@ class _Writer:
 
 
 class Database:
-    """The open database; `open_database` builds it."""
+    """The open database; `open_database` builds it.
 
-    def __init__(self, engine: AsyncEngine) -> None:
+    `outage_log` hears of each failure, and of each write transaction after one; commands that retry nothing
+    have none. Once `stop` is set, locks of other programs are waited for only briefly.
+    """
+
+    def __init__(
+        self, engine: AsyncEngine, outage_log: OutageLog | None = None, stop: asyncio.Event | None = None
+    ) -> None:
         self._engine = engine
+        self._stop = stop
+        self._outage_log = outage_log
         self._write_lock = asyncio.Lock()
         self._writer: _Writer | None = None
 
@@ -79,10 +90,25 @@ class Database:
         well; if not, it is on the disk no later than the next durable one. Raises StoreUnavailable when the
         database cannot be written (disk full, locked by another program).
         """
-        with _translate_errors():
+        with self._translate_errors():
             async with self._write_lock, self._reuse_writer() as writer, writer.connection.begin():
-                writer.driver_connection.begin_with_next(_SYNCHRONOUS_PRAGMA[durable], "BEGIN IMMEDIATE")
+                pragmas = [_SYNCHRONOUS_PRAGMA[durable]]
+                if self._stop is not None and self._stop.is_set():
+                    pragmas.append(f"PRAGMA busy_timeout={_STOPPING_BUSY_TIMEOUT_MS}")
+                writer.driver_connection.begin_with_next(*pragmas, "BEGIN IMMEDIATE")
                 yield writer.connection
+        if self._outage_log is not None:
+            self._outage_log.record_success()
+
+    @contextlib.contextmanager
+    def _translate_errors(self) -> Iterator[None]:
+        try:
+            with translate_errors():
+                yield
+        except StoreUnavailable as error:
+            if self._outage_log is not None:
+                self._outage_log.record_failure(error)
+            raise
 
     @contextlib.asynccontextmanager
     async def _reuse_writer(self) -> AsyncIterator["_Writer"]:
@@ -98,7 +124,12 @@ class Database:
                 writer = _Writer(connection, await connection.run_sync(driver.unwrap))
             else:
                 closing.push_async_exit(writer.connection)
-            yield writer
+            try:
+                yield writer
+            except OperationalError:
+                # One that was opened while the folder was read-only stays so.
+                await writer.connection.invalidate()
+                raise
             closing.pop_all()
             self._writer = writer
 
@@ -111,7 +142,7 @@ class Database:
     @contextlib.asynccontextmanager
     async def read_transaction(self) -> AsyncIterator[AsyncConnection]:
         """Read from one consistent snapshot, without waiting for writers. Raises StoreUnavailable."""
-        with _translate_errors():
+        with self._translate_errors():
             async with self._engine.connect() as connection, connection.begin():
                 yield connection
 
@@ -120,7 +151,7 @@ class Database:
 
         Writers wait. Raises StoreUnavailable while a reader still uses an older state.
         """
-        with _translate_errors():
+        with translate_errors():
             async with self._write_lock, self._engine.connect() as connection:
                 sqlite = await connection.run_sync(driver.unwrap)
                 await sqlite.run_statement(f"PRAGMA busy_timeout={_CHECKPOINT_TIMEOUT_MS}", ())
@@ -138,7 +169,7 @@ class Database:
 
         Writers wait only for the statistics, which sample a few rows of each index. Raises StoreUnavailable.
         """
-        with _translate_errors():
+        with translate_errors():
             async with self._engine.connect() as connection:
                 sqlite = await connection.run_sync(driver.unwrap)
                 await sqlite.run_statement("PRAGMA wal_checkpoint(PASSIVE)", ())
@@ -152,17 +183,21 @@ class Database:
 
 
 @contextlib.contextmanager
-def _translate_errors() -> Iterator[None]:
+def translate_errors() -> Iterator[None]:
+    """Raise StoreUnavailable for what SQLite reports and waiting may mend."""
     try:
         yield
-    except OperationalError as error:
-        if getattr(error.orig, "sqlite_errorcode", None) == sqlite3.SQLITE_ERROR:
+    except (OperationalError, sqlite3.OperationalError) as error:
+        reason = error.orig if isinstance(error, OperationalError) else error
+        if getattr(reason, "sqlite_errorcode", None) == sqlite3.SQLITE_ERROR:
             raise  # the statement itself is wrong: waiting does not help
-        raise StoreUnavailable(f"the database cannot be used now: {error.orig}") from error
+        raise StoreUnavailable(f"the database cannot be used now: {reason}") from error
 
 
 @contextlib.asynccontextmanager
-async def open_database(url: str) -> AsyncIterator[Database]:
+async def open_database(
+    url: str, outage_log: OutageLog | None = None, stop: asyncio.Event | None = None
+) -> AsyncIterator[Database]:
     """Open the SQLite database at `url`, which must have been migrated, and make it private to its owner."""
     make_private(parse_database_path(url))
     engine = create_async_engine(
@@ -175,7 +210,7 @@ async def open_database(url: str) -> AsyncIterator[Database]:
     )
     event.listen(engine.sync_engine, "connect", _configure_connection)
     event.listen(engine.sync_engine, "begin", _begin)
-    database = Database(engine)
+    database = Database(engine, outage_log, stop)
     try:
         yield database
     finally:
@@ -183,9 +218,27 @@ async def open_database(url: str) -> AsyncIterator[Database]:
 
 
 def make_private(file: Path) -> None:
-    """Create `file` if needed, and let only its owner read it; SQLite gives its side files the same mode."""
-    os.close(os.open(file, os.O_CREAT | os.O_RDWR, 0o600))
-    file.chmod(0o600)
+    """Create `file` if needed, and let only its owner read it; SQLite gives its side files the same mode.
+
+    Raises SettingsRefused if this user can never write there, StoreUnavailable if the disk is full.
+    """
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        os.close(os.open(file, os.O_CREAT | os.O_RDWR, 0o600))
+        file.chmod(0o600)
+    except OSError as error:
+        if error.errno in {errno.ENOSPC, errno.EDQUOT}:
+            raise StoreUnavailable(f"the database cannot be used now: {error.strerror}") from error
+        raise SettingsRefused(_explain_unwritable(file, error.strerror)) from None
+    if not os.access(file.parent, os.W_OK | os.X_OK):  # for the files that SQLite puts beside it
+        raise SettingsRefused(_explain_unwritable(file, "its folder is read-only"))
+
+
+def _explain_unwritable(file: Path, reason: str | None) -> str:
+    return (
+        f"DATABASE_URL: {file} cannot be written ({reason}). Let this user write to the file and its folder, "
+        "or choose another file. Example: DATABASE_URL=sqlite+aiosqlite:////var/lib/canvasgram/canvasgram.db"
+    )
 
 
 def _configure_connection(connection: Any, _record: object) -> None:

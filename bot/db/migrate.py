@@ -11,7 +11,7 @@ from typing import Any
 from sqlalchemy import create_engine, event
 
 import migrations
-from bot.db.engine import make_private, parse_database_path
+from bot.db.engine import make_private, parse_database_path, translate_errors
 from bot.errors import SchemaUnknown
 
 _MIGRATIONS_FOLDER = Path(migrations.__file__).parent
@@ -30,7 +30,9 @@ def read_current_revision(file: Path) -> str | None:
     with closing(sqlite3.connect(file)) as connection:
         try:
             row = connection.execute("SELECT version_num FROM alembic_version").fetchone()
-        except sqlite3.OperationalError:
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode != sqlite3.SQLITE_ERROR:
+                raise  # locked, for example: that is no new database
             return None
     if row:
         return str(row[0])
@@ -40,10 +42,15 @@ def read_current_revision(file: Path) -> str | None:
 def migrate(url: str) -> str | None:
     """Migrate the SQLite database at `url`; returns the path of the copy made before, if one was.
 
-    Raises SchemaUnknown when a newer version wrote it.
+    Raises SchemaUnknown when a newer version wrote it, StoreUnavailable while it cannot be used (locked, disk
+    full), SettingsRefused if it can never be written.
     """
+    with translate_errors():
+        return _migrate(url)
+
+
+def _migrate(url: str) -> str | None:
     file = parse_database_path(url)
-    file.parent.mkdir(parents=True, exist_ok=True)
     make_private(file)
     current = read_current_revision(file)
     newest = find_newest_revision()

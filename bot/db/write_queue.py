@@ -62,10 +62,11 @@ class WriteQueue:
                 try:
                     await self._commit_pending()
                     pause = _FIRST_BACKOFF_SECONDS
-                except (StoreUnavailable, SQLAlchemyError):
-                    _log.warning(
-                        "the outbox cannot be written; trying again", extra={"action": "ledger.again"}
-                    )
+                except (StoreUnavailable, SQLAlchemyError) as error:
+                    if not isinstance(error, StoreUnavailable):  # else the database says so, once
+                        _log.warning(
+                            "the outbox cannot be written; trying again", extra={"action": "ledger.again"}
+                        )
                     if self._closed.is_set():
                         return  # the next start recovers from the rows as they are
                     with contextlib.suppress(TimeoutError):

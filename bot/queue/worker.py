@@ -19,7 +19,7 @@ from bot.errors import CanvasgramError, StoreUnavailable
 
 MAX_ATTEMPTS = 10  # times the process may end while an item runs; then the item is taken for the cause
 YIELD_RETRY_SECONDS = 0.1  # until the worker checks again whether a scheduled task may give way
-GRACE_SECONDS = 4.0  # the sender has as many again, and supervisors kill after ten
+GRACE_SECONDS = 4.0  # the sender has three more, the database may be held, and supervisors kill after ten
 
 GiveUp = Callable[[tuple[InboxItem, ...], str], Awaitable[None]]
 StopLane = Callable[[Lane, int], object]
@@ -59,6 +59,7 @@ class Worker:
         self._needs_recheck = False  # the last claim could not start all that waits
         self._has_recovered = False
         self._is_draining = False
+        self._grace_ends_at = 0.0  # monotonic
         self._is_shutting_down = False
 
     def wake(self) -> None:
@@ -68,7 +69,9 @@ class Worker:
 
     def drain(self) -> None:
         """Take nothing more; what runs after `grace_seconds` is cancelled, and resumed at the next start."""
-        self._is_draining = True
+        if not self._is_draining:
+            self._is_draining = True
+            self._grace_ends_at = time.monotonic() + self._grace_seconds
         self._wake_event.set()
 
     def is_busy(self, lane: Lane) -> bool:
@@ -96,7 +99,7 @@ class Worker:
                 async with asyncio.timeout(timeout):
                     await self._wake_event.wait()
         if self._tasks:
-            await asyncio.wait(self._tasks, timeout=self._grace_seconds)
+            await asyncio.wait(self._tasks, timeout=max(0.0, self._grace_ends_at - time.monotonic()))
 
     async def _start_ready(self, tasks: asyncio.TaskGroup) -> float | None:
         """Start what may start; returns when to check again if nothing wakes the worker (epoch seconds)."""
@@ -104,8 +107,7 @@ class Worker:
             self._needs_recheck = False  # no lane is busy, so this claim sees everything
         try:
             return await self._claim_and_start(tasks)
-        except StoreUnavailable as error:
-            log.warning("%s", error, extra={"action": "worker.store"})
+        except StoreUnavailable:
             return time.time() + retry.RETRY_SECONDS
 
     async def _claim_and_start(self, tasks: asyncio.TaskGroup) -> float | None:

@@ -9,7 +9,7 @@ import ssl
 import warnings
 from collections.abc import AsyncIterator, Awaitable, Coroutine
 from contextlib import asynccontextmanager, suppress
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import httpx
 from telegram import (
@@ -57,6 +57,8 @@ _NO_PREVIEW = LinkPreviewOptions(is_disabled=True)
 
 _log = logging.getLogger(__name__)
 
+T = TypeVar("T")
+
 TelegramBot: TypeAlias = Bot
 """The library's Bot under a name for layers above, which do not import the library."""
 
@@ -97,7 +99,7 @@ async def _initialize_bot(bot: Bot, stop: asyncio.Event) -> bool:
     """Ask Telegram until it answers; False if `stop` is set before or meanwhile."""
     pause = _FIRST_PAUSE_SECONDS
     while not stop.is_set():
-        answered = await _run_unless_stopped(stop, _try_initialize(bot))
+        answered = await run_unless_stopped(stop, _try_initialize(bot), False)
         if answered:
             return not stop.is_set()
         if answered is None:
@@ -109,19 +111,22 @@ async def _initialize_bot(bot: Bot, stop: asyncio.Event) -> bool:
     return False
 
 
-async def _run_unless_stopped(stop: asyncio.Event, call: Coroutine[Any, Any, bool | None]) -> bool | None:
-    """Return the result of `call`, or False once `stop` is set.
+async def run_unless_stopped(stop: asyncio.Event, call: Coroutine[Any, Any, T], otherwise: T) -> T:
+    """Return the result of `call`, or `otherwise` once `stop` is set.
 
-    Telegram may keep us waiting for longer than a shutdown may take.
+    Telegram, or the database, may keep us waiting for longer than a shutdown may take.
     """
-    async with asyncio.TaskGroup() as tasks:
-        calling = tasks.create_task(call)
-        stopping = tasks.create_task(stop.wait())
-        await asyncio.wait((calling, stopping), return_when=asyncio.FIRST_COMPLETED)
-        calling.cancel()
-        stopping.cancel()
+    try:
+        async with asyncio.TaskGroup() as tasks:
+            calling = tasks.create_task(call)
+            stopping = tasks.create_task(stop.wait())
+            await asyncio.wait((calling, stopping), return_when=asyncio.FIRST_COMPLETED)
+            calling.cancel()
+            stopping.cancel()
+    except ExceptionGroup as group:  # only `call` can fail
+        raise group.exceptions[0] from None
     if calling.cancelled():
-        return False
+        return otherwise
     return calling.result()
 
 

@@ -202,4 +202,4 @@ class RegistryLoader:
             return True
 
         if await retry_until_available(write):
-            await self._on_listing_stored()
+            await retry_until_available(self._on_listing_stored)

@@ -192,8 +192,8 @@ class ToolRegistry:
                 await asyncio.sleep(POLL_SECONDS)
                 try:
                     await self._check_for_changes()
-                except StoreUnavailable as error:
-                    log.warning("%s", error, extra={"action": "store.away"})
+                except StoreUnavailable:
+                    continue
                 except Exception:  # the gateway continues with the tools it has
                     log.exception(
                         "what is registered could not be taken over", extra={"action": "tools.broken"}

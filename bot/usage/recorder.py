@@ -55,10 +55,8 @@ class UsageRecorder:
     async def run(self) -> None:
         """Store heartbeats until stopped, and once more then."""
         while not self._stopped.is_set():
-            try:
+            with contextlib.suppress(StoreUnavailable):  # the next beat stores it all
                 await self._beat()
-            except StoreUnavailable as error:
-                log.warning("%s", error, extra={"action": "keeper.away"})
             await self._wait_for_next_beat()
         with contextlib.suppress(StoreUnavailable, TimeoutError):
             async with asyncio.timeout(SHUTDOWN_SECONDS):

@@ -1,6 +1,7 @@
 """Transactions are stored completely or not at all, and what is deleted leaves no trace in the files."""
 
 import asyncio
+import sqlite3
 import stat
 from pathlib import Path
 
@@ -9,6 +10,7 @@ from sqlalchemy import delete, func, insert, select, text
 from sqlalchemy.exc import OperationalError
 
 from bot.db.engine import Database, open_database, parse_database_path
+from bot.db.retry import OutageLog
 from bot.db.tables import notices
 from bot.errors import StoreUnavailable
 
@@ -91,6 +93,46 @@ async def test_a_full_database_is_reported_and_can_be_used_again(database: Datab
     assert await count_notices(database) == 1
 
 
+async def test_an_outage_is_logged_once_when_it_begins_and_once_when_it_ends(
+    database_url: str, caplog: pytest.LogCaptureFixture
+):
+    blocker = sqlite3.connect(parse_database_path(database_url), isolation_level=None)
+    stop = asyncio.Event()
+    stop.set()  # it waits only briefly for the lock
+    async with open_database(database_url, OutageLog(), stop) as database:
+
+        async def write() -> None:
+            async with database.transaction() as tx:
+                await tx.execute(insert(notices).values(ROW))
+
+        async with database.read_transaction() as tx:  # sets the write-ahead log up
+            await tx.execute(select(notices))
+        blocker.execute("BEGIN IMMEDIATE")
+        for _ in range(3):
+            with pytest.raises(StoreUnavailable, match="locked"):
+                await write()
+        blocker.execute("ROLLBACK")
+        blocker.close()
+        await write()
+        async with database.transaction() as tx:
+            await tx.execute(delete(notices))
+    actions = [record.action for record in caplog.records]  # type: ignore[attr-defined]
+    assert actions == ["store.away", "store.back"]
+
+
+async def test_a_connection_that_is_read_only_is_reported_and_replaced(database: Database):
+    async def write() -> None:
+        async with database.transaction() as tx:
+            await tx.execute(text("PRAGMA query_only=ON"))
+            await tx.execute(insert(notices).values(ROW))
+
+    with pytest.raises(StoreUnavailable, match="readonly"):
+        await write()
+    async with database.transaction() as tx:  # on another connection
+        await tx.execute(insert(notices).values(ROW))
+    assert await count_notices(database) == 1
+
+
 async def test_deleted_text_is_in_no_file_once_nobody_reads_it_any_more(
     database: Database, database_url: str
 ):
@@ -107,7 +149,7 @@ async def test_deleted_text_is_in_no_file_once_nobody_reads_it_any_more(
     for path in (file, Path(f"{file}-wal")):
         assert b"a secret" not in path.read_bytes()
     async with database.transaction() as tx:
-        assert (await tx.execute(text("PRAGMA busy_timeout"))).scalar_one() == 5000
+        assert (await tx.execute(text("PRAGMA busy_timeout"))).scalar_one() == 2000
 
 
 async def test_a_url_that_names_no_file_is_refused():

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -116,6 +117,14 @@ class GatewayProcess:
             return ""
         return self._log.read_text(errors="replace")
 
+    async def wait_for_output(self, text: str) -> None:
+        """Wait until it has written this text."""
+        async with asyncio.timeout(PATIENCE):
+            while text not in self.output:  # another process writes it
+                if not self.is_running:
+                    raise GatewayDied(f"the gateway ended with {self._current_process.returncode}")
+                await asyncio.sleep(0.01)
+
     async def spawn(self) -> None:
         """Start the process, in a clean environment, without waiting until it works."""
         assert not self.is_running
@@ -190,6 +199,12 @@ class GatewayProcess:
     def signal(self, number: int) -> None:
         """Send it a signal."""
         self._current_process.send_signal(number)
+
+    def limit_file_size(self, byte_count: int) -> None:
+        """Let it write no file beyond this size, as on a full disk; only without a fork server."""
+        process = self._current_process
+        assert isinstance(process, asyncio.subprocess.Process)
+        resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (byte_count, resource.RLIM_INFINITY))
 
     async def terminate(self) -> tuple[int, float]:
         """Send SIGTERM; returns the exit code, and the seconds it took."""

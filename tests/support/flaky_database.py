@@ -1,5 +1,6 @@
 """A database that can be made to refuse writes, as with a full disk."""
 
+import asyncio
 import contextlib
 from collections.abc import AsyncIterator
 
@@ -12,19 +13,22 @@ from bot.errors import StoreUnavailable
 class FlakyDatabase(Database):
     """A database that cannot be written while `full` is set.
 
-    `refused_count`: the transactions it refused. `durable`: what was asked of its last transaction.
+    `refused_count`: the transactions it refused; `refused` is set by the first. `durable`: what was asked of
+    its last transaction.
     """
 
     def __init__(self, database: Database) -> None:
         self.database = database
         self.full = False
         self.refused_count = 0
+        self.refused = asyncio.Event()
         self.durable = False
 
     @contextlib.asynccontextmanager
     async def transaction(self, *, durable: bool = True) -> AsyncIterator[AsyncConnection]:
         if self.full:
             self.refused_count += 1
+            self.refused.set()
             raise StoreUnavailable("the disk is full")
         self.durable = durable
         async with self.database.transaction(durable=durable) as tx:

@@ -26,7 +26,7 @@ from bot.usage.timers import TurnTimers
 
 _log = logging.getLogger(__name__)
 _CRASH_PAUSE_SECONDS = 5.0
-_STOP_GRACE_SECONDS = 4.0  # a call without an answer by then is unknown, and the next start says so
+_STOP_GRACE_SECONDS = 3.0  # a call without an answer by then is unknown, and the next start says so
 
 
 class Sender:
@@ -75,8 +75,13 @@ class Sender:
         """Deliver what was left, then what comes, until stopped; calls under way may then still finish."""
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._write_queue.run(), name="outbox writes")
-            for lane in await self._write_queue.write(self._load_due_lanes):
-                self.wake(lane)
+            loading = self._write_queue.enqueue(self._load_due_lanes)
+            stopping = tasks.create_task(self._rate_queue.wait_until_stopped(), name="sender's stop")
+            await asyncio.wait((loading, stopping), return_when=asyncio.FIRST_COMPLETED)
+            stopping.cancel()
+            if loading.done():  # else the database cannot be used until the end
+                for lane in loading.result():
+                    self.wake(lane)
             with contextlib.suppress(TimeoutError):
                 await self._run_lanes()
             self._write_queue.close()

@@ -166,7 +166,6 @@ class UpdatePoller:
                 await self._store_updates(updates, now)
                 stored = True
             except StoreUnavailable as error:
-                log.warning("%s", error, extra={"action": "intake.store"})
                 if not alarmed:
                     alarmed = True
                     await self._callbacks.alert_admins(

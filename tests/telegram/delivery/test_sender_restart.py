@@ -1,5 +1,7 @@
 """What a stop or a kill leaves in the outbox, and how the next start continues with it."""
 
+import asyncio
+
 import pytest
 
 from bot.db.queues import outbox
@@ -8,6 +10,7 @@ from bot.domain import Lane, Part
 from bot.sim.telegram.server import BotApiFault
 from bot.telegram.delivery import sender as sender_module
 from tests.support.delivery_harness import ANN, DeliveryHarness
+from tests.support.flaky_database import FlakyDatabase
 
 
 async def test_what_was_left_is_delivered_at_the_start(harness: DeliveryHarness):
@@ -88,6 +91,21 @@ async def test_what_comes_after_the_stop_waits_for_the_next_start(harness: Deliv
         await harness.send_text(sender, "hello")
         harness.open_channel(sender, 2).show("A whole block.\n\n")
     assert harness.list_methods() == []
+    async with harness.run_sender() as sender:
+        await sender.wait_until_idle()
+    assert harness.list_texts() == ["hello"]
+
+
+async def test_it_stops_while_the_database_cannot_be_written(harness: DeliveryHarness):
+    await harness.store_parts((Part("hello"),))
+    database = harness.database
+    flaky = FlakyDatabase(database)
+    flaky.full = True
+    harness.database = flaky
+    async with harness.run_sender() as sender:
+        await asyncio.wait_for(flaky.refused.wait(), 30.0)
+        sender.stop()
+    harness.database = database
     async with harness.run_sender() as sender:
         await sender.wait_until_idle()
     assert harness.list_texts() == ["hello"]

@@ -1,0 +1,132 @@
+"""A database that is held, or on a full disk, delays the gateway, which says so once, and never ends it."""
+
+import contextlib
+import resource
+import sys
+from asyncio.subprocess import PIPE, create_subprocess_exec
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from tests.kill.conftest import OpenEnvironment
+from tests.kill.environment import KillEnvironment
+
+pytestmark = pytest.mark.timeout(180)  # a start takes long on a busy machine
+CANNOT_STORE = "I cannot store new messages"
+FULL_DISK_BYTES = 16_384  # enough for the log, too little for the database
+MAX_STOP_SECONDS = 10.0  # after that supervisors kill
+
+HOLDER = """
+import sqlite3, sys
+connection = sqlite3.connect(sys.argv[1], timeout=30, isolation_level=None)
+connection.execute(sys.argv[2])
+print("held", flush=True)
+sys.stdin.read()
+"""
+
+
+@contextlib.asynccontextmanager
+async def hold_database(file: Path, statement: str = "BEGIN IMMEDIATE") -> AsyncIterator[None]:
+    """Another process holds the lock while the block runs."""
+    holder = await create_subprocess_exec(
+        sys.executable, "-c", HOLDER, str(file), statement, stdin=PIPE, stdout=PIPE
+    )
+    assert holder.stdout is not None
+    assert await holder.stdout.readline() == b"held\n"
+    try:
+        yield
+    finally:
+        assert holder.stdin is not None
+        holder.stdin.close()
+        await holder.wait()
+
+
+def count_lines(environment: KillEnvironment, action: str) -> int:
+    return environment.gateway.output.count(f" {action} ")
+
+
+@pytest.mark.parametrize("statement", ["BEGIN IMMEDIATE", "BEGIN EXCLUSIVE"])  # the latter keeps out readers
+async def test_a_start_waits_for_a_database_that_is_held(surround: OpenEnvironment, statement: str):
+    environment = await surround(plain=True, start=False)
+    async with hold_database(environment.folder / "gateway.db", statement):
+        environment.ann.send("@@say:here I am@@")
+        await environment.gateway.spawn()
+        await environment.gateway.wait_for_output("store.away")
+    await environment.wait_for_answers("here I am")
+    await environment.gateway.wait_for_output("store.back")
+    assert count_lines(environment, "store.away") == 1
+
+
+async def test_a_start_waits_for_room_on_a_full_disk(surround: OpenEnvironment):
+    environment = await surround(plain=True, start=False)
+    environment.ann.send("@@say:here I am@@")
+    await environment.gateway.spawn()
+    environment.gateway.limit_file_size(FULL_DISK_BYTES)
+    await environment.gateway.wait_for_output("store.away")
+    environment.gateway.limit_file_size(resource.RLIM_INFINITY)
+    await environment.wait_for_answers("here I am")
+    await environment.gateway.wait_for_output("store.back")
+    assert count_lines(environment, "store.away") == 1
+
+
+async def test_work_waits_for_room_on_a_full_disk(surround: OpenEnvironment):
+    environment = await surround(plain=True)
+    environment.gateway.limit_file_size(FULL_DISK_BYTES)
+    environment.ann.send("@@say:here I am@@")
+    await environment.gateway.wait_for_output("store.away")
+    await environment.until(lambda: any(CANNOT_STORE in text for text in environment.texts()))
+    environment.gateway.limit_file_size(resource.RLIM_INFINITY)
+    await environment.until(lambda: "here I am" in environment.texts())
+    await environment.wait_until_idle()
+    environment.assert_all_accounted()
+    await environment.gateway.wait_for_output("store.back")
+    assert count_lines(environment, "store.away") == 1
+
+
+async def test_a_start_where_nobody_may_write_says_what_to_do(surround: OpenEnvironment):
+    url = "sqlite+aiosqlite:////sys/canvasgram.db"  # where root may not write either
+    environment = await surround(plain=True, start=False, database_url=url)
+    await environment.gateway.spawn()
+    assert await environment.gateway.wait_for_exit() == 2
+    [line] = environment.gateway.output.splitlines()
+    assert line.startswith("DATABASE_URL: /sys/canvasgram.db cannot be written (")
+
+
+@pytest.mark.parametrize("statement", ["BEGIN IMMEDIATE", "BEGIN EXCLUSIVE"])
+async def test_it_stops_while_a_start_waits_for_the_database(surround: OpenEnvironment, statement: str):
+    environment = await surround(plain=True, start=False)
+    async with hold_database(environment.folder / "gateway.db", statement):
+        await environment.gateway.spawn()
+        await environment.gateway.wait_for_output("store.away")
+        code, seconds = await environment.gateway.terminate()
+    assert code == 0
+    assert seconds < MAX_STOP_SECONDS
+
+
+async def test_work_waits_for_a_database_that_is_held(surround: OpenEnvironment):
+    environment = await surround(plain=True)
+    async with hold_database(environment.folder / "gateway.db"):
+        environment.ann.send("@@say:here I am@@")
+        await environment.gateway.wait_for_output("store.away")
+        await environment.until(lambda: any(CANNOT_STORE in text for text in environment.texts()))
+    await environment.until(lambda: "here I am" in environment.texts())
+    await environment.wait_until_idle()
+    environment.assert_all_accounted()
+    await environment.gateway.wait_for_output("store.back")
+    assert count_lines(environment, "store.away") == 1
+
+
+async def test_it_stops_while_work_waits_for_the_database(surround: OpenEnvironment):
+    environment = await surround(plain=True)
+    environment.endpoint.hold()
+    environment.ann.send("@@say:here I am@@")
+    await environment.wait_for_requests()
+    async with hold_database(environment.folder / "gateway.db"):
+        environment.endpoint.release()
+        await environment.gateway.wait_for_output("store.away")
+        code, seconds = await environment.gateway.terminate()
+    assert code == 0
+    assert seconds < MAX_STOP_SECONDS
+    await environment.gateway.start()
+    await environment.wait_for_answers("here I am")
