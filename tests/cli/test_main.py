@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import csv
 import json
 import os
 import re
@@ -149,7 +150,8 @@ def test_report_prints_what_is_asked_for(call: CommandRunner) -> None:
     assert (code, err) == (0, "")
     assert "Tokens and canvases" in out
     code, out, _ = call("report", "--by", "model", "--format", "csv")
-    assert (code, out.splitlines()[1].split(",")[:2]) == (0, ["'=gemma", "1"])
+    [row] = csv.DictReader(out.splitlines())
+    assert (code, row["model"], row["calls"]) == (0, "'=gemma", "1")
     code, out, _ = call("report", "--list", "calls", "--top", "1", "--format", "json")
     assert (code, json.loads(out)[0]["input"]) == (0, 900)
 
