@@ -47,6 +47,7 @@ SLOW = frozenset(
         "telegram/incoming/test_downloads.py",
         "telegram/incoming/test_polling.py",
         "telegram/test_best_effort_calls.py",
+        "test_hostile_text.py",
         "telegram/test_bot_identity.py",
         "telegram/test_quota.py",
         "tool_registry/test_openapi_sources.py",
