@@ -1,7 +1,7 @@
 """Decides whether a tool call runs, needs approval or is denied. Pure.
 
-The tool's rule decides, and what the turn has read: after text of strangers more calls need approval, and
-only known URLs are opened.
+The tool's rule decides, and what the prompt holds: while text of strangers is in it, more calls need
+approval, and unknown URLs are not opened unasked.
 """
 
 import hashlib
@@ -24,6 +24,10 @@ ASKED_BY_RULE = "This tool always asks first."
 ASKED_BY_ARGUMENTS = "With such arguments this tool asks first."
 ASKED_ONCE = "This tool asks once in a chat."
 ASKED_AFTER_OUTSIDE_TEXT = "Text from outside came into this answer, and could have told me to do this."
+ASKED_AFTER_EARLIER_TEXT = (
+    "What I read for you earlier is still part of this chat, and could have told me to do this. "
+    "/new leaves it behind."
+)
 URL_NOT_KNOWN = (
     "This address was not opened: since text from outside came into this answer, only addresses that the "
     "person wrote or that stood in that text are opened, letter by letter. Ask the person for it if it is "
@@ -59,10 +63,12 @@ CallVerdict = AllowCall | RequireApproval | DenyCall
 
 def assess(tool: Tool, arguments: Mapping[str, Any], taint: TaintState) -> CallVerdict:
     """The verdict on a call whose arguments were checked, if nobody has allowed it before."""
-    if taint.is_tainted and not _may_open(tool, arguments, taint):
-        return DenyCall(URL_NOT_KNOWN)
-    if taint.is_tainted and tool.changes:
-        return RequireApproval(ASKED_AFTER_OUTSIDE_TEXT, tool.rule.who, None)
+    if taint.is_tainted:
+        opens_unknown = not _may_open(tool, arguments, taint)
+        if opens_unknown and taint.is_turn_tainted:
+            return DenyCall(URL_NOT_KNOWN)
+        if opens_unknown or tool.changes:
+            return RequireApproval(_explain_taint(taint), tool.rule.who, None)
     if tool.rule.ask == "never" or not _rule_applies(tool.rule.when, arguments):
         return AllowCall()
     if tool.rule.ask == "once":
@@ -79,6 +85,12 @@ def compute_binding(tool: Tool, arguments: Mapping[str, Any]) -> str:
         if host is not None:
             return host
     return hashlib.sha256(json.dumps(arguments, sort_keys=True).encode()).hexdigest()
+
+
+def _explain_taint(taint: TaintState) -> str:
+    if taint.is_turn_tainted:
+        return ASKED_AFTER_OUTSIDE_TEXT
+    return ASKED_AFTER_EARLIER_TEXT
 
 
 def _may_open(tool: Tool, arguments: Mapping[str, Any], taint: TaintState) -> bool:

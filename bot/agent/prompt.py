@@ -22,6 +22,7 @@ GATEWAY_INSTRUCTION = (
 MAX_LABEL_CHARS = 80  # characters of a data block's label
 DATA_END = "\n[end of data]"
 NOTES_LABEL = "notes of this chat"
+SUMMARY_LABEL = "summary of what was said before"
 
 # Without its end a block reaches to the end of the text: then no other can have an end either.
 _FILE_BLOCK = re.compile(
@@ -68,6 +69,11 @@ def is_notes_message(text: str) -> bool:
     return text.startswith(f"[data: {NOTES_LABEL}]\n")
 
 
+def is_summary_message(text: str) -> bool:
+    """Whether this message of a prompt holds the summary of what was cut from the chat."""
+    return text.startswith(f"[data: {SUMMARY_LABEL}]\n")
+
+
 def strip_data_marks(text: str) -> str:
     """Text of others without the marks around it, for users."""
     return _DATA_MARKS.sub("", text)
@@ -94,7 +100,7 @@ def build_prompt(
     if notes:
         head.append(Message("user", build_data_block(NOTES_LABEL, notes)))
     if summary:
-        head.append(Message("user", build_data_block("summary of what was said before", summary)))
+        head.append(Message("user", build_data_block(SUMMARY_LABEL, summary)))
     history = [_neutralise_message(replace(message, reasoning=None)) for turn in turns for message in turn]
     return (*head, *history, *map(_neutralise_message, newest))
 

@@ -1,15 +1,17 @@
 """Records what a turn has read: whether text of strangers is among it, and the URLs that stand in it. Pure.
 
-Text of strangers can mislead the model; approval_policy bounds what the model may do after reading it.
+Text of strangers can mislead the model as long as it is in the prompt, not only in the turn that brought it;
+approval_policy bounds what the model may do meanwhile.
 """
 
 import json
-from collections.abc import Iterable
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from bot.agent.prompt import has_data_block, is_notes_message
+from bot.agent.history import IMAGE_PLACEHOLDER
+from bot.agent.prompt import has_data_block, is_notes_message, is_summary_message
 from bot.agent.urls import is_url_in_texts, is_url_prefix_in_text
-from bot.domain import Message, ToolResult
+from bot.domain import Message, ToolCall, ToolResult
 from tools.base import Tool
 
 _TOOL_OUTCOMES = frozenset({"ok", "error"})  # of all other outcomes the gateway wrote the text
@@ -17,17 +19,24 @@ _TOOL_OUTCOMES = frozenset({"ok", "error"})  # of all other outcomes the gateway
 
 @dataclass(slots=True)
 class TaintState:
-    """What a turn has read so far.
+    """What a turn has read so far, its prompt included.
 
-    is_tainted: whether text of strangers is among it.
+    is_turn_tainted: whether text of strangers came into this turn.
+    is_history_tainted: whether the prompt holds some that came before this turn.
     texts: texts whose URLs may be opened.
     results: result texts whose URLs may be opened, each with the arguments of its call: a URL that the result
         only repeats from them does not count.
     """
 
-    is_tainted: bool = False
+    is_turn_tainted: bool = False
+    is_history_tainted: bool = False
     texts: list[str] = field(default_factory=list)
     results: list[tuple[str, str]] = field(default_factory=list)
+
+    @property
+    def is_tainted(self) -> bool:
+        """Whether text of strangers is in the prompt, from whenever."""
+        return self.is_turn_tainted or self.is_history_tainted
 
     def add_result(self, tool: Tool | None, result: ToolResult) -> None:
         """Count a result in; that of a tool no longer known (None) may be text of strangers."""
@@ -35,7 +44,7 @@ class TaintState:
         # The gateway's own error texts only repeat what the model sent.
         if is_outside or result.outcome == "ok":
             self.results.append((result.text, _strip_opened_url(tool, result.call.arguments)))
-        self.is_tainted |= is_outside
+        self.is_turn_tainted |= is_outside
 
     def knows_url(self, url: str) -> bool:
         """Whether the URL was read; one that a result only repeats from its own call does not count."""
@@ -46,19 +55,55 @@ class TaintState:
 
 
 def build_taint_state(
-    prompt: Iterable[Message], user_messages: Iterable[Message], *, continues_answer: bool = False
+    prompt: Sequence[Message],
+    user_messages: Sequence[Message],
+    tools: Mapping[str, Tool],
+    *,
+    continues_answer: bool = False,
+    is_summary_outside: bool = False,
 ) -> TaintState:
-    """What a turn has read before its first call: its `prompt`, of which `user_messages` are its own.
+    """What a turn has read before its first call: its `prompt`, which ends with its own `user_messages`.
 
-    Text of strangers in earlier turns does not taint: those were answered, unless the turn continues such an
-    answer. Notes never taint: what strangers had put there was approved.
+    Notes never taint: they were written by people, or before any text of strangers, or a person allowed each.
+    `is_summary_outside`: the summary was made of text of strangers; then its URLs may be theirs, too. A turn
+    that continues an answer is tainted by what that answer had read as by its own.
     """
-    messages_read = [message for message in prompt if message.role in {"user", "tool"}]
-    tainting = user_messages
-    if continues_answer:
-        tainting = [message for message in messages_read if not is_notes_message(message.text)]
-    is_tainted = any(message.images or has_data_block(message.text) for message in tainting)
-    return TaintState(is_tainted, [message.text for message in messages_read])
+    history = prompt[: len(prompt) - len(user_messages)]
+    taint_state = TaintState(is_turn_tainted=any(map(_is_from_outside, user_messages)))
+    taint_state.texts += [message.text for message in user_messages]
+    calls_by_id: dict[str | None, ToolCall] = {}
+    for message in history:
+        calls_by_id |= {call.id: call for call in message.calls}
+        if is_summary_message(message.text):
+            taint_state.is_history_tainted |= is_summary_outside
+            if is_summary_outside:
+                continue
+        elif _is_from_outside(message):
+            taint_state.is_history_tainted = True
+        if message.role == "user":
+            taint_state.texts.append(message.text)
+        elif message.role == "tool":
+            arguments = _list_unopened(calls_by_id.get(message.call_id), message.text, tools)
+            taint_state.results.append((message.text, arguments))
+    taint_state.is_turn_tainted |= continues_answer and taint_state.is_history_tainted
+    return taint_state
+
+
+def _is_from_outside(message: Message) -> bool:
+    """Whether a message holds text of strangers, or an image, or did before it was shortened."""
+    if message.role not in {"user", "tool"} or is_notes_message(message.text):
+        return False
+    has_image = message.role == "user" and (bool(message.images) or IMAGE_PLACEHOLDER in message.text)
+    return has_image or has_data_block(message.text)
+
+
+def _list_unopened(call: ToolCall | None, result: str, tools: Mapping[str, Tool]) -> str:
+    """The arguments of an earlier turn's call, without the URL it opened if it ran."""
+    if call is None:
+        return ""
+    if not has_data_block(result):  # it may not have run, and the result may be a refusal that repeats them
+        return call.arguments
+    return _strip_opened_url(tools.get(call.name), call.arguments)
 
 
 def _strip_opened_url(tool: Tool | None, arguments: str) -> str:

@@ -121,7 +121,11 @@ async def store_cut(tx: Transaction, lane: Lane, window: ContextWindow, system: 
     )
     if conversation.summary_ahead is not None:
         conversation = replace(
-            conversation, summary=conversation.summary_ahead, summary_ahead=None, summary_upto=None
+            conversation,
+            summary=conversation.summary_ahead,
+            is_summary_outside=conversation.is_summary_ahead_outside,
+            summary_ahead=None,
+            summary_upto=None,
         )
     if not conversation.is_over:
         await conversations.store_cut(tx, lane, conversation)

@@ -184,7 +184,11 @@ class TurnExecution:
             questions = await policy_dependencies.approvals.load_questions(tx, turn.id)
         requester = Requester(turn.id, request.person, request.name, request.lane)
         taint_state = taint.build_taint_state(
-            turn.prompt, turn.user_messages, continues_answer=request.is_continuation
+            turn.prompt,
+            turn.user_messages,
+            turn.toolbox.tools,
+            continues_answer=request.is_continuation,
+            is_summary_outside=turn.is_summary_outside,
         )
         policy = ToolPolicy(policy_dependencies, requester, turn.toolbox, taint_state, questions)
         context_for = partial(dependencies.context_for, request)

@@ -36,6 +36,7 @@ class PreparedTurn:
     `prompt_tokens`: estimate for the prompt.
     `tokens_left`: estimate of what the turn's steps may add to it.
     `needs_cut_notice`: turns have left the prompt, and the chat has not been notified yet.
+    `is_summary_outside`: the summary in its prompt was made of text of strangers.
     `is_conversation_over`: the turn belongs to a conversation that has ended.
     `stored_messages`: all messages of the turn but the user's.
     `partial_reply`: what the newest call had produced when it was interrupted.
@@ -52,6 +53,7 @@ class PreparedTurn:
     tokens_left: int = 0
     notes_chars: int = 0
     needs_cut_notice: bool = False
+    is_summary_outside: bool = False
     is_conversation_over: bool = False
     is_resumed: bool = False
     is_stopped: bool = False
@@ -112,6 +114,7 @@ async def open_turn(
         tokens_left=max(0, tokens_left),
         notes_chars=len(conversation.notes or ""),
         needs_cut_notice=is_cut_unknown and not conversation.is_over,
+        is_summary_outside=conversation.is_summary_outside,
         is_conversation_over=conversation.is_over,
     )
 

@@ -9,7 +9,7 @@ import logging
 import time
 from dataclasses import dataclass, replace
 
-from bot.agent import reply_parser
+from bot.agent import reply_parser, taint
 from bot.agent.reply_parser import AnswerReply
 from bot.agent.toolbox import Toolbox
 from bot.db.conversations import calls, conversations, turns
@@ -72,7 +72,10 @@ def has_summary_ahead(conversation: Conversation) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _SummaryJob:
-    """What to summarize, as a prompt; `upto` is the newest turn it covers."""
+    """What to summarize, as a prompt; `upto` is the newest turn it covers.
+
+    `is_outside`: text of strangers is in the prompt.
+    """
 
     lane: Lane
     conversation: int
@@ -80,6 +83,7 @@ class _SummaryJob:
     toolbox: Toolbox
     prompt: tuple[Message, ...]
     notes_chars: int
+    is_outside: bool
 
 
 class Summarizer:
@@ -149,8 +153,17 @@ class Summarizer:
         window = replace(window, past_turns=window.past_turns[:turn_count])
         question = Message("user", SUMMARY_PROMPT)
         prompt = await context_window.build_prompt(tx, window, self._system, (question,))
+        taint_state = taint.build_taint_state(
+            prompt, (question,), window.toolbox.tools, is_summary_outside=conversation.is_summary_outside
+        )
         return _SummaryJob(
-            lane, conversation_number, upto, window.toolbox, prompt, len(conversation.notes or "")
+            lane,
+            conversation_number,
+            upto,
+            window.toolbox,
+            prompt,
+            notes_chars=len(conversation.notes or ""),
+            is_outside=taint_state.is_tainted,
         )
 
     def _build_request(self, job: _SummaryJob) -> ModelRequest:
@@ -195,7 +208,7 @@ class Summarizer:
                     await calls.close_call(tx, call_result.closing, now=now)
                     if text := _extract_summary(call_result):
                         await conversations.store_summary_ahead(
-                            tx, job.lane, job.conversation, text, job.upto
+                            tx, job.lane, job.conversation, text, job.upto, is_outside=job.is_outside
                         )
                 await inbox.mark_done(tx, [item.id], now=now)
 

@@ -4,7 +4,7 @@ Decides in the transaction that stores the calls, and again after a wait or a re
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from bot.agent import approval_policy, approval_prompt
 from bot.agent.approval_policy import AllowCall, CallVerdict, DenyCall, RequireApproval
@@ -126,7 +126,8 @@ class ToolPolicy:
 
     def _add_results(self, results: ResultsByCall) -> TaintState:
         """What the turn has read, its results included."""
-        taint_state = TaintState(self._taint_state.is_tainted, [*self._taint_state.texts])
+        known = self._taint_state
+        taint_state = replace(known, texts=[*known.texts], results=[*known.results])
         for result in results.values():
             taint_state.add_result(self._toolbox.tools.get(result.call.name), result)
         return taint_state

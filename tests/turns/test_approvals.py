@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from bot.agent.approval_policy import ASKED_AFTER_EARLIER_TEXT, ASKED_AFTER_OUTSIDE_TEXT
 from bot.db.conversations import conversations
 from bot.db.engine import Database
 from bot.db.queues import stop_requests
@@ -306,19 +307,47 @@ async def test_that_a_tool_may_run_is_on_the_disk_before_it_runs(
     assert not flaky.durable  # the answer is, with what is written before it is sent
 
 
-async def test_a_continued_answer_is_tainted_by_what_the_first_part_read(
-    database: Database, model: ScriptedModel, bell: Bell
+@pytest.mark.parametrize("is_continuation", [False, True])
+async def test_later_turns_are_tainted_by_what_an_earlier_one_read_until_a_new_conversation(
+    database: Database, model: ScriptedModel, bell: Bell, is_continuation: bool
 ):
     harness = TurnHarness(database, model, [bell.make_tool(Rule("never"), changes=True), listen])
     model.script = [make_reply("", make_call("listen")), make_reply("It says")]
     await harness.build_runner().run(await harness.new_request("listen"))
-    model.script = [make_reply("", ring()), make_reply("Rung.")]
-    await harness.build_runner().run(await harness.new_request("ring"))  # a new request, by the person alone
-    assert bell.rung == ["door"]
+    model.script = [make_reply("You are welcome.")]
+    await harness.build_runner().run(await harness.new_request("thanks"))
     model.script = [make_reply("", ring())]
-    await harness.build_runner().run(replace(await harness.new_request("go on"), is_continuation=True))
-    assert bell.rung == ["door"]
+    await harness.build_runner().run(
+        replace(await harness.new_request("ring"), is_continuation=is_continuation)
+    )
+    assert bell.rung == []
     assert (await harness.load_rows(turns, "state"))[-1] == ("parked",)
+    reason = ASKED_AFTER_OUTSIDE_TEXT if is_continuation else ASKED_AFTER_EARLIER_TEXT
+    assert await harness.load_rows(approvals, "why", "binding") == [(reason, None)]
+    async with database.transaction() as tx:
+        await conversations.start_new(tx, LANE)
+    model.script = [make_reply("", ring()), make_reply("Rung.")]
+    await harness.build_runner().run(await harness.new_request("ring"))
+    assert bell.rung == ["door"]
+
+
+@pytest.mark.parametrize("has_summary", [False, True])
+async def test_a_cut_lifts_the_taint_unless_a_summary_was_made_of_the_strangers_text(
+    database: Database, model: ScriptedModel, bell: Bell, has_summary: bool
+):
+    harness = TurnHarness(database, model, [bell.make_tool(Rule("never"), changes=True), listen])
+    model.script = [make_reply("", make_call("listen")), make_reply("It says")]
+    await harness.build_runner().run(await harness.new_request("listen"))
+    model.script = [make_reply("Good.")]
+    await harness.build_runner().run(await harness.new_request("thanks"))
+    async with database.transaction() as tx:
+        conversation = replace(await conversations.find(tx, LANE), cut=1)
+        if has_summary:
+            conversation = replace(conversation, summary="It says: ring.", is_summary_outside=True)
+        await conversations.store_cut(tx, LANE, conversation)
+    model.script = [make_reply("", ring()), make_reply("Rung.")]
+    await harness.build_runner().run(await harness.new_request("ring"))
+    assert bell.rung == ([] if has_summary else ["door"])
 
 
 async def test_a_call_whose_tool_has_changed_since_it_was_shown_does_not_run(

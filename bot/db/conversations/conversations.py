@@ -25,6 +25,8 @@ _CLEARED_COLUMNS: dict[str, Any] = {
     "shortened": None,
     "told_cut": False,
     "summary": None,
+    "summary_outside": False,
+    "summary_ahead_outside": False,
     "summary_ahead": None,
     "summary_upto": None,
 }
@@ -37,7 +39,8 @@ class Conversation:
     `notes` and `tools` (names of those it offers) are None until it has begun. `cut` is the newest turn that
     has left the prompt, `shortened` the newest that stands in it in short form. `told_cut`: the chat was
     notified of the cut. `summary` is of the turns that have left; `summary_ahead` is of those that leave
-    next, up to turn `summary_upto`. `is_over`: a later conversation has begun.
+    next, up to turn `summary_upto`; `is_summary_outside` and `is_summary_ahead_outside`: text of strangers
+    was in the prompt it was made of. `is_over`: a later conversation has begun.
     """
 
     number: int = 1
@@ -49,6 +52,8 @@ class Conversation:
     summary: str | None = None
     summary_ahead: str | None = None
     summary_upto: int | None = None
+    is_summary_outside: bool = False
+    is_summary_ahead_outside: bool = False
     tools: tuple[str, ...] | None = None
     is_over: bool = False
 
@@ -68,6 +73,8 @@ async def find(tx: AsyncConnection, lane: Lane) -> Conversation:
         summary=row.summary,
         summary_ahead=row.summary_ahead,
         summary_upto=row.summary_upto,
+        is_summary_outside=row.summary_outside,
+        is_summary_ahead_outside=row.summary_ahead_outside,
         tools=None if row.tools is None else tuple(json.loads(row.tools)),
     )
 
@@ -92,6 +99,8 @@ async def store_cut(tx: AsyncConnection, lane: Lane, conversation: Conversation)
         "summary": conversation.summary,
         "summary_ahead": conversation.summary_ahead,
         "summary_upto": conversation.summary_upto,
+        "summary_outside": conversation.is_summary_outside,
+        "summary_ahead_outside": conversation.is_summary_ahead_outside,
         "tools": json.dumps(conversation.tools),
     }
     await tx.execute(update(lanes).where(lanes.c.lane == lane.key).values(row))
@@ -103,11 +112,15 @@ async def mark_cut_told(tx: AsyncConnection, lane: Lane) -> None:
 
 
 async def store_summary_ahead(
-    tx: AsyncConnection, lane: Lane, number: int, text: str, last_turn: int
+    tx: AsyncConnection, lane: Lane, number: int, text: str, last_turn: int, *, is_outside: bool
 ) -> None:
-    """Store a summary for the next cut, unless conversation `number`, which it is of, is over."""
+    """Store a summary for the next cut, unless conversation `number`, which it is of, is over.
+
+    `is_outside`: it was made of text of strangers.
+    """
     if_current = (lanes.c.lane == lane.key) & (lanes.c.conversation == number)
-    await tx.execute(update(lanes).where(if_current).values(summary_ahead=text, summary_upto=last_turn))
+    row = {"summary_ahead": text, "summary_upto": last_turn, "summary_ahead_outside": is_outside}
+    await tx.execute(update(lanes).where(if_current).values(row))
 
 
 async def _upsert_lane(tx: AsyncConnection, lane: Lane, row: dict[str, Any]) -> None:

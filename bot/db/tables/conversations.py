@@ -36,6 +36,9 @@ lanes = Table(
     Column("summary", Text),  # of what has left, as it stands in the prompt
     Column("summary_ahead", Text),  # of what leaves next, made in advance
     Column("summary_upto", Id),  # the newest turn that summary_ahead covers
+    # Text of strangers was in the prompts that the summaries were made of.
+    Column("summary_outside", Boolean, nullable=False, server_default=text("0")),
+    Column("summary_ahead_outside", Boolean, nullable=False, server_default=text("0")),
 )
 
 # running → ended, or failed: it has no answer. parked: it waits for a person. replaced: a /retry replaced it,
