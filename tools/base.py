@@ -192,8 +192,8 @@ class Tool:
     `opens` names the argument that holds an address it opens.
     `source` and `address` say where it comes from; both are empty for built-in tools.
     `length` is how many characters of its result the model reads.
-    `told` is the schema shown to the model (`tools.schemas.reduce`) where it differs from `input_schema`,
-    which arguments are checked against.
+    `told` is the schema shown to the model (`tools.schemas.told_schema`) where it differs from
+    `input_schema`, which arguments are checked against.
     """
 
     name: str
@@ -232,13 +232,10 @@ def definition_of(tool: Tool) -> dict[str, Any]:
     """What is agreed to when a tool is granted, as JSON.
 
     Its name and description, what it takes, whether its words are a stranger's, what it may change and
-    where it leads. A rule that an admin sets is not part of it.
+    where it leads. A rule that an admin sets is not part of it, nor is `told`, which follows from it.
     """
     fields = ("name", "description", "input_schema", "address", "changes", "outside", "opens")
-    definition = {name: getattr(tool, name) for name in fields}
-    if tool.told is None:
-        return definition
-    return {**definition, "told": tool.told}
+    return {name: getattr(tool, name) for name in fields}
 
 
 def hash_definition(definition: Mapping[str, Any]) -> str:

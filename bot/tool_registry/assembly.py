@@ -15,6 +15,7 @@ from bot.db.tools.sources import Source
 from bot.db.tools.tools import StoredTool
 from bot.tool_registry.tool_info import build_rule
 from tools.base import Tool, ToolContext, ToolError, ToolFunction, definition_of, hash_tool
+from tools.schemas.told_schema import build_told_schema
 
 MAX_TROUBLE_CHARS = 1000  # of the trouble stored with a source
 
@@ -208,7 +209,7 @@ def _build_unavailable_tool(row: StoredTool) -> Tool:
         **words,
         function=_build_unavailable_function(row.name),
         source=row.source,
-        told=row.definition.get("told"),
+        told=build_told_schema(words["input_schema"]).schema,
     )
 
 

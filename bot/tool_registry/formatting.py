@@ -15,7 +15,7 @@ from bot.tool_registry.add_source import AddSourceResult
 from bot.tool_registry.admin_actions import PendingChange
 from bot.tool_registry.grants import EVERYONE, Grantee, list_grantees
 from bot.tool_registry.secret_scanner import mask_secrets
-from bot.tool_registry.tool_info import ToolInfo
+from bot.tool_registry.tool_info import ToolInfo, derive_told_schema
 from bot.usage.plain_text import escape_for_terminal
 from bot.usage.report import format_utc
 from tools.base import NEVER_ASK, Rule
@@ -119,8 +119,10 @@ def _find_default_rule(info: ToolInfo) -> Rule | None:
     return NEVER_ASK
 
 
-def format_tool(info: ToolInfo, lookup_name: NameLookup = str) -> Iterator[str]:
-    """Yield everything about a tool, a line each."""
+def format_tool(
+    info: ToolInfo, lookup_name: NameLookup = str, *, show_checked: bool = False
+) -> Iterator[str]:
+    """Yield everything about a tool, a line each; its arguments as the model reads them, or as checked."""
     yield f"{escape_for_terminal(info.name)}: {format_state(info)}"
     if info.source is None:
         yield "From: the house's own"
@@ -134,7 +136,7 @@ def format_tool(info: ToolInfo, lookup_name: NameLookup = str) -> Iterator[str]:
     yield f"Costs: {info.prompt_tokens} tokens of every prompt that offers it, estimated"
     if info.flagged is not None:
         yield f"Flagged: {escape_for_terminal(info.flagged)}"
-    yield from format_definition(info.effective_definition)
+    yield from format_definition(info.effective_definition, show_checked=show_checked)
 
 
 def format_source_line(source: Source) -> str:
@@ -215,15 +217,17 @@ def format_add_result(result: AddSourceResult) -> Iterator[str]:
         yield f"{result.source} has nothing new."
 
 
-def format_definition(definition: Mapping[str, Any]) -> Iterator[str]:
-    """Yield a definition, as far as the model or an admin must know it."""
+def format_definition(definition: Mapping[str, Any], *, show_checked: bool = False) -> Iterator[str]:
+    """Yield a definition as the model reads it; `show_checked`: with the schema its arguments must fit."""
     marks = {"changes": "changes something", "outside": "brings words of strangers"}
     yield from (f"It {effect}." for mark, effect in marks.items() if definition.get(mark))
     if definition.get("opens"):
         yield f"It opens the address in {escape_for_terminal(str(definition['opens']))}."
-    yield from _format_json(
-        {"description": definition.get("description", ""), "parameters": definition.get("input_schema", {})}
-    )
+    words = {"description": definition.get("description", "")}
+    if show_checked:
+        yield from _format_json({**words, "checked": definition.get("input_schema", {})})
+    else:
+        yield from _format_json({**words, "parameters": derive_told_schema(definition)})
 
 
 def format_pending_change(change: PendingChange) -> Iterator[str]:

@@ -16,6 +16,7 @@ from bot.db.tools.tools import StoredTool
 from bot.errors import ChangeRefused
 from tools.base import Rule, Tool, definition_of, hash_definition
 from tools.registry import render_schema
+from tools.schemas.told_schema import build_told_schema
 
 ToolState = Literal["on", "off", "new", "changed", "flagged", "source off", "gone", "in trouble"]
 
@@ -61,12 +62,20 @@ class ToolInfo:
         return estimate_tokens(self.effective_definition)
 
 
+def derive_told_schema(definition: Mapping[str, Any]) -> dict[str, Any]:
+    """The schema of a definition's arguments as the model reads it."""
+    schema = definition.get("input_schema", {})
+    if definition.get("address"):
+        schema = build_told_schema(schema).schema
+    return render_schema(schema)
+
+
 def estimate_tokens(definition: Mapping[str, Any]) -> int:
     """Estimate the tokens a definition takes of a prompt, as the rest of a prompt is estimated."""
     function = {
         "name": definition.get("name", ""),
         "description": definition.get("description", ""),
-        "parameters": render_schema(definition.get("input_schema", {})),
+        "parameters": derive_told_schema(definition),
     }
     return len(str({"type": "function", "function": function})) // history.BYTES_PER_TOKEN
 

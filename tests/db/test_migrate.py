@@ -1,5 +1,6 @@
 """A database is migrated to this version's schema after a copy was made; a newer one is left alone."""
 
+import json
 import sqlite3
 import stat
 import subprocess
@@ -21,6 +22,7 @@ from bot.db.engine import parse_database_path
 from bot.db.migrate import delete_copies, find_newest_revision, list_copies, migrate, read_current_revision
 from bot.db.tables import metadata
 from bot.errors import GatewayRunning, SchemaUnknown
+from tools.base import hash_definition
 
 
 def test_migrations_lead_to_the_schema_of_the_tables(database_url: str):
@@ -147,3 +149,45 @@ def test_a_database_has_one_gateway_and_its_lock_is_released_when_it_dies(tmp_pa
         holder.wait()
     with lock.hold_lock(file):
         pass
+
+
+def test_grants_survive_that_what_the_model_is_told_leaves_the_definitions(tmp_path: Path):
+    file = tmp_path / "old.db"
+    url = f"sqlite+aiosqlite:///{file}"
+    run_alembic(url, command.upgrade, "0006")
+    definition = {
+        "name": "shop_list",
+        "input_schema": {"type": "object"},
+        "address": "GET https://shop.test/",
+    }
+    hash_before = hash_definition({**definition, "told": {"type": "object"}})
+    route = {"name": "shop_list", "checked": {"type": "object"}, "told": {"type": "object"}}
+    with closing(sqlite3.connect(file)) as connection, connection:
+        insert_row(
+            connection, "sources", name="shop", kind="openapi", options=json.dumps({"routes": [route]})
+        )
+        insert_row(
+            connection,
+            "tools",
+            name="shop_list",
+            source="shop",
+            definition=json.dumps({**definition, "told": {"type": "object"}}),
+            hash=hash_before,
+        )
+        insert_row(connection, "grants", tool="shop_list", hash=hash_before)
+        insert_row(connection, "allowances", tool="shop_list", hash=hash_before)
+        insert_row(connection, "allowances", tool="shop_list", hash="of another definition")
+    migrate(url)
+    with closing(sqlite3.connect(file)) as connection:
+        [(stored, hash_after)] = connection.execute("SELECT definition, hash FROM tools")
+        assert json.loads(stored) == definition
+        assert hash_after == hash_definition(definition)
+        assert connection.execute("SELECT hash FROM grants").fetchall() == [(hash_after,)]
+        allowances = connection.execute("SELECT hash FROM allowances ORDER BY id").fetchall()
+        assert allowances == [(hash_after,), ("of another definition",)]
+        [(options,)] = connection.execute("SELECT options FROM sources")
+        assert "told" not in json.loads(options)["routes"][0]
+    downgrade(url, "0006")
+    with closing(sqlite3.connect(file)) as connection:
+        [(options,)] = connection.execute("SELECT options FROM sources")
+        assert json.loads(options)["routes"][0]["told"] == {"type": "object"}

@@ -1,9 +1,12 @@
 """What admins read of tools is complete, and nothing a stranger wrote hides in it."""
 
+from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
+from bot.agent import history
 from bot.db.tools.call_log import ToolCallRecord
 from bot.db.tools.grants import Grant
 from bot.db.tools.sources import Source
@@ -12,7 +15,9 @@ from bot.tool_registry.add_source import AddSourceResult
 from bot.tool_registry.admin_actions import PendingChange
 from bot.tool_registry.tool_info import ToolInfo
 from tests.support.registered_tools import build_definition
-from tools.base import NEVER_ASK, Rule, hash_definition
+from tools.base import NEVER_ASK, Rule, Tool, ToolContext, hash_definition
+from tools.registry import render_definitions
+from tools.schemas.told_schema import build_told_schema
 
 DEFINITION = build_definition("shop_list", "Lists\u202e all.\x1b[31m", city="the <|turn> city")
 SHOP = Source("shop", "openapi", "https://shop.example/openapi.json")
@@ -117,6 +122,29 @@ def test_everything_about_a_tool_shows_invisible_characters():
     assert builtin[1] == "From: the house's own"
     opening = formatting.format_definition(DEFINITION | {"opens": "city"})
     assert "It opens the address in city." in list(opening)
+
+
+def test_a_tool_is_shown_and_counted_as_the_model_reads_it():
+    day = {"type": "integer", "minimum": 1, "maximum": 14, "x-default": 3}
+    schema = {"type": "object", "properties": {"day": day}}
+    definition = {**build_definition("shop_list"), "input_schema": schema}
+    info = replace(TOOL_INFO, definition=definition)
+    told = "\n".join(formatting.format_tool(info))
+    assert '"description": "1 to 14; default 3"' in told
+    assert '"maximum"' not in told
+    checked = "\n".join(formatting.format_tool(info, show_checked=True))
+    assert '"maximum": 14' in checked
+    tool = Tool(
+        **{key: definition[key] for key in ("name", "description", "input_schema")},
+        function=do_nothing,
+        source="shop",
+        told=build_told_schema(schema).schema,
+    )
+    assert info.prompt_tokens == len(str(render_definitions([tool])[0])) // history.BYTES_PER_TOKEN
+
+
+async def do_nothing(arguments: Mapping[str, Any], context: ToolContext) -> None:
+    """Nothing is run here."""
 
 
 def test_a_rule_by_argument_is_shown_with_its_condition():

@@ -13,8 +13,9 @@ from tools.base import ToolError
 from tools.http.service import SAFE_METHODS, parse_url
 from tools.http.styles import HttpParameter, placeholder_names
 from tools.net.policy import host_of
-from tools.schemas.reduce import reduce_schema
+from tools.schemas.resolve import resolve_arguments
 from tools.schemas.signature import ToolDefinitionError
+from tools.schemas.told_schema import build_told_schema
 
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
 
@@ -40,7 +41,7 @@ class HttpRoute:
     """One call of a service.
 
     `operation` is what it was picked by, `address` an absolute URL with `{names}` in its path.
-    `checked` and `told` are the schemas of `tools.schemas.reduce`: for checking arguments, and for the model.
+    `checked` is the schema that arguments are checked against.
     `reported` is what an admin should know, a sentence each.
     """
 
@@ -52,7 +53,6 @@ class HttpRoute:
     values: tuple[HttpParameter, ...]
     body: Body | None
     checked: dict[str, Any]
-    told: dict[str, Any]
     reported: tuple[str, ...] = ()
 
     @property
@@ -107,8 +107,8 @@ def build_endpoint_route(
         raise ToolDefinitionError(
             "the URL must end before its ?; what stood behind it becomes arguments of the schema"
         )
-    schemas = reduce_schema(schema)
-    properties = schemas.input_schema["properties"]
+    resolved = resolve_arguments(schema)
+    properties = resolved.schema["properties"]
     path_names = placeholder_names(path)
     missing = [path_name for path_name in path_names if path_name not in properties]
     if missing:
@@ -122,6 +122,7 @@ def build_endpoint_route(
         values += [HttpParameter(n, n, "query", "form", explode=True) for n in other_names]
     else:
         body = Body("application/json", None, {n: n for n in other_names})
+    checked = _with_required(resolved.schema, path_names)
     return HttpRoute(
         operation=name,
         name=name,
@@ -130,9 +131,8 @@ def build_endpoint_route(
         address=path,
         values=tuple(values),
         body=body,
-        checked=_with_required(schemas.input_schema, path_names),
-        told=_with_required(schemas.model_schema, path_names),
-        reported=schemas.warnings,
+        checked=checked,
+        reported=(*resolved.warnings, *build_told_schema(checked).warnings),
     )
 
 

@@ -14,6 +14,7 @@ from tools.http.routes import HttpRoute
 from tools.http.service import SAFE_METHODS, HttpService
 from tools.net.policy import ENCRYPTION_ADVICE
 from tools.schemas.signature import ToolDefinitionError
+from tools.schemas.told_schema import build_told_schema
 from tools.url_argument import find_url_argument
 
 GRACE_SECONDS = 2.0  # beyond those of an exchange, so that its own error arrives first
@@ -59,7 +60,7 @@ def make_route_tool(route: HttpRoute, service: HttpService) -> Tool:
         opens=find_url_argument(route.checked, route.checked),
         source=service.name,
         address=f"{route.method} {route.address}",
-        told=route.told,
+        told=build_told_schema(route.checked).schema,
     )
 
 
@@ -78,7 +79,6 @@ def _drop_secret_arguments(route: HttpRoute, service: HttpService) -> HttpRoute:
         route,
         values=tuple(value for value in route.values if value.argument not in filled),
         checked=_drop_properties(route.checked, filled),
-        told=_drop_properties(route.told, filled),
     )
 
 

@@ -11,8 +11,9 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from tools.base import TOOL_NAME_PATTERN
-from tools.schemas.reduce import reduce_schema
+from tools.schemas.resolve import resolve_arguments
 from tools.schemas.signature import ToolDefinitionError
+from tools.schemas.told_schema import build_told_schema
 from tools.url_argument import find_url_argument
 
 MAX_TOOLS = 200  # of one server
@@ -50,7 +51,7 @@ class McpToolDefinition:
     """A tool of a server as the gateway knows it; JSON values only, so that it can be stored with `as_json`.
 
     `name` is what the model calls it, `remote` what its server calls it.
-    `told` is the schema shown to the model, `input_schema` the one that arguments are checked against.
+    `input_schema` is what arguments are checked against.
     `reads`: its server says that it changes nothing; `repeatable`: that a second run does no harm.
     `opens`: the argument that holds an address.
     """
@@ -59,7 +60,6 @@ class McpToolDefinition:
     remote: str
     description: str
     input_schema: dict[str, Any]
-    told: dict[str, Any]
     reads: bool
     repeatable: bool
     opens: str | None
@@ -114,20 +114,20 @@ def _build_definition(server: str, server_tool: ServerTool) -> tuple[McpToolDefi
     if server_tool.schema is None:
         raise _ToolUnusable(f"its schema is longer than {MAX_SCHEMA_CHARS} characters")
     try:
-        schema = reduce_schema(dict(server_tool.schema))
+        resolved = resolve_arguments(dict(server_tool.schema))
+        told = build_told_schema(resolved.schema)
     except (ToolDefinitionError, ValueError, RecursionError) as error:
         raise _ToolUnusable(f"its schema cannot be used ({str(error)[:200]})") from error
     definition = McpToolDefinition(
         name=name,
         remote=server_tool.name,
         description=description,
-        input_schema=schema.input_schema,
-        told=schema.model_schema,
+        input_schema=resolved.schema,
         reads=server_tool.read_only,
         repeatable=server_tool.read_only or server_tool.idempotent,
-        opens=find_url_argument(server_tool.schema, schema.input_schema),
+        opens=find_url_argument(server_tool.schema, resolved.schema),
     )
-    return definition, [*remarks, *schema.warnings]
+    return definition, [*remarks, *resolved.warnings, *told.warnings]
 
 
 def _build_name(server: str, remote_name: str) -> str:

@@ -17,6 +17,7 @@ from tools.http.service import MASK, Credentials
 from tools.mcp.definitions import McpToolDefinition, McpToolListing, ServerTool, build_listing
 from tools.mcp.errors import ConnectionGone, describe_error
 from tools.mcp.location import ServerLocation
+from tools.schemas.told_schema import build_told_schema
 from tools.threads import run_in_thread
 
 if TYPE_CHECKING:
@@ -106,7 +107,7 @@ class McpServerClient:
             name=definition.name,
             description=definition.description,
             input_schema=definition.input_schema,
-            told=definition.told,
+            told=build_told_schema(definition.input_schema).schema,
             function=call,
             timeout=self._limits.call_seconds + 1,  # our own is reached first, and says who did not answer
             repeatable=definition.repeatable,

@@ -16,8 +16,9 @@ from tools.openapi.loader import DocumentUnreadable
 from tools.openapi.names import to_tool_name, unique_argument_names
 from tools.openapi.outline import OpenApiOperation, Outline
 from tools.safety.injection import neutralize
-from tools.schemas.reduce import SchemaPair, reduce_schema
+from tools.schemas.resolve import resolve_arguments
 from tools.schemas.signature import ToolDefinitionError
+from tools.schemas.told_schema import build_told_schema
 
 MAX_DESCRIPTION_CHARS = 500
 BODY_ARGUMENT = "body"
@@ -69,14 +70,15 @@ def build_route(outline: Outline, operation: OpenApiOperation, prefix: str) -> H
     body_argument = BODY_ARGUMENT if BODY_ARGUMENT not in arguments else "request_body"
     schema = _build_schema(arguments, specs, body_argument, body_spec)
     try:
-        schemas = reduce_schema(schema, outline.document)
+        resolved = resolve_arguments(schema, outline.document)
     except ToolDefinitionError as error:
         raise DocumentUnreadable(str(error)) from error
     address = outline.server_url(operation) + operation.path
     _check_path(operation, address, parameters)
     body = None
+    checked = resolved.schema
     if body_spec is not None:
-        body, schemas = _spread_body(body_spec.media_type, body_argument, schemas)
+        body, checked = _spread_body(body_spec.media_type, body_argument, checked)
         if body_spec.media_type == FORM_MEDIA_TYPE:
             body = replace(body, forms=_read_form_encoding(outline, operation))
     return HttpRoute(
@@ -87,9 +89,8 @@ def build_route(outline: Outline, operation: OpenApiOperation, prefix: str) -> H
         address=address,
         values=tuple(parameters),
         body=body,
-        checked=schemas.input_schema,
-        told=schemas.model_schema,
-        reported=(*warnings, *schemas.warnings),
+        checked=checked,
+        reported=(*warnings, *resolved.warnings, *build_told_schema(checked).warnings),
     )
 
 
@@ -294,29 +295,21 @@ def _build_schema(
     return schema
 
 
-def _spread_body(media_type: str, body_argument: str, schemas: SchemaPair) -> tuple[Body, SchemaPair]:
-    """The body with its fields as separate arguments, where its shape allows, and the schemas for that."""
-    input_body = schemas.input_schema["properties"].get(body_argument)
-    model_body = schemas.model_schema["properties"].get(body_argument, {})
-    is_required = body_argument in schemas.input_schema.get("required", ())
-    can_spread = bool(input_body) and _is_plain_object(input_body)
-    if not can_spread or not _shows_all_properties(model_body, input_body):
-        return Body(media_type, body_argument, None, is_required), schemas
-    outer_names = [name for name in schemas.input_schema["properties"] if name != body_argument]
+def _spread_body(
+    media_type: str, body_argument: str, schema: Mapping[str, Any]
+) -> tuple[Body, dict[str, Any]]:
+    """The body with its fields as separate arguments, where its shape allows, and the schema for that."""
+    body_schema = schema["properties"].get(body_argument)
+    is_required = body_argument in schema.get("required", ())
+    if not body_schema or not _is_plain_object(body_schema):
+        return Body(media_type, body_argument, None, is_required), dict(schema)
+    outer_names = [name for name in schema["properties"] if name != body_argument]
     field_names = [
-        f"{name}_{BODY_ARGUMENT}" if name in outer_names else name for name in input_body["properties"]
+        f"{name}_{BODY_ARGUMENT}" if name in outer_names else name for name in body_schema["properties"]
     ]
     arguments = unique_argument_names([(name, BODY_ARGUMENT) for name in (*outer_names, *field_names)])
-    fields = dict(zip(arguments[len(outer_names) :], input_body["properties"], strict=True))
-    spread = replace(
-        schemas,
-        input_schema=_inline_body(
-            schemas.input_schema, input_body, body_argument, fields, is_required=is_required
-        ),
-        model_schema=_inline_body(
-            schemas.model_schema, model_body, body_argument, fields, is_required=is_required
-        ),
-    )
+    fields = dict(zip(arguments[len(outer_names) :], body_schema["properties"], strict=True))
+    spread = _inline_body(schema, body_schema, body_argument, fields, is_required=is_required)
     return Body(media_type, None, fields, is_required), spread
 
 
@@ -328,10 +321,6 @@ def _is_plain_object(schema: Mapping[str, Any]) -> bool:
         and not _COMPLEX_KEYWORDS & set(schema)
         and schema.get("additionalProperties") in (None, False, True)
     )
-
-
-def _shows_all_properties(model_schema: Mapping[str, Any], input_schema: Mapping[str, Any]) -> bool:
-    return set(input_schema.get("properties", ())) <= set(model_schema.get("properties", ()))
 
 
 def _inline_body(

@@ -55,6 +55,33 @@ def resolve_schema(schema: object, document: object = None) -> ResolvedSchema:
     return ResolvedSchema(resolved, resolver.list_warnings())
 
 
+def resolve_arguments(schema: object, document: object = None) -> ResolvedSchema:
+    """The schema of an object of arguments, all of them in `properties`; see `resolve_schema`.
+
+    Raises ToolDefinitionError, saying what to do, also for a schema that describes no object.
+    """
+    if not isinstance(schema, Mapping):
+        raise ToolDefinitionError("the schema of the arguments must be a JSON object")
+    resolved = resolve_schema(schema, document)
+    return replace(resolved, schema=_to_object_schema(resolved.schema))
+
+
+def _to_object_schema(schema: Schema) -> Schema:
+    if schema.get("type", "object") != "object":
+        raise ToolDefinitionError(
+            f"arguments are an object with named values, not {schema['type']}: "
+            "describe an object with properties"
+        )
+    properties = schema.get("properties", {})
+    for choice in ("anyOf", "oneOf", "allOf"):
+        for option in schema.get(choice, ()):
+            properties = {**option.get("properties", {}), **properties}
+    undescribed: Schema = {name: {} for name in schema.get("required", ()) if name not in properties}
+    object_schema = {**schema, "type": "object", "properties": {**properties, **undescribed}}
+    object_schema.pop("nullable", None)
+    return object_schema
+
+
 @dataclass(frozen=True, slots=True)
 class _SchemaLocation:
     """A location in a schema: its path for people, its depth, and the references that led there."""

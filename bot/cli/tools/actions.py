@@ -19,7 +19,7 @@ from bot.tool_registry.changes import refresh_documents
 from bot.tool_registry.registry import ToolRegistry
 from bot.tool_registry.rule_parser import parse_rule
 from bot.tool_registry.secret_scanner import mask_secrets
-from bot.tool_registry.tool_info import ToolInfo, load_tool_info, load_tool_infos
+from bot.tool_registry.tool_info import ToolInfo, derive_told_schema, load_tool_info, load_tool_infos
 from bot.tool_registry.try_tool import Trial
 from bot.usage.plain_text import escape_for_terminal
 
@@ -41,7 +41,9 @@ async def list_tools(session: ToolsSession, *, as_json: bool) -> list[str]:
     return lines
 
 
-async def show_tool(session: ToolsSession, name: str, *, as_json: bool) -> list[str]:
+async def show_tool(
+    session: ToolsSession, name: str, *, as_json: bool, show_checked: bool = False
+) -> list[str]:
     """Show everything about a tool, or else a source."""
     async with session.database.read_transaction() as tx:
         source = await sources.find(tx, name)
@@ -49,8 +51,11 @@ async def show_tool(session: ToolsSession, name: str, *, as_json: bool) -> list[
             return _show_source(source, as_json=as_json)
         info = await load_tool_info(tx, session.builtin_tools, name)
     if as_json:
-        return [json.dumps(_to_record(info) | {"definition": dict(info.effective_definition)}, indent=1)]
-    return list(formatting.format_tool(info, await session.load_name_lookup()))
+        definition = info.effective_definition
+        schemas = {"definition": dict(definition), "told": derive_told_schema(definition)}
+        return [json.dumps(_to_record(info) | schemas, indent=1)]
+    lookup_name = await session.load_name_lookup()
+    return list(formatting.format_tool(info, lookup_name, show_checked=show_checked))
 
 
 def _show_source(source: Source, *, as_json: bool) -> list[str]:

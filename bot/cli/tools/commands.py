@@ -120,12 +120,24 @@ def disable(name: ToolOrSourceName, env_file: EnvFile = DEFAULT_ENV_FILE) -> Non
     _print([_run_in_session(env_file, lambda session: actions.set_enabled(session, name, enabled=False))])
 
 
-@tools.command("show", epilog="Example: canvasgram tools show shop_order")
-def show(name: ToolOrSourceName, json: Json = False, env_file: EnvFile = DEFAULT_ENV_FILE) -> None:
-    """Show a tool: definition, source, rule, grants, cost and problems."""
+@tools.command("show", epilog="Examples: canvasgram tools show shop_order · … show shop_order --checked")
+def show(
+    name: ToolOrSourceName,
+    checked: Annotated[
+        bool, typer.Option("--checked", help="Show the schema that arguments must fit, not what is told.")
+    ] = False,
+    json: Json = False,
+    env_file: EnvFile = DEFAULT_ENV_FILE,
+) -> None:
+    """Show a tool: what the model is told, source, rule, grants, cost and problems."""
     from bot.cli.tools import actions
 
-    _print(_run_in_session(env_file, lambda session: actions.show_tool(session, name, as_json=json)))
+    _print(
+        _run_in_session(
+            env_file,
+            lambda session: actions.show_tool(session, name, as_json=json, show_checked=checked),
+        )
+    )
 
 
 @tools.command("try", epilog="""Example: canvasgram tools try clock '{"zone": "Asia/Tokyo"}'""")

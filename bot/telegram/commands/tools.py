@@ -25,6 +25,7 @@ HOW_TO = """\
 /tools add mcp URL NAME – those of an MCP server
 /tools add endpoint NAME METHOD URL, in the next lines what it does and its parameters
 /tools show, enable, disable, remove or accept NAME
+/tools show NAME checked – what its arguments must fit, beyond what the model is told
 /tools try NAME {"city": "Rome"} – run it once
 /tools rule NAME never, once or always [asker or admins] [when {…}]
 /tools log [NAME] – the last calls
@@ -49,7 +50,9 @@ async def handle_tools(context: ActionContext) -> ActionResult:
     return replace(result, changes_tools=verb in _CHANGING_SUBCOMMANDS)
 
 
-async def _show_tool(context: ActionContext, name: str) -> ActionResult:
+async def _show_tool(context: ActionContext, args: str) -> ActionResult:
+    """Show a source, or a tool as the model is told of it; followed by `checked`, with what is checked."""
+    name, word = _split_first_word(args)
     source = await sources.find(context.tx, name)
     if source is not None and source.kind != "endpoint":
         parts = build_parts(list(formatting.format_source(source)))
@@ -57,7 +60,8 @@ async def _show_tool(context: ActionContext, name: str) -> ActionResult:
             parts += (build_operation_page(source, 0),)
         return ActionResult(parts=parts)
     tool = await load_tool_info(context.tx, context.deps.builtin_tools, name)
-    lines = list(formatting.format_tool(tool, await load_person_names(context)))
+    lookup_name = await load_person_names(context)
+    lines = list(formatting.format_tool(tool, lookup_name, show_checked=word.lower() == "checked"))
     return ActionResult(parts=build_parts(lines, tool_cards.build_card_buttons(tool)))
 
 

@@ -101,6 +101,7 @@ async def test_a_tool_is_switched_by_its_card_and_by_words(harness: UpdateHarnes
     assert source_message.text.startswith("shop: OpenAPI, off\nAt: https://shop.example")
     assert listed.text.startswith("shop: which of these 0 operations?")
     assert (await send_command(harness, "/tools show shop_list")).startswith("shop_list: off with its source")
+    assert '"checked": {' in await send_command(harness, "/tools show shop_list checked")
     assert await list_changes(harness) == [
         ("disabled", "tool shop_list"),
         ("enabled", "tool shop_list"),

@@ -64,7 +64,7 @@ async def test_a_server_of_the_sdk_is_listed_called_and_followed(json_response: 
         )
         listing = await server.list_tools()
         assert [definition.name for definition in listing.definitions] == ["weather_forecast", "weather_more"]
-        assert listing.definitions[0].told["properties"]["city"]["type"] == "string"
+        assert listing.definitions[0].input_schema["properties"]["city"]["type"] == "string"
         assert (await server.call_tool("forecast", {"city": "Oslo", "days": 2})).text == "Oslo: sun for 2"
         with pytest.raises(ToolError, match="valid"):
             await server.call_tool("forecast", {"days": "many"})

@@ -18,6 +18,7 @@ from tools.http.tools import make_route_tool
 from tools.openapi import documents
 from tools.openapi.documents import build_routes, build_usable_routes, fetch_document, read_document
 from tools.schemas.signature import ToolDefinitionError
+from tools.schemas.told_schema import build_told_schema
 
 URL = "https://ships.test/docs/openapi.yaml"
 
@@ -72,20 +73,22 @@ async def test_an_operation_as_it_is_shown_to_the_model():
     assert (show.name, show.description, show.address) == (
         *("yard_show_ship", "Show a ship with its crew.", "https://ships.test/v1/ships/{shipId}"),
     )
-    assert show.told["properties"]["shipId"] == {"description": "Which (more than 0)", "type": "integer"}
-    assert show.told["properties"]["fields"]["items"]["enum"] == ["no", "yes", "name"]
-    assert show.told["required"] == ["shipId"]
+    told = build_told_schema(show.checked).schema
+    assert told["properties"]["shipId"] == {"description": "Which (more than 0)", "type": "integer"}
+    assert told["properties"]["fields"]["items"]["enum"] == ["no", "yes", "name"]
+    assert told["required"] == ["shipId"]
     assert show.reported[:2] == (
         "the header Accept is left out: it is the house's to set",
         "the cookie spy is left out: cookies are not sent",
     )
     assert paint.description == "PUT /ships/{shipId} of Shipyard."
-    assert paint.told["properties"]["launched"] == {
+    told = build_told_schema(paint.checked).schema
+    assert told["properties"]["launched"] == {
         "description": "YYYY-MM-DD; for example 2020-01-01",
         "type": "string",
     }
-    assert set(paint.told["properties"]) == {"shipId", "shipId_body", "name", "launched", "tender"}
-    assert sorted(paint.told["required"]) == ["name", "shipId"]
+    assert set(told["properties"]) == {"shipId", "shipId_body", "name", "launched", "tender"}
+    assert sorted(told["required"]) == ["name", "shipId"]
     assert route_from_json(json.loads(json.dumps(paint.as_json()))) == paint
 
 
@@ -184,7 +187,7 @@ async def test_the_address_of_a_document_must_be_valid():
 async def test_original_limits_hold_for_arguments():
     [route] = await build_routes(await read_document(SHIPYARD_YAML, URL), ["paint-ship"])
     tool = make_route_tool(route, HttpService("s", frozenset({"ships.test"})))
-    assert tool.told == route.told
+    assert tool.told == build_told_schema(route.checked).schema
     for arguments in ({"shipId": 0, "name": "a"}, {"shipId": 1, "name": "a" * 21}, {"shipId": 1}):
         with pytest.raises(ArgumentsRefused):
             check_arguments(tool, arguments)

@@ -18,9 +18,9 @@ from tests.support.odd_schemas import (
 from tools.arguments import ArgumentsRefused, check_arguments
 from tools.base import Tool
 from tools.registry import RENDERED_KEYWORDS, render_definitions
-from tools.schemas.reduce import reduce_schema
-from tools.schemas.resolve import MAX_SUBSCHEMAS
+from tools.schemas.resolve import MAX_SUBSCHEMAS, ResolvedSchema, resolve_arguments
 from tools.schemas.signature import ToolDefinitionError
+from tools.schemas.told_schema import build_told_schema
 
 CYCLIC_LIST: list[object] = []
 CYCLIC_LIST.append(CYCLIC_LIST)
@@ -31,8 +31,17 @@ async def do_nothing(arguments, context):
 
 
 def make_tool(schema: object, document: object = None) -> Tool:
-    schemas = reduce_schema(schema, document)
-    return Tool("made", "A tool.", schemas.input_schema, do_nothing, told=schemas.model_schema)
+    return build_tool(resolve_arguments(schema, document))
+
+
+def build_tool(resolved: ResolvedSchema) -> Tool:
+    told = build_told_schema(resolved.schema).schema
+    return Tool("made", "A tool.", resolved.schema, do_nothing, told=told)
+
+
+def list_warnings(schema: object) -> tuple[str, ...]:
+    resolved = resolve_arguments(schema)
+    return (*resolved.warnings, *build_told_schema(resolved.schema).warnings)
 
 
 def show_argument(schema: object) -> Any:
@@ -194,7 +203,7 @@ def test_arguments_are_checked_against_the_original_schema(schema, fits, fails):
 )
 def test_an_unusable_schema_is_refused_in_a_sentence(schema, complaint):
     with pytest.raises(ToolDefinitionError, match=complaint.replace("(", r"\(")):
-        reduce_schema(schema)
+        resolve_arguments(schema)
 
 
 @pytest.mark.parametrize(
@@ -232,9 +241,9 @@ def test_an_unusable_schema_is_refused_in_a_sentence(schema, complaint):
     ],
 )
 def test_what_is_lost_is_reported(schema, report):
-    schemas = reduce_schema(object_schema(schema))
-    assert any(report in warning for warning in schemas.warnings), schemas.warnings
-    assert len(schemas.warnings) <= 41
+    warnings = list_warnings(object_schema(schema))
+    assert any(report in warning for warning in warnings), warnings
+    assert len(warnings) <= 41
 
 
 def test_what_is_nested_too_deep_to_be_shown_is_checked():
@@ -254,25 +263,24 @@ def test_a_large_schema_is_shown_in_fewer_levels():
         "type": "object",
         "properties": {f"p{n}": {"type": "string", "description": "Words. " * 9} for n in range(60)},
     }
-    schemas = reduce_schema(
+    resolved = resolve_arguments(
         {"type": "object", "properties": {"small": {"type": "integer"}, "wide": {**wide, "required": ["p1"]}}}
     )
-    assert len(str(schemas.model_schema)) < 4000
-    assert schemas.model_schema["properties"] == {"small": {"type": "integer"}, "wide": {"type": "object"}}
-    assert "wide is nested more than 1 deep; what is inside is checked but not told" in schemas.warnings
+    told = build_told_schema(resolved.schema)
+    assert len(str(told.schema)) < 4000
+    assert told.schema["properties"] == {"small": {"type": "integer"}, "wide": {"type": "object"}}
+    assert "wide is nested more than 1 deep; what is inside is checked but not told" in told.warnings
     with pytest.raises(ArgumentsRefused, match="wide of made needs p1"):
-        check_arguments(
-            Tool("made", "A tool.", schemas.input_schema, do_nothing, told=schemas.model_schema), {"wide": {}}
-        )
+        check_arguments(build_tool(resolved), {"wide": {}})
 
 
 def test_references_are_followed_to_a_bound():
     chain = {f"s{n}": {"properties": {"on": {"$ref": f"#/$defs/s{n + 1}"}}} for n in range(9)}
-    schemas = reduce_schema(
+    resolved = resolve_arguments(
         object_schema({"$ref": "#/$defs/s0"}, **{"$defs": {**chain, "s9": {"type": "object"}}})
     )
-    assert json.dumps(schemas.input_schema).count('"on"') == 4
-    assert schemas.warnings[0] == "x.on.on.on.on refers on and on and is left open there"
+    assert json.dumps(resolved.schema).count('"on"') == 4
+    assert resolved.warnings[0] == "x.on.on.on.on refers on and on and is left open there"
 
 
 def test_the_arguments_of_all_options_are_accepted_by_name():
@@ -290,10 +298,10 @@ def test_references_are_looked_up_in_the_document_around_the_schema():
     document = {
         "components": {"schemas": {"a/b": {"type": "integer"}, "C": {"$ref": "#/components/schemas/a~1b"}}}
     }
-    schemas = reduce_schema(
+    resolved = resolve_arguments(
         object_schema({"$ref": "#/components/schemas/C", "description": "Beside."}), document
     )
-    assert schemas.input_schema["properties"]["x"] == {"description": "Beside.", "type": "integer"}
+    assert resolved.schema["properties"]["x"] == {"description": "Beside.", "type": "integer"}
 
 
 @pytest.mark.parametrize(
@@ -305,10 +313,10 @@ def test_references_are_looked_up_in_the_document_around_the_schema():
     ],
 )
 def test_small_documents_that_expand_are_cut(schema, report):
-    schemas = reduce_schema(schema)
-    assert any(report in warning for warning in schemas.warnings)
-    assert json.dumps(schemas.input_schema).count("{") <= 2 * MAX_SUBSCHEMAS
-    check_arguments(Tool("made", "A tool.", schemas.input_schema, do_nothing), {"x": {}})
+    resolved = resolve_arguments(schema)
+    assert any(report in warning for warning in resolved.warnings)
+    assert json.dumps(resolved.schema).count("{") <= 2 * MAX_SUBSCHEMAS
+    check_arguments(Tool("made", "A tool.", resolved.schema, do_nothing), {"x": {}})
 
 
 @settings(max_examples=250, deadline=None)
@@ -316,15 +324,15 @@ def test_small_documents_that_expand_are_cut(schema, report):
 @example({"type": "object", "properties": {"": {}}, "required": ["", ""]}, {})
 def test_any_schema_becomes_a_valid_one_or_is_refused_in_a_sentence(schema, value):
     try:
-        schemas = reduce_schema(schema)
+        resolved = resolve_arguments(schema)
     except ToolDefinitionError as error:
         assert 20 < len(str(error)) < 300  # noqa: PT017
         return
-    Draft202012Validator.check_schema(schemas.input_schema)
-    _assert_only_rendered_keywords(schemas.model_schema)
-    tool = Tool("made", "A tool.", schemas.input_schema, do_nothing, told=schemas.model_schema)
+    Draft202012Validator.check_schema(resolved.schema)
+    tool = build_tool(resolved)
+    _assert_only_rendered_keywords(tool.told or {})
     json.dumps(render_definitions([tool]))
-    for arguments in (value, {"x": value}, dict.fromkeys(schemas.input_schema["properties"], value)):
+    for arguments in (value, {"x": value}, dict.fromkeys(resolved.schema["properties"], value)):
         try:
             check_arguments(tool, arguments)
         except ArgumentsRefused as refusal:

@@ -1,8 +1,9 @@
-"""Makes two schemas of a stranger's JSON schema: one to check arguments against, one to show the model.
+"""Derives what the model is told of arguments from the schema that they are checked against.
 
 Pure and bounded. The model's template renders description, type, enum of strings, items, properties, required
-and nullable; everything else that limits a value is put into words here, and what cannot be shown is reported
-to the admin.
+and nullable; everything else that limits a value is put into words here, and what cannot be told is reported
+to the admin. Derived each time a tool is made and no part of its hash, so that it can be improved without a
+grant being lost.
 """
 
 from collections.abc import Mapping
@@ -12,8 +13,6 @@ from typing import Any
 from tools.safety.injection import neutralize
 from tools.schemas.choices import infer_type, list_enum_names, merge_options
 from tools.schemas.describe_limits import describe_limits
-from tools.schemas.resolve import resolve_schema
-from tools.schemas.signature import ToolDefinitionError
 
 MAX_LEVELS = 5  # of nested objects and lists that the model is shown; deeper ones are open to it
 # Of the schema shown to the model, some 1,000 tokens of every prompt; a longer one is shown in fewer levels.
@@ -33,53 +32,24 @@ Schema = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class SchemaPair:
-    """The schema shown to the model and the one that arguments are checked against.
+class ToldSchema:
+    """The schema that the model is told; `warnings` are what an admin should know it leaves out."""
 
-    `warnings` are what an admin should know about the difference to the original, a sentence each.
-    """
-
-    model_schema: Schema
-    input_schema: Schema
+    schema: Schema
     warnings: tuple[str, ...]
 
 
-def reduce_schema(schema: object, document: object = None) -> SchemaPair:
-    """Both schemas of an object of arguments; `#/…` is looked up in `document`, or in the schema itself.
-
-    Raises ToolDefinitionError, saying what to do, for a schema that describes no object and for references
-    that lead elsewhere.
-    """
-    if not isinstance(schema, Mapping):
-        raise ToolDefinitionError("the schema of the arguments must be a JSON object")
-    resolved = resolve_schema(schema, document)
-    input_schema = _to_object_schema(resolved.schema)
+def build_told_schema(checked: Mapping[str, Any]) -> ToldSchema:
+    """What the model is told of the arguments that `checked` (`tools.schemas.resolve`) checks."""
     for levels in range(MAX_LEVELS, 0, -1):
         builder = _ModelSchemaBuilder(levels)
-        shown = builder.build(input_schema, "", 0)
+        shown = builder.build(checked, "", 0)
         if len(str(shown)) <= MAX_MODEL_SCHEMA_CHARS:
             break
-    model_schema = {"type": "object", "properties": shown.get("properties", {})}
+    told = {"type": "object", "properties": shown.get("properties", {})}
     if shown.get("required"):
-        model_schema["required"] = shown["required"]
-    return SchemaPair(model_schema, input_schema, (*resolved.warnings, *builder.warnings))
-
-
-def _to_object_schema(schema: Schema) -> Schema:
-    """The schema as that of an object with named arguments, all of them in `properties`."""
-    if schema.get("type", "object") != "object":
-        raise ToolDefinitionError(
-            f"arguments are an object with named values, not {schema['type']}: "
-            "describe an object with properties"
-        )
-    properties = schema.get("properties", {})
-    for choice in ("anyOf", "oneOf", "allOf"):
-        for option in schema.get(choice, ()):
-            properties = {**option.get("properties", {}), **properties}
-    undescribed: Schema = {name: {} for name in schema.get("required", ()) if name not in properties}
-    object_schema = {**schema, "type": "object", "properties": {**properties, **undescribed}}
-    object_schema.pop("nullable", None)
-    return object_schema
+        told["required"] = shown["required"]
+    return ToldSchema(told, builder.warnings)
 
 
 class _ModelSchemaBuilder:
