@@ -269,6 +269,10 @@ class Channel(Protocol):
         """
         ...
 
+    def show_tool_progress(self, line: str | None) -> None:
+        """Show what a running tool reports, as the place in line is shown. None: it has ended."""
+        ...
+
     def render_parts(
         self, text: str, *, silent: bool = False, buttons: tuple[tuple[Button, ...], ...] = ()
     ) -> tuple[Part, ...]:

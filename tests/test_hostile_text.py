@@ -273,6 +273,7 @@ PARSERS = (
     Parser("prompt", lambda text: prompt.build_prompt("", [], [Message("user", text)])),
     Parser("redaction", lambda text: redact([Message("system", ""), Message("user", text)], ())),
     Parser("code blocks", notices.close_code_block),
+    Parser("tool progress", lambda text: notices.format_tool_progress("docs", text)),
     Parser("question", _ask),
     Parser("excerpt", lambda text: shorten_text(text, 2000)),
     Parser("file name", clean_name, MESSAGE_CHARS),

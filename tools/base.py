@@ -123,6 +123,7 @@ class ToolContext:
     `key` is the same for one call however often it is tried, also after a restart, and unique to that call.
     `see` makes pictures fit for the model, for the caller that runs the tool; None: nobody would see them.
     `schedules` is None where nothing can be kept for later.
+    `show_progress` shows the person who waits a few words, such as "2 of 10"; None: nobody sees them.
     """
 
     chat: str
@@ -135,6 +136,7 @@ class ToolContext:
     key: str
     see: PictureFitter | None = None
     schedules: Schedules | None = None
+    show_progress: Callable[[str], None] | None = None
 
 
 @dataclass(frozen=True, slots=True)

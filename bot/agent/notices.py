@@ -18,6 +18,9 @@ TIME_UP = "The time for this answer was up."
 
 _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})(.*)")
 
+_MARKUP = str.maketrans(dict.fromkeys("\\`*_[]<>|~#$&", " "))
+_MAX_PROGRESS_CHARS = 100
+
 MAX_FINDINGS = 3  # findings listed when a turn gives up
 MAX_FINDING_CHARS = 300  # characters shown of each
 
@@ -25,6 +28,20 @@ MAX_FINDING_CHARS = 300  # characters shown of each
 def format_out_of_steps(steps: int) -> str:
     """The note of a turn that used all its model calls."""
     return f"All {steps} steps allowed for one answer were used."
+
+
+def format_tool_progress(tool: str, words: str) -> str:
+    """One line of what a running tool reports: a stranger's words, without markup and addresses."""
+    shown = ["…" if _is_address(word) else word for word in words[: 5 * _MAX_PROGRESS_CHARS].split()]
+    printable = "".join(character if character.isprintable() else " " for character in " ".join(shown))
+    line = " ".join(printable.translate(_MARKUP).split()) or "at work"
+    if len(line) > _MAX_PROGRESS_CHARS:
+        line = f"{line[: _MAX_PROGRESS_CHARS - 1]}…"
+    return f"{tool}: {line}"
+
+
+def _is_address(word: str) -> bool:
+    return word.startswith(("/", "www.")) or "://" in word or "@" in word
 
 
 def append_note(text: str, note: str | None) -> str:

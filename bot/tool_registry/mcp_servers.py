@@ -8,6 +8,7 @@ from tools.base import ToolError
 from tools.mcp.definitions import McpToolListing
 from tools.mcp.location import ServerLocation
 from tools.mcp.server import McpServerClient
+from tools.mcp.time_limits import McpServerLimits
 
 ListingCallback = Callable[[str, McpToolListing], Awaitable[None]]
 
@@ -24,12 +25,13 @@ class McpServers:
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._group: asyncio.TaskGroup | None = None
 
-    def get_server(self, name: str, location: ServerLocation) -> McpServerClient:
-        """Return the client of a source; another one if its location has changed."""
+    def get_server(self, name: str, location: ServerLocation, limits: McpServerLimits) -> McpServerClient:
+        """Return the client of a source; another one if its location or its limits have changed."""
         server = self._servers.get(name)
-        if server is None or server.location != location:
+        if server is None or (server.location, server.limits) != (location, limits):
             self._stop_server(name)
-            server = self._servers[name] = McpServerClient(name, location, partial(self._on_listing, name))
+            on_listing = partial(self._on_listing, name)
+            server = self._servers[name] = McpServerClient(name, location, on_listing, limits)
             self._start_server(server)
         return server
 

@@ -109,6 +109,7 @@ async def preview_document(request: SourceRequest, secrets: Mapping[str, str]) -
     source = Source(check_source_name(request.name), "openapi", request.address, bare)
     document = await _fetch_document(source, secrets, request.private_hosts)
     options = {**bare, "hosts": [document.host], "offered": _to_records(document)}
+    options |= request.time_limits.to_options("openapi")
     return DocumentPreview(replace(source, options=options), document, _collect_warnings(document))
 
 

@@ -14,13 +14,15 @@ from typing import TYPE_CHECKING, Any
 
 from bot.db.tools.sources import Source, SourceKind
 from bot.errors import ChangeRefused
-from bot.tool_registry.sources import MissingSecret, SourceLoader, build_location
+from bot.tool_registry.sources import MissingSecret, SourceLoader, build_limits, build_location
+from bot.tool_registry.time_limits import DEFAULT_TIME_LIMITS, TimeLimits
 from tools.base import Tool, ToolError
 from tools.schemas.signature import ToolDefinitionError
 
 if TYPE_CHECKING:
     from tools.mcp.definitions import McpToolListing
     from tools.mcp.location import ServerLocation
+    from tools.mcp.time_limits import McpServerLimits
 
 SOURCE_NAME_PATTERN = re.compile(r"[a-z][a-z0-9_]{0,30}")
 SOURCE_NAME_HELP = "A name has small letters, digits and _, begins with a letter, and is at most 31 long"
@@ -54,6 +56,7 @@ class SourceRequest:
     environment: Mapping[str, str] = field(default_factory=dict)
     home: str | None = None
     private_hosts: frozenset[str] = frozenset()
+    time_limits: TimeLimits = DEFAULT_TIME_LIMITS
 
 
 def check_headers(headers: Mapping[str, str]) -> dict[str, str]:
@@ -98,10 +101,11 @@ async def preview_server(
     else:
         kind = "mcp_stdio"
         options = {"environment": dict(request.environment), "home": request.home}
+    options |= request.time_limits.to_options(kind)
     source = Source(check_source_name(request.name), kind, request.address, options)
     location = _build_location(source, secrets, request.private_hosts)
     _check_program_exists(location)
-    listing = await _fetch_listing(request.name, location)
+    listing = await _fetch_listing(request.name, location, build_limits(source, location))
     definitions = [definition.as_json() for definition in listing.definitions]
     source = replace(source, options={**options, "listing": definitions})
     return SourcePreview(source, build_tools(source, request.private_hosts), listing.warnings)
@@ -123,6 +127,7 @@ def preview_endpoint(
         "routes": [route.as_json()],
         "hosts": [route.host],
         "secrets": {"headers": check_headers(request.headers)},
+        **request.time_limits.to_options("endpoint"),
     }
     source = Source(request.name, "endpoint", f"{route.method} {route.address}", options)
     return SourcePreview(source, build_tools(source, request.private_hosts), route.reported)
@@ -176,11 +181,13 @@ def _check_program_exists(location: "ServerLocation") -> None:
         raise ChangeRefused(f"{program[:100]} {problem}. Say its whole path.")
 
 
-async def _fetch_listing(name: str, location: "ServerLocation") -> "McpToolListing":
+async def _fetch_listing(
+    name: str, location: "ServerLocation", limits: "McpServerLimits"
+) -> "McpToolListing":
     """What a server lists; it is connected to for this call alone."""
     from tools.mcp.server import McpServerClient
 
-    server = McpServerClient(name, location, partial(_ignore_listing, name))
+    server = McpServerClient(name, location, partial(_ignore_listing, name), limits)
     try:
         async with asyncio.TaskGroup() as tasks:
             running = tasks.create_task(server.run(), name=f"MCP server {name}")

@@ -3,6 +3,7 @@
 Nothing is fetched here: what a document says and a server lists is stored in the options of its source. The
 code that reads it is imported when the first such source exists. The options, by kind, all of them JSON:
 
+- all: `call_seconds`; MCP servers also `start_seconds` (of bot.tool_registry.time_limits, if an admin set it)
 - openapi, endpoint: `routes` (of tools.http.routes, by `as_json`), `hosts` (names that were confirmed),
   `secrets` with `headers`, `query` and `basic` of tools.http.service
 - mcp_http: `listing` (of tools.mcp.definitions, by `as_json`), `headers`
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from bot.tool_registry.mcp_servers import ListingCallback, McpServers
     from tools.mcp.location import ServerLocation
     from tools.mcp.server import McpServerClient
+    from tools.mcp.time_limits import McpServerLimits
 
 UNREADABLE = "what is kept of it cannot be read, perhaps by another version; remove it and add it again"
 
@@ -106,13 +108,14 @@ class SourceLoader:
     def _load_server_tools(self, source: Source, secrets: Mapping[str, str]) -> ToolsAndTrouble:
         from tools.mcp.definitions import McpToolDefinition
 
-        server = self._get_server(source.name, build_location(source, secrets, self._private_hosts))
+        location = build_location(source, secrets, self._private_hosts)
+        server = self._get_server(source.name, location, build_limits(source, location))
         definitions = [McpToolDefinition(**fields) for fields in source.options.get("listing", ())]
         return tuple(server.build_tool(definition) for definition in definitions), server.trouble
 
     def _load_route_tools(self, source: Source, secrets: Mapping[str, str]) -> ToolsAndTrouble:
         from tools.http.routes import route_from_json
-        from tools.http.service import Credentials, HttpService
+        from tools.http.service import TIMEOUT_SECONDS, Credentials, HttpService
         from tools.http.tools import make_route_tool
         from tools.net.policy import NetworkPolicy
 
@@ -125,7 +128,8 @@ class SourceLoader:
             basic = fill_secrets({"": templates["basic"]}, secrets)[""]
         hosts = frozenset(options.get("hosts", ()))
         policy = NetworkPolicy(private=self._private_hosts)
-        service = HttpService(source.name, hosts, Credentials(headers, query, basic), policy)
+        call_seconds = source.options.get("call_seconds", TIMEOUT_SECONDS)
+        service = HttpService(source.name, hosts, Credentials(headers, query, basic), policy, call_seconds)
         tools = []
         troubles = []
         for route in options.get("routes", ()):
@@ -135,14 +139,30 @@ class SourceLoader:
                 troubles.append(str(error))
         return tuple(tools), "; ".join(troubles) or None
 
-    def _get_server(self, name: str, location: "ServerLocation") -> "McpServerClient":
+    def _get_server(
+        self, name: str, location: "ServerLocation", limits: "McpServerLimits"
+    ) -> "McpServerClient":
         from bot.tool_registry.mcp_servers import McpServers
 
         if self._servers is None:
             self._servers = McpServers(self._on_listing)
             if self._group is not None:
                 self._servers.start(self._group)
-        return self._servers.get_server(name, location)
+        return self._servers.get_server(name, location, limits)
+
+
+def build_limits(source: Source, location: "ServerLocation") -> "McpServerLimits":
+    """Return how long an MCP server may take; one that may download itself first has more time to start."""
+    from tools.mcp.location import ServerProgram
+    from tools.mcp.time_limits import DEFAULT_LIMITS, INSTALL_SECONDS, McpServerLimits
+
+    connect_seconds = DEFAULT_LIMITS.connect_seconds
+    if isinstance(location, ServerProgram) and location.is_installer:
+        connect_seconds = INSTALL_SECONDS
+    return McpServerLimits(
+        call_seconds=source.options.get("call_seconds", DEFAULT_LIMITS.call_seconds),
+        connect_seconds=source.options.get("start_seconds", connect_seconds),
+    )
 
 
 def build_location(

@@ -113,7 +113,7 @@ class TurnExecution:
         event = await self._open(budget)
         while not isinstance(event, TurnResult | None):
             if isinstance(event, RunTools):
-                results = await self._executor.run(event, self._handle)
+                results = await self._executor.run(event, self._handle, self._channel)
                 if not isinstance(results, PendingApprovals):
                     event = await self._advance(results)
                     continue

@@ -7,17 +7,19 @@ process.
 import asyncio
 import contextlib
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from bot.agent.events import RunTools
+from bot.agent.notices import format_tool_progress
 from bot.agent.tool_calls import CheckedCall
 from bot.agent.toolbox import Toolbox, render_result
 from bot.db.conversations import calls
 from bot.db.conversations.calls import StoredResult
 from bot.db.engine import Database, Transaction
 from bot.db.retry import retry_until_available
-from bot.domain import ToolResult
+from bot.domain import Channel, ToolCall, ToolResult
 from bot.turns.approvals import PendingCall
 from bot.turns.handle import TurnHandle
 from bot.turns.tool_policy import PolicyDecisions, ResultsByCall, ToolPolicy
@@ -92,18 +94,23 @@ class ToolExecutor:
         if ready and self.policy.has_questions:
             await calls.start_tool_calls(tx, self._turn, event.step, ready, now=now)
 
-    async def run(self, event: RunTools, handle: TurnHandle) -> tuple[ToolResult, ...] | PendingApprovals:
-        """The results of a step, in the order of its calls; calls that have one already are not run again."""
+    async def run(
+        self, event: RunTools, handle: TurnHandle, channel: Channel
+    ) -> tuple[ToolResult, ...] | PendingApprovals:
+        """The results of a step, in the order of its calls; calls that have one already are not run again.
+
+        `channel` shows what running tools report.
+        """
         handle.side_effects_since = None
         if not all(_is_repeatable(self._toolbox, checked.call.name) for checked in self._decisions.ready):
             handle.side_effects_since = time.monotonic()
         try:
-            return await self._run_step(event, handle)
+            return await self._run_step(event, handle, _StepProgress(channel))
         finally:
             handle.side_effects_since = None
 
     async def _run_step(
-        self, event: RunTools, handle: TurnHandle
+        self, event: RunTools, handle: TurnHandle, progress: "_StepProgress"
     ) -> tuple[ToolResult, ...] | PendingApprovals:
         decisions = self._decisions
         self._results |= {(event.step, refused.call.id): refused for refused in decisions.refused}
@@ -124,35 +131,20 @@ class ToolExecutor:
             text_if_unfinished = NOT_RUN if handle.stop_reason else INTERRUPTED
             if decisions.ready and handle.stop_reason is None:
                 with handle.timer.measure("tools"):
-                    await handle.run_cancellable(
-                        self._run_parallel(event.step, decisions.ready, handle, settle)
-                    )
+                    run_call = partial(self._run_call, event.step, progress)
+                    await handle.run_cancellable(_run_parallel(run_call, decisions.ready, handle, settle))
             settle_unfinished(decisions.ready, text_if_unfinished)
             if decisions.pending_calls and handle.stop_reason is None:
                 return PendingApprovals(decisions.pending_calls)
             settle_unfinished([pending.call for pending in decisions.pending_calls], NOT_RUN)
         return tuple(self._results[event.step, checked.call.id] for checked in event.calls)
 
-    async def _run_parallel(
-        self, step: int, checked_calls: Sequence[CheckedCall], handle: TurnHandle, on_result: OnResult
-    ) -> None:
-        slots = asyncio.Semaphore(MAX_PARALLEL_CALLS)
-
-        async def run_in_slot(checked: CheckedCall) -> None:
-            async with slots:
-                on_result(await self._run_call(step, checked))
-
-        # When the turn's time is up, calls that have no result by then were interrupted.
-        with contextlib.suppress(TimeoutError):
-            async with handle.deadline() as start_clock, asyncio.TaskGroup() as tasks:
-                start_clock()
-                for checked in checked_calls:
-                    tasks.create_task(run_in_slot(checked), name=f"tool {checked.call.name}")
-
-    async def _run_call(self, step: int, checked_call: CheckedCall) -> ToolResult:
+    async def _run_call(self, step: int, progress: "_StepProgress", checked_call: CheckedCall) -> ToolResult:
         call = checked_call.call
         context = self._context_for(call.id, f"{self._turn} {step} {call.id}")
-        result = await self._toolbox.run(call, checked_call.arguments, context)
+        with progress.open_call(call) as show_progress:
+            context = replace(context, show_progress=show_progress)
+            result = await self._toolbox.run(call, checked_call.arguments, context)
         if result.full_text is None or read_more.name not in self._toolbox.tools:
             return result
         number = await retry_until_available(lambda: self._find_result_number(step, call.id))
@@ -170,6 +162,58 @@ class ToolExecutor:
                 await calls.store_tool_result(tx, self._turn, step, result, now=ended_at)
 
         await retry_until_available(store)
+
+
+class _StepProgress:
+    """Shows what the calls of a step report while they run: the newest line of one that still does."""
+
+    def __init__(self, channel: Channel) -> None:
+        self._channel = channel
+        self._lines: dict[str, str | None] = {}
+
+    @contextlib.contextmanager
+    def open_call(self, call: ToolCall) -> Iterator[Callable[[str], None]]:
+        """Yield the function by which a call reports, from any thread, while the block lasts."""
+        loop = asyncio.get_running_loop()
+
+        def show_progress(words: str) -> None:
+            loop.call_soon_threadsafe(self._show, call, words)
+
+        self._lines[call.id] = None
+        try:
+            yield show_progress
+        finally:
+            if self._lines.pop(call.id) is not None:
+                shown = [line for line in self._lines.values() if line is not None]
+                self._channel.show_tool_progress(shown[-1] if shown else None)
+
+    def _show(self, call: ToolCall, words: str) -> None:
+        line = format_tool_progress(call.name, words)
+        if call.id not in self._lines or self._lines[call.id] == line:
+            return
+        del self._lines[call.id]
+        self._lines[call.id] = line  # the newest is the last
+        self._channel.show_tool_progress(line)
+
+
+async def _run_parallel(
+    run_call: Callable[[CheckedCall], Awaitable[ToolResult]],
+    checked_calls: Sequence[CheckedCall],
+    handle: TurnHandle,
+    on_result: OnResult,
+) -> None:
+    slots = asyncio.Semaphore(MAX_PARALLEL_CALLS)
+
+    async def run_in_slot(checked: CheckedCall) -> None:
+        async with slots:
+            on_result(await run_call(checked))
+
+    # When the turn's time is up, calls that have no result by then were interrupted.
+    with contextlib.suppress(TimeoutError):
+        async with handle.deadline() as start_clock, asyncio.TaskGroup() as tasks:
+            start_clock()
+            for checked in checked_calls:
+                tasks.create_task(run_in_slot(checked), name=f"tool {checked.call.name}")
 
 
 def _is_repeatable(toolbox: Toolbox, name: str) -> bool:

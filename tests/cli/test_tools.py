@@ -183,6 +183,10 @@ def test_builtin_tools_are_listed_shown_switched_ruled_and_granted(call: Command
         (["try", "nothing"], "nothing cannot be used now;"),
         (["try", "clock", "{"], "Arguments are JSON,"),
         (["secret", "remove", "x"], "There is no secret called x.\n"),
+        (["timeout", "clock", "5"], "There is no source clock; /tools shows the source of each tool.\n"),
+        (["timeout", "clock", "soon"], "Say how many seconds a call may take"),
+        (["add", "https://x.example/a", "--start-timeout", "9"], "--start-timeout goes with --mcp or"),
+        (["add", "x", "--stdio", "--name", "odd", "--timeout", "0"], "A limit has 1 to 3600 seconds.\n"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else None,
 )
@@ -300,12 +304,14 @@ def test_a_program_of_this_machine_is_added_with_its_secrets_and_tried(
     assert missing == (1, "", "The secret odd_key is missing.\n")
     monkeypatch.setattr(sys, "stdin", io.StringIO("hunter2hunter2\n"))
     call.run_ok("secret", "set", "odd_key")
-    options = ("--environment", "KEY={odd_key}", "--home", "servers/odd")
+    options = ("--environment", "KEY={odd_key}", "--home", "servers/odd", "--timeout", "45")
     output = call.run_ok("add", command, "--stdio", "--name", "odd", *options)
     assert Path("servers/odd").is_dir()
     assert output.startswith("Added, for admins until it is granted: odd_")
     assert "hunter2" not in call.run_ok("show", "odd")
     assert json.loads(call.run_ok("show", "odd", "--json"))["kind"] == "mcp_stdio"
+    limits = call.run_ok("timeout", "odd", "start", "90")
+    assert limits == "odd: a call may take 45 s, and 450 s if it reports progress; the start 90 s.\n"
     assert "odd · an MCP server on the machine · " in call.run_ok("list")
     assert query_rows("SELECT kind, added_by FROM sources") == [("mcp_stdio", None)]
     assert call.run_ok("secret", "remove", "odd_key") == "odd_key is gone. Still named by: odd\n".replace(

@@ -44,3 +44,30 @@ async def test_a_server_is_used_while_others_chat_and_when_it_hangs_or_is_gone(t
             await gateway.api.wait_until(lambda: "That took long." in gateway.texts())
         await says(ADMIN, "@@tool:odd_echo {}@@ @@say:It is away.@@", "It is away.")
     assert "odd is not available" in gateway.endpoint.requests[-1].prompt
+
+
+async def test_progress_of_a_call_is_shown_to_the_person_and_leaves_nothing_behind(tmp_path: Path):
+    web = FakeMcpHttpServer(read_only=True)
+    async with (
+        running_gateway(tmp_path, tools_private_hosts="127.0.0.1", thinking="off") as gateway,
+        serve(web.app) as url,
+    ):
+        ann = gateway.ann
+        ann.send(f"/tools add mcp {url}/mcp odd")
+        await gateway.wait_for_texts(2)
+        ann.send("/tools timeout odd 60")
+        await gateway.wait_for_texts(3)
+        assert gateway.texts()[-1] == "odd: a call may take 60 s, and 600 s if it reports progress."
+        ann.send("/new")
+        await gateway.wait_for_texts(4)
+        ann.send("@@tool:odd_work {}@@ @@say:That is all.@@")
+        await gateway.api.wait_until(
+            lambda: (
+                (draft := gateway.api.chat(ADMIN).draft) is not None
+                and draft.text == "odd_work: 2 of 10: downloading all of …"
+            )
+        )
+        web.release.set()
+        await gateway.api.wait_until(lambda: gateway.texts()[-1] == "That is all.")
+        assert len(gateway.texts()) == 5
+        assert gateway.api.chat(ADMIN).draft is None

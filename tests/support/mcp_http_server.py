@@ -30,6 +30,7 @@ TOOL_NAMES = (
     "wait",
     "grow",
     "paint",
+    "work",
 )
 
 
@@ -143,6 +144,8 @@ class FakeMcpHttpServer:
         if name in (answers := self._build_answers(request, message)):
             return answers[name]
         match name:
+            case "work":
+                return StreamingResponse(self._work(message), media_type="text/event-stream")
             case "forget":
                 self.sessions.clear()
             case "wait":
@@ -152,6 +155,14 @@ class FakeMcpHttpServer:
                 self.tools.append("grown")
                 self._tools_changed.set()
         return _json_answer(message, _text_result(message["params"]["arguments"].get("text", "")))
+
+    async def _work(self, message: dict[str, Any]) -> AsyncIterator[str]:
+        """Report progress, and answer once it is released."""
+        progress = {"progressToken": message["params"]["_meta"]["progressToken"], "progress": 2, "total": 10}
+        params = {**progress, "message": "downloading *all* of https://evil.example"}
+        yield _format_event({"jsonrpc": "2.0", "method": "notifications/progress", "params": params})
+        await self.release.wait()
+        yield _format_event({"jsonrpc": "2.0", "id": message["id"], "result": _text_result("worked")})
 
     def _build_answers(self, request: Request, message: dict[str, Any]) -> dict[str, Response]:
         huge = _text_result("x" * 4_300_000)

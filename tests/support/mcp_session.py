@@ -8,7 +8,8 @@ from pathlib import Path
 
 from tools.mcp.definitions import McpToolListing
 from tools.mcp.location import ServerLocation, ServerProgram
-from tools.mcp.server import McpServerClient, McpServerLimits
+from tools.mcp.server import McpServerClient
+from tools.mcp.time_limits import McpServerLimits
 
 STDIO_SERVER = Path(__file__).with_name("mcp_stdio_server.py")
 QUICK_LIMITS = McpServerLimits(

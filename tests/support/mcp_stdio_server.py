@@ -40,6 +40,7 @@ TOOLS: dict[str, dict[str, Any]] = {
         "refuse": READ_ONLY_HINTS,
         "grow": READ_ONLY_HINTS,
         "flood": READ_ONLY_HINTS,
+        "work": READ_ONLY_HINTS,
     }.items()
 }
 
@@ -88,6 +89,12 @@ def flood(_: dict[str, str]) -> dict[str, object]:
     for number in range(3000):
         send_message(method="notifications/message", params={"level": "info", "data": number})
     return text_result("flooded")
+
+
+def report_progress(token: object) -> None:
+    for number, words in ((1, "searching"), (2.5, "loading with sesame-4711"), (10, None)):
+        params = {"progressToken": token, "progress": number, "total": 10, "message": words}
+        send_message(method="notifications/progress", params=params)
 
 
 def environment(_: dict[str, str]) -> dict[str, object]:
@@ -160,6 +167,9 @@ def handle_message(message: dict[str, Any], behavior: str) -> None:
             send_message(id=message["id"], result=initialize())
         case "tools/list":
             send_message(id=message["id"], result=list_tools(params.get("cursor"), behavior))
+        case "tools/call" if params["name"] == "work":
+            report_progress(params["_meta"]["progressToken"])
+            send_message(id=message["id"], result=text_result("worked"))
         case "tools/call" if params["name"] in HANDLERS:
             send_message(id=message["id"], result=HANDLERS[params["name"]](params.get("arguments") or {}))
         case "tools/call" if params["name"] == "refuse":

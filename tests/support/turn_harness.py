@@ -113,6 +113,9 @@ class FakeChannel:
     def show_queue_place(self, line: str | None) -> None:
         self.show_status(line)
 
+    def show_tool_progress(self, line: str | None) -> None:
+        self.show_status(line)
+
     def render_parts(
         self, text: str, *, silent: bool = False, buttons: tuple[tuple[Button, ...], ...] = ()
     ) -> tuple[Part, ...]:

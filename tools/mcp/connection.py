@@ -15,6 +15,7 @@ from mcp import Client, MCPError
 from mcp.client import Transport
 from mcp.client.streamable_http import streamable_http_client
 from mcp.client.subscriptions import SubscriptionLost
+from mcp.shared.dispatcher import ProgressFnT
 from mcp_types import (
     CONNECTION_CLOSED,
     HEADER_MISMATCH,
@@ -33,12 +34,13 @@ from pydantic import TypeAdapter, ValidationError
 
 from tools.base import Found, ToolError
 from tools.mcp.definitions import MAX_TOOLS, ServerTool, truncate_tool
-from tools.mcp.errors import ConnectionGone, iterate_causes
+from tools.mcp.errors import ConnectionGone, explain_slow_start, iterate_causes
 from tools.mcp.http import TOO_LARGE_TEXT, create_client
 from tools.mcp.limits import MAX_MESSAGE_BYTES, ChangeBackoff
 from tools.mcp.location import ServerLocation, ServerProgram
 from tools.mcp.results import to_found
 from tools.mcp.stdio import StdioTransport
+from tools.mcp.time_limits import McpServerLimits
 
 MAX_PAGES = 50  # of one list of tools
 MAX_RETRY_SECONDS = 60  # between two attempts to listen for changes
@@ -54,16 +56,6 @@ _STREAM_CUT_TEXT = "SSE stream"
 _SESSION_ENDED_TEXT = "Session terminated"
 
 R = TypeVar("R")
-
-
-@dataclass(frozen=True, slots=True)
-class ConnectionTimings:
-    """Seconds: to connect and list, to list again, and between two listings at most and at least."""
-
-    connect_seconds: float = 60.0
-    list_seconds: float = 20.0
-    relist_seconds: float = 600.0
-    min_relist_pause_seconds: float = 1.0
 
 
 class McpConnection:
@@ -84,11 +76,15 @@ class McpConnection:
         self.closed.set()
         self.tools_changed.set()
 
-    async def open_transport(self, location: ServerLocation, stack: contextlib.AsyncExitStack) -> Transport:
+    async def open_transport(
+        self, location: ServerLocation, limits: McpServerLimits, stack: contextlib.AsyncExitStack
+    ) -> Transport:
         """The transport to the server; what it needs is entered on `stack`."""
         if isinstance(location, ServerProgram):
             return StdioTransport(self.name, location, self._tasks, self.close)
-        client = await stack.enter_async_context(await create_client(location))
+        client = await stack.enter_async_context(
+            await create_client(location, call_seconds=limits.call_seconds)
+        )
         return streamable_http_client(location.url, http_client=client, max_sse_event_size=MAX_MESSAGE_BYTES)
 
     async def list_tools(self) -> list[ServerTool]:
@@ -103,8 +99,8 @@ class McpConnection:
                 break
         return server_tools
 
-    async def call_tool(self, tool: str, arguments: dict[str, Any]) -> Found:
-        """What a tool returns.
+    async def call_tool(self, tool: str, arguments: dict[str, Any], on_progress: ProgressFnT) -> Found:
+        """What a tool returns; `on_progress` is awaited with what its server reports meanwhile.
 
         Raises ToolError for what the server answered instead, ConnectionGone when it can no longer answer.
         Cancelling notifies the server and waits for nothing.
@@ -113,7 +109,9 @@ class McpConnection:
         # Not with the SDK's own call: that checks a result against the server's schema, whose patterns may
         # be such that the check never ends.
         try:
-            answer = await self._run_request(self.client.session.send_request(request, _CALL_RESULT_ADAPTER))
+            answer = await self._run_request(
+                self.client.session.send_request(request, _CALL_RESULT_ADAPTER, progress_callback=on_progress)
+            )
         except MCPError as error:
             raise self._translate_error(error) from error
         except ValidationError as error:
@@ -191,7 +189,7 @@ class McpConnection:
 async def run_connection(
     name: str,
     location: ServerLocation,
-    timings: ConnectionTimings,
+    limits: McpServerLimits,
     on_connected: Callable[[McpConnection, list[ServerTool]], Awaitable[None]],
     on_changed: Callable[[list[ServerTool]], Awaitable[None]],
 ) -> None:
@@ -203,10 +201,10 @@ async def run_connection(
         connection = McpConnection(name, tasks)
         try:
             async with contextlib.AsyncExitStack() as stack:
-                await on_connected(connection, await _connect(location, timings, connection, stack))
+                await on_connected(connection, await _connect(location, limits, connection, stack))
                 follow_task = tasks.create_task(connection.follow_changes(), name=f"mcp {name} follow")
                 try:
-                    await _watch_changes(connection, timings, on_changed)
+                    await _watch_changes(connection, limits, on_changed)
                 finally:
                     follow_task.cancel()
         finally:
@@ -215,15 +213,15 @@ async def run_connection(
 
 async def _connect(
     location: ServerLocation,
-    timings: ConnectionTimings,
+    limits: McpServerLimits,
     connection: McpConnection,
     stack: contextlib.AsyncExitStack,
 ) -> list[ServerTool]:
     """Connect and list the tools."""
     try:
-        async with asyncio.timeout(timings.connect_seconds):
+        async with asyncio.timeout(limits.connect_seconds):
             client = Client(
-                await connection.open_transport(location, stack),
+                await connection.open_transport(location, limits, stack),
                 message_handler=connection.handle_notification,
                 client_info=_CLIENT_INFO,
                 cache=None,
@@ -234,6 +232,8 @@ async def _connect(
         refusal = next((cause for cause in iterate_causes(error) if isinstance(cause, MCPError)), None)
         if connection.closed_reason is not None:
             raise ConnectionGone(connection.closed_reason) from error
+        if isinstance(error, TimeoutError):
+            raise ConnectionGone(explain_slow_start(location)) from error
         if refusal is None:
             raise
         reason = _explain_parse_error(refusal) or f"it refuses: {str(refusal)[:200]}"
@@ -254,23 +254,23 @@ def _explain_parse_error(error: MCPError) -> str | None:
 
 async def _watch_changes(
     connection: McpConnection,
-    timings: ConnectionTimings,
+    limits: McpServerLimits,
     on_changed: Callable[[list[ServerTool]], Awaitable[None]],
 ) -> None:
     """List again whenever the server reports a change, and now and then anyway: a report may be lost."""
-    backoff = ChangeBackoff(timings.min_relist_pause_seconds, timings.relist_seconds)
+    backoff = ChangeBackoff(limits.min_relist_pause_seconds, limits.relist_seconds)
     clock = asyncio.get_running_loop().time
     while True:
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(timings.relist_seconds):
+            async with asyncio.timeout(limits.relist_seconds):
                 await connection.tools_changed.wait()
         if connection.closed_reason is not None:
             raise ConnectionGone(connection.closed_reason)
-        pause = timings.min_relist_pause_seconds
+        pause = limits.min_relist_pause_seconds
         if connection.tools_changed.is_set():
             pause = backoff.next_delay(clock())
         connection.tools_changed.clear()
-        async with asyncio.timeout(timings.list_seconds):
+        async with asyncio.timeout(limits.list_seconds):
             server_tools = await connection.list_tools()
         await on_changed(server_tools)
         with contextlib.suppress(TimeoutError):

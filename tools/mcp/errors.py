@@ -7,6 +7,8 @@ from collections.abc import Iterator
 
 import httpx2
 
+from tools.mcp.location import ServerLocation, ServerProgram
+
 
 class ConnectionGone(Exception):
     """The connection is over; the text says why.
@@ -37,6 +39,24 @@ def describe_error(error: BaseException) -> str:
             if isinstance(cause, kind):
                 return template.format(cause)
     return "it does not speak the protocol"
+
+
+def describe_start(location: ServerLocation) -> str:
+    """What happens while somebody waits for a server that is not connected."""
+    if _may_install(location):
+        return "it is being started, and may be installing itself"
+    return "it is being started"
+
+
+def explain_slow_start(location: ServerLocation) -> str:
+    """Why a server that has not started in its time is not available."""
+    if _may_install(location):
+        return "it is still being installed, or does not start; a first start may take minutes"
+    return "it did not start in time"
+
+
+def _may_install(location: ServerLocation) -> bool:
+    return isinstance(location, ServerProgram) and location.is_installer
 
 
 def iterate_causes(error: BaseException) -> Iterator[BaseException]:

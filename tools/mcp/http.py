@@ -20,6 +20,7 @@ from tools.threads import run_in_thread
 
 CONNECT_TIMEOUT_SECONDS = 5.0
 DISCONNECT_TIMEOUT_SECONDS = 2.0  # for ending a session at the server
+MIN_READ_SECONDS = 60.0  # without a byte, after which a response is given up
 
 TOO_LARGE_TEXT = "is too large to be taken, or packed"
 
@@ -33,28 +34,37 @@ class ResponseTooLarge(httpx2.StreamError):
         super().__init__(TOO_LARGE_TEXT)
 
 
-async def create_client(remote: ServerUrl, policy: NetworkPolicy | None = None) -> httpx2.AsyncClient:
-    """A client for this server, to be entered and left; its headers go to the server's own origin only."""
+async def create_client(
+    remote: ServerUrl, policy: NetworkPolicy | None = None, call_seconds: float = 0.0
+) -> httpx2.AsyncClient:
+    """A client for this server, to be entered and left; its headers go to the server's own origin only.
+
+    `call_seconds` is how long an answer may be silent, if that is more than a minute.
+    """
     policy = policy or NetworkPolicy(private=remote.private)
     ssl_context = policy.ssl_context
     if ssl_context is None:
         ssl_context = await run_in_thread(_default_ssl_context)
-    transport = PolicyTransport(policy, ssl_context)
+    read_seconds = max(MIN_READ_SECONDS, call_seconds + 1)  # our own limit is met first
+    transport = PolicyTransport(policy, ssl_context, read_seconds)
     headers = {"User-Agent": "Canvasgram/0.1", "Accept-Encoding": "identity", **remote.headers}
-    timeout = httpx2.Timeout(60.0, connect=CONNECT_TIMEOUT_SECONDS, pool=CONNECT_TIMEOUT_SECONDS)
+    timeout = httpx2.Timeout(read_seconds, connect=CONNECT_TIMEOUT_SECONDS, pool=CONNECT_TIMEOUT_SECONDS)
     return httpx2.AsyncClient(transport=transport, headers=headers, timeout=timeout, trust_env=False)
 
 
 class PolicyTransport(httpx2.AsyncBaseTransport):
     """Connects to allowed addresses only, and bounds what is read of a response."""
 
-    def __init__(self, policy: NetworkPolicy, ssl_context: ssl.SSLContext) -> None:
+    def __init__(
+        self, policy: NetworkPolicy, ssl_context: ssl.SSLContext, read_seconds: float = MIN_READ_SECONDS
+    ) -> None:
         self._policy = policy
+        self._read_seconds = read_seconds
         self._inner = httpx2.AsyncHTTPTransport(verify=ssl_context, trust_env=False)
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         host = request.url.raw_host.decode().strip("[]")
-        timeout = {**request.extensions["timeout"], "read": _read_timeout(request)}
+        timeout = {**request.extensions["timeout"], "read": _read_timeout(request, self._read_seconds)}
         extensions = {**request.extensions, "sni_hostname": host, "timeout": timeout}
         failure: Exception | None = None
         for ip in await self._resolve_allowed(host, request.url):
@@ -132,13 +142,13 @@ def _weigh(message: bytes | bytearray) -> int:
     return 0
 
 
-def _read_timeout(request: httpx2.Request) -> float | None:
+def _read_timeout(request: httpx2.Request, read_seconds: float) -> float | None:
     """Seconds without a byte after which a response is given up; None for requests that wait for events."""
     if request.method == "DELETE":
         return DISCONNECT_TIMEOUT_SECONDS
     if request.method == "GET" or request.headers.get("mcp-method") == _LISTEN_METHOD:
         return None
-    return 60.0
+    return read_seconds
 
 
 @cache

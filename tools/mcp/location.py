@@ -10,6 +10,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 SYSTEM_PATH = "/usr/local/bin:/usr/bin:/bin"
+_INSTALLERS = frozenset({"npx", "pnpx", "bunx", "uvx"})
+_INSTALLER_COMMANDS = frozenset({"exec", "dlx", "x", "run", "tool"})
+_PACKAGE_MANAGERS = frozenset({"npm", "pnpm", "yarn", "bun", "uv", "pipx", "docker", "podman"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +38,14 @@ class ServerProgram:
         The folder of this Python, then the system's, unless `environment` has a PATH.
         """
         return self.environment.get("PATH", f"{Path(sys.executable).parent}:{SYSTEM_PATH}")
+
+    @property
+    def is_installer(self) -> bool:
+        """Whether the command downloads what it starts, as npx and uvx do."""
+        program, *rest = (Path(self.command[0]).name, *self.command[1:2])
+        return program in _INSTALLERS or (
+            program in _PACKAGE_MANAGERS and not _INSTALLER_COMMANDS.isdisjoint(rest)
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,14 +9,15 @@ import importlib
 import logging
 import random
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from tools.base import Found, Rule, Tool, ToolContext, ToolError
 from tools.http.service import MASK, Credentials
 from tools.mcp.definitions import McpToolDefinition, McpToolListing, ServerTool, build_listing
-from tools.mcp.errors import ConnectionGone, describe_error
+from tools.mcp.errors import ConnectionGone, describe_error, describe_start, explain_slow_start
 from tools.mcp.location import ServerLocation
+from tools.mcp.time_limits import DEFAULT_LIMITS, CallDeadline, McpServerLimits, format_progress
 from tools.schemas.told_schema import build_told_schema
 from tools.threads import run_in_thread
 
@@ -24,27 +25,13 @@ if TYPE_CHECKING:
     from tools.mcp.connection import McpConnection
 
 CHANGE_RULE = Rule("always")
+NOTICE_SECONDS = 2.0  # of a start, after which the person who waits for it is told
 STEADY_SECONDS = 60.0  # after which a connection counts as steady
 
 log = logging.getLogger(__name__)
 
 OnListing = Callable[[McpToolListing], Awaitable[None]]
-
-
-@dataclass(frozen=True, slots=True)
-class McpServerLimits:
-    """Seconds: of one call, of connecting and listing, and of the pauses between attempts to connect.
-
-    The pauses double from `retry_seconds` up to `max_retry_seconds`.
-    """
-
-    call_seconds: float = 30.0
-    connect_seconds: float = 60.0
-    list_seconds: float = 20.0
-    relist_seconds: float = 600.0
-    min_relist_pause_seconds: float = 1.0
-    retry_seconds: float = 0.5
-    max_retry_seconds: float = 60.0
+ShowProgress = Callable[[str], None]
 
 
 class McpServerClient:
@@ -60,14 +47,14 @@ class McpServerClient:
         name: str,
         location: ServerLocation,
         on_listing: OnListing,
-        limits: McpServerLimits = McpServerLimits(),
+        limits: McpServerLimits = DEFAULT_LIMITS,
     ) -> None:
         self.name = name
         self.location = location
         self.trouble: str | None = None
         self._secret_texts = Credentials(location.secrets).secret_texts()
         self._on_listing = on_listing
-        self._limits = limits
+        self.limits = limits
         self._connection_wanted = asyncio.Event()
         self._state_changed = asyncio.Event()
         self._connection: McpConnection | None = None
@@ -79,17 +66,11 @@ class McpServerClient:
         await self._connection_wanted.wait()
         # In a thread: the import takes a second or two, which would block the event loop.
         connection_module = await run_in_thread(importlib.import_module, "tools.mcp.connection")
-        timings = connection_module.ConnectionTimings(
-            self._limits.connect_seconds,
-            self._limits.list_seconds,
-            self._limits.relist_seconds,
-            self._limits.min_relist_pause_seconds,
-        )
         # Each connection in a task of its own: while it is left, the SDK may turn our cancellation into
         # another error.
         async with asyncio.TaskGroup() as tasks:
             while True:
-                attempt = self._keep_connection(connection_module.run_connection, timings)
+                attempt = self._keep_connection(connection_module.run_connection)
                 await asyncio.wait({tasks.create_task(attempt, name=f"mcp {self.name}")})
                 await asyncio.sleep(self._retry_delay())
 
@@ -101,7 +82,7 @@ class McpServerClient:
         """
 
         async def call(arguments: Mapping[str, Any], context: ToolContext) -> object:
-            return await self.call_tool(definition.remote, arguments)
+            return await self.call_tool(definition.remote, arguments, context.show_progress)
 
         return Tool(
             name=definition.name,
@@ -109,7 +90,7 @@ class McpServerClient:
             input_schema=definition.input_schema,
             told=build_told_schema(definition.input_schema).schema,
             function=call,
-            timeout=self._limits.call_seconds + 1,  # our own is reached first, and says who did not answer
+            timeout=self.limits.tool_seconds,
             repeatable=definition.repeatable,
             rule=Rule() if definition.reads else CHANGE_RULE,
             changes=not definition.reads,
@@ -124,11 +105,7 @@ class McpServerClient:
 
         Raises ToolError when it is not available.
         """
-        try:
-            async with asyncio.timeout(self._limits.connect_seconds):
-                await self._wait_connected()
-        except TimeoutError:
-            raise self._unavailable("it does not answer") from None
+        await self._wait_started()
         assert self._listing is not None
         return self._listing
 
@@ -138,31 +115,38 @@ class McpServerClient:
             self._connection.tools_changed.set()
         await self.list_tools()
 
-    async def call_tool(self, tool: str, arguments: Mapping[str, Any]) -> Found:
-        """Call a tool by the server's name for it, and return what it returns. Raises ToolError."""
-        connection: McpConnection | None = None
-        try:
-            async with asyncio.timeout(self._limits.call_seconds):
-                connection = await self._wait_connected()
-                return await self._call_with_retry(connection, tool, dict(arguments))
-        except TimeoutError:
-            if connection is not None:
-                connection.count_missed_call()
-            raise self._unavailable("it did not answer in time") from None
+    async def call_tool(
+        self, tool: str, arguments: Mapping[str, Any], show_progress: ShowProgress | None = None
+    ) -> Found:
+        """Call a tool by the server's name for it, and return what it returns; the start is not its time.
 
-    async def _keep_connection(self, run_connection: Callable[..., Awaitable[None]], timings: object) -> None:
+        A call is made once more if the connection was gone before it left. Raises ToolError.
+        """
+        connection = await self._wait_started(show_progress)
+        try:
+            return await self._call_in_time(connection, tool, dict(arguments), show_progress)
+        except ConnectionGone as gone:
+            if not gone.is_undelivered:
+                raise self._unavailable(f"{gone}, and what the call did is unknown") from gone
+        connection = await self._wait_started(show_progress)
+        try:
+            return await self._call_in_time(connection, tool, dict(arguments), show_progress)
+        except ConnectionGone as gone:
+            raise self._unavailable(str(gone)) from gone
+
+    async def _keep_connection(self, run_connection: Callable[..., Awaitable[None]]) -> None:
         """Connect once, and stay until the connection ends."""
         clock = asyncio.get_running_loop().time
         started_at = clock()
         try:
-            await run_connection(self.name, self.location, timings, self._on_connected, self._on_tools)
+            await run_connection(self.name, self.location, self.limits, self._on_connected, self._on_tools)
         except (Exception, BaseExceptionGroup) as error:  # noqa: BLE001 the next attempt follows every error
             was_steady = clock() - started_at > STEADY_SECONDS
             self._on_failure(self._mask_secrets(describe_error(error)), was_steady=was_steady)
 
     def _retry_delay(self) -> float:
-        doubled = self._limits.retry_seconds * 2.0 ** min(self._failures - 1, 20)
-        delay = min(self._limits.max_retry_seconds, doubled)
+        doubled = self.limits.retry_seconds * 2.0 ** min(self._failures - 1, 20)
+        delay = min(self.limits.max_retry_seconds, doubled)
         return delay * random.uniform(0.5, 1.0)  # noqa: S311 servers that failed together retry apart
 
     async def _on_connected(self, connection: "McpConnection", server_tools: list[ServerTool]) -> None:
@@ -203,27 +187,53 @@ class McpServerClient:
         self._state_changed.set()
         self._state_changed = asyncio.Event()
 
-    async def _call_with_retry(
-        self, connection: "McpConnection", tool: str, arguments: dict[str, Any]
-    ) -> Found:
-        """Call a tool, and once more if the connection was gone before the call left."""
+    async def _wait_started(self, show_progress: ShowProgress | None = None) -> "McpConnection":
+        """The connection, within the time of a start; a start that takes a while is shown as progress."""
+        notice: asyncio.TimerHandle | None = None
+        if show_progress is not None:
+            loop = asyncio.get_running_loop()
+            notice = loop.call_later(NOTICE_SECONDS, show_progress, describe_start(self.location))
         try:
-            return await self._call_masked(connection, tool, arguments)
-        except ConnectionGone as gone:
-            if not gone.is_undelivered:
-                raise self._unavailable(f"{gone}, and what the call did is unknown") from gone
-        try:
-            return await self._call_masked(await self._wait_connected(), tool, arguments)
-        except ConnectionGone as gone:
-            raise self._unavailable(str(gone)) from gone
+            async with asyncio.timeout(self.limits.connect_seconds):
+                return await self._wait_connected()
+        except TimeoutError:
+            raise self._unavailable(explain_slow_start(self.location)) from None
+        finally:
+            if notice is not None:
+                notice.cancel()
 
-    async def _call_masked(self, connection: "McpConnection", tool: str, arguments: dict[str, Any]) -> Found:
-        """The result without any secret that the server may have repeated."""
+    async def _call_in_time(
+        self,
+        connection: "McpConnection",
+        tool: str,
+        arguments: dict[str, Any],
+        show_progress: ShowProgress | None,
+    ) -> Found:
+        """The result without any secret that the server may have repeated.
+
+        Raises ToolError, and ConnectionGone.
+        """
+        deadline = CallDeadline(self.limits)
+
+        async def on_progress(progress: float, total: float | None, message: str | None) -> None:
+            deadline.extend()
+            if show_progress is not None:
+                show_progress(self._mask_secrets(format_progress(progress, total, message)))
+
         try:
-            result = await connection.call_tool(tool, arguments)
-            return replace(result, text=self._mask_secrets(result.text))
+            async with deadline:
+                result = await connection.call_tool(tool, arguments, on_progress)
+        except TimeoutError:
+            if deadline.is_used_up:
+                seconds = self.limits.max_call_seconds
+                raise ToolError(
+                    f"{self.name} was still at work after {seconds:g} s and was stopped."
+                ) from None
+            connection.count_missed_call()
+            raise self._unavailable(f"it did not answer in time ({self.limits.call_seconds:g} s)") from None
         except ToolError as error:
             raise ToolError(self._mask_secrets(str(error))) from None
+        return replace(result, text=self._mask_secrets(result.text))
 
     def _mask_secrets(self, text: str) -> str:
         for secret in self._secret_texts:

@@ -19,6 +19,7 @@ from bot.tool_registry.changes import refresh_documents
 from bot.tool_registry.registry import ToolRegistry
 from bot.tool_registry.rule_parser import parse_rule
 from bot.tool_registry.secret_scanner import mask_secrets
+from bot.tool_registry.time_limits import format_time_limits, parse_time_limits, set_time_limits
 from bot.tool_registry.tool_info import ToolInfo, derive_told_schema, load_tool_info, load_tool_infos
 from bot.tool_registry.try_tool import Trial
 from bot.usage.plain_text import escape_for_terminal
@@ -101,6 +102,12 @@ async def set_rule(session: ToolsSession, name: str, rule_text: str) -> str:
     async with session.open_action() as action:
         after = await admin_actions.set_rule(action, name, parse_rule(rule_text))
     return f"{after.name}: {formatting.format_effective_rule(after)}."
+
+
+async def set_timeout(session: ToolsSession, name: str, limits_text: str) -> str:
+    async with session.open_action() as action:
+        after = await set_time_limits(action, name, parse_time_limits(limits_text))
+    return f"{after.name}: {format_time_limits(after)}."
 
 
 async def change_grant(session: ToolsSession, name: str, grantee: str, *, is_grant: bool) -> str:

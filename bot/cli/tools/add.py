@@ -14,6 +14,7 @@ from bot.tool_registry.formatting import format_add_result
 from bot.tool_registry.openapi_sources import DocumentPreview
 from bot.tool_registry.previews import SourcePreview, SourceRequest, preview_endpoint, preview_server
 from bot.tool_registry.secret_scanner import has_likely_secret, is_secret_name
+from bot.tool_registry.time_limits import TimeLimits
 from bot.usage.plain_text import escape_for_terminal
 
 _SECRET_REFERENCE = re.compile(r"\{[A-Za-z0-9_-]+\}")
@@ -34,6 +35,8 @@ class AddOptions:
     headers: tuple[str, ...] = ()
     environment: tuple[str, ...] = ()
     home: str | None = None
+    timeout: float | None = None
+    start_timeout: float | None = None
     confirmed: bool = False
 
 
@@ -68,6 +71,7 @@ def _check_options(options: AddOptions) -> None:
     for option, is_given, fits, kind in (
         ("--environment", options.environment, options.stdio, "with --stdio"),
         ("--home", options.home, options.stdio, "with --stdio"),
+        ("--start-timeout", options.start_timeout, options.stdio or options.mcp, "with --mcp or --stdio"),
         ("--header", options.headers, not options.stdio, "with a URL"),
         ("--description", options.description, is_endpoint, "with --endpoint"),
         ("--parameter", options.parameters, is_endpoint, "with --endpoint"),
@@ -127,6 +131,7 @@ def _build_request(session: ToolsSession, options: AddOptions) -> SourceRequest:
         environment=dict(_parse_pair("--environment", variable, "=") for variable in options.environment),
         home=str(Path(options.home).absolute()) if options.home else None,  # a gateway may run elsewhere
         private_hosts=session.tool_settings.private_hosts,
+        time_limits=TimeLimits(options.timeout, options.start_timeout),
     )
 
 

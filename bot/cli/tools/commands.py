@@ -71,6 +71,12 @@ def add_(  # noqa: PLR0913  # an option is an argument here
     home: Annotated[
         str | None, typer.Option(help="Home folder of the command; without it an empty temporary one.")
     ] = None,
+    timeout: Annotated[
+        float | None, typer.Option(help="Seconds of a call; of an MCP server's, without progress.")
+    ] = None,
+    start_timeout: Annotated[
+        float | None, typer.Option(help="Seconds in which an MCP server has to start.")
+    ] = None,
     yes: Annotated[
         bool, typer.Option("--yes", help="Allow calls to other hosts, and an address that will be shown.")
     ] = False,
@@ -91,6 +97,8 @@ def add_(  # noqa: PLR0913  # an option is an argument here
         headers=tuple(header or ()),
         environment=tuple(environment or ()),
         home=home,
+        timeout=timeout,
+        start_timeout=start_timeout,
         confirmed=yes,
     )
     _print(_run_in_session(env_file, lambda session: add_tools(session, options)))
@@ -189,6 +197,21 @@ def rule(
     from bot.cli.tools import actions
 
     _print([_run_in_session(env_file, lambda session: actions.set_rule(session, name, " ".join(words)))])
+
+
+@tools.command(
+    "timeout",
+    epilog="Examples: canvasgram tools timeout docs 120 · canvasgram tools timeout docs 120 start 300",
+)
+def timeout(
+    name: Annotated[str, typer.Argument(metavar="SOURCE", help="The source.")],
+    words: Annotated[list[str], typer.Argument(metavar="LIMITS", help="SECONDS, start SECONDS, or default.")],
+    env_file: EnvFile = DEFAULT_ENV_FILE,
+) -> None:
+    """Set how long a call of a source's tools may take, and the start of its MCP server."""
+    from bot.cli.tools import actions
+
+    _print([_run_in_session(env_file, lambda session: actions.set_timeout(session, name, " ".join(words)))])
 
 
 GranteeWords = Annotated[

@@ -16,6 +16,7 @@ from bot.telegram.commands.tool_tasks import queue_tool_task
 from bot.telegram.commands.tool_text import build_admin_action, build_parts, load_person_names
 from bot.tool_registry import admin_actions, formatting
 from bot.tool_registry.rule_parser import parse_rule
+from bot.tool_registry.time_limits import format_time_limits, parse_time_limits, set_time_limits
 from bot.tool_registry.tool_info import load_tool_info
 
 MAX_LOGGED_CALLS = 20
@@ -28,6 +29,7 @@ HOW_TO = """\
 /tools show NAME checked – what its arguments must fit, beyond what the model is told
 /tools try NAME {"city": "Rome"} – run it once
 /tools rule NAME never, once or always [asker or admins] [when {…}]
+/tools timeout SOURCE 120 – seconds that a call may take
 /tools log [NAME] – the last calls
 /tools reload – look at all sources anew
 /grant NAME everyone, @name, a number or chat; /revoke takes it back
@@ -88,6 +90,12 @@ async def _set_rule(context: ActionContext, args: str) -> ActionResult:
     return reply_text(f"{tool.name}: {formatting.format_effective_rule(tool)}.")
 
 
+async def _set_timeout(context: ActionContext, args: str) -> ActionResult:
+    name, limits_text = _split_first_word(args)
+    source = await set_time_limits(build_admin_action(context), name, parse_time_limits(limits_text))
+    return reply_text(f"{source.name}: {format_time_limits(source)}.")
+
+
 async def _show_log(context: ActionContext, tool_name: str) -> ActionResult:
     """List the last calls, or those of one tool, the newest first."""
     calls = await call_log.list_newest(context.tx, name=tool_name or None, limit=MAX_LOGGED_CALLS)
@@ -104,7 +112,7 @@ def _split_first_word(text: str) -> tuple[str, str]:
     return first, rest
 
 
-_CHANGING_SUBCOMMANDS = {"enable", "disable", "rule"}
+_CHANGING_SUBCOMMANDS = {"enable", "disable", "rule", "timeout"}
 _BARE_SUBCOMMANDS = {"log", "reload"}
 _SUBCOMMANDS: dict[str, Callable[[ActionContext, str], Awaitable[ActionResult]]] = {
     "show": _show_tool,
@@ -113,6 +121,7 @@ _SUBCOMMANDS: dict[str, Callable[[ActionContext, str], Awaitable[ActionResult]]]
     "remove": _ask_removal,
     "accept": _ask_acceptance,
     "rule": _set_rule,
+    "timeout": _set_timeout,
     "log": _show_log,
     "add": partial(queue_tool_task, do="add"),
     "pick": partial(queue_tool_task, do="pick"),

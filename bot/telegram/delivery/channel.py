@@ -29,7 +29,7 @@ class ChatChannel:
         """Show the latest snapshot (Markdown) of an answer that is still being written."""
         self._progress.text = text
         self._progress.status = None
-        self._progress.queue_status = None
+        self._progress.draft_status = None
         self._sender.show(self._progress)
 
     def show_status(self, line: str | None) -> None:
@@ -40,6 +40,11 @@ class ChatChannel:
     def show_queue_place(self, line: str | None) -> None:
         """Show the place in line, in the draft if there is one, else like a status; None once it is over."""
         self._progress.set_queue_status(line, self._sender.now)
+        self._sender.show(self._progress)
+
+    def show_tool_progress(self, line: str | None) -> None:
+        """Show what a running tool reports where the place in line is shown; None once it has ended."""
+        self._progress.draft_status = line
         self._sender.show(self._progress)
 
     def render_parts(

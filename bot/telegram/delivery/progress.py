@@ -90,7 +90,8 @@ class TurnProgress:
 
     `text`: the latest snapshot (Markdown).
     `status`: why the person waits.
-    `queue_status`: the person's place in line; in the draft while there is one, else like `status`.
+    `draft_status`: the place in line, or what a tool reports; in the draft while there is one, else like
+    `status`.
     """
 
     lane: Lane
@@ -99,7 +100,7 @@ class TurnProgress:
     limits: RateLimits
     text: str = ""
     status: str | None = None
-    queue_status: str | None = None
+    draft_status: str | None = None
     is_over: bool = False
     messages: list[MessageState] = field(default_factory=list)
     _started_at: float | None = None
@@ -119,11 +120,11 @@ class TurnProgress:
 
     def set_queue_status(self, status: str | None, now: float) -> None:
         """Change the place in line; None: the wait is over, which is not shown if the turn ends at once."""
-        if status is None and self.queue_status:
+        if status is None and self.draft_status:
             self.hold(max(self._not_before, now + _ANNOUNCE_AFTER_SECONDS))
             if self.messages and self.messages[0].is_status:
                 self.status = YOUR_TURN
-        self.queue_status = status
+        self.draft_status = status
 
     def record_typing(self, now: float, *, is_draft: bool, draft_text: str | None = "") -> None:
         """Note that a draft or typing sign was sent; `draft_text` is None if it is unknown what it says."""
@@ -196,7 +197,7 @@ class TurnProgress:
         return None
 
     def _find_typing_step(self, now: float) -> ProgressStep | None:
-        text = self.queue_status or ""
+        text = self.draft_status or ""
         if self._started_at is None:
             return None
         if now > self._started_at + _MAX_TYPING_SECONDS and not (text or self._draft_text):
@@ -227,11 +228,11 @@ class TurnProgress:
         return self._render_cache[1]
 
     def _get_status_below(self) -> str | None:
-        """Return the line below the text; the place in line is one unless a draft can show it."""
+        """Return the line below the text; what a draft can show is none."""
         in_draft = self._has_drafts and self.lane.chat > 0 and not (self.text or self.status or self.messages)
         if in_draft:
             return self.status
-        return self.queue_status or self.status
+        return self.draft_status or self.status
 
     def _render_parts(self, status: str | None) -> tuple[Part, ...]:
         markdown = "\n\n".join(piece for piece in (cut_unfinished(self.text), status) if piece)

@@ -13,14 +13,15 @@ import pytest
 from tests.support.mcp_session import QUICK_LIMITS, RecordedListings, running_server, stdio_program
 from tools.base import Picture, ToolContext, ToolError, run_tool
 from tools.mcp.location import ServerProgram
-from tools.mcp.server import McpServerClient, McpServerLimits
+from tools.mcp.server import McpServerClient
+from tools.mcp.time_limits import McpServerLimits
 
 
 async def test_tools_are_listed_and_built_from_what_the_server_says(context: ToolContext):
     async with running_server(stdio_program()) as (server, changes):
         listing = await server.list_tools()
         tools = {definition.name: server.build_tool(definition) for definition in listing.definitions}
-        assert len(tools) == 19  # of two pages
+        assert len(tools) == 20  # of two pages
         assert changes.listings == [listing]
         echo = tools["odd_echo"]
         die = tools["odd_die"]
@@ -130,14 +131,44 @@ async def test_a_cancelled_call_is_reported_to_the_server_and_waits_for_nothing(
             pass
 
 
+async def test_progress_is_asked_for_and_reported_without_secrets():
+    location = stdio_program(environment={"KEY": "sesame-4711"}, secrets={"key": "sesame-4711"})
+    lines: list[str] = []
+    async with running_server(location) as (server, _):
+        assert (await server.call_tool("work", {}, lines.append)).text == "worked"
+        assert (await server.call_tool("work", {})).text == "worked"
+    assert lines == ["1 of 10: searching", "2.5 of 10: loading with •••", "10 of 10"]
+
+
+async def test_a_start_is_not_counted_as_time_of_the_call():
+    limits = replace(QUICK_LIMITS, call_seconds=0.001)  # no program starts as quickly
+    async with running_server(stdio_program(), limits) as (server, changes):
+        with pytest.raises(ToolError, match=r"it did not answer in time \(0.001 s\)"):
+            await server.call_tool("wait", {})
+        assert len(changes.listings) == 1
+
+
+async def test_whoever_waits_for_a_start_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("tools.mcp.server.NOTICE_SECONDS", 0.0)
+    gate = tmp_path / "gate"
+    os.mkfifo(gate)
+    lines: asyncio.Queue[str] = asyncio.Queue()
+    program = stdio_program("slow", str(gate))
+    async with running_server(program) as (server, _), asyncio.TaskGroup() as tasks:
+        call = tasks.create_task(server.call_tool("echo", {"text": "hello"}, lines.put_nowait))
+        assert await lines.get() == "it is being started"
+        (await asyncio.to_thread(gate.open, "w")).close()
+        assert (await call).text == "hello"
+
+
 async def test_an_unanswered_call_ends_in_time_and_three_of_them_reconnect():
     async with running_server(stdio_program()) as (server, _):
         process = await server.call_tool("process", {})
-        server._limits = replace(QUICK_LIMITS, call_seconds=0.05)
+        server.limits = replace(QUICK_LIMITS, call_seconds=0.05)
         for _ in range(3):
             with pytest.raises(ToolError, match="odd is not available: it did not answer in time"):
                 await server.call_tool("wait", {})
-        server._limits = QUICK_LIMITS
+        server.limits = QUICK_LIMITS
         assert await server.call_tool("process", {}) != process
 
 
@@ -267,5 +298,5 @@ async def test_no_call_waits_for_a_server_that_is_not_run():
     server = McpServerClient(
         "odd", stdio_program(), RecordedListings(), McpServerLimits(call_seconds=0.05, connect_seconds=0.05)
     )
-    with pytest.raises(ToolError, match="odd is not available: it did not answer in time"):
+    with pytest.raises(ToolError, match="odd is not available: it did not start in time"):
         await server.call_tool("echo", {})

@@ -1,0 +1,83 @@
+"""How long a server may take: to start, to answer a call, and how a call's progress prolongs it.
+
+Times are seconds of the event loop's clock. Knows nothing of the SDK.
+"""
+
+import asyncio
+import math
+from dataclasses import dataclass
+from types import TracebackType
+
+PROGRESS_FACTOR = 10  # a call that reports progress may take so many times as long as a silent one
+MAX_PROGRESS_CHARS = 500  # of what a server says about it
+INSTALL_SECONDS = 300.0  # to start, for a program that may download itself first
+_GRACE_SECONDS = 1.0  # beyond our own limits, which say what happened
+
+
+@dataclass(frozen=True, slots=True)
+class McpServerLimits:
+    """Seconds: of a silent call, of starting, of listing, and of the pauses between attempts to connect.
+
+    The pauses double from `retry_seconds` up to `max_retry_seconds`.
+    """
+
+    call_seconds: float = 30.0
+    connect_seconds: float = 60.0
+    list_seconds: float = 20.0
+    relist_seconds: float = 600.0
+    min_relist_pause_seconds: float = 1.0
+    retry_seconds: float = 0.5
+    max_retry_seconds: float = 60.0
+
+    @property
+    def max_call_seconds(self) -> float:
+        """The longest call, however much progress it reports."""
+        return PROGRESS_FACTOR * self.call_seconds
+
+    @property
+    def tool_seconds(self) -> float:
+        """The longest that a tool may take, with the start of its server."""
+        return self.connect_seconds + self.max_call_seconds + _GRACE_SECONDS
+
+
+DEFAULT_LIMITS = McpServerLimits()
+
+
+class CallDeadline:
+    """Limits the time of one call: entered as a context manager, which raises TimeoutError at its end."""
+
+    def __init__(self, limits: McpServerLimits) -> None:
+        self._limits = limits
+        self._clock = asyncio.get_running_loop().time
+        self._ends_at = self._clock() + limits.max_call_seconds
+        self._timeout = asyncio.timeout(limits.call_seconds)
+        self._is_entered = False
+
+    async def __aenter__(self) -> "CallDeadline":
+        await self._timeout.__aenter__()
+        self._is_entered = True
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._is_entered = False
+        await self._timeout.__aexit__(kind, error, trace)
+
+    def extend(self) -> None:
+        """Note that the call has made progress; nothing once it is over."""
+        if self._is_entered and not self._timeout.expired():
+            self._timeout.reschedule(min(self._clock() + self._limits.call_seconds, self._ends_at))
+
+    @property
+    def is_used_up(self) -> bool:
+        """Whether the call has taken all the time that progress can give it."""
+        return self._clock() >= self._ends_at
+
+
+def format_progress(progress: float, total: float | None, message: str | None) -> str:
+    """What a server reports of a call, such as "2 of 10: downloading"; its words may be anything."""
+    count = f"{progress:g}" if math.isfinite(progress) else ""
+    if count and total is not None and math.isfinite(total) and total > 0:
+        count = f"{count} of {total:g}"
+    return ": ".join(filter(None, (count, (message or "")[:MAX_PROGRESS_CHARS].strip())))
