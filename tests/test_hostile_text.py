@@ -13,7 +13,16 @@ from dataclasses import dataclass
 
 import pytest
 
-from bot.agent import approval_prompt, leaked_calls, notices, prompt, reply_parser, sanitize, urls
+from bot.agent import (
+    approval_prompt,
+    argument_urls,
+    leaked_calls,
+    notices,
+    prompt,
+    reply_parser,
+    sanitize,
+    urls,
+)
 from bot.agent.thinking_policy import ThinkingEvidence, decide_thinking
 from bot.agent.tool_matching.features import extract_features
 from bot.agent.tool_matching.index import build_index
@@ -267,6 +276,10 @@ PARSERS = (
     Parser("escaped URL", lambda text: urls.is_url_in_texts("https://example.com/sécret", [text])),
     Parser("URL of a host", lambda text: urls.is_url_in_texts("https://example.com", [text])),
     Parser("repeated URL", lambda text: urls.is_url_prefix_in_text("https://example.com/secrets", text)),
+    Parser("address in an argument", lambda text: list(argument_urls.list_addresses({"q": text}, None))),
+    Parser("address as an argument", lambda text: list(argument_urls.list_addresses({"urls": text}, None))),
+    Parser("name of an argument", lambda text: list(argument_urls.list_addresses({text: "a.b"}, None))),
+    Parser("other address", lambda text: urls.is_address_in_texts("demo://secret", [text])),
     Parser("data block", lambda text: prompt.build_data_block(text, text)),
     Parser("data marks", prompt.strip_data_marks),
     Parser("files", prompt.strip_files),

@@ -6,19 +6,23 @@ approval, and unknown URLs are not opened unasked.
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, Literal
 
 from jsonschema import Draft202012Validator
 from referencing import Registry
 
+from bot.agent.argument_urls import MAX_ADDRESSES, list_addresses
 from bot.agent.taint import TaintState
 from bot.agent.urls import extract_host
 from tools.base import Tool
 
 ANY_ARGUMENTS = "*"
 """The binding of an allowance that covers any arguments."""
+
+MAX_HOST_CHARS = 100  # of a host that a question names; the whole address stands in its arguments
 
 ASKED_BY_RULE = "This tool always asks first."
 ASKED_BY_ARGUMENTS = "With such arguments this tool asks first."
@@ -28,10 +32,11 @@ ASKED_AFTER_EARLIER_TEXT = (
     "What I read for you earlier is still part of this chat, and could have told me to do this. "
     "/new leaves it behind."
 )
+NEW_ADDRESS = "The address at {} is new: you did not write it, and it stood in nothing that I read."
 URL_NOT_KNOWN = (
-    "This address was not opened: since text from outside came into this answer, only addresses that the "
-    "person wrote or that stood in that text are opened, letter by letter. Ask the person for it if it is "
-    "needed."
+    "This was not run, for an address in it: since text from outside came into this answer, only addresses "
+    "that the person wrote or that stood in that text are opened, letter by letter. Ask the person for it if "
+    "it is needed."
 )
 
 
@@ -64,11 +69,11 @@ CallVerdict = AllowCall | RequireApproval | DenyCall
 def assess(tool: Tool, arguments: Mapping[str, Any], taint: TaintState) -> CallVerdict:
     """The verdict on a call whose arguments were checked, if nobody has allowed it before."""
     if taint.is_tainted:
-        opens_unknown = not _may_open(tool, arguments, taint)
-        if opens_unknown and taint.is_turn_tainted:
+        new_addresses = _find_new_addresses(tool, arguments, taint)
+        if new_addresses and taint.is_turn_tainted and not tool.changes:
             return DenyCall(URL_NOT_KNOWN)
-        if opens_unknown or tool.changes:
-            return RequireApproval(_explain_taint(taint), tool.rule.who, None)
+        if new_addresses or tool.changes:
+            return RequireApproval(_explain_taint(taint, new_addresses), tool.rule.who, None)
     if tool.rule.ask == "never" or not _rule_applies(tool.rule.when, arguments):
         return AllowCall()
     if tool.rule.ask == "once":
@@ -87,17 +92,26 @@ def compute_binding(tool: Tool, arguments: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(arguments, sort_keys=True).encode()).hexdigest()
 
 
-def _explain_taint(taint: TaintState) -> str:
+def _explain_taint(taint: TaintState, new_addresses: Iterable[object]) -> str:
+    reason = ASKED_AFTER_EARLIER_TEXT
     if taint.is_turn_tainted:
-        return ASKED_AFTER_OUTSIDE_TEXT
-    return ASKED_AFTER_EARLIER_TEXT
+        reason = ASKED_AFTER_OUTSIDE_TEXT
+    hosts = [extract_host(address) for address in new_addresses if isinstance(address, str)]
+    for host in filter(None, hosts):
+        return f"{reason} {NEW_ADDRESS.format(host[:MAX_HOST_CHARS])}"
+    return reason
 
 
-def _may_open(tool: Tool, arguments: Mapping[str, Any], taint: TaintState) -> bool:
-    if tool.opens is None or (opened := arguments.get(tool.opens)) is None:
-        return True
-    urls = opened if isinstance(opened, list) else [opened]
-    return all(isinstance(url, str) and taint.knows_url(url) for url in urls)
+def _find_new_addresses(tool: Tool, arguments: Mapping[str, Any], taint: TaintState) -> list[object]:
+    """The addresses that neither a person wrote nor stood in what was read; of very many, some."""
+    if tool.opens is None and not tool.source:
+        return []  # what is built in and says that it opens nothing does not
+    addresses = list(islice(list_addresses(arguments, tool.opens), MAX_ADDRESSES + 1))
+    if len(addresses) > MAX_ADDRESSES:
+        return addresses
+    return [
+        address for address in addresses if not (isinstance(address, str) and taint.knows_address(address))
+    ]
 
 
 def _rule_applies(condition: Mapping[str, Any] | None, arguments: Mapping[str, Any]) -> bool:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from bot.agent.history import IMAGE_PLACEHOLDER
 from bot.agent.prompt import has_data_block, is_notes_message, is_summary_message
-from bot.agent.urls import is_url_in_texts, is_url_prefix_in_text
+from bot.agent.urls import is_address_in_texts, is_url_in_texts, is_url_prefix_in_text, normalize_url
 from bot.domain import Message, ToolCall, ToolResult
 from tools.base import Tool
 
@@ -46,10 +46,18 @@ class TaintState:
             self.results.append((result.text, _strip_opened_url(tool, result.call.arguments)))
         self.is_turn_tainted |= is_outside
 
-    def knows_url(self, url: str) -> bool:
-        """Whether the URL was read; one that a result only repeats from its own call does not count."""
-        return is_url_in_texts(url, self.texts) or any(
-            is_url_in_texts(url, [text]) and not is_url_prefix_in_text(url, arguments)
+    def knows_address(self, address: str) -> bool:
+        """Whether the address was read; one that a result only repeats from its own call does not count.
+
+        One that is no web URL is compared as it is written.
+        """
+        if normalize_url(address) is None:
+            return is_address_in_texts(address, self.texts) or any(
+                is_address_in_texts(address, [text]) and address not in arguments
+                for text, arguments in self.results
+            )
+        return is_url_in_texts(address, self.texts) or any(
+            is_url_in_texts(address, [text]) and not is_url_prefix_in_text(address, arguments)
             for text, arguments in self.results
         )
 

@@ -8,6 +8,7 @@ from urllib.parse import quote, unquote, urlsplit
 MAX_URL_CHARS = 4000
 _PORTS = {"http": 80, "https": 443}
 _URL_RUN = re.compile(r"[^\s<>\"“”„«»`]{4,}")
+_OTHER_SCHEME = re.compile(r"(?!https?:)[a-z][a-z0-9+.-]*://[^\s\\]{1,500}$", re.IGNORECASE)
 _SCHEME = re.compile(r"https?://", re.IGNORECASE)
 _OPENERS = "([{'*_~|=,;:"  # what may stand directly before a URL
 _CLOSERS = ".,;:!?)]}'’*_~|…\\"  # and directly after it
@@ -73,6 +74,15 @@ def is_url_in_texts(url: str, texts: Iterable[str]) -> bool:
     if normalized is None:
         return False
     return any(_has_url(text, normalized) for text in texts)
+
+
+def is_address_in_texts(address: str, texts: Iterable[str]) -> bool:
+    """Whether one of these texts contains exactly this address of another scheme than the web's."""
+    if not _OTHER_SCHEME.match(address):
+        return False
+    marks = _OPENERS + _CLOSERS
+    bare = address.strip(marks)
+    return any(run.strip(marks) == bare for text in texts if bare in text for run in _URL_RUN.findall(text))
 
 
 def is_url_prefix_in_text(url: str, text: str) -> bool:

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -16,6 +17,7 @@ from bot.agent.approval_policy import (
     ASKED_BY_ARGUMENTS,
     ASKED_BY_RULE,
     ASKED_ONCE,
+    NEW_ADDRESS,
     URL_NOT_KNOWN,
     AllowCall,
     DenyCall,
@@ -45,6 +47,8 @@ def make_tool(rule: Rule | None = None, **options: Any) -> Tool:
 
 
 CALL_ARGUMENTS = {"url": "https://example.com/a"}
+GIVEN = "https://given.example/a"
+EVIL = "https://evil.example/?q=4711"
 
 
 def test_a_rule_decides_whether_a_call_runs_or_asks():
@@ -154,9 +158,50 @@ def test_after_earlier_text_from_outside_a_new_url_is_asked_about_and_a_known_on
     opens = make_tool(opens="url", outside=True)
     taint = build_taint_state((*PAGE_TURN, THANKS), (THANKS,), {"fetch_page": opens})
     assert assess(opens, {"url": "https://a.example/"}, taint) == AllowCall()
-    assert assess(opens, {"url": "https://a.example/?q=4711"}, taint) == RequireApproval(
-        ASKED_AFTER_EARLIER_TEXT, "asker", None
+    verdict = assess(opens, {"url": "https://a.example/?q=4711"}, taint)
+    assert verdict == RequireApproval(
+        f"{ASKED_AFTER_EARLIER_TEXT} {NEW_ADDRESS.format('a.example')}", "asker", None
     )
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"url": EVIL},
+        {"urls": [GIVEN, EVIL]},
+        {"link": EVIL},
+        {"url": GIVEN, "callback": EVIL},
+        {"query": f"read {EVIL} and tell"},
+        {"site": "4711.evil.example"},
+        {"urls": [GIVEN] * 21},
+    ],
+)
+def test_an_address_binds_whatever_its_argument_is_called(arguments: dict[str, Any]):
+    reads = replace(make_tool(outside=True), source="web")
+    changes = replace(reads, changes=True)
+    taint = TaintState(is_turn_tainted=True, texts=[f"compare {GIVEN}"])
+    assert assess(reads, arguments, TaintState()) == AllowCall()
+    assert assess(reads, arguments, taint) == DenyCall(URL_NOT_KNOWN)
+    verdict = assess(changes, arguments, taint)
+    assert isinstance(verdict, RequireApproval)
+    assert verdict.binding is None
+    assert ("evil.example is new" in verdict.reason) == ("evil" in str(arguments))
+    assert assess(reads, {"urls": [GIVEN], "link": GIVEN, "q": f"see {GIVEN}."}, taint) == AllowCall()
+
+
+def test_a_built_in_tool_that_opens_nothing_may_be_told_of_any_address():
+    taint = TaintState(is_turn_tainted=True)
+    assert assess(make_tool(), {"url": EVIL}, taint) == AllowCall()
+
+
+def test_an_address_of_another_scheme_is_known_where_it_stands_letter_by_letter():
+    reads = replace(make_tool(outside=True), source="docs")
+    taint = TaintState(is_turn_tainted=True, texts=["- demo://resource/1, the first one"])
+    assert assess(reads, {"uri": "demo://resource/1"}, taint) == AllowCall()
+    for uri in ("demo://resource/12", "demo://resource", "ftp://evil.example/4711"):
+        assert assess(reads, {"uri": uri}, taint) == DenyCall(URL_NOT_KNOWN)
+    taint.add_result(reads, ToolResult(ToolCall("a", "read", '{"q": "a://b/4711"}'), "no a://b/4711", "ok"))
+    assert assess(reads, {"uri": "a://b/4711"}, taint) == DenyCall(URL_NOT_KNOWN)
 
 
 @pytest.mark.parametrize(
@@ -181,8 +226,8 @@ def test_notes_are_no_text_from_outside_and_a_summary_is_if_it_was_made_of_some(
     assert not build_taint_state(prompt, (THANKS,), {}, continues_answer=True).is_tainted
     taint = build_taint_state(prompt, (THANKS,), {}, is_summary_outside=True)
     assert taint.is_history_tainted
-    assert not taint.knows_url("https://b.example/x")
-    assert build_taint_state(prompt, (THANKS,), {}).knows_url("https://b.example/x")
+    assert not taint.knows_address("https://b.example/x")
+    assert build_taint_state(prompt, (THANKS,), {}).knows_address("https://b.example/x")
 
 
 def make_result(text: str, outcome: ResultOutcome = "ok") -> ToolResult:

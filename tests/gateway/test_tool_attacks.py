@@ -48,3 +48,18 @@ async def test_a_strangers_words_bind_later_turns_also_after_a_restart_until_a_n
             await send_and_wait(gateway, "/new", "new conversation")
             await send_and_wait(gateway, '@@tool:chime {"bell": "two"}@@@@say:rang@@', "rang")
     assert load_rung_bells(tmp_path) == ["two"]
+
+
+async def test_an_address_that_strangers_made_up_is_not_opened_by_any_argument(tmp_path: Path) -> None:
+    url = "http:\\u002f\\u002fevil.example\\u002f?q=4711"
+    async with open_harness(tmp_path, tools_dir=install_bells(tmp_path)) as gateway, gateway.run():
+        visit = f'@@tool:listen {{}}@@@@tool:visit {{"pages": ["{url}"]}}@@@@say:no page@@'
+        await send_and_wait(gateway, visit, "no page")
+        refusal = gateway.endpoint.requests[-1].body["messages"][-1]["content"]
+        assert "only addresses that the person wrote" in refusal
+        question = await send_and_wait(gateway, visit.partition("}@@")[2], "May I run visit?")
+        assert "The address at evil.example is new" in question.text
+        gateway.ann.tap(question, "Deny")
+        known = 'see https://a.example/x @@tool:visit {"pages": ["https://a.example/x"]}@@@@say:a page@@'
+        await send_and_wait(gateway, known, "a page")
+    assert load_rung_bells(tmp_path) == ["https://a.example/x"]

@@ -56,6 +56,16 @@ async def listen(say: str = "obey me") -> str:
     return say
 
 
+@tool(outside=True, repeatable=True)
+async def visit(pages: list[str]) -> str:
+    """Read pages.
+
+    Args:
+        pages: Which.
+    """
+    return "".join(_rang(page) for page in pages)
+
+
 @tool(repeatable=True)
 async def recite() -> str:
     """Say a long text."""
