@@ -29,11 +29,13 @@ NEAR_BUDGET_SHARE = 0.1
 class ContextWindow:
     """A conversation as the next prompt holds it.
 
+    `stored_conversation`: the lane's current one as the database has it.
     `is_begun`: its notes and its tools are stored as they are here.
     `fixed_tokens`: estimate of what comes before the turns: system text, tools, notes and summary.
     `token_ratio`: tokens the server counts for each estimated one.
     """
 
+    stored_conversation: Conversation
     conversation: Conversation
     is_begun: bool
     toolbox: Toolbox
@@ -94,7 +96,7 @@ async def load_window(
     tx: Transaction, lane: Lane, system: str, toolbox_for: ToolboxFor, conversation_number: int | None = None
 ) -> ContextWindow:
     """The lane's conversation as it is stored, or an earlier one, of which nothing is stored any more."""
-    conversation = await conversations.find(tx, lane)
+    stored_conversation = conversation = await conversations.find(tx, lane)
     if conversation_number is not None and conversation_number != conversation.number:
         conversation = Conversation(conversation_number, think=conversation.think, is_over=True)
     past_turns = await turns.list_past_turns(tx, lane, conversation.number)
@@ -102,7 +104,7 @@ async def load_window(
     has_stored_head = conversation.notes is not None and conversation.tools is not None
     is_begun = conversation.is_over or has_stored_head
     if conversation.notes is None:
-        conversation = replace(conversation, notes=await _load_notes(tx, lane))
+        conversation = replace(conversation, notes=await load_notes(tx, lane))
     cut = HistoryCut(
         _index_after(past_turns, conversation.cut), _index_after(past_turns, conversation.shortened)
     )
@@ -111,13 +113,22 @@ async def load_window(
     if counted_turn is not None:
         token_ratio = history.compute_token_ratio(counted_turn.prompt, counted_turn.counted)
     fixed_tokens = _estimate_fixed_tokens(conversation, system, toolbox)
-    return ContextWindow(conversation, is_begun, toolbox, tuple(past_turns), cut, fixed_tokens, token_ratio)
+    return ContextWindow(
+        stored_conversation,
+        conversation,
+        is_begun,
+        toolbox,
+        tuple(past_turns),
+        cut,
+        fixed_tokens,
+        token_ratio,
+    )
 
 
-async def store_cut(tx: Transaction, lane: Lane, window: ContextWindow, system: str) -> ContextWindow:
-    """Store a cut. It changes the prompt's front anyway, so it also brings notes and summary up to date."""
+async def renew_head(tx: Transaction, lane: Lane, window: ContextWindow, system: str) -> ContextWindow:
+    """A window that is cut, with the newest notes and summary: the cut changes the prompt's front anyway."""
     conversation = replace(
-        window.conversation, notes=await _load_notes(tx, lane), tools=window.toolbox.offered_names
+        window.conversation, notes=await load_notes(tx, lane), tools=window.toolbox.offered_names
     )
     if conversation.summary_ahead is not None:
         conversation = replace(
@@ -127,10 +138,13 @@ async def store_cut(tx: Transaction, lane: Lane, window: ContextWindow, system: 
             summary_ahead=None,
             summary_upto=None,
         )
-    if not conversation.is_over:
-        await conversations.store_cut(tx, lane, conversation)
     fixed_tokens = _estimate_fixed_tokens(conversation, system, window.toolbox)
     return replace(window, conversation=conversation, fixed_tokens=fixed_tokens)
+
+
+async def load_notes(tx: Transaction, lane: Lane) -> str:
+    """The chat's notes as a prompt has them."""
+    return "\n".join(f"{note.number}. {note.text}" for note in await notes.list_all(tx, lane))
 
 
 async def build_prompt(
@@ -200,7 +214,3 @@ def _index_after(past_turns: Sequence[PastTurn], turn_id: int | None) -> int:
         if turn.id == turn_id:
             return index + 1
     return sum(turn.id < (turn_id or 0) for turn in past_turns)
-
-
-async def _load_notes(tx: Transaction, lane: Lane) -> str:
-    return "\n".join(f"{note.number}. {note.text}" for note in await notes.list_all(tx, lane))

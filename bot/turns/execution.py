@@ -26,7 +26,7 @@ from bot.db.engine import Database, Transaction
 from bot.db.queues import inbox
 from bot.domain import Channel, ChannelFactory, Message, ModelRequest, Reply
 from bot.errors import CallFailed, PromptTooLong
-from bot.turns import start
+from bot.turns import start, turn_plan
 from bot.turns.approvals import Requester
 from bot.turns.endpoint_router import EndpointRouter, EndpointRoutes
 from bot.turns.handle import TurnHandle
@@ -132,26 +132,29 @@ class TurnExecution:
 
     async def _open(self, budget: int) -> LoopEvent | None:
         """Open the turn, or resume it where it stopped; None if it had ended already."""
+        dependencies = self._dependencies
         preflight_result: PreflightResult | None = None
         # A resumed turn may be at a tool that must not run twice.
         durable = any(item.has_turn for item in self._turn_request.items)
         while True:
             now = time.time()
-            async with self._dependencies.database.transaction(durable=durable) as tx:
-                opened = await start.open_turn(
-                    tx,
-                    self._dependencies.config,
-                    self._turn_request,
-                    preflight_result,
-                    budget=budget,
-                    now=now,
+            async with dependencies.database.read_transaction() as tx:
+                plan = await turn_plan.plan_turn(
+                    tx, dependencies.config, self._turn_request, preflight_result, budget=budget, now=now
                 )
-                if isinstance(opened, PreparedTurn):
-                    return await self._start_loop(tx, opened, now)
-            texts = [prompt.strip_files(text) for text in self._turn_request.texts]
-            # The endpoint's judgement takes a canvas; counting tokens takes none, and hardly any time.
-            with self._handle.timer.measure("first canvas"):
-                preflight_result = await self._dependencies.preflight(opened, texts)
+            if isinstance(plan, PreflightRequest):
+                preflight_result = await self._ask_endpoint(plan)
+                continue
+            async with dependencies.database.transaction(durable=durable) as tx:
+                turn = await start.open_turn(tx, dependencies.config, self._turn_request, plan, now=now)
+                if turn is not None:
+                    return await self._start_loop(tx, turn, now)
+
+    async def _ask_endpoint(self, preflight_request: PreflightRequest) -> PreflightResult:
+        texts = [prompt.strip_files(text) for text in self._turn_request.texts]
+        # The endpoint's judgement takes a canvas; counting tokens takes none, and hardly any time.
+        with self._handle.timer.measure("first canvas"):
+            return await self._dependencies.preflight(preflight_request, texts)
 
     async def _start_loop(self, tx: Transaction, turn: PreparedTurn, now: float) -> LoopEvent | None:
         self._turn = turn

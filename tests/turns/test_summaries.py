@@ -121,7 +121,8 @@ async def test_a_cut_keeps_in_mind_whether_its_summary_is_from_outside(harness: 
     toolbox_for = harness.tool_registry.make_toolbox_builder(LANE.chat)
     async with harness.database.transaction() as tx:
         window = await context_window.load_window(tx, LANE, "Be brief.", toolbox_for)
-        await context_window.store_cut(tx, LANE, window, "Be brief.")
+        window = await context_window.renew_head(tx, LANE, window, "Be brief.")
+        await conversations.store_cut(tx, LANE, window.conversation)
     conversation = await load_conversation(harness)
     assert (conversation.summary, conversation.is_summary_outside) == ("Ann heard Mallory.", True)
 

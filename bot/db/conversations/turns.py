@@ -151,7 +151,6 @@ class StoredTurn:
     tools: tuple[str, ...]
     thinking: bool
     state: str
-    stopped: bool
     user_messages: tuple[Message, ...]
     agent_messages: tuple[Message, ...]
 
@@ -184,13 +183,6 @@ async def has_turn(tx: AsyncConnection, item: int) -> bool:
     return (await tx.execute(select(turns.c.id).where(turns.c.item == item))).one_or_none() is not None
 
 
-async def find_conversation(tx: AsyncConnection, item: int) -> int | None:
-    """The conversation of the turn an item began; None if it began none."""
-    query = select(turns.c.conversation).where(turns.c.item == item)
-    number: int | None = (await tx.execute(query)).scalar_one_or_none()
-    return number
-
-
 async def load_endpoint(tx: AsyncConnection, turn: int) -> EndpointRole:
     """The endpoint at which a turn is answered."""
     endpoint: EndpointRole = (await tx.execute(_SELECT_ENDPOINT, {"turn_id": turn})).scalar_one()
@@ -202,10 +194,11 @@ async def set_endpoint(tx: AsyncConnection, turn: int, endpoint: EndpointRole, r
     await tx.execute(_UPDATE_ENDPOINT, {"turn_id": turn, "endpoint": endpoint, "endpoint_why": reason})
 
 
-async def find(tx: AsyncConnection, item: int) -> StoredTurn:
-    """The turn an inbox item began; there must be one."""
-    row = (await tx.execute(select(turns).where(turns.c.item == item))).one()
-    if_stopped = select(inbox.c.id).where(inbox.c.turn == row.id, inbox.c.stopped.is_(True)).limit(1)
+async def find(tx: AsyncConnection, item: int) -> StoredTurn | None:
+    """The turn an inbox item began; None if it began none."""
+    row = (await tx.execute(select(turns).where(turns.c.item == item))).one_or_none()
+    if row is None:
+        return None
     messages_so_far = (await load_messages(tx, [row.id]))[0]
     return StoredTurn(
         id=row.id,
@@ -213,10 +206,15 @@ async def find(tx: AsyncConnection, item: int) -> StoredTurn:
         tools=_parse_names(row.tools),
         thinking=row.thinking,
         state=row.state,
-        stopped=(await tx.execute(if_stopped)).one_or_none() is not None,
         user_messages=tuple(message for message in messages_so_far if message.role == "user"),
         agent_messages=tuple(message for message in messages_so_far if message.role != "user"),
     )
+
+
+async def is_stopped(tx: AsyncConnection, turn: int) -> bool:
+    """Whether a /stop has met a message that the turn answers."""
+    stopped_item = select(inbox.c.id).where(inbox.c.turn == turn, inbox.c.stopped.is_(True)).limit(1)
+    return (await tx.execute(stopped_item)).one_or_none() is not None
 
 
 async def list_past_turns(tx: AsyncConnection, lane: Lane, conversation: int) -> list[PastTurn]:

@@ -49,9 +49,9 @@ async def test_a_message_without_attachments_has_none(database: Database):
 async def test_a_stored_turn_has_its_images(database: Database):
     await open_turn_with(database, (Message("user", "look"),), ((RED,),))
     async with database.read_transaction() as tx:
-        assert (await turns.find(tx, 1)).user_messages == (
-            Message("user", "look", images=(Image("image/jpeg", b"red"),)),
-        )
+        turn = await turns.find(tx, 1)
+        assert turn is not None
+        assert turn.user_messages == (Message("user", "look", images=(Image("image/jpeg", b"red"),)),)
 
 
 async def test_nothing_is_fetched_for_items_that_have_begun_or_are_stopped(database: Database):

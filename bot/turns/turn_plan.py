@@ -1,0 +1,234 @@
+"""Decides about a turn before anything of it is stored: its user messages, thinking, tools and prompt.
+
+Only reads: the write lock is free while texts of others are judged. start.py stores what was decided, once a
+turn.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from functools import partial
+
+from bot.agent import history, prompt
+from bot.agent.thinking_policy import ThinkingDecision, ThinkingEvidence, ThinkingSetting, decide_thinking
+from bot.db.conversations import turns
+from bot.db.conversations.turns import StoredTurn
+from bot.db.engine import Transaction
+from bot.domain import Message
+from bot.turns import context_window
+from bot.turns.context_window import ContextWindow, ToolboxFor
+from bot.turns.turn_request import (
+    PreflightRequest,
+    PreflightResult,
+    TurnConfig,
+    TurnRequest,
+    build_user_messages,
+)
+
+TOOL_RESERVE_TOKENS = 2000  # tokens kept free for tool results, where tools match the message
+THINKING_THRESHOLD = 0.5  # a turn thinks if the endpoint gives tool work at least this chance
+
+
+@dataclass(frozen=True, slots=True)
+class TurnPlan:
+    """What is decided about a turn.
+
+    `stored_turn`: the turn as an earlier attempt stored it; None: it is new.
+    `window`: what the prompt holds of its conversation.
+    `is_cut`: the window leaves out more than what is stored says.
+    `toolbox_for`: gives the tools of its conversation.
+    `preflight_call`: the ledger's row of the endpoint's judgement.
+    `prompt_tokens`: estimate for the prompt.
+    `tokens_left`: estimate of what the turn's steps may add to it.
+    """
+
+    stored_turn: StoredTurn | None
+    window: ContextWindow
+    is_cut: bool
+    toolbox_for: ToolboxFor
+    user_messages: tuple[Message, ...]
+    may_think: bool
+    decision: ThinkingDecision
+    preflight_call: int | None
+    prompt: tuple[Message, ...]
+    prompt_tokens: int
+    tokens_left: int
+
+
+async def plan_turn(
+    tx: Transaction,
+    config: TurnConfig,
+    request: TurnRequest,
+    preflight_result: PreflightResult | None,
+    *,
+    budget: int,
+    now: float,
+) -> TurnPlan | PreflightRequest:
+    """Decide about the turn of a request, or find what an earlier attempt decided.
+
+    `budget` bounds its prompt, in tokens. A PreflightRequest means that the turn is new and the endpoint
+    should be asked first: call this again with its answer as `preflight_result`, which is None until then.
+    """
+    assessment = await _assess(tx, config, request, preflight_result or PreflightResult(), now)
+    new_tokens = assessment.user_tokens
+    if assessment.decision.tools:  # a turn that is about to use tools must not find its prompt full
+        new_tokens += min(TOOL_RESERVE_TOKENS, budget // 4)
+    if preflight_result is None and assessment.stored_turn is None:
+        preflight = _plan_preflight(config, request, assessment, new_tokens, budget)
+        if preflight is not None:
+            if not preflight.needs_token_count:
+                return preflight
+            full_prompt = await context_window.build_prompt(
+                tx, assessment.current_window, config.system, assessment.user_messages
+            )
+            return replace(preflight, prompt=full_prompt)
+    current = assessment.counted_window
+    window = _fit_window(config, assessment, current, budget, new_tokens)
+    is_cut = window is not current
+    if is_cut:
+        window = await context_window.renew_head(tx, request.lane, window, config.system)
+    tokens_left = int(budget / window.token_ratio) - window.estimated_tokens - assessment.user_tokens
+    return TurnPlan(
+        assessment.stored_turn,
+        window,
+        is_cut,
+        assessment.toolbox_for,
+        assessment.user_messages,
+        may_think=assessment.thinking_setting != "off",
+        decision=assessment.decision,
+        preflight_call=assessment.preflight_result.call,
+        prompt=await context_window.build_prompt(tx, window, config.system, assessment.user_messages),
+        prompt_tokens=window.estimated_tokens + assessment.user_tokens,
+        tokens_left=max(0, tokens_left),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Assessment:
+    """A turn's request, judged in the conversation it belongs to.
+
+    `stored_turn`: the turn as an earlier attempt stored it; None: there was none.
+    `toolbox_for`: gives the tools of its conversation.
+    `user_tokens`: estimate for its user messages.
+    """
+
+    stored_turn: StoredTurn | None
+    current_window: ContextWindow
+    toolbox_for: ToolboxFor
+    user_messages: tuple[Message, ...]
+    user_tokens: int
+    preflight_result: PreflightResult
+    thinking_setting: ThinkingSetting
+    decision: ThinkingDecision
+
+    @property
+    def is_undecided(self) -> bool:
+        """Whether neither the words of the message nor a setting decide if the turn thinks."""
+        return self.decision.is_unsure and self.thinking_setting == "auto"
+
+    @property
+    def counted_window(self) -> ContextWindow:
+        """The window, with the server's count of the prompt that was in doubt if there is one."""
+        tokens = self.preflight_result.prompt_tokens
+        if not tokens:
+            return self.current_window
+        estimated = self.current_window.estimated_tokens + self.user_tokens
+        return replace(self.current_window, token_ratio=history.compute_token_ratio(estimated, tokens))
+
+
+async def _assess(
+    tx: Transaction,
+    config: TurnConfig,
+    request: TurnRequest,
+    preflight_result: PreflightResult,
+    now: float,
+) -> _Assessment:
+    stored_turn = await turns.find(tx, request.items[0].id)
+    number = None
+    if stored_turn is not None:
+        # One that waited for an approval may belong to an earlier conversation, and stays in it.
+        number = stored_turn.conversation
+    # The tools of recent turns matter only where a prompt does not hold all tools.
+    recent_tools: list[str] = []
+    if config.tool_registry.needs_tool_search:
+        recent_tools = await turns.list_recent_tools(tx, request.lane)
+    toolbox_for = _bind_toolbox(config, request, recent_tools)
+    window = await context_window.load_window(tx, request.lane, config.system, toolbox_for, number)
+    last_message_at = 0.0
+    if window.past_turns:
+        last_message_at = window.past_turns[-1].received_at
+    if stored_turn is None:
+        user_messages = build_user_messages(request, last_message_at, now)
+    else:
+        user_messages = stored_turn.user_messages
+    thinking_setting = window.conversation.think or config.thinking
+    return _Assessment(
+        stored_turn,
+        window,
+        toolbox_for,
+        user_messages,
+        history.estimate_tokens(user_messages),
+        preflight_result,
+        thinking_setting,
+        _decide_thinking(request, window, thinking_setting, preflight_result),
+    )
+
+
+def _fit_window(
+    config: TurnConfig, assessment: _Assessment, current: ContextWindow, budget: int, new_tokens: int
+) -> ContextWindow:
+    """What the prompt may hold within the budget; it is `current` unless a cut is needed.
+
+    A resumed turn keeps its tools, and the window it began with unless its prompt was too long for the
+    endpoint.
+    """
+    is_resumed = assessment.stored_turn is not None
+    if is_resumed and budget == config.prompt_budget:
+        return current
+    window = current.cut_to_fit(budget, new_tokens)
+    if window is current or is_resumed:
+        return window
+    return replace(window, toolbox=assessment.toolbox_for(None))
+
+
+def _plan_preflight(
+    config: TurnConfig, request: TurnRequest, assessment: _Assessment, new_tokens: int, budget: int
+) -> PreflightRequest | None:
+    """What the endpoint should be asked before this turn begins, about its user messages; None: nothing."""
+    window = assessment.current_window
+    needs_count = config.can_count_tokens and window.is_near_budget(new_tokens, budget)
+    needs_chance = config.can_estimate_tool_work and assessment.is_undecided and not request.deep
+    if not (needs_count or needs_chance):
+        return None
+    return PreflightRequest(
+        needs_count, needs_chance, assessment.decision.thinking, assessment.user_messages, window.toolbox
+    )
+
+
+def _bind_toolbox(config: TurnConfig, request: TurnRequest, recent_tools: Iterable[str]) -> ToolboxFor:
+    texts = [prompt.strip_files(text) for text in request.texts]
+    return partial(
+        config.tool_registry.build_conversation_toolbox,
+        request.person,
+        request.lane.chat,
+        texts,
+        recent_names=recent_tools,
+    )
+
+
+def _decide_thinking(
+    request: TurnRequest,
+    window: ContextWindow,
+    thinking_setting: ThinkingSetting,
+    preflight_result: PreflightResult,
+) -> ThinkingDecision:
+    evidence = ThinkingEvidence(thinking_setting, attachment_count=request.attachment_count)
+    if window.past_turns:
+        last_turn = window.past_turns[-1]
+        evidence = replace(evidence, recent_tools=last_turn.used, was_thinking=last_turn.thinking)
+    texts = [prompt.strip_files(text) for text in request.texts]
+    decision = decide_thinking(texts, window.toolbox.tool_index, evidence)
+    chance = preflight_result.tool_work_chance
+    if chance is None or not decision.is_unsure:
+        return decision
+    reason = f"words did not tell; the endpoint reads {chance:.0%} for tool work"
+    return replace(decision, thinking=chance >= THINKING_THRESHOLD, reason=reason)
