@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from bot.agent.tool_search import META_TOOL_NAMES
+from bot.db.engine import Transaction
 from bot.db.tools import sources, tools
 from bot.db.tools.sources import Source
 from bot.db.tools.tools import StoredTool
@@ -42,13 +43,18 @@ async def register_source(
     Raises ChangeRefused when a name is taken or no tool of a selected name is offered.
     """
     name = preview.source.name
-    if await sources.find(action.tx, name) is not None:
-        raise ChangeRefused(f"There is a source {name} already. Remove it first, or take another name.")
+    await refuse_taken_source(action.tx, name)
     selected = _select_tools(preview.tools, selected_names)
     await _refuse_taken_names(action, preview.tools, name)
     await sources.put(action.tx, replace(preview.source, added_by=action.actor.person, added_at=action.now))
     rows = [_build_row(action, tool, enabled=tool in selected) for tool in preview.tools]
     return await _store_tools(action, preview.source, "added", rows)
+
+
+async def refuse_taken_source(tx: Transaction, name: str) -> None:
+    """Raise ChangeRefused if there is a source of this name."""
+    if await sources.find(tx, name) is not None:
+        raise ChangeRefused(f"There is a source {name} already. Remove it first, or take another name.")
 
 
 async def extend_source(action: AdminAction, preview: SourcePreview) -> AddSourceResult:

@@ -19,6 +19,7 @@ from bot.db.tools.tools import StoredTool
 from bot.errors import SettingsRefused
 from bot.settings import Settings
 from bot.tool_registry.assembly import RegistryState, SourceTools, assemble
+from bot.tool_registry.program_homes import find_homes_folder
 from bot.tool_registry.python_files import LoadedFolder, load_folder
 from bot.tool_registry.secrets import SecretBox
 from bot.tool_registry.sources import SourceLoader
@@ -36,13 +37,14 @@ class ToolSettings:
     """What the settings say of tools.
 
     `folder` is TOOLS_DIR, `secret_keys` are the keys of secrets, `private_hosts` those that may be reached;
-    `max_prompt_tokens` is what tools may take of a prompt.
+    `max_prompt_tokens` is what tools may take of a prompt; `homes` is the folder of the homes of programs.
     """
 
     folder: Path | None = None
     secret_keys: tuple[str, ...] = ()
     private_hosts: frozenset[str] = frozenset()
     max_prompt_tokens: int = 2000
+    homes: Path | None = None
 
 
 DEFAULT_TOOL_SETTINGS = ToolSettings()
@@ -52,7 +54,13 @@ def build_tool_settings(settings: Settings) -> ToolSettings:
     """Build it from the settings; tools take at most half of a small prompt."""
     keys = tuple(key.get_secret_value() for key in settings.secrets_key)
     max_prompt_tokens = min(settings.tools_prompt_tokens, settings.prompt_budget // 2)
-    return ToolSettings(settings.tools_dir, keys, settings.tools_private_hosts, max_prompt_tokens)
+    return ToolSettings(
+        settings.tools_dir,
+        keys,
+        settings.tools_private_hosts,
+        max_prompt_tokens,
+        find_homes_folder(settings.database_url),
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +95,7 @@ class RegistryLoader:
         self._loaded_folder = LoadedFolder()
         self._troubles: Mapping[str, str] = {}
         self._secret_box = SecretBox(settings.secret_keys)
-        self._source_loader = SourceLoader(settings.private_hosts, self._store_listing)
+        self._source_loader = SourceLoader(settings.private_hosts, self._store_listing, settings.homes)
 
     async def run(self) -> None:
         """Keep the connections to servers until cancelled."""

@@ -3,12 +3,15 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Collection
 from functools import partial
+from pathlib import Path
 
+from bot.tool_registry.program_homes import delete_home
 from tools.base import ToolError
 from tools.mcp.definitions import McpToolListing
 from tools.mcp.location import ServerLocation
 from tools.mcp.server import McpServerClient
 from tools.mcp.time_limits import McpServerLimits
+from tools.threads import run_in_thread
 
 ListingCallback = Callable[[str, McpToolListing], Awaitable[None]]
 
@@ -23,6 +26,7 @@ class McpServers:
         self._on_listing = on_listing
         self._servers: dict[str, McpServerClient] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._ending: set[asyncio.Task[None]] = set()
         self._group: asyncio.TaskGroup | None = None
 
     def get_server(self, name: str, location: ServerLocation, limits: McpServerLimits) -> McpServerClient:
@@ -40,6 +44,11 @@ class McpServers:
         for name in [*self._servers]:
             if name not in names:
                 self._stop_server(name)
+
+    def delete_home(self, name: str, home: Path) -> None:
+        """Delete the home of a server that is not used any more, once its program has ended."""
+        if self._group is not None:
+            self._group.create_task(_delete_home(home, {*self._ending}), name=f"delete home of {name}")
 
     def list_troubles(self) -> dict[str, str]:
         """Return why servers are not available, by source, without those that are."""
@@ -76,3 +85,11 @@ class McpServers:
         self._servers.pop(name, None)
         if (task := self._tasks.pop(name, None)) is not None:
             task.cancel()
+            self._ending.add(task)
+            task.add_done_callback(self._ending.discard)
+
+
+async def _delete_home(home: Path, ending: Collection[asyncio.Task[None]]) -> None:
+    if ending:
+        await asyncio.wait(ending)
+    await run_in_thread(delete_home, home)

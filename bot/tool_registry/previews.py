@@ -46,7 +46,7 @@ class SourcePreview:
 class SourceRequest:
     """What an admin wants to add under a name; `headers` and `environment` name secrets as `{name}`.
 
-    `home` is a folder that a program may keep; None: it gets an empty one that is deleted when it ends.
+    `home` is the folder of a program; None: it gets one of its own in `homes`.
     `private_hosts` are the hosts of private networks that may be reached.
     """
 
@@ -56,6 +56,7 @@ class SourceRequest:
     environment: Mapping[str, str] = field(default_factory=dict)
     home: str | None = None
     private_hosts: frozenset[str] = frozenset()
+    homes: Path | None = None
     time_limits: TimeLimits = DEFAULT_TIME_LIMITS
 
 
@@ -103,7 +104,7 @@ async def preview_server(
         options = {"environment": dict(request.environment), "home": request.home}
     options |= request.time_limits.to_options(kind)
     source = Source(check_source_name(request.name), kind, request.address, options)
-    location = _build_location(source, secrets, request.private_hosts)
+    location = _build_location(source, secrets, request)
     _check_program_exists(location)
     listing = await _fetch_listing(request.name, location, build_limits(source, location))
     definitions = [definition.as_json() for definition in listing.definitions]
@@ -153,11 +154,9 @@ async def _ignore_listing(name: str, listing: "McpToolListing") -> None:
     """A preview stores nothing."""
 
 
-def _build_location(
-    source: Source, secrets: Mapping[str, str], private_hosts: frozenset[str]
-) -> "ServerLocation":
+def _build_location(source: Source, secrets: Mapping[str, str], request: SourceRequest) -> "ServerLocation":
     try:
-        return build_location(source, secrets, private_hosts)
+        return build_location(source, secrets, request.private_hosts, request.homes)
     except (MissingSecret, ValueError) as error:
         raise ChangeRefused(to_sentence(str(error))) from None
 

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from bot.db.tools.sources import Source
 from bot.tool_registry.assembly import SourceTools
+from bot.tool_registry.program_homes import find_home, is_own_home
 from tools.base import Tool, ToolError
 from tools.schemas.signature import ToolDefinitionError
 
@@ -49,12 +50,16 @@ class SourceLoader:
     """Builds the tools of sources; keeps the clients of MCP servers.
 
     `private_hosts` are the hosts of private networks that may be reached; `on_listing` is called with what an
-    MCP server lists.
+    MCP server lists; `homes` is the folder of the homes of programs.
     """
 
-    def __init__(self, private_hosts: frozenset[str], on_listing: "ListingCallback") -> None:
+    def __init__(
+        self, private_hosts: frozenset[str], on_listing: "ListingCallback", homes: Path | None = None
+    ) -> None:
         self._private_hosts = private_hosts
         self._on_listing = on_listing
+        self._homes = homes
+        self._homes_in_use: dict[str, Path] = {}
         self._servers: McpServers | None = None
         self._group: asyncio.TaskGroup | None = None
 
@@ -73,7 +78,15 @@ class SourceLoader:
         source_tools = [self._load_source(source, secrets) for source in sources]
         if self._servers is not None:
             self._servers.keep_only([source.name for source in sources if source.enabled])
+            self._delete_unused_homes(sources, self._servers)
         return source_tools
+
+    def _delete_unused_homes(self, sources: Sequence[Source], servers: "McpServers") -> None:
+        """Delete the homes of programs whose sources were removed, once the programs have ended."""
+        homes = {source.name: find_home(source, self._homes) for source in sources if is_own_home(source)}
+        for name in self._homes_in_use.keys() - homes.keys():
+            servers.delete_home(name, self._homes_in_use[name])
+        self._homes_in_use = {name: home for name, home in homes.items() if home is not None}
 
     def list_troubles(self) -> dict[str, str]:
         """Return why servers are not available, by source."""
@@ -108,7 +121,7 @@ class SourceLoader:
     def _load_server_tools(self, source: Source, secrets: Mapping[str, str]) -> ToolsAndTrouble:
         from tools.mcp.definitions import McpToolDefinition
 
-        location = build_location(source, secrets, self._private_hosts)
+        location = build_location(source, secrets, self._private_hosts, self._homes)
         server = self._get_server(source.name, location, build_limits(source, location))
         definitions = [McpToolDefinition(**fields) for fields in source.options.get("listing", ())]
         return tuple(server.build_tool(definition) for definition in definitions), server.trouble
@@ -157,7 +170,7 @@ def build_limits(source: Source, location: "ServerLocation") -> "McpServerLimits
     from tools.mcp.time_limits import DEFAULT_LIMITS, INSTALL_SECONDS, McpServerLimits
 
     connect_seconds = DEFAULT_LIMITS.connect_seconds
-    if isinstance(location, ServerProgram) and location.is_installer:
+    if isinstance(location, ServerProgram) and location.may_install:
         connect_seconds = INSTALL_SECONDS
     return McpServerLimits(
         call_seconds=source.options.get("call_seconds", DEFAULT_LIMITS.call_seconds),
@@ -166,7 +179,7 @@ def build_limits(source: Source, location: "ServerLocation") -> "McpServerLimits
 
 
 def build_location(
-    source: Source, secrets: Mapping[str, str], private_hosts: frozenset[str]
+    source: Source, secrets: Mapping[str, str], private_hosts: frozenset[str], homes: Path | None = None
 ) -> "ServerLocation":
     """Return where an MCP server is.
 
@@ -180,11 +193,10 @@ def build_location(
         headers = fill_secrets(templates, secrets)
         _check_sendable(source, headers, private_hosts)
         return ServerUrl(source.address, headers, private_hosts, _collect_secrets(templates, secrets))
-    home = Path(options["home"]) if options.get("home") else None
     environment = options.get("environment", {})
     return ServerProgram(
         _parse_command(source.address),
-        home,
+        find_home(source, homes),
         fill_secrets(environment, secrets),
         _collect_secrets(environment, secrets),
     )

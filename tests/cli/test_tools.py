@@ -321,6 +321,23 @@ def test_a_program_of_this_machine_is_added_with_its_secrets_and_tried(
     assert query_rows("SELECT * FROM tools") == []
 
 
+def test_a_program_has_a_home_of_its_own_until_it_is_removed(call: CommandRunner, tmp_path: Path):
+    home = tmp_path / "here.db-mcp" / "odd"
+    add = ("add", f"{sys.executable} {STDIO_SERVER}", "--stdio", "--name", "odd")
+    assert call(*add, "--pick", "odd_none")[0] == 1
+    assert not home.exists()
+    call.run_ok(*add)
+    assert home.is_dir()
+    (home / "download").write_text("kept")
+    code, _, err = call("add", "sh -c 'rm -r download'", "--stdio", "--name", "odd")
+    assert (code, err) == (1, "There is a source odd already. Remove it first, or take another name.\n")
+    assert (home / "download").exists()
+    assert call("add", "true", "--stdio", "--name", "../odd")[0] == 1
+    assert home.is_dir()
+    call.run_ok("remove", "odd")
+    assert not home.exists()
+
+
 @contextlib.asynccontextmanager
 async def open_session_and_shop() -> AsyncIterator[tuple[ToolsSession, OpenApiShop]]:
     async with open_session(Path(".env")) as session, open_shop() as shop:

@@ -56,7 +56,7 @@ def explain_slow_start(location: ServerLocation) -> str:
 
 
 def _may_install(location: ServerLocation) -> bool:
-    return isinstance(location, ServerProgram) and location.is_installer
+    return isinstance(location, ServerProgram) and location.may_install
 
 
 def iterate_causes(error: BaseException) -> Iterator[BaseException]:

@@ -5,7 +5,7 @@
 
 import shlex
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -40,12 +40,17 @@ class ServerProgram:
         return self.environment.get("PATH", f"{Path(sys.executable).parent}:{SYSTEM_PATH}")
 
     @property
-    def is_installer(self) -> bool:
-        """Whether the command downloads what it starts, as npx and uvx do."""
-        program, *rest = (Path(self.command[0]).name, *self.command[1:2])
-        return program in _INSTALLERS or (
-            program in _PACKAGE_MANAGERS and not _INSTALLER_COMMANDS.isdisjoint(rest)
-        )
+    def may_install(self) -> bool:
+        """Whether the command may download what it starts, as npx and uvx do."""
+        return is_installer(self.command)
+
+
+def is_installer(command: Sequence[str]) -> bool:
+    """Whether a command downloads what it starts, unless it has done so before."""
+    program, *rest = (Path(command[0]).name, *command[1:2])
+    return program in _INSTALLERS or (
+        program in _PACKAGE_MANAGERS and not _INSTALLER_COMMANDS.isdisjoint(rest)
+    )
 
 
 @dataclass(frozen=True, slots=True)

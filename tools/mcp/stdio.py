@@ -38,6 +38,8 @@ GRACE_SECONDS = 1.0  # to end by itself once its input is closed, and again afte
 _READ_BYTES = 65536
 _STDERR_BYTES = 4096
 
+INSTALL_NOTICE = "it installs itself unless it is installed already; a first start may take minutes"
+
 log = logging.getLogger(__name__)
 
 OnEnd = Callable[[str], None]
@@ -94,7 +96,8 @@ class StdioTransport:
         if self._program.home is None:
             self._temporary_home = tempfile.TemporaryDirectory(prefix="mcp-")
             return Path(self._temporary_home.name)
-        self._program.home.mkdir(mode=0o700, parents=True, exist_ok=True)
+        for folder in (self._program.home.parent, self._program.home):
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         return self._program.home
 
     def _remove_temporary_home(self) -> None:
@@ -102,6 +105,8 @@ class StdioTransport:
             self._temporary_home.cleanup()
 
     async def _start_program(self, home: Path) -> None:
+        if self._program.may_install:
+            log.info(INSTALL_NOTICE, extra={"action": "mcp.installing", "server": self._name})
         loop = asyncio.get_running_loop()
         environment = {"PATH": self._program.search_path, "LANG": "C.UTF-8", "HOME": str(home)}
         # Like create_subprocess_exec, but with the transport at hand: without it a pipe that a child of the

@@ -16,6 +16,7 @@ from bot.domain import Lane
 from bot.errors import ChangeRefused
 from bot.tool_registry import admin_actions, formatting, grants, secrets, try_tool
 from bot.tool_registry.changes import refresh_documents
+from bot.tool_registry.program_homes import delete_home, is_own_home
 from bot.tool_registry.registry import ToolRegistry
 from bot.tool_registry.rule_parser import parse_rule
 from bot.tool_registry.secret_scanner import mask_secrets
@@ -76,7 +77,11 @@ async def set_enabled(session: ToolsSession, name: str, *, enabled: bool) -> str
 
 async def remove_source_or_tool(session: ToolsSession, name: str) -> str:
     async with session.open_action() as action:
+        source = await sources.find(action.tx, name)
         removed = await admin_actions.remove_source_or_tool(action, name)
+    homes = session.tool_settings.homes
+    if source is not None and homes is not None and is_own_home(source):
+        delete_home(homes / name)  # a running gateway does so as well, once its program has ended
     return f"Removed: {', '.join(removed) or name}."
 
 

@@ -8,11 +8,18 @@ from pathlib import Path
 from bot.cli.tools.session import ToolsSession
 from bot.errors import ChangeRefused, NeedsConfirming
 from bot.tool_registry import openapi_sources
-from bot.tool_registry.add_source import register_source
+from bot.tool_registry.add_source import refuse_taken_source, register_source
 from bot.tool_registry.endpoint_params import build_parameter_schema, suggest_name
 from bot.tool_registry.formatting import format_add_result
 from bot.tool_registry.openapi_sources import DocumentPreview
-from bot.tool_registry.previews import SourcePreview, SourceRequest, preview_endpoint, preview_server
+from bot.tool_registry.previews import (
+    SourcePreview,
+    SourceRequest,
+    check_source_name,
+    preview_endpoint,
+    preview_server,
+)
+from bot.tool_registry.program_homes import delete_home
 from bot.tool_registry.secret_scanner import has_likely_secret, is_secret_name
 from bot.tool_registry.time_limits import TimeLimits
 from bot.usage.plain_text import escape_for_terminal
@@ -50,8 +57,10 @@ async def add_tools(session: ToolsSession, options: AddOptions) -> list[str]:
     _check_options(options)
     request = _build_request(session, options)
     _refuse_plain_secrets(request, confirmed=options.confirmed)
-    if options.mcp or options.stdio:
-        preview = await preview_server(request, await session.load_secrets(), is_remote=options.mcp)
+    if options.stdio:
+        return await _add_program(session, request, options.pick)
+    if options.mcp:
+        preview = await preview_server(request, await session.load_secrets(), is_remote=True)
         return await _add_source(session, preview, options.pick)
     if options.method is not None:
         if not options.description:
@@ -79,6 +88,22 @@ def _check_options(options: AddOptions) -> None:
     ):
         if is_given and not fits:
             raise ChangeRefused(f"{option} goes {kind} only.")
+
+
+async def _add_program(
+    session: ToolsSession, request: SourceRequest, selected_names: Sequence[str]
+) -> list[str]:
+    """Start a program and add its tools; of one that cannot be added no home is left."""
+    check_source_name(request.name)
+    async with session.database.read_transaction() as tx:
+        await refuse_taken_source(tx, request.name)
+    try:
+        preview = await preview_server(request, await session.load_secrets(), is_remote=False)
+        return await _add_source(session, preview, selected_names)
+    except BaseException:
+        if request.homes is not None and not request.home:
+            delete_home(request.homes / request.name)
+        raise
 
 
 async def _add_operations(
@@ -131,6 +156,7 @@ def _build_request(session: ToolsSession, options: AddOptions) -> SourceRequest:
         environment=dict(_parse_pair("--environment", variable, "=") for variable in options.environment),
         home=str(Path(options.home).absolute()) if options.home else None,  # a gateway may run elsewhere
         private_hosts=session.tool_settings.private_hosts,
+        homes=session.tool_settings.homes,
         time_limits=TimeLimits(options.timeout, options.start_timeout),
     )
 

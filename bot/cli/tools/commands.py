@@ -69,7 +69,7 @@ def add_(  # noqa: PLR0913  # an option is an argument here
         list[str] | None, typer.Option(help="NAME=VALUE for the command; {name} stands for a secret.")
     ] = None,
     home: Annotated[
-        str | None, typer.Option(help="Home folder of the command; without it an empty temporary one.")
+        str | None, typer.Option(help="Home folder of the command; by default one beside the database.")
     ] = None,
     timeout: Annotated[
         float | None, typer.Option(help="Seconds of a call; of an MCP server's, without progress.")

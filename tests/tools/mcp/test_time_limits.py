@@ -100,7 +100,7 @@ def test_progress_in_words(progress: float, total: float | None, message: str | 
 )
 def test_a_command_that_may_install_is_named_as_such(command: tuple[str, ...], may_install: bool):
     program = ServerProgram(command, Path("/"))
-    assert program.is_installer == may_install
+    assert program.may_install == may_install
     assert ("installing" in describe_start(program)) == may_install
     assert ("installed" in explain_slow_start(program)) == may_install
     assert "install" not in explain_slow_start(ServerUrl("https://docs.example/mcp"))

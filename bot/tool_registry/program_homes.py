@@ -1,0 +1,36 @@
+"""The home folders of programs that are started here: one a source, beside the database, kept between runs.
+
+What a program downloads and stores stays there, readable by the gateway's user alone, until its source is
+removed. A folder that an admin named with --home is the admin's, and never deleted.
+"""
+
+import shutil
+from pathlib import Path
+
+from bot.db.engine import parse_database_path
+from bot.db.tools.sources import Source
+
+
+def find_homes_folder(database_url: str) -> Path:
+    """Return the folder that holds the homes, beside the database: `canvasgram.db-mcp`."""
+    file = parse_database_path(database_url).absolute()
+    return file.with_name(f"{file.name}-mcp")
+
+
+def find_home(source: Source, homes: Path | None) -> Path | None:
+    """Return the home of a source's program; None: it has none, or an empty one for a while."""
+    if source.kind != "mcp_stdio":
+        return None
+    if source.options.get("home"):
+        return Path(source.options["home"])
+    return homes / source.name if homes is not None else None
+
+
+def is_own_home(source: Source) -> bool:
+    """Whether the home of this source's program is one of ours, to be deleted with the source."""
+    return source.kind == "mcp_stdio" and not source.options.get("home")
+
+
+def delete_home(home: Path) -> None:
+    """Delete a home with all that a program has left there; what cannot be deleted stays."""
+    shutil.rmtree(home, ignore_errors=True)
