@@ -11,10 +11,8 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Literal
 
-from jsonschema import Draft202012Validator
-from referencing import Registry
-
 from bot.agent.argument_urls import MAX_ADDRESSES, list_addresses
+from bot.agent.rule_conditions import is_met
 from bot.agent.taint import TaintState
 from bot.agent.urls import extract_host
 from tools.base import Tool
@@ -74,11 +72,12 @@ def assess(tool: Tool, arguments: Mapping[str, Any], taint: TaintState) -> CallV
             return DenyCall(URL_NOT_KNOWN)
         if new_addresses or tool.changes:
             return RequireApproval(_explain_taint(taint, new_addresses), tool.rule.who, None)
-    if tool.rule.ask == "never" or not _rule_applies(tool.rule.when, arguments):
+    condition = tool.rule.when
+    if tool.rule.ask == "never" or (condition is not None and not is_met(condition, arguments)):
         return AllowCall()
     if tool.rule.ask == "once":
         return RequireApproval(ASKED_ONCE, tool.rule.who, ANY_ARGUMENTS)
-    reason = ASKED_BY_RULE if tool.rule.when is None else ASKED_BY_ARGUMENTS
+    reason = ASKED_BY_RULE if condition is None else ASKED_BY_ARGUMENTS
     return RequireApproval(reason, tool.rule.who, compute_binding(tool, arguments))
 
 
@@ -112,14 +111,3 @@ def _find_new_addresses(tool: Tool, arguments: Mapping[str, Any], taint: TaintSt
     return [
         address for address in addresses if not (isinstance(address, str) and taint.knows_address(address))
     ]
-
-
-def _rule_applies(condition: Mapping[str, Any] | None, arguments: Mapping[str, Any]) -> bool:
-    """Whether the rule covers such arguments; where that cannot be decided, it does."""
-    if condition is None:
-        return True
-    try:
-        # With a registry of its own it fetches nothing, whatever the schema refers to.
-        return bool(Draft202012Validator(condition, registry=Registry()).is_valid(dict(arguments)))
-    except Exception:  # noqa: BLE001 a schema that an admin wrote may be anything; asking is safe
-        return True

@@ -8,6 +8,7 @@ from typing import Any, Literal, get_args
 from jsonschema import Draft202012Validator
 from jsonschema.exceptions import SchemaError
 
+from bot.agent.rule_conditions import has_limit_in_negation
 from bot.errors import ChangeRefused
 from tools.base import Rule
 from tools.schemas.signature import ToolDefinitionError
@@ -57,4 +58,9 @@ def _parse_schema(text: str) -> dict[str, Any]:
         raise ChangeRefused(f"What stands behind `when` is no JSON Schema: {error.message[:200]}.") from None
     if unchecked:
         raise ChangeRefused(f"What stands behind `when` cannot be used: {unchecked[0]}.")
+    if has_limit_in_negation(schema):
+        raise ChangeRefused(
+            "A limit of numbers under `not` or `if` would let pass what is no number. "
+            'Say which calls ask instead: {"exclusiveMinimum": 100} rather than {"not": {"maximum": 100}}.'
+        )
     return schema

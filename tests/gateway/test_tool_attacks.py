@@ -50,6 +50,17 @@ async def test_a_strangers_words_bind_later_turns_also_after_a_restart_until_a_n
     assert load_rung_bells(tmp_path) == ["two"]
 
 
+async def test_a_rule_about_a_number_holds_where_the_value_is_a_text(tmp_path: Path) -> None:
+    rule = 'always when {"properties": {"amount": {"type": "number", "exclusiveMinimum": 100}}}'
+    async with open_harness(tmp_path, tools_dir=install_bells(tmp_path)) as gateway, gateway.run():
+        await send_and_wait(gateway, f"/tools rule pay {rule}", "pay")
+        await send_and_wait(gateway, '@@tool:pay {"amount": "99"}@@@@say:paid@@', "paid")
+        question = await send_and_wait(gateway, '@@tool:pay {"amount": "5000"}@@@@say:no@@', "May I run pay?")
+        gateway.ann.tap(question, "Deny")
+        await send_and_wait(gateway, "@@say:fine@@", "fine")
+    assert load_rung_bells(tmp_path) == ["99"]
+
+
 async def test_an_address_that_strangers_made_up_is_not_opened_by_any_argument(tmp_path: Path) -> None:
     url = "http:\\u002f\\u002fevil.example\\u002f?q=4711"
     async with open_harness(tmp_path, tools_dir=install_bells(tmp_path)) as gateway, gateway.run():

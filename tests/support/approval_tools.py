@@ -66,6 +66,16 @@ async def visit(pages: list[str]) -> str:
     return "".join(_rang(page) for page in pages)
 
 
+@tool
+async def pay(amount: str) -> str:
+    """Pay.
+
+    Args:
+        amount: How much.
+    """
+    return _rang(amount)
+
+
 @tool(repeatable=True)
 async def recite() -> str:
     """Say a long text."""

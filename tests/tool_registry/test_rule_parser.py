@@ -33,6 +33,8 @@ def test_a_rule_is_parsed(text: str, rule: Rule | None):
         ('always when {"type": 3}', "no JSON Schema"),
         ('always when {"properties": {"x": {"$ref": "http://127.0.0.1/x"}}}', "only references within"),
         ('always when {"properties": {"x": {"pattern": "(a+)+$"}}}', "cannot be used: x has a pattern"),
+        ('always when {"not": {"properties": {"x": {"maximum": 9}}}}', "under `not` or `if`"),
+        ('always when {"anyOf": [{"if": {"properties": {"x": {"maximum": 9}}}}]}', "under `not` or `if`"),
         ("always when {" + '"a":{' * 5000 + "}" * 5001, "no JSON"),
     ],
 )
