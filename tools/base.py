@@ -9,7 +9,7 @@ import inspect
 import json
 import re
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import asdict, dataclass, is_dataclass
+from dataclasses import asdict, dataclass, field, is_dataclass
 from datetime import date, datetime
 from enum import Enum
 from typing import Any, Literal, Protocol, TypedDict, Unpack, get_args, overload
@@ -196,6 +196,8 @@ class Tool:
     `length` is how many characters of its result the model reads.
     `told` is the schema shown to the model (`tools.schemas.told_schema`) where it differs from
     `input_schema`, which arguments are checked against.
+    `fixed` are values that an admin has set for all calls, by name, as people read them: the model neither
+    sees nor gives them.
     """
 
     name: str
@@ -213,6 +215,7 @@ class Tool:
     address: str = ""
     length: int = DEFAULT_RESULT_CHARS
     told: dict[str, Any] | None = None
+    fixed: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if not TOOL_NAME_PATTERN.fullmatch(self.name):
@@ -237,7 +240,10 @@ def definition_of(tool: Tool) -> dict[str, Any]:
     where it leads. A rule that an admin sets is not part of it, nor is `told`, which follows from it.
     """
     fields = ("name", "description", "input_schema", "address", "changes", "outside", "opens")
-    return {name: getattr(tool, name) for name in fields}
+    definition = {name: getattr(tool, name) for name in fields}
+    if tool.fixed:
+        definition["fixed"] = dict(tool.fixed)
+    return definition
 
 
 def hash_definition(definition: Mapping[str, Any]) -> str:

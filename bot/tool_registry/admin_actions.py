@@ -16,6 +16,7 @@ from bot.db.tools.audit import Actor
 from bot.db.tools.sources import Source
 from bot.db.tools.tools import StoredTool
 from bot.errors import ChangeRefused, NeedsConfirming
+from bot.tool_registry.service_access import list_access_lines, read_access
 from bot.tool_registry.tool_info import BuiltinTools, ToolInfo, build_rule, estimate_tokens, load_tool_info
 from tools.base import Rule, definition_of, hash_definition, hash_tool
 
@@ -196,4 +197,8 @@ def _collect_texts(definition: Mapping[str, Any]) -> str:
 
 def to_audit_record(source: Source) -> dict[str, Any]:
     """Describe a source for the audit and for admins; secrets appear in it by name only."""
-    return {"kind": source.kind, "address": source.address}
+    record: dict[str, Any] = {"kind": source.kind, "address": source.address}
+    lines = list_access_lines(read_access(source.options))
+    if lines:
+        record["access"] = lines
+    return record

@@ -15,6 +15,7 @@ from bot.tool_registry.add_source import AddSourceResult
 from bot.tool_registry.admin_actions import PendingChange
 from bot.tool_registry.grants import EVERYONE, Grantee, list_grantees
 from bot.tool_registry.secret_scanner import mask_secrets
+from bot.tool_registry.service_access import list_access_lines, read_access
 from bot.tool_registry.tool_info import ToolInfo, derive_told_schema
 from bot.usage.plain_text import escape_for_terminal
 from bot.usage.report import format_utc
@@ -154,6 +155,7 @@ def format_source(source: Source) -> Iterator[str]:
     name = escape_for_terminal(source.name)
     yield f"{name}: {SOURCE_KINDS[source.kind]}, {_format_enabled(source)}"
     yield f"At: {escape_for_terminal(source.address)}"
+    yield from map(escape_for_terminal, list_access_lines(read_access(source.options)))
     if source.trouble:
         yield f"Trouble: {escape_for_terminal(source.trouble)}"
     by = "on the machine" if source.added_by is None else f"by {source.added_by}"
@@ -221,6 +223,8 @@ def format_definition(definition: Mapping[str, Any], *, show_checked: bool = Fal
     """Yield a definition as the model reads it; `show_checked`: with the schema its arguments must fit."""
     marks = {"changes": "changes something", "outside": "brings words of strangers"}
     yield from (f"It {effect}." for mark, effect in marks.items() if definition.get(mark))
+    for name, text in definition.get("fixed", {}).items():
+        yield f"It always has {escape_for_terminal(name)} {escape_for_terminal(text)}."
     if definition.get("opens"):
         yield f"It opens the address in {escape_for_terminal(str(definition['opens']))}."
     words = {"description": definition.get("description", "")}

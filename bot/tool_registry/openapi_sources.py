@@ -9,6 +9,7 @@ places in that list which an admin has ticked and not added yet.
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 from bot.db.tools.sources import Source
 from bot.errors import ChangeRefused
@@ -16,11 +17,18 @@ from bot.tool_registry.previews import (
     SourcePreview,
     SourceRequest,
     build_tools,
-    check_headers,
     check_source_name,
     to_sentence,
 )
-from bot.tool_registry.sources import MissingSecret, fill_secrets
+from bot.tool_registry.secret_references import MissingSecret
+from bot.tool_registry.secret_suggestions import SecretSuggestion, suggest_secrets
+from bot.tool_registry.service_access import (
+    build_http_service,
+    build_server_settings,
+    check_access,
+    read_access,
+    write_access,
+)
 from tools.schemas.signature import ToolDefinitionError
 
 if TYPE_CHECKING:
@@ -44,11 +52,15 @@ class DocumentOperation:
 
 @dataclass(frozen=True, slots=True)
 class DocumentPreview:
-    """A document as a source without tools yet, and what an admin should know before they pick."""
+    """A document as a source without tools yet, and what an admin should know before they pick.
+
+    `suggestions` are secrets that the service wants and that are not given yet.
+    """
 
     source: Source
     document: "OpenApiDocument"
     warnings: tuple[str, ...]
+    suggestions: tuple[SecretSuggestion, ...] = ()
 
 
 def list_operations(source: Source) -> list[DocumentOperation]:
@@ -105,12 +117,18 @@ def with_ticked_operations(source: Source, operations: Sequence[str]) -> Source:
 
 async def preview_document(request: SourceRequest, secrets: Mapping[str, str]) -> DocumentPreview:
     """Fetch a document. Raises ChangeRefused with what is wrong with it."""
-    bare = {"routes": [], "secrets": {"headers": check_headers(request.headers)}, "chosen": []}
+    check_access(request.access)
+    bare = {"routes": [], "chosen": [], **write_access(request.access)}
     source = Source(check_source_name(request.name), "openapi", request.address, bare)
     document = await _fetch_document(source, secrets, request.private_hosts)
-    options = {**bare, "hosts": [document.host], "offered": _to_records(document)}
+    options = {**bare, "hosts": _list_own_hosts(document), "offered": _to_records(document)}
     options |= request.time_limits.to_options("openapi")
-    return DocumentPreview(replace(source, options=options), document, _collect_warnings(document))
+    return DocumentPreview(
+        replace(source, options=options),
+        document,
+        _collect_warnings(document),
+        suggest_secrets(request.name, document.auth_needs, request.access),
+    )
 
 
 async def preview_operations(
@@ -198,22 +216,39 @@ async def _load_usable_routes(
 async def _fetch_document(
     source: Source, secrets: Mapping[str, str], private_hosts: frozenset[str]
 ) -> "OpenApiDocument":
-    from tools.http.service import Credentials
+    from tools.http.service import NO_CREDENTIALS
     from tools.net.policy import NetworkPolicy
     from tools.openapi.documents import fetch_document
 
+    access = read_access(source.options)
     try:
-        headers = fill_secrets(source.options.get("secrets", {}).get("headers", {}), secrets)
+        credentials = build_http_service(source, secrets, private_hosts).credentials
+        if access.base_url and not _has_same_host(access.base_url, source.address):
+            credentials = NO_CREDENTIALS  # they are the service's, and the document is somewhere else
         return await fetch_document(
-            source.address, credentials=Credentials(headers), policy=NetworkPolicy(private=private_hosts)
+            source.address,
+            credentials=credentials,
+            policy=NetworkPolicy(private=private_hosts),
+            settings=build_server_settings(access),
         )
     except (ToolDefinitionError, MissingSecret) as error:
         raise ChangeRefused(to_sentence(str(error))) from None
 
 
+def _has_same_host(url: str, other: str) -> bool:
+    return urlsplit(url).netloc.lower() == urlsplit(other).netloc.lower()
+
+
+def _list_own_hosts(document: "OpenApiDocument") -> list[str]:
+    """The hosts that need no confirming: that of the base URL an admin gave, else that of the document."""
+    if document.settings.base_url:
+        return sorted({operation.host for operation in document.operations})
+    return [document.host]
+
+
 def _collect_warnings(document: "OpenApiDocument") -> tuple[str, ...]:
-    warnings = [f"It wants to be shown: {need}." for need in document.auth_needs]
-    if document.foreign_hosts:
+    warnings = []
+    if document.foreign_hosts and not document.settings.base_url:
         warnings.append(f"Some calls go to other hosts than its own: {', '.join(document.foreign_hosts)}.")
     count = len(document.operations)
     if count > MAX_OPERATIONS:

@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 from bot.db.tools.sources import Source, SourceKind
 from bot.errors import ChangeRefused
-from bot.tool_registry.sources import MissingSecret, SourceLoader, build_limits, build_location
+from bot.tool_registry.secret_references import MissingSecret
+from bot.tool_registry.service_access import ServiceAccess, check_access, check_headers, write_access
+from bot.tool_registry.sources import SourceLoader, build_limits, build_location
 from bot.tool_registry.time_limits import DEFAULT_TIME_LIMITS, TimeLimits
 from tools.base import Tool, ToolError
 from tools.schemas.signature import ToolDefinitionError
@@ -26,11 +28,6 @@ if TYPE_CHECKING:
 
 SOURCE_NAME_PATTERN = re.compile(r"[a-z][a-z0-9_]{0,30}")
 SOURCE_NAME_HELP = "A name has small letters, digits and _, begins with a letter, and is at most 31 long"
-
-_HEADER_NAME_PATTERN = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}")
-_RESERVED_HEADERS = frozenset(
-    {"host", "content-length", "transfer-encoding", "connection", "te", "trailer", "upgrade", "expect"}
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,30 +41,21 @@ class SourcePreview:
 
 @dataclass(frozen=True, slots=True)
 class SourceRequest:
-    """What an admin wants to add under a name; `headers` and `environment` name secrets as `{name}`.
+    """What an admin wants to add under a name.
 
-    `home` is the folder of a program; None: it gets one of its own in `homes`.
+    `access` is how a service is reached; MCP servers at a URL take headers of it, no more. `environment`
+    names secrets as `{name}`. `home` is the folder of a program; None: it gets one of its own in `homes`.
     `private_hosts` are the hosts of private networks that may be reached.
     """
 
     name: str
     address: str
-    headers: Mapping[str, str] = field(default_factory=dict)
+    access: ServiceAccess = field(default_factory=ServiceAccess)
     environment: Mapping[str, str] = field(default_factory=dict)
     home: str | None = None
     private_hosts: frozenset[str] = frozenset()
     homes: Path | None = None
     time_limits: TimeLimits = DEFAULT_TIME_LIMITS
-
-
-def check_headers(headers: Mapping[str, str]) -> dict[str, str]:
-    """Return the headers if they can be sent with each call. Raises ChangeRefused for others."""
-    for name, value in headers.items():
-        if not _HEADER_NAME_PATTERN.fullmatch(name) or name.lower() in _RESERVED_HEADERS:
-            raise ChangeRefused(f"{name[:60]!r} is no header that can be set.")
-        if not value.isascii() or not value.isprintable():
-            raise ChangeRefused(f"The value of {name[:60]} is none that a header can carry: plain ASCII is.")
-    return dict(headers)
 
 
 class _AnySecret(dict[str, str]):
@@ -98,7 +86,9 @@ async def preview_server(
     options: dict[str, Any]
     if is_remote:
         kind = "mcp_http"
-        options = {"headers": check_headers(request.headers)}
+        if request.access != ServiceAccess(headers=request.access.headers):
+            raise ChangeRefused("An MCP server takes --header, and nothing else of that.")
+        options = {"headers": check_headers(request.access.headers)}
     else:
         kind = "mcp_stdio"
         options = {"environment": dict(request.environment), "home": request.home}
@@ -118,6 +108,7 @@ def preview_endpoint(
     """Preview one plain endpoint, whose tool has the source's name. Raises ChangeRefused."""
     from tools.http.routes import build_endpoint_route
 
+    check_access(request.access)
     try:
         route = build_endpoint_route(
             check_source_name(request.name), description, method, request.address, schema
@@ -127,8 +118,8 @@ def preview_endpoint(
     options = {
         "routes": [route.as_json()],
         "hosts": [route.host],
-        "secrets": {"headers": check_headers(request.headers)},
         **request.time_limits.to_options("endpoint"),
+        **write_access(request.access),
     }
     source = Source(request.name, "endpoint", f"{route.method} {route.address}", options)
     return SourcePreview(source, build_tools(source, request.private_hosts), route.reported)

@@ -27,7 +27,7 @@ _SECRET_WORDS = (
 _SECRET_NAME_PATTERN = re.compile(rf"(?:^|[^a-z])(?:{_SECRET_WORDS})$|^x-api-key$", re.IGNORECASE)
 _ASSIGNMENT_PATTERN = re.compile(
     rf"(?<![a-z])(?:{_SECRET_WORDS})[\"']?\s*[:=]\s*[\"']?"
-    r"(?!string\b|integer\b|number\b|boolean\b)[^\s\"'{(,]",
+    r"(?!string\b|integer\b|number\b|boolean\b|(?:bearer|basic|token)\s*\{)[^\s\"'{(,]",
     re.IGNORECASE,
 )
 _AUTHORIZATION_PATTERN = re.compile(r"\b(?:bearer|basic)\s+[\w.~+/=-]{8,}", re.IGNORECASE)
@@ -52,6 +52,11 @@ def has_likely_secret(text: str) -> bool:
     addresses = _URL_PATTERN.findall(text)
     rest = _URL_PATTERN.sub(" ", text)
     return any(map(_has_secret_in_url, addresses)) or any(map(is_random_string, _WORD_PATTERN.findall(rest)))
+
+
+def has_known_key(text: str) -> bool:
+    """Tell whether a text holds a key of a well-known form, or an Authorization header."""
+    return bool(_KNOWN_KEY_PATTERN.search(text) or _AUTHORIZATION_PATTERN.search(text))
 
 
 def is_secret_name(name: str) -> bool:

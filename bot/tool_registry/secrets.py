@@ -21,12 +21,12 @@ from bot.db.tools.sources import Source
 from bot.errors import ChangeRefused, SettingsRefused
 from bot.settings import format_example
 from bot.tool_registry.admin_actions import AdminAction
+from bot.tool_registry.secret_references import find_secret_names
 
 if TYPE_CHECKING:
     from cryptography.fernet import MultiFernet
 
 SECRET_NAME_PATTERN = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}")
-_SECRET_REFERENCE = re.compile(r"\{([A-Za-z0-9_-]+)\}")
 _KEY_HINT = f"Make one with `openssl rand -base64 32`. Example: {format_example('secrets_key')}"
 
 
@@ -124,6 +124,5 @@ async def rotate_secrets(action: AdminAction, secret_box: SecretBox) -> int:
 
 def list_referenced_secrets(source: Source) -> set[str]:
     """Return the names of the secrets a source needs."""
-    options = source.options
-    parts: Sequence[object] = [options.get("headers"), options.get("environment"), options.get("secrets")]
-    return set(_SECRET_REFERENCE.findall(str(parts)))
+    parts = ("headers", "environment", "secrets", "fixed", "server")
+    return set(find_secret_names(str(source.options.get(part)) for part in parts))

@@ -4,8 +4,8 @@ Nothing is fetched here: what a document says and a server lists is stored in th
 code that reads it is imported when the first such source exists. The options, by kind, all of them JSON:
 
 - all: `call_seconds`; MCP servers also `start_seconds` (of bot.tool_registry.time_limits, if an admin set it)
-- openapi, endpoint: `routes` (of tools.http.routes, by `as_json`), `hosts` (names that were confirmed),
-  `secrets` with `headers`, `query` and `basic` of tools.http.service
+- openapi, endpoint: `routes` (of tools.http.routes, by `as_json`), `hosts` (names that were confirmed), and
+  what service_access.py reads
 - mcp_http: `listing` (of tools.mcp.definitions, by `as_json`), `headers`
 - mcp_stdio: `listing`, `environment`, `home`; the address is the command as a shell has it
 
@@ -14,7 +14,6 @@ Values of secrets, headers and environment name an encrypted secret as `{name}`,
 
 import asyncio
 import logging
-import re
 import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -23,6 +22,8 @@ from typing import TYPE_CHECKING, TypeAlias
 from bot.db.tools.sources import Source
 from bot.tool_registry.assembly import SourceTools
 from bot.tool_registry.program_homes import find_home, is_own_home
+from bot.tool_registry.secret_references import MissingSecret, fill_secrets, find_secret_names
+from bot.tool_registry.service_access import build_http_service
 from tools.base import Tool, ToolError
 from tools.schemas.signature import ToolDefinitionError
 
@@ -38,12 +39,6 @@ ToolsAndTrouble: TypeAlias = tuple[tuple[Tool, ...], str | None]
 """The tools of a source, and why there are no more."""
 
 log = logging.getLogger(__name__)
-
-_SECRET_REFERENCE = re.compile(r"\{([A-Za-z0-9_-]+)\}")
-
-
-class MissingSecret(Exception):
-    """A source names a secret that is not stored."""
 
 
 class SourceLoader:
@@ -128,21 +123,10 @@ class SourceLoader:
 
     def _load_route_tools(self, source: Source, secrets: Mapping[str, str]) -> ToolsAndTrouble:
         from tools.http.routes import route_from_json
-        from tools.http.service import TIMEOUT_SECONDS, Credentials, HttpService
         from tools.http.tools import make_route_tool
-        from tools.net.policy import NetworkPolicy
 
         options = source.options
-        templates = options.get("secrets", {})
-        headers = fill_secrets(templates.get("headers", {}), secrets)
-        query = fill_secrets(templates.get("query", {}), secrets)
-        basic = None
-        if templates.get("basic"):
-            basic = fill_secrets({"": templates["basic"]}, secrets)[""]
-        hosts = frozenset(options.get("hosts", ()))
-        policy = NetworkPolicy(private=self._private_hosts)
-        call_seconds = source.options.get("call_seconds", TIMEOUT_SECONDS)
-        service = HttpService(source.name, hosts, Credentials(headers, query, basic), policy, call_seconds)
+        service = build_http_service(source, secrets, self._private_hosts)
         tools = []
         troubles = []
         for route in options.get("routes", ()):
@@ -230,21 +214,4 @@ def _parse_command(command_line: str) -> tuple[str, ...]:
 
 def _collect_secrets(texts: Mapping[str, str], secrets: Mapping[str, str]) -> dict[str, str]:
     """The secrets that these texts name."""
-    return {
-        name: secrets[name]
-        for text in texts.values()
-        for name in _SECRET_REFERENCE.findall(text)
-        if name in secrets
-    }
-
-
-def fill_secrets(texts: Mapping[str, str], secrets: Mapping[str, str]) -> dict[str, str]:
-    """Fill texts such as `Bearer {weather}` with the secrets they name. Raises MissingSecret."""
-
-    def get_secret(match: re.Match[str]) -> str:
-        name = match[1]
-        if name not in secrets:
-            raise MissingSecret(f"the secret {name} is missing")
-        return secrets[name]
-
-    return {key: _SECRET_REFERENCE.sub(get_secret, text) for key, text in texts.items()}
+    return {name: secrets[name] for name in find_secret_names(texts.values()) if name in secrets}

@@ -266,6 +266,7 @@ class Approvals:
         arguments = approval_prompt.serialize_arguments(pending.call.arguments)
         tool = pending.tool
         requirement = pending.requirement
+        reason = f"{requirement.reason}{_format_fixed_arguments(tool)}"
         question = NewApprovalQuestion(
             turn=requester.turn,
             step=step,
@@ -276,7 +277,7 @@ class Approvals:
             asker=requester.person,
             lane=requester.lane,
             who=requirement.approver,
-            why=requirement.reason,
+            why=reason,
             binding=requirement.binding,
             expires_at=now + self._timeout_seconds,
         )
@@ -286,7 +287,7 @@ class Approvals:
             arguments,
             requester.name,
             requester.person,
-            requirement.reason,
+            reason,
             requirement.binding,
             is_for_admins=requirement.approver == "admins",
         )
@@ -332,3 +333,11 @@ class Approvals:
     def _wake_senders(self, lanes: Iterable[Lane]) -> None:
         for lane in dict.fromkeys(lanes):
             self._dependencies.wake_sender(lane)
+
+
+def _format_fixed_arguments(tool: Tool) -> str:
+    """What is sent with every call and is no argument of this one, as a sentence."""
+    if not tool.fixed:
+        return ""
+    pairs = ", ".join(f"{name} {text}" for name, text in sorted(tool.fixed.items()))
+    return f" It always has {pairs}."

@@ -137,7 +137,7 @@ def test_builtin_tools_are_listed_shown_switched_ruled_and_granted(call: Command
         (["add", "server"], "Say --name: the tools' names will begin with it.\n"),
         (["add", "http://x.example", "--mcp", "--stdio"], "Take one of --mcp, --stdio and --endpoint.\n"),
         (["add", "https://x.example/a", "--endpoint", "GET"], "Say in --description what the endpoint does:"),
-        (["add", "https://x.example/a", "--mcp", "--header", "oops"], "--header is written as NAME: VALUE;"),
+        (["add", "https://x.example/a", "--mcp", "--header", "oops"], "header is written as NAME: VALUE;"),
         (
             ["add", "https://x.example/a", "--mcp", "--header", "X-Api-Key: abc"],
             "The value of X-Api-Key looks like",
@@ -301,7 +301,12 @@ def test_a_program_of_this_machine_is_added_with_its_secrets_and_tried(
 ):
     command = f"{sys.executable} {STDIO_SERVER}"
     missing = call("add", command, "--stdio", "--name", "odd", "--environment", "KEY={odd_key}")
-    assert missing == (1, "", "The secret odd_key is missing.\n")
+    assert missing == (
+        1,
+        "",
+        "The secret odd_key is missing: store it on the machine with "
+        "`canvasgram tools secret set odd_key`.\n",
+    )
     monkeypatch.setattr(sys, "stdin", io.StringIO("hunter2hunter2\n"))
     call.run_ok("secret", "set", "odd_key")
     options = ("--environment", "KEY={odd_key}", "--home", "servers/odd", "--timeout", "45")
@@ -419,7 +424,7 @@ async def test_one_endpoint_is_added_with_a_header_that_names_a_secret():
             method="get",
             description="What hats there are.",
             parameters=("kind: the kind of hat",),
-            headers=("X-Api-Key: {shop_key}",),
+            access=(("header", "X-Api-Key: {shop_key}"),),
         )
         assert (await add_tools(session, options))[0].startswith(
             "Added, for admins until it is granted: hats."

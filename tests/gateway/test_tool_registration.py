@@ -16,6 +16,7 @@ from bot.db.tools import audit
 from bot.db.tools.audit import AuditEntry
 from bot.http_server import serve
 from bot.telegram.commands.secret_guard import SECRET_NOTICE
+from bot.tool_registry.secrets import SecretBox
 from tests.support.gateway import ADMIN, GatewayHarness, running_gateway
 from tests.support.mcp_http_server import FakeMcpHttpServer
 from tests.support.openapi_shop import open_shop
@@ -183,3 +184,34 @@ async def test_a_secret_in_a_chat_is_deleted_there_and_kept_nowhere(tmp_path: Pa
         assert not any("hunter2" in (body or "") for body in bodies)
     held = b"".join(file.read_bytes() for file in tmp_path.iterdir())
     assert b"hunter2" not in held
+
+
+async def test_a_secret_is_named_in_the_chat_and_reaches_the_service(tmp_path: Path):
+    key = {"type": "apiKey", "in": "query", "name": "api_key"}
+    keys = ("qW0vZ3J0b3V0Zm9yYW4tZXhhbXBsZS1vZi1hLWtleQ4=",)
+    async with open_shop() as shop, open_for_loopback(tmp_path, secrets_key=keys) as gateway:
+        shop.document["components"] = {"securitySchemes": {"key": key}}
+        texts = await send_and_collect(gateway, f"/tools add {shop.document_url} shop", count=3)
+        assert "/tools configure shop --query 'api_key={shop}'" in texts[1].splitlines()
+        async with open_database(gateway.settings.database_url) as database, database.transaction() as tx:
+            await SecretBox(keys).store(tx, "shop", "hunter2hunter2")
+        texts = await send_and_collect(gateway, "/tools configure shop —query ‘api_key={shop}’", count=2)
+        assert texts[1].splitlines() == ["shop is changed.", "query api_key={shop}"]
+        await send_and_collect(gateway, "/tools pick shop listItems", count=2)
+        tried = (await send_and_collect(gateway, '/tools try shop_list_items {"kind": "hats"}', count=2))[1]
+        assert "hats one" in tried
+        assert shop.calls[0][1] == "/v1/items/hats?api_key=hunter2hunter2"
+        assert not any("hunter2" in text for text in gateway.texts())
+
+
+async def test_a_fixed_argument_stands_in_the_question_whether_a_call_may_run(tmp_path: Path):
+    async with open_shop() as shop, open_for_loopback(tmp_path) as gateway:
+        await send_and_collect(
+            gateway, f"/tools add {shop.document_url} shop orderItem --set item=hat", count=2
+        )
+        gateway.ann.send("@@tool:shop_order_item {}@@@@say:done@@")
+        await gateway.api.wait_until(lambda: "May I run shop_order_item?" in gateway.texts()[-1])
+        assert "It always has item hat." in gateway.texts()[-1]
+        gateway.ann.tap(gateway.api.chat(ADMIN).bot_messages[-1], "Allow once")
+        await gateway.api.wait_until(lambda: gateway.texts()[-1] == "done" and gateway.is_finished())
+        assert shop.calls[0][2] == '{"item":"hat"}'

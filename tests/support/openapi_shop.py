@@ -26,7 +26,10 @@ def build_parameter(name: str, location: str = "query", **more: Any) -> dict[str
 
 
 class OpenApiShop:
-    """Its document can be changed; every call is recorded as (method, path as sent, body, headers)."""
+    """Its document can be changed; every call is recorded as (method, path as sent, body, headers).
+
+    `document_requests` are the addresses by which the document was asked for.
+    """
 
     def __init__(self) -> None:
         self.document: dict[str, Any] = {
@@ -79,6 +82,7 @@ class OpenApiShop:
             },
         }
         self.calls: list[tuple[str, str, str, dict[str, str]]] = []
+        self.document_requests: list[str] = []
         self.url = ""
         self.app = Starlette(
             routes=[
@@ -94,6 +98,7 @@ class OpenApiShop:
         return f"{self.url}/openapi.json"
 
     async def _document(self, request: Request) -> Response:
+        self.document_requests.append(str(request.url))
         return Response(json.dumps(self.document), media_type="application/json")
 
     async def _redirect(self, request: Request) -> Response:
@@ -110,7 +115,10 @@ class OpenApiShop:
 
     async def _record_call(self, request: Request) -> None:
         body = (await request.body()).decode()
-        self.calls.append((request.method, request.scope["raw_path"].decode(), body, dict(request.headers)))
+        path = request.scope["raw_path"].decode()
+        if request.url.query:
+            path += f"?{request.url.query}"
+        self.calls.append((request.method, path, body, dict(request.headers)))
 
 
 @contextlib.asynccontextmanager

@@ -287,8 +287,10 @@ async def test_a_source_that_cannot_be_read_is_noted_and_the_others_are_loaded(d
     assert troubles == {
         "old": UNREADABLE,
         "shop": "the command cannot be read: No closing quotation",
-        "snow": "snow would be asked of elsewhere.example, which nobody has confirmed: confirm it",
-        "weather": "the secret weather is missing",
+        "snow": "snow would be asked of elsewhere.example, which nobody has confirmed: confirm it with "
+        "`tools configure snow --confirm-host elsewhere.example`",
+        "weather": "the secret weather is missing: store it on the machine with "
+        "`canvasgram tools secret set weather`",
     }
     assert len(harness.notices) == 5
     assert "SECRETS_KEY is missing" in harness.notices[-1]

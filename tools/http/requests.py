@@ -20,9 +20,15 @@ FORM_MEDIA_TYPE = "application/x-www-form-urlencoded"
 IDEMPOTENCY_HEADER = "Idempotency-Key"
 
 
-def build_request(route: HttpRoute, arguments: Mapping[str, Any], idempotency_key: str) -> HttpRequest:
+def build_request(
+    route: HttpRoute,
+    arguments: Mapping[str, Any],
+    idempotency_key: str,
+    taken_names: frozenset[str] = frozenset(),
+) -> HttpRequest:
     """The request for these checked arguments; `idempotency_key` marks repetitions of the same call.
 
+    `taken_names` are names of the query that an admin has set: no part of another argument may have one.
     Raises ToolError.
     """
     path_values: dict[str, tuple[HttpParameter, Any]] = {}
@@ -36,6 +42,7 @@ def build_request(route: HttpRoute, arguments: Mapping[str, Any], idempotency_ke
             case "path":
                 path_values[parameter.name] = (parameter, content)
             case "query":
+                _refuse_taken_names(parameter, content, taken_names)
                 query += encode_query(parameter, content)
             case "header" if content is not None:
                 header_values.append((parameter, content))
@@ -49,6 +56,14 @@ def build_request(route: HttpRoute, arguments: Mapping[str, Any], idempotency_ke
     if route.method not in SAFE_METHODS:
         headers[IDEMPOTENCY_HEADER] = idempotency_key
     return HttpRequest(route.method, url, headers, body)
+
+
+def _refuse_taken_names(parameter: HttpParameter, content: Any, taken_names: frozenset[str]) -> None:
+    """Refuse an object whose parts would stand in the query under a name that an admin has set."""
+    is_spread = parameter.explode and not parameter.as_json and parameter.style != "deepObject"
+    if isinstance(content, Mapping) and is_spread:
+        for name in taken_names.intersection(content):
+            raise ToolError(f"{parameter.argument} must not have {name}: it is set already.")
 
 
 def _build_url(

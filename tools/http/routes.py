@@ -17,6 +17,7 @@ from tools.schemas.resolve import resolve_arguments
 from tools.schemas.signature import ToolDefinitionError
 from tools.schemas.told_schema import build_told_schema
 
+SECRET_PLACEHOLDER = "secret:"  # noqa: S105 - begins a {name} of an address that a secret fills in
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
 
 

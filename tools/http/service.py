@@ -8,7 +8,7 @@ import asyncio
 import base64
 import contextlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from urllib.parse import quote
 
@@ -38,32 +38,47 @@ HEADERS = {
 class Credentials:
     """What a service authenticates us by.
 
-    `headers` (`Authorization: Bearer …` is one), `query` parameters, and `basic` as `name:password`.
+    `headers` (`Authorization: Bearer …` is one), `query` parameters, `cookies`, and `basic` as
+    `name:password`.
     """
 
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     query: Mapping[str, str] = field(default_factory=dict, repr=False)
     basic: str | None = field(default=None, repr=False)
+    cookies: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     def auth_headers(self) -> dict[str, str]:
         """All headers that carry a secret."""
-        if self.basic is None:
-            return dict(self.headers)
-        return {**self.headers, "Authorization": f"Basic {base64.b64encode(self.basic.encode()).decode()}"}
+        headers = dict(self.headers)
+        if self.basic is not None:
+            headers["Authorization"] = f"Basic {base64.b64encode(self.basic.encode()).decode()}"
+        if self.cookies:
+            headers["Cookie"] = "; ".join(f"{name}={text}" for name, text in self.cookies.items())
+        return headers
 
     def secret_texts(self) -> list[str]:
-        """Every text that must not be shown, longest first."""
-        secrets = [*self.auth_headers().values(), *self.query.values()]
+        """Every text that must not be shown."""
+        secrets = [*self.auth_headers().values(), *self.query.values(), *self.cookies.values()]
         secrets += [text.rpartition(" ")[2] for text in secrets]  # `Bearer` is no secret, what follows it is
         if self.basic:
             secrets += [self.basic, self.basic.partition(":")[2]]
-        spellings = {
-            spelling for text in secrets for spelling in (text, quote(text, safe=""), json.dumps(text)[1:-1])
-        }
-        return sorted((text for text in spellings if len(text) >= MIN_MASKED_CHARS), key=len, reverse=True)
+        return secrets
 
     def __bool__(self) -> bool:
-        return bool(self.headers or self.query or self.basic)
+        return bool(self.headers or self.query or self.basic or self.cookies)
+
+
+@dataclass(frozen=True, slots=True)
+class FixedArgument:
+    """The value that an argument always has, by the service's name for it.
+
+    `shown` is how people read it: there each of the `secrets` stands by its name.
+    """
+
+    name: str
+    text: str = field(repr=False)
+    shown: str
+    secrets: tuple[str, ...] = field(default=(), repr=False)
 
 
 NO_CREDENTIALS = Credentials()
@@ -94,13 +109,23 @@ class HttpResponse:
 
 @dataclass(frozen=True, slots=True)
 class HttpService:
-    """A service by its name; `hosts` (`name` or `name:port`) are those an admin has confirmed as its own."""
+    """A service by its name.
+
+    `hosts` (`name` or `name:port`) are those an admin has confirmed as its own. `fixed` are the arguments
+    that an admin has set for all calls, by name.
+    """
 
     name: str
     hosts: frozenset[str]
     credentials: Credentials = NO_CREDENTIALS
     policy: NetworkPolicy = PUBLIC_ONLY
     timeout_seconds: float = TIMEOUT_SECONDS
+    fixed: Mapping[str, FixedArgument] = field(default_factory=dict)
+
+    @property
+    def has_secrets(self) -> bool:
+        """Whether calls carry a secret."""
+        return bool(self.credentials) or any(argument.secrets for argument in self.fixed.values())
 
     async def send(self, http_request: HttpRequest, max_bytes: int = MAX_RESPONSE_BYTES) -> HttpResponse:
         """The response to a request, whatever its status, with at most `max_bytes` of body.
@@ -126,7 +151,10 @@ class HttpService:
 
     def mask_secrets(self, text: str) -> str:
         """The text without any secret that the service may have repeated."""
-        for secret in self.credentials.secret_texts():
+        secrets = self.credentials.secret_texts()
+        for argument in self.fixed.values():
+            secrets += argument.secrets
+        for secret in _list_spellings(secrets):
             text = text.replace(secret, MASK)
         return text
 
@@ -190,6 +218,14 @@ class HttpService:
             f"{self.name} answered {response.status_code}, a redirect to {host_of(target)}; "
             "it was not followed, since the call changes something."
         )
+
+
+def _list_spellings(secrets: Iterable[str]) -> list[str]:
+    """Secrets as they may come back, plain, percent-encoded and in JSON, longest first."""
+    spellings = {
+        spelling for text in secrets for spelling in (text, quote(text, safe=""), json.dumps(text)[1:-1])
+    }
+    return sorted((text for text in spellings if len(text) >= MIN_MASKED_CHARS), key=len, reverse=True)
 
 
 def parse_url(address: str) -> httpx.URL:

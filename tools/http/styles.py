@@ -20,6 +20,8 @@ STYLES: Mapping[str, frozenset[str]] = {
     "query": frozenset({"form", "spaceDelimited", "pipeDelimited", "deepObject"}),
     "header": frozenset({"simple"}),
 }
+# The same in a path, where ? would end it and ; is read by some servers.
+RESERVED_PATH_CHARS = "/:@!$'()*,"
 _SEPARATORS = {"form": ",", "spaceDelimited": "%20", "pipeDelimited": "%7C"}
 _PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
 
@@ -114,8 +116,10 @@ def to_text(content: Any) -> str:
 
 
 def _encode_path_value(parameter: HttpParameter, content: Any) -> str:
+    unencoded = RESERVED_PATH_CHARS if parameter.reserved else ""
+
     def encode(part: Any) -> str:
-        return quote(to_text(part), safe="", errors="replace")
+        return quote(to_text(part), safe=unencoded, errors="replace")
 
     if parameter.as_json:
         return encode(_compact_json(content))

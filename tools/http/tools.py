@@ -3,15 +3,15 @@
 A call builds the request, sends it and renders the response for the model.
 """
 
-from collections.abc import Mapping
-from dataclasses import replace
-from typing import Any
+from collections.abc import Iterator, Mapping
+from typing import Any, NoReturn
 
+from tools.arguments import ArgumentsRefused, check_arguments
 from tools.base import Rule, Tool, ToolContext, ToolError
 from tools.http.requests import build_request
 from tools.http.responses import render_response
-from tools.http.routes import HttpRoute
-from tools.http.service import SAFE_METHODS, HttpService
+from tools.http.routes import SECRET_PLACEHOLDER, HttpRoute
+from tools.http.service import SAFE_METHODS, FixedArgument, HttpService
 from tools.net.policy import ENCRYPTION_ADVICE
 from tools.schemas.signature import ToolDefinitionError
 from tools.schemas.told_schema import build_told_schema
@@ -24,23 +24,20 @@ def make_route_tool(route: HttpRoute, service: HttpService) -> Tool:
     """The tool of a route.
 
     Safe methods (GET, HEAD) are repeatable and need no approval; all others change something and always ask.
-    Raises ToolDefinitionError when the route's host is not confirmed, or secrets would be sent unencrypted.
+    Raises ToolDefinitionError when the route's host is not confirmed, when secrets would be sent unencrypted,
+    and for a fixed argument that does not fit.
     """
-    if route.host not in service.hosts:
-        raise ToolDefinitionError(
-            f"{route.name} would be asked of {route.host}, which nobody has confirmed: confirm it"
-        )
-    if service.credentials and service.policy.can_expose_secrets(route.url):
-        raise ToolDefinitionError(f"{route.name} would send secrets unencrypted: {ENCRYPTION_ADVICE}")
-    header_texts = service.credentials.auth_headers().values()
-    if not all(text.isascii() and text.isprintable() for text in header_texts):
-        raise ToolDefinitionError(
-            f"{route.name} has a secret that no header can carry: enter it again, in plain ASCII"
-        )
-    route = _drop_secret_arguments(route, service)
+    _check_service(route, service)
+    fixed = _find_fixed_arguments(route, service)
+    filled = frozenset({*fixed, *_find_secret_arguments(route, service)})
+    checked = _drop_properties(route.checked, filled)
+    fixed_values = _convert_fixed_arguments(route, fixed)
+    taken_names = frozenset({*service.credentials.query, *service.fixed})
 
     async def call(arguments: Mapping[str, Any], context: ToolContext) -> object:
-        response = await service.send(build_request(route, arguments, context.key))
+        given = {name: value for name, value in arguments.items() if name not in filled}
+        request = build_request(route, {**given, **fixed_values}, context.key, taken_names)
+        response = await service.send(request)
         try:
             return service.mask_secrets(render_response(response, service.name, route.method))
         except ToolError as error:
@@ -50,39 +47,87 @@ def make_route_tool(route: HttpRoute, service: HttpService) -> Tool:
     return Tool(
         name=route.name,
         description=route.description,
-        input_schema=route.checked,
+        input_schema=checked,
         function=call,
         timeout=service.timeout_seconds + GRACE_SECONDS,
         repeatable=is_safe,
         rule=Rule() if is_safe else Rule("always"),
         changes=not is_safe,
         outside=True,
-        opens=find_url_argument(route.checked, route.checked),
+        opens=find_url_argument(checked, checked),
         source=service.name,
         address=f"{route.method} {route.address}",
-        told=build_told_schema(route.checked).schema,
+        told=build_told_schema(checked).schema,
+        fixed={
+            argument.name: argument.shown
+            for argument in fixed.values()
+            if not argument.name.startswith(SECRET_PLACEHOLDER)
+        },
     )
 
 
-def _drop_secret_arguments(route: HttpRoute, service: HttpService) -> HttpRoute:
-    """The route without the arguments that the service's secrets fill in: the model does not give them."""
+def _check_service(route: HttpRoute, service: HttpService) -> None:
+    if route.host not in service.hosts:
+        raise ToolDefinitionError(
+            f"{route.name} would be asked of {route.host}, which nobody has confirmed: confirm it with "
+            f"`tools configure {service.name} --confirm-host {route.host}`"
+        )
+    if service.has_secrets and service.policy.can_expose_secrets(route.url):
+        raise ToolDefinitionError(f"{route.name} would send secrets unencrypted: {ENCRYPTION_ADVICE}")
+    header_texts = service.credentials.auth_headers().values()
+    if not all(text.isascii() and text.isprintable() for text in header_texts):
+        raise ToolDefinitionError(
+            f"{route.name} has a secret that no header can carry: enter it again, in plain ASCII"
+        )
+    if any({*';, "\\'} & set(text) for text in service.credentials.cookies.values()):
+        raise ToolDefinitionError(
+            f"{route.name} has a secret that no cookie can carry: enter it again, without blanks and quotes"
+        )
+
+
+def _find_secret_arguments(route: HttpRoute, service: HttpService) -> Iterator[str]:
+    """The arguments that the service's credentials fill in: the model does not give them."""
     secret_headers = {name.lower() for name in service.credentials.auth_headers()}
-    filled = {
-        value.argument
-        for value in route.values
-        if (value.place == "header" and value.name.lower() in secret_headers)
-        or (value.place == "query" and value.name in service.credentials.query)
+    for value in route.values:
+        is_secret_header = value.place == "header" and value.name.lower() in secret_headers
+        if is_secret_header or (value.place == "query" and value.name in service.credentials.query):
+            yield value.argument
+
+
+def _find_fixed_arguments(route: HttpRoute, service: HttpService) -> dict[str, FixedArgument]:
+    """The arguments of a route that an admin has set, each under the model's name for it."""
+    names = {value.argument: value.name for value in route.values}
+    if route.body is not None:
+        names |= route.body.fields or {}
+    return {argument: service.fixed[name] for argument, name in names.items() if name in service.fixed}
+
+
+def _convert_fixed_arguments(route: HttpRoute, fixed: Mapping[str, FixedArgument]) -> dict[str, Any]:
+    """The values of fixed arguments, of the type that the service takes. Raises ToolDefinitionError."""
+    properties = {
+        argument: route.checked["properties"].get(argument, {})
+        for argument, value in fixed.items()
+        if not value.secrets  # a secret is not known when its source is looked at
     }
-    if not filled:
-        return route
-    return replace(
-        route,
-        values=tuple(value for value in route.values if value.argument not in filled),
-        checked=_drop_properties(route.checked, filled),
-    )
+    texts = {argument: value.text for argument, value in fixed.items()}
+    schema = {"type": "object", "properties": properties}
+    typed: dict[str, Any] = {}
+    try:
+        if properties:
+            given = {argument: texts[argument] for argument in properties}
+            typed = check_arguments(Tool(route.name, route.description, schema, _refuse_call), given)
+    except ArgumentsRefused as error:
+        raise ToolDefinitionError(f"a fixed argument does not fit: {error}".rstrip(".")) from None
+    return texts | typed
 
 
-def _drop_properties(schema: Mapping[str, Any], names: set[str]) -> dict[str, Any]:
+async def _refuse_call(arguments: Mapping[str, Any], context: ToolContext) -> NoReturn:
+    raise ToolError("This is not called.")
+
+
+def _drop_properties(schema: Mapping[str, Any], names: frozenset[str]) -> dict[str, Any]:
+    if not names:
+        return dict(schema)
     reduced = {
         **schema,
         "properties": {key: inner for key, inner in schema["properties"].items() if key not in names},

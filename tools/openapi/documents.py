@@ -5,7 +5,7 @@ imports the parsers. Every defect of a document is a ToolDefinitionError that sa
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import httpx
@@ -15,6 +15,8 @@ from tools.http.routes import HttpRoute, route_from_json
 from tools.http.service import NO_CREDENTIALS, PUBLIC_ONLY, Credentials, HttpRequest, HttpService, parse_url
 from tools.net.policy import NetworkPolicy, host_of
 from tools.openapi import worker
+from tools.openapi.authentication import AuthRequirement
+from tools.openapi.servers import DOCUMENT_SERVERS, ServerSettings
 from tools.sandbox.process import SandboxLimits, SandboxStopped, run_in_sandbox
 from tools.schemas.signature import ToolDefinitionError
 
@@ -49,7 +51,8 @@ class OpenApiDocument:
 
     `base_url` is where it was found in the end, after redirects.
     `foreign_hosts` are hosts other than its own that operations call: an admin confirms them.
-    `auth_needs` is what the service wants to see, `problems` what cannot be used; a few words each.
+    `auth_needs` is what the service wants to see, `problems` what cannot be used, or was taken for granted, a
+    few words each. `settings` is what an admin said of its server.
     """
 
     address: str
@@ -58,8 +61,9 @@ class OpenApiDocument:
     version: str
     operations: tuple[OperationSummary, ...]
     foreign_hosts: tuple[str, ...]
-    auth_needs: tuple[str, ...]
+    auth_needs: tuple[AuthRequirement, ...]
     problems: tuple[str, ...]
+    settings: ServerSettings
     body: bytes = field(repr=False)
 
     @property
@@ -77,7 +81,11 @@ class RouteSelection:
 
 
 async def fetch_document(
-    address: str, *, credentials: Credentials = NO_CREDENTIALS, policy: NetworkPolicy = PUBLIC_ONLY
+    address: str,
+    *,
+    credentials: Credentials = NO_CREDENTIALS,
+    policy: NetworkPolicy = PUBLIC_ONLY,
+    settings: ServerSettings = DOCUMENT_SERVERS,
 ) -> OpenApiDocument:
     """The document at a URL. Raises ToolDefinitionError, also when it cannot be fetched."""
     try:
@@ -91,11 +99,16 @@ async def fetch_document(
         raise ToolDefinitionError(
             f"{address[:100]} answered {response.status} {response.reason}".strip() + ", no document"
         )
-    return await read_document(response.body, address, base_url=response.address)
+    return await read_document(response.body, address, base_url=response.address, settings=settings)
 
 
 async def read_document(
-    body: bytes | str, address: str, *, base_url: str | None = None, limits: SandboxLimits = READ_LIMITS
+    body: bytes | str,
+    address: str,
+    *,
+    base_url: str | None = None,
+    settings: ServerSettings = DOCUMENT_SERVERS,
+    limits: SandboxLimits = READ_LIMITS,
 ) -> OpenApiDocument:
     """The document of these bytes, which came from `address`.
 
@@ -113,7 +126,9 @@ async def read_document(
     except ToolError as error:
         raise ToolDefinitionError(str(error)) from error
     base_url = base_url or address
-    outline = await _run_in_sandbox(worker.outline_document, body, limits, base=base_url)
+    outline = await _run_in_sandbox(
+        worker.outline_document, body, limits, base=base_url, server=asdict(settings)
+    )
     return OpenApiDocument(
         address=address,
         base_url=base_url,
@@ -121,8 +136,9 @@ async def read_document(
         version=outline["version"],
         operations=tuple(OperationSummary(**operation) for operation in outline["operations"]),
         foreign_hosts=tuple(host for host in outline["hosts"] if host != own_host),
-        auth_needs=tuple(outline["needs"]),
-        problems=tuple(outline["problems"]),
+        auth_needs=tuple(AuthRequirement(**need) for need in outline["needs"]),
+        problems=(*outline["assumptions"], *outline["problems"]),
+        settings=settings,
         body=body,
     )
 
@@ -142,6 +158,7 @@ async def build_usable_routes(
         document.body,
         READ_LIMITS,
         base=document.base_url,
+        server=asdict(document.settings),
         picked=list(picked),
         prefix=prefix,
     )

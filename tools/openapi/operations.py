@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from tools.http.requests import FORM_MEDIA_TYPE, IDEMPOTENCY_HEADER
 from tools.http.routes import Body, HttpRoute
 from tools.http.styles import STYLES, HttpParameter, ParameterLocation, placeholder_names
+from tools.openapi.authentication import locate_parameter
 from tools.openapi.loader import DocumentUnreadable
 from tools.openapi.names import to_tool_name, unique_argument_names
 from tools.openapi.outline import OpenApiOperation, Outline
@@ -24,7 +25,7 @@ MAX_DESCRIPTION_CHARS = 500
 BODY_ARGUMENT = "body"
 SENDABLE_BODIES = "JSON, forms and text, all that a model can write, are sent"
 COOKIES_ADVICE = (
-    "cookies are not sent: they are somebody's login in a browser; see whether a key in a header does"
+    "cookies are not asked of the model, they are somebody's login; give it as a secret (--cookie)"
 )
 DEFAULT_STYLES: Mapping[str, str] = {"path": "simple", "query": "form", "header": "simple"}
 # Set by the sender of a request; a document may name them, an argument never fills them.
@@ -73,7 +74,12 @@ def build_route(outline: Outline, operation: OpenApiOperation, prefix: str) -> H
         resolved = resolve_arguments(schema, outline.document)
     except ToolDefinitionError as error:
         raise DocumentUnreadable(str(error)) from error
-    address = outline.server_url(operation) + operation.path
+    server_url = outline.server_url(operation)
+    parameters += [
+        HttpParameter(name, name, "path", "simple", explode=False, reserved=True)
+        for name in placeholder_names(server_url)
+    ]
+    address = server_url + operation.path
     _check_path(operation, address, parameters)
     body = None
     checked = resolved.schema
@@ -134,7 +140,11 @@ def _read_parameters(
             parameter = outline.resolve(raw_parameter)
             if isinstance(parameter, Mapping):
                 parameters[str(parameter.get("name")), str(parameter.get("in"))] = parameter
-    specs = [_read_parameter(outline, parameter, warnings) for parameter in parameters.values()]
+    specs = [
+        _read_parameter(outline, parameter, warnings)
+        for (name, location), parameter in parameters.items()
+        if locate_parameter(location, name) not in outline.secret_parameters
+    ]
     return [spec for spec in specs if spec is not None]
 
 
@@ -153,6 +163,8 @@ def _read_parameter(outline: Outline, raw: Mapping[str, Any], warnings: list[str
         ) from None
     location: Any = parsed.param_in.value
     is_required = parsed.required or location == "path"
+    if location == "cookie" and parsed.name in outline.settings.cookies:
+        return None
     omission = _find_omission(parsed.name, location, is_required=is_required)
     if omission is not None:
         warnings.append(f"the {location} {parsed.name[:60]} is left out: {omission}")
@@ -172,7 +184,7 @@ def _find_omission(name: str, location: str, *, is_required: bool) -> str | None
     if location == "cookie":
         if is_required:
             raise DocumentUnreadable(f"it needs the cookie {name[:60]!r}, and {COOKIES_ADVICE}")
-        return "cookies are not sent"
+        return COOKIES_ADVICE
     if location == "header" and name.lower() in RESERVED_HEADERS:
         return "it is the house's to set"
     return None

@@ -8,15 +8,22 @@ others away.
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
-from urllib.parse import urljoin
 
 import httpx
 
-from tools.base import ToolError
-from tools.http.service import parse_url
 from tools.net.policy import host_of
+from tools.openapi.authentication import AuthRequirement, find_secret_parameters, read_auth_needs
 from tools.openapi.loader import DocumentUnreadable
+from tools.openapi.servers import (
+    DOCUMENT_SERVERS,
+    DocumentServer,
+    ServerSettings,
+    build_server_url,
+    describe_assumptions,
+    read_server,
+)
 
 METHODS = ("get", "head", "post", "put", "patch", "delete")
 MAX_REFERENCE_HOPS = 8  # of references that lead to references
@@ -59,10 +66,13 @@ class OpenApiOperation:
 class Outline:
     """A document that was loaded from `base_url`."""
 
-    def __init__(self, document: Mapping[str, Any], base_url: str) -> None:
+    def __init__(
+        self, document: Mapping[str, Any], base_url: str, settings: ServerSettings = DOCUMENT_SERVERS
+    ) -> None:
         from referencing import Registry, Resource
 
         self.document = document
+        self.settings = settings
         self._base_url = base_url
         self._resolver: Any = Registry().with_resource("", Resource.opaque(document)).resolver()
 
@@ -121,42 +131,40 @@ class Outline:
         raise DocumentUnreadable("its references lead to references and on; refer to the thing itself")
 
     def server_url(self, operation: OpenApiOperation) -> str:
-        """The absolute address that an operation's path is appended to. Raises DocumentUnreadable."""
+        """The address that an operation's path is appended to, by `build_server_url`."""
         for owner in (operation.written, operation.shared, self.document):
             servers = owner.get("servers")
             if isinstance(servers, list) and servers:
-                return self._server_address(servers[0])
-        return self._server_address({"url": "/"})
+                return build_server_url(read_server(servers[0]), self._base_url, self.settings)
+        return build_server_url(DocumentServer("/"), self._base_url, self.settings)
 
-    def _server_address(self, raw_server: object) -> str:
-        from openapi_pydantic.v3.v3_1 import Server
-        from pydantic import ValidationError
-
+    def list_assumptions(self) -> list[str]:
+        """What was taken for granted about the servers of the document, a sentence each."""
+        servers = self.document.get("servers")
+        if not isinstance(servers, list) or not servers:
+            return []
         try:
-            server = Server.model_validate(raw_server)
-        except ValidationError:
-            raise DocumentUnreadable("its server has no `url`") from None
-        url = server.url
-        for name, variable in (server.variables or {}).items():
-            url = url.replace(f"{{{name}}}", variable.default)
-        try:
-            parsed = parse_url(urljoin(self._base_url, url))
-        except (ToolError, ValueError) as error:
-            raise DocumentUnreadable(f"its server {url[:100]!r} cannot be used: {error}") from None
-        if {"{", "}"} & set(url) or parsed.query:
-            raise DocumentUnreadable(f"its server {url[:100]!r} has parts that nothing fills in")
-        return str(parsed).rstrip("/")
+            server = read_server(servers[0])
+        except DocumentUnreadable:
+            return []
+        return list(describe_assumptions(server, self._base_url, self.settings))
 
     def operation_host(self, operation: OpenApiOperation) -> str:
         """The host that an operation calls. Raises DocumentUnreadable."""
-        return host_of(httpx.URL(self.server_url(operation)))
+        return host_of(httpx.URL(self.server_url(operation).partition("{")[0]))
 
-    def list_auth_needs(self) -> list[str]:
-        """What the service wants to see for authentication, a few words each."""
+    def list_auth_needs(self) -> list[AuthRequirement]:
+        """What the service wants to see for authentication."""
+        return read_auth_needs(self._security_schemes())
+
+    @cached_property
+    def secret_parameters(self) -> frozenset[tuple[str, str]]:
+        """Location and name of the parameters that carry a key."""
+        return find_secret_parameters(self._security_schemes())
+
+    def _security_schemes(self) -> list[Mapping[str, Any]]:
         written = self._section("components", "securitySchemes")
-        return sorted(
-            {_describe_scheme(scheme) for scheme in map(self._resolve_mapping, written.values()) if scheme}
-        )
+        return [self._resolve_mapping(scheme) for scheme in written.values()]
 
     def _section(self, *path: str) -> Mapping[str, Any]:
         section: Any = self.document
@@ -171,20 +179,3 @@ class Outline:
     def title(self) -> str:
         """The name the service gives itself; empty when it has none."""
         return str(self._section("info").get("title") or "")
-
-
-def _describe_scheme(scheme: Mapping[str, Any]) -> str:
-    kind = scheme.get("type")
-    location = scheme.get("in")
-    if kind == "apiKey" and location == "cookie":
-        return f"a key in the cookie {str(scheme.get('name'))[:60]}, and cookies are not sent"
-    if kind == "apiKey" and location in ("header", "query"):
-        return f"a key in the {location} {str(scheme.get('name'))[:60]}"
-    if kind == "http" and str(scheme.get("scheme")).lower() in ("bearer", "basic"):
-        if str(scheme["scheme"]).lower() == "bearer":
-            return "a token as Bearer"
-        return "a name and a password"
-    if kind in ("oauth2", "openIdConnect"):
-        return "a token as Bearer, which you have to obtain yourself (OAuth)"
-    detail = str(location or scheme.get("scheme") or "")
-    return f"something that cannot be shown ({str(kind)[:20]} {detail[:20]})"

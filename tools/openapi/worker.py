@@ -4,22 +4,25 @@ Both functions take the bytes and answer in JSON; a defect of the document is an
 """
 
 from collections import Counter
+from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Any
 
 from tools.openapi.loader import DocumentUnreadable, load_document
 from tools.openapi.names import to_tool_name
 from tools.openapi.operations import build_route
 from tools.openapi.outline import MAX_OPERATIONS, OpenApiOperation, Outline
+from tools.openapi.servers import ServerSettings
 from tools.safety.injection import neutralize
 
 MAX_SUMMARY_CHARS = 160
 MAX_PROBLEMS = 20
 
 
-def outline_document(body: bytes, base: str) -> dict[str, Any]:
+def outline_document(body: bytes, base: str, server: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """Title, version, operations, hosts, auth needs and problems of a document; or `unreadable`."""
     try:
-        outline = Outline(load_document(body), base)
+        outline = Outline(load_document(body), base, ServerSettings(**(server or {})))
         operations = outline.list_operations()
     except DocumentUnreadable as error:
         return {"unreadable": str(error)}
@@ -39,7 +42,8 @@ def outline_document(body: bytes, base: str) -> dict[str, Any]:
         "version": str(outline.document["openapi"]),
         "operations": summaries,
         "hosts": list(hosts),
-        "needs": outline.list_auth_needs(),
+        "needs": [asdict(need) for need in outline.list_auth_needs()],
+        "assumptions": outline.list_assumptions(),
         "problems": problems[:MAX_PROBLEMS],
     }
 
@@ -70,13 +74,15 @@ def _find_problems(operations: list[OpenApiOperation]) -> list[str]:
     return problems
 
 
-def build_picked_routes(body: bytes, base: str, picked: list[str], prefix: str) -> dict[str, Any]:
+def build_picked_routes(
+    body: bytes, base: str, picked: list[str], prefix: str, server: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
     """The routes to the operations picked, and why others cannot be used; or `unreadable`.
 
     Each is picked by key, "METHOD /path" or name.
     """
     try:
-        outline = Outline(load_document(body), base)
+        outline = Outline(load_document(body), base, ServerSettings(**(server or {})))
         operations = outline.list_operations()
         picked_operations = [_pick_operation(operations, picked_name) for picked_name in picked]
     except DocumentUnreadable as error:

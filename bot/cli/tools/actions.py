@@ -5,6 +5,7 @@ Raises ChangeRefused.
 
 import asyncio
 import json
+from collections.abc import Sequence
 from dataclasses import asdict
 
 from bot.cli.tools.session import ToolsSession
@@ -16,10 +17,12 @@ from bot.domain import Lane
 from bot.errors import ChangeRefused
 from bot.tool_registry import admin_actions, formatting, grants, secrets, try_tool
 from bot.tool_registry.changes import refresh_documents
+from bot.tool_registry.configure_source import preview_configuration, store_configuration
 from bot.tool_registry.program_homes import delete_home, is_own_home
 from bot.tool_registry.registry import ToolRegistry
 from bot.tool_registry.rule_parser import parse_rule
 from bot.tool_registry.secret_scanner import mask_secrets
+from bot.tool_registry.service_access import parse_access
 from bot.tool_registry.time_limits import format_time_limits, parse_time_limits, set_time_limits
 from bot.tool_registry.tool_info import ToolInfo, derive_told_schema, load_tool_info, load_tool_infos
 from bot.tool_registry.try_tool import Trial
@@ -83,6 +86,27 @@ async def remove_source_or_tool(session: ToolsSession, name: str) -> str:
     if source is not None and homes is not None and is_own_home(source):
         delete_home(homes / name)  # a running gateway does so as well, once its program has ended
     return f"Removed: {', '.join(removed) or name}."
+
+
+async def configure_source(
+    session: ToolsSession, name: str, options: Sequence[tuple[str, str]], confirmed_hosts: Sequence[str]
+) -> list[str]:
+    """Change how a service is reached; list what holds now."""
+    async with session.database.read_transaction() as tx:
+        source = await sources.find(tx, name)
+    if source is None:
+        raise ChangeRefused(f"There is no source called {name[:60]}.")
+    configured = await preview_configuration(
+        source,
+        parse_access(options),
+        confirmed_hosts,
+        await session.load_secrets(),
+        session.tool_settings.private_hosts,
+    )
+    async with session.open_action() as action:
+        lines = await store_configuration(action, configured)
+    await _build_registry(session).load()  # stores what waits for an admin by that
+    return [f"{name} is changed.", *map(escape_for_terminal, (*lines, *configured.warnings))]
 
 
 async def accept_change(

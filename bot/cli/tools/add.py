@@ -1,6 +1,5 @@
 """Adds tools on the machine: from a document, an endpoint, or an MCP server at a URL or started here."""
 
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,6 +8,7 @@ from bot.cli.tools.session import ToolsSession
 from bot.errors import ChangeRefused, NeedsConfirming
 from bot.tool_registry import openapi_sources
 from bot.tool_registry.add_source import refuse_taken_source, register_source
+from bot.tool_registry.configure_source import check_fixed_names
 from bot.tool_registry.endpoint_params import build_parameter_schema, suggest_name
 from bot.tool_registry.formatting import format_add_result
 from bot.tool_registry.openapi_sources import DocumentPreview
@@ -20,16 +20,27 @@ from bot.tool_registry.previews import (
     preview_server,
 )
 from bot.tool_registry.program_homes import delete_home
-from bot.tool_registry.secret_scanner import has_likely_secret, is_secret_name
+from bot.tool_registry.secret_scanner import has_likely_secret
+from bot.tool_registry.service_access import (
+    check_access,
+    parse_access,
+    parse_pair,
+    read_access,
+    refuse_plain_secret,
+)
 from bot.tool_registry.time_limits import TimeLimits
 from bot.usage.plain_text import escape_for_terminal
 
-_SECRET_REFERENCE = re.compile(r"\{[A-Za-z0-9_-]+\}")
+SERVICE_OPTIONS = ("query", "cookie", "basic", "set")
+SERVER_OPTIONS = ("base-url", "variable")
 
 
 @dataclass(frozen=True, slots=True)
 class AddOptions:
-    """What was asked for on the command line; one of `mcp`, `stdio` and `method` at most."""
+    """What was asked for on the command line; one of `mcp`, `stdio` and `method` at most.
+
+    `access` are names and texts of ACCESS_OPTIONS.
+    """
 
     address: str
     name: str | None = None
@@ -39,7 +50,7 @@ class AddOptions:
     description: str = ""
     parameters: tuple[str, ...] = ()
     pick: tuple[str, ...] = ()
-    headers: tuple[str, ...] = ()
+    access: tuple[tuple[str, str], ...] = ()
     environment: tuple[str, ...] = ()
     home: str | None = None
     timeout: float | None = None
@@ -77,11 +88,21 @@ async def add_tools(session: ToolsSession, options: AddOptions) -> list[str]:
 def _check_options(options: AddOptions) -> None:
     """Refuse options that would be ignored silently."""
     is_endpoint = options.method is not None
+    is_service = not options.mcp and not options.stdio
+    given = {option for option, _ in options.access}
     for option, is_given, fits, kind in (
         ("--environment", options.environment, options.stdio, "with --stdio"),
         ("--home", options.home, options.stdio, "with --stdio"),
         ("--start-timeout", options.start_timeout, options.stdio or options.mcp, "with --mcp or --stdio"),
-        ("--header", options.headers, not options.stdio, "with a URL"),
+        ("--header", "header" in given, not options.stdio, "with a URL"),
+        *(
+            (f"--{option}", option in given, is_service, "with a document or an endpoint")
+            for option in SERVICE_OPTIONS
+        ),
+        *(
+            (f"--{option}", option in given, is_service and not is_endpoint, "with a document")
+            for option in SERVER_OPTIONS
+        ),
         ("--description", options.description, is_endpoint, "with --endpoint"),
         ("--parameter", options.parameters, is_endpoint, "with --endpoint"),
         ("--pick", options.pick, not is_endpoint, "without --endpoint"),
@@ -126,6 +147,7 @@ async def _add_operations(
 async def _add_source(
     session: ToolsSession, preview: SourcePreview, selected_names: Sequence[str] = ()
 ) -> list[str]:
+    check_fixed_names(preview.source, read_access(preview.source.options).fixed)
     async with session.open_action() as action:
         result = await register_source(action, preview, selected_names or None)
     return [*format_add_result(result), *map(escape_for_terminal, preview.warnings)]
@@ -140,6 +162,8 @@ def _format_operations(document_preview: DocumentPreview) -> Iterable[str]:
             line += f" – {escape_for_terminal(operation.summary)}"
         yield line
     yield from map(escape_for_terminal, document_preview.warnings)
+    for suggestion in document_preview.suggestions:
+        yield escape_for_terminal(suggestion.format_for_command_line())
     yield "Nothing is added yet: say --pick with a name or a number, as often as you like, or --pick all."
 
 
@@ -152,8 +176,8 @@ def _build_request(session: ToolsSession, options: AddOptions) -> SourceRequest:
     return SourceRequest(
         name=name,
         address=options.address,
-        headers=dict(_parse_pair("--header", header, ":") for header in options.headers),
-        environment=dict(_parse_pair("--environment", variable, "=") for variable in options.environment),
+        access=parse_access(options.access),
+        environment=dict(parse_pair("environment", variable, "=") for variable in options.environment),
         home=str(Path(options.home).absolute()) if options.home else None,  # a gateway may run elsewhere
         private_hosts=session.tool_settings.private_hosts,
         homes=session.tool_settings.homes,
@@ -163,23 +187,9 @@ def _build_request(session: ToolsSession, options: AddOptions) -> SourceRequest:
 
 def _refuse_plain_secrets(request: SourceRequest, *, confirmed: bool) -> None:
     """Refuse a secret in what is stored unencrypted and shown in lists; there it is named only."""
-    for name, value in {**request.headers, **request.environment}.items():
-        if has_likely_secret(_SECRET_REFERENCE.sub("", value)) or (
-            is_secret_name(name) and not _SECRET_REFERENCE.search(value)
-        ):
-            raise ChangeRefused(
-                f"The value of {name} looks like a secret and would be kept in the open. "
-                "Keep it with `canvasgram tools secret set NAME` and write {NAME} here."
-            )
+    check_access(request.access)
+    for name, value in request.environment.items():
+        refuse_plain_secret(name, value)
     if has_likely_secret(request.address) and not confirmed:
         reason = "The address looks as if it held a secret; it would be kept in the open and shown in lists."
         raise NeedsConfirming(reason, ("Say --yes if it may be.",))
-
-
-def _parse_pair(option: str, text: str, separator: str) -> tuple[str, str]:
-    name, has_separator, value = text.partition(separator)
-    if not has_separator or not name.strip():
-        raise ChangeRefused(
-            f"{option} is written as NAME{separator} VALUE; a secret stands in it as {{name}}."
-        )
-    return name.strip(), value.strip()

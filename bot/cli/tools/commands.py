@@ -30,6 +30,27 @@ EnvFile = Annotated[Path, typer.Option(help="Settings file; environment variable
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of lines.")]
 ToolOrSourceName = Annotated[str, typer.Argument(metavar="NAME", help="The tool or the source.")]
 DEFAULT_ENV_FILE = Path(".env")
+Header = Annotated[
+    list[str] | None, typer.Option(help="`NAME: VALUE` sent with each call; {name} stands for a secret.")
+]
+Query = Annotated[
+    list[str] | None, typer.Option(help="NAME=VALUE in the query of each call; {name} stands for a secret.")
+]
+Cookie = Annotated[list[str] | None, typer.Option(help="NAME=VALUE as a cookie; {name} stands for a secret.")]
+Basic = Annotated[str | None, typer.Option(help="NAME:{secret}, a name and a password (HTTP basic).")]
+Fixed = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        help="NAME=VALUE of an argument that is the same in each call; the model neither sees nor gives it.",
+    ),
+]
+BaseUrl = Annotated[
+    str | None, typer.Option(help="Where the service is, instead of the servers of the document.")
+]
+Variable = Annotated[
+    list[str] | None, typer.Option(help="NAME=VALUE of a variable in the document's server.")
+]
 
 
 @tools.command("list", epilog="Examples: canvasgram tools list · canvasgram tools list --json")
@@ -62,9 +83,13 @@ def add_(  # noqa: PLR0913  # an option is an argument here
         list[str] | None,
         typer.Option(help="An operation of the document, or all; without it they are listed."),
     ] = None,
-    header: Annotated[
-        list[str] | None, typer.Option(help="Header of each call; {name} stands for a secret.")
-    ] = None,
+    header: Header = None,
+    query: Query = None,
+    cookie: Cookie = None,
+    basic: Basic = None,
+    fixed: Fixed = None,
+    base_url: BaseUrl = None,
+    variable: Variable = None,
     environment: Annotated[
         list[str] | None, typer.Option(help="NAME=VALUE for the command; {name} stands for a secret.")
     ] = None,
@@ -94,7 +119,15 @@ def add_(  # noqa: PLR0913  # an option is an argument here
         description=description,
         parameters=tuple(parameter or ()),
         pick=tuple(pick or ()),
-        headers=tuple(header or ()),
+        access=_list_access_options(
+            header=header,
+            query=query,
+            cookie=cookie,
+            basic=basic,
+            fixed=fixed,
+            base_url=base_url,
+            variable=variable,
+        ),
         environment=tuple(environment or ()),
         home=home,
         timeout=timeout,
@@ -102,6 +135,39 @@ def add_(  # noqa: PLR0913  # an option is an argument here
         confirmed=yes,
     )
     _print(_run_in_session(env_file, lambda session: add_tools(session, options)))
+
+
+@tools.command(
+    "configure",
+    epilog="Examples: canvasgram tools configure shop --query 'api_key={shop}' · "
+    "canvasgram tools configure shop --confirm-host eu.shop.example",
+)
+def configure(  # noqa: PLR0913  # an option is an argument here
+    name: Annotated[str, typer.Argument(metavar="NAME", help="A document or an endpoint.")],
+    header: Header = None,
+    query: Query = None,
+    cookie: Cookie = None,
+    basic: Basic = None,
+    fixed: Fixed = None,
+    base_url: BaseUrl = None,
+    variable: Variable = None,
+    confirm_host: Annotated[list[str] | None, typer.Option(help="A host that calls may go to, too.")] = None,
+    env_file: EnvFile = DEFAULT_ENV_FILE,
+) -> None:
+    """Change how a service is reached, and keep its tools and grants. NAME= without a value removes one."""
+    from bot.cli.tools import actions
+
+    options = _list_access_options(
+        header=header,
+        query=query,
+        cookie=cookie,
+        basic=basic,
+        fixed=fixed,
+        base_url=base_url,
+        variable=variable,
+    )
+    hosts = tuple(confirm_host or ())
+    _print(_run_in_session(env_file, lambda session: actions.configure_source(session, name, options, hosts)))
 
 
 @tools.command("remove", epilog="Example: canvasgram tools remove shop")
@@ -324,6 +390,18 @@ def rotate_secrets(env_file: EnvFile = DEFAULT_ENV_FILE) -> None:
     from bot.cli.tools import actions
 
     _print([_run_in_session(env_file, actions.rotate_secrets)])
+
+
+def _list_access_options(**texts: list[str] | str | None) -> tuple[tuple[str, str], ...]:
+    """The options that say how a service is reached, as names and texts."""
+    options: list[tuple[str, str]] = []
+    for name, text in texts.items():
+        option = "set" if name == "fixed" else name.replace("_", "-")
+        if isinstance(text, str):
+            options.append((option, text))
+        else:
+            options += [(option, each) for each in text or ()]
+    return tuple(options)
 
 
 def _run_in_session(env_file: Path, run: Callable[["ToolsSession"], Awaitable[T]]) -> T:

@@ -12,25 +12,42 @@ from bot.db.tools.sources import Source
 from bot.domain import Part
 from bot.errors import ChangeRefused
 from bot.telegram.commands.operation_picker import build_operation_page
+from bot.telegram.commands.option_words import split_options
 from bot.telegram.commands.tool_tasks import FinishTask, ToolTask
 from bot.telegram.commands.tool_text import build_parts
 from bot.tool_registry import openapi_sources
 from bot.tool_registry.add_source import AddSourceResult, extend_source, register_source
 from bot.tool_registry.admin_actions import AdminAction
+from bot.tool_registry.configure_source import (
+    check_fixed_names,
+    preview_configuration,
+    store_configuration,
+)
 from bot.tool_registry.endpoint_params import build_parameter_schema, suggest_name
 from bot.tool_registry.formatting import format_add_result
 from bot.tool_registry.loader import ToolSettings
 from bot.tool_registry.previews import SourcePreview, SourceRequest, preview_endpoint, preview_server
+from bot.tool_registry.secret_references import find_secret_names
 from bot.tool_registry.secrets import SecretBox
+from bot.tool_registry.service_access import (
+    ACCESS_OPTIONS,
+    ServiceAccess,
+    check_access,
+    parse_access,
+    read_access,
+)
 from bot.tool_registry.tool_info import BuiltinTools
 from bot.usage.plain_text import escape_for_terminal
 
+CONFIRM_HOST = "confirm-host"
 HOW_TO = (
     "Use /tools add URL [NAME] for an OpenAPI document, /tools add mcp URL [NAME] for an MCP server, or\n"
     "/tools add endpoint NAME GET https://api.example.com/weather/{city}\n"
     "The weather of a city.\n"
     "city: the city's name\n"
     "days (integer, optional): how many days\n"
+    "Secrets by name: --header 'Authorization: Bearer {NAME}', --query 'key={NAME}', --cookie, --basic\n"
+    "Always the same: --set 'argument=value'. Another server: --base-url, --variable\n"
     "Programs and files are added on the machine: canvasgram tools add --help"
 )
 
@@ -45,21 +62,28 @@ class AddToolTasks:
 
     def get_handlers(self) -> Mapping[str, Callable[[ToolTask], Awaitable[FinishTask]]]:
         """Return the handlers by the kind of task."""
-        return {"add": self._add_source, "pick": self._pick_operations}
+        return {
+            "add": self._add_source,
+            "pick": self._pick_operations,
+            "configure": self._configure_source,
+        }
 
     async def _add_source(self, task: ToolTask) -> FinishTask:
-        first_line, *description = task.args.splitlines()
-        match first_line.split():
+        first_line, description = _split_description(task.args)
+        words, options = split_options(first_line, ACCESS_OPTIONS)
+        access = parse_access(options)
+        match words:
             case [kind, url, *names] if kind.lower() == "mcp":
-                request = self._build_source_request(url, *names[:1])
-                return self._finish_adding(task, await preview_server(request, {}, is_remote=True))
+                request = self._build_source_request(url, *names[:1], access=access)
+                secrets = await self._load_secrets(access)
+                return self._finish_adding(task, await preview_server(request, secrets, is_remote=True))
             case [kind, name, method, url] if kind.lower() == "endpoint" and description:
                 summary, *parameters = description
-                request = self._build_source_request(url, name)
+                request = self._build_source_request(url, name, access=access)
                 schema = build_parameter_schema(parameters)
                 return self._finish_adding(task, preview_endpoint(request, method, summary.strip(), schema))
             case [url, *rest] if "://" in url and not description:
-                request = self._build_source_request(url, *rest[:1])
+                request = self._build_source_request(url, *rest[:1], access=access)
                 return await self._add_document(task, request, rest[1:])
         raise ChangeRefused(HOW_TO)
 
@@ -67,7 +91,7 @@ class AddToolTasks:
         self, task: ToolTask, request: SourceRequest, operations: list[str]
     ) -> FinishTask:
         """Add the operations of a document that are named; without any, add a source to pick them from."""
-        preview = await openapi_sources.preview_document(request, {})
+        preview = await openapi_sources.preview_document(request, await self._load_secrets(request.access))
         chosen = openapi_sources.resolve_operations(preview.source, operations)
         if chosen and not openapi_sources.find_unconfirmed_hosts(preview.source, chosen):
             return self._finish_adding(
@@ -77,13 +101,40 @@ class AddToolTasks:
                 ),
             )
         source = openapi_sources.with_ticked_operations(preview.source, chosen)
+        suggestions = [suggestion.format_for_chat(source.name) for suggestion in preview.suggestions]
+        notes = [escape_for_terminal(warning) for warning in preview.warnings]
+        notes += [line for each in suggestions for line in map(escape_for_terminal, each.splitlines())]
 
         async def finish(tx: Transaction) -> tuple[Part, ...]:
             await register_source(self._build_admin_action(task, tx), SourcePreview(source, ()))
             page = build_operation_page(source, 0)
-            if preview.warnings:
-                return (*build_parts([escape_for_terminal(warning) for warning in preview.warnings]), page)
+            if notes:
+                return (*build_parts(notes), page)
             return (page,)
+
+        return finish
+
+    async def _configure_source(self, task: ToolTask) -> FinishTask:
+        words, options = split_options(" ".join(task.args.split()), (*ACCESS_OPTIONS, CONFIRM_HOST))
+        if len(words) != 1:
+            raise ChangeRefused(
+                "Use /tools configure NAME --query 'api_key={secret}', or another option of "
+                "`canvasgram tools configure --help`."
+            )
+        async with self._database.read_transaction() as tx:
+            source = await sources.find(tx, words[0])
+        if source is None:
+            raise ChangeRefused(f"There is no source called {words[0][:60]}.")
+        access = parse_access(option for option in options if option[0] != CONFIRM_HOST)
+        hosts = [host for option, host in options if option == CONFIRM_HOST]
+        configured = await preview_configuration(
+            source, access, hosts, await self._decrypt_secrets(), self._tool_settings.private_hosts
+        )
+
+        async def finish(tx: Transaction) -> tuple[Part, ...]:
+            lines = await store_configuration(self._build_admin_action(task, tx), configured)
+            shown = map(escape_for_terminal, (*lines, *configured.warnings))
+            return build_parts([f"{words[0]} is changed.", *shown])
 
         return finish
 
@@ -95,16 +146,24 @@ class AddToolTasks:
                 "Use /tools pick NAME, then numbers of its list, names of operations, or all."
             )
         chosen = openapi_sources.resolve_operations(source, operations)
-        async with self._database.read_transaction() as tx:
-            secrets = await SecretBox(self._tool_settings.secret_keys).decrypt_all(tx)
         preview = await openapi_sources.fetch_and_preview_operations(
-            source, chosen, secrets, self._tool_settings.private_hosts
+            source, chosen, await self._decrypt_secrets(), self._tool_settings.private_hosts
         )
 
         async def finish(tx: Transaction) -> tuple[Part, ...]:
             return _format_added(preview, await extend_source(self._build_admin_action(task, tx), preview))
 
         return finish
+
+    async def _load_secrets(self, access: ServiceAccess) -> Mapping[str, str]:
+        """The secrets, where any is named."""
+        if not find_secret_names(access.texts):
+            return {}
+        return await self._decrypt_secrets()
+
+    async def _decrypt_secrets(self) -> Mapping[str, str]:
+        async with self._database.read_transaction() as tx:
+            return await SecretBox(self._tool_settings.secret_keys).decrypt_all(tx)
 
     async def _load_source(self, name: str) -> Source:
         async with self._database.read_transaction() as tx:
@@ -114,6 +173,8 @@ class AddToolTasks:
         return source
 
     def _finish_adding(self, task: ToolTask, preview: SourcePreview) -> FinishTask:
+        check_fixed_names(preview.source, read_access(preview.source.options).fixed)
+
         async def finish(tx: Transaction) -> tuple[Part, ...]:
             return _format_added(preview, await register_source(self._build_admin_action(task, tx), preview))
 
@@ -122,10 +183,21 @@ class AddToolTasks:
     def _build_admin_action(self, task: ToolTask, tx: Transaction) -> AdminAction:
         return AdminAction(tx, task.actor, time.time(), self._builtin_tools)
 
-    def _build_source_request(self, address: str, name: str = "") -> SourceRequest:
+    def _build_source_request(self, address: str, name: str = "", *, access: ServiceAccess) -> SourceRequest:
+        check_access(access)
         return SourceRequest(
-            name or suggest_name(address), address, private_hosts=self._tool_settings.private_hosts
+            name or suggest_name(address),
+            address,
+            access=access,
+            private_hosts=self._tool_settings.private_hosts,
         )
+
+
+def _split_description(args: str) -> tuple[str, list[str]]:
+    """The first line with the options that stand in the next ones, and the other lines."""
+    first_line, *lines = args.splitlines() or [""]
+    options = [line for line in lines if line.startswith(("--", "—", "\N{EN DASH}"))]
+    return " ".join([first_line, *options]), [line for line in lines if line not in options]
 
 
 def _format_added(preview: SourcePreview, added: AddSourceResult) -> tuple[Part, ...]:

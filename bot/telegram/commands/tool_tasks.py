@@ -25,6 +25,7 @@ TOOLS_JOB = "tools"
 STARTED_REPLIES = {
     "add": "I look at it; what I find comes here.",
     "pick": "I look at it; what I find comes here.",
+    "configure": "I look at it; what I find comes here.",
     "try": "I run it once.",
     "reload": "I look at all sources anew.",
 }

@@ -25,6 +25,7 @@ HOW_TO = """\
 /tools add URL NAME – the tools of an OpenAPI document; then you pick some, by buttons or /tools pick NAME 1 3
 /tools add mcp URL NAME – those of an MCP server
 /tools add endpoint NAME METHOD URL, in the next lines what it does and its parameters
+/tools configure NAME --query 'api_key={SECRET}' – how it is reached: secrets by name, --set, --base-url
 /tools show, enable, disable, remove or accept NAME
 /tools show NAME checked – what its arguments must fit, beyond what the model is told
 /tools try NAME {"city": "Rome"} – run it once
@@ -125,6 +126,7 @@ _SUBCOMMANDS: dict[str, Callable[[ActionContext, str], Awaitable[ActionResult]]]
     "log": _show_log,
     "add": partial(queue_tool_task, do="add"),
     "pick": partial(queue_tool_task, do="pick"),
+    "configure": partial(queue_tool_task, do="configure"),
     "try": partial(queue_tool_task, do="try"),
     "reload": partial(queue_tool_task, do="reload"),
 }

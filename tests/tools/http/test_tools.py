@@ -7,6 +7,7 @@ from starlette.responses import Response
 
 from tests.support.http_service import (
     call_tool,
+    redirect_response,
     running_http_service,
     ship_tool,
 )
@@ -15,6 +16,7 @@ from tools.base import Rule, ToolError
 from tools.http.routes import build_endpoint_route
 from tools.http.service import (
     Credentials,
+    FixedArgument,
     HttpService,
 )
 from tools.http.tools import make_route_tool
@@ -145,3 +147,90 @@ def test_a_tool_needs_confirmed_hosts_and_encryption_for_secrets():
     with pytest.raises(ToolDefinitionError, match="secrets unencrypted"):
         make_route_tool(route, HttpService("s", frozenset({"a.test"}), Credentials({"k": "v"})))
     assert make_route_tool(route, HttpService("s", frozenset({"a.test"}))).address == "GET http://a.test/"
+
+
+def fix(name: str, text: str, *secrets: str) -> FixedArgument:
+    return FixedArgument(name, text, f"{{{name}}}" if secrets else text, secrets)
+
+
+async def test_fixed_arguments_are_sent_and_the_model_neither_sees_nor_overrides_them(context):
+    async with running_http_service() as harness:
+        fixed = {
+            "id": fix("id", "AC7"),
+            "days": fix("days", "5"),
+            "deep": fix("deep", "hidden-text", "hidden-text"),
+        }
+        tool = ship_tool(harness, fixed=fixed, policy=harness.network_policy("api.test"))
+        assert tool.told is not None
+        assert list(tool.told["properties"]) == list(tool.input_schema["properties"]) == ["tags"]
+        assert tool.told.get("required", []) == []
+        assert tool.fixed == {"id": "AC7", "days": "5", "deep": "{deep}"}
+        with pytest.raises(ArgumentsRefused, match='ship has no argument "id"'):
+            await call_tool(tool, context, id="other")
+        text = await tool.function({"id": "other", "days": 1, "tags": ["a"]}, context)
+    assert harness.requests[0].path == "/ships/AC7"
+    assert harness.requests[0].query == "tags=a&deep=hidden-text&days=5"
+    assert "hidden-text" not in str(text)
+    assert "hidden-text" not in repr(tool)
+
+
+async def test_a_fixed_argument_is_a_field_of_a_body_with_its_type(context):
+    async with running_http_service() as harness:
+        tool = ship_tool(harness, "POST", fixed={"days": fix("days", "5")})
+        received = json.loads(await call_tool(tool, context, id="7"))
+    assert json.loads(received["body"]) == {"days": 5}
+
+
+async def test_an_object_cannot_bring_a_name_of_the_query_that_is_set(context):
+    async with running_http_service() as harness:
+        tool = ship_tool(
+            harness,
+            credentials=Credentials(query={"key": "k-secret"}),
+            policy=harness.network_policy("api.test"),
+        )
+        with pytest.raises(ToolError, match="deep must not have key: it is set already"):
+            await call_tool(tool, context, id="7", days=1, deep={"key": "mine"})
+    assert harness.requests == []
+
+
+def test_a_fixed_argument_must_fit():
+    route = build_endpoint_route(
+        "x", "X.", "GET", "https://a.test/", {"type": "object", "properties": {"n": {"type": "integer"}}}
+    )
+    service = HttpService("s", frozenset({"a.test"}), fixed={"n": fix("n", "many")})
+    with pytest.raises(
+        ToolDefinitionError, match="a fixed argument does not fit: n of x must be a whole number"
+    ):
+        make_route_tool(route, service)
+
+
+def test_a_secret_in_an_argument_goes_unencrypted_nowhere():
+    route = build_endpoint_route("x", "X.", "GET", "http://a.test/", {})
+    service = HttpService("s", frozenset({"a.test"}), fixed={"n": fix("n", "secret-text", "secret-text")})
+    with pytest.raises(ToolDefinitionError, match="secrets unencrypted"):
+        make_route_tool(route, service)
+
+
+async def test_cookies_and_basic_are_sent_masked_and_never_after_a_redirect_elsewhere(context):
+    credentials = Credentials(basic="ann:pass-word", cookies={"sid": "cookie-text"})
+    async with running_http_service() as harness:
+        tool = ship_tool(
+            harness, credentials=credentials, policy=harness.network_policy("api.test", "other.test")
+        )
+        harness.responses["/ships/8"] = redirect_response(harness.url_for("other.test", "/echo"))
+        harness.responses["/ships/9"] = Response("no cookie-text pass-word YW5uOnBhc3Mtd29yZA==", 401)
+        await call_tool(tool, context, id="7", days=1)
+        await call_tool(tool, context, id="8", days=1)
+        with pytest.raises(ToolError, match=r"401 Unauthorized: no ••• ••• •••$"):
+            await call_tool(tool, context, id="9", days=1)
+    assert harness.requests[0].headers["cookie"] == "sid=cookie-text"
+    assert harness.requests[0].headers["authorization"] == "Basic YW5uOnBhc3Mtd29yZA=="
+    assert harness.requests[2].path == "/echo"
+    assert not {"cookie", "authorization"} & set(harness.requests[2].headers)
+
+
+@pytest.mark.parametrize("text", ["a;b", "a b", 'a"b'])
+def test_a_secret_that_no_cookie_carries_is_refused(text):
+    route = build_endpoint_route("x", "X.", "GET", "https://a.test/", {})
+    with pytest.raises(ToolDefinitionError, match="no cookie can carry"):
+        make_route_tool(route, HttpService("s", frozenset({"a.test"}), Credentials(cookies={"c": text})))

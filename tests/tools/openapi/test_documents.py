@@ -56,9 +56,9 @@ async def test_a_document_is_listed_to_pick_from():
     )
     assert listed["DELETE /ships/{shipId}"].name == "delete_ships_ship_id"
     assert document.foreign_hosts == ("other.test",)
-    assert document.auth_needs == (
-        "a key in the cookie c, and cookies are not sent",
-        "a key in the query api_key",
+    assert tuple(need.text for need in document.auth_needs) == (
+        "a key in the cookie `c`",
+        "a key in the query `api_key`",
         "a name and a password",
         "a token as Bearer",
         "a token as Bearer, which you have to obtain yourself (OAuth)",
@@ -79,7 +79,8 @@ async def test_an_operation_as_it_is_shown_to_the_model():
     assert told["required"] == ["shipId"]
     assert show.reported[:2] == (
         "the header Accept is left out: it is the house's to set",
-        "the cookie spy is left out: cookies are not sent",
+        "the cookie spy is left out: cookies are not asked of the model, they are somebody's login; "
+        "give it as a secret (--cookie)",
     )
     assert paint.description == "PUT /ships/{shipId} of Shipyard."
     told = build_told_schema(paint.checked).schema

@@ -74,7 +74,7 @@ PROBLEMS = [
     (changed_small_document("servers", value=[{"url": "https://{x}.test"}]), "parts that nothing fills in"),
     (
         changed_small_document("servers", value=[{"url": "https://x.test/?a=1"}]),
-        "parts that nothing fills in",
+        "has a query",
     ),
     (changed_small_document("servers", value=[{"url": "http://[::1"}]), "cannot be used"),
     (changed_small_document("servers", value=[{"description": "none"}]), "its server has no `url`"),
@@ -136,7 +136,7 @@ UNUSABLE = [
     ),
     (
         changed_small_document(*PARAMETER_PATH, value={"name": "c", "in": "cookie", "required": True}),
-        "cookies are not sent",
+        "cookies are not asked of the model",
     ),
     (
         changed_small_document(*PARAMETER_PATH, "schema", value={"$ref": "other.json"}),

@@ -1,0 +1,217 @@
+"""How an HTTP service is reached: secrets, arguments that are always the same, and where its server is.
+
+An admin says it on the command line or in a chat, in the same words. Kept in the options of a source
+(`secrets`, `fixed`, `server`), where secrets stand by name; `build_http_service` fills them in.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, fields
+from typing import TYPE_CHECKING, Any
+
+from bot.db.tools.sources import Source
+from bot.errors import ChangeRefused
+from bot.tool_registry.secret_references import fill_secrets, find_secret_names, remove_references
+from bot.tool_registry.secret_scanner import has_known_key, has_likely_secret, is_secret_name
+
+if TYPE_CHECKING:
+    from tools.http.service import HttpService
+    from tools.openapi.servers import ServerSettings
+
+_SEPARATORS = {"header": ":", "query": "=", "cookie": "=", "set": "=", "variable": "="}
+_FIELDS = {
+    "header": "headers",
+    "query": "query",
+    "cookie": "cookies",
+    "set": "fixed",
+    "variable": "variables",
+}
+_HEADER_NAME_PATTERN = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}")
+_RESERVED_HEADERS = frozenset(
+    {"host", "content-length", "transfer-encoding", "connection", "te", "trailer", "upgrade", "expect"}
+)
+ACCESS_OPTIONS = (*_SEPARATORS, "basic", "base-url")
+SECRET_ADVICE = "Store it with `canvasgram tools secret set NAME` and write {NAME} here."  # noqa: S105
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceAccess:
+    """What an admin says about a service; a secret stands in each value by its name, as `{name}`.
+
+    `basic` is `name:password`. `fixed` are arguments that have the same value in every call. `base_url` and
+    `variables` say where the server of a document is.
+    """
+
+    headers: Mapping[str, str] = field(default_factory=dict)
+    query: Mapping[str, str] = field(default_factory=dict)
+    cookies: Mapping[str, str] = field(default_factory=dict)
+    basic: str = ""
+    fixed: Mapping[str, str] = field(default_factory=dict)
+    base_url: str = ""
+    variables: Mapping[str, str] = field(default_factory=dict)
+
+    def __bool__(self) -> bool:
+        return any(getattr(self, each.name) for each in fields(self))
+
+    @property
+    def texts(self) -> list[str]:
+        """All values."""
+        mappings = (self.headers, self.query, self.cookies, self.fixed, self.variables)
+        return [*(text for mapping in mappings for text in mapping.values()), self.basic, self.base_url]
+
+
+def parse_access(items: Iterable[tuple[str, str]]) -> ServiceAccess:
+    """Parse options, each the name and the text of one of ACCESS_OPTIONS. Raises ChangeRefused."""
+    values: dict[str, Any] = {}
+    for option, text in items:
+        if option in _SEPARATORS:
+            name, value = parse_pair(option, text, _SEPARATORS[option])
+            values.setdefault(_FIELDS[option], {})[name] = value
+        else:
+            values[option.replace("-", "_")] = text.strip()
+    return ServiceAccess(**values)
+
+
+def parse_pair(option: str, text: str, separator: str) -> tuple[str, str]:
+    """Parse `name: value` or `name=value`. Raises ChangeRefused."""
+    name, has_separator, value = text.partition(separator)
+    if not has_separator or not name.strip():
+        raise ChangeRefused(
+            f"{option} is written as NAME{separator} VALUE; a secret stands in it as {{name}}."
+        )
+    return name.strip(), value.strip()
+
+
+def update_access(before: ServiceAccess, changes: ServiceAccess) -> ServiceAccess:
+    """The access with these changes; an empty value removes what had the name."""
+    values: dict[str, Any] = {}
+    for each in fields(before):
+        old = getattr(before, each.name)
+        new = getattr(changes, each.name)
+        if isinstance(old, str):
+            values[each.name] = new or old
+        else:
+            values[each.name] = {name: text for name, text in {**old, **new}.items() if text}
+    return ServiceAccess(**values)
+
+
+def check_access(access: ServiceAccess) -> None:
+    """Refuse headers that cannot be set, and secrets in what is stored in the open. Raises ChangeRefused."""
+    check_headers(access.headers)
+    for name in access.cookies:
+        if not _HEADER_NAME_PATTERN.fullmatch(name):
+            raise ChangeRefused(f"{name[:60]!r} is no name that a cookie can have.")
+    for name, text in {**access.headers, **access.query, **access.cookies}.items():
+        refuse_plain_secret(name, text)
+    for name, text in {**access.fixed, **access.variables}.items():
+        if has_known_key(text) or (is_secret_name(name) and not find_secret_names([text])):
+            refuse_plain_secret(name, text, is_certain=True)
+    person, has_colon, password = access.basic.partition(":")
+    if access.basic and not (person and has_colon and find_secret_names([password])):
+        raise ChangeRefused(
+            f"basic is written as NAME:{{secret}}, the password by the name of a secret. {SECRET_ADVICE}"
+        )
+    if has_known_key(access.base_url):
+        refuse_plain_secret("the base URL", access.base_url, is_certain=True)
+
+
+def refuse_plain_secret(name: str, text: str, *, is_certain: bool = False) -> None:
+    """Refuse a secret in what is stored unencrypted and shown in lists. Raises ChangeRefused."""
+    is_unnamed = is_secret_name(name) and not find_secret_names([text])
+    if is_certain or is_unnamed or has_likely_secret(remove_references(text)):
+        raise ChangeRefused(
+            f"The value of {name} looks like a secret and would be kept in the open. {SECRET_ADVICE}"
+        )
+
+
+def check_headers(headers: Mapping[str, str]) -> dict[str, str]:
+    """Return the headers if they can be sent with each call. Raises ChangeRefused for others."""
+    for name, value in headers.items():
+        if not _HEADER_NAME_PATTERN.fullmatch(name) or name.lower() in _RESERVED_HEADERS:
+            raise ChangeRefused(f"{name[:60]!r} is no header that can be set.")
+        if not value.isascii() or not value.isprintable():
+            raise ChangeRefused(f"The value of {name[:60]} is none that a header can carry: plain ASCII is.")
+    return dict(headers)
+
+
+def read_access(options: Mapping[str, Any]) -> ServiceAccess:
+    """What the options of a source say."""
+    secrets = options.get("secrets", {})
+    server = options.get("server", {})
+    return ServiceAccess(
+        headers=secrets.get("headers", {}),
+        query=secrets.get("query", {}),
+        cookies=secrets.get("cookies", {}),
+        basic=secrets.get("basic") or "",
+        fixed=options.get("fixed", {}),
+        base_url=server.get("base_url", ""),
+        variables=server.get("variables", {}),
+    )
+
+
+def write_access(access: ServiceAccess) -> dict[str, Any]:
+    """The part of a source's options that `read_access` reads."""
+    return {
+        "secrets": {
+            "headers": dict(access.headers),
+            "query": dict(access.query),
+            "cookies": dict(access.cookies),
+            "basic": access.basic,
+        },
+        "fixed": dict(access.fixed),
+        "server": {"base_url": access.base_url, "variables": dict(access.variables)},
+    }
+
+
+def list_access_lines(access: ServiceAccess) -> list[str]:
+    """What is set, an option and its value a line, as an admin would write it."""
+    lines = [
+        f"{option} {name}{separator}{' ' if separator == ':' else ''}{text}"
+        for option, separator in _SEPARATORS.items()
+        for name, text in getattr(access, _FIELDS[option]).items()
+    ]
+    if access.basic:
+        lines.append(f"basic {access.basic}")
+    if access.base_url:
+        lines.append(f"base-url {access.base_url}")
+    return lines
+
+
+def build_server_settings(access: ServiceAccess) -> "ServerSettings":
+    """What the reader of a document is told about its server."""
+    from tools.openapi.servers import ServerSettings
+
+    return ServerSettings(access.base_url, dict(access.variables), tuple(access.cookies))
+
+
+def build_http_service(
+    source: Source, secrets: Mapping[str, str], private_hosts: frozenset[str]
+) -> "HttpService":
+    """The service of a source with its secrets filled in. Raises MissingSecret."""
+    from tools.http.routes import SECRET_PLACEHOLDER
+    from tools.http.service import TIMEOUT_SECONDS, Credentials, FixedArgument, HttpService
+    from tools.net.policy import NetworkPolicy
+
+    access = read_access(source.options)
+    basic = None
+    if access.basic:
+        basic = fill_secrets({"": access.basic}, secrets)[""]
+    credentials = Credentials(
+        headers=fill_secrets(access.headers, secrets),
+        query=fill_secrets(access.query, secrets),
+        basic=basic,
+        cookies=fill_secrets(access.cookies, secrets),
+    )
+    in_address = find_secret_names([access.base_url, *access.variables.values()])
+    shown = {**access.fixed, **{f"{SECRET_PLACEHOLDER}{name}": f"{{{name}}}" for name in in_address}}
+    filled = fill_secrets(shown, secrets)
+    fixed = {
+        name: FixedArgument(
+            name, filled[name], text, tuple(secrets[each] for each in find_secret_names([text]))
+        )
+        for name, text in shown.items()
+    }
+    hosts = frozenset(source.options.get("hosts", ()))
+    policy = NetworkPolicy(private=private_hosts)
+    timeout_seconds = source.options.get("call_seconds", TIMEOUT_SECONDS)
+    return HttpService(source.name, hosts, credentials, policy, timeout_seconds, fixed)

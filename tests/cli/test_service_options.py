@@ -1,0 +1,142 @@
+"""Services are reached as an admin says: secrets, fixed arguments, another server, hosts confirmed later."""
+
+import contextlib
+import sqlite3
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bot.cli.tools import actions
+from bot.cli.tools.add import AddOptions, add_tools
+from bot.cli.tools.session import ToolsSession, open_session
+from bot.errors import ChangeRefused
+from bot.settings import Settings
+from tests.support.empty_database import place_empty_database
+from tests.support.openapi_shop import OpenApiShop, build_parameter, open_shop
+
+KEY = "hunter2hunter2"
+
+
+@pytest.fixture
+def env_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The settings of a folder with a database."""
+    for name in Settings.model_fields:
+        monkeypatch.delenv(name.upper(), raising=False)
+    place_empty_database(tmp_path / "here.db")
+    path = tmp_path / ".env"
+    path.write_text(
+        f"DATABASE_URL=sqlite+aiosqlite:///{tmp_path}/here.db\n"
+        "SECRETS_KEY=qW0vZ3J0b3V0Zm9yYW4tZXhhbXBsZS1vZi1hLWtleQ4=\n"
+        "TOOLS_PRIVATE_HOSTS=127.0.0.1\n"
+    )
+    return path
+
+
+@contextlib.asynccontextmanager
+async def open_session_and_shop(env_file: Path) -> AsyncIterator[tuple[ToolsSession, OpenApiShop]]:
+    """A session, and a shop whose list takes a key in the query and an account in the path."""
+    async with open_shop() as shop, open_session(env_file) as session:
+        listing: dict[str, Any] = shop.document["paths"]["/items/{kind}"]["get"]
+        listing["parameters"] += [build_parameter("api_key"), build_parameter("colour")]
+        shop.document["components"] = {
+            "securitySchemes": {"key": {"type": "apiKey", "in": "query", "name": "api_key"}}
+        }
+        await actions.store_secret(session, "shop", KEY)
+        yield session, shop
+
+
+async def test_a_key_in_the_query_is_asked_for_entered_and_never_shown(env_file: Path):
+    async with open_session_and_shop(env_file) as (session, shop):
+        listed = await add_tools(session, AddOptions(shop.document_url, "shop"))
+        assert listed[-2] == (
+            "It wants a key in the query `api_key`: keep it with `canvasgram tools secret set shop`, "
+            "then add --query 'api_key={shop}'"
+        )
+        access = (("query", "api_key={shop}"),)
+        added = await add_tools(
+            session, AddOptions(shop.document_url, "shop", pick=("listItems",), access=access)
+        )
+        assert not any("It wants" in line for line in added)
+        shown = "\n".join(await actions.show_tool(session, "shop_list_items", as_json=False))
+        assert "api_key" not in shown
+        lines, succeeded = await actions.run_tool(session, "shop_list_items", '{"kind": "hats"}')
+        assert succeeded
+        assert shop.calls[0][1] == f"/v1/items/hats?api_key={KEY}"
+        assert "query api_key={shop}" in await actions.show_tool(session, "shop", as_json=False)
+        assert await actions.remove_secret(session, "shop") == "shop is gone. Still named by: shop."
+    assert KEY not in "\n".join(lines)
+    assert KEY.encode() not in (env_file.parent / "here.db").read_bytes()
+
+
+async def test_a_fixed_argument_is_shown_audited_and_not_told_to_the_model(env_file: Path):
+    async with open_session_and_shop(env_file) as (session, shop):
+        options = AddOptions(shop.document_url, "shop", pick=("listItems",), access=(("set", "kind=AC7"),))
+        await add_tools(session, options)
+        shown = "\n".join(await actions.show_tool(session, "shop_list_items", as_json=False))
+        assert "It always has kind AC7." in shown
+        assert '"kind"' not in shown
+        assert (await actions.run_tool(session, "shop_list_items", "{}"))[1]
+        with pytest.raises(ChangeRefused, match='has no argument "kind"'):
+            await actions.run_tool(session, "shop_list_items", '{"kind": "other"}')
+        assert [call[1] for call in shop.calls] == ["/v1/items/AC7"]
+        with pytest.raises(ChangeRefused, match="has an argument acount; they have colour, kind"):
+            await add_tools(
+                session,
+                AddOptions(shop.document_url, "other", pick=("listItems",), access=(("set", "acount=AC7"),)),
+            )
+    with contextlib.closing(sqlite3.connect(env_file.parent / "here.db")) as connection:
+        [(after,)] = connection.execute("SELECT after FROM audit WHERE what = 'added'").fetchall()
+    assert '"access": ["set kind=AC7"]' in after
+
+
+async def test_a_source_is_configured_and_keeps_its_tools_and_grants(env_file: Path):
+    async with open_session_and_shop(env_file) as (session, shop):
+        await add_tools(session, AddOptions(shop.document_url, "shop", pick=("listItems",)))
+        await actions.change_grant(session, "shop_list_items", "everyone", is_grant=True)
+        lines = await actions.configure_source(
+            session, "shop", (("query", "api_key={shop}"), ("set", "colour=red")), ()
+        )
+        assert lines == ["shop is changed.", "query api_key={shop}", "set colour=red"]
+        tool_lines = await actions.list_tools(session, as_json=False)
+        assert any(
+            line.startswith("shop_list_items · on · admins, everyone · ") for line in tool_lines
+        ) or any(line.startswith("shop_list_items · on · everyone · ") for line in tool_lines)
+        assert (await actions.run_tool(session, "shop_list_items", '{"kind": "hats"}'))[1]
+        assert shop.calls[0][1] == f"/v1/items/hats?colour=red&api_key={KEY}"
+        with pytest.raises(ChangeRefused, match="Say what shall change"):
+            await actions.configure_source(session, "shop", (), ())
+        with pytest.raises(ChangeRefused, match="There is no source called none"):
+            await actions.configure_source(session, "none", (), ())
+
+
+async def test_a_base_url_replaces_the_servers_and_is_where_secrets_go(env_file: Path):
+    async with open_session_and_shop(env_file) as (session, shop), open_shop() as other:
+        shop.document["servers"] = [{"url": "https://shop.example/v1"}]
+        shop.document["paths"]["/elsewhere"]["get"].pop("servers")
+        listed = await add_tools(session, AddOptions(shop.document_url, "shop"))
+        assert any("is an example: say where it is with a base URL (--base-url)" in line for line in listed)
+        access = (("base-url", f"{other.url}/v1"), ("query", "api_key={shop}"))
+        await add_tools(session, AddOptions(shop.document_url, "shop", pick=("listItems",), access=access))
+        assert (await actions.run_tool(session, "shop_list_items", '{"kind": "hats"}'))[1]
+        assert other.calls[0][1] == f"/v1/items/hats?api_key={KEY}"
+        assert shop.calls == []
+        assert KEY not in str(shop.document_requests)
+
+
+async def test_a_host_that_a_document_moved_to_is_confirmed_on_the_machine(env_file: Path):
+    async with open_session_and_shop(env_file) as (session, shop):
+        await add_tools(session, AddOptions(shop.document_url, "shop", pick=("listItems",)))
+        port = shop.url.rpartition(":")[2]
+        shop.document["servers"] = [{"url": f"http://localhost:{port}/v1"}]
+        await actions.reload_tools(session)
+        with pytest.raises(ChangeRefused):
+            await actions.run_tool(session, "shop_list_items", '{"kind": "hats"}')
+        [line] = [
+            line for line in await actions.list_tools(session, as_json=False) if "confirm-host" in line
+        ][:1]
+        assert f"`tools configure shop --confirm-host localhost:{port}`" in line
+        await actions.configure_source(session, "shop", (), (f"localhost:{port}",))
+        diff = await actions.accept_change(session, "shop_list_items", None, allow_flagged=False)
+        assert any("localhost" in line for line in diff)
