@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable, Mapping
 
 from bot import logs
 from bot.db import retry
+from bot.db.conversations import calls
 from bot.db.engine import Database
 from bot.db.queues import inbox
 from bot.db.retry import retry_until_available
@@ -142,7 +143,7 @@ class Worker:
         task = self._scheduled_tasks.pop(item, None)
         if task is not None:
             self._yielded_items.add(item)
-            task.cancel("it gave way to a message")
+            task.cancel(calls.GAVE_WAY)
         return True
 
     async def _run_group(self, items: tuple[InboxItem, ...]) -> None:

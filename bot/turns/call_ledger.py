@@ -87,9 +87,7 @@ class CallLedger:
             return _build_failure(call, EndpointAway(text, partial_replies[-1]))
         except asyncio.CancelledError:
             partial = next(reversed(partial_replies), None)
-            await self.close_on_shutdown(
-                CallCompletion(call, partial, "cancelled", "the gateway was stopped")
-            )
+            await self.close_on_shutdown(CallCompletion(call, partial, "cancelled", calls.GATEWAY_STOPPED))
             raise
         return SystemCallResult(reply, CallCompletion(call, reply, "ok"))
 

@@ -170,7 +170,8 @@ class TurnExecution:
         results = await load_results(tx, turn.id, turn.results, turn.toolbox, now=now)
         self._executor = await self._build_executor(tx, turn, results)
         self._loop = loop.run_turn(turn.prompt, turn.toolbox.tools, self._build_limits(turn), turn.thinking)
-        self._shown_reply = turn.partial_reply
+        if turn.interrupted_call is not None:
+            self._shown_reply = turn.interrupted_call.reply
         position = self._end_if_over(*replay(self._loop, turn.replies, results))
         await self._recorder.store_start(tx, turn, self._executor, position, now=now)
         (event, _) = position

@@ -185,7 +185,7 @@ class ModelCaller:
             )
         except asyncio.CancelledError as cancelled:
             partial = next(reversed(partial_replies), None)
-            reason = str(cancelled) or "the gateway was stopped"
+            reason = str(cancelled) or calls.GATEWAY_STOPPED
             await self._ledger.close_on_shutdown(CallCompletion(call, partial, "cancelled", reason))
             raise
         partial = next(reversed(partial_replies), None)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from bot.agent import history, notices
 from bot.agent.events import CallModel, LoopEvent, RunTools, TurnResult
 from bot.db.conversations import calls, conversations, turns
-from bot.db.conversations.calls import CallCompletion, NewCall
+from bot.db.conversations.calls import CallCompletion, NewCall, RepeatReason
 from bot.db.conversations.turns import TurnEnd
 from bot.db.engine import Database, Transaction
 from bot.db.queues import inbox, outbox, parked_items
@@ -99,7 +99,12 @@ class TurnRecorder:
         self._turn = turn
         self._executor = executor
         self._messages = [*turn_messages]
-        await self._store_event(tx, event, await self._select_unstored(tx, turn_messages), now)
+        repeat_reason = None
+        interrupted = turn.interrupted_call
+        if interrupted is not None and isinstance(event, CallModel) and event.step == interrupted.step:
+            repeat_reason = interrupted.repeat_reason
+        unstored = await self._select_unstored(tx, turn_messages)
+        await self._store_event(tx, event, unstored, now, repeat_reason)
 
     async def store_event(
         self, event: LoopEvent, new_messages: tuple[Message, ...], closing: CallCompletion | None = None
@@ -226,14 +231,20 @@ class TurnRecorder:
         return turn_messages
 
     async def _store_event(
-        self, tx: Transaction, event: LoopEvent, new_messages: tuple[Message, ...], now: float
+        self,
+        tx: Transaction,
+        event: LoopEvent,
+        new_messages: tuple[Message, ...],
+        now: float,
+        repeat_reason: RepeatReason | None = None,
     ) -> None:
         await turns.append_messages(tx, self._turn.id, new_messages, now=now)
         match event:
             case CallModel():
                 await self._router.recheck_consent(tx, self._turn.id)
+                retry_reason = repeat_reason or event.retry_reason
                 self.call = await calls.open_call(
-                    tx, self.build_new_call(event, retry_reason=event.retry_reason), now=now
+                    tx, self.build_new_call(event, retry_reason=retry_reason), now=now
                 )
             case RunTools():
                 await self._executor.register_calls(tx, event, now=now)

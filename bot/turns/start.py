@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from bot.agent.toolbox import Toolbox
 from bot.db.conversations import attachments, calls, conversations, turns
-from bot.db.conversations.calls import StoredResult
+from bot.db.conversations.calls import InterruptedCall, StoredResult
 from bot.db.conversations.turns import NewTurn, StoredTurn
 from bot.db.engine import Transaction
 from bot.domain import Lane, Message, Reply
@@ -26,7 +26,7 @@ class PreparedTurn:
     `is_summary_outside`: the summary in its prompt was made of text of strangers.
     `is_conversation_over`: the turn belongs to a conversation that has ended.
     `stored_messages`: all messages of the turn but the user's.
-    `partial_reply`: what the newest call had produced when it was interrupted.
+    `interrupted_call`: the newest call, if it has to be made again.
     """
 
     id: int
@@ -47,7 +47,7 @@ class PreparedTurn:
     is_over: bool = False
     stored_messages: tuple[Message, ...] = ()
     replies: tuple[Reply, ...] = ()
-    partial_reply: Reply | None = None
+    interrupted_call: InterruptedCall | None = None
     results: tuple[StoredResult, ...] = ()
 
 
@@ -136,7 +136,7 @@ async def _resume_turn(
         is_over=turn.state != "running",
         stored_messages=turn.agent_messages,
         replies=tuple(await calls.load_replies(tx, turn.id)),
-        partial_reply=await calls.load_interrupted_reply(tx, turn.id),
+        interrupted_call=await calls.find_interrupted_call(tx, turn.id),
         results=results,
     )
 

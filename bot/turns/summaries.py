@@ -129,7 +129,7 @@ class Summarizer:
             await self._store_result(item)
             return
         call_result = await self._ledger.call_once(
-            self._endpoint.model, self._build_request(job), self._build_row(job)
+            self._endpoint.model, self._build_request(job), self._build_row(job, is_repeated=item.attempt > 1)
         )
         await self._store_result(item, job, call_result)
 
@@ -178,13 +178,13 @@ class Summarizer:
             priority=SUMMARIES_PRIORITY,
         )
 
-    def _build_row(self, job: _SummaryJob) -> NewCall:
+    def _build_row(self, job: _SummaryJob, *, is_repeated: bool) -> NewCall:
         system, *conversation = job.prompt
         return NewCall(
             turn=None,
             step=0,
             purpose="summary",
-            again=None,
+            again="restart" if is_repeated else None,
             endpoint=self._endpoint.url,
             model=self._endpoint.model_name(),
             thinking=False,

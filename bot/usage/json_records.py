@@ -22,7 +22,7 @@ from bot.usage.tables import build_notes
 
 RETRY_REASONS = (
     *("away", "blind", "brake", "cut", "empty", "failing"),
-    *("fallback", "main", "more", "refused", "silent"),
+    *("fallback", "main", "more", "refused", "restart", "silent", "yielded"),
 )
 """Why calls are repeated, as it is stored."""
 

@@ -76,7 +76,9 @@ async def test_a_task_that_gave_way_to_a_new_conversation_stays_in_its_own(tmp_p
     breakdown_clock.check_breakdowns(tmp_path / "house.db")
     with closing(sqlite3.connect(tmp_path / "house.db")) as database:
         cut = database.execute("select error from model_calls where outcome = 'cancelled'").fetchall()
+        again = database.execute("select again from model_calls where again != 'more'").fetchall()
     assert cut == [("it gave way to a message",)]
+    assert again == [("yielded",)]
 
 
 async def test_a_task_that_gave_way_and_whose_job_is_deleted_takes_back_what_it_has_shown(tmp_path: Path):

@@ -102,7 +102,7 @@ async def test_after_a_crash_a_braked_turn_does_not_think_again(database: Databa
         None,
         None,
         "brake",
-        "brake",
+        "restart",
     ]
 
 
@@ -234,6 +234,12 @@ async def test_after_a_crash_an_answer_is_continued_from_what_is_stored_and_with
     assert await harness.load_answers() == ["abc"]
     assert model.requests[3] == model.requests[2]
     assert (model.requests[2].max_tokens, model.requests[2].messages[-1].text) == (256, "ab")
+    assert await harness.load_rows(model_calls, "step", "again") == [
+        (1, None),
+        (2, "more"),
+        (3, "more"),
+        (3, "restart"),
+    ]
 
 
 async def test_after_a_crash_an_answer_ends_with_what_was_shown_if_others_wait_now(

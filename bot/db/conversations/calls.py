@@ -4,9 +4,9 @@ Sums and rows for people are read by bot.db.usage. Functions work inside the cal
 """
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Literal
 
 from sqlalchemy import Column, ColumnElement, Row, and_, bindparam, case, insert, select, update
 from sqlalchemy.dialects.sqlite import insert as upsert
@@ -26,6 +26,12 @@ from bot.domain import (
     ToolResult,
     Usage,
 )
+
+RepeatReason = Literal["restart", "yielded"]
+"""Why a call is made again that was interrupted.
+
+`restart`: the gateway was stopped or killed. `yielded`: the task had given way to a person's message.
+"""
 
 # Statements that every message needs are built once: building one costs more than running it.
 _CALL_KEY = ["turn", "step", "call_id"]
@@ -51,13 +57,24 @@ _REPLY_COLUMNS: tuple[Column[Any], ...] = (
 
 BRAKE_FINISH_REASON = "brake"  # the finish reason of a reply that our side cut short
 
+# Why a call was interrupted that its turn makes again; stored as its error.
+PROCESS_ENDED = "the process ended"
+GATEWAY_STOPPED = "the gateway was stopped"
+GAVE_WAY = "it gave way to a message"
+_REPEATED_REASONS: Mapping[str, RepeatReason] = {
+    PROCESS_ENDED: "restart",
+    GATEWAY_STOPPED: "restart",
+    GAVE_WAY: "yielded",
+}
+
 
 @dataclass(frozen=True, slots=True)
 class NewCall:
     """A model call about to be made.
 
-    `again`: why it repeats a call, a bot.agent.events.RetryReason or "away" (the endpoint had not answered);
-    None: it repeats none. `chars_…` are characters of the prompt by their origin, `images` is a count.
+    `again`: why it repeats a call: a bot.agent.events.RetryReason, a RepeatReason, "blind" (without images),
+    "away" or "refused" (by the endpoint), "main" or "fallback" (it goes on there); None: it repeats none.
+    `chars_…` are characters of the prompt by their origin, `images` is a count.
     """
 
     turn: int | None
@@ -95,6 +112,18 @@ class CallCompletion:
     reply: Reply | None
     outcome: CallOutcome
     error: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class InterruptedCall:
+    """A turn's newest call, if it ended with its process or gave way: its step is asked again.
+
+    `reply`: what had come of it; None: that is lost, or nothing had.
+    """
+
+    step: int
+    repeat_reason: RepeatReason
+    reply: Reply | None
 
 
 async def open_call(tx: AsyncConnection, new_call: NewCall, *, now: float) -> int:
@@ -161,7 +190,7 @@ def _to_json(reply: Reply) -> str:
 
 
 async def abandon_model_calls(
-    tx: AsyncConnection, turn: int | None, *, now: float, reason: str = "the process ended"
+    tx: AsyncConnection, turn: int | None, *, now: float, reason: str = PROCESS_ENDED
 ) -> None:
     """Mark a turn's open model calls (None: those without a turn) as failed; their usage is unknown."""
     open_rows = (model_calls.c.turn == turn) & model_calls.c.outcome.is_(None)
@@ -212,13 +241,15 @@ async def load_replies(tx: AsyncConnection, turn: int) -> list[Reply]:
     return [_to_reply(row) for row in await tx.execute(query)]
 
 
-async def load_interrupted_reply(tx: AsyncConnection, turn: int) -> Reply | None:
-    """The partial reply of the turn's newest call if an orderly shutdown cancelled it; else None."""
-    query = select(*_REPLY_COLUMNS).where(_is_turn_call(turn)).order_by(model_calls.c.id.desc()).limit(1)
+async def find_interrupted_call(tx: AsyncConnection, turn: int) -> InterruptedCall | None:
+    """The turn's newest call, if it has to be made again."""
+    columns = (*_REPLY_COLUMNS, model_calls.c.step, model_calls.c.error)
+    query = select(*columns).where(_is_turn_call(turn)).order_by(model_calls.c.id.desc()).limit(1)
     newest = (await tx.execute(query)).one_or_none()
-    if newest is None or newest.outcome != "cancelled" or newest.reply is None:
+    if newest is None or newest.outcome == "ok" or newest.error not in _REPEATED_REASONS:
         return None
-    return _to_reply(newest)
+    reply = None if newest.reply is None else _to_reply(newest)
+    return InterruptedCall(newest.step, _REPEATED_REASONS[newest.error], reply)
 
 
 def _to_reply(row: Row[Any]) -> Reply:

@@ -27,7 +27,9 @@ _RETRY_REASONS = {
     "main": "goes on at the first endpoint",
     "more": "the answer goes on",
     "refused": "the request was refused before",
+    "restart": "the gateway was restarted",
     "silent": "two replies were empty",
+    "yielded": "it had given way to your message",
 }
 _ENDPOINT_LABELS: dict[EndpointRole, str] = {"main": "the first", "fallback": "the second"}
 _OUTCOME_LABELS = {
