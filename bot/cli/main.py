@@ -186,7 +186,11 @@ def report(  # noqa: PLR0913  # an option is an argument here
     by: Annotated[str | None, typer.Option(help="Group by day, chat, user, model, tool or purpose.")] = None,
     form: Annotated[str, typer.Option("--format", help="table, csv, json, md or png.")] = "table",
     list_of: Annotated[
-        str | None, typer.Option("--list", help="List single `turns` or `calls` instead of sums.")
+        str | None,
+        typer.Option(
+            "--list",
+            help="List single `turns` or `calls`, or `readings` of the server's counters, instead of sums.",
+        ),
     ] = None,
     top: Annotated[
         int | None,

@@ -194,7 +194,7 @@ def explain_gap(gap: int | None, increase: ServerCounters, own: OwnCounts, runni
         ),
         (
             is_more and own.aborted > 0,
-            f"{_format_plural(own.aborted, 'call')} of ours broke off: their last canvas is unknown",
+            f"{_format_plural(own.aborted, 'call')} of ours broke off: not all that was computed is known",
         ),
         (
             is_more and own.uncounted > 0,

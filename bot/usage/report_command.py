@@ -10,12 +10,22 @@ from typing import Literal, get_args
 from bot.db.engine import Database, open_database
 from bot.db.readonly import open_readonly
 from bot.db.tools import audit
+from bot.db.usage import counter_readings
 from bot.db.usage import rankings as ranking_rows
 from bot.db.usage.rankings import Sort
 from bot.db.usage.turn_steps import load_steps
 from bot.db.usage.usage_sums import Scope
 from bot.errors import NothingFound, QuestionRefused
-from bot.usage import audit_report, charts, formats, json_records, rankings, tables, turn_report
+from bot.usage import (
+    audit_report,
+    charts,
+    formats,
+    json_records,
+    rankings,
+    reading_report,
+    tables,
+    turn_report,
+)
 from bot.usage.json_records import JsonRecord
 from bot.usage.queries import load_report
 from bot.usage.query_args import GROUPINGS, SORTS, parse_choice, parse_scope, parse_turn_id
@@ -23,7 +33,7 @@ from bot.usage.report import Grouping, ReportQuery, UsageReport
 from bot.usage.tables import ReportSection
 
 ReportFormat = Literal["table", "csv", "json", "md", "png"]
-ListKind = Literal["turns", "calls"]
+ListKind = Literal["turns", "calls", "readings"]
 DEFAULT_TOP = 20
 DEFAULT_SORT: Sort = "tokens"
 FORMATS: tuple[ReportFormat, ...] = get_args(ReportFormat)
@@ -37,8 +47,8 @@ NO_CHARTS = (
 class ReportOptions:
     """The options of a report as they were typed.
 
-    `what` is turns or calls for a list of the `top` ones by `sort`, else None. `top` None: the default, which
-    is 20 of a list, and all changes by admins.
+    `what` is turns or calls for a list of the `top` ones by `sort`, readings for the newest, else None. `top`
+    None: the default, which is 20 of a list, and all changes by admins.
     """
 
     since: str | None = None
@@ -69,7 +79,7 @@ async def render_report(
     if options.what is not None:
         return await _render_ranking(url, options, scope, form)
     if options.top is not None or options.sort != DEFAULT_SORT:
-        raise QuestionRefused("--top and --sort go with --list turns or --list calls.")
+        raise QuestionRefused("--top goes with --list, --sort with --list turns or --list calls.")
     by: Grouping | None = None
     if options.by is not None:
         by = parse_choice("--by", options.by, GROUPINGS)
@@ -131,8 +141,10 @@ async def _render_ranking(url: str, options: ReportOptions, scope: Scope, form: 
     kind = parse_choice("--list", options.what or "", LIST_KINDS)
     sort = parse_choice("--sort", options.sort, SORTS)
     if options.by is not None or form == "png":
+        raise QuestionRefused("--list shows things one by one: it goes with neither --by nor --format png.")
+    if kind == "readings" and (sort != DEFAULT_SORT or scope.is_turns_only or scope.model is not None):
         raise QuestionRefused(
-            "--list shows turns or calls one by one: it goes with neither --by nor --format png."
+            "--list readings shows the newest of all users: it goes with --since, --until and --top alone."
         )
     async with open_readonly(url) as database:
         section, records = await _load_ranking(database, kind, scope, sort, options.top or DEFAULT_TOP)
@@ -145,6 +157,9 @@ async def _load_ranking(
     database: Database, kind: ListKind, scope: Scope, sort: Sort, limit: int
 ) -> tuple[ReportSection, list[JsonRecord]]:
     async with database.read_transaction() as tx:
+        if kind == "readings":
+            readings = await counter_readings.list_newest(tx, scope, limit)
+            return reading_report.build_section(readings), reading_report.build_records(readings)
         if kind == "turns":
             turns = await ranking_rows.rank_turns(tx, scope, sort, limit)
             return rankings.build_turn_section(turns, sort), rankings.build_records(turns)

@@ -316,4 +316,7 @@ def _describe_server(report: UsageReport) -> Iterator[str]:
         counted = f"{canvases:,.0f} canvases, {steps:.1f} denoising steps each"
         yield f"The server itself counted {counted}, whoever asked."
     if server.gap is not None:
-        yield f"It counted {server.gap:,} tokens more than we did; below zero is fewer."
+        yield (
+            f"It counted {server.gap:,} tokens more than we did; below zero is fewer. "
+            "When, and why: canvasgram report --list readings."
+        )

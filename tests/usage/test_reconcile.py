@@ -171,9 +171,7 @@ async def test_an_aborted_call_explains_the_canvas_that_nobody_saw(database: Dat
         await harness.close_call(number, cut[0])
         reading = await harness.take_reading()
     assert reading.gap == harness.endpoint.prompt_tokens
-    assert reading.why == (
-        "1 call of ours broke off: their last canvas is unknown; 1 call of ours came back without usage"
-    )
+    assert reading.why == ("1 call of ours broke off: not all that was computed is known")
 
 
 async def test_a_restarted_server_is_not_compared_with_what_it_forgot(database: Database) -> None:

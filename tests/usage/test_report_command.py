@@ -3,15 +3,19 @@
 import csv
 import io
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from bot.db.engine import Database
+from bot.db.usage import counter_readings
+from bot.db.usage.counter_readings import CounterReading
 from bot.errors import NothingFound, QuestionRefused, StoreUnavailable
 from bot.usage import queries
 from bot.usage.histogram import bucket_number
 from bot.usage.queries import load_report, load_report_in
+from bot.usage.reconcile import FIRST_READING
 from bot.usage.report import INTERVAL_COLUMNS, ReportQuery
 from bot.usage.report_command import ReportOptions, render_report, render_turn
 from tests.support.usage_rows import NOON, UsageRows
@@ -113,17 +117,47 @@ async def test_turns_that_took_longest(filled: str):
     assert [(row["turn"], row["seconds"]) for row in rows] == [("2", "3.5"), ("1", "1.5")]
 
 
+async def test_readings_of_the_counters_with_their_causes(database: Database, database_url: str):
+    first = CounterReading("http://m", NOON, None, {"prompt_tokens": 7}, 0, FIRST_READING)
+    later = replace(
+        first,
+        read_at=NOON + 60.0,
+        since=NOON,
+        why="1 call of ours broke off",
+        prompt_seen=1500,
+        prompt_own=1000,
+        gap=500,
+    )
+    async with database.transaction() as tx:
+        for reading in (first, later):
+            await counter_readings.store(tx, reading)
+    text = await render(database_url, what="readings")
+    assert "1,500 / 1,000" in text
+    assert text.index("1 call of ours broke off") < text.index(FIRST_READING)
+    [record] = json.loads(await render(database_url, what="readings", top=1, form="json"))
+    assert (record["prompt_seen"], record["prompt_own"], record["gap"], record["why"]) == (
+        *(1500, 1000, 500),
+        "1 call of ours broke off",
+    )
+    assert record["cached_seen"] is None
+    with pytest.raises(NothingFound):
+        await render(database_url, what="readings", until="2001-01-01")
+
+
 @pytest.mark.parametrize(
     ("options", "reason"),
     [
         ({"form": "xls"}, "--format must be one of table, csv, json, md, png."),
         ({"by": "week"}, "--by must be one of"),
-        ({"what": "tools"}, "--list must be one of turns, calls."),
+        ({"what": "tools"}, "--list must be one of turns, calls, readings."),
         ({"what": "calls", "sort": "name"}, "--sort must be one of"),
         ({"what": "calls", "by": "day"}, "neither --by nor"),
         ({"what": "calls", "form": "png"}, "neither --by nor"),
-        ({"top": 5}, "--top and --sort go with --list"),
-        ({"sort": "input", "by": "day"}, "--top and --sort go with --list"),
+        ({"top": 5}, "--top goes with --list"),
+        ({"sort": "input", "by": "day"}, "--sort with --list turns"),
+        ({"what": "readings", "sort": "input"}, "--list readings shows the newest"),
+        ({"what": "readings", "user": 5}, "--list readings shows the newest"),
+        ({"what": "readings", "model": "m"}, "--list readings shows the newest"),
         ({"since": "soon"}, "--since must be a date"),
     ],
 )

@@ -7,7 +7,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 
-from sqlalchemy import ColumnElement, and_, case, func, insert, or_, select
+from sqlalchemy import ColumnElement, RowMapping, and_, case, func, insert, or_, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from bot.db.tables import model_calls, readings
@@ -25,7 +25,8 @@ class OwnCounts:
     """Sums over our calls to an endpoint that ended in some time, by the usage the server sent with each.
 
     `requests` counts those that the server ended itself, `aborted` those that were broken off, `uncounted`
-    those without usage, `decisions` typed reads. `cached` is None if a call did not report it.
+    those without usage although the server ended them, `decisions` typed reads. `cached` is None if a call did not
+    report it.
     """
 
     prompt: int
@@ -92,7 +93,7 @@ async def sum_own_calls(tx: AsyncConnection, endpoint: str, *, since: float, unt
         _sum_where(~is_decision, model_calls.c.completion_tokens).label("generated"),
         _sum_where(and_(~is_decision, by_server)).label("requests"),
         _sum_where(and_(~is_decision, ~by_server)).label("aborted"),
-        _sum_where(and_(~is_decision, ~is_counted)).label("uncounted"),
+        _sum_where(and_(~is_decision, by_server, ~is_counted)).label("uncounted"),
         _sum_where(is_decision).label("decisions"),
         _sum_where(and_(~is_decision, lacks_cached)).label("without_cached"),
     ).where(_is_recent(endpoint, since), model_calls.c.ended_at > since, model_calls.c.ended_at <= until)
@@ -114,10 +115,14 @@ async def find_latest(tx: AsyncConnection, endpoint: str) -> CounterReading | No
         select(readings).where(readings.c.endpoint == endpoint).order_by(readings.c.read_at.desc()).limit(1)
     )
     row = (await tx.execute(newest)).mappings().one_or_none()
-    if row is None:
-        return None
-    fields = {name: value for name, value in row.items() if name != "id"}
-    return CounterReading(**fields | {"totals": json.loads(row["totals"])})
+    return None if row is None else _to_reading(row)
+
+
+async def list_newest(tx: AsyncConnection, scope: Scope, limit: int) -> list[CounterReading]:
+    """The readings of a time span, the newest first; chat, user and model of the scope are ignored."""
+    query = select(readings).where(*build_time_filter(readings.c.read_at, scope))
+    newest = query.order_by(readings.c.read_at.desc(), readings.c.id.desc()).limit(limit)
+    return [_to_reading(row) for row in (await tx.execute(newest)).mappings()]
 
 
 async def store(tx: AsyncConnection, reading: CounterReading) -> None:
@@ -160,6 +165,11 @@ async def sum_server_counters(tx: AsyncConnection, scope: Scope) -> ServerSums:
     query = select(*columns).where(is_compared, *build_time_filter(readings.c.read_at, scope))
     row = (await tx.execute(query)).one()
     return ServerSums(row[0], row[1], row[2], row[3])
+
+
+def _to_reading(row: RowMapping) -> CounterReading:
+    fields = {name: value for name, value in row.items() if name != "id"}
+    return CounterReading(**fields | {"totals": json.loads(row["totals"])})
 
 
 def _is_recent(endpoint: str, since: float) -> ColumnElement[bool]:

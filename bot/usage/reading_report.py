@@ -1,0 +1,54 @@
+"""The endpoint's own counters beside ours: a table for people and records for machines. Pure."""
+
+from collections.abc import Sequence
+from dataclasses import asdict
+
+from bot.db.usage.counter_readings import CounterReading
+from bot.usage.json_records import JsonRecord
+from bot.usage.report import format_utc
+from bot.usage.tables import EMPTY_CELL, ReportSection
+
+TITLE = "Readings of the endpoint's counters, server / ours"
+_COLUMNS = ("when (UTC)", "input", "cached", "output", "requests", "gap", "cause")
+
+
+def build_section(readings: Sequence[CounterReading]) -> ReportSection:
+    """The readings, one per row; what was counted is since the reading before."""
+    return ReportSection(TITLE, _COLUMNS, tuple(_build_row(reading) for reading in readings))
+
+
+def build_records(readings: Sequence[CounterReading]) -> list[JsonRecord]:
+    """The same for machines: times in UTC, None where a counter is missing or nothing is compared."""
+    return [_build_record(reading) for reading in readings]
+
+
+def _build_record(reading: CounterReading) -> JsonRecord:
+    record: JsonRecord = asdict(reading)
+    del record["totals"]
+    record["read_at"] = format_utc(reading.read_at)
+    record["since"] = None if reading.since is None else format_utc(reading.since)
+    return record
+
+
+def _build_row(reading: CounterReading) -> tuple[str, ...]:
+    return (
+        format_utc(reading.read_at),
+        _format_pair(reading.prompt_seen, reading.prompt_own),
+        _format_pair(reading.cached_seen, reading.cached_own),
+        _format_pair(reading.generated_seen, reading.generated_own),
+        _format_pair(reading.requests_seen, reading.requests_own),
+        EMPTY_CELL if reading.gap is None else f"{reading.gap:,}",
+        reading.why,
+    )
+
+
+def _format_pair(server_count: int | None, own_count: int | None) -> str:
+    if server_count is None and own_count is None:
+        return EMPTY_CELL
+    return f"{_format_count(server_count)} / {_format_count(own_count)}"
+
+
+def _format_count(count: int | None) -> str:
+    if count is None:
+        return "unknown"
+    return f"{count:,}"
