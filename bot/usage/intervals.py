@@ -1,8 +1,8 @@
 """The exclusive intervals of a turn's seconds, and how overlapping spans are cut into them. Pure.
 
-Where work overlaps, canvases count before tools, tools before Telegram, Telegram before waiting, waiting
-before the gateway's own work. Time that no span covers belongs to no interval: the sum becomes too small,
-which shows.
+Where work overlaps, canvases count before tools, tools before the waits for the model, these before Telegram,
+Telegram before other waiting, waiting before the gateway's own work. Time that no span covers belongs to no
+interval: the sum becomes too small, which shows.
 """
 
 import json
@@ -29,10 +29,11 @@ INTERVAL_ORDER: tuple[IntervalKind, ...] = get_args(IntervalKind)
 """All kinds, in the order in which reports list them."""
 
 # "further canvases" comes first: what a killed process was doing is stored from before it saw a first block.
-# "down" comes before all waiting: without a process nothing waits.
+# "seat wait" and "back-off" come before "Telegram", which only shows a status line meanwhile. "down" comes
+# before the waits that are read from rows: without a process nothing waits.
 _PRECEDENCE: tuple[IntervalKind, ...] = (
-    *("further canvases", "first canvas", "tools", "Telegram", "down"),
-    *("approval wait", "seat wait", "back-off", "lane wait", "intake", "own"),
+    *("further canvases", "first canvas", "tools", "seat wait", "back-off", "Telegram", "down"),
+    *("approval wait", "lane wait", "intake", "own"),
 )
 _RANK = {kind: rank for rank, kind in enumerate(_PRECEDENCE)}
 

@@ -2,7 +2,10 @@
 afterwards.
 """
 
+import asyncio
+import sqlite3
 from collections.abc import AsyncIterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -88,3 +91,27 @@ async def test_a_stop_in_line_leaves_nothing_behind(gateway: GatewayHarness, has
     gateway.ann.send("/stop")
     await gateway.api.wait_until(lambda: gateway.texts() == ["Stopped."])
     assert gateway.api.chat(ADMIN).draft is None
+
+
+async def test_what_is_shown_meanwhile_counts_as_the_wait_for_a_seat(gateway: GatewayHarness, tmp_path: Path):
+    gateway.api.inject_fault(BotApiFault.slow(0.2), "sendMessageDraft", chat_id=ADMIN, times=None)
+    bob, carl = await wait_behind_two(gateway)
+    await gateway.api.wait_until(lambda: shows_draft(gateway, SECOND_IN_LINE))
+    for person in (bob, carl):
+        person.send("/stop")
+    gateway.endpoint.release()
+    assert await gateway.wait_for_texts() == ["three"]
+    query = (
+        "select a.seat_wait, c.seat_at - c.created_at from accounts a"
+        " join model_calls c on c.turn = a.turn join turns t on t.id = a.turn where t.person = ?"
+    )
+    async with asyncio.timeout(20):
+        while not (rows := load_rows(tmp_path / "house.db", query, ADMIN)):  # noqa: ASYNC110  # no event
+            await asyncio.sleep(0.05)
+    [(waited, seat_took)] = rows
+    assert waited >= seat_took > 0.2
+
+
+def load_rows(file: Path, query: str, *values: object) -> list[tuple[float, ...]]:
+    with closing(sqlite3.connect(file)) as database:
+        return database.execute(query, values).fetchall()

@@ -20,8 +20,8 @@ from bot.usage.intervals import (
 )
 
 PRECEDENCE: tuple[IntervalKind, ...] = (
-    *("further canvases", "first canvas", "tools", "Telegram", "down"),
-    *("approval wait", "seat wait", "back-off", "lane wait", "intake", "own"),
+    *("further canvases", "first canvas", "tools", "seat wait", "back-off", "Telegram", "down"),
+    *("approval wait", "lane wait", "intake", "own"),
 )
 """Which counts where they overlap."""
 

@@ -25,8 +25,8 @@ class OwnCounts:
     """Sums over our calls to an endpoint that ended in some time, by the usage the server sent with each.
 
     `requests` counts those that the server ended itself, `aborted` those that were broken off, `uncounted`
-    those without usage although the server ended them, `decisions` typed reads. `cached` is None if a call did not
-    report it.
+    those without usage although the server ended them, `decisions` typed reads. `cached` is None if a call
+    did not report it.
     """
 
     prompt: int
