@@ -24,6 +24,7 @@ SLOW = frozenset(
         "attachments/test_transcription.py",
         "bench",
         "browser",
+        "chaos/test_short_run.py",
         "check",
         "cli/test_setup.py",
         "cli/test_tools.py",

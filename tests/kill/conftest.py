@@ -1,6 +1,7 @@
 """Fixtures that open an environment for a gateway that is killed, and close it after the test."""
 
 import contextlib
+import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from pathlib import Path
 
@@ -40,6 +41,7 @@ async def surround(tmp_path: Path, fork_server: ForkServer) -> AsyncIterator[Ope
             environment = await stack.enter_async_context(
                 open_environment(tmp_path, endpoint, parent, **settings)
             )
+            stack.callback(lambda: sys.stdout.write(environment.gateway.output[-20_000:]))  # if a test fails
             if start:
                 await environment.gateway.start()
             return environment

@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import sqlite3
-import sys
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass
@@ -186,4 +185,3 @@ async def open_environment(
             bells.release()
             if environment.gateway.is_running:
                 await environment.gateway.kill()
-            sys.stdout.write(environment.gateway.output[-20_000:])  # pytest shows it if the test failed

@@ -31,6 +31,9 @@ class Process(Protocol):
     """What these tests need of a process; asyncio's have it."""
 
     @property
+    def pid(self) -> int: ...
+
+    @property
     def returncode(self) -> int | None: ...
 
     def send_signal(self, signal: int) -> None: ...
@@ -72,7 +75,7 @@ class ForkedProcess:
     """A process that another one waits for."""
 
     def __init__(self, pid: int, exit_code: asyncio.Future[int]) -> None:
-        self._pid = pid
+        self.pid = pid
         self._exit_code = exit_code
 
     @property
@@ -82,7 +85,7 @@ class ForkedProcess:
         return self._exit_code.result()
 
     def send_signal(self, signal: int) -> None:
-        os.kill(self._pid, signal)
+        os.kill(self.pid, signal)
 
     async def wait(self) -> int:
         return await asyncio.shield(self._exit_code)
@@ -201,10 +204,10 @@ class GatewayProcess:
         self._current_process.send_signal(number)
 
     def limit_file_size(self, byte_count: int) -> None:
-        """Let it write no file beyond this size, as on a full disk; only without a fork server."""
-        process = self._current_process
-        assert isinstance(process, asyncio.subprocess.Process)
-        resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (byte_count, resource.RLIM_INFINITY))
+        """Let it write no file beyond this size, as on a full disk."""
+        resource.prlimit(
+            self._current_process.pid, resource.RLIMIT_FSIZE, (byte_count, resource.RLIM_INFINITY)
+        )
 
     async def terminate(self) -> tuple[int, float]:
         """Send SIGTERM; returns the exit code, and the seconds it took."""

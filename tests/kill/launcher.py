@@ -5,6 +5,7 @@ them. On SIGUSR1 a gateway arms itself: it kills itself with SIGKILL around the 
 names, such as `before 3` or `after 3`.
 """
 
+import contextlib
 import os
 import signal
 import sys
@@ -82,8 +83,9 @@ def _run_gateway(folder: Path) -> NoReturn:
     except SystemExit as exit_request:
         code = int(exit_request.code or 0)
     finally:
-        sys.stdout.flush()
-        sys.stderr.flush()
+        with contextlib.suppress(OSError):  # the disk may be full
+            sys.stdout.flush()
+            sys.stderr.flush()
         os._exit(code)
 
 

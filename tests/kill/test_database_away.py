@@ -1,45 +1,16 @@
 """A database that is held, or on a full disk, delays the gateway, which says so once, and never ends it."""
 
-import contextlib
 import resource
-import sys
-from asyncio.subprocess import PIPE, create_subprocess_exec
-from collections.abc import AsyncIterator
-from pathlib import Path
 
 import pytest
 
 from tests.kill.conftest import OpenEnvironment
 from tests.kill.environment import KillEnvironment
+from tests.support.held_database import FULL_DISK_BYTES, hold_database
 
 pytestmark = pytest.mark.timeout(180)  # a start takes long on a busy machine
 CANNOT_STORE = "I cannot store new messages"
-FULL_DISK_BYTES = 16_384  # enough for the log, too little for the database
 MAX_STOP_SECONDS = 10.0  # after that supervisors kill
-
-HOLDER = """
-import sqlite3, sys
-connection = sqlite3.connect(sys.argv[1], timeout=30, isolation_level=None)
-connection.execute(sys.argv[2])
-print("held", flush=True)
-sys.stdin.read()
-"""
-
-
-@contextlib.asynccontextmanager
-async def hold_database(file: Path, statement: str = "BEGIN IMMEDIATE") -> AsyncIterator[None]:
-    """Another process holds the lock while the block runs."""
-    holder = await create_subprocess_exec(
-        sys.executable, "-c", HOLDER, str(file), statement, stdin=PIPE, stdout=PIPE
-    )
-    assert holder.stdout is not None
-    assert await holder.stdout.readline() == b"held\n"
-    try:
-        yield
-    finally:
-        assert holder.stdin is not None
-        holder.stdin.close()
-        await holder.wait()
 
 
 def count_lines(environment: KillEnvironment, action: str) -> int:
