@@ -22,7 +22,7 @@ PAGES = sorted(
     ]
 )
 README_BYTES = 9 * 1024
-ARCHITECTURE_BYTES = 30 * 1024
+ARCHITECTURE_BYTES = 40_000
 LONG_DEFAULTS = {"system_prompt": "a short built-in one"}
 
 

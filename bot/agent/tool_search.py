@@ -6,17 +6,20 @@ tool_calls.py unwraps such a call.
 """
 
 import json
+import re
+import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from types import MappingProxyType
 from typing import Any
 
 from bot.agent.history import BYTES_PER_TOKEN
-from bot.agent.tool_matching.features import extract_features
+from bot.agent.tool_matching.features import extract_features, extract_search_features
 from bot.agent.tool_matching.index import ToolIndex, build_index
 from bot.agent.tool_matching.ranking import rank_tools
 from tools.base import Tool, ToolContext, ToolError
 from tools.registry import render_definitions
+from tools.schemas.notation import write_arguments
 
 FIND_TOOLS = "find_tools"
 USE_TOOL = "use_tool"
@@ -25,10 +28,13 @@ META_TOOL_NAMES = frozenset({FIND_TOOLS, USE_TOOL})
 MAX_FOUND_TOOLS = 5  # tools that a search gives
 MAX_RELEVANT_TOOLS = 8  # tools that a prompt gets because its first messages match them
 MIN_RELATIVE_SCORE = 0.4  # of the best tool's score; tools below are not put into a prompt
-MAX_RESULT_CHARS = 8000  # characters of a search result
-MAX_TOOL_CHARS = 4000  # and of one tool in it
+MAX_NAMED_TOOLS = 15  # tools that a search names; after the first MAX_FOUND_TOOLS, by name only
+MAX_RESULT_CHARS = 1700  # characters of a search result: at most 600 tokens, names take the most
+MAX_SUMMARY_CHARS = 160  # characters of a description in a search result
+MAX_SOURCES_CHARS = 300  # characters that the names of sources take in the description of find_tools
 
 NO_MATCH = "No tool has these words. Others may find one; if none does, answer without."
+HOW_TO_USE = f"Run one with {USE_TOOL}: its name, and its arguments as an object."
 NOT_RUN_DIRECTLY = "use_tool runs nothing by itself."
 
 _FIND_TOOLS_DESCRIPTION = (
@@ -37,7 +43,10 @@ _FIND_TOOLS_DESCRIPTION = (
 _FIND_TOOLS_SCHEMA = {
     "type": "object",
     "properties": {
-        "words": {"type": "string", "description": "What the tool should do, in a few English words."}
+        "words": {
+            "type": "string",
+            "description": "What the tool should do, in a few English words; or names of tools.",
+        }
     },
     "required": ["words"],
 }
@@ -53,6 +62,10 @@ _USE_TOOL_SCHEMA = {
     },
     "required": ["arguments", "name"],
 }
+
+
+_PARAGRAPH_BREAK = "\n\n"
+_NAME_BORDER = re.compile(r"[\s,;]+")
 
 
 class SearchableTools:
@@ -71,11 +84,12 @@ class SearchableTools:
         """`find_tools` over these tools, and `use_tool`."""
 
         async def find(arguments: Mapping[str, Any], context: ToolContext) -> str:
-            return render_found_tools(self.search(str(arguments["words"])))
+            return self.find(str(arguments["words"]))
 
+        sources = sorted({tool.source for tool in self.tools.values() if tool.source})
         find_tools = Tool(
             FIND_TOOLS,
-            _FIND_TOOLS_DESCRIPTION,
+            _describe_find_tools(sources),
             _FIND_TOOLS_SCHEMA,
             find,
             timeout=10,
@@ -93,8 +107,17 @@ class SearchableTools:
 
     def search(self, query: str, limit: int = MAX_FOUND_TOOLS) -> list[Tool]:
         """The tools that match these words best, the best first."""
-        ranked = rank_tools(extract_features(query), self.tool_index, limit)
+        ranked = rank_tools(extract_search_features(query), self.tool_index, limit)
         return [self.tools[name] for name, _ in ranked]
+
+    def find(self, words: str) -> str:
+        """What the model reads: of tools named exactly all there is to them, else those that match best."""
+        named = [self.tools[name] for name in _NAME_BORDER.split(words) if name in self.tools]
+        if named:
+            named = named[:MAX_FOUND_TOOLS]
+            max_chars = MAX_RESULT_CHARS // len(named) - len(_PARAGRAPH_BREAK)
+            return _PARAGRAPH_BREAK.join(render_tool(tool, max_chars) for tool in named)
+        return render_found_tools(self.search(words, MAX_NAMED_TOOLS))
 
     def can_fit(self, max_tokens: int) -> bool:
         """Whether all of them together take at most `max_tokens` of a prompt."""
@@ -130,34 +153,49 @@ def _find_relevant(searchable: SearchableTools, texts: Sequence[str]) -> list[st
 
 
 def render_found_tools(tools: Sequence[Tool]) -> str:
-    """A search result for the model: how each tool is called; of those that do not fit, only the names."""
+    """A search result for the model: how the first tools are called, and the names of the others."""
     if not tools:
         return NO_MATCH
+    found = tools[:MAX_FOUND_TOOLS]
+    others = ", ".join(tool.name for tool in tools[MAX_FOUND_TOOLS:])
+    end = f"{HOW_TO_USE} Search for a tool by its name to read all of its arguments."
+    if others:
+        end = f"{end} More tools: {others}."
+    chars_left = MAX_RESULT_CHARS - len(end) - len(found) * len(_PARAGRAPH_BREAK)
     paragraphs = []
-    left_out = []
-    chars_left = MAX_RESULT_CHARS
-    for tool in tools:
-        text = render_tool(tool)
-        if len(text) <= chars_left:
-            paragraphs.append(text)
-            chars_left -= len(text)
-        else:
-            left_out.append(tool.name)
-    if left_out:
-        paragraphs.append(f"Search for these by name to read how they are called: {', '.join(left_out)}.")
-    paragraphs.append(f"Run one with {USE_TOOL}: its name, and its arguments as an object.")
-    return "\n\n".join(paragraphs)
+    for number, tool in enumerate(found):
+        paragraph = _render_summary(tool, chars_left // (len(found) - number))
+        paragraphs.append(paragraph)
+        chars_left -= len(paragraph)
+    return _PARAGRAPH_BREAK.join([*paragraphs, end])
 
 
-def render_tool(tool: Tool) -> str:
-    """A tool as text: its name, description and arguments, as in its definition in a prompt."""
+def _render_summary(tool: Tool, max_chars: int) -> str:
+    function = render_definitions([tool])[0]["function"]
+    summary = " ".join(function["description"].split())
+    if len(summary) > MAX_SUMMARY_CHARS:
+        summary = f"{summary[: MAX_SUMMARY_CHARS - 1]}…"
+    head = f"{tool.name}: {summary}\narguments: "
+    return head + write_arguments(function["parameters"], max_chars - len(head))
+
+
+def render_tool(tool: Tool, max_chars: int = MAX_RESULT_CHARS) -> str:
+    """A tool as text: its name, description and arguments, as in its definition in a prompt if that fits."""
     function = render_definitions([tool])[0]["function"]
     parameters = function["parameters"]
     schema = {key: parameters[key] for key in ("properties", "required") if key in parameters}
     text = f"{tool.name}: {function['description']}\narguments: {json.dumps(schema, ensure_ascii=False)}"
-    if len(text) <= MAX_TOOL_CHARS:
+    if len(text) <= max_chars:
         return text
-    return f"{text[:MAX_TOOL_CHARS]}…"
+    return _render_summary(tool, max_chars)
+
+
+def _describe_find_tools(sources: Sequence[str]) -> str:
+    """With the names of the sources as far as they fit, so that a search can say which one it means."""
+    if not sources:
+        return _FIND_TOOLS_DESCRIPTION
+    names = textwrap.shorten(", ".join(sources), MAX_SOURCES_CHARS, placeholder=" …")
+    return f"{_FIND_TOOLS_DESCRIPTION} There are tools of: {names}."
 
 
 async def _refuse_direct_run(arguments: Mapping[str, Any], context: ToolContext) -> str:

@@ -25,6 +25,7 @@ class FakeTool:
     description: str
     thinking: ThinkingNeed = "may"
     input_schema: dict[str, Any] = field(default_factory=dict)
+    source: str = ""
 
 
 @pytest.fixture(scope="module")

@@ -7,6 +7,9 @@ import pytest
 
 from bot.agent.tool_search import (
     FIND_TOOLS,
+    HOW_TO_USE,
+    MAX_FOUND_TOOLS,
+    MAX_NAMED_TOOLS,
     MAX_RESULT_CHARS,
     META_TOOL_NAMES,
     NO_MATCH,
@@ -114,12 +117,31 @@ async def test_a_search_result_says_how_each_tool_is_called(searchable: Searchab
     call = ToolCall("a", FIND_TOOLS, "{}")
     result = await box.run(call, {"words": "approve an invoice"}, CONTEXT)
     first, *paragraphs = result.text.split("\n\n")
-    name, schema = first.split("\n")
+    name, arguments = first.split("\n")
     assert name == "approve_invoice: Approve a invoice that waits."
-    assert json.loads(schema.removeprefix("arguments: "))["required"] == ["number"]
-    assert len(paragraphs) == 5
-    assert USE_TOOL in paragraphs[-1]
+    assert arguments == "arguments: {number: integer, remark?: string}"
+    assert len(paragraphs) == MAX_FOUND_TOOLS
+    assert paragraphs[-1].startswith(HOW_TO_USE)
+    assert "More tools: " in paragraphs[-1]
     assert (await box.run(call, {"words": "quux"}, CONTEXT)).text == NO_MATCH
+
+
+def test_a_search_for_names_gives_all_there_is_to_these_tools(searchable: SearchableTools) -> None:
+    text = searchable.find("approve_invoice, delete_customer")
+    first, second = text.split("\n\n")
+    assert first.startswith("approve_invoice: ")
+    assert second.startswith("delete_customer: ")
+    schema = json.loads(first.partition("arguments: ")[2])
+    assert schema["properties"]["number"]["description"] == "Its number."
+    assert len(searchable.find(" ".join(searchable.tools))) <= MAX_RESULT_CHARS
+
+
+def test_the_search_tool_names_the_sources_there_are() -> None:
+    tools = [replace(tool, source=source) for tool, source in zip(make_many_tools(3), "bac", strict=True)]
+    assert SearchableTools(tools).meta_tools[0].description.endswith("There are tools of: a, b, c.")
+    many = [replace(tool, source=f"source_{tool.name}") for tool in make_many_tools()]
+    assert len(SearchableTools(many).meta_tools[0].description) < 450
+    assert "tools of" not in SearchableTools(OWN).meta_tools[0].description
 
 
 async def test_use_tool_runs_nothing_by_itself(searchable: SearchableTools) -> None:
@@ -133,12 +155,14 @@ def make_wide_tool(name: str, characters: int) -> Tool:
 
 
 def test_a_search_result_is_bounded_and_names_the_rest() -> None:
-    tools = [make_wide_tool(f"wide_{n}", 3500) for n in range(5)]
+    tools = [make_wide_tool(f"wide_{n}", 13_000) for n in range(MAX_NAMED_TOOLS)]
     text = render_found_tools(tools)
-    assert len(text) < MAX_RESULT_CHARS + 200
-    assert "wide_1: " in text
-    assert "Search for these by name to read how they are called: wide_2, wide_3, wide_4." in text
-    assert len(render_tool(make_wide_tool("huge", 100_000))) < 4100
+    assert len(text) <= MAX_RESULT_CHARS
+    assert all(f"wide_{n}: " in text for n in range(MAX_FOUND_TOOLS))
+    assert text.endswith(", ".join(f"wide_{n}" for n in range(MAX_FOUND_TOOLS, MAX_NAMED_TOOLS)) + ".")
+    assert "field_0?" in text
+    assert "…}" in text
+    assert len(render_tool(make_wide_tool("huge", 100_000))) <= MAX_RESULT_CHARS
 
 
 def test_a_toolbox_can_call_and_match_tools_it_does_not_offer(searchable: SearchableTools) -> None:

@@ -10,6 +10,18 @@ DEEP_SCHEMA: dict[str, Any] = {}
 for _ in range(3000):
     DEEP_SCHEMA = {"type": "array", "items": DEEP_SCHEMA}
 
+# Values of any shape in the places of schemas.
+odd_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=5),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(["properties", "required", "items", "enum", "type", "description"]), inner
+        )
+    ),
+    max_leaves=12,
+)
+
 
 def wide_references_schema(levels: int, width: int) -> dict[str, Any]:
     """A small document that would expand to width**levels schemas if every reference were replaced."""

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 
 from bot.agent.tool_matching.concepts import Concepts, find_english_names, is_english, load_concepts
@@ -15,6 +15,7 @@ from bot.agent.tool_matching.stems import (
     stem,
     weigh_word,
 )
+from bot.agent.tool_matching.synonyms import find_actions
 
 MAX_CHARS = 2000  # characters that count: more would cost time and add nothing
 
@@ -69,6 +70,7 @@ class MessageFeatures:
     is_readable: something in it can be compared with English descriptions.
     begins_with_command: with something to do.
     begins_with_search: with something to find out.
+    actions: what is to be done, in the words of synonyms.txt; only search words tell it.
     """
 
     stems: Mapping[str, float]
@@ -81,6 +83,7 @@ class MessageFeatures:
     is_english: bool
     begins_with_command: bool
     begins_with_search: bool
+    actions: frozenset[str] = frozenset()
 
     @property
     def is_question(self) -> bool:
@@ -121,6 +124,23 @@ def extract_features(text: str, concepts: Concepts | None = None) -> MessageFeat
         is_english=False,
         begins_with_command=_begins_with(names, is_command_word),
         begins_with_search=_begins_with(names, is_search_word),
+    )
+
+
+def extract_search_features(text: str, concepts: Concepts | None = None) -> MessageFeatures:
+    """Extract the features of the words of a search: English is asked for, and each word is meant.
+
+    So no English word of it is taken for a small word of another language (`comment` is one in French), and
+    words that all tools have count as any other.
+    """
+    features = extract_features(text, concepts)
+    search_words = split_words(text[:MAX_CHARS])
+    stems = dict.fromkeys(map(stem, (word for word in search_words if not is_stop_word(word))), 1.0)
+    return replace(
+        features,
+        stems={**features.stems, **stems},
+        hints=features.hints & features.sure_hints,
+        actions=find_actions(search_words),
     )
 
 

@@ -2,19 +2,27 @@
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, Literal, NamedTuple, Protocol, TypeVar
 
 from bot.agent.tool_matching.concepts import Concepts, load_concepts
 from bot.agent.tool_matching.features import weigh_stems
-from bot.agent.tool_matching.stems import split_words
+from bot.agent.tool_matching.stems import split_words, stem
+from bot.agent.tool_matching.synonyms import find_actions
 
 T = TypeVar("T")
 ThinkingNeed = Literal["never", "may", "needs"]
 
-TITLE, DESCRIPTION, FIELDS, NOTES, CHOICES = range(5)
+TITLE, DESCRIPTION, FIELDS, NOTES, CHOICES, NESTED = range(6)
 PREFIX_LETTERS = 5  # letters that two stems must share to count as alike
+MAX_NESTED_FIELDS = 80  # of a tool, that are indexed
+MAX_NESTED_DEPTH = 3
+
+# A tool that is named after a path, such as mail_post_api_v1_drafts: these parts name nothing it works with.
+_PATH_METHODS = frozenset({"post", "put", "patch"})
+_PATH_PARTS = frozenset({"api", "v1", "v2", "v3"})
 
 
 class MatchableTool(Protocol):
@@ -28,11 +36,16 @@ class MatchableTool(Protocol):
     def input_schema(self) -> Mapping[str, Any]: ...
     @property
     def thinking(self) -> ThinkingNeed: ...
+    @property
+    def source(self) -> str: ...
 
 
 @dataclass(frozen=True, slots=True)
 class ToolProfile:
-    """One tool: how many numbers, texts and arguments it requires, and the weight of its words by section."""
+    """One tool: how many numbers, texts and arguments it requires, and the weight of its words by section.
+
+    `actions`: what it does, in the words of synonyms.txt; empty if nothing tells.
+    """
 
     name: str
     thinking: ThinkingNeed
@@ -41,6 +54,7 @@ class ToolProfile:
     required_count: int
     section_weights: tuple[float, ...]
     title_stems: frozenset[str]
+    actions: frozenset[str]
 
 
 class Posting(NamedTuple):
@@ -58,17 +72,21 @@ class Posting(NamedTuple):
 class ToolIndex:
     """Some tools, offered together.
 
-    postings: occurrences of each stem.
+    postings: occurrences of each stem, those in NESTED left out.
+    nested_tools: numbers of the tools that have a stem in NESTED; searches alone look there.
     rarity: of each stem, 0 to 1; least for stems that all tools have.
     by_prefix: the stems that begin with the same PREFIX_LETTERS letters.
     related_stems: by stem, stems of names and descriptions that mean something similar.
+    source_stems: those of the names of sources.
     """
 
     tools: tuple[ToolProfile, ...]
     postings: Mapping[str, tuple[Posting, ...]]
+    nested_tools: Mapping[str, tuple[int, ...]]
     rarity: Mapping[str, float]
     by_prefix: Mapping[str, tuple[str, ...]]
     related_stems: Mapping[str, tuple[str, ...]]
+    source_stems: frozenset[str]
 
 
 def build_index(tools: Iterable[MatchableTool], concepts: Concepts | None = None) -> ToolIndex:
@@ -77,19 +95,32 @@ def build_index(tools: Iterable[MatchableTool], concepts: Concepts | None = None
     tool_sections = [_split_sections(tool) for tool in tools]
     rarity = _compute_rarity(tool_sections)
     postings = _list_postings(tool_sections, rarity)
+    nested_tools: dict[str, list[int]] = defaultdict(list)
+    for number, sections in enumerate(tool_sections):
+        for key in sections[NESTED]:
+            nested_tools[key].append(number)
     by_prefix: dict[str, list[str]] = defaultdict(list)
     related_stems: dict[str, list[str]] = defaultdict(list)
     concept_stems = (concepts or load_concepts()).related_stems
-    for stem, stem_postings in postings.items():
-        if len(stem) >= PREFIX_LETTERS:
-            by_prefix[stem[:PREFIX_LETTERS]].append(stem)
-        if any(posting.section <= DESCRIPTION for posting in stem_postings):
-            for related in concept_stems.get(stem, ()):
-                related_stems[related].append(stem)
+    for key, key_postings in postings.items():
+        if len(key) >= PREFIX_LETTERS:
+            by_prefix[key[:PREFIX_LETTERS]].append(key)
+        if any(posting.section <= DESCRIPTION for posting in key_postings):
+            for related in concept_stems.get(key, ()):
+                related_stems[related].append(key)
     profiles = [
         _build_profile(tool, sections, rarity) for tool, sections in zip(tools, tool_sections, strict=True)
     ]
-    return ToolIndex(tuple(profiles), _freeze(postings), rarity, _freeze(by_prefix), _freeze(related_stems))
+    source_stems = frozenset(stem(word) for tool in tools for word in split_words(tool.source))
+    return ToolIndex(
+        tuple(profiles),
+        _freeze(postings),
+        _freeze(nested_tools),
+        rarity,
+        _freeze(by_prefix),
+        _freeze(related_stems),
+        source_stems,
+    )
 
 
 def _list_postings(
@@ -97,19 +128,43 @@ def _list_postings(
 ) -> dict[str, list[Posting]]:
     postings: dict[str, list[Posting]] = defaultdict(list)
     for number, sections in enumerate(tool_sections):
-        for section, weights in enumerate(sections):
-            for stem, weight in weights.items():
-                postings[stem].append(Posting(number, section, weight * rarity[stem]))
+        for section, weights in enumerate(sections[:NESTED]):
+            for key, weight in weights.items():
+                postings[key].append(Posting(number, section, weight * rarity[key]))
     return postings
 
 
 def _split_sections(tool: MatchableTool) -> tuple[dict[str, float], ...]:
-    """The stems of each section with their weights, in the order of TITLE to CHOICES."""
+    """The stems of each section with their weights, in the order of TITLE to NESTED."""
     fields = _list_fields(tool)
     notes = " ".join(str(field.get("description", "")) for field in fields.values())
     choices = " ".join(str(choice) for field in fields.values() for choice in _list_choices(field))
-    texts = (tool.name, tool.description, " ".join(fields), notes, choices)
-    return tuple(weigh_stems(split_words(text)) for text in texts)
+    nested = list(islice(_list_nested_fields(tool.input_schema), MAX_NESTED_FIELDS))
+    texts = (tool.description, " ".join(fields), notes, choices, " ".join(nested))
+    return (
+        weigh_stems(_split_title(tool.name)),
+        *(weigh_stems(split_words(text)) for text in texts),
+    )
+
+
+def _split_title(name: str) -> list[str]:
+    words = split_words(name)
+    if len(words) > 1 and words[1] in _PATH_METHODS:
+        del words[1]
+    return [word for word in words if word not in _PATH_PARTS]
+
+
+def _list_nested_fields(schema: object, depth: int = 0) -> Iterator[str]:
+    """Names of the fields inside the arguments of a schema, level after level of each."""
+    if not isinstance(schema, Mapping) or depth > MAX_NESTED_DEPTH:
+        return
+    fields = schema.get("properties")
+    if isinstance(fields, Mapping):
+        if depth:
+            yield from map(str, fields)
+        for field in fields.values():
+            yield from _list_nested_fields(field, depth + 1)
+    yield from _list_nested_fields(schema.get("items"), depth + 1)
 
 
 def _list_fields(tool: MatchableTool) -> dict[str, Mapping[str, Any]]:
@@ -130,10 +185,10 @@ def _list_choices(field: Mapping[str, Any]) -> Sequence[Any]:
 
 
 def _compute_rarity(tool_sections: Sequence[Sequence[Mapping[str, float]]]) -> dict[str, float]:
-    tool_counts = Counter(stem for sections in tool_sections for stem in set().union(*sections))
+    tool_counts = Counter(key for sections in tool_sections for key in set().union(*sections))
     total = len(tool_sections) + 1
     max_rarity = math.log(total / 1.5)
-    return {stem: math.log(total / (count + 0.5)) / max_rarity for stem, count in tool_counts.items()}
+    return {key: math.log(total / (count + 0.5)) / max_rarity for key, count in tool_counts.items()}
 
 
 def _build_profile(
@@ -151,9 +206,10 @@ def _build_profile(
         required_texts=sum(kind == "string" for kind in types),
         required_count=len(types),
         section_weights=tuple(
-            sum(weight * rarity[stem] for stem, weight in weights.items()) for weights in sections
+            sum(weight * rarity[key] for key, weight in weights.items()) for weights in sections
         ),
-        title_stems=frozenset(stem for stem, weight in sections[TITLE].items() if weight > 0.6),
+        title_stems=frozenset(key for key, weight in sections[TITLE].items() if weight > 0.6),
+        actions=find_actions(split_words(tool.name)) or find_actions(split_words(tool.description)[:2]),
     )
 
 

@@ -14,18 +14,21 @@ from bot.agent.tool_matching.index import (
     CHOICES,
     DESCRIPTION,
     FIELDS,
+    NESTED,
     NOTES,
     PREFIX_LETTERS,
     TITLE,
     ToolIndex,
 )
+from bot.agent.tool_matching.synonyms import compare_actions, load_synonyms
 
 # How many mentions a word in a section counts as.
-SECTION_WEIGHTS = {TITLE: 3.0, DESCRIPTION: 2.0, FIELDS: 1.0, NOTES: 1.0, CHOICES: 1.0}
+SECTION_WEIGHTS = {TITLE: 3.0, DESCRIPTION: 2.0, FIELDS: 1.0, NOTES: 1.0, CHOICES: 1.0, NESTED: 1.0}
 SATURATION = 1.2  # how soon further mentions of a word add little (k1 of BM25)
-LENGTH_PENALTY = 0.5  # how much a long description counts against a tool (b of BM25)
+LENGTH_PENALTY = 0.7  # how much a long description counts against a tool (b of BM25)
 PREFIX_WEIGHT = 0.5  # of a word that only begins alike
-RELATED_WEIGHT = 0.4  # of a word for something similar
+RELATED_WEIGHT = 0.5  # of a word for something similar
+MIN_SOURCE_PART = 4  # letters of a word that counts where the name of a source holds it, as `mail` in `gmail`
 NAME_BONUS = 1.0  # what a completely matched name adds
 
 
@@ -40,6 +43,8 @@ def rank_tools(message: MessageFeatures, tool_index: ToolIndex, limit: int) -> l
     for stem, weight in {**dict.fromkeys(sorted(hints), 1.0), **message.stems}.items():
         counter.add_stem(stem, weight)
     scores = counter.finish()
+    for number in scores:
+        scores[number] *= compare_actions(message.actions, tool_index.tools[number].actions)
     best = heapq.nsmallest(limit, scores, key=lambda number: (-scores[number], tool_index.tools[number].name))
     return [(tool_index.tools[number].name, scores[number]) for number in best]
 
@@ -74,11 +79,21 @@ class _RankCounter:
 
     def _expand_stem(self, stem: str, weight: float) -> Iterator[tuple[str, float, int]]:
         """Stems to look for, with the weight of each and the last section of a tool in which it counts."""
-        yield stem, weight, CHOICES
+        yield stem, weight, NESTED
         for alike in self._tool_index.by_prefix.get(stem[:PREFIX_LETTERS], ()):
-            yield alike, PREFIX_WEIGHT * weight, CHOICES
-        for related in self._tool_index.related_stems.get(stem, ()):
+            yield alike, PREFIX_WEIGHT * weight, NESTED
+        synonyms = load_synonyms().alike_stems.get(stem, frozenset())
+        for source in self._find_sources({stem, *synonyms}):
+            yield source, PREFIX_WEIGHT * weight, TITLE
+        for related in {*synonyms, *self._tool_index.related_stems.get(stem, ())}:
             yield related, RELATED_WEIGHT * weight, DESCRIPTION
+
+    def _find_sources(self, stems: AbstractSet[str]) -> Iterator[str]:
+        """Stems of sources' names that hold one of these within."""
+        parts = [part for part in stems if len(part) >= MIN_SOURCE_PART]
+        for source in self._tool_index.source_stems - stems:
+            if any(part in source for part in parts):
+                yield source
 
     def _compute_gains(self, stem: str, strength: float, last_section: int) -> Iterator[tuple[int, float]]:
         mentions: defaultdict[int, float] = defaultdict(float)
@@ -88,15 +103,21 @@ class _RankCounter:
             if posting.section == TITLE:
                 matches = self._name_matches[posting.tool_number]
                 matches[stem] = max(matches.get(stem, 0.0), strength * posting.weight)
+        if last_section == NESTED:
+            for number in self._tool_index.nested_tools.get(stem, ()):
+                mentions[number] += SECTION_WEIGHTS[NESTED]
         rarity = self._tool_index.rarity.get(stem, 0.0)
         for number, count in mentions.items():
             yield number, strength * rarity * count * (SATURATION + 1) / (count + self._saturation[number])
 
 
 def _compute_saturation(tool_index: ToolIndex) -> list[float]:
-    """For each tool how soon further mentions of a word add little: the longer its description, the later."""
+    """For each tool how soon further mentions of a word add little: the longer its description, the later.
+
+    Its arguments are not counted: an operation with fifty of them is as likely to be meant as one with two.
+    """
     lengths = [
-        sum(SECTION_WEIGHTS[section] * weight for section, weight in enumerate(tool.section_weights))
+        sum(SECTION_WEIGHTS[section] * tool.section_weights[section] for section in (TITLE, DESCRIPTION))
         for tool in tool_index.tools
     ]
     if not any(lengths):

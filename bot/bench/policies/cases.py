@@ -18,6 +18,7 @@ class ToolDescription:
     description: str
     input_schema: Mapping[str, Any]
     thinking: ThinkingNeed = "may"
+    source: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +26,8 @@ class PolicyCase:
     """One message, with the tools offered.
 
     `source` names where the message is from, or its language; `tool_names` are the tools offered.
-    `needed_tool` is the one the message needs; None where the case does not say.
+    `needed_tools` are those of which the message needs one; empty where the case does not say.
+    `search_words` are those that a model would search with; None: the text itself is searched for.
     """
 
     text: str
@@ -33,7 +35,8 @@ class PolicyCase:
     needs_tools: bool
     source: str
     tool_names: tuple[str, ...] = ()
-    needed_tool: str | None = None
+    needed_tools: tuple[str, ...] = ()
+    search_words: str | None = None
 
 
 def read_cases(
@@ -41,8 +44,9 @@ def read_cases(
 ) -> list[PolicyCase]:
     """The cases in a folder, with the schemas of their tools.
 
-    Cases are JSON, one a line: text, tools by name, needs_tools, source or language, perhaps the needed tool.
-    Schemas are by name. Raises BenchFailed, naming the file, for invalid files.
+    Cases are JSON, one a line: text, tools by name, needs_tools, source or language, perhaps the needed tool
+    (or a list, one of which is needed) and the words to search with. Schemas are by name. Raises BenchFailed,
+    naming the file, for invalid files.
     """
     descriptions = read_tools(folder / tools_file)
     path = folder / cases_file
@@ -63,7 +67,11 @@ def read_tools(path: Path) -> dict[str, ToolDescription]:
         schemas = json.loads(path.read_text(encoding="utf-8"))
         return {
             name: ToolDescription(
-                schema["name"], schema["description"], schema["parameters"], schema.get("thinking", "may")
+                schema["name"],
+                schema["description"],
+                schema["parameters"],
+                schema.get("thinking", "may"),
+                schema.get("source", ""),
             )
             for name, schema in schemas.items()
         }
@@ -80,6 +88,13 @@ def _parse_case(
     if names not in tool_indexes:
         tool_indexes[names] = build_index(descriptions[name] for name in names)
     source = row.get("language") or row["source"]
+    needed = row.get("needed") or ()
     return PolicyCase(
-        row["text"], tool_indexes[names], bool(row["needs_tools"]), source, names, row.get("needed")
+        row["text"],
+        tool_indexes[names],
+        bool(row["needs_tools"]),
+        source,
+        names,
+        (needed,) if isinstance(needed, str) else tuple(needed),
+        row.get("search"),
     )

@@ -71,13 +71,16 @@ class ToolSearchScore:
 class SearchTimes:
     """Milliseconds of processor time: of an index, built once a set of tools, and of a search.
 
-    `longest` is the 99th percentile. `tokens` is the median estimate of what the tools of a prompt take.
+    `longest` is the 99th percentile. `tokens` is the median estimate of what the tools of a prompt take;
+    `result_tokens` and `longest_result_tokens` of what a search adds to it.
     """
 
     index: float
     search: float
     longest: float
     tokens: float
+    result_tokens: float
+    longest_result_tokens: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +106,7 @@ class _CaseResult:
     rank: int | None
     search_seconds: float
     prompt_tokens: int
+    result_tokens: int
 
     @property
     def is_found(self) -> bool:
@@ -137,7 +141,7 @@ def run_tool_search(
             results.append(_judge_case(case, tool_set, options.prompt_budget))
         scores += _score_sources(f"{folder.name}/{name}", results)
         all_results += results
-        guessed_count += sum(case.needed_tool is None for case in cases)
+        guessed_count += sum(not case.needed_tools for case in cases)
     return ToolSearchReport(
         tuple(scores),
         _summarize_times(tool_pool.index_seconds, all_results),
@@ -176,14 +180,17 @@ class _ToolPool:
 
 
 def _judge_case(case: PolicyCase, tool_set: SearchableTools, prompt_budget: int) -> _CaseResult:
-    needed = _registered_name(case.needed_tool or _find_nearest_tool(case))
+    needed = set(map(_registered_name, case.needed_tools or (_find_nearest_tool(case),)))
+    words = case.search_words or case.text
     started_at = thread_time()
-    found_names = [tool.name for tool in tool_set.search(case.text)]
-    searched = thread_time()
+    found_names = [tool.name for tool in tool_set.search(words)]
+    search_seconds = thread_time() - started_at
+    result_tokens = len(tool_set.find(words)) // history.BYTES_PER_TOKEN
     names = pick_tools(tool_set, [case.text], (), prompt_budget)
     tokens = sum(tool_set.prompt_chars[name] for name in names) // history.BYTES_PER_TOKEN
-    rank = found_names.index(needed) if needed in found_names else None
-    return _CaseResult(case.source, needed in names, rank, searched - started_at, tokens)
+    rank = next((number for number, name in enumerate(found_names) if name in needed), None)
+    is_offered = not needed.isdisjoint(names)
+    return _CaseResult(case.source, is_offered, rank, search_seconds, tokens, result_tokens)
 
 
 def _find_nearest_tool(case: PolicyCase) -> str:
@@ -200,7 +207,7 @@ def _to_tool(description: ToolDescription) -> Tool:
         description.description,
         dict(description.input_schema),
         _do_nothing,
-        source="bench",
+        source=description.source or "bench",
     )
 
 
@@ -241,6 +248,8 @@ def _summarize_times(index_seconds: Sequence[float], results: Sequence[_CaseResu
         median(searches) or 0.0,
         percentile(searches, 0.99) or 0.0,
         median([float(case.prompt_tokens) for case in results]) or 0.0,
+        median([float(case.result_tokens) for case in results]) or 0.0,
+        max((float(case.result_tokens) for case in results), default=0.0),
     )
 
 
@@ -261,7 +270,7 @@ def _describe_conditions(
         ),
         (
             "found",
-            "searched with the person's message as it is; a model would word its search, and in English",
+            "searched with the words of the case; where it has none, with the person's message as it is",
         ),
         (
             "needed",
@@ -290,7 +299,10 @@ def format_lines(report: ToolSearchReport) -> Iterator[str]:
         f"index: {pace.index:.0f} ms of processor time, once a set of tools; "
         f"in the prompt: {pace.tokens:.0f} tokens"
     )
-    yield f"search: {pace.search:.1f} ms of processor time, 99 of 100 within {pace.longest:.1f} ms"
+    yield (
+        f"search: {pace.search:.1f} ms of processor time, 99 of 100 within {pace.longest:.1f} ms; "
+        f"its result: {pace.result_tokens:.0f} tokens, {pace.longest_result_tokens:.0f} at most"
+    )
     yield ""
     for name, text in report.conditions:
         yield f"{name}: {text}"

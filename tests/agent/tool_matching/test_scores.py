@@ -18,6 +18,7 @@ from bot.agent.tool_matching.classifier import (
 from bot.agent.tool_matching.features import MAX_CHARS, extract_features
 from bot.agent.tool_matching.index import ToolIndex, build_index
 from bot.agent.tool_matching.scores import build_features, match_tools
+from tests.support.odd_schemas import odd_values
 
 
 @dataclass(frozen=True)
@@ -26,6 +27,7 @@ class FakeTool:
     description: str
     input_schema: dict[str, Any] = field(default_factory=dict)
     thinking: Any = "may"
+    source: str = ""
 
 
 AREA = FakeTool(
@@ -77,20 +79,8 @@ def test_nothing_in_common_scores_zero(tool_index: ToolIndex) -> None:
     assert features["rest"] > 0
 
 
-schemas = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.text(max_size=5),
-    lambda inner: (
-        st.lists(inner, max_size=3)
-        | st.dictionaries(
-            st.sampled_from(["properties", "required", "items", "enum", "type", "description"]), inner
-        )
-    ),
-    max_leaves=12,
-)
-
-
 @settings(max_examples=60)
-@given(st.dictionaries(st.sampled_from(["properties", "required", "type"]), schemas))
+@given(st.dictionaries(st.sampled_from(["properties", "required", "type"]), odd_values))
 def test_a_schema_of_any_shape_is_matched(schema: dict[str, Any]) -> None:
     tool_index = build_index([FakeTool("anything", "Do anything.", schema), AREA])
     assert match_tools(extract_features("area of a triangle"), tool_index)[0].tool.name == "triangle_area"
