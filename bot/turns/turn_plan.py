@@ -24,7 +24,9 @@ from bot.turns.turn_request import (
     build_user_messages,
 )
 
-TOOL_RESERVE_TOKENS = 2000  # tokens kept free for tool results, where tools match the message
+# Tokens kept free for tool results, so that a turn that needs tools has space in its prompt:
+TOOL_RESERVE_TOKENS = 2000  # where tools match the message
+FOLLOW_UP_RESERVE_TOKENS = 600  # where the turn before used some: a search, or a short result
 THINKING_THRESHOLD = 0.5  # a turn thinks if the endpoint gives tool work at least this chance
 
 
@@ -69,9 +71,7 @@ async def plan_turn(
     should be asked first: call this again with its answer as `preflight_result`, which is None until then.
     """
     assessment = await _assess(tx, config, request, preflight_result or PreflightResult(), now)
-    new_tokens = assessment.user_tokens
-    if assessment.decision.tools:  # a turn that is about to use tools must not find its prompt full
-        new_tokens += min(TOOL_RESERVE_TOKENS, budget // 4)
+    new_tokens = assessment.user_tokens + min(assessment.tool_reserve_tokens, budget // 4)
     if preflight_result is None and assessment.stored_turn is None:
         preflight = _plan_preflight(config, request, assessment, new_tokens, budget)
         if preflight is not None:
@@ -119,6 +119,16 @@ class _Assessment:
     preflight_result: PreflightResult
     thinking_setting: ThinkingSetting
     decision: ThinkingDecision
+
+    @property
+    def tool_reserve_tokens(self) -> int:
+        """Tokens to keep free; "and one for Carl" names no tool, but continues a turn that used one."""
+        past_turns = self.current_window.past_turns
+        if self.decision.tools:
+            return TOOL_RESERVE_TOKENS
+        if past_turns and past_turns[-1].used:
+            return FOLLOW_UP_RESERVE_TOKENS
+        return 0
 
     @property
     def is_undecided(self) -> bool:

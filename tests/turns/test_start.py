@@ -69,9 +69,9 @@ async def load_cut(harness: TurnHarness) -> int | None:
 
 
 async def test_old_results_are_shortened_before_turns_leave(database: Database, model: ScriptedModel):
-    harness = TurnHarness(database, model, [dig], prompt_budget=2450)
+    harness = TurnHarness(database, model, [dig], prompt_budget=2950)
     model.script = [DIG, OK, DIG, OK, OK, OK]
-    prompts = await say(harness, model, "dig", "again", "thanks", LONG)
+    prompts = await say(harness, model, "dig", "again", "thanks", 2 * LONG)
     assert [len(messages) for messages in prompts] == [2, 6, 10, 12]
     results = [[message.text for message in prompt if message.role == "tool"] for prompt in prompts]
     assert all(len(text) == 3999 for prompt in results[:3] for text in prompt)
@@ -135,6 +135,19 @@ async def test_a_turn_that_needs_tools_has_tokens_left_for_their_results(
     assert [len(messages) for messages in plain] == [2, 4, 6, 8]
     [messages] = await say(harness, model, "search the web for pages about owls")
     assert len(messages) < 10
+
+
+@pytest.mark.parametrize("uses_tool", [False, True])
+async def test_a_turn_after_one_that_used_tools_has_tokens_left_for_more_of_them(
+    database: Database, model: ScriptedModel, *, uses_tool: bool
+):
+    harness = TurnHarness(database, model, [search, remind], prompt_budget=2600)
+    calls = [replace(OK, text="", calls=(make_call("search", '{"query": "owls"}'),))] if uses_tool else []
+    model.script = [OK, OK, OK, *calls, OK, OK]
+    await say(harness, model, *[LONG] * 4)
+    assert await load_cut(harness) is None
+    await say(harness, model, "and one for Carl")
+    assert (await load_cut(harness) is not None) == uses_tool
 
 
 async def test_heavy_tool_work_thinks_and_says_why_and_small_talk_does_not(
