@@ -20,6 +20,7 @@ from bot.setting_types import (
     Hosts,
     Lower,
     ModelAddress,
+    PublicAddress,
     TelegramAddress,
     TextOrFile,
     TimeZoneName,
@@ -245,6 +246,11 @@ class Settings(BaseSettings):
         None, description="serve `/healthz` and `/metrics` on this port; unset: off", examples=["8080"]
     )
     http_host: str = Field("127.0.0.1", description="the address `HTTP_PORT` listens on")
+    public_url: PublicAddress | None = Field(
+        None,
+        description="the address of `HTTP_PORT` for browsers, where sign-ins of tools come back",
+        examples=["https://bot.example.com"],
+    )
     log_level: Annotated[Literal["DEBUG", "INFO", "WARNING", "ERROR"], Upper] = Field(
         "INFO", description="how much is logged: DEBUG, INFO, WARNING or ERROR"
     )
@@ -275,6 +281,13 @@ class Settings(BaseSettings):
     def _require_fallback_url(cls, value: object, info: ValidationInfo) -> object:
         if info.data.get("fallback_url") is None and value not in {None, "down"}:
             raise ValueError("does nothing without FALLBACK_URL")
+        return value
+
+    @field_validator("public_url")
+    @classmethod
+    def _require_http_port(cls, value: str | None, info: ValidationInfo) -> str | None:
+        if value is not None and info.data.get("http_port") is None:
+            raise ValueError("does nothing without HTTP_PORT")
         return value
 
     @property

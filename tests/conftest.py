@@ -27,6 +27,7 @@ SLOW = frozenset(
         "chaos/test_short_run.py",
         "check",
         "cli/test_setup.py",
+        "cli/test_sign_in.py",
         "cli/test_tools.py",
         "db/usage/test_report_sums.py",
         "demo",

@@ -58,6 +58,7 @@ NAMES_AND_DEFAULTS: dict[str, object] = {
     "TIME_ZONE": "UTC",
     "HTTP_PORT": None,
     "HTTP_HOST": "127.0.0.1",
+    "PUBLIC_URL": None,
     "LOG_LEVEL": "INFO",
     "LOG_FORMAT": "text",
 }
@@ -95,8 +96,10 @@ def test_every_setting_has_one_line_of_help_and_an_example_that_is_accepted() ->
         assert "\n" not in field.description
         written, value = format_example(name).split("=", 1)
         assert written == name.upper()
-        second = {"fallback_url": "http://second/v1"} if name.startswith("fallback_") else {}
-        build_settings(**{"telegram_token": TOKEN, **second, name: value})
+        needed: dict[str, object] = {"http_port": 8080} if name == "public_url" else {}
+        if name.startswith("fallback_"):
+            needed = {"fallback_url": "http://second/v1"}
+        build_settings(**{"telegram_token": TOKEN, **needed, name: value})
 
 
 def test_the_environment_overrides_the_file_and_an_override_both(

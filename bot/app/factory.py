@@ -156,7 +156,7 @@ async def _serve_monitoring(
                 importlib.metadata.version("canvasgram"),
             )
             server = serve(
-                build_app(gateway.intake.has_recent_poll, metrics),
+                build_app(gateway.intake.has_recent_poll, metrics, gateway.sign_ins.receive),
                 host=settings.http_host,
                 port=settings.http_port,
             )
@@ -248,6 +248,7 @@ async def build(
         reload_tools=tools.tool_registry.refresh,
         on_limits_changed=quota.clear_cache,
         backups_kept_until=maintenance.retention_policy.find_copies_expiry,
+        sign_ins=tools.sign_in_tasks.flows,
     )
     attachment_loader = _build_attachment_loader(settings, bot, turn_factory.reader)
     runners: dict[ItemKind, Runner] = {
@@ -297,6 +298,7 @@ async def build(
         approvals=tools.approvals,
         admins=access.list_admins(),
         tool_registry=tools.tool_registry,
+        sign_ins=tools.sign_in_tasks.flows,
     )
 
 

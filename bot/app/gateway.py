@@ -11,6 +11,7 @@ from bot.telegram.delivery.sender import Sender
 from bot.telegram.incoming.polling import UpdatePoller
 from bot.telegram.reactions import SeenReactions
 from bot.tool_registry.registry import ToolRegistry
+from bot.tool_registry.sign_in_flows import SignInFlows
 from bot.turns.approvals import Approvals
 from bot.turns.cache_warmup import CacheWarmup
 from bot.usage.reconcile import Reconciliation
@@ -34,6 +35,7 @@ class Gateway:
     approvals: Approvals
     admins: tuple[int, ...]
     tool_registry: ToolRegistry
+    sign_ins: SignInFlows
 
     async def run(self, stop: asyncio.Event) -> None:
         """Work until `stop` is set, or until Telegram refuses the bot.
@@ -66,6 +68,7 @@ class Gateway:
                 tasks.create_task(self.scheduler.run(), name="scheduler"),
                 tasks.create_task(self.system_job_sync.run(), name="system job sync"),
                 tasks.create_task(self.approvals.run(), name="approvals"),
+                tasks.create_task(self.sign_ins.run(), name="sign-ins"),
                 tasks.create_task(self.best_effort_calls.set_menus(self.admins), name="menus"),
                 tasks.create_task(self.cache_warmup.run(), name="cache warm-up"),
             ]

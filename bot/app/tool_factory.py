@@ -15,6 +15,7 @@ from bot.settings import Settings
 from bot.telegram.access import Access
 from bot.telegram.best_effort_calls import BestEffortCalls
 from bot.telegram.commands.add_tool_tasks import AddToolTasks
+from bot.telegram.commands.sign_in_tasks import SignInTasks
 from bot.telegram.commands.tool_tasks import TOOLS_JOB, ToolTaskRunner
 from bot.telegram.commands.try_tool_tasks import TryToolTasks
 from bot.tool_registry.loader import build_tool_settings
@@ -35,6 +36,7 @@ class ToolFactory:
     builtin_tools: Mapping[str, Tool]
     tool_registry: ToolRegistry
     approvals: Approvals
+    sign_in_tasks: SignInTasks
 
     @property
     def policy_dependencies(self) -> ToolPolicyDependencies:
@@ -51,9 +53,13 @@ class ToolFactory:
     ) -> Mapping[str, Runner]:
         """The runner of the tasks that /tools leaves in the inbox, by the name of their job."""
         tool_settings = build_tool_settings(self.settings)
-        add_tasks = AddToolTasks(self.database, tool_settings, self.builtin_tools)
+        add_tasks = AddToolTasks(self.database, tool_settings, self.builtin_tools, self.sign_in_tasks.begin)
         try_tasks = TryToolTasks(self.database, self.tool_registry, tool_settings, best_effort_calls)
-        handlers = {**add_tasks.get_handlers(), **try_tasks.get_handlers()}
+        handlers = {
+            **add_tasks.get_handlers(),
+            **try_tasks.get_handlers(),
+            **self.sign_in_tasks.get_handlers(),
+        }
         return {TOOLS_JOB: ToolTaskRunner(self.database, self.tool_registry, handlers, wake_sender)}
 
     def is_repeatable(self, name: str) -> bool:
@@ -73,7 +79,10 @@ async def load_tools(
     await retry_until_available(tool_registry.load)
     approvals = Approvals(database, dependencies, timeout_seconds=settings.approval_seconds)
     tools_by_name = {tool.name: tool for tool in builtin_tools}
-    return ToolFactory(settings, database, tools_by_name, tool_registry, approvals)
+    sign_in_tasks = SignInTasks(
+        database, build_tool_settings(settings), tools_by_name, dependencies.wake_worker
+    )
+    return ToolFactory(settings, database, tools_by_name, tool_registry, approvals, sign_in_tasks)
 
 
 def build_approval_dependencies(

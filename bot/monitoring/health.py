@@ -1,4 +1,7 @@
-"""The routes at HTTP_PORT: `/healthz`, which reports live and ready and nothing else, and `/metrics`."""
+"""The routes at HTTP_PORT.
+
+`/healthz` reports live and ready and nothing else; then `/metrics`, and where sign-ins of tools come back.
+"""
 
 from collections.abc import Callable
 
@@ -10,10 +13,16 @@ from starlette.types import ASGIApp
 
 from bot.errors import StoreUnavailable
 from bot.monitoring.metrics import GatewayMetrics
+from bot.monitoring.sign_in_page import ReceiveAnswer, build_sign_in_route
 
 
-def build_app(is_ready: Callable[[], bool], metrics: GatewayMetrics) -> ASGIApp:
-    """`/healthz` is 200 while the process answers; `is_ready` says whether Telegram answered recently."""
+def build_app(
+    is_ready: Callable[[], bool], metrics: GatewayMetrics, receive_answer: ReceiveAnswer
+) -> ASGIApp:
+    """`/healthz` is 200 while the process answers; `is_ready` says whether Telegram answered recently.
+
+    `receive_answer` takes what the page of a sign-in sent back, and says whether it was waited for.
+    """
 
     async def health(_: Request) -> Response:
         return JSONResponse({"live": True, "ready": is_ready()})
@@ -25,4 +34,10 @@ def build_app(is_ready: Callable[[], bool], metrics: GatewayMetrics) -> ASGIApp:
             return PlainTextResponse(str(error), 503)
         return Response(page, media_type=None, headers={"content-type": media_type})
 
-    return Starlette(routes=[Route("/healthz", health), Route("/metrics", exposition)])
+    return Starlette(
+        routes=[
+            Route("/healthz", health),
+            Route("/metrics", exposition),
+            build_sign_in_route(receive_answer),
+        ]
+    )

@@ -19,6 +19,7 @@ from bot.domain import Button, InboxItem, Lane, Part
 from bot.jobs.user_jobs import UserJobs
 from bot.telegram.access import Access
 from bot.telegram.best_effort_calls import BestEffortCalls
+from bot.tool_registry.sign_in_flows import SignInFlows
 from bot.tool_registry.tool_info import BuiltinTools
 from bot.turns import Approvals, ModelEndpoint, PromptBreakdown, RequestCompleter, TurnRequest
 from bot.usage.charts import are_charts_installed
@@ -65,6 +66,7 @@ class ActionDependencies:
     `builtin_tools`: the gateway's own tools.
     `on_limits_changed`: called once an admin has changed a limit.
     `reload_tools`: applies changes to tools at once (otherwise they are noticed within two seconds).
+    `sign_ins`: those under way.
     `backups_kept_until`: when the newest backup of the database is deleted (None: there is none).
     """
 
@@ -86,6 +88,7 @@ class ActionDependencies:
     on_limits_changed: Callable[[], None] = lambda: None
     reload_tools: Callable[[], Awaitable[None]] = _reload_nothing
     backups_kept_until: Callable[[], float | None] = lambda: None
+    sign_ins: SignInFlows | None = None
     can_draw_charts: bool = field(default_factory=are_charts_installed)
 
 

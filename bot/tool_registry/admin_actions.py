@@ -11,7 +11,7 @@ from typing import Any
 
 from bot.db import revisions
 from bot.db.engine import Transaction
-from bot.db.tools import audit, grants, sources, tools
+from bot.db.tools import audit, grants, secrets, sources, tools
 from bot.db.tools.audit import Actor
 from bot.db.tools.sources import Source
 from bot.db.tools.tools import StoredTool
@@ -91,6 +91,7 @@ async def remove_source_or_tool(action: AdminAction, name: str) -> tuple[str, ..
         names = tuple(row.name for row in await tools.list_all(action.tx) if row.source == name)
         await tools.remove(action.tx, list(names))
         await sources.remove(action.tx, name)
+        await secrets.remove(action.tx, secrets.name_sign_in(name))
         await action.record_change(
             "removed", f"source {name}", {**to_audit_record(source), "tools": list(names)}, None
         )

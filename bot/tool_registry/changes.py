@@ -17,6 +17,7 @@ from bot.errors import ChangeRefused
 from bot.tool_registry.assembly import RegistryState
 from bot.tool_registry.loader import RegistryRows, ToolSettings
 from bot.tool_registry.secrets import SecretBox
+from bot.tool_registry.sources import SIGN_IN
 
 MAX_NAMED_TOOLS = 10  # tools of one source that a notice names
 
@@ -35,7 +36,8 @@ def build_notices(rows: RegistryRows, state: RegistryState) -> Iterator[tuple[st
     for name, trouble in state.trouble_changes.items():
         source = sources_before.get(name)
         # A server that is away words it differently each time; a file that is mended wrongly is news.
-        is_news = source is None or source.kind == "file" or source.trouble is None
+        # So is a sign-in, which only an admin can make.
+        is_news = source is None or source.kind == "file" or source.trouble is None or SIGN_IN in str(trouble)
         if trouble is not None and is_news:
             yield f"source {name}", f"Of the tools of {name}: {trouble}."
     if rows.secrets_error is not None:

@@ -6,6 +6,7 @@ Stores what sources were found to give, and what waits for an admin. The decisio
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,6 +23,8 @@ from bot.tool_registry.assembly import RegistryState, SourceTools, assemble
 from bot.tool_registry.program_homes import find_homes_folder
 from bot.tool_registry.python_files import LoadedFolder, load_folder
 from bot.tool_registry.secrets import SecretBox
+from bot.tool_registry.sign_in_flows import LOOPBACK_SIGN_IN_URL, SIGN_IN_PATH
+from bot.tool_registry.sign_ins import SealedSignIn
 from bot.tool_registry.sources import SourceLoader
 from tools.base import Tool
 from tools.threads import run_in_thread
@@ -38,6 +41,7 @@ class ToolSettings:
 
     `folder` is TOOLS_DIR, `secret_keys` are the keys of secrets, `private_hosts` those that may be reached;
     `max_prompt_tokens` is what tools may take of a prompt; `homes` is the folder of the homes of programs.
+    `sign_in_url` is where the page of a sign-in sends the browser back.
     """
 
     folder: Path | None = None
@@ -45,6 +49,7 @@ class ToolSettings:
     private_hosts: frozenset[str] = frozenset()
     max_prompt_tokens: int = 2000
     homes: Path | None = None
+    sign_in_url: str = LOOPBACK_SIGN_IN_URL
 
 
 DEFAULT_TOOL_SETTINGS = ToolSettings()
@@ -54,12 +59,16 @@ def build_tool_settings(settings: Settings) -> ToolSettings:
     """Build it from the settings; tools take at most half of a small prompt."""
     keys = tuple(key.get_secret_value() for key in settings.secrets_key)
     max_prompt_tokens = min(settings.tools_prompt_tokens, settings.prompt_budget // 2)
+    sign_in_url = LOOPBACK_SIGN_IN_URL
+    if settings.public_url is not None:
+        sign_in_url = f"{settings.public_url}{SIGN_IN_PATH}"
     return ToolSettings(
         settings.tools_dir,
         keys,
         settings.tools_private_hosts,
         max_prompt_tokens,
         find_homes_folder(settings.database_url),
+        sign_in_url,
     )
 
 
@@ -95,7 +104,12 @@ class RegistryLoader:
         self._loaded_folder = LoadedFolder()
         self._troubles: Mapping[str, str] = {}
         self._secret_box = SecretBox(settings.secret_keys)
-        self._source_loader = SourceLoader(settings.private_hosts, self._store_listing, settings.homes)
+        self._source_loader = SourceLoader(
+            settings.private_hosts,
+            self._store_listing,
+            settings.homes,
+            partial(SealedSignIn, database, self._secret_box),
+        )
 
     async def run(self) -> None:
         """Keep the connections to servers until cancelled."""

@@ -16,7 +16,7 @@ from bot.db.tools.sources import Source, SourceKind
 from bot.errors import ChangeRefused
 from bot.tool_registry.secret_references import MissingSecret
 from bot.tool_registry.service_access import ServiceAccess, check_access, check_headers, write_access
-from bot.tool_registry.sources import SourceLoader, build_limits, build_location
+from bot.tool_registry.sources import SourceLoader, build_limits, build_location, format_first_sign_in
 from bot.tool_registry.time_limits import DEFAULT_TIME_LIMITS, TimeLimits
 from tools.base import Tool, ToolError
 from tools.schemas.signature import ToolDefinitionError
@@ -24,7 +24,7 @@ from tools.schemas.signature import ToolDefinitionError
 if TYPE_CHECKING:
     from tools.mcp.definitions import McpToolListing
     from tools.mcp.location import ServerLocation
-    from tools.mcp.time_limits import McpServerLimits
+    from tools.mcp.sign_in import SignInStore
 
 SOURCE_NAME_PATTERN = re.compile(r"[a-z][a-z0-9_]{0,30}")
 SOURCE_NAME_HELP = "A name has small letters, digits and _, begins with a letter, and is at most 31 long"
@@ -45,7 +45,8 @@ class SourceRequest:
 
     `access` is how a service is reached; MCP servers at a URL take headers of it, no more. `environment`
     names secrets as `{name}`. `home` is the folder of a program; None: it gets one of its own in `homes`.
-    `private_hosts` are the hosts of private networks that may be reached.
+    `private_hosts` are the hosts of private networks that may be reached. `client` names the client that was
+    registered for sign-ins beforehand, with `client_id` and perhaps `client_secret`, a `{name}`.
     """
 
     name: str
@@ -56,6 +57,15 @@ class SourceRequest:
     private_hosts: frozenset[str] = frozenset()
     homes: Path | None = None
     time_limits: TimeLimits = DEFAULT_TIME_LIMITS
+    client: Mapping[str, str] = field(default_factory=dict)
+
+
+class SignInRequired(ChangeRefused):
+    """A server gives its tools only to who has signed in; `source` is how it would be added."""
+
+    def __init__(self, reason: str, source: Source) -> None:
+        super().__init__(reason)
+        self.source = source
 
 
 class _AnySecret(dict[str, str]):
@@ -80,7 +90,7 @@ async def preview_server(
 ) -> SourcePreview:
     """Preview an MCP server, at a URL (`is_remote`) or started here by a command.
 
-    Raises ChangeRefused if it does not answer.
+    Raises ChangeRefused if it does not answer, SignInRequired if somebody has to sign in first.
     """
     kind: SourceKind
     options: dict[str, Any]
@@ -89,6 +99,8 @@ async def preview_server(
         if request.access != ServiceAccess(headers=request.access.headers):
             raise ChangeRefused("An MCP server takes --header, and nothing else of that.")
         options = {"headers": check_headers(request.access.headers)}
+        if request.client:
+            options["sign_in"] = dict(request.client)
     else:
         kind = "mcp_stdio"
         options = {"environment": dict(request.environment), "home": request.home}
@@ -96,10 +108,29 @@ async def preview_server(
     source = Source(check_source_name(request.name), kind, request.address, options)
     location = _build_location(source, secrets, request)
     _check_program_exists(location)
-    listing = await _fetch_listing(request.name, location, build_limits(source, location))
+    return await _preview_listing(source, location, request.private_hosts)
+
+
+async def preview_signed_in(
+    source: Source, secrets: Mapping[str, str], private_hosts: frozenset[str], sign_in: "SignInStore"
+) -> SourcePreview:
+    """Preview an MCP server at a URL that somebody has signed in to. Raises ChangeRefused."""
+    from tools.mcp.location import ServerUrl
+
+    request = SourceRequest(source.name, source.address, private_hosts=private_hosts)
+    location = _build_location(source, secrets, request)
+    assert isinstance(location, ServerUrl)
+    location = replace(location, sign_in_store=sign_in, signed_in_at=0.0)
+    return await _preview_listing(source, location, private_hosts)
+
+
+async def _preview_listing(
+    source: Source, location: "ServerLocation", private_hosts: frozenset[str]
+) -> SourcePreview:
+    listing = await _fetch_listing(source, location)
     definitions = [definition.as_json() for definition in listing.definitions]
-    source = replace(source, options={**options, "listing": definitions})
-    return SourcePreview(source, build_tools(source, request.private_hosts), listing.warnings)
+    source = replace(source, options={**source.options, "listing": definitions})
+    return SourcePreview(source, build_tools(source, private_hosts), listing.warnings)
 
 
 def preview_endpoint(
@@ -171,20 +202,25 @@ def _check_program_exists(location: "ServerLocation") -> None:
         raise ChangeRefused(f"{program[:100]} {problem}. Say its whole path.")
 
 
-async def _fetch_listing(
-    name: str, location: "ServerLocation", limits: "McpServerLimits"
-) -> "McpToolListing":
+async def _fetch_listing(source: Source, location: "ServerLocation") -> "McpToolListing":
     """What a server lists; it is connected to for this call alone."""
+    from tools.mcp.location import ServerUrl
     from tools.mcp.server import McpServerClient
 
-    server = McpServerClient(name, location, partial(_ignore_listing, name), limits)
+    server = McpServerClient(
+        source.name, location, partial(_ignore_listing, source.name), build_limits(source, location)
+    )
     try:
         async with asyncio.TaskGroup() as tasks:
-            running = tasks.create_task(server.run(), name=f"MCP server {name}")
+            running = tasks.create_task(server.run(), name=f"MCP server {source.name}")
             try:
                 return await server.list_tools()
             finally:
                 running.cancel()
     except* ToolError as errors:
         error = errors.exceptions[0]
+    if server.needs_sign_in and isinstance(location, ServerUrl) and not location.has_key:
+        options = {"sign_in": {}, **source.options, "listing": []}
+        waiting = replace(source, options=options, trouble=format_first_sign_in(source.name))
+        raise SignInRequired(str(error), waiting)
     raise ChangeRefused(str(error))

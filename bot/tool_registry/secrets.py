@@ -42,6 +42,17 @@ class SecretBox:
         logs.hide_secrets([value])
         await secret_rows.put(tx, SealedSecret(name, sealed, time.time()))
 
+    async def find(self, tx: Transaction, name: str) -> str | None:
+        """Return one secret. Raises SettingsRefused if no key decrypts it."""
+        stored = await secret_rows.find(tx, name)
+        if stored is None:
+            return None
+        return self._decrypt(stored)
+
+    def check_key(self) -> None:
+        """Raise SettingsRefused if nothing can be stored."""
+        self._build_fernet()
+
     async def decrypt_all(self, tx: Transaction) -> Mapping[str, str]:
         """Return every secret by its name. Raises SettingsRefused if no key decrypts one of them."""
         stored = await secret_rows.list_all(tx)
@@ -100,7 +111,7 @@ async def store_secret(action: AdminAction, secret_box: SecretBox, name: str, va
 
 async def remove_secret(action: AdminAction, name: str) -> tuple[str, ...]:
     """Delete a secret; return the sources that still name it. Raises ChangeRefused if there is none."""
-    if not await secret_rows.remove(action.tx, name):
+    if not SECRET_NAME_PATTERN.fullmatch(name) or not await secret_rows.remove(action.tx, name):
         raise ChangeRefused(f"There is no secret called {name[:60]}.")
     await action.record_change("removed a secret", f"secret {name}", {"set": True}, None)
     all_sources = await sources.list_all(action.tx)
@@ -108,8 +119,9 @@ async def remove_secret(action: AdminAction, name: str) -> tuple[str, ...]:
 
 
 async def list_secret_names(tx: Transaction) -> list[str]:
-    """Return the names of all secrets."""
-    return [secret.name for secret in await secret_rows.list_all(tx)]
+    """Return the names of all secrets that admins entered."""
+    names = (secret.name for secret in await secret_rows.list_all(tx))
+    return [name for name in names if SECRET_NAME_PATTERN.fullmatch(name)]
 
 
 async def rotate_secrets(action: AdminAction, secret_box: SecretBox) -> int:
@@ -124,5 +136,5 @@ async def rotate_secrets(action: AdminAction, secret_box: SecretBox) -> int:
 
 def list_referenced_secrets(source: Source) -> set[str]:
     """Return the names of the secrets a source needs."""
-    parts = ("headers", "environment", "secrets", "fixed", "server")
+    parts = ("headers", "environment", "secrets", "fixed", "server", "sign_in")
     return set(find_secret_names(str(source.options.get(part)) for part in parts))

@@ -6,7 +6,8 @@ code that reads it is imported when the first such source exists. The options, b
 - all: `call_seconds`; MCP servers also `start_seconds` (of bot.tool_registry.time_limits, if an admin set it)
 - openapi, endpoint: `routes` (of tools.http.routes, by `as_json`), `hosts` (names that were confirmed), and
   what service_access.py reads
-- mcp_http: `listing` (of tools.mcp.definitions, by `as_json`), `headers`
+- mcp_http: `listing` (of tools.mcp.definitions, by `as_json`), `headers`, `sign_in` if it wants one: empty,
+  or with `client_id` and `client_secret` of a client that was registered there beforehand
 - mcp_stdio: `listing`, `environment`, `home`; the address is the command as a shell has it
 
 Values of secrets, headers and environment name an encrypted secret as `{name}`, such as `Bearer {weather}`.
@@ -15,7 +16,8 @@ Values of secrets, headers and environment name an encrypted secret as `{name}`,
 import asyncio
 import logging
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -24,6 +26,7 @@ from bot.tool_registry.assembly import SourceTools
 from bot.tool_registry.program_homes import find_home, is_own_home
 from bot.tool_registry.secret_references import MissingSecret, fill_secrets, find_secret_names
 from bot.tool_registry.service_access import build_http_service
+from bot.usage.report import format_utc
 from tools.base import Tool, ToolError
 from tools.schemas.signature import ToolDefinitionError
 
@@ -31,12 +34,18 @@ if TYPE_CHECKING:
     from bot.tool_registry.mcp_servers import ListingCallback, McpServers
     from tools.mcp.location import ServerLocation
     from tools.mcp.server import McpServerClient
+    from tools.mcp.sign_in import SignInStore
     from tools.mcp.time_limits import McpServerLimits
 
 UNREADABLE = "what is kept of it cannot be read, perhaps by another version; remove it and add it again"
 
+OpenSignIn: TypeAlias = Callable[[Source], "SignInStore"]
+"""Returns where the sign-in of a source is kept."""
 ToolsAndTrouble: TypeAlias = tuple[tuple[Tool, ...], str | None]
 """The tools of a source, and why there are no more."""
+
+SIGN_IN = "/tools signin"
+"""The command in every trouble that a sign-in ends."""
 
 log = logging.getLogger(__name__)
 
@@ -45,15 +54,21 @@ class SourceLoader:
     """Builds the tools of sources; keeps the clients of MCP servers.
 
     `private_hosts` are the hosts of private networks that may be reached; `on_listing` is called with what an
-    MCP server lists; `homes` is the folder of the homes of programs.
+    MCP server lists; `homes` is the folder of the homes of programs. Without `open_sign_in` nobody is signed
+    in anywhere.
     """
 
     def __init__(
-        self, private_hosts: frozenset[str], on_listing: "ListingCallback", homes: Path | None = None
+        self,
+        private_hosts: frozenset[str],
+        on_listing: "ListingCallback",
+        homes: Path | None = None,
+        open_sign_in: OpenSignIn | None = None,
     ) -> None:
         self._private_hosts = private_hosts
         self._on_listing = on_listing
         self._homes = homes
+        self._open_sign_in = open_sign_in
         self._homes_in_use: dict[str, Path] = {}
         self._servers: McpServers | None = None
         self._group: asyncio.TaskGroup | None = None
@@ -116,10 +131,34 @@ class SourceLoader:
     def _load_server_tools(self, source: Source, secrets: Mapping[str, str]) -> ToolsAndTrouble:
         from tools.mcp.definitions import McpToolDefinition
 
-        location = build_location(source, secrets, self._private_hosts, self._homes)
+        location = self._build_location(source, secrets)
         server = self._get_server(source.name, location, build_limits(source, location))
         definitions = [McpToolDefinition(**fields) for fields in source.options.get("listing", ())]
-        return tuple(server.build_tool(definition) for definition in definitions), server.trouble
+        tools = tuple(server.build_tool(definition) for definition in definitions)
+        return tools, self._describe_trouble(source, server)
+
+    def _describe_trouble(self, source: Source, server: "McpServerClient") -> str | None:
+        from tools.mcp.location import ServerUrl
+
+        location = server.location
+        if not isinstance(location, ServerUrl) or location.has_key or self._open_sign_in is None:
+            return server.trouble
+        if location.signed_in_at is None and (server.needs_sign_in or "sign_in" in source.options):
+            return format_first_sign_in(source.name)
+        if location.signed_in_at is not None and server.needs_sign_in:
+            return format_lost_sign_in(source.name, location.signed_in_at)
+        return server.trouble
+
+    def _build_location(self, source: Source, secrets: Mapping[str, str]) -> "ServerLocation":
+        from bot.tool_registry.sign_ins import read_sign_in
+        from tools.mcp.location import ServerUrl
+
+        location = build_location(source, secrets, self._private_hosts, self._homes)
+        if not isinstance(location, ServerUrl) or location.has_key or self._open_sign_in is None:
+            return location
+        sign_in = read_sign_in(source, secrets)
+        signed_in_at = sign_in.signed_in_at if sign_in else None
+        return replace(location, sign_in_store=self._open_sign_in(source), signed_in_at=signed_in_at)
 
     def _load_route_tools(self, source: Source, secrets: Mapping[str, str]) -> ToolsAndTrouble:
         from tools.http.routes import route_from_json
@@ -160,6 +199,17 @@ def build_limits(source: Source, location: "ServerLocation") -> "McpServerLimits
         call_seconds=source.options.get("call_seconds", DEFAULT_LIMITS.call_seconds),
         connect_seconds=source.options.get("start_seconds", connect_seconds),
     )
+
+
+def format_first_sign_in(source_name: str) -> str:
+    """Describe that nobody has signed in to a server yet."""
+    return f"an admin has to sign in: {SIGN_IN} {source_name}"
+
+
+def format_lost_sign_in(source_name: str, signed_in_at: float) -> str:
+    """Describe that a sign-in is over; each has its own words, so that each is reported."""
+    moment = format_utc(signed_in_at)
+    return f"the sign-in of {moment} is over, and an admin has to sign in again: {SIGN_IN} {source_name}"
 
 
 def build_location(

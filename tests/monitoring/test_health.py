@@ -130,7 +130,7 @@ async def test_a_database_that_cannot_be_read_is_said(database: Database):
             raise StoreUnavailable("the disk is full")
 
     async with (
-        serve(build_app(lambda: False, GatewayMetrics(Away(database), {}, bool, "0"))) as url,
+        serve(build_app(lambda: False, GatewayMetrics(Away(database), {}, bool, "0"), bool)) as url,
         httpx.AsyncClient() as http,
     ):
         answer = await http.get(f"{url}/metrics")

@@ -8,6 +8,7 @@ import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
+from functools import partial
 from itertools import count
 from typing import Any, TypeVar
 
@@ -34,10 +35,11 @@ from pydantic import TypeAdapter, ValidationError
 
 from tools.base import Found, ToolError
 from tools.mcp.definitions import MAX_TOOLS, ServerTool, truncate_tool
-from tools.mcp.errors import ConnectionGone, explain_slow_start, iterate_causes
+from tools.mcp.errors import ConnectionGone, SignInNeeded, explain_slow_start, iterate_causes
 from tools.mcp.http import TOO_LARGE_TEXT, create_client
 from tools.mcp.limits import MAX_MESSAGE_BYTES, ChangeBackoff
-from tools.mcp.location import ServerLocation, ServerProgram
+from tools.mcp.location import ServerLocation, ServerProgram, ServerUrl
+from tools.mcp.oauth import RenewingAuth
 from tools.mcp.results import to_found
 from tools.mcp.stdio import StdioTransport
 from tools.mcp.time_limits import McpServerLimits
@@ -68,6 +70,7 @@ class McpConnection:
         self.closed = asyncio.Event()
         self._tasks = tasks
         self._missed_calls = 0
+        self._refusal: str | None = None
         self.client: Client
 
     def close(self, reason: str) -> None:
@@ -75,6 +78,21 @@ class McpConnection:
         self.closed_reason = self.closed_reason or reason
         self.closed.set()
         self.tools_changed.set()
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing more can come of it."""
+        return self.closed_reason is not None or self._refusal is not None
+
+    def note_refusal(self, location: ServerUrl) -> None:
+        """The server refused what a request was sent with; who made the request closes the connection."""
+        self._refusal = explain_refusal(location)
+
+    def explain_end(self, *, is_undelivered: bool = False) -> ConnectionGone:
+        """Why it is over, once it is."""
+        if self._refusal is not None:
+            return SignInNeeded(self._refusal, is_undelivered=is_undelivered)
+        return ConnectionGone(self.closed_reason or "the connection broke off", is_undelivered=is_undelivered)
 
     async def open_transport(
         self, location: ServerLocation, limits: McpServerLimits, stack: contextlib.AsyncExitStack
@@ -85,6 +103,8 @@ class McpConnection:
         client = await stack.enter_async_context(
             await create_client(location, call_seconds=limits.call_seconds)
         )
+        on_refused = partial(self.note_refusal, location)
+        client.auth = RenewingAuth(location, location.sign_in_store, on_refused, self._tasks)
         return streamable_http_client(location.url, http_client=client, max_sse_event_size=MAX_MESSAGE_BYTES)
 
     async def list_tools(self) -> list[ServerTool]:
@@ -92,7 +112,12 @@ class McpConnection:
         server_tools: list[ServerTool] = []
         cursor: str | None = None
         for _ in range(MAX_PAGES):
-            page = await self.client.session.list_tools(params=PaginatedRequestParams(cursor=cursor))
+            try:
+                page = await self.client.session.list_tools(params=PaginatedRequestParams(cursor=cursor))
+            except MCPError as error:
+                if self._refusal is not None:
+                    raise self.explain_end() from error
+                raise
             server_tools.extend(truncate_tool(_to_server_tool(tool)) for tool in page.tools)
             cursor = page.next_cursor
             if cursor is None or len(server_tools) > MAX_TOOLS:
@@ -152,6 +177,9 @@ class McpConnection:
             await asyncio.sleep(min(tries, MAX_RETRY_SECONDS))
 
     def _translate_error(self, error: MCPError) -> Exception:
+        if self._refusal is not None and error.code != CONNECTION_CLOSED:
+            self.close(self._refusal)
+            return self.explain_end(is_undelivered=True)
         if error.code == CONNECTION_CLOSED and error.message == _CONNECTION_CLOSED_TEXT:
             self.close("the connection broke off")
         if error.code == CONNECTION_CLOSED and (
@@ -171,7 +199,7 @@ class McpConnection:
         """Wait for a request in a task of the connection: leaving the SDK in the middle may take seconds."""
         if self.closed_reason is not None:
             request.close()
-            raise ConnectionGone(self.closed_reason, is_undelivered=True)
+            raise self.explain_end(is_undelivered=True)
         task = self._tasks.create_task(_capture_outcome(request), name=f"mcp {self.name} call")
         try:
             await asyncio.wait({task})
@@ -179,7 +207,7 @@ class McpConnection:
             task.cancel()
             raise
         if task.cancelled():
-            raise ConnectionGone(self.closed_reason or "the connection broke off")
+            raise self.explain_end()
         result = task.result()
         if isinstance(result, _FailedCall):
             raise result.error
@@ -230,14 +258,23 @@ async def _connect(
             return await connection.list_tools()
     except Exception as error:
         refusal = next((cause for cause in iterate_causes(error) if isinstance(cause, MCPError)), None)
-        if connection.closed_reason is not None:
-            raise ConnectionGone(connection.closed_reason) from error
+        if connection.is_over:
+            raise connection.explain_end() from error
         if isinstance(error, TimeoutError):
             raise ConnectionGone(explain_slow_start(location)) from error
         if refusal is None:
             raise
         reason = _explain_parse_error(refusal) or f"it refuses: {str(refusal)[:200]}"
         raise ConnectionGone(reason) from error
+
+
+def explain_refusal(location: ServerUrl) -> str:
+    """What has to be done about a server that refuses what it is sent."""
+    if location.has_key:
+        return "it refuses the key it is sent"
+    if location.signed_in_at is None:
+        return "an admin has to sign in to it first"
+    return "its sign-in is over, and an admin has to sign in again"
 
 
 def _explain_parse_error(error: MCPError) -> str | None:
@@ -265,7 +302,7 @@ async def _watch_changes(
             async with asyncio.timeout(limits.relist_seconds):
                 await connection.tools_changed.wait()
         if connection.closed_reason is not None:
-            raise ConnectionGone(connection.closed_reason)
+            raise connection.explain_end()
         pause = limits.min_relist_pause_seconds
         if connection.tools_changed.is_set():
             pause = backoff.next_delay(clock())

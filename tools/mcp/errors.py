@@ -21,6 +21,10 @@ class ConnectionGone(Exception):
         self.is_undelivered = is_undelivered
 
 
+class SignInNeeded(ConnectionGone):
+    """The server wants somebody to sign in, for the first time or again; or it refuses what it is sent."""
+
+
 class AddressNotAllowed(httpx2.ConnectError):
     """The address may not be opened; the text says why."""
 
@@ -30,6 +34,7 @@ def describe_error(error: BaseException) -> str:
     causes = list(iterate_causes(error))
     for kind, template in (
         (AddressNotAllowed, "{}"),
+        (SignInNeeded, "{}"),
         ((FileNotFoundError, PermissionError, NotADirectoryError), "its program cannot be started"),
         (httpx2.HTTPError, "its address does not answer"),
         (ConnectionGone, "{}"),

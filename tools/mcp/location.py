@@ -9,6 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tools.mcp.sign_in import SignInStore
+
 SYSTEM_PATH = "/usr/local/bin:/usr/bin:/bin"
 _INSTALLERS = frozenset({"npx", "pnpx", "bunx", "uvx"})
 _INSTALLER_COMMANDS = frozenset({"exec", "dlx", "x", "run", "tool"})
@@ -27,6 +29,7 @@ class ServerProgram:
     home: Path | None = None
     environment: Mapping[str, str] = field(default_factory=dict, repr=False)
     secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
+    token_texts: frozenset[str] = frozenset()  # nobody signs in to a program
 
     def __str__(self) -> str:
         return shlex.join(self.command)
@@ -57,16 +60,29 @@ def is_installer(command: Sequence[str]) -> bool:
 class ServerUrl:
     """A server that answers at a URL. `headers` may hold secrets and go to its host only.
 
-    `private` are the hosts that may have addresses outside the public internet.
+    `private` are the hosts that may have addresses outside the public internet. `sign_in_store` has the
+    tokens of the sign-in made at `signed_in_at` (epoch seconds), if there is one.
     """
 
     url: str
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     private: frozenset[str] = frozenset()
     secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
+    sign_in_store: SignInStore | None = field(default=None, compare=False, repr=False)
+    signed_in_at: float | None = None
 
     def __str__(self) -> str:
         return self.url
+
+    @property
+    def token_texts(self) -> frozenset[str]:
+        """The tokens of its sign-in, which change; masked like `secrets`."""
+        return self.sign_in_store.secret_texts if self.sign_in_store else frozenset()
+
+    @property
+    def has_key(self) -> bool:
+        """Whether it is sent a key of its own, so that nobody signs in."""
+        return any(name.lower() == "authorization" for name in self.headers)
 
 
 ServerLocation = ServerProgram | ServerUrl

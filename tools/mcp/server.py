@@ -15,7 +15,14 @@ from typing import TYPE_CHECKING, Any
 from tools.base import Found, Rule, Tool, ToolContext, ToolError
 from tools.http.service import MASK, Credentials
 from tools.mcp.definitions import McpToolDefinition, McpToolListing, ServerTool, build_listing
-from tools.mcp.errors import ConnectionGone, describe_error, describe_start, explain_slow_start
+from tools.mcp.errors import (
+    ConnectionGone,
+    SignInNeeded,
+    describe_error,
+    describe_start,
+    explain_slow_start,
+    iterate_causes,
+)
 from tools.mcp.location import ServerLocation
 from tools.mcp.time_limits import DEFAULT_LIMITS, CallDeadline, McpServerLimits, format_progress
 from tools.schemas.told_schema import build_told_schema
@@ -39,7 +46,8 @@ class McpServerClient:
 
     `on_listing` is called with the tools after the first connection, and whenever they have changed. It is
     awaited in the server's own task, so that calls continue meanwhile.
-    `trouble` says why the server is not available; None: it is, or was not needed yet.
+    `trouble` says why the server is not available; None: it is, or was not needed yet. `needs_sign_in`: it
+    refuses what it is sent, and is asked again only seldom.
     """
 
     def __init__(
@@ -52,6 +60,7 @@ class McpServerClient:
         self.name = name
         self.location = location
         self.trouble: str | None = None
+        self.needs_sign_in = False
         self._secret_texts = Credentials(location.secrets).secret_texts()
         self._on_listing = on_listing
         self.limits = limits
@@ -142,9 +151,12 @@ class McpServerClient:
             await run_connection(self.name, self.location, self.limits, self._on_connected, self._on_tools)
         except (Exception, BaseExceptionGroup) as error:  # noqa: BLE001 the next attempt follows every error
             was_steady = clock() - started_at > STEADY_SECONDS
+            self.needs_sign_in = any(isinstance(cause, SignInNeeded) for cause in iterate_causes(error))
             self._on_failure(self._mask_secrets(describe_error(error)), was_steady=was_steady)
 
     def _retry_delay(self) -> float:
+        if self.needs_sign_in:
+            return self.limits.relist_seconds
         doubled = self.limits.retry_seconds * 2.0 ** min(self._failures - 1, 20)
         delay = min(self.limits.max_retry_seconds, doubled)
         return delay * random.uniform(0.5, 1.0)  # noqa: S311 servers that failed together retry apart
@@ -153,6 +165,7 @@ class McpServerClient:
         await self._on_tools(server_tools)
         self._connection = connection
         self.trouble = None
+        self.needs_sign_in = False
         self._notify_waiters()
         log.info("an MCP server is connected", extra={"action": "mcp.connected", "server": self.name})
 
@@ -178,7 +191,8 @@ class McpServerClient:
         self._connection_wanted.set()
         while self._connection is None or self._connection.closed_reason is not None:
             # After the first failure the next attempt is soon; a server that keeps failing is not waited for.
-            if self._failures > 1 and self.trouble is not None:
+            has_failed = self._failures > 1 or self.needs_sign_in
+            if has_failed and self.trouble is not None:
                 raise self._unavailable(self.trouble)
             await self._state_changed.wait()
         return self._connection
@@ -236,7 +250,7 @@ class McpServerClient:
         return replace(result, text=self._mask_secrets(result.text))
 
     def _mask_secrets(self, text: str) -> str:
-        for secret in self._secret_texts:
+        for secret in (*self._secret_texts, *self.location.token_texts):
             text = text.replace(secret, MASK)
         return text
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bot.cli.tools.session import ToolsSession
+from bot.cli.tools.sign_in import sign_in_and_add
 from bot.errors import ChangeRefused, NeedsConfirming
 from bot.tool_registry import openapi_sources
 from bot.tool_registry.add_source import refuse_taken_source, register_source
@@ -13,6 +14,7 @@ from bot.tool_registry.endpoint_params import build_parameter_schema, suggest_na
 from bot.tool_registry.formatting import format_add_result
 from bot.tool_registry.openapi_sources import DocumentPreview
 from bot.tool_registry.previews import (
+    SignInRequired,
     SourcePreview,
     SourceRequest,
     check_source_name,
@@ -20,6 +22,7 @@ from bot.tool_registry.previews import (
     preview_server,
 )
 from bot.tool_registry.program_homes import delete_home
+from bot.tool_registry.secret_references import remove_references
 from bot.tool_registry.secret_scanner import has_likely_secret
 from bot.tool_registry.service_access import (
     check_access,
@@ -55,6 +58,8 @@ class AddOptions:
     home: str | None = None
     timeout: float | None = None
     start_timeout: float | None = None
+    client_id: str | None = None
+    client_secret: str | None = None
     confirmed: bool = False
 
 
@@ -71,7 +76,10 @@ async def add_tools(session: ToolsSession, options: AddOptions) -> list[str]:
     if options.stdio:
         return await _add_program(session, request, options.pick)
     if options.mcp:
-        preview = await preview_server(request, await session.load_secrets(), is_remote=True)
+        try:
+            preview = await preview_server(request, await session.load_secrets(), is_remote=True)
+        except SignInRequired as required:
+            return await sign_in_and_add(session, required.source, options.pick)
         return await _add_source(session, preview, options.pick)
     if options.method is not None:
         if not options.description:
@@ -95,6 +103,8 @@ def _check_options(options: AddOptions) -> None:
         ("--home", options.home, options.stdio, "with --stdio"),
         ("--start-timeout", options.start_timeout, options.stdio or options.mcp, "with --mcp or --stdio"),
         ("--header", "header" in given, not options.stdio, "with a URL"),
+        ("--client-id", options.client_id, options.mcp, "with --mcp"),
+        ("--client-secret", options.client_secret, options.client_id, "with --client-id"),
         *(
             (f"--{option}", option in given, is_service, "with a document or an endpoint")
             for option in SERVICE_OPTIONS
@@ -182,7 +192,18 @@ def _build_request(session: ToolsSession, options: AddOptions) -> SourceRequest:
         private_hosts=session.tool_settings.private_hosts,
         homes=session.tool_settings.homes,
         time_limits=TimeLimits(options.timeout, options.start_timeout),
+        client=_parse_client(options),
     )
+
+
+def _parse_client(options: AddOptions) -> dict[str, str]:
+    """Return the client that was registered for sign-ins; its secret is named only."""
+    client = {"client_id": options.client_id, "client_secret": options.client_secret}
+    if options.client_secret is not None and remove_references(options.client_secret):
+        raise ChangeRefused(
+            "Keep the client's secret with `canvasgram tools secret set NAME` and write {NAME} here."
+        )
+    return {key: value for key, value in client.items() if value is not None}
 
 
 def _refuse_plain_secrets(request: SourceRequest, *, confirmed: bool) -> None:

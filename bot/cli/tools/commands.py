@@ -102,6 +102,10 @@ def add_(  # noqa: PLR0913  # an option is an argument here
     start_timeout: Annotated[
         float | None, typer.Option(help="Seconds in which an MCP server has to start.")
     ] = None,
+    client_id: Annotated[
+        str | None, typer.Option(help="Client registered for the sign-in of an MCP server.")
+    ] = None,
+    client_secret: Annotated[str | None, typer.Option(help="Its secret, as {name}.")] = None,
     yes: Annotated[
         bool, typer.Option("--yes", help="Allow calls to other hosts, and an address that will be shown.")
     ] = False,
@@ -132,6 +136,8 @@ def add_(  # noqa: PLR0913  # an option is an argument here
         home=home,
         timeout=timeout,
         start_timeout=start_timeout,
+        client_id=client_id,
+        client_secret=client_secret,
         confirmed=yes,
     )
     _print(_run_in_session(env_file, lambda session: add_tools(session, options)))
@@ -168,6 +174,14 @@ def configure(  # noqa: PLR0913  # an option is an argument here
     )
     hosts = tuple(confirm_host or ())
     _print(_run_in_session(env_file, lambda session: actions.configure_source(session, name, options, hosts)))
+
+
+@tools.command("signin", epilog="Example: canvasgram tools signin notes")
+def sign_in(name: ToolOrSourceName, env_file: EnvFile = DEFAULT_ENV_FILE) -> None:
+    """Sign in to an MCP server, for the first time or again. Prints the link."""
+    from bot.cli.tools import sign_in as sign_in_module
+
+    _print(_run_in_session(env_file, lambda session: sign_in_module.sign_in(session, name)))
 
 
 @tools.command("remove", epilog="Example: canvasgram tools remove shop")

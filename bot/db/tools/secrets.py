@@ -18,10 +18,23 @@ class SealedSecret:
     made_at: float
 
 
+def name_sign_in(source_name: str) -> str:
+    """The name under which the sign-in of a source is stored; no admin can give it to a secret."""
+    return f"sign-in:{source_name}"
+
+
 async def list_all(tx: AsyncConnection) -> list[SealedSecret]:
     """Every secret, by name."""
     rows = await tx.execute(select(secrets).order_by(secrets.c.name))
     return [SealedSecret(row.name, row.sealed, row.made_at) for row in rows]
+
+
+async def find(tx: AsyncConnection, name: str) -> SealedSecret | None:
+    """The secret of this name."""
+    row = (await tx.execute(select(secrets).where(secrets.c.name == name))).one_or_none()
+    if row:
+        return SealedSecret(row.name, row.sealed, row.made_at)
+    return None
 
 
 async def put(tx: AsyncConnection, secret: SealedSecret) -> None:

@@ -16,7 +16,12 @@ from bot.telegram.commands.option_words import split_options
 from bot.telegram.commands.tool_tasks import FinishTask, ToolTask
 from bot.telegram.commands.tool_text import build_parts
 from bot.tool_registry import openapi_sources
-from bot.tool_registry.add_source import AddSourceResult, extend_source, register_source
+from bot.tool_registry.add_source import (
+    AddSourceResult,
+    extend_source,
+    refuse_taken_source,
+    register_source,
+)
 from bot.tool_registry.admin_actions import AdminAction
 from bot.tool_registry.configure_source import (
     check_fixed_names,
@@ -26,7 +31,13 @@ from bot.tool_registry.configure_source import (
 from bot.tool_registry.endpoint_params import build_parameter_schema, suggest_name
 from bot.tool_registry.formatting import format_add_result
 from bot.tool_registry.loader import ToolSettings
-from bot.tool_registry.previews import SourcePreview, SourceRequest, preview_endpoint, preview_server
+from bot.tool_registry.previews import (
+    SignInRequired,
+    SourcePreview,
+    SourceRequest,
+    preview_endpoint,
+    preview_server,
+)
 from bot.tool_registry.secret_references import find_secret_names
 from bot.tool_registry.secrets import SecretBox
 from bot.tool_registry.service_access import (
@@ -52,13 +63,24 @@ HOW_TO = (
 )
 
 
+BeginSignIn = Callable[[ToolTask, Source], Awaitable[Part]]
+"""Begins a sign-in to a source; returns the message with its link."""
+
+
 class AddToolTasks:
     """The handlers of these tasks."""
 
-    def __init__(self, database: Database, tool_settings: ToolSettings, builtin_tools: BuiltinTools) -> None:
+    def __init__(
+        self,
+        database: Database,
+        tool_settings: ToolSettings,
+        builtin_tools: BuiltinTools,
+        begin_sign_in: BeginSignIn,
+    ) -> None:
         self._database = database
         self._tool_settings = tool_settings
         self._builtin_tools = builtin_tools
+        self._begin_sign_in = begin_sign_in
 
     def get_handlers(self) -> Mapping[str, Callable[[ToolTask], Awaitable[FinishTask]]]:
         """Return the handlers by the kind of task."""
@@ -75,8 +97,7 @@ class AddToolTasks:
         match words:
             case [kind, url, *names] if kind.lower() == "mcp":
                 request = self._build_source_request(url, *names[:1], access=access)
-                secrets = await self._load_secrets(access)
-                return self._finish_adding(task, await preview_server(request, secrets, is_remote=True))
+                return await self._add_server(task, request, await self._load_secrets(access))
             case [kind, name, method, url] if kind.lower() == "endpoint" and description:
                 summary, *parameters = description
                 request = self._build_source_request(url, name, access=access)
@@ -86,6 +107,24 @@ class AddToolTasks:
                 request = self._build_source_request(url, *rest[:1], access=access)
                 return await self._add_document(task, request, rest[1:])
         raise ChangeRefused(HOW_TO)
+
+    async def _add_server(
+        self, task: ToolTask, request: SourceRequest, secrets: Mapping[str, str]
+    ) -> FinishTask:
+        """Add an MCP server; one that wants a sign-in without its tools, which come with that."""
+        try:
+            return self._finish_adding(task, await preview_server(request, secrets, is_remote=True))
+        except SignInRequired as required:
+            source = required.source
+        async with self._database.read_transaction() as tx:
+            await refuse_taken_source(tx, source.name)  # before somebody signs in
+        link = await self._begin_sign_in(task, source)
+
+        async def finish(tx: Transaction) -> tuple[Part, ...]:
+            await register_source(self._build_admin_action(task, tx), SourcePreview(source, ()))
+            return (link,)
+
+        return finish
 
     async def _add_document(
         self, task: ToolTask, request: SourceRequest, operations: list[str]

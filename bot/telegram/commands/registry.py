@@ -35,6 +35,7 @@ from bot.telegram.commands import (
     people,
     prompt_context,
     secret_guard,
+    sign_in,
     think,
     tools,
     usage,
@@ -65,6 +66,8 @@ def choose_command_action(text: str, role: RoleOrBlocked | None) -> tuple[Action
     """Return what a message that begins with a slash does, and the arguments after the command."""
     name, args = parse_command(text)
     command = find_command(name)
+    if role in {"admin", "member"} and sign_in.is_answer(text):
+        return sign_in.take_answer, text
     if name == "tools" and role in {"admin", "member"} and secret_guard.has_secret(args):
         return secret_guard.delete_secret_message, args
     if command is not None and can_use(command, role):

@@ -26,6 +26,7 @@ HOW_TO = """\
 /tools add mcp URL NAME – those of an MCP server
 /tools add endpoint NAME METHOD URL, in the next lines what it does and its parameters
 /tools configure NAME --query 'api_key={SECRET}' – how it is reached: secrets by name, --set, --base-url
+/tools signin NAME – sign in to an MCP server, for the first time or again
 /tools show, enable, disable, remove or accept NAME
 /tools show NAME checked – what its arguments must fit, beyond what the model is told
 /tools try NAME {"city": "Rome"} – run it once
@@ -127,6 +128,7 @@ _SUBCOMMANDS: dict[str, Callable[[ActionContext, str], Awaitable[ActionResult]]]
     "add": partial(queue_tool_task, do="add"),
     "pick": partial(queue_tool_task, do="pick"),
     "configure": partial(queue_tool_task, do="configure"),
+    "signin": partial(queue_tool_task, do="signin"),
     "try": partial(queue_tool_task, do="try"),
     "reload": partial(queue_tool_task, do="reload"),
 }

@@ -11,12 +11,14 @@ from typing import Any
 from bot.db.queues.inbox import STALE_SECONDS, TURN_SHAPES, IncomingUpdate
 from bot.domain import ItemShape, Lane
 from bot.telegram.incoming.attachments import extract_media
+from bot.tool_registry.sign_in_flows import SIGN_IN_PATH
 
 PASTE_UNITS = 4000  # Telegram cuts a long paste at 4096; a part of about that size is not the last one
 PASTE_SECONDS = 1.5
 ALBUM_SECONDS = 1.0  # the messages of an album come one by one, and none says that it is the last
 
 _COMMAND = re.compile(r"/([A-Za-z0-9_]{1,32})(?:@\w+)?(?=\s|$)")
+_SIGN_IN_ADDRESS = re.compile(rf"\s*https?://[^\s?]{{1,300}}{SIGN_IN_PATH}\?")
 _ORDERED_COMMANDS: dict[str, ItemShape] = {"new": "new", "retry": "command", "deep": "deep"}
 """Commands that wait for their turn in the lane, with their shapes."""
 
@@ -65,6 +67,8 @@ def _classify(update: dict[str, Any], message: dict[str, Any]) -> tuple[ItemShap
     if not isinstance(text, str):
         return _classify_caption(message), True
     command = _COMMAND.match(text)
+    if is_sign_in_address(text):
+        return "command", False
     if command is None:
         return "text", True
     name = command[1].lower()
@@ -73,6 +77,11 @@ def _classify(update: dict[str, Any], message: dict[str, Any]) -> tuple[ItemShap
     if name == "stop":
         return "stop", False
     return "command", False
+
+
+def is_sign_in_address(text: str) -> bool:
+    """Whether a message begins with the address that the page of a sign-in leads to; it is for no model."""
+    return _SIGN_IN_ADDRESS.match(text) is not None
 
 
 def _classify_caption(message: dict[str, Any]) -> ItemShape:

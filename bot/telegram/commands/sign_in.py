@@ -1,0 +1,41 @@
+"""What people send back from the page of a sign-in: used from memory, stored nowhere, deleted in the chat."""
+
+import re
+from functools import partial
+from typing import Any
+
+from bot.db.queues import inbox
+from bot.telegram.actions import ActionContext, ActionResult, build_part
+from bot.telegram.commands.tool_tasks import write_tool_task
+from bot.telegram.incoming.envelope import is_sign_in_address
+from tools.mcp.sign_in import SignInAnswer, parse_answer
+
+CLOSED_NOTICE = (
+    "This sign-in is not open any more: it may be too old, or I was restarted. /tools signin NAME gives you "
+    "another link."
+)
+TAKEN_NOTICE = "Thank you, I sign in."
+_SIGNIN_COMMAND = re.compile(r"/tools(?:@\w+)?\s+signin\s", re.IGNORECASE)
+
+
+def is_answer(text: str) -> bool:
+    """Whether a message is the address that a sign-in's page led to, alone or after /tools signin NAME."""
+    return is_sign_in_address(text) or bool(_SIGNIN_COMMAND.match(text) and _find_answer(text))
+
+
+def _find_answer(text: str) -> SignInAnswer | None:
+    answers = (parse_answer(word) for word in text.split() if "://" in word)
+    return next((answer for answer in answers if answer is not None), None)
+
+
+async def take_answer(context: ActionContext) -> ActionResult:
+    """Hand the answer to the sign-in that waits for it; keep nothing of the message."""
+    answer = _find_answer(context.args)
+    message: dict[str, Any] = context.item.body.get("message") or context.item.body["edited_message"]
+    await inbox.forget_body(context.tx, [context.item.id])
+    queued = await write_tool_task(context, "unsay", {"message": message["message_id"]})
+    flows = context.deps.sign_ins
+    if flows is None or answer is None or not flows.is_open(answer):
+        return ActionResult(parts=(build_part(CLOSED_NOTICE),), after_commit=queued.after_commit)
+    receive = partial(flows.receive, answer)
+    return ActionResult(parts=(build_part(TAKEN_NOTICE),), after_commit=(receive, *queued.after_commit))

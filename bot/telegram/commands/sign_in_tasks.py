@@ -1,0 +1,164 @@
+"""Tool tasks of sign-ins at MCP servers: give an admin the link, and add the tools once that was used."""
+
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+from urllib.parse import urlsplit
+
+from bot.db.engine import Database, Transaction
+from bot.db.queues import inbox
+from bot.db.retry import retry_until_available
+from bot.db.tools import sources
+from bot.db.tools.audit import Actor
+from bot.db.tools.sources import Source
+from bot.domain import Part
+from bot.errors import ChangeRefused, SettingsRefused
+from bot.telegram.actions import count_utf16_units
+from bot.telegram.commands.tool_tasks import TOOLS_JOB, FinishTask, ToolTask, finish_with
+from bot.telegram.commands.tool_text import build_parts
+from bot.tool_registry.add_source import extend_source
+from bot.tool_registry.admin_actions import AdminAction
+from bot.tool_registry.formatting import format_add_result
+from bot.tool_registry.loader import ToolSettings
+from bot.tool_registry.previews import preview_signed_in
+from bot.tool_registry.secrets import SecretBox
+from bot.tool_registry.sign_in_flows import (
+    LOOPBACK_SIGN_IN_URL,
+    SIGN_IN_SECONDS,
+    SignInFlows,
+    SignInRequest,
+)
+from bot.tool_registry.sign_ins import SealedSignIn, store_sign_in
+from bot.tool_registry.tool_info import BuiltinTools
+from bot.usage.plain_text import escape_for_terminal
+from tools.base import ToolError
+from tools.mcp.sign_in import SignIn
+
+MAX_LINK_CHARS = 2000  # of a link behind a word; a longer one is written out
+_MINUTES = round(SIGN_IN_SECONDS / 60)
+PASTE_HINT = (
+    "Your browser then shows a page that does not load. Copy its whole address and send it to me: "
+    "I use it and delete your message."
+)
+
+
+class SignInTasks:
+    """The handlers of these tasks, and what ends a sign-in."""
+
+    def __init__(
+        self,
+        database: Database,
+        tool_settings: ToolSettings,
+        builtin_tools: BuiltinTools,
+        wake_worker: Callable[[], None],
+    ) -> None:
+        self._database = database
+        self._tool_settings = tool_settings
+        self._builtin_tools = builtin_tools
+        self._wake_worker = wake_worker
+        self._secret_box = SecretBox(tool_settings.secret_keys)
+        self.flows = SignInFlows(tool_settings.private_hosts, tool_settings.sign_in_url, self._end_sign_in)
+
+    def get_handlers(self) -> Mapping[str, Callable[[ToolTask], Awaitable[FinishTask]]]:
+        """Return the handlers by the kind of task."""
+        return {"signin": self._offer_sign_in, "signed": self._add_tools}
+
+    async def begin(self, task: ToolTask, source: Source) -> Part:
+        """Begin a sign-in; return the message with its link. Raises ChangeRefused or SettingsRefused."""
+        self._secret_box.check_key()
+        async with self._database.read_transaction() as tx:
+            secrets = await self._secret_box.decrypt_all(tx)
+        link = await self.flows.start(SignInRequest(source, secrets, task.person, task.name, task.lane))
+        return build_link_part(source.name, link, self._tool_settings.sign_in_url)
+
+    async def _offer_sign_in(self, task: ToolTask) -> FinishTask:
+        source = await self._load_source(task.args.strip())
+        part = await self.begin(task, source)
+
+        async def finish(_: Transaction) -> tuple[Part, ...]:
+            return (part,)
+
+        return finish
+
+    async def _end_sign_in(self, request: SignInRequest, outcome: SignIn | ToolError) -> None:
+        """Seal what a sign-in gave, and leave a task that tells the admin."""
+
+        async def write() -> None:
+            async with self._database.transaction() as tx:
+                error = await self._store_outcome(tx, request, outcome)
+                await _queue_ended(tx, request, error)
+
+        await retry_until_available(write)
+        self._wake_worker()
+
+    async def _store_outcome(
+        self, tx: Transaction, request: SignInRequest, outcome: SignIn | ToolError
+    ) -> str:
+        """Store a sign-in; return why there is none."""
+        if isinstance(outcome, ToolError):
+            return str(outcome)
+        action = AdminAction(tx, Actor(request.person, "telegram"), time.time(), self._builtin_tools)
+        try:
+            await store_sign_in(action, self._secret_box, request.source.name, outcome)
+        except (ChangeRefused, SettingsRefused) as refused:
+            return str(refused)
+        return ""
+
+    async def _add_tools(self, task: ToolTask) -> FinishTask:
+        """Say how a sign-in ended; add the tools of a source that waited for its first one."""
+        if error := task.item.body["error"]:
+            hint = f"For another link: /tools signin {task.args}"
+            return finish_with(f"Not signed in to {task.args}. {escape_for_terminal(error)}", hint)
+        source = await self._load_source(task.args)
+        signed_in = f"You are signed in to {source.name}."
+        if source.options.get("listing"):
+            return finish_with(signed_in)
+        async with self._database.read_transaction() as tx:
+            secrets = await self._secret_box.decrypt_all(tx)
+        store = SealedSignIn(self._database, self._secret_box, source)
+        preview = await preview_signed_in(source, secrets, self._tool_settings.private_hosts, store)
+
+        async def finish(tx: Transaction) -> tuple[Part, ...]:
+            action = AdminAction(tx, task.actor, time.time(), self._builtin_tools)
+            added = format_add_result(await extend_source(action, preview))
+            return build_parts([signed_in, *added, *map(escape_for_terminal, preview.warnings)])
+
+        return finish
+
+    async def _load_source(self, name: str) -> Source:
+        async with self._database.read_transaction() as tx:
+            source = await sources.find(tx, name)
+        if source is None or source.kind != "mcp_http":
+            raise ChangeRefused(f"There is no MCP server called {name[:60]} at a URL.")
+        return source
+
+
+async def _queue_ended(tx: Transaction, request: SignInRequest, error: str) -> None:
+    body: dict[str, Any] = {
+        "job": TOOLS_JOB,
+        "do": "signed",
+        "person": request.person,
+        "name": request.name,
+        "lane": request.lane.key,
+        "words": request.source.name,
+        "error": error,
+    }
+    await inbox.add(tx, kind="house", lane=None, sender=request.person, body=body, now=time.time())
+
+
+def build_link_part(source_name: str, link: str, redirect_url: str) -> Part:
+    """Build the message with the link of a sign-in, and what to do after it."""
+    before = f"{source_name} wants you to sign in. Open "
+    label = f"the page at {urlsplit(link).hostname}"
+    after = f" within {_MINUTES} minutes."
+    if redirect_url == LOOPBACK_SIGN_IN_URL:
+        after += f" {PASTE_HINT}"
+    if len(link) > MAX_LINK_CHARS:
+        return Part(f"{before}{label}{after}\n\n{link}")
+    entity = {
+        "type": "text_link",
+        "offset": count_utf16_units(before),
+        "length": count_utf16_units(label),
+        "url": link,
+    }
+    return Part(f"{before}{label}{after}", (entity,))

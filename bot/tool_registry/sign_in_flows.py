@@ -1,0 +1,159 @@
+"""Sign-ins under way in this process: from a link that somebody opens to the tokens that it gives.
+
+Only memory: a gateway that stops forgets them, and the person asks for another link. What a page sends back
+is never stored.
+"""
+
+import asyncio
+import importlib
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+
+from bot.db.tools.sources import Source
+from bot.domain import Lane
+from bot.errors import ChangeRefused
+from bot.tool_registry.secret_references import MissingSecret, fill_secrets
+from bot.tool_registry.sources import build_location
+from tools.base import ToolError
+from tools.mcp.location import ServerUrl
+from tools.mcp.sign_in import SignIn, SignInAnswer, find_state
+from tools.threads import run_in_thread
+
+SIGN_IN_PATH = "/canvasgram/signin"
+LOOPBACK_SIGN_IN_PORT = 8739
+LOOPBACK_SIGN_IN_URL = f"http://127.0.0.1:{LOOPBACK_SIGN_IN_PORT}{SIGN_IN_PATH}"
+"""Where nothing of the gateway listens: the address of the page that did not load is sent to it in a chat."""
+
+SIGN_IN_SECONDS = 900.0  # from the link to what its page sends back
+
+log = logging.getLogger(__name__)
+
+ShowLink = Callable[[str], Awaitable[None]]
+WaitForAnswer = Callable[[], Awaitable[SignInAnswer]]
+
+
+@dataclass(frozen=True, slots=True)
+class SignInRequest:
+    """Who signs in to which source, and where they asked; `secrets` are all secrets, by name."""
+
+    source: Source
+    secrets: Mapping[str, str]
+    person: int
+    name: str
+    lane: Lane
+
+
+OnSignInEnded = Callable[[SignInRequest, SignIn | ToolError], Awaitable[None]]
+
+
+async def run_sign_in(
+    source: Source,
+    secrets: Mapping[str, str],
+    private_hosts: frozenset[str],
+    redirect_url: str,
+    show_link: ShowLink,
+    wait_for_answer: WaitForAnswer,
+) -> SignIn:
+    """Sign in to a source. Raises ToolError; ValueError or MissingSecret if it must not be called."""
+    oauth = await run_in_thread(importlib.import_module, "tools.mcp.oauth")
+    location = build_location(source, secrets, private_hosts)
+    if not isinstance(location, ServerUrl) or location.has_key:
+        raise ToolError(f"{source.name} has no sign-in.")
+    client = None
+    registered = fill_secrets(source.options.get("sign_in", {}), secrets)
+    if "client_id" in registered:
+        client = oauth.RegisteredClient(registered["client_id"], registered.get("client_secret"))
+    sign_in: SignIn = await oauth.sign_in(location, redirect_url, show_link, wait_for_answer, client)
+    return sign_in
+
+
+class SignInFlows:
+    """Runs them; `on_ended` is awaited with what came of each whose link was shown, but for those unused."""
+
+    def __init__(self, private_hosts: frozenset[str], redirect_url: str, on_ended: OnSignInEnded) -> None:
+        self.redirect_url = redirect_url
+        self._private_hosts = private_hosts
+        self._on_ended = on_ended
+        self._group: asyncio.TaskGroup | None = None
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._answers: dict[str, asyncio.Future[SignInAnswer]] = {}
+
+    async def run(self) -> None:
+        """Let sign-ins go on until cancelled."""
+        async with asyncio.TaskGroup() as self._group:
+            await asyncio.Event().wait()
+
+    async def start(self, request: SignInRequest) -> str:
+        """Begin a sign-in, in place of one to the same source; return the link. Raises ChangeRefused."""
+        if self._group is None:
+            raise ChangeRefused("The gateway is starting or stopping; ask again in a moment.")
+        name = request.source.name
+        if (earlier := self._tasks.pop(name, None)) is not None:
+            earlier.cancel()
+        link: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        task = self._group.create_task(self._run_flow(request, link), name=f"sign in to {name}")
+        self._tasks[name] = task
+        try:
+            return await link
+        except (ToolError, ValueError) as error:
+            raise ChangeRefused(f"{name}: {error}") from None
+
+    def is_open(self, answer: SignInAnswer) -> bool:
+        """Whether a sign-in waits for this answer."""
+        return answer.state in self._answers
+
+    def receive(self, answer: SignInAnswer) -> bool:
+        """Take what a page sent back; False if no sign-in waits for it."""
+        waiting = self._answers.pop(answer.state, None)
+        if waiting is None or waiting.done():
+            return False
+        waiting.set_result(answer)
+        return True
+
+    async def _run_flow(self, request: SignInRequest, link: asyncio.Future[str]) -> None:
+        answer: asyncio.Future[SignInAnswer] = asyncio.get_running_loop().create_future()
+
+        async def show_link(url: str) -> None:
+            self._answers[find_state(url)] = answer
+            link.set_result(url)
+
+        async def wait_for_answer() -> SignInAnswer:
+            async with asyncio.timeout(SIGN_IN_SECONDS):
+                return await answer
+
+        try:
+            outcome = await self._sign_in(request, show_link, wait_for_answer)
+        except asyncio.CancelledError:
+            if not link.done():
+                link.set_exception(ToolError("another sign-in was begun."))
+            raise
+        finally:
+            self._answers = {state: other for state, other in self._answers.items() if other is not answer}
+        if not link.done():
+            assert isinstance(outcome, ToolError)
+            link.set_exception(outcome)
+        elif answer.done():
+            await self._on_ended(request, outcome)
+
+    async def _sign_in(
+        self, request: SignInRequest, show_link: ShowLink, wait_for_answer: WaitForAnswer
+    ) -> SignIn | ToolError:
+        try:
+            return await run_sign_in(
+                request.source,
+                request.secrets,
+                self._private_hosts,
+                self.redirect_url,
+                show_link,
+                wait_for_answer,
+            )
+        except ToolError as error:
+            return error
+        except (ValueError, MissingSecret) as error:
+            return ToolError(str(error))
+        except Exception as error:  # noqa: BLE001 a stranger's server must not end the gateway
+            # Without its text, which may repeat what was sent.
+            fields = {"source": request.source.name, "error": type(error).__name__}
+            log.warning("a sign-in failed unexpectedly", extra={"action": "sign_in.failed", **fields})
+            return ToolError("it failed for a reason that is not known.")

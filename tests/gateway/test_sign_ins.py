@@ -1,0 +1,157 @@
+"""Signing in at an MCP server from the chat: the link, what is sent back, renewal, and what goes wrong."""
+
+import re
+import sqlite3
+from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.monitoring.test_health import find_free_port
+from tests.support.gateway import ADMIN, GatewayHarness, running_gateway
+from tests.support.oauth_server import OAuthMcpServer, running_oauth_server
+
+KEY = "qW0vZ3J0b3V0Zm9yYW4tZXhhbXBsZS1vZi1hLWtleQ4="
+
+
+def run_gateway(tmp_path: Path, **more: Any) -> AbstractAsyncContextManager[GatewayHarness]:
+    settings = {"tools_private_hosts": "127.0.0.1", "secrets_key": KEY, "thinking": "off", **more}
+    return running_gateway(tmp_path, **settings)
+
+
+async def say(gateway: GatewayHarness, text: str, expected: str) -> str:
+    """Send a message as the admin, and return the new message of the bot with these words."""
+    person = gateway.ann
+    before = len(gateway.texts())
+    person.send(text)
+    return await wait_for(gateway, expected, before)
+
+
+async def wait_for(gateway: GatewayHarness, expected: str, before: int = 0) -> str:
+    def find() -> Sequence[str]:
+        return [text for text in gateway.texts()[before:] if expected in text]
+
+    await gateway.api.wait_until(lambda: bool(find()) and gateway.is_finished())
+    return find()[-1]
+
+
+def find_link(gateway: GatewayHarness) -> str:
+    """The newest link behind words in the chat."""
+    messages = gateway.api.chat(ADMIN).bot_messages
+    entities = [entity for message in messages for entity in message.entities]
+    return str([entity["url"] for entity in entities if entity["type"] == "text_link"][-1])
+
+
+async def sign_in(gateway: GatewayHarness, servers: OAuthMcpServer) -> str:
+    """Open the newest link, agree, and send back the address of the page that does not load."""
+    return await say(gateway, await servers.agree(find_link(gateway)), "You are signed in to notes.")
+
+
+async def use_echo(gateway: GatewayHarness, text: str) -> str:
+    """Have the model call a tool of the server, and return what it reads."""
+    await say(gateway, f'@@tool:notes_echo {{"text": "{text}"}}@@ @@say:Done: {text}.@@', f"Done: {text}.")
+    return gateway.endpoint.requests[-1].prompt
+
+
+def list_sealed(tmp_path: Path) -> list[str]:
+    with sqlite3.connect(tmp_path / "house.db") as database:
+        rows = database.execute("SELECT name FROM secrets").fetchall()
+    database.close()
+    return [name for (name,) in rows]
+
+
+async def test_an_admin_signs_in_by_sending_back_the_address(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with running_oauth_server() as servers, run_gateway(tmp_path) as gateway:
+        shown = await say(gateway, f"/tools add mcp {servers.url} notes", "wants you to sign in")
+        assert "127.0.0.1 within 15 minutes" in shown
+        assert "an admin has to sign in: /tools signin notes" in await say(gateway, "/tools", "Sources:")
+        address = await servers.agree(find_link(gateway))
+        assert "notes_echo" in await say(gateway, address, "You are signed in to notes.")
+        chat = gateway.api.chat(ADMIN)
+        await gateway.api.wait_until(
+            lambda: any(address == message.text for message in chat.deleted_messages)
+        )
+        await say(gateway, "/new", "A new conversation")
+        assert "hello" in await use_echo(gateway, "hello")
+
+        servers.authorization.revoke_access()
+        assert "again" in await use_echo(gateway, "again")
+        assert servers.authorization.renewals == 1
+    stored = b"".join(file.read_bytes() for file in tmp_path.iterdir())
+    code = re.findall("code=([^&]+)", address)[0]
+    for secret in (code, *servers.seen_tokens, *servers.authorization.refresh_tokens):
+        assert secret.encode() not in stored
+        assert secret not in "".join(gateway.texts())
+        assert secret not in caplog.text
+
+
+async def test_a_sign_in_that_is_over_is_reported_and_made_again(tmp_path: Path) -> None:
+    async with running_oauth_server() as servers, run_gateway(tmp_path) as gateway:
+        await say(gateway, f"/tools add mcp {servers.url} notes", "wants you to sign in")
+        await sign_in(gateway, servers)
+        await say(gateway, "/new", "A new conversation")
+        assert "hello" in await use_echo(gateway, "hello")
+        servers.authorization.revoke_all()
+        prompt = await use_echo(gateway, "lost")
+        assert "notes is not available: its sign-in is over, and an admin has to sign in again." in prompt
+        notice = await wait_for(gateway, "is over, and an admin has to sign in again: /tools signin notes")
+        assert notice.startswith("Of the tools of notes: the sign-in of")
+        await say(gateway, "/tools signin notes", "wants you to sign in")
+        assert await sign_in(gateway, servers) == "You are signed in to notes."
+        assert "back" in await use_echo(gateway, "back")
+
+
+async def test_a_sign_in_comes_back_to_the_public_address(tmp_path: Path) -> None:
+    port = find_free_port()
+    public_url = f"http://127.0.0.1:{port}"
+    async with (
+        running_oauth_server() as servers,
+        run_gateway(tmp_path, http_port=port, public_url=public_url) as gateway,
+        httpx.AsyncClient(trust_env=False) as browser,
+    ):
+        shown = await say(gateway, f"/tools add mcp {servers.url} notes", "wants you to sign in")
+        assert "send it to me" not in shown
+        page = await browser.get(await servers.agree(find_link(gateway)))
+        assert page.text.startswith("Thank you")
+        await wait_for(gateway, "You are signed in to notes.")
+        again = await browser.get(f"{public_url}/canvasgram/signin?state=made-up&code=made-up")
+        assert (again.status_code, again.text.startswith("This sign-in is not open")) == (400, True)
+
+
+async def test_what_is_sent_back_wrongly_signs_nobody_in(tmp_path: Path) -> None:
+    async with running_oauth_server() as servers, run_gateway(tmp_path) as gateway:
+        await say(gateway, f"/tools add mcp {servers.url} notes", "wants you to sign in")
+        address = await servers.agree(find_link(gateway))
+        await say(gateway, re.sub("state=[^&]+", "state=made-up", address), "not open any more")
+        await say(gateway, address.replace("code=", "code=x"), "Its sign-in refused the code")
+        await say(gateway, "/tools signin notes", "wants you to sign in")
+        assert "notes_echo" in await sign_in(gateway, servers)
+        await say(gateway, address, "not open any more")
+
+
+async def test_a_server_that_leads_to_a_private_host_is_not_signed_in_to(tmp_path: Path) -> None:
+    async with running_oauth_server() as servers, run_gateway(tmp_path) as gateway:
+        servers.server_metadata = {"authorization_endpoint": "https://192.168.1.1/reboot"}
+        await say(gateway, f"/tools add mcp {servers.url} notes", "192.168.1.1 is not on the public internet")
+        assert "Sources:" not in await say(gateway, "/tools", "Tools:")
+
+
+async def test_without_a_key_nobody_is_asked_to_sign_in(tmp_path: Path) -> None:
+    async with running_oauth_server() as servers, run_gateway(tmp_path, secrets_key="") as gateway:
+        await say(gateway, f"/tools add mcp {servers.url} notes", "SECRETS_KEY is missing")
+
+
+async def test_removing_a_source_forgets_its_sign_in(tmp_path: Path) -> None:
+    async with running_oauth_server() as servers, run_gateway(tmp_path) as gateway:
+        await say(gateway, f"/tools add mcp {servers.url} notes", "wants you to sign in")
+        await sign_in(gateway, servers)
+        assert list_sealed(tmp_path) == ["sign-in:notes"]
+        await say(gateway, "/tools remove notes", "Remove the source notes")
+        gateway.ann.tap(gateway.api.chat(ADMIN).bot_messages[-1], "Remove")
+        await gateway.api.wait_until(lambda: gateway.texts()[-1].startswith("Tools:"))
+        assert list_sealed(tmp_path) == []
