@@ -32,7 +32,7 @@ def shrink_image(body: bytes) -> dict[str, Any]:
 
     Image.MAX_IMAGE_PIXELS = None  # it only warns, and counts what a JPEG never unpacks
     try:
-        image = Image.open(io.BytesIO(body), formats=_FORMATS)
+        image = _open_image(body)
     except UnidentifiedImageError:
         return {"refused": "unknown"}
     points = image.width * image.height
@@ -44,6 +44,20 @@ def shrink_image(body: bytes) -> dict[str, Any]:
     eight_bit = _to_eight_bit(image)
     eight_bit.thumbnail(size, Image.Resampling.LANCZOS)
     return _encode_image(ImageOps.exif_transpose(eight_bit))
+
+
+def _open_image(body: bytes) -> "Image":
+    """The picture, also with a wrong checksum beside its points, as of a colour profile: browsers show it."""
+    from PIL import Image, ImageFile, UnidentifiedImageError
+
+    try:
+        return Image.open(io.BytesIO(body), formats=_FORMATS)
+    except UnidentifiedImageError:
+        ImageFile.LOAD_TRUNCATED_IMAGES = True
+        try:
+            return Image.open(io.BytesIO(body), formats=_FORMATS)
+        finally:
+            ImageFile.LOAD_TRUNCATED_IMAGES = False  # a picture that is cut off is not shown
 
 
 def _fit_size(width: int, height: int) -> tuple[int, int]:

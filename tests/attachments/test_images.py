@@ -1,10 +1,11 @@
 """A picture is sent upright, small and without metadata; what cannot be opened is refused."""
 
 import base64
+import io
 from typing import Any
 
 import pytest
-from PIL import Image
+from PIL import Image, ImageCms
 
 from bot.attachments.images import MAX_AREA, MAX_SIDE, shrink_image
 from tests.support.attachment_files import encode_image, make_huge_png, make_image, open_image
@@ -106,3 +107,21 @@ def test_a_picture_too_large_is_refused_before_it_is_opened():
         "refused": "large",
         "points": 64_000_000,
     }
+
+
+def spoil_checksum(body: bytes, chunk: bytes) -> bytes:
+    """The PNG with one wrong bit in the checksum of its first chunk of this kind."""
+    start = body.index(chunk)
+    end = start + 4 + int.from_bytes(body[start - 4 : start])
+    return body[:end] + bytes([body[end] ^ 1]) + body[end + 1 :]
+
+
+def test_a_wrong_checksum_beside_the_picture_is_passed_over():
+    profile = ImageCms.ImageCmsProfile(ImageCms.createProfile("sRGB")).tobytes()
+    buffer = io.BytesIO()
+    Image.new("RGB", (64, 48), RED).save(buffer, "PNG", icc_profile=profile)
+    body = buffer.getvalue()
+    spoiled = spoil_checksum(body, b"iCCP")
+    assert shrink_and_open(spoiled)[1].size == (64, 48)
+    with pytest.raises(OSError, match="truncated"):
+        shrink_image(spoiled[: spoiled.index(b"IDAT") + 8])
