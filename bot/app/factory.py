@@ -49,6 +49,7 @@ from bot.telegram.reactions import SeenReactions
 from bot.telegram.runners.reminders import ReminderRunner
 from bot.telegram.runners.tasks import TaskRunner
 from bot.telegram.runners.updates import UpdateRunner
+from bot.tool_registry.program_homes import find_homes_folder
 from bot.turns.endpoints import ModelEndpoint, open_fallback_endpoint
 from bot.turns.runner import TurnRunner
 from bot.turns.turn_request import TurnRequest
@@ -245,6 +246,7 @@ async def build(
         fallback_endpoint=fallback,
         canvases_per_day=settings.canvases_a_day,
         builtin_tools=tools.builtin_tools,
+        program_homes=find_homes_folder(settings.database_url),
         reload_tools=tools.tool_registry.refresh,
         on_limits_changed=quota.clear_cache,
         backups_kept_until=maintenance.retention_policy.find_copies_expiry,

@@ -7,6 +7,7 @@ transaction, as a ReadOnlyAction.
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Protocol
 
 from bot.db.conversations.chat_settings import ThinkMode
@@ -64,6 +65,7 @@ class ActionDependencies:
     `fallback_endpoint`: the second endpoint, if there is one.
     `canvases_per_day`: what a member may use (None: no limit).
     `builtin_tools`: the gateway's own tools.
+    `program_homes`: the folder of the homes of MCP servers that are started here.
     `on_limits_changed`: called once an admin has changed a limit.
     `reload_tools`: applies changes to tools at once (otherwise they are noticed within two seconds).
     `sign_ins`: those under way.
@@ -85,6 +87,7 @@ class ActionDependencies:
     fallback_endpoint: ModelEndpoint | None = None
     canvases_per_day: int | None = None
     builtin_tools: BuiltinTools = field(default_factory=dict)
+    program_homes: Path | None = None
     on_limits_changed: Callable[[], None] = lambda: None
     reload_tools: Callable[[], Awaitable[None]] = _reload_nothing
     backups_kept_until: Callable[[], float | None] = lambda: None

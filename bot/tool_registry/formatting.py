@@ -15,7 +15,6 @@ from bot.tool_registry.add_source import AddSourceResult
 from bot.tool_registry.admin_actions import PendingChange
 from bot.tool_registry.grants import EVERYONE, Grantee, list_grantees
 from bot.tool_registry.secret_scanner import mask_secrets
-from bot.tool_registry.service_access import list_access_lines, read_access
 from bot.tool_registry.tool_info import ToolInfo, derive_told_schema
 from bot.usage.plain_text import escape_for_terminal
 from bot.usage.report import format_utc
@@ -148,18 +147,6 @@ def format_source_line(source: Source) -> str:
     if source.trouble:
         line += f": {escape_for_terminal(source.trouble)}"
     return line
-
-
-def format_source(source: Source) -> Iterator[str]:
-    """Yield everything about a source, a line each."""
-    name = escape_for_terminal(source.name)
-    yield f"{name}: {SOURCE_KINDS[source.kind]}, {_format_enabled(source)}"
-    yield f"At: {escape_for_terminal(source.address)}"
-    yield from map(escape_for_terminal, list_access_lines(read_access(source.options)))
-    if source.trouble:
-        yield f"Trouble: {escape_for_terminal(source.trouble)}"
-    by = "on the machine" if source.added_by is None else f"by {source.added_by}"
-    yield f"Added: {format_utc(source.added_at)} UTC, {by}"
 
 
 def _format_enabled(source: Source) -> str:

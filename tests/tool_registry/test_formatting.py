@@ -188,13 +188,6 @@ def test_a_call_is_shown_with_its_answer_and_a_source_with_its_trouble():
     assert formatting.format_call(open_call).endswith("x… · 8 in 8, turn 4 · done · – · – · asked: open")
     expired = replace(call, answer="expired", answered_by=None, answered_at=None)
     assert formatting.format_call(expired).endswith("asked: expired")
-    lines = list(formatting.format_source(replace(SHOP, trouble="it is\naway", added_by=7, enabled=False)))
-    assert lines == [
-        "shop: OpenAPI, off",
-        "At: https://shop.example/openapi.json",
-        "Trouble: it is\\naway",
-        "Added: 1970-01-01 00:00:00 UTC, by 7",
-    ]
 
 
 def test_added_tools_are_shown_with_what_to_do_next():

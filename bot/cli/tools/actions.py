@@ -12,7 +12,6 @@ from bot.cli.tools.session import ToolsSession
 from bot.db import revisions
 from bot.db.tools import call_log, sources
 from bot.db.tools.audit import MACHINE
-from bot.db.tools.sources import Source
 from bot.domain import Lane
 from bot.errors import ChangeRefused
 from bot.tool_registry import admin_actions, formatting, grants, secrets, try_tool
@@ -23,6 +22,7 @@ from bot.tool_registry.registry import ToolRegistry
 from bot.tool_registry.rule_parser import parse_rule
 from bot.tool_registry.secret_scanner import mask_secrets
 from bot.tool_registry.service_access import parse_access
+from bot.tool_registry.source_info import format_source, load_source_info, to_source_record
 from bot.tool_registry.time_limits import format_time_limits, parse_time_limits, set_time_limits
 from bot.tool_registry.tool_info import ToolInfo, derive_told_schema, load_tool_info, load_tool_infos
 from bot.tool_registry.try_tool import Trial
@@ -53,7 +53,11 @@ async def show_tool(
     async with session.database.read_transaction() as tx:
         source = await sources.find(tx, name)
         if source is not None and source.kind != "endpoint":
-            return _show_source(source, as_json=as_json)
+            homes = session.tool_settings.homes
+            source_info = await load_source_info(tx, session.builtin_tools, source, homes)
+            if as_json:
+                return [json.dumps(to_source_record(source_info), indent=1)]
+            return list(format_source(source_info))
         info = await load_tool_info(tx, session.builtin_tools, name)
     if as_json:
         definition = info.effective_definition
@@ -61,13 +65,6 @@ async def show_tool(
         return [json.dumps(_to_record(info) | schemas, indent=1)]
     lookup_name = await session.load_name_lookup()
     return list(formatting.format_tool(info, lookup_name, show_checked=show_checked))
-
-
-def _show_source(source: Source, *, as_json: bool) -> list[str]:
-    if not as_json:
-        return list(formatting.format_source(source))
-    keys = ("name", "kind", "address", "enabled", "trouble", "added_by")
-    return [json.dumps({key: getattr(source, key) for key in keys}, indent=1)]
 
 
 async def set_enabled(session: ToolsSession, name: str, *, enabled: bool) -> str:

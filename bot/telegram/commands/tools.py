@@ -16,6 +16,7 @@ from bot.telegram.commands.tool_tasks import queue_tool_task
 from bot.telegram.commands.tool_text import build_admin_action, build_parts, load_person_names
 from bot.tool_registry import admin_actions, formatting
 from bot.tool_registry.rule_parser import parse_rule
+from bot.tool_registry.source_info import format_source, load_source_info
 from bot.tool_registry.time_limits import format_time_limits, parse_time_limits, set_time_limits
 from bot.tool_registry.tool_info import load_tool_info
 
@@ -59,7 +60,10 @@ async def _show_tool(context: ActionContext, args: str) -> ActionResult:
     name, word = _split_first_word(args)
     source = await sources.find(context.tx, name)
     if source is not None and source.kind != "endpoint":
-        parts = build_parts(list(formatting.format_source(source)))
+        source_info = await load_source_info(
+            context.tx, context.deps.builtin_tools, source, context.deps.program_homes
+        )
+        parts = build_parts(list(format_source(source_info)))
         if source.kind == "openapi":
             parts += (build_operation_page(source, 0),)
         return ActionResult(parts=parts)
