@@ -202,6 +202,15 @@ def _check_program_exists(location: "ServerLocation") -> None:
         raise ChangeRefused(f"{program[:100]} {problem}. Say its whole path.")
 
 
+def _explain_empty_listing(name: str, listing: "McpToolListing", last_words: str) -> str:
+    if listing.warnings:
+        return f"None of the tools of {name} can be used: {'; '.join(listing.warnings)}."
+    return (
+        f"{name} lists no tools{last_words}. It may need its settings first: give them with --environment "
+        "NAME=VALUE to a program, with --header to a URL."
+    )
+
+
 async def _fetch_listing(source: Source, location: "ServerLocation") -> "McpToolListing":
     """What a server lists; it is connected to for this call alone."""
     from tools.mcp.location import ServerUrl
@@ -214,7 +223,10 @@ async def _fetch_listing(source: Source, location: "ServerLocation") -> "McpTool
         async with asyncio.TaskGroup() as tasks:
             running = tasks.create_task(server.run(), name=f"MCP server {source.name}")
             try:
-                return await server.list_tools()
+                listing = await server.list_tools()
+                if not listing.definitions:
+                    raise ToolError(_explain_empty_listing(source.name, listing, server.last_words))
+                return listing
             finally:
                 running.cancel()
     except* ToolError as errors:

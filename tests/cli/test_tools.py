@@ -8,6 +8,7 @@ import contextlib
 import io
 import json
 import logging
+import re
 import sqlite3
 import sys
 from asyncio.subprocess import PIPE
@@ -201,10 +202,17 @@ def test_a_refused_command_is_one_line_and_exit_code_1(call: CommandRunner, args
 def test_the_output_of_a_program_that_ended_is_shown(call: CommandRunner):
     code, out, err = call("add", "sh -c 'echo it is out of order >&2'", "--stdio", "--name", "odd")
     assert (code, out) == (1, "")
-    *output, reason = err.splitlines()
-    assert output
-    assert all(line.endswith("server=odd | it is out of order") for line in output)
-    assert reason.startswith("odd is not available: it ")
+    assert re.fullmatch(
+        r"odd is not available: it (has ended|reads no more), and wrote: it is out of order\.\n", err
+    )
+
+
+def test_a_server_that_lists_nothing_is_not_added(call: CommandRunner):
+    add = ("add", f"{sys.executable} {STDIO_SERVER} empty", "--stdio", "--name", "odd")
+    code, out, err = call(*add)
+    assert (code, out) == (1, "")
+    assert err.startswith("odd lists no tools, and wrote: KEY is missing. It may need its settings first: ")
+    assert query_rows("SELECT * FROM sources") == []
 
 
 def test_a_program_is_searched_where_it_would_start(
@@ -213,7 +221,7 @@ def test_a_program_is_searched_where_it_would_start(
     (tmp_path / "odd").write_text("#!/bin/sh\necho here >&2\n")
     (tmp_path / "odd").chmod(0o700)
     add = ("add", "./odd", "--stdio", "--name", "odd")
-    assert "odd | here" in call(*add, "--home", str(tmp_path))[2]
+    assert "and wrote: here." in call(*add, "--home", str(tmp_path))[2]
     monkeypatch.chdir(tmp_path)
     assert call(*add) == (1, "", "./odd is no program. Say its whole path.\n")
 

@@ -182,6 +182,10 @@ def handle_message(message: dict[str, Any], behavior: str) -> None:
 
 def start_behavior(behavior: str, *more: str) -> None:
     match behavior:
+        case "empty":
+            TOOLS.clear()
+            sys.stderr.write("KEY is missing\n")
+            sys.stderr.flush()
         case "hang":
             signal.pause()
         case "noise":

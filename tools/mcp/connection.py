@@ -36,11 +36,12 @@ from pydantic import TypeAdapter, ValidationError
 from tools.base import Found, ToolError
 from tools.mcp.definitions import MAX_TOOLS, ServerTool, truncate_tool
 from tools.mcp.errors import ConnectionGone, SignInNeeded, explain_slow_start, iterate_causes
-from tools.mcp.http import TOO_LARGE_TEXT, create_client
-from tools.mcp.limits import MAX_MESSAGE_BYTES, ChangeBackoff
+from tools.mcp.http import create_client, offers_old_transport
+from tools.mcp.limits import MAX_MESSAGE_BYTES, TOO_LARGE_TEXT, ChangeBackoff
 from tools.mcp.location import ServerLocation, ServerProgram, ServerUrl
 from tools.mcp.oauth import RenewingAuth
 from tools.mcp.results import to_found
+from tools.mcp.stderr_log import StderrLog
 from tools.mcp.stdio import StdioTransport
 from tools.mcp.time_limits import McpServerLimits
 
@@ -57,14 +58,20 @@ _CONNECTION_CLOSED_TEXT = "Connection closed"
 _STREAM_CUT_TEXT = "SSE stream"
 _SESSION_ENDED_TEXT = "Session terminated"
 
+OLD_TRANSPORT_REASON = (
+    "it offers the old transport alone (HTTP with SSE), which is not spoken here. Ask for its address for "
+    "Streamable HTTP, often …/mcp instead of …/sse"
+)
+
 R = TypeVar("R")
 
 
 class McpConnection:
     """A connection that callers may use until `closed` is set; then `closed_reason` says why."""
 
-    def __init__(self, name: str, tasks: asyncio.TaskGroup) -> None:
+    def __init__(self, name: str, tasks: asyncio.TaskGroup, stderr_log: StderrLog) -> None:
         self.name = name
+        self.stderr_log = stderr_log
         self.closed_reason: str | None = None
         self.tools_changed = asyncio.Event()
         self.closed = asyncio.Event()
@@ -99,7 +106,7 @@ class McpConnection:
     ) -> Transport:
         """The transport to the server; what it needs is entered on `stack`."""
         if isinstance(location, ServerProgram):
-            return StdioTransport(self.name, location, self._tasks, self.close)
+            return StdioTransport(location, self._tasks, self.close, self.stderr_log)
         client = await stack.enter_async_context(
             await create_client(location, call_seconds=limits.call_seconds)
         )
@@ -189,6 +196,8 @@ class McpConnection:
         if error.message == _SESSION_ENDED_TEXT:
             self.close("it has forgotten the connection")
             return ConnectionGone("it has forgotten the connection", is_undelivered=True)
+        if TOO_LARGE_TEXT in error.message:
+            return ToolError(f"The answer of {self.name} {TOO_LARGE_TEXT}. Ask for less of it.")
         if reason := _explain_parse_error(error):
             return ToolError(f"{self.name} could not be heard: {reason}.")
         if error.code == HEADER_MISMATCH:
@@ -218,6 +227,7 @@ async def run_connection(
     name: str,
     location: ServerLocation,
     limits: McpServerLimits,
+    stderr_log: StderrLog,
     on_connected: Callable[[McpConnection, list[ServerTool]], Awaitable[None]],
     on_changed: Callable[[list[ServerTool]], Awaitable[None]],
 ) -> None:
@@ -226,7 +236,7 @@ async def run_connection(
     Never returns: raises ConnectionGone, or what ended the connection, in groups as the SDK makes them.
     """
     async with asyncio.TaskGroup() as tasks:
-        connection = McpConnection(name, tasks)
+        connection = McpConnection(name, tasks, stderr_log)
         try:
             async with contextlib.AsyncExitStack() as stack:
                 await on_connected(connection, await _connect(location, limits, connection, stack))
@@ -261,10 +271,13 @@ async def _connect(
         if connection.is_over:
             raise connection.explain_end() from error
         if isinstance(error, TimeoutError):
-            raise ConnectionGone(explain_slow_start(location)) from error
+            reason = f"{explain_slow_start(location)}{connection.stderr_log.quote()}"
+            raise ConnectionGone(reason) from error
         if refusal is None:
             raise
         reason = _explain_parse_error(refusal) or f"it refuses: {str(refusal)[:200]}"
+        if isinstance(location, ServerUrl) and await offers_old_transport(location):
+            reason = OLD_TRANSPORT_REASON
         raise ConnectionGone(reason) from error
 
 
@@ -336,4 +349,5 @@ def _to_server_tool(tool: Tool) -> ServerTool:
         schema=tool.input_schema,
         read_only=bool(hints and hints.read_only_hint),
         idempotent=bool(hints and hints.idempotent_hint),
+        needs_task=bool(tool.execution and tool.execution.task_support == "required"),
     )

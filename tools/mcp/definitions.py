@@ -24,13 +24,17 @@ MAX_SCHEMA_CHARS = 30_000  # of JSON before it is reduced
 
 @dataclass(frozen=True, slots=True)
 class ServerTool:
-    """A tool as its server describes it; `schema` is None where it is too long to be kept."""
+    """A tool as its server describes it; `schema` is None where it is too long to be kept.
+
+    `needs_task`: it can only be started, and asked for its result later.
+    """
 
     name: str
     description: str
     schema: Mapping[str, Any] | None
     read_only: bool
     idempotent: bool
+    needs_task: bool = False
 
 
 def truncate_tool(server_tool: ServerTool) -> ServerTool:
@@ -111,6 +115,8 @@ def _build_definition(server: str, server_tool: ServerTool) -> tuple[McpToolDefi
     if len(description) > MAX_DESCRIPTION_CHARS:
         remarks.append(f"its description is cut to {MAX_DESCRIPTION_CHARS} characters")
         description = description[:MAX_DESCRIPTION_CHARS]
+    if server_tool.needs_task:
+        raise _ToolUnusable("it runs as a task of its own, and its result could not be asked for")
     if server_tool.schema is None:
         raise _ToolUnusable(f"its schema is longer than {MAX_SCHEMA_CHARS} characters")
     try:

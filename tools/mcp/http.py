@@ -13,7 +13,14 @@ import httpx2
 
 from tools.base import ToolError
 from tools.mcp.errors import AddressNotAllowed
-from tools.mcp.limits import MAX_MESSAGE_BYTES, MAX_MESSAGE_VALUES, ReadThrottle, count_values, weigh_message
+from tools.mcp.limits import (
+    MAX_MESSAGE_BYTES,
+    MAX_MESSAGE_VALUES,
+    TOO_LARGE_TEXT,
+    ReadThrottle,
+    count_values,
+    weigh_message,
+)
 from tools.mcp.location import ServerUrl
 from tools.net.policy import DEFAULT_PORTS, NetworkPolicy
 from tools.threads import run_in_thread
@@ -21,8 +28,6 @@ from tools.threads import run_in_thread
 CONNECT_TIMEOUT_SECONDS = 5.0
 DISCONNECT_TIMEOUT_SECONDS = 2.0  # for ending a session at the server
 MIN_READ_SECONDS = 60.0  # without a byte, after which a response is given up
-
-TOO_LARGE_TEXT = "is too large to be taken, or packed"
 
 _LISTEN_METHOD = "subscriptions/listen"  # its response lasts as long as the connection
 
@@ -50,6 +55,20 @@ async def create_client(
     headers = {"User-Agent": "Canvasgram/0.1", "Accept-Encoding": "identity", **remote.headers}
     timeout = httpx2.Timeout(read_seconds, connect=CONNECT_TIMEOUT_SECONDS, pool=CONNECT_TIMEOUT_SECONDS)
     return httpx2.AsyncClient(transport=transport, headers=headers, timeout=timeout, trust_env=False)
+
+
+async def offers_old_transport(remote: ServerUrl) -> bool:
+    """Whether a server that has refused a request speaks the transport of 2024: HTTP with SSE."""
+    headers = {"Accept": "text/event-stream"}
+    try:
+        async with (
+            asyncio.timeout(CONNECT_TIMEOUT_SECONDS),
+            await create_client(remote) as client,
+            client.stream("GET", remote.url, headers=headers) as response,
+        ):
+            return b"event: endpoint" in await anext(response.aiter_bytes(), b"")
+    except (httpx2.HTTPError, TimeoutError):
+        return False
 
 
 class PolicyTransport(httpx2.AsyncBaseTransport):

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 MAX_MESSAGE_BYTES = 4 * 1024 * 1024  # a picture of 3 MB fits
 # Reading so many values takes some 0.2 s, during which the event loop is blocked.
 MAX_MESSAGE_VALUES = 30_000
+TOO_LARGE_TEXT = "is larger than 4 MiB, has too many values or is packed, and was not read"
 _HEAD_BYTES = 300  # kept of a message that is too long: enough for its id
 _ID_PATTERN = re.compile(rb'"id"\s*:\s*(\d{1,15})\s*,')
 

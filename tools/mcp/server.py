@@ -24,6 +24,7 @@ from tools.mcp.errors import (
     iterate_causes,
 )
 from tools.mcp.location import ServerLocation
+from tools.mcp.stderr_log import StderrLog, strip_numbers
 from tools.mcp.time_limits import DEFAULT_LIMITS, CallDeadline, McpServerLimits, format_progress
 from tools.schemas.told_schema import build_told_schema
 from tools.threads import run_in_thread
@@ -61,6 +62,7 @@ class McpServerClient:
         self.location = location
         self.trouble: str | None = None
         self.needs_sign_in = False
+        self._stderr_log = StderrLog(name)
         self._secret_texts = Credentials(location.secrets).secret_texts()
         self._on_listing = on_listing
         self.limits = limits
@@ -69,6 +71,11 @@ class McpServerClient:
         self._connection: McpConnection | None = None
         self._listing: McpToolListing | None = None
         self._failures = 0
+
+    @property
+    def last_words(self) -> str:
+        """What its program wrote on stderr that may say what is wrong, to be put behind a reason."""
+        return self._mask_secrets(self._stderr_log.quote())
 
     async def run(self) -> None:
         """Keep the connection from its first use until cancelled; the server has ended when this returns."""
@@ -148,7 +155,14 @@ class McpServerClient:
         clock = asyncio.get_running_loop().time
         started_at = clock()
         try:
-            await run_connection(self.name, self.location, self.limits, self._on_connected, self._on_tools)
+            await run_connection(
+                self.name,
+                self.location,
+                self.limits,
+                self._stderr_log,
+                self._on_connected,
+                self._on_tools,
+            )
         except (Exception, BaseExceptionGroup) as error:  # noqa: BLE001 the next attempt follows every error
             was_steady = clock() - started_at > STEADY_SECONDS
             self.needs_sign_in = any(isinstance(cause, SignInNeeded) for cause in iterate_causes(error))
@@ -178,6 +192,9 @@ class McpServerClient:
 
     def _on_failure(self, reason: str, *, was_steady: bool) -> None:
         self._failures = 1 if was_steady else self._failures + 1
+        # What is the same but for a time or a number in it is not told again at each attempt.
+        if strip_numbers(reason) == strip_numbers(self.trouble or ""):
+            reason = self.trouble or ""
         is_news = self._failures == 1 or reason != self.trouble
         level = logging.WARNING if is_news else logging.DEBUG
         self._connection = None
@@ -211,7 +228,7 @@ class McpServerClient:
             async with asyncio.timeout(self.limits.connect_seconds):
                 return await self._wait_connected()
         except TimeoutError:
-            raise self._unavailable(explain_slow_start(self.location)) from None
+            raise self._unavailable(f"{explain_slow_start(self.location)}{self.last_words}") from None
         finally:
             if notice is not None:
                 notice.cancel()
@@ -255,4 +272,4 @@ class McpServerClient:
         return text
 
     def _unavailable(self, reason: str) -> ToolError:
-        return ToolError(f"{self.name} is not available: {reason}.")
+        return ToolError(f"{self.name} is not available: {self._mask_secrets(reason)}.")

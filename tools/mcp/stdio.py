@@ -21,6 +21,7 @@ from mcp.shared.message import SessionMessage
 from mcp_types import INTERNAL_ERROR, ErrorData, JSONRPCError, jsonrpc_message_adapter
 
 from tools.mcp.limits import (
+    TOO_LARGE_TEXT,
     UNREAD_MESSAGE_WEIGHT,
     LineSplitter,
     OversizedMessage,
@@ -29,10 +30,10 @@ from tools.mcp.limits import (
     weigh_message,
 )
 from tools.mcp.location import ServerProgram
+from tools.mcp.stderr_log import StderrLog
 
 MAX_GARBAGE_LINES = 100  # that are no messages, after which the server is given up
-MAX_LOGGED_LINES = 200  # of its stderr, in one run
-MAX_LOGGED_CHARS = 300  # of each line
+STDERR_SECONDS = 0.5  # to hear why it has ended
 GRACE_SECONDS = 1.0  # to end by itself once its input is closed, and again after SIGTERM
 
 _READ_BYTES = 65536
@@ -52,11 +53,14 @@ class StdioTransport:
     Its background tasks belong to `tasks`, and are over when it is left.
     """
 
-    def __init__(self, name: str, program: ServerProgram, tasks: asyncio.TaskGroup, on_end: OnEnd) -> None:
-        self._name = name
+    def __init__(
+        self, program: ServerProgram, tasks: asyncio.TaskGroup, on_end: OnEnd, stderr_log: StderrLog
+    ) -> None:
         self._program = program
         self._tasks = tasks
         self._on_end = on_end
+        self._stderr_log = stderr_log
+        self._stderr_ended = asyncio.Event()
         self._background_tasks: list[asyncio.Task[None]] = []
         self._garbage_lines = 0
         self._temporary_home: tempfile.TemporaryDirectory[str] | None = None
@@ -74,9 +78,11 @@ class StdioTransport:
         for name, coroutine in (
             ("reads", self._read_messages()),
             ("writes", self._write_messages()),
-            ("listens", self._log_stderr()),
+            ("listens", self._read_stderr()),
         ):
-            self._background_tasks.append(self._tasks.create_task(coroutine, name=f"mcp {self._name} {name}"))
+            self._background_tasks.append(
+                self._tasks.create_task(coroutine, name=f"mcp {self._stderr_log.server} {name}")
+            )
         return receive, send
 
     async def __aexit__(
@@ -105,8 +111,9 @@ class StdioTransport:
             self._temporary_home.cleanup()
 
     async def _start_program(self, home: Path) -> None:
+        self._stderr_log.begin_run()
         if self._program.may_install:
-            log.info(INSTALL_NOTICE, extra={"action": "mcp.installing", "server": self._name})
+            log.info(INSTALL_NOTICE, extra={"action": "mcp.installing", "server": self._stderr_log.server})
         loop = asyncio.get_running_loop()
         environment = {"PATH": self._program.search_path, "LANG": "C.UTF-8", "HOME": str(home)}
         # Like create_subprocess_exec, but with the transport at hand: without it a pipe that a child of the
@@ -134,14 +141,14 @@ class StdioTransport:
                     weight = weigh_message(line) if isinstance(line, bytes) else UNREAD_MESSAGE_WEIGHT
                     await asyncio.sleep(throttle.next_delay(weight, clock()))
                     await self._handle_line(line)
-        self._on_end("it has ended")
+        await self._end("it has ended")
         self._incoming.close()
 
     async def _handle_line(self, line: bytes | OversizedMessage) -> None:
         if isinstance(line, OversizedMessage):
             if line.id is None:
                 self._on_end("it wrote a message that is too long")
-            await self._send_error(line.id, "The result is too large to be taken.")
+            await self._send_error(line.id, f"It {TOO_LARGE_TEXT}.")
             return
         try:
             message = jsonrpc_message_adapter.validate_json(line, by_name=False)
@@ -167,19 +174,24 @@ class StdioTransport:
                 self._process.stdin.write(line.encode() + b"\n")
                 await self._process.stdin.drain()
         except OSError:
-            self._on_end("it reads no more")
+            await self._end("it reads no more")
 
-    async def _log_stderr(self) -> None:
-        """Log some of what the program writes on stderr, and read the rest so that it does not block."""
+    async def _end(self, reason: str) -> None:
+        """Report the end, with what the program wrote about it on stderr."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(STDERR_SECONDS):
+                await self._stderr_ended.wait()
+        self._on_end(f"{reason}{self._stderr_log.quote()}")
+
+    async def _read_stderr(self) -> None:
+        """Read all that the program writes on stderr, so that it does not block."""
         assert self._process.stderr is not None
         lines = LineSplitter(_STDERR_BYTES)
-        logged_lines = 0
         while piece := await self._process.stderr.read(_STDERR_BYTES):
             for line in lines.feed(piece):
-                if logged_lines < MAX_LOGGED_LINES and isinstance(line, bytes):
-                    logged_lines += 1
-                    text = line.decode("utf-8", "replace").strip()[:MAX_LOGGED_CHARS]
-                    log.info("%s", text, extra={"action": "mcp.stderr", "server": self._name})
+                if isinstance(line, bytes):
+                    self._stderr_log.add(line.decode("utf-8", "replace"))
+        self._stderr_ended.set()
 
     async def _stop_program(self) -> None:
         """Let it end by itself, then ask, then kill; all its children with it."""

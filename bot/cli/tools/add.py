@@ -1,5 +1,6 @@
 """Adds tools on the machine: from a document, an endpoint, or an MCP server at a URL or started here."""
 
+import shlex
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -91,6 +92,16 @@ async def add_tools(session: ToolsSession, options: AddOptions) -> list[str]:
     if not options.pick:
         return list(_format_operations(document_preview))
     return await _add_operations(session, request, document_preview, options)
+
+
+def may_install(command_line: str) -> bool:
+    """Whether starting this command may download it first."""
+    from tools.mcp.location import is_installer
+
+    try:
+        return is_installer(shlex.split(command_line))
+    except (ValueError, IndexError):  # it is no command, which adding it says
+        return False
 
 
 def _check_options(options: AddOptions) -> None:

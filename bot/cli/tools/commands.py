@@ -4,7 +4,6 @@ A command imports what it needs when it is called, as all commands do.
 """
 
 import asyncio
-import logging
 import sys
 from collections.abc import Awaitable, Callable, Iterable
 from pathlib import Path
@@ -112,7 +111,7 @@ def add_(  # noqa: PLR0913  # an option is an argument here
     env_file: EnvFile = DEFAULT_ENV_FILE,
 ) -> None:
     """Add tools of an OpenAPI document, an endpoint or an MCP server. Admins only until you grant them."""
-    from bot.cli.tools.add import AddOptions, add_tools
+    from bot.cli.tools.add import AddOptions, add_tools, may_install
 
     options = AddOptions(
         address=address,
@@ -140,6 +139,8 @@ def add_(  # noqa: PLR0913  # an option is an argument here
         client_secret=client_secret,
         confirmed=yes,
     )
+    if stdio and may_install(address):
+        typer.echo("It may have to be installed first, which may take minutes.", err=True)
     _print(_run_in_session(env_file, lambda session: add_tools(session, options)))
 
 
@@ -421,14 +422,12 @@ def _list_access_options(**texts: list[str] | str | None) -> tuple[tuple[str, st
 def _run_in_session(env_file: Path, run: Callable[["ToolsSession"], Awaitable[T]]) -> T:
     """Run something in a session.
 
-    What a gateway would log is printed in its lines instead. Logged are bugs of our own, and what a program
-    of this machine writes: nothing else says why it ended.
+    What a gateway would log is printed in its lines instead; only bugs of our own are logged.
     """
     from bot import logs
     from bot.cli.tools.session import open_session
 
     logs.configure("CRITICAL")
-    logging.getLogger("tools.mcp.stdio").setLevel(logging.INFO)
 
     async def open_and_run() -> T:
         async with open_session(env_file) as session:

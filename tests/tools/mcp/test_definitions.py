@@ -1,6 +1,7 @@
 """Tools as strangers describe them: what is usable is used, and the rest is reported."""
 
 import json
+from dataclasses import replace
 from typing import Any
 
 from hypothesis import given, settings
@@ -131,3 +132,11 @@ def test_any_tools_become_definitions_or_warnings(server_tools: list[ServerTool]
         tool = server.build_tool(restored)
         expected = (False, "never") if definition.reads else (True, "always")
         assert (tool.changes, tool.rule.ask) == expected
+
+
+def test_a_tool_that_only_runs_as_a_task_is_left_out():
+    task = replace(server_tool("crawl"), needs_task=True)
+    listing = build_listing("w", [task, server_tool("get")])
+    assert [definition.name for definition in listing.definitions] == ["w_get"]
+    [warning] = listing.warnings
+    assert warning.startswith("'crawl' is left out: it runs as a task of its own")

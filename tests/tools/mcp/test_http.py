@@ -9,6 +9,10 @@ import httpx2
 import pytest
 from mcp.server.mcpserver import Context, MCPServer
 from mcp_types import ToolAnnotations
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+from starlette.routing import Route
 
 from bot.http_server import serve
 from tests.support.mcp_http_server import FakeMcpHttpServer
@@ -103,9 +107,9 @@ async def test_responses_that_are_too_large_packed_or_invalid_are_errors_of_thei
         running_server(ServerUrl(f"{url}/mcp", private=LOOPBACK)) as (server, changes),
     ):
         for name, complaint in {
-            "huge": "too large",
-            "packed": r"^odd could not be heard: its answer is too large to be taken, or packed\.$",
-            "many": "too large",
+            "huge": "larger than 4 MiB",
+            "packed": r"^The answer of odd is larger .* is packed, and was not read\. Ask for less of it\.$",
+            "many": "larger than 4 MiB",
             "many_event": "is not available",
             "huge_event": "is not available",
             "page": "odd refused: Unexpected content type",
@@ -166,6 +170,22 @@ async def test_a_server_of_the_newest_protocol_cannot_ask_back_and_is_listened_t
         await changes.wait_until(has_listed("odd_grown"))
         assert site.methods.count("tools/list") > listed
         assert "subscriptions/listen" in site.methods
+
+
+async def test_a_server_of_the_old_transport_is_named_as_such():
+    async def stream_events(request: Request) -> Response:
+        async def events() -> AsyncIterator[str]:
+            yield "event: endpoint\r\ndata: /messages?session_id=1\r\n\r\n"
+            await asyncio.Event().wait()
+
+        return StreamingResponse(events(), media_type="text/event-stream")
+
+    app = Starlette(routes=[Route("/sse", stream_events, methods=["GET"])])
+    async with serve(app) as url, running_server(ServerUrl(f"{url}/sse", private=LOOPBACK)) as (server, _):
+        with pytest.raises(
+            ToolError, match=r"odd is not available: it offers the old transport alone .*…/sse\.$"
+        ):
+            await server.list_tools()
 
 
 async def test_no_server_and_nonsense_are_different_errors():
