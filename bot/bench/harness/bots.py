@@ -101,12 +101,28 @@ class BotProcess:
         """Its memory now."""
         return ProcessMemory(self._read_mib("status", "VmRSS"), self._read_mib("smaps_rollup", "Pss"))
 
+    def count_descriptors(self) -> int | None:
+        """How many files and sockets it has open; None without /proc."""
+        with contextlib.suppress(OSError):
+            return sum(1 for _ in Path(f"/proc/{self._process.pid}/fd").iterdir())
+        return None
+
+    def count_threads(self) -> int | None:
+        """How many threads it has; None without /proc."""
+        value = self._read_field("status", "Threads")
+        return None if value is None else int(value)
+
     def _read_mib(self, proc_file: str, field_name: str) -> float | None:
-        with contextlib.suppress(OSError, ValueError):
+        kib = self._read_field(proc_file, field_name)
+        return None if kib is None else int(kib) * 1024 / MIB
+
+    def _read_field(self, proc_file: str, field_name: str) -> str | None:
+        """The first word of a field of a file in /proc; None without it."""
+        with contextlib.suppress(OSError):
             path = Path(f"/proc/{self._process.pid}/{proc_file}")
             for line in path.read_text(encoding="ascii").splitlines():
                 if line.startswith(f"{field_name}:"):
-                    return int(line.split()[1]) * 1024 / MIB
+                    return line.split()[1]
         return None
 
     async def _end_with(self, signal_number: signal.Signals) -> None:

@@ -1,7 +1,7 @@
 """A long run of many chats: whether every message is answered once and in order, and how figures drift.
 
-Latency and memory are compared over time. Owns the people who write; each of them writes again as soon as the
-answer has come.
+Latency, memory, descriptors and threads are compared over time. Owns the people who write; each writes again
+as soon as the answer has come.
 """
 
 import asyncio
@@ -22,7 +22,8 @@ CHATS = 12
 SEATS = 4
 CANVAS_SECONDS = 0.05
 LOST_SECONDS = 25.0  # without an answer, after which a message counts as lost
-MEMORY_SAMPLES = 60  # over the whole run
+SAMPLES = 120  # of memory, descriptors and threads, over the whole run
+WARM_UP_SECONDS = 300.0  # in which caches and pools fill; of a shorter run its first half
 NUMBERS_PER_CHAT = 10_000_000  # of questions, from one chat to the next
 
 _ANSWER_NUMBER = re.compile(r"This was answer (\d+)\.$")
@@ -36,18 +37,27 @@ class SoakAnswer:
     round_trip_seconds: float
 
 
+@dataclass(frozen=True, slots=True)
+class ResourceSample:
+    """What the process holds, seconds since the start of the run; None where the machine does not say."""
+
+    elapsed_seconds: float
+    resident_mib: float | None
+    descriptors: int | None
+    threads: int | None
+
+
 @dataclass(slots=True)
 class SoakRun:
     """What was seen in a run.
 
     `question_numbers` and `answer_numbers` are by chat, in order, as Telegram has them.
-    `memory_samples` are (seconds since the start, MiB).
     """
 
     question_numbers: dict[int, list[int]] = field(default_factory=dict)
     answer_numbers: dict[int, list[int]] = field(default_factory=dict)
     answers: list[SoakAnswer] = field(default_factory=list)
-    memory_samples: list[tuple[float, float]] = field(default_factory=list)
+    samples: list[ResourceSample] = field(default_factory=list)
 
 
 async def measure_soak(folder: Path, minutes: float) -> list[FigureRow]:
@@ -60,7 +70,7 @@ async def measure_soak(folder: Path, minutes: float) -> list[FigureRow]:
         async with asyncio.TaskGroup() as tasks:
             for chat in range(CHATS):
                 tasks.create_task(_write_questions(stage, run, chat, started_at, 60 * minutes))
-            tasks.create_task(_sample_memory(stage, run, started_at, 60 * minutes))
+            tasks.create_task(_sample_resources(stage, run, started_at, 60 * minutes))
         run.answer_numbers = {chat: _read_answer_numbers(stage, chat) for chat in range(CHATS)}
     return build_rows(run, minutes)
 
@@ -75,9 +85,6 @@ def build_rows(run: SoakRun, minutes: float) -> list[FigureRow]:
     last = [
         answer.round_trip_seconds for answer in run.answers if answer.elapsed_seconds >= 60 * minutes - tenth
     ]
-    memory_mib = [mib for _, mib in run.memory_samples]
-    first_mib = memory_mib[len(memory_mib) // 10] if memory_mib else None
-    last_mib = memory_mib[-1] if memory_mib else None
     return [
         FigureRow(
             "soak_answers",
@@ -101,35 +108,47 @@ def build_rows(run: SoakRun, minutes: float) -> list[FigureRow]:
         _latency_row("soak_first_p50", "round trip in the first tenth, p50", first, 0.5),
         _latency_row("soak_last_p50", "round trip in the last tenth, p50", last, 0.5),
         _latency_row("soak_last_p95", "round trip in the last tenth, p95", last, 0.95),
-        FigureRow(
-            "soak_memory_first",
-            "memory after a tenth",
-            "MiB",
-            {"ours": first_mib},
-        ),
-        FigureRow("soak_memory_last", "memory at the end", "MiB", {"ours": last_mib}),
-        FigureRow(
-            "soak_memory_growth",
-            "its growth over the second half",
-            "MiB/h",
-            {"ours": memory_growth(run.memory_samples)},
-        ),
+        *build_resource_rows(run.samples, min(WARM_UP_SECONDS, 30 * minutes)),
     ]
 
 
-def memory_growth(memory_samples: Sequence[tuple[float, float]]) -> float | None:
-    """MiB an hour over the second half of (seconds, MiB), by linear regression; None of too few samples."""
-    second_half = memory_samples[len(memory_samples) // 2 :]
-    if len(second_half) < 2:
-        return None
-    mean_seconds = sum(seconds for seconds, _ in second_half) / len(second_half)
-    mean_mib = sum(mib for _, mib in second_half) / len(second_half)
-    spread = sum((seconds - mean_seconds) ** 2 for seconds, _ in second_half)
-    if spread:
-        return (
-            3600 * sum((seconds - mean_seconds) * (mib - mean_mib) for seconds, mib in second_half) / spread
+def build_resource_rows(samples: Sequence[ResourceSample], warm_up_seconds: float) -> list[FigureRow]:
+    """What the process holds after the warm-up, at most and at the end, and its growth from then on."""
+    rows: list[FigureRow] = []
+    for key, name, unit, digits in (
+        ("resident_mib", "memory", "MiB", 1),
+        ("descriptors", "open descriptors", "", 0),
+        ("threads", "threads", "", 0),
+    ):
+        values = [
+            (sample.elapsed_seconds, float(value))
+            for sample in samples
+            if sample.elapsed_seconds >= warm_up_seconds and (value := getattr(sample, key)) is not None
+        ]
+        figures = (
+            ("first", f"{name} after {warm_up_seconds / 60:g} min", unit, values[0][1] if values else None),
+            ("most", f"{name}, most after that", unit, max((value for _, value in values), default=None)),
+            ("last", f"{name} at the end", unit, values[-1][1] if values else None),
+            ("growth", f"growth of {name} after that", f"{unit}/h", compute_growth(values)),
         )
-    return None
+        rows += [
+            FigureRow(f"soak_{key}_{suffix}", label, figure_unit, {"ours": figure}, digits=digits)
+            for suffix, label, figure_unit, figure in figures
+        ]
+    return rows
+
+
+def compute_growth(samples: Sequence[tuple[float, float]]) -> float | None:
+    """How much a value grows an hour, by linear regression over (seconds, value); None of too few samples."""
+    if len(samples) < 2:
+        return None
+    mean_seconds = sum(seconds for seconds, _ in samples) / len(samples)
+    mean_value = sum(value for _, value in samples) / len(samples)
+    spread = sum((seconds - mean_seconds) ** 2 for seconds, _ in samples)
+    if not spread:
+        return None
+    covariance = sum((seconds - mean_seconds) * (value - mean_value) for seconds, value in samples)
+    return 3600 * covariance / spread
 
 
 def _latency_row(key: str, label: str, round_trips: list[float], fraction: float) -> FigureRow:
@@ -171,12 +190,14 @@ async def _write_questions(stage: Stage, run: SoakRun, chat: int, started_at: fl
         run.answers.append(SoakAnswer(monotonic() - started_at, round_trip))
 
 
-async def _sample_memory(stage: Stage, run: SoakRun, started_at: float, seconds: float) -> None:
+async def _sample_resources(stage: Stage, run: SoakRun, started_at: float, seconds: float) -> None:
+    process = stage.process
     while (elapsed := monotonic() - started_at) < seconds:
-        resident_mib = stage.process.read_memory().resident_mib
-        if resident_mib is not None:
-            run.memory_samples.append((elapsed, resident_mib))
-        await asyncio.sleep(seconds / MEMORY_SAMPLES)
+        memory = process.read_memory()
+        run.samples.append(
+            ResourceSample(elapsed, memory.resident_mib, process.count_descriptors(), process.count_threads())
+        )
+        await asyncio.sleep(seconds / SAMPLES)
 
 
 def _read_answer_numbers(stage: Stage, chat: int) -> list[int]:

@@ -10,7 +10,7 @@ from bot.bench.harness.stage import AnswerTimes
 from bot.bench.harness.workload import ProseBrain
 from bot.bench.load import large_ledger, soak
 from bot.bench.load.run import LoadOptions, run_load
-from bot.bench.load.soak import SoakAnswer, SoakRun
+from bot.bench.load.soak import ResourceSample, SoakAnswer, SoakRun
 from bot.errors import QuestionRefused
 
 
@@ -77,7 +77,9 @@ async def test_a_soak_counts_the_answers_to_every_message(tmp_path: Path) -> Non
     rows = {row.key: row.values["ours"] for row in report.rows}
     assert (rows["soak_answers"] or 0) >= soak.CHATS
     assert (rows["soak_lost"], rows["soak_copies"], rows["soak_order"]) == (0, 0, 0)
-    assert rows["soak_memory_last"]
+    assert rows["soak_resident_mib_last"]
+    assert rows["soak_descriptors_last"]
+    assert rows["soak_threads_last"]
 
 
 async def test_a_message_without_an_answer_is_lost_and_the_next_is_written(
@@ -97,14 +99,27 @@ def test_lost_repeated_and_disordered_answers_are_counted() -> None:
         question_numbers={0: [1, 2, 3], 1: [11, 12, 13]},
         answer_numbers={0: [1, 3], 1: [11, 13, 12, 12]},
         answers=[SoakAnswer(1.0, 0.2), SoakAnswer(59.0, 0.4)],
-        memory_samples=[(float(second), 100.0 + second) for second in range(0, 60, 5)],
     )
     values = {row.key: row.values["ours"] for row in soak.build_rows(run, 1)}
     assert (values["soak_lost"], values["soak_copies"], values["soak_order"]) == (1, 1, 1)
     assert [values["soak_first_p50"], values["soak_last_p50"]] == pytest.approx([200, 400])
-    assert values["soak_memory_growth"] == pytest.approx(3600)
-    assert soak.memory_growth([(0.0, 1.0)]) is None
-    assert soak.memory_growth([(1.0, 1.0)] * 4) is None
+
+
+def test_what_the_process_holds_is_compared_from_the_end_of_the_warm_up() -> None:
+    samples = [ResourceSample(10.0, 500.0, 900, 90)]  # it does not count: the run is warming up
+    samples += [ResourceSample(60.0 * n, 100.0 + n, 20 + n % 2, 5) for n in range(5, 31)]
+    rows = {row.key: row for row in soak.build_resource_rows(samples, 300)}
+    values = {key: row.values["ours"] for key, row in rows.items()}
+    assert rows["soak_resident_mib_first"].label == "memory after 5 min"
+    memory = [values[f"soak_resident_mib_{suffix}"] for suffix in ("first", "most", "last", "growth")]
+    assert memory == pytest.approx([105, 130, 130, 60])
+    assert [values[f"soak_descriptors_{suffix}"] for suffix in ("first", "most", "last")] == [21, 21, 20]
+    assert [values["soak_threads_most"], values["soak_threads_growth"]] == pytest.approx([5, 0])
+
+
+def test_growth_needs_two_moments() -> None:
+    assert soak.compute_growth([(0.0, 1.0)]) is None
+    assert soak.compute_growth([(1.0, 1.0)] * 4) is None
 
 
 def test_what_a_run_measures() -> None:
