@@ -92,6 +92,13 @@ class Picture:
     data: bytes
 
 
+_PICTURES = {
+    "image/png": re.compile(rb"\x89PNG\r\n"),
+    "image/jpeg": re.compile(rb"\xff\xd8\xff"),
+    "image/gif": re.compile(rb"GIF8[79]a"),
+    "image/webp": re.compile(rb"RIFF....WEBP", re.DOTALL),
+}
+
 PictureFitter = Callable[[Picture], Awaitable[Picture]]
 """Makes a picture fit for the model; raises ToolError, saying why, when it cannot be shown."""
 
@@ -329,7 +336,20 @@ async def run_tool(tool: Tool, arguments: Mapping[str, Any], context: ToolContex
         return Found(result)
     if result is None:
         return Found("Done.")
+    if isinstance(result, bytes | bytearray):
+        return _to_found(bytes(result))
     return Found(json.dumps(result, ensure_ascii=False, separators=(",", ":"), default=_to_json_value))
+
+
+def _to_found(data: bytes) -> Found:
+    """Bytes as the picture or the text that they are."""
+    for media_type, beginning in _PICTURES.items():
+        if beginning.match(data):
+            return Found("", (Picture(media_type, data),))
+    try:
+        return Found(data.decode())
+    except UnicodeDecodeError:
+        return Found(f"[{len(data)} bytes that are neither text nor a picture]")
 
 
 async def run_tool_text(tool: Tool, arguments: Mapping[str, Any], context: ToolContext) -> str:
@@ -340,8 +360,10 @@ async def run_tool_text(tool: Tool, arguments: Mapping[str, Any], context: ToolC
 def _to_json_value(value: object) -> object:
     """Convert a value that JSON has no type for.
 
-    Dataclasses become objects, dates ISO 8601, enums their value, everything else its text.
+    Dataclasses become objects, dates ISO 8601, enums their value, bytes and everything else its text.
     """
+    if isinstance(value, bytes | bytearray):
+        return _to_found(bytes(value)).text
     if is_dataclass(value) and not isinstance(value, type):
         return asdict(value)
     if isinstance(value, date):

@@ -4,7 +4,6 @@ Owns the time limit and the bound on a result; every failure becomes a result th
 """
 
 import asyncio
-import logging
 from collections.abc import Iterable, Mapping
 from copy import copy
 from dataclasses import replace
@@ -18,12 +17,11 @@ from bot.agent.tool_matching.index import ToolIndex, build_index
 from bot.agent.tool_search import SearchableTools
 from bot.domain import Image, ResultOutcome, ToolCall, ToolResult
 from tools.base import Found, Picture, PictureFitter, Tool, ToolContext, ToolError, run_tool
+from tools.failures import describe_failure
 from tools.registry import render_definitions
 
 MAX_KEPT_CHARS = 200_000  # characters of a result that are stored for read_more
 TOOL_OUTCOMES = frozenset({"ok", "error"})  # outcomes whose text is the tool's
-
-log = logging.getLogger(__name__)
 
 
 class Toolbox:
@@ -76,9 +74,8 @@ class Toolbox:
             if limit.expired():
                 reason = f"{tool.name} took longer than {tool.timeout:g} s and was stopped."
                 return _build_result(tool, call, reason, "timeout")
-            fields = {"action": "tool.failed", "tool": tool.name, "error": type(error).__name__}
-            log.warning("a tool failed unexpectedly", extra=fields)
-            return _build_result(tool, call, f"{tool.name} failed unexpectedly.", "error")
+            result = _build_result(tool, call, f"{tool.name} failed unexpectedly.", "error")
+            return replace(result, failure=describe_failure(error))
 
 
 async def _prepare_images(output: Found, see: PictureFitter | None) -> tuple[tuple[Image, ...], str]:

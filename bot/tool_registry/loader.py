@@ -123,6 +123,17 @@ class RegistryLoader:
         lines = (self._loaded_folder.refusal_reason, *(file.trouble for file in self._loaded_folder.files))
         return tuple(line for line in lines if line is not None)
 
+    async def list_left_out(self) -> tuple[str, ...]:
+        """Return which tools of files that were loaded cannot be used, a line each file."""
+        sound_files = {file.name for file in self._loaded_folder.files if file.trouble is None}
+        async with self._database.read_transaction() as tx:
+            stored = await sources.list_all(tx)
+        return tuple(
+            f"{source.name}: {source.trouble}"
+            for source in stored
+            if source.kind == "file" and source.name in sound_files and source.trouble
+        )
+
     async def refresh_listings(self) -> tuple[str, ...]:
         """Have all servers list their tools again, while `run` runs; return what went wrong, a line each."""
         return await self._source_loader.refresh_listings()

@@ -1,7 +1,8 @@
 """Tools in the files of TOOLS_DIR: plain Python with `@tool`, run inside this process.
 
 Anybody who may write there may do whatever the gateway can, so a folder open to others is refused whole. A
-file that cannot be loaded is reported with its line, and the others are loaded.
+file that cannot be loaded is reported with its line, and the others are loaded. Each is loaded in another
+process before, since nothing could stop it here.
 """
 
 import itertools
@@ -14,8 +15,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from types import ModuleType
 
+from bot.tool_registry.file_trials import LOAD_SECONDS, find_unloadable_files
 from tools.base import Tool
+from tools.loop_thread import LoopThread
 
+NO_TOOLS = "it has no tool: write @tool above a function, or begin the file's name with _"
 MAX_ERROR_CHARS = 300  # of the error that a file raised
 
 _load_numbers = itertools.count(1)
@@ -42,13 +46,17 @@ class _WritableByOthers(Exception):
     """Somebody else may write here, or that cannot be known; the text says where, and what to do."""
 
 
-def load_folder(folder: Path, builtin_tools: Collection[Tool] = ()) -> LoadedFolder:
-    """Load every file again; functions of an earlier load keep running.
+def load_folder(
+    folder: Path, builtin_tools: Collection[Tool] = (), load_seconds: float = LOAD_SECONDS
+) -> LoadedFolder:
+    """Load every file again; functions of an earlier load keep running. Blocks while they load.
 
-    `builtin_tools` are tools that a file may import and does not define.
+    `builtin_tools` are tools that a file may import and does not define; one that takes longer than
+    `load_seconds` is left out.
     """
     try:
         _check_permissions(folder, os.stat(folder))  # noqa: PTH116  # the folder may be a link, no file
+        _check_parents(folder)
         texts = {path: _read_file(path) for path in sorted(folder.glob("*.py")) if path.name[0] not in "_."}
     except _WritableByOthers as error:
         return LoadedFolder(refusal_reason=f"TOOLS_DIR is not loaded: {error}")
@@ -56,7 +64,24 @@ def load_folder(folder: Path, builtin_tools: Collection[Tool] = ()) -> LoadedFol
         return LoadedFolder(
             refusal_reason=f"TOOLS_DIR is not loaded: {error.filename} cannot be read ({error.strerror})."
         )
-    return LoadedFolder(tuple(_load_file(path, text, builtin_tools) for path, text in texts.items()))
+    troubles = find_unloadable_files(texts, load_seconds)
+    files = [
+        LoadedFile(path.name, trouble=troubles[path])
+        if path in troubles
+        else _load_file(path, text, builtin_tools)
+        for path, text in texts.items()
+    ]
+    return LoadedFolder(tuple(files))
+
+
+def _check_parents(folder: Path) -> None:
+    """Refuse a folder that others could replace; in a sticky folder above it only owners can."""
+    for parent in folder.resolve().parents:
+        mode = parent.stat().st_mode
+        if mode & (stat.S_IWGRP | stat.S_IWOTH) and not mode & stat.S_ISVTX:
+            raise _WritableByOthers(
+                f"others may write to {parent}, and so replace what is in it. Say `chmod go-w {parent}`."
+            )
 
 
 def _read_file(path: Path) -> bytes:
@@ -84,13 +109,19 @@ def _load_file(path: Path, text: bytes, builtin_tools: Collection[Tool]) -> Load
     sys.modules[module.__name__] = module
     try:
         exec(compile(text, str(path), "exec"), vars(module))  # noqa: S102  # who may write here is trusted
-    except (Exception, SystemExit) as error:  # noqa: BLE001  # a file may raise anything
+    except BaseException as error:  # noqa: BLE001  # a file may raise anything, this is no main thread
         del sys.modules[module.__name__]
         return LoadedFile(path.name, trouble=_format_error(path, error).replace(module.__name__, path.stem))
     defined = [
         value for value in vars(module).values() if isinstance(value, Tool) and value not in builtin_tools
     ]
-    tools = (replace(tool, source=path.name, address=path.name) for tool in dict.fromkeys(defined))
+    if not defined:
+        return LoadedFile(path.name, trouble=f"{path.name}: {NO_TOOLS}")
+    loop_thread = LoopThread(path.name)
+    tools = [
+        replace(tool, source=path.name, address=path.name, function=loop_thread.wrap(tool.function))
+        for tool in dict.fromkeys(defined)
+    ]
     return LoadedFile(path.name, tuple(tools))
 
 

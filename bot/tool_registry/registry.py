@@ -203,7 +203,7 @@ class ToolRegistry:
         """Load the files of TOOLS_DIR again, and refresh; return what went wrong, a line each."""
         troubles = await self._loader.load_files()
         await self.refresh()
-        return troubles
+        return (*troubles, *await self._loader.list_left_out())
 
     async def refresh_listings(self) -> tuple[str, ...]:
         """Have all servers list their tools again; return what went wrong, a line each.

@@ -75,6 +75,11 @@ def mask_secrets(arguments: str) -> str:
     return json.dumps(_mask_value(value), ensure_ascii=False)
 
 
+def mask_words(text: str) -> str:
+    """Hide every word of a text that holds a secret; its line breaks become spaces."""
+    return " ".join(HIDDEN if has_likely_secret(word) else word for word in text.split())
+
+
 def _mask_value(value: Any, name: str = "") -> Any:
     if isinstance(value, dict):
         return {key: _mask_value(item, str(key)) for key, item in value.items()}

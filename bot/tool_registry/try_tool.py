@@ -18,7 +18,7 @@ from bot.db.tools import audit
 from bot.db.tools.audit import Actor
 from bot.domain import Lane, ToolCall, ToolResult
 from bot.errors import ChangeRefused
-from bot.tool_registry.secret_scanner import mask_secrets
+from bot.tool_registry.secret_scanner import mask_secrets, mask_words
 from tools.arguments import check_arguments
 from tools.base import Passage, Tool, ToolContext, ToolError
 
@@ -97,6 +97,7 @@ def format_trial_result(trial_result: TrialResult) -> list[str]:
         f"{trial_result.name} {trial_result.arguments}",
         f"{result.outcome} after {milliseconds:,.0f} ms, {trial_result.size:,} characters:",
         *result.text.splitlines(),
+        *mask_words(result.failure).splitlines(),  # for the author of the tool; the model does not read it
     ]
 
 

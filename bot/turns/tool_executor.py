@@ -6,6 +6,7 @@ process.
 
 import asyncio
 import contextlib
+import logging
 import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -20,6 +21,7 @@ from bot.db.conversations.calls import StoredResult
 from bot.db.engine import Database, Transaction
 from bot.db.retry import retry_until_available
 from bot.domain import Channel, ToolCall, ToolResult
+from bot.tool_registry.secret_scanner import mask_words
 from bot.turns.approvals import PendingCall
 from bot.turns.handle import TurnHandle
 from bot.turns.tool_policy import PolicyDecisions, ResultsByCall, ToolPolicy
@@ -32,6 +34,8 @@ UNKNOWN = (
     "This was interrupted while it ran: its outcome is unknown. Say so, and do not run it again unasked."
 )
 MAX_PARALLEL_CALLS = 4  # calls of one turn that run at once
+
+log = logging.getLogger(__name__)
 
 OnResult = Callable[[ToolResult], None]
 
@@ -145,6 +149,9 @@ class ToolExecutor:
         with progress.open_call(call) as show_progress:
             context = replace(context, show_progress=show_progress)
             result = await self._toolbox.run(call, checked_call.arguments, context)
+        if result.failure:
+            fields = {"action": "tool.failed", "tool": call.name}
+            log.warning("%s failed: %s", call.name, mask_words(result.failure), extra=fields)
         if result.full_text is None or read_more.name not in self._toolbox.tools:
             return result
         number = await retry_until_available(lambda: self._find_result_number(step, call.id))

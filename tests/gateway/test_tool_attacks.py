@@ -5,6 +5,8 @@ The simulated model does what a message says between @@; what it would be talked
 
 from pathlib import Path
 
+import pytest
+
 from bot.sim.telegram.chats import ChatMessage
 from tests.support.approval_tools import install_bells, load_rung_bells
 from tests.support.gateway import GatewayHarness, open_harness
@@ -59,6 +61,52 @@ async def test_a_rule_about_a_number_holds_where_the_value_is_a_text(tmp_path: P
         gateway.ann.tap(question, "Deny")
         await send_and_wait(gateway, "@@say:fine@@", "fine")
     assert load_rung_bells(tmp_path) == ["99"]
+
+
+CRASHES = '''
+from tools.base import tool
+
+
+@tool(timeout=0.2)
+async def spin() -> str:
+    """Compute without end."""
+    while True:
+        pass
+
+
+@tool
+async def interrupt(key: str) -> str:
+    """End everything.
+
+    Args:
+        key: What it says.
+    """
+    raise KeyboardInterrupt(key)
+'''
+
+
+async def test_a_tool_that_computes_or_ends_everything_ends_its_own_call_only(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    folder = install_bells(tmp_path)
+    (folder / "crashes.py").write_text(CRASHES)
+    (folder / "hangs.py").write_text("import os\nos._exit(1)\n")
+    for path in folder.iterdir():
+        path.chmod(0o600)
+    async with open_harness(tmp_path, tools_dir=folder, thinking="off") as gateway, gateway.run():
+        await send_and_wait(gateway, "@@tool:spin {}@@@@say:one@@", "one")
+        results = gateway.endpoint.requests[-1].body["messages"]
+        assert results[-1]["content"] == "spin took longer than 0.2 s and was stopped."
+        call = '@@tool:interrupt {"key": "sk-abcdefghijklmnop now"}@@@@say:two@@'
+        await send_and_wait(gateway, call, "two")
+        results = gateway.endpoint.requests[-1].body["messages"]
+        assert results[-1]["content"] == "interrupt failed unexpectedly."
+        reloaded = await send_and_wait(gateway, "/tools reload", "can be used now")
+        assert "hangs.py: it ended the process that loaded it" in reloaded.text
+        await send_and_wait(gateway, "@@say:three@@", "three")
+    assert (
+        "interrupt failed: RuntimeError: KeyboardInterrupt [hidden] now (crashes.py, line 19," in caplog.text
+    )
 
 
 async def test_an_address_that_strangers_made_up_is_not_opened_by_any_argument(tmp_path: Path) -> None:

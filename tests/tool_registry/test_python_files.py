@@ -5,12 +5,13 @@ import os
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 import tools
 from bot.tool_registry.python_files import load_folder
+from tests.tools.conftest import build_context
+from tools.base import Tool
 from tools.builtin.clock import clock
 
 GREET = '''
@@ -146,25 +147,66 @@ def test_what_is_no_plain_file_and_a_missing_folder_are_refused(folder: Path, tm
     assert "cannot be read (No such file" in (load_folder(tmp_path / "nowhere").refusal_reason or "")
 
 
+async def call(tool: Tool) -> object:
+    return await tool.function({}, build_context())
+
+
 async def test_loading_again_leaves_running_calls_alone(folder: Path) -> None:
     code = """
-from tools.base import ToolContext, tool
+import asyncio
+from tools.base import tool
 
-word = "{word}"
+gate = asyncio.Event()
 
 @tool
-async def wait(context: ToolContext) -> str:
+async def wait() -> str:
     \"\"\"Wait.\"\"\"
-    await context.wait()
-    return word
-"""
-    gate: Any = asyncio.Event()
-    write_file(folder, "wait.py", code.format(word="old"))
-    [old] = load_folder(folder).files[1].tools
-    running = asyncio.gather(old.function({}, gate))
-    await asyncio.sleep(0)
-    write_file(folder, "wait.py", code.format(word="new"))
-    [new] = load_folder(folder).files[1].tools
-    assert not running.done()
+    await gate.wait()
+    return "{word}"
+
+@tool
+async def open_gate() -> None:
+    \"\"\"Open it.\"\"\"
     gate.set()
-    assert [*await running, await new.function({}, gate)] == ["old", "new"]
+"""
+    write_file(folder, "wait.py", code.format(word="old"))
+    old_wait, old_open = load_folder(folder).files[1].tools
+    async with asyncio.TaskGroup() as tasks:
+        running = tasks.create_task(call(old_wait))
+        await asyncio.sleep(0)
+        write_file(folder, "wait.py", code.format(word="new"))
+        new_wait, new_open = load_folder(folder).files[1].tools
+        assert not running.done()
+        await call(old_open)
+        await call(new_open)
+    assert [running.result(), await call(new_wait)] == ["old", "new"]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("x = 1\nwhile True:\n    pass\n", r"bad\.py, line [23]: it took longer than 1 s to load"),
+        ("import time\n\ntime.sleep(60)\n", r"bad\.py, line 3: it took longer than 1 s to load"),
+        ("import re\nre.match('(a+)+$', 'a' * 50 + 'b')\n", r"bad\.py, line 2: it took longer than 1 s"),
+        ("import os\nos._exit(0)\n", r"bad\.py: it ended the process that loaded it"),
+        ("import os\nos.abort()\n", r"bad\.py: it ended the process that loaded it"),
+        ("raise KeyboardInterrupt('now')\n", r"bad\.py, line 1: KeyboardInterrupt: now"),
+        ("print('.' * 9)\nx = 1\n", r"bad\.py: it has no tool: write @tool above a function"),
+    ],
+)
+def test_a_file_that_never_ends_or_ends_everything_is_named_and_the_others_are_loaded(
+    folder: Path, text: str, expected: str
+) -> None:
+    write_file(folder, "bad.py", text)
+    bad, greet = load_folder(folder, [clock], load_seconds=1.0).files
+    assert re.match(expected, bad.trouble or ""), bad.trouble
+    assert (bad.tools, len(greet.tools)) == ((), 1)
+
+
+def test_a_folder_in_one_that_others_may_write_is_refused_unless_only_owners_may_rename(
+    folder: Path, tmp_path: Path
+) -> None:
+    tmp_path.chmod(0o777)
+    assert f"others may write to {tmp_path}, and so" in (load_folder(folder).refusal_reason or "")
+    tmp_path.chmod(0o1777)
+    assert load_folder(folder).files

@@ -366,6 +366,17 @@ async def test_files_are_loaded_and_their_tools_suspended_when_they_change(
     assert await harness.find_row("greet") is not None
 
 
+async def test_a_tool_that_is_left_out_is_said_at_each_reload(database: Database, tmp_path: Path) -> None:
+    folder = create_folder(tmp_path)
+    (folder / "other.py").write_text((folder / "greet.py").read_text())
+    (folder / "other.py").chmod(0o644)
+    harness = RegistryHarness(database, ToolSettings(folder))
+    await harness.registry.load()
+    for _ in range(2):
+        left_out = "other.py: greet is left out: greet.py and other.py both have a tool of that name"
+        assert await harness.registry.reload_files() == (left_out,)
+
+
 async def test_a_folder_open_to_others_is_refused_and_reported(database: Database, tmp_path: Path) -> None:
     harness = RegistryHarness(database, ToolSettings(create_folder(tmp_path)))
     (tmp_path / "mine").chmod(0o777)

@@ -1,6 +1,7 @@
 """A tool is tried with checked arguments and within its own limits, and the trial is recorded."""
 
 import asyncio
+import re
 
 import pytest
 
@@ -8,7 +9,7 @@ from bot.db.engine import Database
 from bot.db.tools import audit
 from bot.domain import Lane
 from bot.errors import ChangeRefused
-from bot.tool_registry.try_tool import Trial, record_trial, run_trial
+from bot.tool_registry.try_tool import Trial, format_trial_result, record_trial, run_trial
 from tests.support.registered_tools import ADA, NOW
 from tools.base import Tool, ToolContext, tool
 from tools.builtin.look_back import look_back
@@ -52,6 +53,26 @@ async def test_a_trial_is_recorded_without_its_result_or_secrets(database: Datab
     assert (change.what, change.subject, change.after["outcome"]) == ("tried", "tool greet", "ok")
     assert "[hidden]" in change.after["arguments"]
     assert "greets" not in str(change)
+
+
+@tool
+async def fail(key: str) -> str:
+    """Fail.
+
+    Args:
+        key: Which.
+    """
+    raise KeyError(key)
+
+
+async def test_the_author_of_a_tool_reads_its_error_and_line_without_secrets(database: Database):
+    shown = []
+    for key in ("city", "sk-abcdefghijklmnop"):
+        trial_result = await run_trial(database, build_trial(fail, f'{{"key": "{key}"}}'))
+        assert trial_result.result.text == "fail failed unexpectedly."
+        shown.append(format_trial_result(trial_result)[-1])
+    assert re.fullmatch(r"KeyError: 'city' \(test_try_tool\.py, line \d+, in fail\)", shown[0])
+    assert shown[1].startswith("KeyError: [hidden] (test_try_tool.py")
 
 
 async def test_a_tool_that_hangs_is_stopped(database: Database):

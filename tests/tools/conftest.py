@@ -43,6 +43,10 @@ class InMemoryPast:
 
 @pytest.fixture
 def context() -> ToolContext:
+    return build_context()
+
+
+def build_context() -> ToolContext:
     return ToolContext(
         chat="chat-1",
         person="Ann",

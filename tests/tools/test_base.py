@@ -11,7 +11,7 @@ from typing import Any, Literal, TypedDict
 import pytest
 
 from tools.arguments import check_arguments
-from tools.base import Rule, Tool, ToolContext, ToolError, run_tool_text, tool
+from tools.base import Found, Picture, Rule, Tool, ToolContext, ToolError, run_tool, run_tool_text, tool
 from tools.schemas.signature import ToolDefinitionError
 
 
@@ -317,3 +317,25 @@ def test_the_options_of_a_tool_are_checked_when_it_is_defined(options, complaint
 def test_an_invalid_rule_is_refused(options, complaint):
     with pytest.raises(ToolDefinitionError, match=complaint):
         Rule(**options)
+
+
+@pytest.mark.parametrize(
+    ("data", "result"),
+    [
+        (b"\x89PNG\r\n\x1a\n...", Found("", (Picture("image/png", b"\x89PNG\r\n\x1a\n..."),))),
+        (bytearray(b"\xff\xd8\xff\xe0"), Found("", (Picture("image/jpeg", b"\xff\xd8\xff\xe0"),))),
+        (b"RIFF\x00\n\x00\x00WEBP", Found("", (Picture("image/webp", b"RIFF\x00\n\x00\x00WEBP"),))),
+        ("gr\u00fcn".encode(), Found("gr\u00fcn")),
+        (b"RIFF\xff\x00\x00\x00WAVE", Found("[12 bytes that are neither text nor a picture]")),
+        ({"file": b"\xff\x00"}, Found('{"file":"[2 bytes that are neither text nor a picture]"}')),
+    ],
+)
+async def test_bytes_are_the_picture_or_the_text_that_they_are(
+    data: Any, result: Found, context: ToolContext
+):
+    @tool
+    async def read() -> Any:
+        """Read."""
+        return data
+
+    assert await run_tool(read, {}, context) == result

@@ -1,0 +1,132 @@
+"""Tools on the loop of another thread: what they do there stops nothing here, and what they use is here."""
+
+import asyncio
+import gc
+import threading
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from tests.tools.conftest import build_context
+from tools.base import Note, Picture, ToolContext, ToolError, ToolFunction
+from tools.loop_thread import LoopThread
+
+
+def build_tool(run: Callable[[ToolContext], Awaitable[object]]) -> ToolFunction:
+    async def function(arguments: Mapping[str, Any], context: ToolContext) -> object:
+        return await run(context)
+
+    return function
+
+
+async def spin(context: ToolContext) -> None:
+    while True:
+        pass
+
+
+async def get_thread(context: ToolContext) -> threading.Thread:
+    return threading.current_thread()
+
+
+async def find_thread(loop_thread: LoopThread) -> threading.Thread:
+    """The thread that runs calls now."""
+    thread = await loop_thread.run(build_tool(get_thread), {}, build_context())
+    assert isinstance(thread, threading.Thread)
+    return thread
+
+
+async def time_out(loop_thread: LoopThread, run: Callable[[ToolContext], Awaitable[object]]) -> None:
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.1):
+            await loop_thread.run(build_tool(run), {}, build_context())
+
+
+async def wait_for_end(thread: threading.Thread) -> None:
+    await asyncio.to_thread(thread.join, 20)
+    assert not thread.is_alive()
+
+
+async def test_calls_share_a_loop_that_is_not_the_callers_and_use_what_is_on_it():
+    here = asyncio.get_running_loop()
+    context = build_context()
+
+    async def keep(context: ToolContext) -> list[Note]:
+        assert asyncio.get_running_loop() is not here
+        await context.notes.add("tea")
+        return await context.notes.all()
+
+    loop_thread = LoopThread("bells.py")
+    thread = await find_thread(loop_thread)
+    assert (thread is await find_thread(loop_thread), thread.name) == (True, "tools:bells.py")
+    assert len(await loop_thread.run(build_tool(keep), {}, context)) == 1
+    assert len(await loop_thread.run(build_tool(keep), {}, context)) == 2
+    with pytest.raises(ToolError, match="no room"):
+        await loop_thread.run(build_tool(keep), {}, context)
+
+
+async def test_pictures_are_made_fit_on_the_callers_loop():
+    here = asyncio.get_running_loop()
+
+    async def fit(picture: Picture) -> Picture:
+        assert asyncio.get_running_loop() is here
+        return picture
+
+    async def see(context: ToolContext) -> object:
+        assert context.see is not None
+        return await context.see(Picture("image/png", b"x"))
+
+    context = replace(build_context(), see=fit)
+    assert await LoopThread("a").run(build_tool(see), {}, context) == Picture("image/png", b"x")
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit, GeneratorExit, asyncio.CancelledError])
+async def test_what_would_end_a_loop_ends_the_call_only(error: type[BaseException]):
+    async def fail(context: ToolContext) -> None:
+        raise error
+
+    loop_thread = LoopThread("a")
+    thread = await find_thread(loop_thread)
+    with pytest.raises(RuntimeError):
+        await loop_thread.run(build_tool(fail), {}, build_context())
+    assert await find_thread(loop_thread) is thread
+
+
+@pytest.mark.parametrize("is_called_again", [True, False])
+async def test_one_that_computes_stops_neither_the_caller_nor_the_next_call_and_is_broken_off(
+    is_called_again: bool,
+):
+    loop_thread = LoopThread("a", grace_seconds=0.05)
+    thread = await find_thread(loop_thread)
+    await time_out(loop_thread, spin)
+    if is_called_again:
+        assert await find_thread(loop_thread) is not thread
+    await wait_for_end(thread)
+
+
+async def test_a_cancelled_call_cleans_up_and_the_loop_stays():
+    cleaned = threading.Event()
+    loops = []
+
+    async def wait(context: ToolContext) -> None:
+        loops.append(asyncio.get_running_loop())
+        try:
+            await asyncio.Event().wait()
+        finally:
+            cleaned.set()
+
+    loop_thread = LoopThread("a")
+    thread = await find_thread(loop_thread)
+    await time_out(loop_thread, wait)
+    assert await asyncio.to_thread(cleaned.wait, 20)
+    await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(asyncio.sleep(0), loops[0]))
+    assert await find_thread(loop_thread) is thread
+
+
+async def test_a_thread_ends_with_what_refers_to_it():
+    loop_thread = LoopThread("a")
+    thread = await find_thread(loop_thread)
+    del loop_thread
+    gc.collect()
+    await wait_for_end(thread)
