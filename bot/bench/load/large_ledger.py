@@ -18,11 +18,15 @@ from bot.bench.load.latency import CHATS, SLICE_MESSAGES, ask_in_a_row
 from bot.db.migrate import migrate
 from bot.sim.vllm.server import SimulatedEndpoint
 from bot.usage import report_command
+from bot.usage.histogram import bucket_number
 from tools.threads import run_in_thread
 
 MODEL_CALLS = 1_000_000
 CALLS_PER_TURN = 4
+TOOL_CALLS_PER_TURN = 2
+TURNS_PER_APPROVAL = 15
 OLD_CHATS = 500  # the chats of the bench are among them
+PEOPLE = 300
 DAYS = 90
 MAX_SLOWDOWN = 1.10
 MAX_REPORT_SECONDS = 2.0
@@ -45,43 +49,64 @@ _OUTBOX_COLUMNS = {
     "sent_at": _ROW_TIME,
     "done_at": _ROW_TIME,
 }
+# Three digits that repeat only after a thousand rows, so that no two neighbours are alike.
+_DIGITS = "(i * 617 % 1000)"
+_ENDING = (
+    f"CASE {_DIGITS} % 50 WHEN 0 THEN 'stopped' WHEN 1 THEN 'cut' WHEN 2 THEN 'failed' ELSE 'answered' END"
+)
 _TURN_COLUMNS = {
     "conversation": "1",
     "state": "'ended'",
-    "ending": "'answered'",
+    "ending": _ENDING,
     "tools": "'[]'",
-    "thinking": "0",
+    "thinking": "i % 4 = 0",
 }
 _TURN_TIME_COLUMNS = {"received_at": _ROW_TIME, "began_at": _ROW_TIME, "ended_at": f"{_ROW_TIME} + 9"}
-_WAIT_COLUMNS = ("lane_wait", "seat_wait", "tools", "approval_wait", "back_off", "down")
 _INTERVAL_COLUMNS = {
-    "whole": "9",
     "intake": "0.1",
-    "first_canvas": "6",
-    "further_canvases": "2",
+    "lane_wait": f"{_DIGITS} % 7 / 5.0",
+    "seat_wait": f"{_DIGITS} % 9 / 3.0",
+    "first_canvas": f"2 + {_DIGITS} / 100.0",
+    "further_canvases": f"{_DIGITS} % 300 / 100.0",
+    "tools": f"{_DIGITS} % 20 / 10.0",
+    "approval_wait": f"{_DIGITS} % 11 / 10 * 30.0",
     "telegram": "0.5",
+    "back_off": f"{_DIGITS} % 101 / 100 * 5.0",
+    "down": "0",
     "own": "0.4",
 }
 _CALL_SOURCE_COLUMNS = {
     "endpoint": "'main'",
-    "model": "'m'",
+    "model": "'model ' || i % 3",
     "purpose": "'turn'",
-    "thinking": "0",
+    "again": f"CASE {_DIGITS} % 40 WHEN 0 THEN 'away' WHEN 1 THEN 'more' END",
+    "thinking": "i % 4 = 0",
     "tools_offered": "5",
 }
+# Of a hundred calls one has no usage, two have only what had been counted when they were broken off, and of
+# three the cached tokens are unknown.
+_HAS_USAGE = f"{_DIGITS} % 100 <> 0"
 _USAGE_COLUMNS = {
-    "prompt_tokens": "900",
-    "cached_tokens": "600",
-    "completion_tokens": "100 + i % 400",
-    "reasoning_tokens": "0",
+    "prompt_tokens": f"CASE WHEN {_HAS_USAGE} THEN 900 + 7 * {_DIGITS} END",
+    "cached_tokens": f"CASE WHEN {_HAS_USAGE} AND {_DIGITS} % 50 <> 7 THEN 600 + 5 * {_DIGITS} END",
+    "completion_tokens": f"CASE WHEN {_HAS_USAGE} THEN 1 + {_DIGITS} END",
+    "reasoning_tokens": f"CASE WHEN {_HAS_USAGE} THEN (i % 4 = 0) * {_DIGITS} / 2 END",
+    "usage_partial": f"{_DIGITS} % 100 IN (1, 2)",
 }
-_BLOCK_TIME_COLUMNS = dict.fromkeys(("first_block_at", "last_block_at", "ended_at"), f"{_ROW_TIME} + 2")
-_REPLY_COLUMNS = {"blocks": "2", "finish_reason": "'stop'", "outcome": "'ok'", "reply": ":words"}
+_BLOCK_TIME_COLUMNS = {
+    "first_block_at": f"{_ROW_TIME} + 1 + {_DIGITS} / 1000.0",
+    "last_block_at": f"{_ROW_TIME} + 2 + {_DIGITS} / 300.0",
+    "ended_at": f"{_ROW_TIME} + 2 + {_DIGITS} / 300.0",
+}
+_OUTCOME = (
+    f"CASE {_DIGITS} % 100 WHEN 0 THEN 'failed' WHEN 1 THEN 'cancelled' WHEN 2 THEN 'cut' ELSE 'ok' END"
+)
+_REPLY_COLUMNS = {"blocks": "2", "finish_reason": "'stop'", "outcome": _OUTCOME, "reply": ":words"}
 _CALL_POSITION_COLUMNS = {
     "turn": "1 + (i - 1) / :a_turn",
     "step": "(i - 1) % :a_turn",
     "created_at": _ROW_TIME,
-    "seat_at": _ROW_TIME,
+    "seat_at": f"{_ROW_TIME} + {_DIGITS} % 9 / 10.0",
 }
 
 Columns = Mapping[str, str]
@@ -95,7 +120,7 @@ _TURN_ROWS: tuple[tuple[str, Columns], ...] = (
     ),
     (
         "turns",
-        {"id": "i", "item": "i", "lane": _ROW_LANE, "person": "i", "thinking_why": "'no'"}
+        {"id": "i", "item": "i", "lane": _ROW_LANE, "person": f"i % {PEOPLE}", "thinking_why": "'no'"}
         | _TURN_COLUMNS
         | _TURN_TIME_COLUMNS,
     ),
@@ -104,13 +129,45 @@ _TURN_ROWS: tuple[tuple[str, Columns], ...] = (
     ("outbox", {"item": "i", "lane": _ROW_LANE, "body": ":words"} | _OUTBOX_COLUMNS),
     (
         "accounts",
-        {"turn": "i", "settled_at": f"{_ROW_TIME} + 9"}
-        | _INTERVAL_COLUMNS
-        | dict.fromkeys(_WAIT_COLUMNS, "0"),
+        {"turn": "i", "settled_at": f"{_ROW_TIME} + 9", "whole": " + ".join(_INTERVAL_COLUMNS.values())}
+        | _INTERVAL_COLUMNS,
     ),
 )
 _CALL_ROW: Columns = (
     _CALL_POSITION_COLUMNS | _CALL_SOURCE_COLUMNS | _USAGE_COLUMNS | _BLOCK_TIME_COLUMNS | _REPLY_COLUMNS
+)
+_TOOL_CALL_ROW: Columns = {
+    "turn": "1 + (i - 1) / :tools_a_turn",
+    "step": "1",
+    "call_id": "'c' || i",
+    "name": "'tool ' || i % 12",
+    "arguments": ":words",
+    "state": "'done'",
+    "outcome": f"CASE {_DIGITS} % 25 WHEN 0 THEN 'error' WHEN 1 THEN 'unknown' ELSE 'ok' END",
+    "result": ":words",
+    "began_at": _ROW_TIME,
+    "ended_at": f"{_ROW_TIME} + {_DIGITS} / 500.0",
+}
+_APPROVAL_ROW: Columns = {
+    "turn": "i * :turns_an_approval",
+    "step": "1",
+    "call_id": "'c' || i",
+    "tool": "'tool ' || i % 12",
+    "arguments": ":words",
+    "hash": "'h'",
+    "asker": f"i % {PEOPLE}",
+    "lane": _ROW_LANE,
+    "who": "'asker'",
+    "why": "'it changes something'",
+    "asked_at": _ROW_TIME,
+    "expires_at": f"{_ROW_TIME} + 900",
+    "answer": "CASE i % 5 WHEN 0 THEN 'denied' WHEN 1 THEN 'expired' ELSE 'once' END",
+    "answered_at": f"{_ROW_TIME} + {_DIGITS} / 10.0",
+}
+_COUNT_DURATIONS = (
+    "INSERT INTO durations (day, kind, bucket, count)"
+    " SELECT CAST(received_at / 86400 AS INTEGER), '{interval}', bucket_number(accounts.{interval}), count(*)"
+    " FROM accounts JOIN turns ON turns.id = accounts.turn WHERE accounts.{interval} >= 0.001 GROUP BY 1, 3"
 )
 _CHAT_ROW: Columns = {"lane": "CAST(:chat + i - 1 AS TEXT)", "conversation": "2"}
 
@@ -208,28 +265,40 @@ def _own_percentile(times: list[AnswerTimes], fraction: float) -> float:
 
 
 def fill_database(file: Path, model_calls: int) -> None:
-    """A migrated database with so many model calls, in ended turns of ended conversations."""
+    """A migrated database with so many model calls, in ended turns of ended conversations.
+
+    As in use, calls go to several models and belong to turns of many people and chats; some are cut, failed,
+    asked again or without usage, and there are tool calls and approvals.
+    """
     _create_database(file)
     turns = model_calls // CALLS_PER_TURN
+    counts = {
+        "model_calls": (_CALL_ROW, model_calls),
+        "tool_calls": (_TOOL_CALL_ROW, turns * TOOL_CALLS_PER_TURN),
+        "approvals": (_APPROVAL_ROW, turns // TURNS_PER_APPROVAL),
+        "lanes": (_CHAT_ROW, OLD_CHATS),
+    }
     parameters = {
         "begin": time.time() - DAYS * 86_400,
         "chat": FIRST_CHAT_ID,
         "chats": OLD_CHATS,
         "a_turn": CALLS_PER_TURN,
+        "tools_a_turn": TOOL_CALLS_PER_TURN,
+        "turns_an_approval": TURNS_PER_APPROVAL,
         "words": '{"text": "' + "The boats carry wood and salt to market. " * 5 + '"}',
     }
     with closing(sqlite3.connect(file, isolation_level=None)) as connection:
+        connection.create_function("bucket_number", 1, bucket_number, deterministic=True)
         connection.execute("PRAGMA synchronous=OFF")
         connection.execute("BEGIN")
-        for table, columns in _TURN_ROWS:
-            connection.execute(
-                _insert_statement(table, columns), parameters | {"last": turns, "step": DAYS * 86_400 / turns}
-            )
-        connection.execute(
-            _insert_statement("model_calls", _CALL_ROW),
-            parameters | {"last": model_calls, "step": DAYS * 86_400 / model_calls},
-        )
-        connection.execute(_insert_statement("lanes", _CHAT_ROW), parameters | {"last": OLD_CHATS})
+        for table, (columns, last) in [
+            *((table, (columns, turns)) for table, columns in _TURN_ROWS),
+            *counts.items(),
+        ]:
+            step = DAYS * 86_400 / max(1, last)
+            connection.execute(_insert_statement(table, columns), parameters | {"last": last, "step": step})
+        for interval in ("whole", *_INTERVAL_COLUMNS):
+            connection.execute(_COUNT_DURATIONS.format(interval=interval))
         connection.execute("COMMIT")
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     with file.open("rb+") as written:

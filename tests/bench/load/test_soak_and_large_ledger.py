@@ -12,6 +12,9 @@ from bot.bench.load import large_ledger, soak
 from bot.bench.load.run import LoadOptions, run_load
 from bot.bench.load.soak import ResourceSample, SoakAnswer, SoakRun
 from bot.errors import QuestionRefused
+from tests.support.breakdown_clock import KINDS
+
+UNMEASURED = f"abs(whole - ({' + '.join(KINDS)})) > 0.001"
 
 
 def test_a_ledger_is_filled_with_ended_turns(tmp_path: Path) -> None:
@@ -20,12 +23,22 @@ def test_a_ledger_is_filled_with_ended_turns(tmp_path: Path) -> None:
     with closing(sqlite3.connect(file)) as connection:
         counts = {
             table: connection.execute(f"SELECT count(*) FROM {table}").fetchone()[0]
-            for table in ("turns", "model_calls", "messages", "inbox", "outbox", "accounts")
+            for table in (
+                "turns",
+                "model_calls",
+                "messages",
+                "inbox",
+                "outbox",
+                "accounts",
+                "tool_calls",
+                "approvals",
+            )
         }
         assert connection.execute("PRAGMA foreign_key_check").fetchall() == []
         calls = connection.execute("SELECT turn, count(*) FROM model_calls GROUP BY turn").fetchall()
         waiting = connection.execute("SELECT count(*) FROM inbox WHERE state != 'done'").fetchone()[0]
         newest = connection.execute("SELECT max(conversation) FROM turns").fetchone()[0]
+        gaps = connection.execute(f"SELECT count(*) FROM accounts WHERE {UNMEASURED}").fetchone()[0]
         current = connection.execute("SELECT min(conversation) FROM lanes").fetchone()[0]
     assert counts == {
         "turns": 100,
@@ -34,7 +47,10 @@ def test_a_ledger_is_filled_with_ended_turns(tmp_path: Path) -> None:
         "inbox": 100,
         "outbox": 100,
         "accounts": 100,
+        "tool_calls": 200,
+        "approvals": 6,
     }
+    assert gaps == 0
     assert calls == [(turn, 4) for turn in range(1, 101)]
     assert waiting == 0
     assert newest < current
