@@ -16,6 +16,7 @@ from bot.llm.stream import NO_USAGE
 Release = tuple[int, int]
 
 SERVES_MODEL_SINCE: Release = (0, 24)
+TIMES_REQUESTS_SINCE: Release = (0, 26)
 COUNTS_REASONING_SINCE: Release = (0, 28)
 TYPED_READS_SINCE: Release = (0, 32)
 RECOMMENDED_RELEASE: Release = (0, 33)
@@ -78,7 +79,12 @@ def diagnose_calls(snapshot: ServerSnapshot) -> tuple[str, ...]:
     """Findings about the calls made at start."""
     release = parse_release(snapshot.version)
     counts_reasoning = release is not None and release >= COUNTS_REASONING_SINCE
-    return tuple(_diagnose_replies(snapshot, counts_reasoning=counts_reasoning))
+    findings = [*_diagnose_replies(snapshot, counts_reasoning=counts_reasoning)]
+    can_time = release is not None and release >= TIMES_REQUESTS_SINCE
+    if can_time and snapshot.replies and not any(reply.server_timings for _, reply in snapshot.replies):
+        problem = "The server does not say how long requests queued and were read there"
+        findings.append(_name_flag(problem, "--enable-per-request-metrics", snapshot))
+    return tuple(findings)
 
 
 def parse_release(version: str | None) -> Release | None:

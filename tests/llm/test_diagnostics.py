@@ -20,7 +20,7 @@ MODEL = ServedModel("gemma4", 65536)
 
 
 def make_reply(text: str = "Yes.", reasoning: str = "", usage: Usage = GOOD) -> Reply:
-    return Reply(text, reasoning, (), "stop", usage, CallTimes(0.0))
+    return Reply(text, reasoning, (), "stop", usage, CallTimes(0.0), server_timings={"queue_time_ms": 1.0})
 
 
 def make_snapshot(
@@ -131,6 +131,14 @@ def test_a_server_without_usage_is_reported_and_suspected_of_nothing_else() -> N
     reply = make_reply(usage=Usage(missing_reason="the server sent no usage"))
     [line] = diagnose_calls(make_snapshot("0.33.0", (True, reply)))
     assert "no usage with its streams" in line
+
+
+def test_missing_timings_are_reported_of_releases_that_have_them() -> None:
+    reply = replace(make_reply(), server_timings=None)
+    [line] = diagnose_calls(make_snapshot("0.33.0", (False, reply)))
+    assert "start vLLM with --enable-per-request-metrics" in line
+    assert diagnose_calls(make_snapshot("0.25.1", (False, reply))) == ()
+    assert diagnose_calls(make_snapshot(None, (False, reply))) == ()
 
 
 def test_unknown_cache_hits_are_reported() -> None:
