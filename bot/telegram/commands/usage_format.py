@@ -31,6 +31,7 @@ _RETRY_REASONS = {
     "silent": "two replies were empty",
     "yielded": "it had given way to your message",
 }
+DAYS_IN_UTC = "Days begin at 0:00 UTC."
 _ENDPOINT_LABELS: dict[EndpointRole, str] = {"main": "the first", "fallback": "the second"}
 _OUTCOME_LABELS = {
     "ok": "",
@@ -42,13 +43,13 @@ _OUTCOME_LABELS = {
 
 
 def format_summary(last: SpendingSums | None, today: SpendingSums, month: SpendingSums) -> str:
-    """Format at most four lines, each under 36 characters; `month` is the last 30 days."""
+    """Format at most five lines, each under 36 characters; `month` is the last 30 days."""
     if last is None and not month.turns:
         return "Nothing yet. Ask me something."
     lines = []
     if last is not None:
         lines += [_format_sums("Last", last), _format_tokens(last)]
-    return "\n".join([*lines, _format_sums("Today", today), _format_sums("30 d", month)])
+    return "\n".join([*lines, _format_sums("Today", today), _format_sums("30 d", month), DAYS_IN_UTC])
 
 
 def format_ranking(today: SpendingSums, month: SpendingOverview) -> str:
