@@ -275,7 +275,7 @@ class Channel(Protocol):
         """Show what a running tool reports, as the place in line is shown. None: it has ended."""
         ...
 
-    def render_parts(
+    async def render_parts(
         self, text: str, *, silent: bool = False, buttons: tuple[tuple[Button, ...], ...] = ()
     ) -> tuple[Part, ...]:
         """Render the final text (Markdown) as parts; the buttons go under the last one."""

@@ -104,7 +104,8 @@ class TurnRecorder:
         if interrupted is not None and isinstance(event, CallModel) and event.step == interrupted.step:
             repeat_reason = interrupted.repeat_reason
         unstored = await self._select_unstored(tx, turn_messages)
-        await self._store_event(tx, event, unstored, now, repeat_reason)
+        parts = await self._render_answer(event)
+        await self._store_event(tx, event, unstored, now=now, parts=parts, repeat_reason=repeat_reason)
 
     async def store_event(
         self, event: LoopEvent, new_messages: tuple[Message, ...], closing: CallCompletion | None = None
@@ -115,8 +116,11 @@ class TurnRecorder:
         """
         self._messages.extend(new_messages)
         durable = isinstance(event, RunTools)
+        parts = await self._render_answer(event)
         await self.commit(
-            closing, lambda tx, now: self._store_event(tx, event, new_messages, now), durable=durable
+            closing,
+            lambda tx, now: self._store_event(tx, event, new_messages, now=now, parts=parts),
+            durable=durable,
         )
         self._executor.policy.notify()
 
@@ -161,10 +165,11 @@ class TurnRecorder:
         text, ending = _describe_failure(call_result.result)
         message = Message("assistant", text)
         self._messages.append(message)
+        parts = await self._render(text)
 
         async def end(tx: Transaction, now: float) -> None:
             await turns.append_messages(tx, self._turn.id, (message,), now=now)
-            await self._store_end(tx, text, ending, now)
+            await self._store_end(tx, ending, parts, now=now)
 
         await self.commit(call_result.closing, end)
 
@@ -235,7 +240,9 @@ class TurnRecorder:
         tx: Transaction,
         event: LoopEvent,
         new_messages: tuple[Message, ...],
+        *,
         now: float,
+        parts: tuple[Part, ...],
         repeat_reason: RepeatReason | None = None,
     ) -> None:
         await turns.append_messages(tx, self._turn.id, new_messages, now=now)
@@ -249,8 +256,22 @@ class TurnRecorder:
             case RunTools():
                 await self._executor.register_calls(tx, event, now=now)
             case TurnResult():
-                text = self._sign_text(event)
-                await self._store_end(tx, text, event.ending, now, can_continue=event.has_more)
+                await self._store_end(tx, event.ending, parts, now=now)
+
+    async def _render_answer(self, event: LoopEvent) -> tuple[Part, ...]:
+        """The parts of the answer with which the event ends the turn; none if it goes on."""
+        if not isinstance(event, TurnResult):
+            return ()
+        return await self._render(self._sign_text(event), can_continue=event.has_more)
+
+    async def _render(self, text: str, *, can_continue: bool = False) -> tuple[Part, ...]:
+        buttons: tuple[tuple[Button, ...], ...] = ()
+        if can_continue:
+            buttons = ((Button("Continue", f"{CONTINUE_PREFIX}{self._turn.id}"),),)
+        request = self._request
+        return await self._dependencies.channel.render_parts(
+            request.preface + text, silent=request.silent, buttons=buttons
+        )
 
     def _sign_text(self, event: TurnResult) -> str:
         """The turn's text; what the model wrote is signed where it did not come from the main endpoint."""
@@ -261,18 +282,10 @@ class TurnRecorder:
             return event.text
         return f"{notices.close_code_block(event.text)}\n\n{signature}"
 
-    async def _store_end(
-        self, tx: Transaction, text: str, ending: str, now: float, *, can_continue: bool = False
-    ) -> None:
+    async def _store_end(self, tx: Transaction, ending: str, parts: tuple[Part, ...], *, now: float) -> None:
         request = self._request
         first_item = request.items[0].id
         await turns.end(tx, self._turn.id, self._build_end(ending), now=now)
-        buttons: tuple[tuple[Button, ...], ...] = ()
-        if can_continue:
-            buttons = ((Button("Continue", f"{CONTINUE_PREFIX}{self._turn.id}"),),)
-        parts = self._dependencies.channel.render_parts(
-            request.preface + text, silent=request.silent, buttons=buttons
-        )
         if self._turn.needs_cut_notice:
             parts = (*parts, Part(CUT_NOTICE, silent=True))
             await conversations.mark_cut_told(tx, request.lane)

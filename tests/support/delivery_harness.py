@@ -76,7 +76,7 @@ class DeliveryHarness:
 
     async def finish_turn(self, channel: ChatChannel, text: str, item: int = 1, lane: Lane = ANN) -> None:
         """End a turn as the turn runner does: store the final parts, then end the channel."""
-        await self.store_parts(channel.render_parts(text), item, lane)
+        await self.store_parts(await channel.render_parts(text), item, lane)
         channel.end()
 
     async def send_text(self, sender: Sender, text: str, item: int | None = 1, lane: Lane = ANN) -> int:

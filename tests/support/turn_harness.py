@@ -116,7 +116,7 @@ class FakeChannel:
     def show_tool_progress(self, line: str | None) -> None:
         self.show_status(line)
 
-    def render_parts(
+    async def render_parts(
         self, text: str, *, silent: bool = False, buttons: tuple[tuple[Button, ...], ...] = ()
     ) -> tuple[Part, ...]:
         return (Part(text, buttons=buttons, silent=silent),)

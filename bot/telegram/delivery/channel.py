@@ -1,6 +1,6 @@
 """The Channel of a chat: what one turn shows while it works, and its answer as parts.
 
-Waits for nothing: it sets what is to be shown, and the sender does the rest.
+Waits for nothing but rendering: it sets what is to be shown, and the sender does the rest.
 """
 
 from dataclasses import replace
@@ -8,7 +8,7 @@ from dataclasses import replace
 from bot.domain import Button, Lane, Part
 from bot.telegram.delivery.progress import TurnProgress
 from bot.telegram.delivery.sender import Sender
-from bot.telegram.formatting.render import Piece, render_markdown
+from bot.telegram.formatting.render import Piece
 
 _EMPTY_ANSWER = "(This answer holds nothing that can be shown.)"
 
@@ -47,14 +47,14 @@ class ChatChannel:
         self._progress.draft_status = line
         self._sender.show(self._progress)
 
-    def render_parts(
+    async def render_parts(
         self, text: str, *, silent: bool = False, buttons: tuple[tuple[Button, ...], ...] = ()
     ) -> tuple[Part, ...]:
         """Render the final text as parts: the first notifies unless silent, the last has the buttons."""
-        pieces = render_markdown(text) or (Piece(_EMPTY_ANSWER),)
+        pieces = await self._sender.renderer.render_answer(text, self._progress.block_cache)
         parts = [
             Part(piece.text, piece.entities, silent=silent or number > 0)
-            for number, piece in enumerate(pieces)
+            for number, piece in enumerate(pieces or (Piece(_EMPTY_ANSWER),))
         ]
         return (*parts[:-1], replace(parts[-1], buttons=buttons))
 

@@ -13,6 +13,7 @@ from bot.db.write_queue import WriteOperation, WriteQueue
 from bot.domain import Lane, Part
 from bot.telegram.client import TelegramClient
 from bot.telegram.delivery.rate_queue import RateQueue
+from bot.telegram.delivery.renderer import MarkdownRenderer
 from bot.telegram.outcomes import DeliveryFailure, DeliveryOutcome, DeliveryRefusal, UnknownDelivery
 from bot.usage.timers import TurnTimers
 
@@ -36,6 +37,7 @@ class DeliveryContext:
     """
 
     client: TelegramClient
+    renderer: MarkdownRenderer
     write_queue: WriteQueue
     rate_queue: RateQueue
     clock: Callable[[], float]

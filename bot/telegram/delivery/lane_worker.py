@@ -67,6 +67,11 @@ class LaneSender:
         return not progress.is_over and not self._context.rate_queue.is_stopped
 
     async def _show_progress(self, progress: TurnProgress) -> None:
+        if (snapshot := progress.find_unrendered()) is not None:
+            pieces = await self._context.renderer.render_snapshot(snapshot, progress.block_cache)
+            progress.set_pieces(snapshot, pieces)
+            if self.is_due or not self._can_show(progress):
+                return
         match step := progress.get_next_step(self._context.rate_queue.now):
             case None:
                 await self._wake_event.wait()

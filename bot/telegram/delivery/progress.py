@@ -8,7 +8,8 @@ from dataclasses import dataclass, field, replace
 
 from bot.domain import Button, Lane, Part
 from bot.telegram.delivery.rate_budget import RateLimits
-from bot.telegram.formatting.render import cut_unfinished, render_markdown
+from bot.telegram.delivery.renderer import Snapshot
+from bot.telegram.formatting.render import BlockCache, Piece
 
 STOP_PREFIX = "stop:"
 """The callback data of the Stop button is this, followed by the inbox item of the turn."""
@@ -92,6 +93,7 @@ class TurnProgress:
     `status`: why the person waits.
     `draft_status`: the place in line, or what a tool reports; in the draft while there is one, else like
     `status`.
+    `block_cache`: what of its text was rendered before.
     """
 
     lane: Lane
@@ -103,6 +105,7 @@ class TurnProgress:
     draft_status: str | None = None
     is_over: bool = False
     messages: list[MessageState] = field(default_factory=list)
+    block_cache: BlockCache = field(default_factory=dict)
     _started_at: float | None = None
     _has_drafts: bool = True
     _draft_text: str = ""  # what the draft says
@@ -110,7 +113,8 @@ class TurnProgress:
     _next_typing_at: float = 0.0
     _typing_count: int = 0
     _not_before: float = 0.0
-    _render_cache: tuple[tuple[str, str | None], tuple[Part, ...]] | None = None
+    _snapshot: Snapshot = field(default_factory=Snapshot)  # what was rendered last
+    _parts: tuple[Part, ...] = ()  # what it looks like
 
     def begin(self, now: float) -> None:
         """Note that the turn has been working since `now`."""
@@ -170,22 +174,40 @@ class TurnProgress:
         """Return what the message of this row is known to show."""
         return next((message.part for message in self.messages if message.row == row), None)
 
+    def find_unrendered(self) -> Snapshot | None:
+        """Return what must be rendered before it can be shown; None: nothing has changed."""
+        snapshot = Snapshot(self.text, self._get_status_below())
+        if snapshot == self._snapshot:
+            return None
+        return snapshot
+
+    def set_pieces(self, snapshot: Snapshot, pieces: tuple[Piece, ...]) -> None:
+        """Note what this snapshot looks like; that is shown until another one is rendered."""
+        parts = [
+            Part(piece.text, piece.entities, silent=self.silent or number > 0)
+            for number, piece in enumerate(pieces)
+        ]
+        if parts:
+            parts[-1] = replace(parts[-1], buttons=((Button("⏹ Stop", f"{STOP_PREFIX}{self.item}"),),))
+        self._snapshot = snapshot
+        self._parts = tuple(parts)
+
     def get_next_step(self, now: float) -> ProgressStep | None:
-        """Return the call to be made now; None: nothing until something changes."""
-        parts = self._render()
-        step = self._find_step_towards(parts) if parts else self._find_step_without_text(now)
+        """Return the call that shows what was rendered; None: nothing until something changes."""
+        step = self._find_step_towards_parts() if self._parts else self._find_step_without_text(now)
         due_at = max(self._not_before, self._get_due_at(step))
         if step is not None and not isinstance(step, WaitUntil) and due_at > now:
             return WaitUntil(due_at)
         return step
 
-    def _find_step_towards(self, parts: tuple[Part, ...]) -> ProgressStep | None:
-        for number, part in enumerate(parts):
+    def _find_step_towards_parts(self) -> ProgressStep | None:
+        is_status = not self._snapshot.text
+        for number, part in enumerate(self._parts):
             if number == len(self.messages):
-                return SendMessage(number, part, is_status=not self.text)
+                return SendMessage(number, part, is_status=is_status)
             message = self.messages[number]
             if message.message_id is not None and message.part != part:
-                return EditMessage(message, part, is_status=not self.text)
+                return EditMessage(message, part, is_status=is_status)
         return None
 
     def _find_step_without_text(self, now: float) -> ProgressStep | None:
@@ -219,28 +241,9 @@ class TurnProgress:
                 return message.called_at + self.limits.get_edit_gap(self.lane.chat, 0)
         return 0.0
 
-    def _render(self) -> tuple[Part, ...]:
-        """Return the parts that should be shown now; rendered only when text or status have changed."""
-        status = self._get_status_below()
-        key = (self.text, status)
-        if self._render_cache is None or self._render_cache[0] != key:
-            self._render_cache = key, self._render_parts(status)
-        return self._render_cache[1]
-
     def _get_status_below(self) -> str | None:
         """Return the line below the text; what a draft can show is none."""
         in_draft = self._has_drafts and self.lane.chat > 0 and not (self.text or self.status or self.messages)
         if in_draft:
             return self.status
         return self.draft_status or self.status
-
-    def _render_parts(self, status: str | None) -> tuple[Part, ...]:
-        markdown = "\n\n".join(piece for piece in (cut_unfinished(self.text), status) if piece)
-        pieces = render_markdown(markdown)
-        parts = [
-            Part(piece.text, piece.entities, silent=self.silent or number > 0)
-            for number, piece in enumerate(pieces)
-        ]
-        if parts:
-            parts[-1] = replace(parts[-1], buttons=((Button("⏹ Stop", f"{STOP_PREFIX}{self.item}"),),))
-        return tuple(parts)

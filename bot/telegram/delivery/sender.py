@@ -22,6 +22,7 @@ from bot.telegram.delivery.lane_worker import LaneSender
 from bot.telegram.delivery.progress import TurnProgress
 from bot.telegram.delivery.rate_budget import RateLimits
 from bot.telegram.delivery.rate_queue import RateQueue, SenderStopped
+from bot.telegram.delivery.renderer import MarkdownRenderer
 from bot.usage.timers import TurnTimers
 
 _log = logging.getLogger(__name__)
@@ -30,7 +31,10 @@ _STOP_GRACE_SECONDS = 3.0  # a call without an answer by then is unknown, and th
 
 
 class Sender:
-    """Delivers messages, and shows the progress of turns, while `run` runs; `stop` lets it return."""
+    """Delivers messages, and shows the progress of turns, while `run` runs; `stop` lets it return.
+
+    `renderer`: renders what turns show.
+    """
 
     def __init__(
         self,
@@ -46,11 +50,13 @@ class Sender:
         what admins should know; both are awaited outside any transaction. `turn_timers` measure how long
         delivery takes.
         """
+        self.renderer = MarkdownRenderer()
         self._write_queue = WriteQueue(database)
         self._rate_queue = RateQueue(limits or RateLimits())
         self._turn_timers = turn_timers or TurnTimers()
         self._context = DeliveryContext(
             TelegramClient(bot),
+            self.renderer,
             self._write_queue,
             self._rate_queue,
             time.time,

@@ -16,6 +16,7 @@ from telegramify_markdown.converter import STANDARD_OPTIONS
 MAX_EVENTS = 20_000
 """Events of one document that are worth their formatting; ordinary Markdown of 64 KB has about 10,000."""
 
+_MIN_EVENTS = 1000  # a small table may have more cells than characters
 _MAX_DEPTH = 24  # constructs within each other; people nest lists up to six deep, which is twelve
 _RAW_EVENTS = ("Code", "InlineMath", "DisplayMath", "InlineHtml", "Html")
 _LINE_BREAK = re.compile(r"<br\s*/?>", re.IGNORECASE)
@@ -60,18 +61,23 @@ class Edit:
 def parse_markdown(source: str) -> tuple[MarkdownEvent, ...]:
     """Return the events of a document in order.
 
-    The parser reads any text that UTF-8 can hold in linear time, but a table of n bytes can have n² cells.
-    Raises MarkdownTooDense.
+    The parser reads any text that UTF-8 can hold in linear time. Raises MarkdownTooDense.
     """
+    max_events = _count_max_events(source)
     events: list[MarkdownEvent] = []
     depth = 0
     for payload, place in _read_events(source):
         event = _build_event(payload, place["start"], place["end"])
         depth += (event.name == "Start") - (event.name == "End")
-        if len(events) == MAX_EVENTS or depth > _MAX_DEPTH:
+        if len(events) == max_events or depth > _MAX_DEPTH:
             raise MarkdownTooDense
         events.append(event)
     return tuple(events)
+
+
+def _count_max_events(source: str) -> int:
+    """Return how many events to read: no more than Markdown has, except that tables can have n² cells."""
+    return min(MAX_EVENTS, _MIN_EVENTS + 4 * len(source))
 
 
 def _read_events(source: str) -> Iterator[tuple[Any, Any]]:
@@ -136,7 +142,7 @@ def split_blocks(source: str) -> list[str]:
     """Split a document into its outermost blocks, each with the blank lines after it; nothing is left out.
 
     What the parser emits no events for (definitions of links) is a block too, and so is all that follows
-    MAX_EVENTS.
+    the events that are read.
     """
     raw = source.encode()
     borders = {0, len(raw)}
@@ -154,7 +160,7 @@ def split_blocks(source: str) -> list[str]:
 
 def _find_outermost_ranges(source: str) -> Iterator[tuple[int, int]]:
     depth = 0
-    for payload, place in islice(_read_events(source), MAX_EVENTS):
+    for payload, place in islice(_read_events(source), _count_max_events(source)):
         if "Start" in payload or payload == "Rule":
             if depth == 0:
                 yield place["start"], place["end"]

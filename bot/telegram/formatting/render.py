@@ -7,6 +7,7 @@ would lose a word. Nothing is cut off.
 import logging
 import re
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 
 from telegramify_markdown import RenderConfig, convert
 
@@ -51,14 +52,41 @@ class WordsLost(Exception):
     """Formatting this block would hide a word of it."""
 
 
+@dataclass(frozen=True, slots=True)
+class RenderedBlock:
+    """A block as it is shown.
+
+    `is_solid`: it is code or a table.
+    `is_lead`: it belongs to the block after it.
+    `gap_after`: what separates it from the block after it.
+    `event_count`: what it takes of MAX_EVENTS.
+    """
+
+    content: Piece
+    is_solid: bool
+    is_lead: bool
+    gap_after: str
+    event_count: int
+
+
+BlockCache = dict[str, tuple[RenderedBlock, ...]]
+"""The blocks of a text by their Markdown; while the text grows, those it still has are not rendered again."""
+
+
 def render_markdown(
-    markdown: str, *, limit: int = MAX_PIECE_UNITS, first_limit: int | None = None
+    markdown: str,
+    *,
+    limit: int = MAX_PIECE_UNITS,
+    first_limit: int | None = None,
+    cache: BlockCache | None = None,
 ) -> tuple[Piece, ...]:
     """Render pieces of at most `limit` UTF-16 units (the first: `first_limit`) and 100 entities each.
 
-    No piece is empty: text in which nothing is visible gives no pieces at all.
+    No piece is empty: text in which nothing is visible gives no pieces at all. `cache` is read and updated.
     """
-    return pack_blocks(_join_leads(_render_blocks(convert_latex(_clean(markdown)))), limit, first_limit)
+    cache = {} if cache is None else cache
+    rendered_blocks = _render_blocks(convert_latex(_clean(markdown)), cache)
+    return pack_blocks(_join_leads(_separate_blocks(rendered_blocks)), limit, first_limit)
 
 
 def split_plain(
@@ -74,31 +102,27 @@ def _clean(markdown: str) -> str:
     return _CONTROL.sub(" ", _LINE_END.sub("\n", valid))
 
 
-def _render_blocks(source: str) -> Iterator[tuple[MarkdownBlock, bool]]:
-    """Yield each block, and whether it is a lead that belongs to the next one."""
+def _render_blocks(source: str, cache: BlockCache) -> Iterator[RenderedBlock]:
+    """Yield each block, what follows MAX_EVENTS as written; at the end the cache holds these blocks."""
     config = _build_config()
-    gap = ""
-    for text, events in _parse_blocks(source):
-        if events is None:
-            content = _show_as_written(text, MarkdownTooDense)
-        else:
-            content = _render_content(text, events, config)
-        if content.text:
-            yield MarkdownBlock(content, gap, _is_solid(events or ())), _is_lead(events or (), content)
-            gap = "\n\n" if text.endswith("\n\n") else "\n"
-
-
-def _parse_blocks(source: str) -> Iterator[tuple[str, tuple[MarkdownEvent, ...] | None]]:
-    """Yield the blocks and their events; None for what is too dense, and for all that follows MAX_EVENTS."""
+    rendered: BlockCache = {}
     events_left = MAX_EVENTS
     for text in split_blocks(source):
-        for block, events in _parse_block(text) if events_left > 0 else [(text, None)]:
-            yield block, events if events_left > 0 else None
-            events_left -= len(events or ()) + 1
+        if events_left <= 0:
+            yield _render_block(text, None, config)
+            continue
+        if text not in rendered:
+            rendered[text] = cache.get(text) or tuple(
+                _render_block(block, events, config) for block, events in _parse_block(text)
+            )
+        yield from rendered[text]
+        events_left -= sum(block.event_count for block in rendered[text])
+    cache.clear()
+    cache.update(rendered)
 
 
 def _parse_block(text: str) -> list[tuple[str, tuple[MarkdownEvent, ...] | None]]:
-    """Return the block with its events; HTML is split again once its tags are text."""
+    """Return the block with its events, None if too dense; HTML is split again once its tags are text."""
     try:
         events = parse_markdown(text)
         if not events or not events[0].is_start_of("HtmlBlock"):
@@ -107,6 +131,28 @@ def _parse_block(text: str) -> list[tuple[str, tuple[MarkdownEvent, ...] | None]
         return [(block, parse_markdown(block)) for block in split_blocks(guarded)]
     except (MarkdownTooDense, GuardPassesExceeded):
         return [(text, None)]
+
+
+def _render_block(
+    source: str, events: tuple[MarkdownEvent, ...] | None, config: RenderConfig
+) -> RenderedBlock:
+    """Render a block, which depends on nothing around it."""
+    if events is None:
+        content = _show_as_written(source, MarkdownTooDense)
+    else:
+        content = _render_content(source, events, config)
+    events = events or ()
+    gap_after = "\n\n" if source.endswith("\n\n") else "\n"
+    return RenderedBlock(content, _is_solid(events), _is_lead(events, content), gap_after, len(events) + 1)
+
+
+def _separate_blocks(blocks: Iterable[RenderedBlock]) -> Iterator[tuple[MarkdownBlock, bool]]:
+    """Yield each block in which there is anything, and whether it is a lead that belongs to the next one."""
+    gap = ""
+    for block in blocks:
+        if block.content.text:
+            yield MarkdownBlock(block.content, gap, block.is_solid), block.is_lead
+            gap = block.gap_after
 
 
 def _is_solid(events: tuple[MarkdownEvent, ...]) -> bool:

@@ -11,6 +11,8 @@ from bot.domain import Button, Lane
 from bot.sim.telegram.server import BotApiFault
 from bot.telegram.delivery import progress as progress_module
 from bot.telegram.delivery.progress import YOUR_TURN
+from bot.telegram.delivery.renderer import Snapshot, render_snapshot
+from bot.telegram.formatting.render import BlockCache, Piece
 from tests.support.delivery_harness import ONE, THREE, TWO, DeliveryHarness
 
 
@@ -213,15 +215,37 @@ async def test_a_hanging_sign_in_one_chat_delays_no_other(harness: DeliveryHarne
         await harness.api.wait_until(lambda: harness.list_texts(8))
 
 
+async def test_a_snapshot_that_is_being_rendered_at_the_end_of_its_turn_is_not_shown(
+    harness: DeliveryHarness, monkeypatch: pytest.MonkeyPatch
+):
+    rendering, ended = asyncio.Event(), asyncio.Event()
+
+    async def render_late(snapshot: Snapshot, cache: BlockCache) -> tuple[Piece, ...]:
+        rendering.set()
+        await ended.wait()
+        return render_snapshot(snapshot, cache)
+
+    async with harness.run_sender() as sender:
+        monkeypatch.setattr(sender.renderer, "render_snapshot", render_late)
+        channel = harness.open_channel(sender)
+        channel.show(ONE)
+        await rendering.wait()
+        await harness.finish_turn(channel, THREE)
+        ended.set()
+        await sender.wait_until_idle()
+    assert [call.method for call in harness.list_calls()] == ["sendMessage"]
+    assert harness.list_texts() == [THREE]
+
+
 async def test_parts_notify_once_and_carry_the_buttons_last(harness: DeliveryHarness):
     buttons = ((Button("Again", "again"),),)
     async with harness.run_sender() as sender:
         channel = harness.open_channel(sender)
-        parts = channel.render_parts("word " * 2000, buttons=buttons)
+        parts = await channel.render_parts("word " * 2000, buttons=buttons)
         assert [part.silent for part in parts] == [False, True, True]
         assert [part.buttons for part in parts] == [(), (), buttons]
-        assert all(part.silent for part in channel.render_parts("word " * 2000, silent=True))
-        assert [part.text for part in channel.render_parts(" \n ")] == [
+        assert all(part.silent for part in await channel.render_parts("word " * 2000, silent=True))
+        assert [part.text for part in await channel.render_parts(" \n ")] == [
             "(This answer holds nothing that can be shown.)"
         ]
 

@@ -8,17 +8,26 @@ from bot.telegram.delivery.progress import (
     DeleteMessage,
     EditMessage,
     MessageState,
+    ProgressStep,
     SendMessage,
     SendTyping,
     TurnProgress,
     WaitUntil,
 )
 from bot.telegram.delivery.rate_budget import RateLimits
+from bot.telegram.delivery.renderer import render_snapshot
 
 
 @pytest.fixture
 def progress() -> TurnProgress:
     return TurnProgress(Lane(7), 1, silent=False, limits=RateLimits())
+
+
+def get_next_step(progress: TurnProgress, now: float) -> ProgressStep | None:
+    """The next step of a sender that renders what has changed."""
+    if (snapshot := progress.find_unrendered()) is not None:
+        progress.set_pieces(snapshot, render_snapshot(snapshot, progress.block_cache))
+    return progress.get_next_step(now)
 
 
 def add_message(
@@ -30,19 +39,19 @@ def add_message(
 
 
 def test_nothing_is_shown_before_the_turn_begins(progress: TurnProgress):
-    assert progress.get_next_step(100.0) is None
+    assert get_next_step(progress, 100.0) is None
 
 
 def test_a_sign_of_life_comes_after_300_ms_and_is_renewed(progress: TurnProgress):
     progress.begin(100.0)
     progress.begin(200.0)
-    assert progress.get_next_step(100.0) == WaitUntil(100.0 + 0.3)
-    assert progress.get_next_step(100.4) == SendTyping()
+    assert get_next_step(progress, 100.0) == WaitUntil(100.0 + 0.3)
+    assert get_next_step(progress, 100.4) == SendTyping()
     progress.record_typing(100.5, is_draft=True)
-    assert progress.get_next_step(101.0) == WaitUntil(120.5)
+    assert get_next_step(progress, 101.0) == WaitUntil(120.5)
     progress.record_typing(120.5, is_draft=False)
-    assert progress.get_next_step(121.0) == WaitUntil(125.0)
-    assert progress.get_next_step(100.0 + 1801) is None
+    assert get_next_step(progress, 121.0) == WaitUntil(125.0)
+    assert get_next_step(progress, 100.0 + 1801) is None
 
 
 @pytest.mark.parametrize(("chat", "dense"), [(7, 12), (-7, 2)])
@@ -52,7 +61,7 @@ def test_typing_becomes_sparse(chat: int, dense: int):
     pauses = []
     for _ in range(dense + 2):
         progress.record_typing(100.0, is_draft=False)
-        step = progress.get_next_step(100.0)
+        step = get_next_step(progress, 100.0)
         assert isinstance(step, WaitUntil)
         pauses.append(step.until - 100)
     assert pauses == [4.5] * dense + [15.0] * 2
@@ -61,22 +70,22 @@ def test_typing_becomes_sparse(chat: int, dense: int):
 def test_a_text_replaces_the_typing_sign(progress: TurnProgress):
     progress.begin(0.0)
     progress.text = "A whole block.\n\n"
-    step = progress.get_next_step(0.1)
+    step = get_next_step(progress, 0.1)
     assert isinstance(step, SendMessage)
     assert (step.number, step.part.text, step.is_status) == (0, "A whole block.", False)
     assert [button.data for row in step.part.buttons for button in row] == ["stop:1"]
-    assert progress.get_next_step(0.1) == step
+    assert get_next_step(progress, 0.1) == step
 
 
 def test_edits_of_a_message_keep_their_distance(progress: TurnProgress):
     standing = add_message(progress, "Old", called_at=10.0)
     progress.text = "New text.\n\n"
-    assert progress.get_next_step(11.0) == WaitUntil(11.5)
-    step = progress.get_next_step(11.5)
+    assert get_next_step(progress, 11.0) == WaitUntil(11.5)
+    step = get_next_step(progress, 11.5)
     assert isinstance(step, EditMessage)
     assert step.message is standing
     standing.part = step.part
-    assert progress.get_next_step(20.0) is None
+    assert get_next_step(progress, 20.0) is None
     assert progress.get_shown_part(1) == step.part
     assert progress.get_shown_part(2) is None
 
@@ -84,30 +93,30 @@ def test_edits_of_a_message_keep_their_distance(progress: TurnProgress):
 def test_a_message_with_unknown_id_is_not_edited(progress: TurnProgress):
     progress.messages.append(MessageState(1, None))
     progress.text = "New text.\n\n"
-    assert progress.get_next_step(11.5) is None
+    assert get_next_step(progress, 11.5) is None
 
 
 def test_a_status_line_is_deleted_but_a_text_is_not(progress: TurnProgress):
     line = add_message(progress, "Loading.", called_at=10.0, is_status=True)
-    assert progress.get_next_step(11.0) == WaitUntil(11.5)
-    assert progress.get_next_step(12.0) == DeleteMessage(line)
+    assert get_next_step(progress, 11.0) == WaitUntil(11.5)
+    assert get_next_step(progress, 12.0) == DeleteMessage(line)
     line.is_status = False
-    assert progress.get_next_step(12.0) is None
+    assert get_next_step(progress, 12.0) is None
     line.is_status = True
     line.message_id = None
-    assert progress.get_next_step(12.0) is None
+    assert get_next_step(progress, 12.0) is None
 
 
 def test_nothing_is_shown_while_it_is_held(progress: TurnProgress):
     progress.text = "A whole block.\n\n"
     progress.hold(50.0)
-    assert progress.get_next_step(49.0) == WaitUntil(50.0)
-    assert isinstance(progress.get_next_step(50.0), SendMessage)
+    assert get_next_step(progress, 49.0) == WaitUntil(50.0)
+    assert isinstance(get_next_step(progress, 50.0), SendMessage)
 
 
 def test_a_silent_turn_shows_silently():
     progress = TurnProgress(Lane(7), 1, silent=True, limits=RateLimits(), text="A whole block.\n\n")
-    step = progress.get_next_step(0.0)
+    step = get_next_step(progress, 0.0)
     assert isinstance(step, SendMessage)
     assert step.part.silent
 
@@ -116,51 +125,51 @@ def test_a_place_in_line_is_shown_in_the_draft_as_soon_as_it_changes(progress: T
     progress.begin(100.0)
     progress.record_typing(100.3, is_draft=True)
     progress.set_queue_status("2 before you.", 0.0)
-    assert progress.get_next_step(100.4) == WaitUntil(100.3 + 1.5)
-    assert progress.get_next_step(102.5) == SendTyping("2 before you.")
+    assert get_next_step(progress, 100.4) == WaitUntil(100.3 + 1.5)
+    assert get_next_step(progress, 102.5) == SendTyping("2 before you.")
     progress.record_typing(102.5, is_draft=True, draft_text="2 before you.")
-    assert progress.get_next_step(110.0) == WaitUntil(122.5)
+    assert get_next_step(progress, 110.0) == WaitUntil(122.5)
     progress.set_queue_status("You are next.", 0.0)
-    assert progress.get_next_step(110.0) == SendTyping("You are next.")
+    assert get_next_step(progress, 110.0) == SendTyping("You are next.")
     progress.record_typing(110.0, is_draft=True, draft_text="You are next.")
     progress.set_queue_status(None, 112.0)
-    assert progress.get_next_step(112.0) == WaitUntil(112.3)
-    assert progress.get_next_step(112.3) == SendTyping("")
+    assert get_next_step(progress, 112.0) == WaitUntil(112.3)
+    assert get_next_step(progress, 112.3) == SendTyping("")
     progress.record_typing(112.0, is_draft=True)
-    assert progress.get_next_step(113.0) == WaitUntil(132.0)
+    assert get_next_step(progress, 113.0) == WaitUntil(132.0)
 
 
 def test_a_draft_of_unknown_outcome_is_drawn_again_soon(progress: TurnProgress):
     progress.begin(100.0)
     progress.set_queue_status("2 before you.", 0.0)
     progress.record_typing(102.0, is_draft=True, draft_text=None)
-    assert progress.get_next_step(102.0) == WaitUntil(103.5)
-    assert progress.get_next_step(103.5) == SendTyping("2 before you.")
+    assert get_next_step(progress, 102.0) == WaitUntil(103.5)
+    assert get_next_step(progress, 103.5) == SendTyping("2 before you.")
 
 
 def test_a_place_in_line_is_shown_for_as_long_as_one_waits(progress: TurnProgress):
     progress.begin(0.0)
     progress.set_queue_status("2 before you.", 0.0)
-    assert progress.get_next_step(5000.0) == SendTyping("2 before you.")
+    assert get_next_step(progress, 5000.0) == SendTyping("2 before you.")
     progress.record_typing(5000.0, is_draft=True, draft_text="2 before you.")
-    assert progress.get_next_step(5030.0) == SendTyping("2 before you.")
+    assert get_next_step(progress, 5030.0) == SendTyping("2 before you.")
     progress.set_queue_status(None, 5029.0)
-    assert progress.get_next_step(5030.0) == SendTyping("")
+    assert get_next_step(progress, 5030.0) == SendTyping("")
     progress.record_typing(5030.0, is_draft=True)
-    assert progress.get_next_step(5060.0) is None
+    assert get_next_step(progress, 5060.0) is None
 
 
 def test_a_message_in_between_makes_the_draft_be_drawn_again(progress: TurnProgress):
     progress.begin(100.0)
     progress.forget_draft()
-    assert progress.get_next_step(100.0) == WaitUntil(100.3)
+    assert get_next_step(progress, 100.0) == WaitUntil(100.3)
     progress.record_typing(100.3, is_draft=True)
     progress.forget_draft()
-    assert progress.get_next_step(101.0) == SendTyping("")
+    assert get_next_step(progress, 101.0) == SendTyping("")
     progress.set_queue_status("2 before you.", 0.0)
     progress.record_typing(103.0, is_draft=True, draft_text="2 before you.")
     progress.forget_draft()
-    assert progress.get_next_step(105.0) == SendTyping("2 before you.")
+    assert get_next_step(progress, 105.0) == SendTyping("2 before you.")
 
 
 @pytest.mark.parametrize("chat", [7, -7])
@@ -169,37 +178,37 @@ def test_without_drafts_a_place_in_line_is_a_message_that_the_answer_takes_over(
     progress.begin(100.0)
     progress.record_typing(100.3, is_draft=False)
     progress.set_queue_status("2 before you.", 0.0)
-    step = progress.get_next_step(102.0)
+    step = get_next_step(progress, 102.0)
     assert isinstance(step, SendMessage)
     assert (step.part.text, step.is_status) == ("2 before you.", True)
     standing = MessageState(1, 5, step.part, 102.0, is_status=True)
     progress.messages.append(standing)
     progress.set_queue_status("You are next.", 0.0)
-    step = progress.get_next_step(110.0)
+    step = get_next_step(progress, 110.0)
     assert isinstance(step, EditMessage)
     assert step.part.text == "You are next."
     progress.set_queue_status(None, 109.0)
-    step = progress.get_next_step(110.0)
+    step = get_next_step(progress, 110.0)
     assert isinstance(step, EditMessage)
     assert step.part.text == YOUR_TURN
     progress.text = "A whole block.\n\n"
     progress.status = None
-    step = progress.get_next_step(120.0)
+    step = get_next_step(progress, 120.0)
     assert isinstance(step, EditMessage)
     assert (step.message, step.part.text) == (standing, "A whole block.")
 
 
 def test_a_place_in_line_below_a_text_goes_when_it_is_served(progress: TurnProgress):
     progress.text = "I look it up.\n\n"
-    first = progress.get_next_step(0.0)
+    first = get_next_step(progress, 0.0)
     assert isinstance(first, SendMessage)
     progress.messages.append(MessageState(1, 5, first.part))
     progress.set_queue_status("2 before you.", 0.0)
-    step = progress.get_next_step(10.0)
+    step = get_next_step(progress, 10.0)
     assert isinstance(step, EditMessage)
     assert step.part.text == "I look it up.\n\n2 before you."
     progress.set_queue_status(None, 10.0)
-    assert progress.get_next_step(10.3) is None
+    assert get_next_step(progress, 10.3) is None
 
 
 def test_a_line_is_left_only_by_a_turn_that_ended_without_a_text(progress: TurnProgress):

@@ -8,8 +8,8 @@ from bot.telegram.formatting.render import Piece, render_markdown, split_plain, 
 from tests.support.tdlib_parser import find_refusal, list_texts_under
 
 
-def render_one(markdown: str, **limits: int) -> Piece:
-    (piece,) = render_markdown(markdown, **limits)
+def render_one(markdown: str, limit: int = render.MAX_PIECE_UNITS) -> Piece:
+    (piece,) = render_markdown(markdown, limit=limit)
     assert find_refusal(piece) is None
     return piece
 

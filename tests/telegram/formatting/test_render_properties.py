@@ -7,7 +7,14 @@ from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 from bot.telegram.formatting.links import is_web_url
-from bot.telegram.formatting.render import Piece, cut_unfinished, render_markdown, split_plain, utf16_len
+from bot.telegram.formatting.render import (
+    BlockCache,
+    Piece,
+    cut_unfinished,
+    render_markdown,
+    split_plain,
+    utf16_len,
+)
 from bot.telegram.formatting.splitter import is_visible
 from tests.support.tdlib_parser import find_refusal, list_texts_under
 from tests.support.visible_words import find_missing
@@ -164,6 +171,15 @@ def test_every_word_of_any_markdown_is_shown_in_order(text: str, limit: int) -> 
     expected = [word for word in WORD.findall(text) if word not in elsewhere]
     joined = Piece("".join(piece.text for piece in pieces))
     assert find_missing(expected, (joined,)) is None
+
+
+@settings(max_examples=200, deadline=None)
+@given(wild_markdown(), st.lists(st.integers(0, 300), max_size=8), LIMITS)
+def test_a_text_that_grows_looks_as_if_rendered_at_once(text: str, ends: list[int], limit: int) -> None:
+    cache: BlockCache = {}
+    for end in (*sorted(ends), len(text)):
+        snapshot = cut_unfinished(text[:end])
+        assert render_markdown(snapshot, limit=limit, cache=cache) == render_markdown(snapshot, limit=limit)
 
 
 @settings(max_examples=400, deadline=None)
