@@ -50,7 +50,8 @@ def _format_pending(source_name: str, pending_rows: list[StoredTool]) -> str:
     if unnamed > 0:
         names += f" and {unnamed} more"
     return (
-        f"Of {source_name} these tools rest until an admin has looked: {names}. /tools show NAME shows one."
+        f"Of {source_name} these tools rest until an admin has looked: {names}. "
+        f"/tools accept {source_name} shows them."
     )
 
 

@@ -6,7 +6,8 @@ writing are spelled out.
 
 import difflib
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from bot.db.tools.call_log import ToolCallRecord
@@ -15,6 +16,7 @@ from bot.tool_registry.add_source import AddSourceResult
 from bot.tool_registry.admin_actions import PendingChange
 from bot.tool_registry.grants import EVERYONE, Grantee, list_grantees
 from bot.tool_registry.secret_scanner import mask_secrets
+from bot.tool_registry.source_actions import ChangedTools, PendingSource
 from bot.tool_registry.tool_info import ToolInfo, derive_told_schema
 from bot.usage.plain_text import escape_for_terminal
 from bot.usage.report import format_utc
@@ -30,6 +32,7 @@ SOURCE_KINDS = {
 NO_VALUE = "–"
 NEW_CONVERSATION_HINT = " A conversation that has begun keeps the tools it has: /new begins one with it."
 """Follows the confirmation of a grant."""
+MAX_LISTED_TOOLS = 5  # tools that a change names; of more it says how many
 MAX_ARGUMENT_CHARS = 200  # of a call's arguments in a list
 _STATE_TEXTS = {
     "on": "on",
@@ -137,6 +140,41 @@ def format_tool(
     if info.flagged is not None:
         yield f"Flagged: {escape_for_terminal(info.flagged)}"
     yield from format_definition(info.effective_definition, show_checked=show_checked)
+
+
+def format_waiting_tools(infos: Iterable[ToolInfo], command: str) -> Iterator[str]:
+    """Yield for each source how many of its tools wait for an admin; `command` shows and accepts them."""
+    counts = Counter(
+        info.source.name for info in infos if info.source and info.state in ("new", "changed", "flagged")
+    )
+    for name, count in sorted(counts.items()):
+        waiting = "1 tool waits" if count == 1 else f"{count} tools wait"
+        source = escape_for_terminal(name)
+        yield f"Of {source} {waiting} until you accept: {command} {source}"
+
+
+def format_changed_tools(name: str, result: ChangedTools, format_effect: Callable[[ToolInfo], str]) -> str:
+    """Say what holds for the tools that were changed, a line each thing that holds, and why others stay."""
+    effects: dict[str, list[str]] = {}
+    for info in result.changed:
+        effects.setdefault(format_effect(info), []).append(info.name)
+    lines = []
+    for effect, names in effects.items():
+        subject = ", ".join(names)
+        if len(names) > MAX_LISTED_TOOLS:
+            subject = f"{len(names)} tools of {name}"
+        lines.append(f"{escape_for_terminal(subject)}{effect}.")
+    lines += result.refusals.values()
+    return "\n".join(lines)
+
+
+def format_pending_source(pending: PendingSource) -> Iterator[str]:
+    """Yield all that waits of a source, and which of it has to be accepted by itself."""
+    for change in pending.changes:
+        yield from format_pending_change(change)
+        yield ""
+    for name in pending.flagged:
+        yield f"{escape_for_terminal(name)} wants a second look, so it is not accepted with the others."
 
 
 def format_source_line(source: Source) -> str:

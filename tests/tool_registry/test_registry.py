@@ -199,7 +199,7 @@ async def test_a_registered_tool_is_the_admins_until_it_is_granted(harness: Regi
     assert harness.registry.get("rain") is None
     [notice] = harness.notices
     assert notice == (
-        "Of weather these tools rest until an admin has looked: rain (new). /tools show NAME shows one."
+        "Of weather these tools rest until an admin has looked: rain (new). /tools accept weather shows them."
     )
     await harness.accept_tool("rain")
     tool_registry = harness.registry

@@ -14,7 +14,8 @@ from bot.db.tools import call_log, sources
 from bot.db.tools.audit import MACHINE
 from bot.domain import Lane
 from bot.errors import ChangeRefused
-from bot.tool_registry import admin_actions, formatting, grants, secrets, try_tool
+from bot.tool_registry import admin_actions, formatting, grants, secrets, source_actions, try_tool
+from bot.tool_registry.admin_actions import AdminAction
 from bot.tool_registry.changes import refresh_documents
 from bot.tool_registry.configure_source import preview_configuration, store_configuration
 from bot.tool_registry.program_homes import delete_home, is_own_home
@@ -22,6 +23,7 @@ from bot.tool_registry.registry import ToolRegistry
 from bot.tool_registry.rule_parser import parse_rule
 from bot.tool_registry.secret_scanner import mask_secrets
 from bot.tool_registry.service_access import parse_access
+from bot.tool_registry.source_actions import change_tools, is_source
 from bot.tool_registry.source_info import format_source, load_source_info, to_source_record
 from bot.tool_registry.time_limits import format_time_limits, parse_time_limits, set_time_limits
 from bot.tool_registry.tool_info import ToolInfo, derive_told_schema, load_tool_info, load_tool_infos
@@ -111,6 +113,8 @@ async def accept_change(
 ) -> list[str]:
     """Show the pending change; with its hash as `seen_hash`, accept just that."""
     async with session.open_action() as action:
+        if await is_source(action, name):
+            return await _accept_source(action, name, seen_hash)
         change = await admin_actions.get_pending_change(action, name)
         if seen_hash is None:
             options = f"--seen {change.hash[:HASH_PREFIX_CHARS]}"
@@ -124,10 +128,29 @@ async def accept_change(
     return [f"{name} is accepted."]
 
 
+async def _accept_source(action: AdminAction, name: str, seen_hash: str | None) -> list[str]:
+    pending = await source_actions.get_pending_source(action, name)
+    if seen_hash is None:
+        lines = list(formatting.format_pending_source(pending))
+        if pending.changes:
+            option = f"--seen {pending.hash[:HASH_PREFIX_CHARS]}"
+            lines.append(f"To accept just this: canvasgram tools accept {name} {option}")
+        return lines
+    if len(seen_hash) < HASH_PREFIX_CHARS or not pending.hash.startswith(seen_hash):
+        raise ChangeRefused(f"{name} has changed again since it was shown. Look at it anew.")
+    await source_actions.accept_source(action, name, seen_hash=pending.hash)
+    return [f"{change.tool_name} is accepted." for change in pending.changes]
+
+
 async def set_rule(session: ToolsSession, name: str, rule_text: str) -> str:
+    rule = parse_rule(rule_text)
     async with session.open_action() as action:
-        after = await admin_actions.set_rule(action, name, parse_rule(rule_text))
-    return f"{after.name}: {formatting.format_effective_rule(after)}."
+        changed = await change_tools(
+            action, name, lambda tool_name: admin_actions.set_rule(action, tool_name, rule)
+        )
+    return formatting.format_changed_tools(
+        name, changed, lambda info: f": {formatting.format_effective_rule(info)}"
+    )
 
 
 async def set_timeout(session: ToolsSession, name: str, limits_text: str) -> str:
@@ -139,10 +162,14 @@ async def set_timeout(session: ToolsSession, name: str, limits_text: str) -> str
 async def change_grant(session: ToolsSession, name: str, grantee: str, *, is_grant: bool) -> str:
     change = grants.grant_tool if is_grant else grants.revoke_grant
     async with session.open_action() as action:
-        after = await change(action, name, await grants.resolve_grantee(action.tx, grantee))
-    grantees = formatting.format_grantees(after, await session.load_name_lookup())
+        whom = await grants.resolve_grantee(action.tx, grantee)
+        changed = await change_tools(action, name, lambda tool_name: change(action, tool_name, whom))
+    lookup_name = await session.load_name_lookup()
+    text = formatting.format_changed_tools(
+        name, changed, lambda info: f" may be used by: {formatting.format_grantees(info, lookup_name)}"
+    )
     hint = formatting.NEW_CONVERSATION_HINT if is_grant else ""
-    return f"{after.name} may be used by: {grantees}.{hint}"
+    return f"{text}{hint}"
 
 
 async def run_tool(session: ToolsSession, name: str, arguments: str) -> tuple[list[str], bool]:
@@ -172,7 +199,12 @@ async def reload_tools(session: ToolsSession) -> list[str]:
     troubles += await _build_registry(session).reload_files()
     async with session.open_action() as action:
         await revisions.bump(action.tx, revisions.FILES)
-    return [*map(escape_for_terminal, troubles), "A running gateway takes this over within two seconds."]
+        registered = await load_tool_infos(action.tx, builtin_tools={})
+    return [
+        *map(escape_for_terminal, troubles),
+        *formatting.format_waiting_tools(registered, "canvasgram tools accept"),
+        "A running gateway takes this over within two seconds.",
+    ]
 
 
 async def list_calls(session: ToolsSession, name: str | None, limit: int, *, as_json: bool) -> list[str]:

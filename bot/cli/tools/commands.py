@@ -255,7 +255,7 @@ def accept(
     ] = False,
     env_file: EnvFile = DEFAULT_ENV_FILE,
 ) -> None:
-    """Show what is new or changed about a tool. With --seen, accept exactly that."""
+    """Show what is new or changed about a tool, or a source's tools. With --seen, accept exactly that."""
     from bot.cli.tools import actions
 
     _print(
@@ -274,7 +274,7 @@ def rule(
     ],
     env_file: EnvFile = DEFAULT_ENV_FILE,
 ) -> None:
-    """Set whether calls of a tool need approval, and whose."""
+    """Set whether calls of a tool, or of a source's tools, need approval, and whose."""
     from bot.cli.tools import actions
 
     _print([_run_in_session(env_file, lambda session: actions.set_rule(session, name, " ".join(words)))])
@@ -310,7 +310,7 @@ ALLOW_NEGATIVE_NUMBERS = {"ignore_unknown_options": True}
     epilog="Examples: canvasgram tools grant shop_list everyone · … grant shop_list 12345678",
 )
 def grant(name: ToolOrSourceName, whom: GranteeWords, env_file: EnvFile = DEFAULT_ENV_FILE) -> None:
-    """Grant a tool to everyone, admins, a person or a chat."""
+    """Grant a tool, or all tools of a source, to everyone, admins, a person or a chat."""
     from bot.cli.tools import actions
 
     grantee = " ".join(whom)

@@ -1,4 +1,4 @@
-"""/grant and /revoke: who may use a tool."""
+"""/grant and /revoke: who may use a tool, or all tools of a source."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
@@ -9,9 +9,13 @@ from bot.telegram.commands.tool_text import build_admin_action, load_person_name
 from bot.tool_registry import formatting
 from bot.tool_registry.admin_actions import AdminAction
 from bot.tool_registry.grants import GRANTEE_HELP, Grantee, grant_tool, resolve_grantee, revoke_grant
+from bot.tool_registry.source_actions import change_tools
 from bot.tool_registry.tool_info import ToolInfo
 
-HOW_TO = f"Use /grant TOOL WHOM, and /revoke TOOL WHOM: {GRANTEE_HELP}; chat alone is this one."
+HOW_TO = (
+    "Use /grant NAME WHOM, and /revoke NAME WHOM. NAME is a tool, or a source for all of its tools; "
+    f"WHOM is {GRANTEE_HELP}; chat alone is this one."
+)
 
 
 async def handle_grant(context: ActionContext) -> ActionResult:
@@ -30,11 +34,14 @@ async def _change_grant(
     name, _, whom = " ".join(context.args.split()).partition(" ")
     if not whom:
         return reply_text(HOW_TO)
+    action = build_admin_action(context)
     try:
         grantee = await resolve_grantee(context.tx, whom, context.lane.chat)
-        tool = await change(build_admin_action(context), name, grantee)
+        changed = await change_tools(action, name, lambda tool_name: change(action, tool_name, grantee))
     except ChangeRefused as refused:
         return reply_text(str(refused))
-    grantees = formatting.format_grantees(tool, await load_person_names(context))
-    result = reply_text(f"{tool.name} may be used by: {grantees}.{hint}")
-    return replace(result, changes_tools=True)
+    lookup_name = await load_person_names(context)
+    text = formatting.format_changed_tools(
+        name, changed, lambda info: f" may be used by: {formatting.format_grantees(info, lookup_name)}"
+    )
+    return replace(reply_text(f"{text}{hint}"), changes_tools=True)

@@ -22,7 +22,7 @@ from bot.telegram.commands.tool_text import (
     load_person_names,
     truncate_text,
 )
-from bot.tool_registry import admin_actions, formatting
+from bot.tool_registry import admin_actions, formatting, source_actions
 from bot.tool_registry.tool_info import ToolInfo, load_tool_info, load_tool_infos
 
 TOOLS_PER_PAGE = 10
@@ -184,6 +184,35 @@ async def build_acceptance_parts(context: ActionContext, name: str) -> tuple[Par
     return build_parts(list(formatting.format_pending_change(change)), ((button,),))
 
 
+async def build_source_acceptance_parts(context: ActionContext, name: str) -> tuple[Part, ...]:
+    """Show all that waits of a source; the button accepts only that, and nothing whose words are flagged."""
+    pending = await source_actions.get_pending_source(build_admin_action(context), name)
+    lines = list(formatting.format_pending_source(pending))
+    if not pending.changes:
+        return build_parts(lines)
+    label = f"Accept all {len(pending.changes)}" if len(pending.changes) > 1 else "Accept"
+    button = Button(label, f"tools:all:{hash_name(name)}:{pending.hash[:_HASH_CHARS]}")
+    return build_parts(lines, ((button,),))
+
+
+async def _accept_source(context: ActionContext, payload: str) -> ActionResult:
+    """Accept what was shown of a source."""
+    name_hash, _, pending_hash = payload.partition(":")
+    names = [source.name for source in await sources.list_all(context.tx)]
+    name = next((name for name in names if hash_name(name) == name_hash), None)
+    if name is None:
+        return BUTTON_EXPIRED
+    action = build_admin_action(context)
+    pending = await source_actions.get_pending_source(action, name)
+    if pending_hash != pending.hash[:_HASH_CHARS]:
+        return ActionResult(toast=f"{name} has changed again since it was shown. Look at it anew.")
+    await source_actions.accept_source(action, name, seen_hash=pending.hash)
+    names = [change.tool_name for change in pending.changes]
+    return ActionResult(
+        toast=f"{name} is accepted.", replacement=Part(truncate_text(f"Accepted: {', '.join(names)}."))
+    )
+
+
 async def _build_card(context: ActionContext, name: str) -> Part:
     """Build a tool's card as one message, cut where it is longer."""
     tool = await load_tool_info(context.tx, context.deps.builtin_tools, name)
@@ -206,7 +235,7 @@ def build_card_buttons(tool: ToolInfo) -> ButtonRows:
     return tuple(row), (Button("All tools", "tools:page:0"),)
 
 
-_CHANGING_ACTIONS = {"on", "off", "gone", "take", "sure"}
+_CHANGING_ACTIONS = {"on", "off", "gone", "take", "sure", "all"}
 _BUTTON_ACTIONS: dict[str, Callable[[ActionContext, str], Awaitable[ActionResult]]] = {
     "page": _show_page,
     "card": _show_card,
@@ -217,6 +246,7 @@ _BUTTON_ACTIONS: dict[str, Callable[[ActionContext, str], Awaitable[ActionResult
     "see": _ask_acceptance,
     "take": _accept,
     "sure": partial(_accept, confirmed=True),
+    "all": _accept_source,
     "list": operation_picker.show_page,
     "tick": operation_picker.toggle_operation,
     "make": operation_picker.add_chosen,

@@ -16,6 +16,7 @@ from bot.telegram.commands.tool_tasks import queue_tool_task
 from bot.telegram.commands.tool_text import build_admin_action, build_parts, load_person_names
 from bot.tool_registry import admin_actions, formatting
 from bot.tool_registry.rule_parser import parse_rule
+from bot.tool_registry.source_actions import change_tools, is_source
 from bot.tool_registry.source_info import format_source, load_source_info
 from bot.tool_registry.time_limits import format_time_limits, parse_time_limits, set_time_limits
 from bot.tool_registry.tool_info import load_tool_info
@@ -28,14 +29,14 @@ HOW_TO = """\
 /tools add endpoint NAME METHOD URL, in the next lines what it does and its parameters
 /tools configure NAME --query 'api_key={SECRET}' – how it is reached: secrets by name, --set, --base-url
 /tools signin NAME – sign in to an MCP server, for the first time or again
-/tools show, enable, disable, remove or accept NAME
+/tools show, enable, disable, remove or accept NAME, a tool or a source
 /tools show NAME checked – what its arguments must fit, beyond what the model is told
 /tools try NAME {"city": "Rome"} – run it once
 /tools rule NAME never, once or always [asker or admins] [when {…}]
 /tools timeout SOURCE 120 – seconds that a call may take
 /tools log [NAME] – the last calls
 /tools reload – look at all sources anew
-/grant NAME everyone, @name, a number or chat; /revoke takes it back
+/grant NAME everyone, @name, a number or chat; /revoke takes it back; NAME is a tool or a source
 Programs, files and secrets are entered on the machine: canvasgram tools --help"""
 
 
@@ -87,13 +88,23 @@ async def _ask_removal(context: ActionContext, name: str) -> ActionResult:
 
 
 async def _ask_acceptance(context: ActionContext, name: str) -> ActionResult:
+    if await is_source(build_admin_action(context), name):
+        return ActionResult(parts=await tool_cards.build_source_acceptance_parts(context, name))
     return ActionResult(parts=await tool_cards.build_acceptance_parts(context, name))
 
 
 async def _set_rule(context: ActionContext, args: str) -> ActionResult:
     name, rule_text = _split_first_word(args)
-    tool = await admin_actions.set_rule(build_admin_action(context), name, parse_rule(rule_text))
-    return reply_text(f"{tool.name}: {formatting.format_effective_rule(tool)}.")
+    rule = parse_rule(rule_text)
+    action = build_admin_action(context)
+    changed = await change_tools(
+        action, name, lambda tool_name: admin_actions.set_rule(action, tool_name, rule)
+    )
+    return reply_text(
+        formatting.format_changed_tools(
+            name, changed, lambda info: f": {formatting.format_effective_rule(info)}"
+        )
+    )
 
 
 async def _set_timeout(context: ActionContext, args: str) -> ActionResult:

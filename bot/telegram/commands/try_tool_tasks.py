@@ -11,8 +11,10 @@ from bot.telegram.best_effort_calls import BestEffortCalls
 from bot.telegram.commands.tool_tasks import FinishTask, ToolTask, finish_with
 from bot.telegram.commands.tool_text import build_parts
 from bot.tool_registry.changes import refresh_documents
+from bot.tool_registry.formatting import format_waiting_tools
 from bot.tool_registry.loader import ToolSettings
 from bot.tool_registry.registry import ToolRegistry
+from bot.tool_registry.tool_info import load_tool_infos
 from bot.tool_registry.try_tool import Trial, format_trial_result, record_trial, run_trial
 from bot.usage.plain_text import escape_for_terminal
 
@@ -65,7 +67,11 @@ class TryToolTasks:
         troubles = await refresh_documents(self._database, self._tool_settings)
         troubles += await self._registry.reload_files()
         troubles += await self._registry.refresh_listings()
-        lines = [escape_for_terminal(trouble) for trouble in troubles] or [ALL_SOURCES_FINE]
+        lines = [escape_for_terminal(trouble) for trouble in troubles]
+        async with self._database.read_transaction() as tx:
+            registered = await load_tool_infos(tx, builtin_tools={})
+        lines += format_waiting_tools(registered, "/tools accept")
+        lines = lines or [ALL_SOURCES_FINE]
         return finish_with(*lines, f"{len(self._registry.tools)} tools can be used now.")
 
     async def _delete_message(self, task: ToolTask) -> FinishTask:

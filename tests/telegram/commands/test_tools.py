@@ -110,6 +110,27 @@ async def test_a_tool_is_switched_by_its_card_and_by_words(harness: UpdateHarnes
     ]
 
 
+async def test_a_source_is_granted_ruled_and_accepted_with_all_its_tools(
+    harness: UpdateHarness, database: Database
+):
+    answer = await send_command(harness, "/grant shop everyone")
+    assert answer == f"shop_list, shop_order may be used by: everyone.{NEW_CONVERSATION_HINT}"
+    assert await send_command(harness, "/tools rule shop never") == "shop_list, shop_order: never asks."
+    for name in ("shop_list", "shop_order"):
+        changed = build_definition(name, "Something new.")
+        await RegisteredToolsHarness(database).add_tool(name, pending=changed)
+    (question,) = await harness.send_text("/tools accept shop", person=ADMIN)
+    assert question.text.count("Something new.") == 2
+    later = build_definition("shop_list", "Something newer.")
+    await RegisteredToolsHarness(database).add_tool("shop_list", pending=later)
+    assert "changed again" in await press_button(harness, question.buttons["Accept all 2"])
+    (question,) = await harness.send_text("/tools accept shop", person=ADMIN)
+    assert await press_button(harness, question.buttons["Accept all 2"]) == "shop is accepted."
+    assert read_redrawn(harness) == "Accepted: shop_list, shop_order."
+    assert (await load_tool(harness, "shop_list")).pending is None
+    assert await send_command(harness, "/tools accept shop") == "Nothing about shop waits to be accepted."
+
+
 async def test_removing_takes_a_second_tap(harness: UpdateHarness):
     (question,) = await harness.send_text("/tools remove shop", person=ADMIN)
     assert question.text == "Remove the source shop with 2 tools? shop_list, shop_order"
@@ -222,7 +243,7 @@ async def test_an_unknown_or_ambiguous_grantee_is_refused_with_a_reason(harness:
         "Nobody who is in is called nobody."
     )
     assert (await send_command(harness, "/grant shop_list somebody")).startswith("Whom? Say everyone")
-    assert (await send_command(harness, "/grant shop_list")).startswith("Use /grant TOOL WHOM")
+    assert (await send_command(harness, "/grant shop_list")).startswith("Use /grant NAME WHOM")
     assert await send_command(harness, "/grant nothing everyone") == "There is no tool called nothing."
 
 
