@@ -205,6 +205,7 @@ class Tool:
     `input_schema`, which arguments are checked against.
     `fixed` are values that an admin has set for all calls, by name, as people read them: the model neither
     sees nor gives them.
+    `sends` says where each argument's value goes in a request, in words.
     """
 
     name: str
@@ -223,6 +224,7 @@ class Tool:
     length: int = DEFAULT_RESULT_CHARS
     told: dict[str, Any] | None = None
     fixed: Mapping[str, str] = field(default_factory=dict)
+    sends: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if not TOOL_NAME_PATTERN.fullmatch(self.name):
@@ -248,14 +250,19 @@ def definition_of(tool: Tool) -> dict[str, Any]:
     """
     fields = ("name", "description", "input_schema", "address", "changes", "outside", "opens")
     definition = {name: getattr(tool, name) for name in fields}
-    if tool.fixed:
-        definition["fixed"] = dict(tool.fixed)
+    for name in ("fixed", "sends"):
+        if value := getattr(tool, name):
+            definition[name] = dict(value)
     return definition
 
 
 def hash_definition(definition: Mapping[str, Any]) -> str:
-    """The hash of a definition as JSON, whatever the order of its keys."""
-    return hashlib.sha256(json.dumps(dict(definition), sort_keys=True).encode()).hexdigest()
+    """The hash of a definition as JSON, whatever the order of its keys.
+
+    `sends` is left out and compared by itself: grants that are older than it would be lost.
+    """
+    hashed = {name: value for name, value in definition.items() if name != "sends"}
+    return hashlib.sha256(json.dumps(hashed, sort_keys=True).encode()).hexdigest()
 
 
 def hash_tool(tool: Tool) -> str:

@@ -5,6 +5,8 @@ One set of actions behind the chat, the command line and the web page.
 Each runs inside the caller's transaction, with its audit row and a bumped revision; texts are the caller's.
 """
 
+import hashlib
+import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
@@ -42,7 +44,8 @@ class AdminAction:
 class PendingChange:
     """A definition that waits for an admin, and the one accepted last (`before`; None: there was none).
 
-    `hash` is that of the definition that waits; `flags` are the reasons why its words want a second look.
+    `hash` is that of all that an admin is shown of `after`; `flags` are the reasons why its words want a
+    second look.
     """
 
     tool_name: str
@@ -114,7 +117,7 @@ async def get_pending_change(action: AdminAction, name: str) -> PendingChange:
     if info.pending is None and info.flagged is None:
         raise ChangeRefused(f"Nothing about {name} waits to be accepted.")
     after = info.pending if info.pending is not None else info.definition
-    return PendingChange(name, info.definition or None, after, hash_definition(after), find_flags(after))
+    return PendingChange(name, info.definition or None, after, _hash_shown(after), find_flags(after))
 
 
 async def accept_change(action: AdminAction, name: str, *, seen_hash: str, confirmed: bool = False) -> None:
@@ -129,12 +132,17 @@ async def accept_change(action: AdminAction, name: str, *, seen_hash: str, confi
     if change.flags and not confirmed:
         raise NeedsConfirming(f"The words of {name} want a second look.", format_flags(change.flags))
     stored = await get_stored_tool(action, name)
+    new_hash = hash_definition(change.after)
     accepted = replace(
-        stored, definition=change.after, hash=change.hash, pending=None, flagged=None, changed_at=action.now
+        stored, definition=change.after, hash=new_hash, pending=None, flagged=None, changed_at=action.now
     )
     await tools.put(action.tx, accepted)
-    await grants.rebind(action.tx, name, change.hash, old_hash=stored.hash)
+    await grants.rebind(action.tx, name, new_hash, old_hash=stored.hash)
     await action.record_change("accepted", f"tool {name}", change.before, change.after)
+
+
+def _hash_shown(definition: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(dict(definition), sort_keys=True).encode()).hexdigest()
 
 
 async def set_rule(action: AdminAction, name: str, new_rule: Rule | None) -> ToolInfo:

@@ -14,7 +14,7 @@ from bot.agent.tool_search import META_TOOL_NAMES
 from bot.db.tools.sources import Source
 from bot.db.tools.tools import StoredTool
 from bot.tool_registry.tool_info import build_rule
-from tools.base import Tool, ToolContext, ToolError, ToolFunction, definition_of, hash_tool
+from tools.base import Tool, ToolContext, ToolError, ToolFunction, definition_of, hash_definition, hash_tool
 from tools.schemas.told_schema import build_told_schema
 
 MAX_TROUBLE_CHARS = 1000  # of the trouble stored with a source
@@ -178,11 +178,11 @@ class _RegistryBuilder:
                 after = replace(
                     after, definition={}, hash="", pending=definition, flagged=_describe_flags(definition)
                 )
-        elif before.hash == hash:
+        elif before.hash == hash and _has_same_sends(before.definition, definition):
             # What was flagged before it changed and came back may never have been looked at.
             flagged = before.flagged if before.pending is None else _describe_flags(definition)
-            after = replace(before, source=source.name, pending=None, flagged=flagged)
-        elif before.pending is not None and dict(before.pending) == definition:
+            after = replace(before, source=source.name, definition=definition, pending=None, flagged=flagged)
+        elif before.pending is not None and _is_same_definition(before.pending, definition):
             after = before
         else:
             flags = _describe_flags(definition)
@@ -194,6 +194,15 @@ class _RegistryBuilder:
             if after.pending is not None:
                 self.newly_pending.append(after)
         return after
+
+
+def _has_same_sends(stored: Mapping[str, Any], current: Mapping[str, Any]) -> bool:
+    """Whether values go where they went; of a definition that was stored before this was known, they do."""
+    return "sends" not in stored or stored["sends"] == current.get("sends")
+
+
+def _is_same_definition(stored: Mapping[str, Any], current: Mapping[str, Any]) -> bool:
+    return hash_definition(stored) == hash_definition(current) and _has_same_sends(stored, current)
 
 
 def _describe_flags(definition: Mapping[str, Any]) -> str | None:

@@ -11,10 +11,12 @@ from bot.tool_registry.admin_actions import (
     accept_change,
     find_flags,
     get_pending_change,
+    get_stored_tool,
     remove_source_or_tool,
     set_enabled,
     set_rule,
 )
+from bot.tool_registry.formatting import format_pending_change
 from bot.tool_registry.tool_info import load_tool_info, load_tool_infos
 from tests.support.registered_tools import BUILTIN_TOOLS, RegisteredToolsHarness, build_definition
 from tools.base import NEVER_ASK, Rule, hash_definition
@@ -149,6 +151,30 @@ async def test_a_flagged_definition_is_confirmed_a_second_time(harness: Register
     stored = await harness.find_tool("shop_new")
     assert stored is not None
     assert (stored.definition, stored.pending, stored.hash) == (evil, None, hash_definition(evil))
+
+
+async def test_where_values_go_is_shown_and_accepted_as_it_was_seen(harness: RegisteredToolsHarness):
+    old = {**build_definition("shop_list"), "sends": {"kind": "in the query as kind"}}
+    new = {**old, "sends": {"kind": "in the header as X-Kind"}}
+    await harness.add_tool("shop_list", accepted_definition=old, pending=new)
+    async with harness.open_action() as action:
+        await grants.give(action.tx, Grant("shop_list", "everyone", 0, hash_definition(old)))
+        seen = await get_pending_change(action, "shop_list")
+    lines = list(format_pending_change(seen))
+    assert [line.strip(" ,") for line in lines[1:] if line[0] in "+-"] == [
+        '-  "kind": "in the query as kind"',
+        '+  "kind": "in the header as X-Kind"',
+    ]
+    newer = {**new, "sends": {"kind": "in the path as kind"}}
+    await harness.add_tool("shop_list", accepted_definition=old, pending=newer)
+    async with harness.open_action() as action:
+        with pytest.raises(ChangeRefused, match="changed again"):
+            await accept_change(action, "shop_list", seen_hash=seen.hash)
+        newer_seen = await get_pending_change(action, "shop_list")
+        await accept_change(action, "shop_list", seen_hash=newer_seen.hash)
+        [grant] = await grants.list_all(action.tx, "shop_list")
+        stored = await get_stored_tool(action, "shop_list")
+    assert (stored.definition, stored.hash, stored.is_suspended) == (newer, grant.hash, False)
 
 
 async def test_a_tool_whose_words_were_flagged_later_can_be_accepted_as_it_is(

@@ -121,6 +121,28 @@ def test_a_changed_definition_is_suspended_until_an_admin_has_looked() -> None:
     assert back.rows_to_store == (replace(build_accepted_row(RAIN, "weather"), changed_at=5.0),)
 
 
+def test_another_place_for_a_value_is_a_change_and_places_that_were_not_known_before_are_none() -> None:
+    in_query = replace(RAIN, sends={"place": "in the query as place"})
+    in_header = replace(RAIN, sends={"place": "in the header as X-Place"})
+    old_row = build_accepted_row(RAIN, "weather")
+    upgraded = assemble_state(build_source_tools("weather", in_query), stored_tools=(old_row,))
+    assert "rain" in upgraded.tools
+    [row] = upgraded.rows_to_store
+    assert (row.definition, row.hash, row.pending) == (definition_of(in_query), old_row.hash, None)
+    moved = assemble_state(build_source_tools("weather", in_header), stored_tools=(row,))
+    assert "rain" not in moved.tools
+    [moved_row] = moved.rows_to_store
+    assert (moved_row.pending, moved_row.definition) == (definition_of(in_header), definition_of(in_query))
+    again = assemble_state(build_source_tools("weather", in_header), stored_tools=(moved_row,))
+    assert again.newly_pending == ()
+    back = assemble_state(build_source_tools("weather", in_query), stored_tools=(moved_row,))
+    assert "rain" in back.tools
+    waiting = StoredTool("rain", "weather", pending=definition_of(RAIN))
+    assert (
+        assemble_state(build_source_tools("weather", in_query), stored_tools=(waiting,)).newly_pending == ()
+    )
+
+
 def test_a_tool_that_nobody_accepted_is_deleted_when_it_is_not_listed_any_more() -> None:
     listing = build_source_tools("shop", build_tool("buy"), kind="mcp_http")
     empty_listing = build_source_tools("shop", kind="mcp_http")

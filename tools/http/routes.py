@@ -3,7 +3,7 @@
 Pure. A route holds no secret and is stored as JSON.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -65,6 +65,16 @@ class HttpRoute:
     def host(self) -> str:
         """The host that is called, with its port where that is not the usual one."""
         return host_of(self.url)
+
+    def describe_places(self, arguments: Iterable[str]) -> dict[str, str]:
+        """Where the values of these arguments are sent, by argument, in words."""
+        places = {value.argument: value.describe_place() for value in self.values}
+        if self.body is not None:
+            body = f"in the body ({self.body.media})"
+            places |= {argument: f"{body} as {name}" for argument, name in (self.body.fields or {}).items()}
+            if self.body.whole is not None:
+                places[self.body.whole] = f"as the body ({self.body.media})"
+        return {name: places[name] for name in arguments if name in places}
 
     def as_json(self) -> dict[str, Any]:
         """The route as JSON, to be stored; `route_from_json` restores it."""

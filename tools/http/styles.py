@@ -41,6 +41,11 @@ class HttpParameter:
     reserved: bool = False
     as_json: bool = False
 
+    def describe_place(self) -> str:
+        """Where its value is sent, in words."""
+        style = f", style {self.style}" if self.style not in {"simple", "form"} else ""
+        return f"in the {self.place} as {self.name}{style}"
+
 
 def encode_path(template: str, values: Mapping[str, tuple[HttpParameter, Any]]) -> str:
     """The path with its `{names}` filled in. Raises ToolError for values that would lead to another path."""

@@ -57,6 +57,7 @@ def make_route_tool(route: HttpRoute, service: HttpService) -> Tool:
         opens=find_url_argument(checked, checked),
         source=service.name,
         address=f"{route.method} {route.address}",
+        sends=route.describe_places(checked["properties"]),
         told=build_told_schema(checked).schema,
         fixed={
             argument.name: argument.shown

@@ -1,6 +1,7 @@
 """Tools of routes: what they send, what they check, and when they ask."""
 
 import json
+from dataclasses import replace
 
 import pytest
 from starlette.responses import Response
@@ -12,8 +13,8 @@ from tests.support.http_service import (
     ship_tool,
 )
 from tools.arguments import ArgumentsRefused, check_arguments
-from tools.base import Rule, ToolError
-from tools.http.routes import build_endpoint_route
+from tools.base import Rule, ToolError, hash_tool
+from tools.http.routes import Body, build_endpoint_route
 from tools.http.service import (
     Credentials,
     FixedArgument,
@@ -55,6 +56,20 @@ async def test_a_safe_request_carries_its_arguments_encoded_and_nothing_else(con
     assert not {"cookie", "authorization", "idempotency-key", "content-type"} & set(
         harness.requests[0].headers
     )
+
+
+async def test_where_values_are_sent_is_told_in_words_and_is_no_part_of_the_hash():
+    async with running_http_service() as harness:
+        tool = ship_tool(harness)
+    assert tool.sends["id"] == "in the path as id"
+    assert tool.sends["tags"] == "in the query as tags"
+    assert set(tool.sends) == set(tool.input_schema["properties"])
+    assert hash_tool(tool) == hash_tool(replace(tool, sends={}))
+    schema = {"type": "object", "properties": {"text": {"type": "string"}}}
+    route = build_endpoint_route("post", "Post.", "POST", "https://api.test/", schema)
+    assert route.describe_places(["text", "gone"]) == {"text": "in the body (application/json) as text"}
+    raw = replace(route, body=Body("text/plain", "text"))
+    assert raw.describe_places(["text"]) == {"text": "as the body (text/plain)"}
 
 
 async def test_the_schema_shown_to_the_model_and_the_one_for_checking_differ():
