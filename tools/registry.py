@@ -6,7 +6,7 @@ throw the endpoint's prefix cache away.
 
 import importlib
 import pkgutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from types import ModuleType
 from typing import Any
 
@@ -60,29 +60,30 @@ def render_definitions(tools: Iterable[Tool]) -> list[dict[str, Any]]:
     also where an admin has accepted them.
     """
     return [
-        {
-            "type": "function",
-            "function": {
-                "name": tool.name,
-                "description": _render_description(tool),
-                "parameters": _render_parameters(tool),
-            },
-        }
-        for tool in sorted(tools, key=lambda tool: (bool(tool.source), tool.name))
+        _render_definition(tool) for tool in sorted(tools, key=lambda tool: (bool(tool.source), tool.name))
     ]
 
 
-def _render_description(tool: Tool) -> str:
-    if tool.source:
-        return neutralize(tool.description)
-    return tool.description
+def _render_definition(tool: Tool) -> dict[str, Any]:
+    told = tool.input_schema if tool.told is None else tool.told
+    if not tool.source:
+        return build_definition(tool.name, tool.description, told)
+    definition = build_definition(tool.name, neutralize(tool.description), told)
+    definition["function"]["parameters"] = _neutralize_schema(definition["function"]["parameters"])
+    return definition
 
 
-def _render_parameters(tool: Tool) -> Any:
-    schema = render_schema(tool.input_schema if tool.told is None else tool.told)
-    if tool.source:
-        return _neutralize_schema(schema)
-    return schema
+def build_definition(name: str, description: str, told: Mapping[str, Any]) -> dict[str, Any]:
+    """The definition of a tool, of what is told of it.
+
+    What is said of the arguments as a whole joins the description: the template renders it nowhere else.
+    """
+    parameters = render_schema(told)
+    words = parameters.pop("description", "")
+    if words:
+        description = f"{description} Arguments: {words}"
+    function = {"name": name, "description": description, "parameters": parameters}
+    return {"type": "function", "function": function}
 
 
 def _neutralize_schema(value: Any) -> Any:
@@ -102,7 +103,7 @@ def _neutralize_schema(value: Any) -> Any:
     return neutralized
 
 
-def render_schema(schema: dict[str, Any]) -> dict[str, Any]:
+def render_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
     """A schema with only the keywords the model's template renders, in a fixed order."""
     return {key: _render_keyword(key, schema[key]) for key in RENDERED_KEYWORDS if key in schema}
 

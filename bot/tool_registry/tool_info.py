@@ -15,7 +15,7 @@ from bot.db.tools.sources import Source
 from bot.db.tools.tools import StoredTool
 from bot.errors import ChangeRefused
 from tools.base import Rule, Tool, definition_of, hash_definition
-from tools.registry import render_schema
+from tools.registry import build_definition, render_schema
 from tools.schemas.told_schema import build_told_schema
 
 ToolState = Literal["on", "off", "new", "changed", "flagged", "source off", "gone", "in trouble"]
@@ -72,12 +72,9 @@ def derive_told_schema(definition: Mapping[str, Any]) -> dict[str, Any]:
 
 def estimate_tokens(definition: Mapping[str, Any]) -> int:
     """Estimate the tokens a definition takes of a prompt, as the rest of a prompt is estimated."""
-    function = {
-        "name": definition.get("name", ""),
-        "description": definition.get("description", ""),
-        "parameters": derive_told_schema(definition),
-    }
-    return len(str({"type": "function", "function": function})) // history.BYTES_PER_TOKEN
+    description = definition.get("description", "")
+    told = build_definition(definition.get("name", ""), description, derive_told_schema(definition))
+    return len(str(told)) // history.BYTES_PER_TOKEN
 
 
 async def load_tool_infos(tx: Transaction, builtin_tools: BuiltinTools) -> list[ToolInfo]:

@@ -1,5 +1,6 @@
 """Arguments of a call are repaired where the meaning is clear, and refused in one sentence otherwise."""
 
+import asyncio
 import json
 from enum import Enum
 from typing import Any, TypedDict
@@ -9,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tools.arguments import ArgumentsRefused, check_arguments
-from tools.base import Tool, ToolError, tool
+from tools.base import Tool, ToolError, run_tool_text, tool
 
 
 class Colour(Enum):
@@ -103,7 +104,7 @@ def test_what_is_clearly_meant_is_repaired(sent, expected):
         ({"name": "cat", "filled": "yes"}, 'filled of draw must be true or false, not "yes".'),
         ({"name": "cat", "colour": "pink"}, 'colour of draw must be one of red, blue, not "pink".'),
         ({"name": "cat", "at": {"x": 1}}, "at of draw needs y."),
-        ({"name": "cat", "at": {"x": 1, "y": 1, "z": 1}}, "at of draw does not fit: Additional"),
+        ({"name": "cat", "at": {"x": 1, "y": 1, "z": 1}}, 'at of draw has no argument "z"; it takes x, y.'),
         ({"name": "cat", "at": "here"}, 'at of draw must be an object, not "here".'),
         ({"name": "cat", "tags": "null"}, 'tags of draw must be a list, not "null".'),
         ({"name": "cat", "tags": [["a"]]}, 'tags.0 of draw must be text, not ["a"].'),
@@ -155,6 +156,154 @@ def test_a_registered_schema_may_accept_more_than_it_names_and_use_other_keyword
     assert check_arguments(foreign, {"n": "5", "any": [1], "more": "x"}) == {"n": 5, "any": [1], "more": "x"}
     with pytest.raises(ArgumentsRefused, match="n of foreign does not fit: 6 is greater than"):
         check_arguments(foreign, {"n": 6})
+
+
+CAT = {
+    "type": "object",
+    "properties": {"kind": {"const": "cat"}, "lives": {"type": "integer"}, "zip": {"type": "string"}},
+    "required": ["kind", "lives"],
+    "additionalProperties": {"not": {}},
+}
+DOG = {
+    "type": "object",
+    "properties": {"kind": {"const": "dog"}, "loud": {"type": "boolean"}},
+    "required": ["kind", "loud"],
+}
+PET = {"oneOf": [CAT, DOG]}
+NUMBER_OR_TEXT = {"anyOf": [{"type": "number"}, {"type": "string"}]}
+
+
+def make_foreign(schema: object, **more: object) -> Tool:
+    """A registered tool with the one argument x."""
+    arguments = {"type": "object", "properties": {"x": schema}, **more}
+    return Tool("foreign", "From elsewhere.", arguments, rest.function)
+
+
+@pytest.mark.parametrize(
+    ("schema", "sent", "expected"),
+    [
+        (PET, {"kind": "cat", "lives": "9"}, {"kind": "cat", "lives": 9}),
+        (PET, {"kind": "dog", "loud": "true"}, {"kind": "dog", "loud": True}),
+        (PET, {"kind": "Cat", "lives": "9", "zip": "01234"}, {"kind": "cat", "lives": 9, "zip": "01234"}),
+        (PET, '{"kind": "cat", "lives": 9}', {"kind": "cat", "lives": 9}),
+        ({"anyOf": [{"type": "string"}, CAT, DOG]}, {"kind": "dog", "loud": "false"},
+         {"kind": "dog", "loud": False}),
+        ({"type": "array", "items": PET}, [{"kind": "cat", "lives": "9"}], [{"kind": "cat", "lives": 9}]),
+        ({"additionalProperties": {"type": "integer"}}, {"a": "1", "b": 2}, {"a": 1, "b": 2}),
+        ({"type": "object", "additionalProperties": {"type": "string"}}, {"zip": "90210"}, {"zip": "90210"}),
+        ({"type": "object", "patternProperties": {"^n": {"type": "number"}}}, {"n1": "2.5"}, {"n1": 2.5}),
+        ({"additionalProperties": {"type": "array", "items": {"type": "boolean"}}}, {"a": ["true"]},
+         {"a": [True]}),
+        (NUMBER_OR_TEXT, "5000", 5000),
+        (NUMBER_OR_TEXT, "0049", "0049"),
+        (NUMBER_OR_TEXT, "+49", "+49"),
+        (NUMBER_OR_TEXT, "12:30", "12:30"),
+        (NUMBER_OR_TEXT, 5000, 5000),
+        ({"type": ["string", "integer"]}, "17", 17),
+        ({"anyOf": [{"type": "string"}, {"type": "boolean"}]}, "true", True),
+        ({"anyOf": [{"type": "string"}, {"type": "boolean"}]}, "on", "on"),
+        ({"anyOf": [{"type": "boolean"}, {"enum": ["auto"]}]}, "AUTO", "auto"),
+        ({"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "integer"}}]}, ["1"], [1]),
+        ({"anyOf": [{"type": "array", "items": {"type": "string"}}, {"type": "string"}]}, 5, "5"),
+        ({"anyOf": [{"type": "integer"}, {"type": "string"}], "nullable": True}, "null", None),
+        ({"enum": [1, 2, None]}, "2", 2),
+        ({"type": "string"}, "5", "5"),
+        ({"type": "string"}, 5, "5"),
+        ({"format": "date"}, "2026", "2026"),
+        ({"type": "object"}, {"n": "5", "on": "true", "is": "on", "none": "null", "price": "2.5"},
+         {"n": 5, "on": True, "is": "on", "none": None, "price": 2.5}),
+        ({"type": "object"}, {"zip": "01234", "phone": "+4930123", "version": "1.10", "id": "1" * 16},
+         {"zip": "01234", "phone": "+4930123", "version": "1.10", "id": "1" * 16}),
+        ({"type": "object"}, {"a": {"b": ["1", "x", {"c": "-2"}]}}, {"a": {"b": [1, "x", {"c": -2}]}}),
+        ({"type": "object"}, {"n": "٣", "e": "1e5", "hex": "0x1", "blank": " 5"},
+         {"n": "٣", "e": "1e5", "hex": "0x1", "blank": " 5"}),
+        ({}, "5", 5),
+        ({"items": {}}, ["5"], [5]),
+        ({"type": "string", "nullable": True}, None, None),
+    ],
+)  # fmt: skip
+def test_values_arrive_with_their_type_where_the_endpoint_wrote_texts(schema, sent, expected):
+    arrived = check_arguments(make_foreign(schema), {"x": sent})["x"]
+    assert json.dumps(arrived) == json.dumps(expected)
+    assert check_arguments(make_foreign(schema), {"x": arrived})["x"] == expected
+
+
+MANY = [f"temperature_{number}m" for number in range(100)]
+
+
+@pytest.mark.parametrize(
+    ("schema", "sent", "sentence"),
+    [
+        (PET, {"kind": "cat", "lives": "nine"}, 'x.lives of foreign must be a whole number, not "nine".'),
+        (PET, {"kind": "cat"}, "x of foreign needs lives."),
+        (PET, {"kind": "dog", "loud": "very"}, 'x.loud of foreign must be true or false, not "very".'),
+        (PET, {"kind": "bird"}, 'x.kind of foreign must be one of cat, dog, not "bird".'),
+        (PET, {"lives": 9}, "x of foreign needs kind: one of cat, dog."),
+        (PET, {"kind": "cat", "lives": 9, "loud": True},
+         'x of foreign has no argument "loud"; it takes kind, lives, zip.'),
+        ({**PET, "nullable": True}, {"kind": "cat"}, "x of foreign needs lives."),
+        ({"anyOf": [{"type": "integer", "minimum": 1}, {"enum": ["all"]}]}, "some",
+         'x of foreign must be either a whole number (at least 1), or "all", not "some".'),
+        ({"type": ["integer", "boolean"]}, "x",
+         'x of foreign must be a whole number or true or false, not "x".'),
+        ({"enum": MANY}, "temperature_7",
+         'x of foreign must be one of 100 choices, not "temperature_7"; near it: temperature_7m, '),
+        ({"items": {"enum": MANY}}, ["?"],
+         "x.0 of foreign must be one of 100 choices, such as temperature_0m, temperature_1m, "),
+        ({"const": ""}, "a", 'x of foreign must be one of "", not "a".'),
+        ({"type": "integer", "maximum": 5}, 6, "x of foreign does not fit: 6 is greater than"),
+    ],
+)  # fmt: skip
+def test_a_refusal_is_short_and_gives_the_reason_of_what_was_meant(schema, sent, sentence):
+    with pytest.raises(ArgumentsRefused) as refused:
+        check_arguments(make_foreign(schema), {"x": sent})
+    assert str(refused.value).startswith(sentence)
+    assert len(str(refused.value)) < 250
+
+
+def test_what_is_required_and_has_a_default_is_filled_in():
+    schema = {
+        "type": "object",
+        "properties": {
+            "scale": {"enum": ["css", "device"], "x-default": "css"},
+            "full": {"type": "boolean", "x-default": False},
+        },
+        "required": ["scale"],
+    }
+    tool = Tool("shoot", "Take a picture.", schema, rest.function)
+    assert check_arguments(tool, {}) == {"scale": "css"}
+    assert check_arguments(tool, {"scale": "device", "full": "true"}) == {"scale": "device", "full": True}
+    assert check_arguments(make_foreign(schema), {"x": {}}) == {"x": {"scale": "css"}}
+
+
+def test_an_argument_that_is_made_up_is_dropped_where_there_are_none_else_refused_in_plain_words():
+    closed: dict[str, Any] = {"not": {}}
+    nothing = Tool(
+        "ping", "Ping.", {"type": "object", "properties": {}, "additionalProperties": closed}, rest.function
+    )
+    assert check_arguments(nothing, {"x": "1"}) == {}
+    with pytest.raises(ArgumentsRefused, match=r'^foreign has no argument "y"; it takes x\.$'):
+        check_arguments(make_foreign({"type": "string"}, additionalProperties=closed), {"y": 1})
+    wide = {f"field_{number}": {"type": "string"} for number in range(50)}
+    tool = Tool("wide", "Takes much.", {"type": "object", "properties": wide}, rest.function)
+    with pytest.raises(ArgumentsRefused, match=r'no argument "fild_7"; it takes field_7, .* and 47 more\.$'):
+        check_arguments(tool, {"fild_7": "a"})
+
+
+def test_an_object_of_texts_keeps_them_in_a_python_tool():
+    @tool
+    async def label(texts: dict[str, str], counts: dict[str, int]) -> str:
+        """Label.
+
+        Args:
+            texts: Texts by name.
+            counts: Numbers by name.
+        """
+        return json.dumps([texts, counts])
+
+    arguments = check_arguments(label, {"texts": {"zip": "90210", "is": "true"}, "counts": {"a": "1"}})
+    text = asyncio.run(run_tool_text(label, arguments, None))  # type: ignore[arg-type]
+    assert json.loads(text) == [{"zip": "90210", "is": "true"}, {"a": 1}]
 
 
 def test_arguments_nested_without_end_are_refused():

@@ -54,7 +54,9 @@ def strip_invisible(text: str) -> str:
 
 def neutralize(text: str) -> str:
     """The text as it may enter a prompt: all of it visible, without control tokens, blanks collapsed."""
-    return break_control_tokens(" ".join(strip_invisible(text).split()))
+    if not (text.isascii() and text.isprintable()):  # else nothing is invisible: a start reads thousands
+        text = strip_invisible(text)
+    return break_control_tokens(" ".join(text.split()))
 
 
 def _normalize(text: str) -> str:

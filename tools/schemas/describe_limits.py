@@ -1,13 +1,16 @@
 """Puts into words what limits a value beyond its type, for a model that is shown types only. Pure."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
-from tools.schemas.choices import MAX_SHOWN_NAMES, list_allowed_values
+from tools.schemas.choices import flatten_choice, infer_type
+from tools.schemas.kinds import list_allowed_values
 
-MAX_SHOWN_VALUES = 12  # of a choice
 MAX_VALUE_CHARS = 60
+MAX_OPTIONS_CHARS = 300  # of the options of a choice
+MAX_MAP_NAMES = 12  # of an object under any name
+MAX_FORMS_CHARS = 400  # of which names go together
 
 TYPE_WORDS = {
     "string": "text",
@@ -35,45 +38,64 @@ FORMAT_WORDS = {
 UNDESCRIBED_FORMATS = frozenset({"int32", "int64", "float", "double", "password", "string", "textarea"})
 
 
-def describe_limits(schema: Mapping[str, Any]) -> list[str]:
-    """What limits a value of this schema beyond its type, a few words each."""
-    return [
-        *_describe_choices(schema),
-        *_describe_sizes(schema),
-        *_describe_forms(schema),
-        *_describe_hints(schema),
-    ]
-
-
-def _describe_choices(schema: Mapping[str, Any]) -> list[str]:
+def describe_choices(schema: Mapping[str, Any], max_values: int) -> list[str]:
+    """What may be chosen, a few words each, where the template does not render it."""
     options = schema.get("x-options")
     if options:
-        descriptions = dict.fromkeys(_describe_option(option) for option in options)
-        return ["either " + ", or ".join(descriptions)[:200]]
+        descriptions = dict.fromkeys(_describe_option(option, max_values) for option in options)
+        return ["either " + _cut(", or ".join(descriptions), MAX_OPTIONS_CHARS)]
     if isinstance(schema.get("type"), list):
         return ["either " + ", or ".join(TYPE_WORDS[kind] for kind in schema["type"])]
     values = [value for value in list_allowed_values(schema) if value is not None]
-    is_rendered = all(isinstance(value, str) for value in values) and len(values) <= MAX_SHOWN_NAMES
-    if not values or is_rendered:
+    values = list(dict.fromkeys(map(_format_value, values)))
+    if not values:
         return ["any value"] if _is_unrestricted(schema) else []
-    shown = ", ".join(_format_value(value) for value in values[:MAX_SHOWN_VALUES])
     if len(values) == 1:
-        return [f"always {shown}"]
-    if len(values) > MAX_SHOWN_VALUES:
-        return [f"one of {shown} and {len(values) - MAX_SHOWN_VALUES} more"]
-    return [f"one of {shown}"]
+        return [f"always {values[0]}"]
+    return [f"one of {', '.join(values[:max_values])}{_count_rest(values, max_values)}"]
 
 
-def _describe_option(schema: Mapping[str, Any]) -> str:
-    limits = describe_limits({keyword: value for keyword, value in schema.items() if keyword != "x-options"})
-    kind = TYPE_WORDS.get(str(schema.get("type")), "a value")
+def describe_limits(schema: Mapping[str, Any]) -> list[str]:
+    """What else limits a value of this schema beyond its type, a few words each."""
+    return [*_describe_sizes(schema), *_describe_forms(schema), *_describe_hints(schema)]
+
+
+def describe_names(properties: Iterable[str], required: Collection[str], max_names: int) -> str:
+    """The names of an object in words: all that are required, and as many others."""
+    needed = [name for name in properties if name in required]
+    others = [name for name in properties if name not in required]
+    parts = [f"needs {', '.join(needed)}"] if needed else []
+    shown = others[:max_names]
+    if shown:
+        more = f" and {len(others) - len(shown)} more" if len(others) > len(shown) else ""
+        parts.append(f"takes {', '.join(shown)}{more}")
+    elif others and not needed:
+        parts.append(f"takes {len(others)} names")
+    return " and ".join(parts)
+
+
+def _describe_option(schema: Mapping[str, Any], max_values: int) -> str:
     if values := list_allowed_values(schema):
         return " or ".join(
-            json.dumps(value, ensure_ascii=False)[:MAX_VALUE_CHARS] for value in values[:MAX_SHOWN_VALUES]
-        )
+            json.dumps(value, ensure_ascii=False)[:MAX_VALUE_CHARS] for value in values[:max_values]
+        ) + _count_rest(values, max_values)
+    limits = describe_limits({keyword: value for keyword, value in schema.items() if keyword != "x-options"})
+    kind = TYPE_WORDS.get(str(schema.get("type")), "a value")
     if limits:
         return f"{kind} ({'; '.join(limits)})"
     return kind
+
+
+def _count_rest(values: Sequence[Any], max_values: int) -> str:
+    if len(values) <= max_values:
+        return ""
+    return f" and {len(values) - max_values} more"
+
+
+def _cut(text: str, max_chars: int) -> str:
+    if len(text) <= max_chars:
+        return text
+    return f"{text[:max_chars].rstrip()}…"
 
 
 def _is_unrestricted(schema: Mapping[str, Any]) -> bool:
@@ -130,16 +152,24 @@ def _describe_forms(schema: Mapping[str, Any]) -> list[str]:
         forms.append(f"fits {pattern}")
     values = schema.get("additionalProperties")
     if values and not schema.get("properties"):
-        forms.append(f"any names, each {_describe_type(values)}")
+        forms.append(f"any names, each {describe_type(values, MAX_MAP_NAMES)}")
     if schema.get("x-forms"):
-        forms.append(f"in one of these forms: {schema['x-forms']}")
+        forms.append(_cut(schema["x-forms"], MAX_FORMS_CHARS))
     return forms
 
 
-def _describe_type(schema: Any) -> str:
-    if isinstance(schema, Mapping):
-        return TYPE_WORDS.get(str(schema.get("type")), "a value")
-    return "a value"
+def describe_type(schema: Any, max_names: int) -> str:
+    """What a value of this schema is, with the names of objects in it."""
+    if not isinstance(schema, Mapping) or not schema:
+        return "a value"
+    schema = flatten_choice(schema)
+    kind = infer_type(schema)
+    names = schema.get("properties")
+    if kind == "object" and names:
+        return f"an object that {describe_names(names, schema.get('required', ()), max_names)}"
+    if kind == "array" and schema.get("items"):
+        return f"a list, each {describe_type(schema['items'], max_names)}"
+    return TYPE_WORDS[kind]
 
 
 def _describe_hints(schema: Mapping[str, Any]) -> list[str]:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from tools.schemas.choices import merge_alternatives
 from tools.schemas.keywords import (
     IGNORED_KEYWORDS,
     SCHEMA_KEYWORDS,
@@ -72,10 +73,12 @@ def _to_object_schema(schema: Schema) -> Schema:
             f"arguments are an object with named values, not {schema['type']}: "
             "describe an object with properties"
         )
-    properties = schema.get("properties", {})
-    for choice in ("anyOf", "oneOf", "allOf"):
-        for option in schema.get(choice, ()):
-            properties = {**option.get("properties", {}), **properties}
+    properties = dict(schema.get("properties", {}))
+    for choice in ("allOf", "oneOf", "anyOf"):
+        options = [option.get("properties", {}) for option in schema.get(choice, ())]
+        for name in dict.fromkeys(name for option in options for name in option):
+            alternatives = [option[name] for option in options if name in option]
+            properties.setdefault(name, merge_alternatives(alternatives))
     undescribed: Schema = {name: {} for name in schema.get("required", ()) if name not in properties}
     object_schema = {**schema, "type": "object", "properties": {**properties, **undescribed}}
     object_schema.pop("nullable", None)

@@ -7,6 +7,7 @@ check of arguments.
 
 import dataclasses
 import inspect
+import json
 import types
 import typing
 from collections.abc import Callable, Mapping
@@ -127,7 +128,7 @@ def build_parameter_type(annotation: Any, location: str) -> ParameterType:
     if origin is Literal:
         return _build_choice(list(inner), _identity, location)
     if annotation is dict or origin is dict:
-        return ParameterType({"type": "object"}, _identity)
+        return ParameterType({"type": "object"}, _keep_texts if inner[1:] == (str,) else _identity)
     if origin is list:
         item = build_parameter_type(inner[0], location)
         return ParameterType(
@@ -197,6 +198,11 @@ def _object_schema(properties: dict[str, Any], required: list[str]) -> dict[str,
     if required:
         return {**schema, "required": sorted(required)}
     return schema
+
+
+def _keep_texts(values: Mapping[str, Any]) -> dict[str, str]:
+    """The values as the texts they were: the check of arguments reads what spells a number in an object."""
+    return {name: value if isinstance(value, str) else json.dumps(value) for name, value in values.items()}
 
 
 def _identity(value: Any) -> Any:

@@ -17,10 +17,10 @@ from tests.support.odd_schemas import (
 )
 from tools.arguments import ArgumentsRefused, check_arguments
 from tools.base import Tool
-from tools.registry import RENDERED_KEYWORDS, render_definitions
+from tools.registry import RENDERED_KEYWORDS, discover, render_definitions, render_schema
 from tools.schemas.resolve import MAX_SUBSCHEMAS, ResolvedSchema, resolve_arguments
 from tools.schemas.signature import ToolDefinitionError
-from tools.schemas.told_schema import build_told_schema
+from tools.schemas.told_schema import MAX_TOLD_CHARS, build_told_schema
 
 CYCLIC_LIST: list[object] = []
 CYCLIC_LIST.append(CYCLIC_LIST)
@@ -99,8 +99,7 @@ def show_argument(schema: object) -> Any:
         ({"enum": [True]}, {"description": "always true", "type": "boolean"}),
         ({"const": 1.5, "minimum": 1}, {"description": "always 1.5; at least 1", "type": "number"}),
         ({"enum": [f"n{n}" for n in range(70)]},
-         {"description": "one of n0, n1, n2, n3, n4, n5, n6, n7, n8, n9, n10, n11 and 58 more",
-          "type": "string"}),
+         {"description": f"one of {', '.join(f'n{n}' for n in range(60))} and 10 more", "type": "string"}),
         ({}, {"description": "any value", "type": "string"}),
         (True, {"description": "any value", "type": "string"}),
         (
@@ -138,7 +137,8 @@ def show_argument(schema: object) -> Any:
         ),
         ({"type": "string", "description": "end<turn|>\u202e now"},
          {"description": "end<\u200bturn|> now", "type": "string"}),
-        ({"type": "string", "enum": ["<|turn>", "b"]}, {"type": "string"}),
+        ({"type": "string", "enum": ["<|turn>", "b"]},
+         {"description": "one of <\u200b|turn>, b", "type": "string"}),
         ({"type": "object", "properties": {"<|turn>": {}, "ok": {"type": "string"}}},
          {"properties": {"ok": {"type": "string"}}, "type": "object"}),
     ],
@@ -232,10 +232,9 @@ def test_an_unusable_schema_is_refused_in_a_sentence(schema, complaint):
         ({"not": {"$ref": "#/properties/x"}}, "x has not, which is left out"),
         ({"unevaluatedProperties": False}, "x has unevaluatedProperties, which is not supported"),
         ({"$dynamicRef": "#a"}, "x has $dynamicRef, which is not supported"),
-        ({"anyOf": [{"type": "integer"}, {"type": "string"}]}, "x is a choice, which is told in words"),
         ({"if": {"type": "string"}}, "x has if, which is checked but not told"),
         ({"allOf": [{"pattern": "^a"}, {"pattern": "^b"}]}, "x has conditions under allOf"),
-        ({"description": "long " * 200}, "x has a description of 999 characters"),
+        ({"properties": {f"p{n}": {"description": "long " * 20} for n in range(50)}}, "is told in short"),
         ({"properties": {"<turn|>": {}}}, "x has a name that the model cannot be told"),
         (DEEP_SCHEMA, "is nested"),
     ],
@@ -258,20 +257,141 @@ def test_what_is_nested_too_deep_to_be_shown_is_checked():
         check_arguments(tool, {"x": [[[[[{"a": "no"}]]]]]})
 
 
-def test_a_large_schema_is_shown_in_fewer_levels():
-    wide = {
+def tell(schema: object) -> Any:
+    """What the model is told of the one argument x."""
+    return build_told_schema(resolve_arguments(object_schema(schema)).schema).schema["properties"]["x"]
+
+
+def wide_schema(count: int, **more: object) -> dict[str, Any]:
+    """An object of many names, each described at length."""
+    inner = {"type": "string", "description": "Words that take room. " * 9}
+    return {"type": "object", "properties": {f"p{n}": inner for n in range(count)}, **more}
+
+
+def test_names_stay_and_required_descriptions_stay_longest_when_a_schema_is_too_large():
+    schema = {**wide_schema(60, required=["p1"]), "type": "object"}
+    resolved = resolve_arguments(schema)
+    told = build_told_schema(resolved.schema).schema
+    assert len(str(told)) <= MAX_TOLD_CHARS
+    assert set(told["properties"]) == set(schema["properties"])
+    assert told["required"] == ["p1"]
+    assert told["properties"]["p1"]["description"].startswith("Words that take room.")
+    assert told["properties"]["p2"] == {"type": "string"}
+    with pytest.raises(ArgumentsRefused, match="made needs p1"):
+        check_arguments(build_tool(resolved), {})
+
+
+def test_what_is_inside_of_an_optional_argument_becomes_names_in_words():
+    schema = {
         "type": "object",
-        "properties": {f"p{n}": {"type": "string", "description": "Words. " * 9} for n in range(60)},
+        "properties": {f"o{n}": wide_schema(9, required=["p3"], description="An option.") for n in range(20)},
     }
-    resolved = resolve_arguments(
-        {"type": "object", "properties": {"small": {"type": "integer"}, "wide": {**wide, "required": ["p1"]}}}
-    )
+    told = build_told_schema(resolve_arguments(schema).schema).schema
+    assert len(str(told)) <= MAX_TOLD_CHARS
+    for name in schema["properties"]:
+        assert "properties" not in told["properties"][name]
+        assert "needs p3 and takes p0, p1, p2, p4" in told["properties"][name]["description"]
+
+
+def test_as_many_required_names_are_told_as_fit():
+    names = [f"a name that is long and number {number}" for number in range(99)]
+    resolved = resolve_arguments({"properties": {name: {} for name in names}, "required": names})
     told = build_told_schema(resolved.schema)
-    assert len(str(told.schema)) < 4000
-    assert told.schema["properties"] == {"small": {"type": "integer"}, "wide": {"type": "object"}}
-    assert "wide is nested more than 1 deep; what is inside is checked but not told" in told.warnings
-    with pytest.raises(ArgumentsRefused, match="wide of made needs p1"):
-        check_arguments(build_tool(resolved), {"wide": {}})
+    assert len(str(told.schema)) <= MAX_TOLD_CHARS
+    assert len(told.schema["required"]) > 20
+    assert "the schema requires more names than can be told" in told.warnings
+
+
+def test_optional_arguments_beyond_what_fits_are_named_in_words():
+    told = build_told_schema(resolve_arguments(wide_schema(400, required=["p399"])).schema).schema
+    assert len(str(told)) <= MAX_TOLD_CHARS
+    assert told["required"] == ["p399"]
+    assert len(told["properties"]) > 10
+    assert "also takes p" in told["description"]
+    assert " more" in told["description"]
+    inner = tell(wide_schema(400, required=["p399"]))
+    assert inner["required"] == ["p399"]
+    assert "also takes p" in inner["description"]
+    tool = make_tool(wide_schema(400, required=["p399"]))
+    assert "Arguments: also takes p" in render_definitions([tool])[0]["function"]["description"]
+
+
+CAT = {
+    "type": "object",
+    "properties": {"kind": {"const": "cat"}, "name": {"type": "string"}, "lives": {"type": "integer"}},
+    "required": ["kind", "name", "lives"],
+}
+DOG = {
+    "type": "object",
+    "properties": {
+        "kind": {"enum": ["dog", "wolf"]},
+        "name": {"type": "string"},
+        "loud": {"type": "boolean"},
+    },
+    "required": ["kind", "name"],
+}
+BOTH_KINDS = {"type": "string", "enum": ["cat", "dog", "wolf"]}
+
+
+def test_a_choice_by_kind_is_told_with_all_kinds_and_what_belongs_to_each():
+    told = tell({"oneOf": [CAT, DOG], "discriminator": {"propertyName": "kind"}})
+    assert told["properties"]["kind"] == BOTH_KINDS
+    assert set(told["properties"]) == {"kind", "name", "lives", "loud"}
+    assert told["required"] == ["kind", "name"]
+    assert told["description"] == "by kind: cat needs lives; dog or wolf takes loud"
+    among_others = tell({"anyOf": [{"type": "string"}, CAT, DOG], "description": "A pet."})
+    assert among_others["properties"]["kind"] == BOTH_KINDS
+    assert among_others["description"] == (
+        "A pet (either an object (by kind: cat needs lives; dog or wolf takes loud), or text)"
+    )
+    listed = tell({"type": "array", "items": {"oneOf": [CAT, DOG]}})
+    assert listed["items"]["properties"]["kind"] == BOTH_KINDS
+
+
+def test_arguments_that_are_a_choice_by_kind_are_told_and_accepted_of_each_kind():
+    tool = make_tool({"oneOf": [CAT, DOG]})
+    assert tool.told is not None
+    assert tool.told["properties"]["kind"] == BOTH_KINDS
+    assert check_arguments(tool, {"kind": "dog", "name": "Rex", "loud": "true"})["loud"] is True
+
+
+@pytest.mark.parametrize(
+    ("schema", "expected"),
+    [
+        (
+            {"properties": {"a": {"type": "string"}, "b": {"type": "string"}},
+             "anyOf": [{"required": ["a"]}, {"required": ["b"]}]},
+            {"description": "in one of these forms: a or b",
+             "properties": {"a": {"type": "string"}, "b": {"type": "string"}}, "type": "object"},
+        ),
+        (
+            {"anyOf": [{"properties": {"id": {"type": "string"}}},
+                       {"properties": {"id": {"type": "integer"}}}]},
+            {"properties": {"id": {"description": "either text, or a whole number", "type": "string"}},
+             "type": "object"},
+        ),
+        (
+            {"properties": {"n": {"type": "integer", "default": 3}, "m": {"type": "integer"}},
+             "required": ["n", "m"]},
+            {"properties": {"m": {"type": "integer"}, "n": {"description": "default 3", "type": "integer"}},
+             "required": ["m"], "type": "object"},
+        ),
+        (
+            {"additionalProperties": {"type": "array", "items": {"type": "object", "properties":
+             {"port": {"type": "integer"}, "host": {"type": "string"}}, "required": ["port"]}}},
+            {"description": "any names, each a list, each an object that needs port and takes host",
+             "type": "object"},
+        ),
+    ],
+)  # fmt: skip
+def test_no_name_of_an_object_is_kept_from_the_model(schema, expected):
+    assert show_argument(schema) == expected
+
+
+def test_the_schema_of_an_own_tool_is_told_as_it_is_written():
+    for tool in discover():
+        schema = render_schema(tool.input_schema)
+        assert render_schema(build_told_schema(tool.input_schema).schema) == schema
 
 
 def test_references_are_followed_to_a_bound():
