@@ -122,23 +122,40 @@ def thinking(
 
 
 @bench.command(
-    "tools", epilog="Examples: canvasgram bench tools --data cases · --data a --data b --registered 1000"
+    "tools", epilog="Examples: canvasgram bench tools --data cases --registered 1000 · --documents openapi"
 )
 def many_tools(
-    data: Annotated[list[Path], typer.Option(help="A folder with cases.jsonl and tools.json; repeatable.")],
+    data: Annotated[
+        list[Path] | None, typer.Option(help="A folder with cases.jsonl and tools.json; repeatable.")
+    ] = None,
+    documents: Annotated[
+        Path | None, typer.Option(help="Instead, a folder of OpenAPI documents: what is told, what arrives.")
+    ] = None,
     registered: Annotated[int, typer.Option(min=10, help="Tools registered for each case.")] = 200,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of a table.")] = False,
     check: Annotated[
-        bool, typer.Option("--check", help="Exit with 1 if a set of cases reaches too few of its tools.")
+        bool, typer.Option("--check", help="Exit with 1 if too few tools are reached, or calls arrive.")
     ] = False,
 ) -> None:
-    """Measure how the model reaches one of many tools. In its prompt, or in the first five results."""
-    from bot.bench.policies.tool_search import ToolSearchOptions, format_json, format_lines, run_tool_search
+    """Measure how the model reaches one of many tools, or what it is told of real documents."""
+    from bot.bench.policies import documents as document_bench
+    from bot.bench.policies import tool_search as search_bench
 
-    options = ToolSearchOptions(tuple(data), registered)
-    report = run_tool_search(options, functools.partial(typer.echo, err=True))
-    typer.echo(format_json(report) if json else "\n".join(format_lines(report)))
-    if check and not report.has_passed:
+    if (documents is None) == (not data):
+        raise typer.BadParameter("Give --data or --documents, one of them.")
+    print_line = functools.partial(typer.echo, err=True)
+    if documents is not None:
+        document_report = document_bench.run_documents(document_bench.DocumentOptions(documents), print_line)
+        has_passed = document_report.has_passed
+        lines = document_bench.format_lines(document_report)
+        text = document_bench.format_json(document_report) if json else "\n".join(lines)
+    else:
+        options = search_bench.ToolSearchOptions(tuple(data or ()), registered)
+        report = search_bench.run_tool_search(options, print_line)
+        has_passed = report.has_passed
+        text = search_bench.format_json(report) if json else "\n".join(search_bench.format_lines(report))
+    typer.echo(text)
+    if check and not has_passed:
         raise typer.Exit(1)
 
 
