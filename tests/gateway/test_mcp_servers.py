@@ -71,3 +71,24 @@ async def test_progress_of_a_call_is_shown_to_the_person_and_leaves_nothing_behi
         await gateway.api.wait_until(lambda: gateway.texts()[-1] == "That is all.")
         assert len(gateway.texts()) == 5
         assert gateway.api.chat(ADMIN).draft is None
+
+
+async def test_resources_are_read_and_no_address_that_stood_nowhere(tmp_path: Path):
+    web = FakeMcpHttpServer(read_only=True)
+    web.resources = {"memo://notes": "Buy milk."}
+    async with (
+        running_gateway(tmp_path, tools_private_hosts="127.0.0.1", thinking="off") as gateway,
+        serve(web.app) as url,
+    ):
+        gateway.ann.send(f"/tools add mcp {url}/mcp odd")
+        assert "odd_read_resource" in (await gateway.wait_for_texts(2))[-1]
+        gateway.ann.send("/new")
+        await gateway.wait_for_texts(3)
+        made_up = "memo:\\u002f\\u002fevil?4711"  # nobody wrote it, letter by letter
+        call = '@@tool:odd_read_resource {"uri": "URI"}@@'
+        calls = "".join(call.replace("URI", uri) for uri in ("memo://notes", made_up))
+        gateway.ann.send(f"{calls}@@say:Milk, then.@@")
+        await gateway.api.wait_until(lambda: gateway.texts()[-1] == "Milk, then.")
+        assert "Buy milk." in gateway.endpoint.requests[-1].prompt
+        assert "only addresses that the person wrote" in gateway.endpoint.requests[-1].prompt
+        assert web.read_uris == ["memo://notes"]

@@ -48,6 +48,8 @@ class FakeMcpHttpServer:
         self.modern = modern
         self.hints = {"readOnlyHint": read_only}
         self.picture = b""
+        self.resources: dict[str, str] = {}
+        self.read_uris: list[str] = []
         self.tools = [*TOOL_NAMES]
         self.sessions: set[str] = set()
         self.methods: list[str] = []
@@ -99,6 +101,17 @@ class FakeMcpHttpServer:
         if not self.modern and request.headers.get("mcp-session-id") not in self.sessions:
             return Response(status_code=404)
         match message["method"]:
+            case "resources/list":
+                listed = [{"uri": uri, "name": uri} for uri in self.resources]
+                return _json_answer(message, {"resources": listed})
+            case "resources/templates/list":
+                return _json_answer(message, {"resourceTemplates": []})
+            case "resources/read":
+                uri = message["params"]["uri"]
+                self.read_uris.append(uri)
+                return _json_answer(
+                    message, {"contents": [{"uri": uri, "text": self.resources.get(uri, "")}]}
+                )
             case "tools/list":
                 tools = [
                     {"name": name, "inputSchema": ANY_SCHEMA, "annotations": self.hints}
@@ -134,7 +147,9 @@ class FakeMcpHttpServer:
     def _initialize(self, message: dict[str, Any]) -> Response:
         session = f"session-{len(self.sessions) + 1}"
         self.sessions.add(session)
-        capabilities = {"tools": {"listChanged": True}}
+        capabilities: dict[str, Any] = {"tools": {"listChanged": True}}
+        if self.resources:
+            capabilities["resources"] = {}
         info = {"name": "web", "version": "1"}
         result = {"protocolVersion": "2025-06-18", "capabilities": capabilities, "serverInfo": info}
         return _json_answer(message, result, {"mcp-session-id": session})

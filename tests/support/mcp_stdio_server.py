@@ -151,20 +151,65 @@ def list_tools(cursor: str | None, behavior: str) -> dict[str, object]:
     return page
 
 
-def initialize() -> dict[str, object]:
+def initialize(behavior: str) -> dict[str, object]:
     info = {"name": "crooked", "version": "1"}
-    return {
-        "protocolVersion": "2025-11-25",
-        "capabilities": {"tools": {"listChanged": True}},
-        "serverInfo": info,
-    }
+    capabilities: dict[str, object] = {"tools": {"listChanged": True}}
+    if behavior in {"library", "refusing library", "empty library"}:
+        capabilities |= {"resources": {}, "prompts": {}}
+    return {"protocolVersion": "2025-11-25", "capabilities": capabilities, "serverInfo": info}
+
+
+def list_shelf(method: str, cursor: str | None) -> dict[str, object] | None:
+    """A list of resources, templates or prompts; None: it is none of them."""
+    match method:
+        case "resources/list" if cursor is None:
+            notes = {"uri": "memo://notes", "name": "notes", "mimeType": "text/plain"}
+            notes["description"] = "All\nnotes."
+            return {"resources": [notes], "nextCursor": "2"}
+        case "resources/list":
+            return {"resources": [{"uri": f"memo://{number}", "name": f"{number}"} for number in range(250)]}
+        case "resources/templates/list":
+            return {"resourceTemplates": [{"uriTemplate": "memo://{day}", "name": "day", "title": "A day"}]}
+        case "prompts/list":
+            arguments = [{"name": "topic", "required": True}, {"name": "style"}]
+            return {"prompts": [{"name": "review", "description": "Review it.", "arguments": arguments}]}
+    return None
+
+
+def read_shelf(method: str, params: dict[str, Any]) -> dict[str, object] | None:
+    """A resource or a prompt; None: there is none of this name."""
+    match method, params:
+        case "resources/read", {"uri": "memo://notes"}:
+            text = {"uri": "memo://notes", "text": "Buy milk."}
+            picture = {"uri": "memo://p", "mimeType": "image/png", "blob": PNG}
+            return {"contents": [text, picture, {"uri": "memo://x", "blob": "AAAA"}]}
+        case "prompts/get", {"name": "review", "arguments": {"topic": topic}}:
+            content = {"type": "text", "text": f"Review {topic}."}
+            return {"messages": [{"role": "user", "content": content}]}
+    return None
+
+
+def use_library(method: str, message: dict[str, Any], behavior: str) -> None:
+    params = message.get("params") or {}
+    if behavior == "empty library" and method.endswith("list"):
+        result: dict[str, object] | None = {"resources": [], "resourceTemplates": [], "prompts": []}
+    elif behavior == "refusing library":
+        result = None
+    else:
+        result = list_shelf(method, params.get("cursor")) or read_shelf(method, params)
+    if result is None:
+        send_message(id=message["id"], error={"code": -32002, "message": "There is no such thing."})
+    else:
+        send_message(id=message["id"], result=result)
 
 
 def handle_message(message: dict[str, Any], behavior: str) -> None:
     params = message.get("params") or {}
     match message.get("method"):
         case "initialize":
-            send_message(id=message["id"], result=initialize())
+            send_message(id=message["id"], result=initialize(behavior))
+        case str(method) if method.startswith(("resources/", "prompts/")):
+            use_library(method, message, behavior)
         case "tools/list":
             send_message(id=message["id"], result=list_tools(params.get("cursor"), behavior))
         case "tools/call" if params["name"] == "work":

@@ -27,14 +27,14 @@ from mcp_types import (
     Implementation,
     InputRequiredResult,
     PaginatedRequestParams,
-    Tool,
     ToolListChangedNotification,
 )
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import TypeAdapter, ValidationError
 
 from tools.base import Found, ToolError
-from tools.mcp.definitions import MAX_TOOLS, ServerTool, truncate_tool
+from tools.mcp import definitions, resources
+from tools.mcp.definitions import MAX_TOOLS, ServerTool, to_server_tool, truncate_tool
 from tools.mcp.errors import ConnectionGone, SignInNeeded, explain_slow_start, iterate_causes
 from tools.mcp.http import create_client, offers_old_transport
 from tools.mcp.limits import MAX_MESSAGE_BYTES, TOO_LARGE_TEXT, ChangeBackoff
@@ -47,6 +47,7 @@ from tools.mcp.time_limits import McpServerLimits
 
 MAX_PAGES = 50  # of one list of tools
 MAX_RETRY_SECONDS = 60  # between two attempts to listen for changes
+SIDE_LIST_SECONDS = 10.0  # to say whether there are resources or prompts
 MAX_MISSED_CALLS = 3  # in a row, after which the connection is made again
 
 _CALL_RESULT_ADAPTER: TypeAdapter[CallToolResult | InputRequiredResult] = TypeAdapter(
@@ -77,6 +78,7 @@ class McpConnection:
         self.closed = asyncio.Event()
         self._tasks = tasks
         self._missed_calls = 0
+        self._reader: str | None = None  # the tool that reads resources
         self._refusal: str | None = None
         self.client: Client
 
@@ -125,25 +127,52 @@ class McpConnection:
                 if self._refusal is not None:
                     raise self.explain_end() from error
                 raise
-            server_tools.extend(truncate_tool(_to_server_tool(tool)) for tool in page.tools)
+            server_tools.extend(truncate_tool(to_server_tool(tool)) for tool in page.tools)
             cursor = page.next_cursor
             if cursor is None or len(server_tools) > MAX_TOOLS:
                 break
-        return server_tools
+        return [*server_tools, *await self._describe_own_tools()]
 
-    async def call_tool(self, tool: str, arguments: dict[str, Any], on_progress: ProgressFnT) -> Found:
+    async def _describe_own_tools(self) -> list[ServerTool]:
+        """The tools by which resources and prompts are read, where the server has any."""
+        capabilities = self.client.server_capabilities
+        session = self.client.session
+        described: list[ServerTool] = []
+        self._reader = None
+        if capabilities.resources and await self._ask(resources.has_resources(session)):
+            described.append(resources.describe_resource_tool(self.name))
+            self._reader = f"{self.name}_{described[0].name}"
+        if capabilities.prompts and await self._ask(resources.has_prompts(session)):
+            described.append(resources.describe_prompt_tool(self.name))
+        return described
+
+    async def _ask(self, question: Coroutine[Any, Any, bool]) -> bool:
+        """The answer; no where the server refuses or is silent, since its tools can be used all the same."""
+        try:
+            async with asyncio.timeout(SIDE_LIST_SECONDS):
+                return await self._run_request(question)
+        except (MCPError, ValidationError, TimeoutError):
+            return False
+
+    async def call(
+        self, method: str, tool: str, arguments: dict[str, Any], on_progress: ProgressFnT
+    ) -> Found:
         """What a tool returns; `on_progress` is awaited with what its server reports meanwhile.
 
         Raises ToolError for what the server answered instead, ConnectionGone when it can no longer answer.
         Cancelling notifies the server and waits for nothing.
         """
-        request = CallToolRequest(params=CallToolRequestParams(name=tool, arguments=arguments))
-        # Not with the SDK's own call: that checks a result against the server's schema, whose patterns may
-        # be such that the check never ends.
+        session = self.client.session
+        request: Coroutine[Any, Any, Found | InputRequiredResult]
+        match method:
+            case definitions.RESOURCES_METHOD:
+                request = resources.read_resource(session, arguments, on_progress)
+            case definitions.PROMPTS_METHOD:
+                request = resources.get_prompt(session, arguments, on_progress)
+            case _:
+                request = self._call_tool(tool, arguments, on_progress)
         try:
-            answer = await self._run_request(
-                self.client.session.send_request(request, _CALL_RESULT_ADAPTER, progress_callback=on_progress)
-            )
+            answer = await self._run_request(request)
         except MCPError as error:
             raise self._translate_error(error) from error
         except ValidationError as error:
@@ -153,7 +182,20 @@ class McpConnection:
             raise ToolError(
                 f"{self.name} wants to ask more than its tool was given, which is not possible here."
             )
-        return to_found(answer)
+        return answer
+
+    async def _call_tool(
+        self, tool: str, arguments: dict[str, Any], on_progress: ProgressFnT
+    ) -> Found | InputRequiredResult:
+        # Not with the SDK's own call: that checks a result against the server's schema, whose patterns may
+        # be such that the check never ends.
+        request = CallToolRequest(params=CallToolRequestParams(name=tool, arguments=arguments))
+        answer = await self.client.session.send_request(
+            request, _CALL_RESULT_ADAPTER, progress_callback=on_progress
+        )
+        if isinstance(answer, InputRequiredResult):
+            return answer
+        return to_found(answer, self._reader)
 
     def count_missed_call(self) -> None:
         """Count a call that had no answer in its time; too many in a row close the connection."""
@@ -339,15 +381,3 @@ async def _capture_outcome(request: Coroutine[Any, Any, R]) -> R | _FailedCall:
         return await request
     except Exception as error:  # noqa: BLE001 raised again by _run_request
         return _FailedCall(error)
-
-
-def _to_server_tool(tool: Tool) -> ServerTool:
-    hints = tool.annotations
-    return ServerTool(
-        name=tool.name,
-        description=tool.description or tool.title or "",
-        schema=tool.input_schema,
-        read_only=bool(hints and hints.read_only_hint),
-        idempotent=bool(hints and hints.idempotent_hint),
-        needs_task=bool(tool.execution and tool.execution.task_support == "required"),
-    )

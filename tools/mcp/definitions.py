@@ -8,7 +8,7 @@ import json
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tools.base import TOOL_NAME_PATTERN
 from tools.schemas.resolve import resolve_arguments
@@ -16,17 +16,26 @@ from tools.schemas.signature import ToolDefinitionError
 from tools.schemas.told_schema import build_told_schema
 from tools.url_argument import find_url_argument
 
+if TYPE_CHECKING:
+    from mcp_types import Tool
+
 MAX_TOOLS = 200  # of one server
 MAX_NAME_CHARS = 200
 MAX_DESCRIPTION_CHARS = 2000  # it is in every prompt that offers the tool
 MAX_SCHEMA_CHARS = 30_000  # of JSON before it is reduced
 
 
+# Methods of the protocol that a call of a tool may be a request of.
+TOOLS_METHOD = "tools/call"
+RESOURCES_METHOD = "resources/read"
+PROMPTS_METHOD = "prompts/get"
+
+
 @dataclass(frozen=True, slots=True)
 class ServerTool:
     """A tool as its server describes it; `schema` is None where it is too long to be kept.
 
-    `needs_task`: it can only be started, and asked for its result later.
+    `needs_task`: it can only be started, and asked for its result later. `method` is that of a call of it.
     """
 
     name: str
@@ -35,6 +44,20 @@ class ServerTool:
     read_only: bool
     idempotent: bool
     needs_task: bool = False
+    method: str = TOOLS_METHOD
+
+
+def to_server_tool(tool: "Tool") -> ServerTool:
+    """A tool of a list as the SDK reads it."""
+    hints = tool.annotations
+    return ServerTool(
+        name=tool.name,
+        description=tool.description or tool.title or "",
+        schema=tool.input_schema,
+        read_only=bool(hints and hints.read_only_hint),
+        idempotent=bool(hints and hints.idempotent_hint),
+        needs_task=bool(tool.execution and tool.execution.task_support == "required"),
+    )
 
 
 def truncate_tool(server_tool: ServerTool) -> ServerTool:
@@ -57,7 +80,7 @@ class McpToolDefinition:
     `name` is what the model calls it, `remote` what its server calls it.
     `input_schema` is what arguments are checked against.
     `reads`: its server says that it changes nothing; `repeatable`: that a second run does no harm.
-    `opens`: the argument that holds an address.
+    `opens`: the argument that holds an address. `method`: what a call of it is a request of.
     """
 
     name: str
@@ -67,6 +90,7 @@ class McpToolDefinition:
     reads: bool
     repeatable: bool
     opens: str | None
+    method: str = TOOLS_METHOD
 
     def as_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -132,6 +156,7 @@ def _build_definition(server: str, server_tool: ServerTool) -> tuple[McpToolDefi
         reads=server_tool.read_only,
         repeatable=server_tool.read_only or server_tool.idempotent,
         opens=find_url_argument(server_tool.schema, resolved.schema),
+        method=server_tool.method,
     )
     return definition, [*remarks, *resolved.warnings, *told.warnings]
 

@@ -9,12 +9,12 @@ import importlib
 import logging
 import random
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from tools.base import Found, Rule, Tool, ToolContext, ToolError
 from tools.http.service import MASK, Credentials
-from tools.mcp.definitions import McpToolDefinition, McpToolListing, ServerTool, build_listing
+from tools.mcp.definitions import TOOLS_METHOD, McpToolDefinition, McpToolListing, ServerTool, build_listing
 from tools.mcp.errors import (
     ConnectionGone,
     SignInNeeded,
@@ -40,6 +40,16 @@ log = logging.getLogger(__name__)
 
 OnListing = Callable[[McpToolListing], Awaitable[None]]
 ShowProgress = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class _CallRequest:
+    """A call of a tool: what it is a request of, and the server's name for the tool."""
+
+    method: str
+    tool: str
+    arguments: dict[str, Any]
+    show_progress: ShowProgress | None
 
 
 class McpServerClient:
@@ -98,7 +108,9 @@ class McpServerClient:
         """
 
         async def call(arguments: Mapping[str, Any], context: ToolContext) -> object:
-            return await self.call_tool(definition.remote, arguments, context.show_progress)
+            return await self.call_tool(
+                definition.remote, arguments, context.show_progress, method=definition.method
+            )
 
         return Tool(
             name=definition.name,
@@ -132,21 +144,27 @@ class McpServerClient:
         await self.list_tools()
 
     async def call_tool(
-        self, tool: str, arguments: Mapping[str, Any], show_progress: ShowProgress | None = None
+        self,
+        tool: str,
+        arguments: Mapping[str, Any],
+        show_progress: ShowProgress | None = None,
+        *,
+        method: str = TOOLS_METHOD,
     ) -> Found:
         """Call a tool by the server's name for it, and return what it returns; the start is not its time.
 
         A call is made once more if the connection was gone before it left. Raises ToolError.
         """
+        request = _CallRequest(method, tool, dict(arguments), show_progress)
         connection = await self._wait_started(show_progress)
         try:
-            return await self._call_in_time(connection, tool, dict(arguments), show_progress)
+            return await self._call_in_time(connection, request)
         except ConnectionGone as gone:
             if not gone.is_undelivered:
                 raise self._unavailable(f"{gone}, and what the call did is unknown") from gone
         connection = await self._wait_started(show_progress)
         try:
-            return await self._call_in_time(connection, tool, dict(arguments), show_progress)
+            return await self._call_in_time(connection, request)
         except ConnectionGone as gone:
             raise self._unavailable(str(gone)) from gone
 
@@ -233,13 +251,7 @@ class McpServerClient:
             if notice is not None:
                 notice.cancel()
 
-    async def _call_in_time(
-        self,
-        connection: "McpConnection",
-        tool: str,
-        arguments: dict[str, Any],
-        show_progress: ShowProgress | None,
-    ) -> Found:
+    async def _call_in_time(self, connection: "McpConnection", request: "_CallRequest") -> Found:
         """The result without any secret that the server may have repeated.
 
         Raises ToolError, and ConnectionGone.
@@ -248,12 +260,12 @@ class McpServerClient:
 
         async def on_progress(progress: float, total: float | None, message: str | None) -> None:
             deadline.extend()
-            if show_progress is not None:
-                show_progress(self._mask_secrets(format_progress(progress, total, message)))
+            if request.show_progress is not None:
+                request.show_progress(self._mask_secrets(format_progress(progress, total, message)))
 
         try:
             async with deadline:
-                result = await connection.call_tool(tool, arguments, on_progress)
+                result = await connection.call(request.method, request.tool, request.arguments, on_progress)
         except TimeoutError:
             if deadline.is_used_up:
                 seconds = self.limits.max_call_seconds

@@ -36,8 +36,9 @@ async def test_the_fetch_server_opens_an_address_that_is_named_as_such(context: 
     program = ServerProgram(("mcp-server-fetch", "--ignore-robots-txt", "--allow-private-ips"))
     async with running_site({"/tides": page}) as site, running_server(program, name="web") as (server, _):
         listing = await server.list_tools()
-        [definition] = listing.definitions
-        tool = server.build_tool(definition)
+        tools = {definition.name: server.build_tool(definition) for definition in listing.definitions}
+        assert sorted(tools) == ["web_fetch", "web_get_prompt"]
+        tool = tools["web_fetch"]
         assert (tool.name, tool.opens, tool.outside) == ("web_fetch", "url", True)
         function = render_definitions([tool])[0]["function"]
         assert "default" not in function["parameters"]["properties"]["max_length"]
