@@ -167,25 +167,24 @@ class UserJobs:
         self, parse: "WhenParser", text: str, zone: str | None, written_at: float
     ) -> "tuple[ParsedSchedule, str]":
         if zone is not None:
-            return self._parse_future(parse, text, zone, written_at)
-        parsed = [self._parse_future(parse, text, sample_zone, written_at) for sample_zone in SAMPLE_ZONES]
+            return self._parse_as_written(parse, text, zone, written_at)
+        parsed = [self._parse_as_written(parse, text, sample, written_at) for sample in SAMPLE_ZONES]
         if len({schedule.next_times for schedule, _ in parsed}) > 1:
             raise ZoneUnknown
         return parsed[0]
 
-    def _parse_future(
+    def _parse_as_written(
         self, parse: "WhenParser", phrase: str, zone: str, written_at: float
     ) -> "tuple[ParsedSchedule, str]":
-        """What the words meant when they were written, if that is still to come."""
+        """What the words meant when they were written.
+
+        What was to come once may be due by now, if its line had to wait; what comes again begins from now on.
+        """
         now = self.clock()
         min_interval = self.limits.min_interval_seconds
         schedule, text = parse(phrase, zone, written_at, min_interval)
-        if schedule.first_due > now:
+        if schedule.first_due > now or schedule.rule is None:
             return schedule, text
-        if schedule.rule is None:
-            from bot.jobs.times.instants import build_past_error
-
-            raise build_past_error(now - schedule.first_due)
         return parse(phrase, zone, now, min_interval)
 
 

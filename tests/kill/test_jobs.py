@@ -76,3 +76,17 @@ async def is_killed_on_the_way(environment: KillEnvironment, kind: str, when: st
     assert environment.load_rows(f"select due_at, state from inbox where job = {job}") == [(due_at, "done")]
     assert environment.load_rows(f"select next_due > {due_at} from jobs where id = {job}") == [(1,)]
     return has_died
+
+
+async def test_a_reminder_that_was_asked_for_and_came_due_while_the_gateway_was_down_is_said_at_once(
+    surround: OpenEnvironment,
+):
+    environment = await surround(start=False, time_zone="UTC")
+    environment.ann.send("/remind in 10 minutes tea", date=time.time() - 1500)
+    await environment.gateway.start()
+    await environment.until(lambda: len(environment.texts()) == 2)
+    confirmation, reminder = environment.texts()
+    assert confirmation.startswith("⏰ I remind you: tea")
+    assert reminder.startswith("⏰ tea\n\n(This was due ")
+    await environment.wait_until_idle()
+    environment.assert_all_accounted()

@@ -313,7 +313,7 @@ async def test_jobs_can_be_switched_off_altogether(database: Database, bounds: J
 @pytest.mark.parametrize(
     ("line", "expected"),
     [
-        ("in 10 minutes tea", "That was 110 minutes ago. Say a time to come"),
+        ("in 10 minutes tea", "⏰ I remind you: tea\nFri 20 Nov 2026, 16:10 (Europe/Berlin)"),
         ("in 3 hours tea", "⏰ I remind you: tea\nFri 20 Nov 2026, 19:00 (Europe/Berlin)"),
         ("every 1 hour tea", "⏰ I remind you: tea\nEvery hour. Next: Fri 20 Nov 2026, 19:00"),
     ],
