@@ -19,7 +19,7 @@ BreachKind = Literal[
 ExplainedKind = Literal[
     "unknown, said",
     "unknown, said, had arrived",
-    "sent again on request",
+    "twice after a doubt",
     "lower after Send again",
     "half shown, said",
     "notice of unknown outcome",

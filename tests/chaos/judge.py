@@ -88,27 +88,37 @@ def _judge_missing(
 
 
 def _judge_copies(index: JournalIndex, chat: int, words: tuple[str, ...], subject: str) -> Iterator[Anomaly]:
-    """Whether no mark is seen more often than was asked for."""
+    """Whether no mark is seen more often than was asked for.
+
+    It may stand in one message that a row knows, in the copies that were asked for, and in a message of each
+    first send that was in doubt.
+    """
     for word in words:
-        places = index.places.get((chat, word), ())
-        if len(places) < 2:
+        message_ids = [message_id for message_id, _ in index.places.get((chat, word), ())]
+        if len(message_ids) < 2:
             continue
-        ids = ", ".join(str(message_id) for message_id, _ in places)
-        near = index.describe_near(chat, index.messages[places[-1][0]].sent_at)
-        text = f"{subject}: {word} stands in messages {ids}"
-        if len(places) > 1 + _count_requested_copies(index, chat, word):
+        text = f"{subject}: {word} stands in messages {', '.join(map(str, message_ids))}"
+        near = index.describe_near(chat, index.messages[message_ids[-1]].sent_at)
+        known = [index.parts_by_message[id_] for id_ in message_ids if id_ in index.parts_by_message]
+        is_unasked = [part for part in known if part.copy_of and not _is_requested(index, part)]
+        originals = [part for part in known if not part.copy_of]
+        doubts = _count_doubts(index, [index.messages[message_id] for message_id in message_ids])
+        if is_unasked or len(originals) > 1 or len(message_ids) - len(known) > doubts:
             yield Anomaly("doubled", chat, f"{text}; nobody asked for that; {near}")
         else:
-            yield Anomaly("sent again on request", chat, f"{text}; Send again was tapped; {near}")
+            yield Anomaly("twice after a doubt", chat, f"{text}; a first send was in doubt; {near}")
         return  # its other marks stand there as well
 
 
-def _count_requested_copies(index: JournalIndex, chat: int, word: str) -> int:
-    """How many copies of rows with this mark were asked for with a tap."""
-    return sum(
-        part.copy_of is not None and f"again:{part.copy_of}" in index.tapped_data
-        for part in index.parts_by_word.get((chat, word), ())
-    )
+def _is_requested(index: JournalIndex, part: OutboxPart) -> bool:
+    """Whether somebody tapped on the button that makes this copy."""
+    return f"again:{part.copy_of}" in index.tapped_data
+
+
+def _count_doubts(index: JournalIndex, messages: Sequence[SeenMessage]) -> int:
+    """How many rows of unknown outcome these messages may be of."""
+    parts = (part for message in messages for part in _list_related_parts(index, message))
+    return len({part.id for part in parts if part.state == "unknown"})
 
 
 def _is_replied_to(index: JournalIndex, item: InboxRow) -> bool:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from bot.sim.vllm.model_faults import MODEL_FAULTS
+from bot.sim.vllm.script import message_text
 from bot.sim.vllm.server import (
     AudioUpload,
     ChatRequest,
@@ -60,6 +61,17 @@ class ChaosModel:
         if kind == "slip":
             return "This one is odd."
         return " ".join(answer_words(kind, number))
+
+
+def _find_last_prompts(request: ChatRequest) -> list[tuple[str, str]]:
+    """The prompts of the newest messages of a person that have any and stand together."""
+    prompts: list[tuple[str, str]] = []
+    for message in reversed(request.messages):
+        if message["role"] == "user":
+            prompts = _PROMPT.findall(message_text(message)) + prompts
+        elif prompts:
+            break
+    return prompts
 
 
 def transcribe_as_text(audio: AudioUpload) -> str:

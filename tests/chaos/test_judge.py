@@ -199,7 +199,15 @@ BREACH_CASES = [
 EXPLAINED_CASES = [
     ("unknown, said", say_doubt(DOUBT)),
     ("unknown, said, had arrived", say_doubt(put_in_doubt(ANSWERED))),
-    ("sent again on request", send_again(put_in_doubt(ANSWERED), is_tapped=True)),
+    ("twice after a doubt", send_again(put_in_doubt(ANSWERED), is_tapped=True)),
+    (
+        "twice after a doubt",
+        add(
+            say_doubt(put_in_doubt(ANSWERED)),
+            outbox=(make_part(6, SECOND, item=2),),
+            messages=(see(60, SECOND),),
+        ),
+    ),
     ("lower after Send again", send_again(DOUBT, is_tapped=True)),
     ("half shown, said", say_doubt(HALF)),
     (
