@@ -78,6 +78,14 @@ async def toggle_operation(action: AdminAction, name: str, index: int) -> Source
     return ticked
 
 
+async def narrow_list(action: AdminAction, name: str, words: str) -> Source:
+    """Narrow the list that an admin picks from to operations with these words; without any to all of them."""
+    source = await get_openapi_source(action, name)
+    narrowed = replace(source, options={**source.options, "search": words})
+    await sources.put(action.tx, narrowed)
+    return narrowed
+
+
 async def confirm_hosts(action: AdminAction, name: str, hosts: Collection[str]) -> Source:
     """Store that an admin has read and agreed that a document's calls go to these hosts."""
     source = await get_openapi_source(action, name)

@@ -2,8 +2,9 @@
 
 Uses the network, stores nothing.
 
-Beside what sources.py reads, the options hold `offered`, the operations to pick from, and `chosen`, the
-places in that list which an admin has ticked and not added yet.
+Beside what sources.py reads, the options hold `offered`, the operations to pick from, `unusable`, why others
+cannot be picked, `chosen`, the places in that list which an admin has ticked and not added yet, and `search`,
+the words that a list in a chat was narrowed to.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,6 +14,7 @@ from urllib.parse import urlsplit
 
 from bot.db.tools.sources import Source
 from bot.errors import ChangeRefused
+from bot.tool_registry.operation_search import search_operations
 from bot.tool_registry.previews import (
     SourcePreview,
     SourceRequest,
@@ -35,7 +37,9 @@ if TYPE_CHECKING:
     from tools.openapi.documents import OpenApiDocument, RouteSelection
 
 ALL = "all"
-MAX_OPERATIONS = 500  # of one document, that can be picked by their place in the list
+FILE_SCHEME = "file:"
+PICKED_AT_ONCE = 500
+MAX_SIMILAR = 5  # operations that are named where a pick is not found
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +72,11 @@ def list_operations(source: Source) -> list[DocumentOperation]:
     return [DocumentOperation(**operation) for operation in source.options.get("offered", ())]
 
 
+def search(source: Source, words: str) -> list[int]:
+    """Return the places of the operations that have these words, the best first."""
+    return search_operations(list_operations(source), words)
+
+
 def list_registered_operations(source: Source) -> set[str]:
     """Return the operations that are tools of the source already."""
     return {route["operation"] for route in source.options.get("routes", ())}
@@ -88,18 +97,33 @@ def resolve_operations(source: Source, names: Sequence[str]) -> list[str]:
     operations = list_operations(source)
     if [name.lower() for name in names] == [ALL]:
         return [operation.operation for operation in operations]
-    return [_resolve_operation(operations, name) for name in names]
+    index = _index_operations(operations)
+    return [_resolve_operation(source, index, name) for name in names]
 
 
-def _resolve_operation(operations: Sequence[DocumentOperation], name: str) -> str:
-    if name.isdecimal() and 1 <= int(name) <= len(operations):
-        return operations[int(name) - 1].operation
+def _resolve_operation(source: Source, operations: Mapping[str, DocumentOperation], name: str) -> str:
+    operation = operations.get(name.casefold())
+    if operation is not None:
+        return operation.operation
+    for key, reason in source.options.get("unusable", {}).items():
+        if key.casefold() == name.casefold():
+            raise ChangeRefused(f"{key} cannot be picked: {to_sentence(reason)}")
+    offered = list_operations(source)
+    similar = [offered[index].operation for index in search_operations(offered, name)[:MAX_SIMILAR]]
+    hint = f" Similar: {', '.join(similar)}." if similar else ""
+    raise ChangeRefused(f"The document has no operation {name[:60]!r}.{hint}")
+
+
+def _index_operations(operations: Sequence[DocumentOperation]) -> dict[str, DocumentOperation]:
+    """Operations by all names that pick them, the first where two have one: keys before names of tools."""
+    index: dict[str, DocumentOperation] = {}
     for operation in operations:
-        method_and_path = f"{operation.method} {operation.path}"
-        candidates = (operation.operation, operation.name, method_and_path)
-        if name.casefold() in {candidate.casefold() for candidate in candidates}:
-            return operation.operation
-    raise ChangeRefused(f"The document has no operation {name[:60]!r}.")
+        index.setdefault(operation.operation.casefold(), operation)
+        index.setdefault(f"{operation.method} {operation.path}".casefold(), operation)
+    for number, operation in enumerate(operations, start=1):
+        index.setdefault(operation.name.casefold(), operation)
+        index.setdefault(str(number), operation)
+    return index
 
 
 def with_confirmed_hosts(source: Source, hosts: Sequence[str]) -> Source:
@@ -121,7 +145,7 @@ async def preview_document(request: SourceRequest, secrets: Mapping[str, str]) -
     bare = {"routes": [], "chosen": [], **write_access(request.access)}
     source = Source(check_source_name(request.name), "openapi", request.address, bare)
     document = await _fetch_document(source, secrets, request.private_hosts)
-    options = {**bare, "hosts": _list_own_hosts(document), "offered": _to_records(document)}
+    options = {**bare, "hosts": _list_own_hosts(document), **_list_offered(document)}
     options |= request.time_limits.to_options("openapi")
     return DocumentPreview(
         replace(source, options=options),
@@ -141,18 +165,12 @@ async def preview_operations(
     usable = await _load_usable_routes(source, document, operations)
     if not usable.routes:
         raise ChangeRefused(" ".join(map(to_sentence, usable.rejections.values())))
-    new_routes = {route.name: route.as_json() for route in usable.routes}
-    kept_routes = []
-    for route in source.options.get("routes", ()):
-        new_route = new_routes.get(route["name"])
-        if new_route is None:
-            kept_routes.append(route)
-        elif route["operation"] != new_route["operation"]:
-            raise ChangeRefused(
-                f"{new_route['operation']} and {route['operation']}, which is there already, "
-                f"are both called {route['name']}."
-            )
-    options = {**source.options, "routes": [*kept_routes, *new_routes.values()], "chosen": []}
+    new_operations = {route.operation for route in usable.routes}
+    kept_routes = [
+        route for route in source.options.get("routes", ()) if route["operation"] not in new_operations
+    ]
+    new_routes = [route.as_json() for route in usable.routes]
+    options = {**source.options, "routes": [*kept_routes, *new_routes], "chosen": []}
     extended = replace(source, options=options)
     rejections = map(to_sentence, usable.rejections.values())
     reports = (f"{route.name}: {report}" for route in usable.routes for report in route.reported)
@@ -187,19 +205,18 @@ async def refresh_document(
     registered = [route["operation"] for route in source.options.get("routes", ())]
     kept = [operation for operation in registered if operation in available]
     lost = [f"{source.name} has no {name} any more." for name in registered if name not in available]
-    options = {**source.options, "routes": [], "offered": _to_records(document), "chosen": []}
-    if not kept:
-        return replace(source, options=options), tuple(lost)
-    usable = await _load_usable_routes(source, document, kept)
-    options["routes"] = [route.as_json() for route in usable.routes]
-    lost += [f"{source.name}: {to_sentence(reason)}" for reason in usable.rejections.values()]
+    options = {**source.options, "routes": [], **_list_offered(document), "chosen": []}
+    for start in range(0, len(kept), PICKED_AT_ONCE):
+        usable = await _load_usable_routes(source, document, kept[start : start + PICKED_AT_ONCE])
+        options["routes"] += [route.as_json() for route in usable.routes]
+        lost += [f"{source.name}: {to_sentence(reason)}" for reason in usable.rejections.values()]
     return replace(source, options=options), tuple(lost)
 
 
-def _to_records(document: "OpenApiDocument") -> list[dict[str, Any]]:
-    """The operations to pick from, as the options of a source hold them."""
-    operations = document.operations[:MAX_OPERATIONS]
-    return [asdict(DocumentOperation(**asdict(operation))) for operation in operations]
+def _list_offered(document: "OpenApiDocument") -> dict[str, Any]:
+    """The operations to pick from, and why others cannot be picked, as the options of a source hold them."""
+    operations = [asdict(DocumentOperation(**asdict(operation))) for operation in document.operations]
+    return {"offered": operations, "unusable": dict(document.unusable)}
 
 
 async def _load_usable_routes(
@@ -208,7 +225,8 @@ async def _load_usable_routes(
     from tools.openapi.documents import build_usable_routes
 
     try:
-        return await build_usable_routes(document, operations, f"{source.name}_")
+        names = {route["operation"]: route["name"] for route in source.options.get("routes", ())}
+        return await build_usable_routes(document, operations, f"{source.name}_", names)
     except ToolDefinitionError as error:
         raise ChangeRefused(to_sentence(str(error))) from None
 
@@ -218,10 +236,13 @@ async def _fetch_document(
 ) -> "OpenApiDocument":
     from tools.http.service import NO_CREDENTIALS
     from tools.net.policy import NetworkPolicy
-    from tools.openapi.documents import fetch_document
+    from tools.openapi.documents import fetch_document, load_document_file
 
     access = read_access(source.options)
+    settings = build_server_settings(access)
     try:
+        if source.address.startswith(FILE_SCHEME):
+            return await load_document_file(source.address, settings=settings)
         credentials = build_http_service(source, secrets, private_hosts).credentials
         if access.base_url and not _has_same_host(access.base_url, source.address):
             credentials = NO_CREDENTIALS  # they are the service's, and the document is somewhere else
@@ -229,7 +250,7 @@ async def _fetch_document(
             source.address,
             credentials=credentials,
             policy=NetworkPolicy(private=private_hosts),
-            settings=build_server_settings(access),
+            settings=settings,
         )
     except (ToolDefinitionError, MissingSecret) as error:
         raise ChangeRefused(to_sentence(str(error))) from None
@@ -243,14 +264,11 @@ def _list_own_hosts(document: "OpenApiDocument") -> list[str]:
     """The hosts that need no confirming: that of the base URL an admin gave, else that of the document."""
     if document.settings.base_url:
         return sorted({operation.host for operation in document.operations})
-    return [document.host]
+    return [document.host] if document.host else []
 
 
 def _collect_warnings(document: "OpenApiDocument") -> tuple[str, ...]:
     warnings = []
     if document.foreign_hosts and not document.settings.base_url:
         warnings.append(f"Some calls go to other hosts than its own: {', '.join(document.foreign_hosts)}.")
-    count = len(document.operations)
-    if count > MAX_OPERATIONS:
-        warnings.append(f"Only the first {MAX_OPERATIONS} of {count} operations are listed.")
     return (*warnings, *map(to_sentence, document.problems))

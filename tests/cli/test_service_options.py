@@ -1,6 +1,7 @@
 """Services are reached as an admin says: secrets, fixed arguments, another server, hosts confirmed later."""
 
 import contextlib
+import json
 import sqlite3
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -140,3 +141,31 @@ async def test_a_host_that_a_document_moved_to_is_confirmed_on_the_machine(env_f
         await actions.configure_source(session, "shop", (), (f"localhost:{port}",))
         diff = await actions.accept_change(session, "shop_list_items", None, allow_flagged=False)
         assert any("localhost" in line for line in diff)
+
+
+async def test_a_file_is_a_document_that_is_read_again_at_a_reload(env_file: Path, tmp_path: Path):
+    async with open_session_and_shop(env_file) as (session, shop):
+        path = tmp_path / "tin-shop.json"
+        path.write_text(json.dumps(shop.document))
+        access = (("base-url", f"{shop.url}/v1"),)
+        listed = await add_tools(session, AddOptions(str(path), search="list things", access=access))
+        assert listed[0] == "1. listItems · GET /items/{kind} – List what there is of a kind."
+        assert not any("orderItem" in line for line in listed)
+        await add_tools(session, AddOptions(str(path), pick=("listItems",), access=access))
+        assert (await actions.run_tool(session, "tin_shop_list_items", '{"kind": "hats"}'))[1]
+        del shop.document["paths"]["/items/{kind}"]
+        path.write_text(json.dumps(shop.document))
+        assert (await actions.reload_tools(session))[0] == "tin_shop has no listItems any more."
+        path.unlink()
+        assert "cannot be read: No such file" in (await actions.reload_tools(session))[0]
+
+
+async def test_two_sources_whose_tools_would_share_a_name_are_refused(env_file: Path):
+    async with open_session_and_shop(env_file) as (session, shop):
+        await add_tools(session, AddOptions(shop.document_url, "shop", pick=("listItems",)))
+        with pytest.raises(ChangeRefused, match="is no name for a source"):
+            await add_tools(session, AddOptions(shop.document_url, "Shop", pick=("listItems",)))
+        with pytest.raises(ChangeRefused, match="is no name for a source"):
+            await add_tools(session, AddOptions(shop.document_url, "shоp", pick=("listItems",)))
+        with pytest.raises(ChangeRefused, match="There is a tool shop_list_items already, of shop"):
+            await add_tools(session, AddOptions(shop.document_url, "shop_", pick=("listItems",)))

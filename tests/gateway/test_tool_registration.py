@@ -215,3 +215,20 @@ async def test_a_fixed_argument_stands_in_the_question_whether_a_call_may_run(tm
         gateway.ann.tap(gateway.api.chat(ADMIN).bot_messages[-1], "Allow once")
         await gateway.api.wait_until(lambda: gateway.texts()[-1] == "done" and gateway.is_finished())
         assert shop.calls[0][2] == '{"item":"hat"}'
+
+
+async def test_operations_are_searched_by_words(tmp_path: Path):
+    async with open_shop() as shop, open_for_loopback(tmp_path) as gateway:
+        await send_and_collect(gateway, f"/tools add {shop.document_url} shop", count=3)
+        found = (await send_and_collect(gateway, "/tools pick shop order an item", count=2))[1]
+        assert found.splitlines()[0] == "shop: 1 of 4 operations have 'order an item'. Which of them?"
+        assert found.splitlines()[1].startswith("2. order_item · POST /orders")
+        assert button_labels(gateway) == ["2", "All"]
+        gateway.ann.tap(gateway.api.chat(ADMIN).bot_messages[-1], "2")
+        await gateway.api.wait_until(partial(has_button, gateway, "✓ 2"))
+        await press(gateway, "All", "shop: which of these 4 operations?")
+        assert button_labels(gateway) == ["1", "✓ 2", "3", "4", "Add 1"]
+        nothing = (await send_and_collect(gateway, "/tools pick shop zebra", count=2))[1]
+        assert nothing == "The document has no operation 'zebra'."
+        refused = (await send_and_collect(gateway, "/tools add file:///etc/hosts shop", count=2))[1]
+        assert refused.startswith("Use /tools add URL")

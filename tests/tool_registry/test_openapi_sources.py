@@ -1,11 +1,21 @@
 """Operations of an OpenAPI document that cannot be used do not keep the others away, and are reported."""
 
+from dataclasses import asdict
 from typing import Any
 
 import pytest
 
+from bot.db.tools.sources import Source
 from bot.errors import ChangeRefused
-from bot.tool_registry.openapi_sources import preview_document, preview_operations, refresh_document
+from bot.tool_registry.openapi_sources import (
+    DocumentOperation,
+    list_operations,
+    preview_document,
+    preview_operations,
+    refresh_document,
+    resolve_operations,
+    search,
+)
 from bot.tool_registry.previews import SourceRequest
 from tests.support.openapi_shop import open_shop
 
@@ -40,10 +50,14 @@ async def test_an_unusable_operation_is_reported_and_the_others_are_used():
             await preview_operations(
                 document_preview.source, document_preview.document, ["sendPhoto"], private
             )
-        with pytest.raises(
-            ChangeRefused, match="list-items and listItems, which is there already, are both called"
-        ):
-            await preview_operations(preview.source, document_preview.document, ["list-items"], private)
+        doubled = await preview_operations(preview.source, document_preview.document, ["list-items"], private)
+        assert [tool.name for tool in doubled.tools] == [
+            *("shop_list_items", "shop_order_item", "shop_list_items_2")
+        ]
+        refreshed, _ = await refresh_document(doubled.source, {}, private)
+        assert [route["name"] for route in refreshed.options["routes"]] == [
+            *("shop_list_items", "shop_order_item", "shop_list_items_2")
+        ]
 
         shop.document["paths"]["/orders"]["post"]["requestBody"] = PHOTO["post"]["requestBody"]
         refreshed, lost = await refresh_document(preview.source, {}, private)
@@ -54,3 +68,50 @@ async def test_an_unusable_operation_is_reported_and_the_others_are_used():
         del shop.document["paths"]["/items/{kind}"]
         refreshed, lost = await refresh_document(refreshed, {}, private)
         assert (refreshed.options["routes"], lost) == ([], ("shop has no listItems any more.",))
+
+
+def build_source(*operations: str, **options: Any) -> Source:
+    offered = [
+        asdict(DocumentOperation(name, "GET", f"/{name}", name.lower(), summary, "shop.test"))
+        for name, summary in (text.split(": ") for text in operations)
+    ]
+    return Source("shop", "openapi", "https://shop.test", {"offered": offered, **options})
+
+
+def test_a_pick_that_is_not_found_says_why_and_what_is_similar():
+    source = build_source(
+        "createIssue: Create an issue", "listIssues: List issues", unusable={"upload": "its body is a file"}
+    )
+    assert resolve_operations(source, ["GET /createIssue", "2", "CREATEISSUE"]) == [
+        *("createIssue", "listIssues", "createIssue")
+    ]
+    with pytest.raises(ChangeRefused, match=r"^upload cannot be picked: Its body is a file\.$"):
+        resolve_operations(source, ["Upload"])
+    with pytest.raises(ChangeRefused, match=r"no operation 'issue'\. Similar: createIssue, listIssues\.$"):
+        resolve_operations(source, ["issue"])
+    with pytest.raises(ChangeRefused, match=r"no operation 'zebra'\.$"):
+        resolve_operations(source, ["zebra"])
+
+
+def test_every_operation_of_a_large_document_can_be_picked():
+    source = build_source(*(f"op{number}: Number {number}" for number in range(5000)))
+    names = resolve_operations(source, ["all"])
+    assert resolve_operations(source, [*names, "4999"]) == [*names, "op4998"]
+
+
+@pytest.mark.parametrize(
+    ("words", "found"),
+    [
+        ("create issue", ["createIssue", "createIssueComment"]),
+        ("comment", ["createIssueComment", "listPulls"]),
+        ("pull requests", ["listPulls"]),
+        ("zebra", []),
+        ("issue zebra", ["createIssue", "createIssueComment"]),
+    ],
+)
+def test_operations_are_found_by_words_the_best_first(words, found):
+    source = build_source(
+        "createIssue: Open one", "createIssueComment: Write to it", "listPulls: Pull requests and comments"
+    )
+    operations = list_operations(source)
+    assert [operations[index].operation for index in search(source, words)] == found

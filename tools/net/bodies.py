@@ -31,4 +31,5 @@ async def read_body(response: httpx.Response, max_bytes: int, subject: str = "Th
                 break
     except zlib.error as error:
         raise ToolError(f"{subject} is packed in a way that cannot be read.") from error
-    return bytes(body[:max_bytes])
+    del body[max_bytes:]
+    return bytes(body)

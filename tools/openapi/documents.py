@@ -4,11 +4,12 @@ Reading one is hostile work and happens in a process of its own (`tools/openapi/
 imports the parsers. Every defect of a document is a ToolDefinitionError that says what to do.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from types import MappingProxyType
 from typing import Any
-
-import httpx
+from urllib.parse import unquote, urlsplit
 
 from tools.base import ToolError
 from tools.http.routes import HttpRoute, route_from_json
@@ -16,16 +17,20 @@ from tools.http.service import NO_CREDENTIALS, PUBLIC_ONLY, Credentials, HttpReq
 from tools.net.policy import NetworkPolicy, host_of
 from tools.openapi import worker
 from tools.openapi.authentication import AuthRequirement
+from tools.openapi.names import choose_distinct_name
 from tools.openapi.servers import DOCUMENT_SERVERS, ServerSettings
 from tools.sandbox.process import SandboxLimits, SandboxStopped, run_in_sandbox
 from tools.schemas.signature import ToolDefinitionError
+from tools.threads import run_in_thread
 
-MAX_DOCUMENT_BYTES = 5 * 1024 * 1024
-MAX_PICKED = 100
-SMALLER_ADVICE = "Give one with only the operations that are needed."
+MAX_DOCUMENT_BYTES = 50 * 1024 * 1024
+MAX_PICKED = 1000  # at once; each is a tool with two schemas
+FETCH_TIMEOUT_SECONDS = 120.0
+SMALLER_ADVICE = "Give one with only the operations that are needed, as a file or at a URL."
 ACCEPT_HEADER = "application/json, application/yaml, */*;q=0.5"
+# Measured: 50 MB of JSON take 3 seconds and 220 MB, 1,000 routes of it 4 seconds, 20 MB of YAML 9.
 READ_LIMITS = SandboxLimits(
-    wall_seconds=30, cpu_seconds=20, memory_bytes=1024 * 1024 * 1024, max_result_bytes=8 * 1024 * 1024
+    wall_seconds=90, cpu_seconds=60, memory_bytes=1536 * 1024 * 1024, max_result_bytes=64 * 1024 * 1024
 )
 
 
@@ -51,6 +56,7 @@ class OpenApiDocument:
 
     `base_url` is where it was found in the end, after redirects.
     `foreign_hosts` are hosts other than its own that operations call: an admin confirms them.
+    `unusable` are operations that cannot be picked, each with the reason.
     `auth_needs` is what the service wants to see, `problems` what cannot be used, or was taken for granted, a
     few words each. `settings` is what an admin said of its server.
     """
@@ -63,13 +69,14 @@ class OpenApiDocument:
     foreign_hosts: tuple[str, ...]
     auth_needs: tuple[AuthRequirement, ...]
     problems: tuple[str, ...]
+    unusable: Mapping[str, str]
     settings: ServerSettings
     body: bytes = field(repr=False)
 
     @property
     def host(self) -> str:
-        """The host the document was requested from."""
-        return host_of(httpx.URL(self.address))
+        """The host the document was requested from; empty for a file."""
+        return _find_own_host(self.address)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +96,13 @@ async def fetch_document(
 ) -> OpenApiDocument:
     """The document at a URL. Raises ToolDefinitionError, also when it cannot be fetched."""
     try:
-        service = HttpService("The document", frozenset({host_of(parse_url(address))}), credentials, policy)
+        service = HttpService(
+            "The document",
+            frozenset({host_of(parse_url(address))}),
+            credentials,
+            policy,
+            FETCH_TIMEOUT_SECONDS,
+        )
         response = await service.send(
             HttpRequest("GET", address, {"Accept": ACCEPT_HEADER}), MAX_DOCUMENT_BYTES
         )
@@ -100,6 +113,22 @@ async def fetch_document(
             f"{address[:100]} answered {response.status} {response.reason}".strip() + ", no document"
         )
     return await read_document(response.body, address, base_url=response.address, settings=settings)
+
+
+async def load_document_file(address: str, *, settings: ServerSettings = DOCUMENT_SERVERS) -> OpenApiDocument:
+    """The document in a file of this machine, named by a file: URL. Raises ToolDefinitionError."""
+    path = Path(unquote(urlsplit(address).path))
+    try:
+        body = await run_in_thread(_read_file, path)
+    except OSError as error:
+        reason = error.strerror or "unknown why"
+        raise ToolDefinitionError(f"{path} cannot be read: {reason}.") from error
+    return await read_document(body, address, settings=settings)
+
+
+def _read_file(path: Path) -> bytes:
+    with path.open("rb") as file:
+        return file.read(MAX_DOCUMENT_BYTES)
 
 
 async def read_document(
@@ -121,10 +150,7 @@ async def read_document(
         raise ToolDefinitionError(
             f"The document is larger than {MAX_DOCUMENT_BYTES // 1024 // 1024} MB. {SMALLER_ADVICE}"
         )
-    try:
-        own_host = host_of(parse_url(address))
-    except ToolError as error:
-        raise ToolDefinitionError(str(error)) from error
+    own_host = _find_own_host(address)
     base_url = base_url or address
     outline = await _run_in_sandbox(
         worker.outline_document, body, limits, base=base_url, server=asdict(settings)
@@ -138,21 +164,26 @@ async def read_document(
         foreign_hosts=tuple(host for host in outline["hosts"] if host != own_host),
         auth_needs=tuple(AuthRequirement(**need) for need in outline["needs"]),
         problems=(*outline["assumptions"], *outline["problems"]),
+        unusable=outline["unusable"],
         settings=settings,
         body=body,
     )
 
 
 async def build_usable_routes(
-    document: OpenApiDocument, picked: Sequence[str], prefix: str = ""
+    document: OpenApiDocument,
+    picked: Sequence[str],
+    prefix: str = "",
+    names: Mapping[str, str] = MappingProxyType({}),
 ) -> RouteSelection:
     """The routes to the operations picked, each by its `operation`, "METHOD /path" or name.
 
-    The names of their tools begin with `prefix`. Raises ToolDefinitionError for what does not exist, and for
-    two that would share a name.
+    The names of their tools begin with `prefix`; operations that are tools already keep theirs (`names`, by
+    operation). Where two would share one, the later gets another. Raises ToolDefinitionError for what does
+    not exist.
     """
     if not picked or len(picked) > MAX_PICKED:
-        raise ToolDefinitionError(f"Pick between one and {MAX_PICKED} of the document's operations.")
+        raise ToolDefinitionError(f"Pick between one and {MAX_PICKED} operations at once, not {len(picked)}.")
     result = await _run_in_sandbox(
         worker.build_picked_routes,
         document.body,
@@ -163,15 +194,31 @@ async def build_usable_routes(
         prefix=prefix,
     )
     routes = [route_from_json(route) for route in result["routes"]]
-    routes_by_name: dict[str, HttpRoute] = {}
+    return RouteSelection(tuple(_name_routes(routes, prefix, names)), result["left_out"])
+
+
+def _name_routes(routes: Sequence[HttpRoute], prefix: str, names: Mapping[str, str]) -> Iterator[HttpRoute]:
+    """The routes, each with a name of its own; a name that had to be changed is reported."""
+    taken = set(names.values())
     for route in routes:
-        first = routes_by_name.setdefault(route.name, route)
-        if first is not route:
-            raise ToolDefinitionError(
-                f"{first.operation} and {route.operation} would both be called {route.name}; "
-                "pick one of them."
-            )
-    return RouteSelection(tuple(routes), result["left_out"])
+        name = names.get(route.operation)
+        if name is None:
+            name = choose_distinct_name(f"{prefix}{route.operation}", route.name, taken)
+        taken.add(name)
+        reported = route.reported
+        if name != route.name and route.operation not in names:
+            reported += (f"another operation is {route.name}, so {route.operation} is {name}",)
+        yield replace(route, name=name, reported=reported)
+
+
+def _find_own_host(address: str) -> str:
+    """The host of a document; empty for a file. Raises ToolDefinitionError."""
+    if address.startswith("file:"):
+        return ""
+    try:
+        return host_of(parse_url(address))
+    except ToolError as error:
+        raise ToolDefinitionError(str(error)) from error
 
 
 async def build_routes(document: OpenApiDocument, picked: Sequence[str], prefix: str = "") -> list[HttpRoute]:

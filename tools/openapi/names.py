@@ -1,6 +1,7 @@
 """Converts the names of an API to names of tools and arguments. Pure."""
 
 import re
+from collections.abc import Collection
 
 MAX_NAME_CHARS = 64
 _NON_NAME_CHARS = re.compile(r"[^a-z0-9]+")
@@ -17,6 +18,28 @@ def to_tool_name(text: str) -> str:
     if name[:1].isdigit():
         name = f"do_{name}"
     return name[:MAX_NAME_CHARS].rstrip("_")
+
+
+def add_prefix(prefix: str, text: str) -> str:
+    """A text for `to_tool_name` that begins with the prefix, once: `git_status` of `git_` stays as it is."""
+    if f"{to_tool_name(text)}_".startswith(prefix):
+        return text
+    return f"{prefix}{text}"
+
+
+def choose_distinct_name(text: str, name: str, taken: Collection[str]) -> str:
+    """The name, or where it is taken one that differs: with the end of a text that was cut, else numbered."""
+    if name not in taken:
+        return name
+    whole = _NON_NAME_CHARS.sub("_", _CAMEL_CASE_BOUNDARY.sub("_", text).lower()).strip("_")
+    if len(whole) > MAX_NAME_CHARS:
+        name = f"{whole[: MAX_NAME_CHARS // 2]}{whole[-MAX_NAME_CHARS // 2 :]}"
+    number = 2
+    distinct = name
+    while distinct in taken:
+        distinct = f"{name[: MAX_NAME_CHARS - 5]}_{number}"
+        number += 1
+    return distinct
 
 
 def unique_argument_names(names_and_locations: list[tuple[str, str]]) -> list[str]:

@@ -14,7 +14,7 @@ from tools.http.routes import Body, HttpRoute
 from tools.http.styles import STYLES, HttpParameter, ParameterLocation, placeholder_names
 from tools.openapi.authentication import locate_parameter
 from tools.openapi.loader import DocumentUnreadable
-from tools.openapi.names import to_tool_name, unique_argument_names
+from tools.openapi.names import add_prefix, to_tool_name, unique_argument_names
 from tools.openapi.outline import OpenApiOperation, Outline
 from tools.safety.injection import neutralize
 from tools.schemas.resolve import resolve_arguments
@@ -56,7 +56,8 @@ class _BodySpec(NamedTuple):
 
 def build_route(outline: Outline, operation: OpenApiOperation, prefix: str) -> HttpRoute:
     """The route to an operation; its name begins with `prefix`."""
-    name = to_tool_name(f"{prefix}{operation.key}") or to_tool_name(f"{prefix}{operation.method_and_path}")
+    called = operation.key if to_tool_name(operation.key) else operation.method_and_path
+    name = to_tool_name(add_prefix(prefix, called))
     if not name:
         raise DocumentUnreadable("no name can be made of its operationId; give it one with letters")
     warnings: list[str] = []

@@ -26,8 +26,9 @@ from tools.openapi.servers import (
 )
 
 METHODS = ("get", "head", "post", "put", "patch", "delete")
+UNCALLED_METHODS = ("options", "trace")
 MAX_REFERENCE_HOPS = 8  # of references that lead to references
-MAX_OPERATIONS = 3000
+MAX_OPERATIONS = 5000
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +92,19 @@ class Outline:
                 if remaining and isinstance(operation, Mapping) and str(path).startswith("/"):
                     remaining -= 1
                     yield OpenApiOperation(method.upper(), str(path), operation, item)
+
+    def list_uncalled_operations(self) -> Iterator[tuple[str, str]]:
+        """Operations that are not listed, by key, with the reason."""
+        for path, written in self.document["paths"].items():
+            item = self._resolve_mapping(written)
+            methods = METHODS if not str(path).startswith("/") else UNCALLED_METHODS
+            for method in methods:
+                operation = item.get(method)
+                if isinstance(operation, Mapping):
+                    reason = f"its method {method.upper()} is not called"
+                    if method in METHODS:
+                        reason = f"its path {str(path)[:60]!r} does not begin with /"
+                    yield OpenApiOperation(method.upper(), str(path), operation, item).key, reason
 
     def list_unresolved_paths(self) -> Iterator[str]:
         """Paths that are references which are not followed, each with the reason."""

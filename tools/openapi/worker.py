@@ -4,8 +4,9 @@ Both functions take the bytes and answer in JSON; a defect of the document is an
 """
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
+from itertools import islice
 from typing import Any
 
 from tools.openapi.loader import DocumentUnreadable, load_document
@@ -17,6 +18,8 @@ from tools.safety.injection import neutralize
 
 MAX_SUMMARY_CHARS = 160
 MAX_PROBLEMS = 20
+MAX_UNUSABLE = 500  # operations that a document keeps with the reason
+MAX_NAMED = 3  # operations in one problem
 
 
 def outline_document(body: bytes, base: str, server: Mapping[str, Any] | None = None) -> dict[str, Any]:
@@ -27,13 +30,14 @@ def outline_document(body: bytes, base: str, server: Mapping[str, Any] | None = 
     except DocumentUnreadable as error:
         return {"unreadable": str(error)}
     problems = [*_find_problems(operations), *outline.list_unresolved_paths()]
+    unusable = dict(outline.list_uncalled_operations())
     summaries = []
     hosts = {}
     for operation in operations:
         try:
             host = outline.operation_host(operation)
         except DocumentUnreadable as error:
-            problems.append(f"{operation.key}: {error}")
+            unusable[operation.key] = str(error)
             continue
         hosts[host] = True
         summaries.append({**_summarize_operation(operation), "host": host})
@@ -44,8 +48,22 @@ def outline_document(body: bytes, base: str, server: Mapping[str, Any] | None = 
         "hosts": list(hosts),
         "needs": [asdict(need) for need in outline.list_auth_needs()],
         "assumptions": outline.list_assumptions(),
-        "problems": problems[:MAX_PROBLEMS],
+        "problems": [*problems, *_summarize_reasons(unusable)][:MAX_PROBLEMS],
+        "unusable": dict(islice(unusable.items(), MAX_UNUSABLE)),
     }
+
+
+def _summarize_reasons(unusable: Mapping[str, str]) -> Iterator[str]:
+    """One sentence a reason, with the operations that it keeps away."""
+    operations: dict[str, list[str]] = {}
+    for operation, reason in unusable.items():
+        operations.setdefault(reason, []).append(operation)
+    for reason, names in operations.items():
+        more = len(names) - MAX_NAMED
+        listed = ", ".join(names[:MAX_NAMED])
+        if more > 0:
+            listed += f" and {more} more"
+        yield f"{listed}: {reason}"
 
 
 def _summarize_operation(operation: OpenApiOperation) -> dict[str, str]:
@@ -84,12 +102,15 @@ def build_picked_routes(
     try:
         outline = Outline(load_document(body), base, ServerSettings(**(server or {})))
         operations = outline.list_operations()
-        picked_operations = [_pick_operation(operations, picked_name) for picked_name in picked]
+        index = _OperationIndex(operations)
+        picked_operations = {
+            operation.method_and_path: operation for operation in map(index.pick, map(str.strip, picked))
+        }
     except DocumentUnreadable as error:
         return {"unreadable": str(error)}
     routes: list[dict[str, Any]] = []
     left_out: dict[str, str] = {}
-    for operation in picked_operations:
+    for operation in picked_operations.values():
         try:
             routes.append(build_route(outline, operation, prefix).as_json())
         except DocumentUnreadable as error:
@@ -97,27 +118,31 @@ def build_picked_routes(
     return {"routes": routes, "left_out": left_out}
 
 
-def _pick_operation(operations: list[OpenApiOperation], picked_name: str) -> OpenApiOperation:
-    matches = _match_operations(operations, picked_name.strip())
-    if not matches:
-        keys = ", ".join(operation.key for operation in operations[:20])
-        raise DocumentUnreadable(f"there is no operation {picked_name[:80]!r} in it; it has {keys}"[:600])
-    if len(matches) > 1:
-        candidates = " and ".join(operation.method_and_path for operation in matches[:4])
-        raise DocumentUnreadable(f"{picked_name[:80]!r} may be {candidates}; pick one by its method and path")
-    return matches[0]
+class _OperationIndex:
+    """Finds operations by what an admin calls them, whatever their number."""
 
+    def __init__(self, operations: Sequence[OpenApiOperation]) -> None:
+        self._operations = operations
+        self._exact: dict[str, list[OpenApiOperation]] = {}
+        self._similar: dict[str, list[OpenApiOperation]] = {}
+        self._displayed: dict[str, list[OpenApiOperation]] = {}
+        for operation in operations:
+            for name in {operation.key, operation.method_and_path}:
+                self._exact.setdefault(name, []).append(operation)
+            for name in {operation.method_and_path.lower(), to_tool_name(operation.key)}:
+                self._similar.setdefault(name, []).append(operation)
+            self._displayed.setdefault(operation.display_name, []).append(operation)
 
-def _match_operations(operations: list[OpenApiOperation], name: str) -> list[OpenApiOperation]:
-    """The operations meant by a name: exact keys first, then any spelling, then a shared operationId."""
-    exact = [operation for operation in operations if name in (operation.key, operation.method_and_path)]
-    if exact:
-        return exact
-    similar = [
-        operation
-        for operation in operations
-        if name.lower() in (operation.method_and_path.lower(), to_tool_name(operation.key))
-    ]
-    if similar:
-        return similar
-    return [operation for operation in operations if name == operation.display_name]
+    def pick(self, name: str) -> OpenApiOperation:
+        """The operation meant by a name: an exact key first, then any spelling, then a shared operationId.
+
+        Raises DocumentUnreadable.
+        """
+        matches = self._exact.get(name) or self._similar.get(name.lower()) or self._displayed.get(name)
+        if not matches:
+            keys = ", ".join(operation.key for operation in self._operations[:20])
+            raise DocumentUnreadable(f"there is no operation {name[:80]!r} in it; it has {keys}"[:600])
+        if len(matches) > 1:
+            candidates = " and ".join(operation.method_and_path for operation in matches[:4])
+            raise DocumentUnreadable(f"{name[:80]!r} may be {candidates}; pick one by its method and path")
+        return matches[0]

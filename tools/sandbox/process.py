@@ -12,11 +12,12 @@ import math
 import os
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+PIECE_BYTES = 1024 * 1024
 CHILD_SCRIPT = Path(__file__).with_name("child.py")
 
 
@@ -54,10 +55,10 @@ async def run_in_sandbox(
         env={},
         start_new_session=True,
     )
-    request = _encode_request(function, limits, arguments) + body
+    request = _encode_request(function, limits, arguments)
     try:
         async with asyncio.timeout(limits.wall_seconds):
-            output = await _exchange(process, request, limits.max_result_bytes)
+            output = await _exchange(process, (request, body), limits.max_result_bytes)
     except TimeoutError:
         raise SandboxStopped(f"it took longer than {limits.wall_seconds:g} seconds") from None
     finally:
@@ -80,13 +81,15 @@ def _encode_request(function: Callable[..., Any], limits: SandboxLimits, argumen
     return json.dumps(request).encode() + b"\n"
 
 
-async def _exchange(process: asyncio.subprocess.Process, request: bytes, max_bytes: int) -> bytes:
+async def _exchange(process: asyncio.subprocess.Process, request: Iterable[bytes], max_bytes: int) -> bytes:
     """Send everything, then read up to one byte more than `max_bytes`."""
     assert process.stdin is not None
     assert process.stdout is not None
     with contextlib.suppress(ConnectionError):  # it may end before it has read everything
-        process.stdin.write(request)
-        await process.stdin.drain()
+        for part in request:
+            for start in range(0, len(part), PIECE_BYTES):  # the whole at once would be copied
+                process.stdin.write(part[start : start + PIECE_BYTES])
+                await process.stdin.drain()
     process.stdin.close()
     answer = bytearray()
     while len(answer) <= max_bytes and (piece := await process.stdout.read(max_bytes + 1 - len(answer))):

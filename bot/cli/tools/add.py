@@ -14,6 +14,7 @@ from bot.tool_registry.configure_source import check_fixed_names
 from bot.tool_registry.endpoint_params import build_parameter_schema, suggest_name
 from bot.tool_registry.formatting import format_add_result
 from bot.tool_registry.openapi_sources import DocumentPreview
+from bot.tool_registry.operation_search import search_operations
 from bot.tool_registry.previews import (
     SignInRequired,
     SourcePreview,
@@ -54,6 +55,7 @@ class AddOptions:
     description: str = ""
     parameters: tuple[str, ...] = ()
     pick: tuple[str, ...] = ()
+    search: str = ""
     access: tuple[tuple[str, str], ...] = ()
     environment: tuple[str, ...] = ()
     home: str | None = None
@@ -90,7 +92,7 @@ async def add_tools(session: ToolsSession, options: AddOptions) -> list[str]:
         return await _add_source(session, preview)
     document_preview = await openapi_sources.preview_document(request, await session.load_secrets())
     if not options.pick:
-        return list(_format_operations(document_preview))
+        return list(_format_operations(document_preview, options.search))
     return await _add_operations(session, request, document_preview, options)
 
 
@@ -127,6 +129,7 @@ def _check_options(options: AddOptions) -> None:
         ("--description", options.description, is_endpoint, "with --endpoint"),
         ("--parameter", options.parameters, is_endpoint, "with --endpoint"),
         ("--pick", options.pick, not is_endpoint, "without --endpoint"),
+        ("--search", options.search, is_service and not is_endpoint and not options.pick, "without --pick"),
     ):
         if is_given and not fits:
             raise ChangeRefused(f"{option} goes {kind} only.")
@@ -174,11 +177,16 @@ async def _add_source(
     return [*format_add_result(result), *map(escape_for_terminal, preview.warnings)]
 
 
-def _format_operations(document_preview: DocumentPreview) -> Iterable[str]:
-    """The operations of a document, and how to continue."""
-    for number, operation in enumerate(openapi_sources.list_operations(document_preview.source), start=1):
+def _format_operations(document_preview: DocumentPreview, search: str) -> Iterable[str]:
+    """The operations of a document, or those that a search finds, and how to continue."""
+    operations = openapi_sources.list_operations(document_preview.source)
+    indices: Iterable[int] = range(len(operations))
+    if search:
+        indices = search_operations(operations, search)
+    for index in indices:
+        operation = operations[index]
         path = escape_for_terminal(operation.path)
-        line = f"{number}. {escape_for_terminal(operation.operation)} · {operation.method} {path}"
+        line = f"{index + 1}. {escape_for_terminal(operation.operation)} · {operation.method} {path}"
         if operation.summary:
             line += f" – {escape_for_terminal(operation.summary)}"
         yield line
@@ -188,15 +196,28 @@ def _format_operations(document_preview: DocumentPreview) -> Iterable[str]:
     yield "Nothing is added yet: say --pick with a name or a number, as often as you like, or --pick all."
 
 
+def _find_document_file(address: str) -> str:
+    """The file: URL of a document on this machine. Raises ChangeRefused."""
+    path = Path(address).expanduser()
+    if not path.is_file():
+        raise ChangeRefused(f"There is no file {address[:200]}, and it is no URL. Give one of both.")
+    return path.resolve().as_uri()
+
+
 def _build_request(session: ToolsSession, options: AddOptions) -> SourceRequest:
     name = options.name
-    if not name and "://" in options.address:
-        name = suggest_name(options.address)
+    address = options.address
+    is_document = not (options.mcp or options.stdio or options.method)
+    if is_document and "://" not in address:
+        name = name or suggest_name(Path(address).name)
+        address = _find_document_file(address)
+    if not name and "://" in address:
+        name = suggest_name(address)
     if not name:
         raise ChangeRefused("Say --name: the tools' names will begin with it.")
     return SourceRequest(
         name=name,
-        address=options.address,
+        address=address,
         access=parse_access(options.access),
         environment=dict(parse_pair("environment", variable, "=") for variable in options.environment),
         home=str(Path(options.home).absolute()) if options.home else None,  # a gateway may run elsewhere

@@ -3,53 +3,36 @@
 A command imports what it needs when it is called, as all commands do.
 """
 
-import asyncio
-import sys
-from collections.abc import Awaitable, Callable, Iterable
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TypeVar
+from typing import Annotated
 
 import typer
 
-if TYPE_CHECKING:
-    from bot.cli.tools.session import ToolsSession
-
-
-T = TypeVar("T")
+from bot.cli.tools.secret_commands import secret
+from bot.cli.tools.service_options import (
+    BaseUrl,
+    Basic,
+    Cookie,
+    Fixed,
+    Header,
+    Query,
+    Variable,
+    list_access_options,
+)
+from bot.cli.tools.session_runner import (
+    DEFAULT_ENV_FILE,
+    EnvFile,
+    Json,
+    ToolOrSourceName,
+    print_lines,
+    run_in_session,
+)
 
 tools = typer.Typer(
     help="Add, list, try and grant tools, also beside a running gateway.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
-secret = typer.Typer(help="Store secrets of tools, encrypted and never shown.", no_args_is_help=True)
 tools.add_typer(secret, name="secret")
-
-EnvFile = Annotated[Path, typer.Option(help="Settings file; environment variables win.")]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of lines.")]
-ToolOrSourceName = Annotated[str, typer.Argument(metavar="NAME", help="The tool or the source.")]
-DEFAULT_ENV_FILE = Path(".env")
-Header = Annotated[
-    list[str] | None, typer.Option(help="`NAME: VALUE` sent with each call; {name} stands for a secret.")
-]
-Query = Annotated[
-    list[str] | None, typer.Option(help="NAME=VALUE in the query of each call; {name} stands for a secret.")
-]
-Cookie = Annotated[list[str] | None, typer.Option(help="NAME=VALUE as a cookie; {name} stands for a secret.")]
-Basic = Annotated[str | None, typer.Option(help="NAME:{secret}, a name and a password (HTTP basic).")]
-Fixed = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--set",
-        help="NAME=VALUE of an argument that is the same in each call; the model neither sees nor gives it.",
-    ),
-]
-BaseUrl = Annotated[
-    str | None, typer.Option(help="Where the service is, instead of the servers of the document.")
-]
-Variable = Annotated[
-    list[str] | None, typer.Option(help="NAME=VALUE of a variable in the document's server.")
-]
 
 
 @tools.command("list", epilog="Examples: canvasgram tools list · canvasgram tools list --json")
@@ -57,7 +40,7 @@ def list_(json: Json = False, env_file: EnvFile = DEFAULT_ENV_FILE) -> None:
     """List every tool and every source. Shows state, grants and prompt cost."""
     from bot.cli.tools import actions
 
-    _print(_run_in_session(env_file, lambda session: actions.list_tools(session, as_json=json)))
+    print_lines(run_in_session(env_file, lambda session: actions.list_tools(session, as_json=json)))
 
 
 @tools.command(
@@ -67,7 +50,7 @@ def list_(json: Json = False, env_file: EnvFile = DEFAULT_ENV_FILE) -> None:
     "canvasgram tools add --stdio '/usr/local/bin/uvx mcp-server-time' --name time",
 )
 def add_(  # noqa: PLR0913  # an option is an argument here
-    address: Annotated[str, typer.Argument(help="A URL, or a command with --stdio.")],
+    address: Annotated[str, typer.Argument(help="A URL, the file of a document, or a command with --stdio.")],
     name: Annotated[str | None, typer.Option(help="Prefix of the tools' names.")] = None,
     mcp: Annotated[bool, typer.Option("--mcp", help="The URL is an MCP server.")] = False,
     stdio: Annotated[bool, typer.Option("--stdio", help="The address is a command: start it here.")] = False,
@@ -82,6 +65,7 @@ def add_(  # noqa: PLR0913  # an option is an argument here
         list[str] | None,
         typer.Option(help="An operation of the document, or all; without it they are listed."),
     ] = None,
+    search: Annotated[str, typer.Option(help="List only operations with these words.")] = "",
     header: Header = None,
     query: Query = None,
     cookie: Cookie = None,
@@ -122,7 +106,8 @@ def add_(  # noqa: PLR0913  # an option is an argument here
         description=description,
         parameters=tuple(parameter or ()),
         pick=tuple(pick or ()),
-        access=_list_access_options(
+        search=search,
+        access=list_access_options(
             header=header,
             query=query,
             cookie=cookie,
@@ -141,7 +126,7 @@ def add_(  # noqa: PLR0913  # an option is an argument here
     )
     if stdio and may_install(address):
         typer.echo("It may have to be installed first, which may take minutes.", err=True)
-    _print(_run_in_session(env_file, lambda session: add_tools(session, options)))
+    print_lines(run_in_session(env_file, lambda session: add_tools(session, options)))
 
 
 @tools.command(
@@ -164,7 +149,7 @@ def configure(  # noqa: PLR0913  # an option is an argument here
     """Change how a service is reached, and keep its tools and grants. NAME= without a value removes one."""
     from bot.cli.tools import actions
 
-    options = _list_access_options(
+    options = list_access_options(
         header=header,
         query=query,
         cookie=cookie,
@@ -174,7 +159,9 @@ def configure(  # noqa: PLR0913  # an option is an argument here
         variable=variable,
     )
     hosts = tuple(confirm_host or ())
-    _print(_run_in_session(env_file, lambda session: actions.configure_source(session, name, options, hosts)))
+    print_lines(
+        run_in_session(env_file, lambda session: actions.configure_source(session, name, options, hosts))
+    )
 
 
 @tools.command("signin", epilog="Example: canvasgram tools signin notes")
@@ -182,7 +169,7 @@ def sign_in(name: ToolOrSourceName, env_file: EnvFile = DEFAULT_ENV_FILE) -> Non
     """Sign in to an MCP server, for the first time or again. Prints the link."""
     from bot.cli.tools import sign_in as sign_in_module
 
-    _print(_run_in_session(env_file, lambda session: sign_in_module.sign_in(session, name)))
+    print_lines(run_in_session(env_file, lambda session: sign_in_module.sign_in(session, name)))
 
 
 @tools.command("remove", epilog="Example: canvasgram tools remove shop")
@@ -190,7 +177,7 @@ def remove(name: ToolOrSourceName, env_file: EnvFile = DEFAULT_ENV_FILE) -> None
     """Remove a source with all its tools, or one tool of a document."""
     from bot.cli.tools import actions
 
-    _print([_run_in_session(env_file, lambda session: actions.remove_source_or_tool(session, name))])
+    print_lines([run_in_session(env_file, lambda session: actions.remove_source_or_tool(session, name))])
 
 
 @tools.command("enable", epilog="Example: canvasgram tools enable shop_order")
@@ -198,7 +185,7 @@ def enable(name: ToolOrSourceName, env_file: EnvFile = DEFAULT_ENV_FILE) -> None
     """Enable a tool or a source."""
     from bot.cli.tools import actions
 
-    _print([_run_in_session(env_file, lambda session: actions.set_enabled(session, name, enabled=True))])
+    print_lines([run_in_session(env_file, lambda session: actions.set_enabled(session, name, enabled=True))])
 
 
 @tools.command("disable", epilog="Example: canvasgram tools disable shop_order")
@@ -206,7 +193,7 @@ def disable(name: ToolOrSourceName, env_file: EnvFile = DEFAULT_ENV_FILE) -> Non
     """Disable a tool or a source; its settings are kept."""
     from bot.cli.tools import actions
 
-    _print([_run_in_session(env_file, lambda session: actions.set_enabled(session, name, enabled=False))])
+    print_lines([run_in_session(env_file, lambda session: actions.set_enabled(session, name, enabled=False))])
 
 
 @tools.command("show", epilog="Examples: canvasgram tools show shop_order · … show shop_order --checked")
@@ -221,8 +208,8 @@ def show(
     """Show a tool: what the model is told, source, rule, grants, cost and problems."""
     from bot.cli.tools import actions
 
-    _print(
-        _run_in_session(
+    print_lines(
+        run_in_session(
             env_file,
             lambda session: actions.show_tool(session, name, as_json=json, show_checked=checked),
         )
@@ -238,8 +225,8 @@ def try_(
     """Run a tool once and show result and time. Recorded in the audit log; ignores grants."""
     from bot.cli.tools import actions
 
-    lines, succeeded = _run_in_session(env_file, lambda session: actions.run_tool(session, name, arguments))
-    _print(lines)
+    lines, succeeded = run_in_session(env_file, lambda session: actions.run_tool(session, name, arguments))
+    print_lines(lines)
     if not succeeded:
         raise typer.Exit(1)
 
@@ -258,8 +245,8 @@ def accept(
     """Show what is new or changed about a tool, or a source's tools. With --seen, accept exactly that."""
     from bot.cli.tools import actions
 
-    _print(
-        _run_in_session(
+    print_lines(
+        run_in_session(
             env_file, lambda session: actions.accept_change(session, name, seen, allow_flagged=flagged)
         )
     )
@@ -277,7 +264,7 @@ def rule(
     """Set whether calls of a tool, or of a source's tools, need approval, and whose."""
     from bot.cli.tools import actions
 
-    _print([_run_in_session(env_file, lambda session: actions.set_rule(session, name, " ".join(words)))])
+    print_lines([run_in_session(env_file, lambda session: actions.set_rule(session, name, " ".join(words)))])
 
 
 @tools.command(
@@ -292,7 +279,9 @@ def timeout(
     """Set how long a call of a source's tools may take, and the start of its MCP server."""
     from bot.cli.tools import actions
 
-    _print([_run_in_session(env_file, lambda session: actions.set_timeout(session, name, " ".join(words)))])
+    print_lines(
+        [run_in_session(env_file, lambda session: actions.set_timeout(session, name, " ".join(words)))]
+    )
 
 
 GranteeWords = Annotated[
@@ -314,9 +303,9 @@ def grant(name: ToolOrSourceName, whom: GranteeWords, env_file: EnvFile = DEFAUL
     from bot.cli.tools import actions
 
     grantee = " ".join(whom)
-    _print(
+    print_lines(
         [
-            _run_in_session(
+            run_in_session(
                 env_file, lambda session: actions.change_grant(session, name, grantee, is_grant=True)
             )
         ]
@@ -333,9 +322,9 @@ def revoke(name: ToolOrSourceName, whom: GranteeWords, env_file: EnvFile = DEFAU
     from bot.cli.tools import actions
 
     grantee = " ".join(whom)
-    _print(
+    print_lines(
         [
-            _run_in_session(
+            run_in_session(
                 env_file, lambda session: actions.change_grant(session, name, grantee, is_grant=False)
             )
         ]
@@ -347,7 +336,7 @@ def reload(env_file: EnvFile = DEFAULT_ENV_FILE) -> None:
     """Fetch documents and load Python files again. Changed tools wait until you accept them."""
     from bot.cli.tools import actions
 
-    _print(_run_in_session(env_file, actions.reload_tools))
+    print_lines(run_in_session(env_file, actions.reload_tools))
 
 
 @tools.command(
@@ -362,80 +351,6 @@ def log(
     """Show the last tool calls. Who, where, arguments, duration and outcome; secrets stay hidden."""
     from bot.cli.tools import actions
 
-    _print(_run_in_session(env_file, lambda session: actions.list_calls(session, name, top, as_json=json)))
-
-
-@secret.command(
-    "set",
-    epilog='Examples: canvasgram tools secret set shop · printf %s "$KEY" | canvasgram tools secret set shop',
-)
-def set_secret(name: ToolOrSourceName, env_file: EnvFile = DEFAULT_ENV_FILE) -> None:
-    """Store a secret, typed without echo or read from a pipe."""
-    from bot.cli.tools import actions
-
-    if sys.stdin.isatty():
-        value = typer.prompt("Secret", hide_input=True)
-    else:
-        value = sys.stdin.readline().rstrip("\r\n")
-    _print([_run_in_session(env_file, lambda session: actions.store_secret(session, name, str(value)))])
-
-
-@secret.command("remove", epilog="Example: canvasgram tools secret remove shop")
-def remove_secret(name: ToolOrSourceName, env_file: EnvFile = DEFAULT_ENV_FILE) -> None:
-    """Delete a secret, and list the sources that still use it."""
-    from bot.cli.tools import actions
-
-    _print([_run_in_session(env_file, lambda session: actions.remove_secret(session, name))])
-
-
-@secret.command("list", epilog="Example: canvasgram tools secret list")
-def list_secrets(json: Json = False, env_file: EnvFile = DEFAULT_ENV_FILE) -> None:
-    """List the names of all secrets."""
-    from bot.cli.tools import actions
-
-    _print(_run_in_session(env_file, lambda session: actions.list_secrets(session, as_json=json)))
-
-
-@secret.command(
-    "rotate",
-    epilog="Example: put a new key before the old one in SECRETS_KEY, then canvasgram tools secret rotate",
-)
-def rotate_secrets(env_file: EnvFile = DEFAULT_ENV_FILE) -> None:
-    """Re-encrypt all secrets with the first key of SECRETS_KEY."""
-    from bot.cli.tools import actions
-
-    _print([_run_in_session(env_file, actions.rotate_secrets)])
-
-
-def _list_access_options(**texts: list[str] | str | None) -> tuple[tuple[str, str], ...]:
-    """The options that say how a service is reached, as names and texts."""
-    options: list[tuple[str, str]] = []
-    for name, text in texts.items():
-        option = "set" if name == "fixed" else name.replace("_", "-")
-        if isinstance(text, str):
-            options.append((option, text))
-        else:
-            options += [(option, each) for each in text or ()]
-    return tuple(options)
-
-
-def _run_in_session(env_file: Path, run: Callable[["ToolsSession"], Awaitable[T]]) -> T:
-    """Run something in a session.
-
-    What a gateway would log is printed in its lines instead; only bugs of our own are logged.
-    """
-    from bot import logs
-    from bot.cli.tools.session import open_session
-
-    logs.configure("CRITICAL")
-
-    async def open_and_run() -> T:
-        async with open_session(env_file) as session:
-            return await run(session)
-
-    return asyncio.run(open_and_run())
-
-
-def _print(lines: Iterable[str]) -> None:
-    for line in lines:
-        typer.echo(line)
+    print_lines(
+        run_in_session(env_file, lambda session: actions.list_calls(session, name, top, as_json=json))
+    )

@@ -19,6 +19,7 @@ from bot.tool_registry import openapi_sources
 from bot.tool_registry.add_source import (
     AddSourceResult,
     extend_source,
+    narrow_list,
     refuse_taken_source,
     register_source,
 )
@@ -103,7 +104,7 @@ class AddToolTasks:
                 request = self._build_source_request(url, name, access=access)
                 schema = build_parameter_schema(parameters)
                 return self._finish_adding(task, preview_endpoint(request, method, summary.strip(), schema))
-            case [url, *rest] if "://" in url and not description:
+            case [url, *rest] if url.lower().startswith(("http://", "https://")) and not description:
                 request = self._build_source_request(url, *rest[:1], access=access)
                 return await self._add_document(task, request, rest[1:])
         raise ChangeRefused(HOW_TO)
@@ -153,6 +154,15 @@ class AddToolTasks:
 
         return finish
 
+    def _narrow_list(self, task: ToolTask, source: Source, words: str) -> FinishTask:
+        """Show the operations that have these words, to pick from."""
+
+        async def finish(tx: Transaction) -> tuple[Part, ...]:
+            narrowed = await narrow_list(self._build_admin_action(task, tx), source.name, words)
+            return (build_operation_page(narrowed, 0),)
+
+        return finish
+
     async def _configure_source(self, task: ToolTask) -> FinishTask:
         words, options = split_options(" ".join(task.args.split()), (*ACCESS_OPTIONS, CONFIRM_HOST))
         if len(words) != 1:
@@ -182,9 +192,14 @@ class AddToolTasks:
         source = await self._load_source(name)
         if not operations:
             raise ChangeRefused(
-                "Use /tools pick NAME, then numbers of its list, names of operations, or all."
+                "Use /tools pick NAME, then numbers of its list, names of operations, words, or all."
             )
-        chosen = openapi_sources.resolve_operations(source, operations)
+        try:
+            chosen = openapi_sources.resolve_operations(source, operations)
+        except ChangeRefused:
+            if not openapi_sources.search(source, " ".join(operations)):
+                raise
+            return self._narrow_list(task, source, " ".join(operations))
         preview = await openapi_sources.fetch_and_preview_operations(
             source, chosen, await self._decrypt_secrets(), self._tool_settings.private_hosts
         )

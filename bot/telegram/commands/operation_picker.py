@@ -23,17 +23,17 @@ MAX_SUMMARY_CHARS = 80  # of an operation's own description
 def build_operation_page(source: Source, page: int) -> Part:
     """Build a page of the operations: a line for each, with its number as a button."""
     operations = openapi_sources.list_operations(source)
-    page = max(0, min(page, (len(operations) - 1) // OPERATIONS_PER_PAGE))
+    words = source.options.get("search", "")
+    shown = openapi_sources.search(source, words) if words else range(len(operations))
+    page = max(0, min(page, (len(shown) - 1) // OPERATIONS_PER_PAGE))
     start = page * OPERATIONS_PER_PAGE
     chosen = set(source.options.get("chosen", ()))
     registered = openapi_sources.list_registered_operations(source)
     name_hash = hash_name(source.name)
-    lines = [
-        f"{escape_for_terminal(source.name)}: which of these {len(operations)} operations? "
-        f"/tools pick {source.name} 1 3 does it, too."
-    ]
+    lines = [_format_heading(source, len(operations), len(shown))]
     ticks = []
-    for index, operation in enumerate(operations[start : start + OPERATIONS_PER_PAGE], start=start):
+    for index in shown[start : start + OPERATIONS_PER_PAGE]:
+        operation = operations[index]
         is_added = operation.operation in registered
         lines.append(f"{index + 1}. {_format_operation(operation, is_added=is_added)}")
         if not is_added:
@@ -42,14 +42,29 @@ def build_operation_page(source: Source, page: int) -> Part:
     last_row = []
     if page:
         last_row.append(Button("◀", f"tools:list:{name_hash}:{page - 1}"))
-    if start + OPERATIONS_PER_PAGE < len(operations):
+    if start + OPERATIONS_PER_PAGE < len(shown):
         last_row.append(Button("▶", f"tools:list:{name_hash}:{page + 1}"))
+    if words:
+        last_row.append(Button("All", f"tools:every:{name_hash}"))
     if chosen:
         last_row.append(Button(f"Add {len(chosen)}", f"tools:make:{name_hash}"))
     rows = build_rows(ticks, BUTTONS_PER_ROW)
     if last_row:
         rows += (tuple(last_row),)
     return Part(truncate_text("\n".join(lines)), buttons=rows)
+
+
+def _format_heading(source: Source, count: int, found: int) -> str:
+    name = escape_for_terminal(source.name)
+    words = source.options.get("search", "")
+    if words:
+        return (
+            f"{name}: {found} of {count} operations have {escape_for_terminal(words[:60])!r}. Which of them?"
+        )
+    return (
+        f"{name}: which of these {count} operations? /tools pick {source.name} 1 3 does it, too; "
+        f"/tools pick {source.name} and words search."
+    )
 
 
 def _format_operation(operation: DocumentOperation, *, is_added: bool) -> str:
@@ -75,7 +90,20 @@ async def toggle_operation(context: ActionContext, payload: str) -> ActionResult
     if source is None or index >= len(openapi_sources.list_operations(source)):
         return BUTTON_EXPIRED
     changed = await add_source.toggle_operation(build_admin_action(context), source.name, index)
-    return ActionResult(replacement=build_operation_page(changed, index // OPERATIONS_PER_PAGE))
+    place = index
+    if changed.options.get("search"):
+        shown = openapi_sources.search(changed, changed.options["search"])
+        place = shown.index(index) if index in shown else 0
+    return ActionResult(replacement=build_operation_page(changed, place // OPERATIONS_PER_PAGE))
+
+
+async def show_all(context: ActionContext, payload: str) -> ActionResult:
+    """Show all operations again, after a search."""
+    source = await _find_source(context, payload)
+    if source is None:
+        return BUTTON_EXPIRED
+    widened = await add_source.narrow_list(build_admin_action(context), source.name, "")
+    return ActionResult(replacement=build_operation_page(widened, 0))
 
 
 async def add_chosen(context: ActionContext, payload: str) -> ActionResult:

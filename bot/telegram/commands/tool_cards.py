@@ -248,6 +248,7 @@ _BUTTON_ACTIONS: dict[str, Callable[[ActionContext, str], Awaitable[ActionResult
     "sure": partial(_accept, confirmed=True),
     "all": _accept_source,
     "list": operation_picker.show_page,
+    "every": operation_picker.show_all,
     "tick": operation_picker.toggle_operation,
     "make": operation_picker.add_chosen,
     "host": operation_picker.confirm_hosts,

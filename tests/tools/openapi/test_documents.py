@@ -1,5 +1,6 @@
 """OpenAPI documents: fetched, listed to pick from, and made into routes and tools."""
 
+import gzip
 import json
 
 import pytest
@@ -17,6 +18,7 @@ from tools.http.service import HttpService
 from tools.http.tools import make_route_tool
 from tools.openapi import documents
 from tools.openapi.documents import build_routes, build_usable_routes, fetch_document, read_document
+from tools.openapi.servers import ServerSettings
 from tools.schemas.signature import ToolDefinitionError
 from tools.schemas.told_schema import build_told_schema
 
@@ -105,15 +107,14 @@ async def test_a_foreign_host_must_be_confirmed_by_an_admin():
 @pytest.mark.parametrize(
     ("picked", "complaint"),
     [
-        ([], "Pick between one and 100"),
-        (["showShip"] * 101, "Pick between one and 100"),
+        ([], "Pick between one and 1000 operations at once, not 0"),
+        (["showShip"] * 1001, "Pick between one and 1000 operations at once, not 1001"),
         (["sail"], "there is no operation 'sail' in it; it has showShip, paint-ship"),
         (
             ["sendPhoto"],
             "The operation sendPhoto cannot be used: its body is multipart/form-data; JSON, forms and",
         ),
         (["askBroken"], r"The operation askBroken cannot be used: its parameter 'x' is not correct \(in: "),
-        (["showShip", "show_ship"], "showShip and showShip would both be called show_ship"),
     ],
 )
 async def test_an_operation_that_cannot_be_picked_is_refused_with_the_reason(picked, complaint):
@@ -129,17 +130,30 @@ async def test_usable_operations_become_routes_and_the_others_are_reported():
     assert list(selection.rejections) == ["sendPhoto"]
 
 
-async def test_operations_that_share_a_name_are_refused_with_both_named():
+async def test_operations_that_would_share_a_name_get_names_of_their_own():
+    long = "listNamespacedPodTemplatesForAllNamespacesOfTheClusterAndWatch"
     twice = {
         "/a": {"get": {"operationId": "get-it"}},
         "/b": {"get": {"operationId": "getIt"}},
-        "/c": {"get": {}},
+        "/c": {"get": {"operationId": f"{long}Events"}, "post": {"operationId": f"{long}Changes"}},
+        "/d": {"get": {"operationId": "shopStatus"}},
     }
     document = await read_document(changed_small_document("paths", value=twice), URL)
-    with pytest.raises(
-        ToolDefinitionError, match=r"get-it and getIt would both be called get_it; pick one of them\."
-    ):
-        await build_routes(document, ["get-it", "getIt"])
+    routes = await build_routes(document, [o.operation for o in document.operations], prefix="shop_")
+    names = [route.name for route in routes]
+    assert names[:2] == ["shop_get_it", "shop_get_it_2"]
+    assert names[2] != names[3]
+    assert names[3].startswith("shop_list_namespaced_pod_templat")
+    assert names[3].endswith("and_watch_changes")
+    assert all(len(name) <= 64 for name in names)
+    assert names[4] == "shop_status"
+    assert routes[1].reported == ("another operation is shop_get_it, so getIt is shop_get_it_2",)
+    known = {"getIt": "shop_get_it", "get-it": "shop_old"}
+    kept = await build_usable_routes(document, ["get-it", "getIt"], "shop_", known)
+    assert [route.name for route in kept.routes] == ["shop_old", "shop_get_it"]
+
+
+async def test_an_operation_id_of_two_operations_picks_none():
     same = {"/a": {"get": {"operationId": "x"}, "post": {"operationId": "x"}}}
     document = await read_document(changed_small_document("paths", value=same), URL)
     assert document.problems == ("x is the name of 2 operations; none can be picked by it",)
@@ -149,6 +163,57 @@ async def test_operations_that_share_a_name_are_refused_with_both_named():
     listed = [operation.operation for operation in document.operations]
     assert listed == ["GET /a", "POST /a"]
     assert [route.name for route in await build_routes(document, listed)] == ["get_a", "post_a"]
+
+
+async def test_a_schema_that_refers_to_itself_is_told_to_a_depth():
+    node = {"$ref": "#/components/schemas/Node"}
+    schemas = {
+        "Node": {"type": "object", "properties": {"name": {"type": "string"}, "parent": node}},
+        "Loop": {"$ref": "#/components/schemas/Loop"},
+    }
+    body = {"content": {"application/json": {"schema": node}}}
+    loop = {"content": {"application/json": {"schema": {"$ref": "#/components/schemas/Loop"}}}}
+    small = json.loads(changed_small_document("components", value={"schemas": schemas}))
+    small["paths"] = {
+        "/node": {"post": {"operationId": "node", "requestBody": body}},
+        "/loop": {"post": {"operationId": "loop", "requestBody": loop}},
+    }
+    document = await read_document(json.dumps(small), URL)
+    selection = await build_usable_routes(document, ["node", "loop"])
+    assert "name" in selection.routes[0].checked["properties"]
+    assert {*selection.rejections, *(route.operation for route in selection.routes)} == {"node", "loop"}
+
+
+async def test_a_document_is_read_from_a_file(tmp_path):
+    path = tmp_path / "my ships.yaml"
+    path.write_text(SHIPYARD_YAML)
+    document = await documents.load_document_file(path.as_uri())
+    assert (document.host, document.foreign_hosts) == ("", ("other.test",))
+    assert document.unusable["showShip"].startswith(
+        "its server '/v1' is only a path, and the document is a file: say where it is with a base URL"
+    )
+    settings = ServerSettings("https://ships.test/v1")
+    document = await documents.load_document_file(path.as_uri(), settings=settings)
+    [route] = await build_routes(document, ["showShip"])
+    assert route.address == "https://ships.test/v1/ships/{shipId}"
+    with pytest.raises(ToolDefinitionError, match="none cannot be read: No such file"):
+        await documents.load_document_file((tmp_path / "none").as_uri())
+
+
+async def test_operations_that_cannot_be_picked_have_their_reason():
+    paths = {
+        "/a": {"get": {"servers": [{"url": "ftp://x.test"}], "operationId": "getA"}, "trace": {}},
+        "b": {"get": {"operationId": "getB"}},
+        "/c": {"get": {"operationId": "getC"}},
+    }
+    document = await read_document(changed_small_document("paths", value=paths), URL)
+    assert [operation.operation for operation in document.operations] == ["getC"]
+    assert document.unusable == {
+        "TRACE /a": "its method TRACE is not called",
+        "getB": "its path 'b' does not begin with /",
+        "getA": "its server 'ftp://x.test' cannot be used: Only addresses that begin with http:// or "
+        "https:// can be asked, not 'ftp://x.test'.",
+    }
 
 
 async def test_a_document_that_expands_without_end_is_cut_and_reported():
@@ -165,14 +230,15 @@ async def test_a_document_that_expands_without_end_is_cut_and_reported():
         ("http://inside.test/x", "inside.test is not on the public internet"),
         ("nonsense", "begin with http"),
         ("http://api.test:{port}/none", "answered 404 Not Found, no document"),
-        ("http://api.test:{port}/large", "larger than 5 MB"),
+        ("http://api.test:{port}/bomb", "larger than 50 MB"),
         ("http://api.test:{port}/page", "something else"),
     ],
 )
 async def test_a_document_that_cannot_be_fetched_is_reported(address, complaint):
     async with running_http_service() as harness:
         harness.responses["/none"] = Response("no", 404)
-        harness.responses["/large"] = Response(b" " * (documents.MAX_DOCUMENT_BYTES + 10))
+        bomb = gzip.compress(b" " * (documents.MAX_DOCUMENT_BYTES + 10), 1)
+        harness.responses["/bomb"] = Response(bomb, headers={"content-encoding": "gzip"})
         harness.responses["/page"] = Response("<html></html>")
         with pytest.raises(ToolDefinitionError, match=complaint):
             await fetch_document(

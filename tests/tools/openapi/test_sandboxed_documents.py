@@ -74,7 +74,7 @@ async def test_documents_that_keep_the_processor_busy_are_given_up():
     for body in (b"a: " + b"{a: " * 300_000, tower.encode(), MERGE_BOMB_YAML.encode()):
         with pytest.raises(ToolDefinitionError, match=r"^The document cannot be (read|used): .{5,200}\.$"):
             await read_document(body, URL, limits=limits)
-    with pytest.raises(ToolDefinitionError, match="larger than 5 MB"):
+    with pytest.raises(ToolDefinitionError, match="larger than 50 MB"):
         await read_document("x" * MAX_DOCUMENT_BYTES, URL)
 
 
@@ -86,3 +86,17 @@ def test_the_parsers_are_never_imported_by_the_gateway():
     assert "'tools.openapi.worker'" in modules
     assert "'openapi_pydantic" not in modules
     assert "'yaml'" not in modules
+
+
+async def test_fifty_megabytes_in_one_line_are_read_and_a_thousand_operations_picked():
+    operation = {"summary": "x" * 9000, "parameters": [{"name": "id", "in": "path", "required": True}]}
+    paths = {f"/things/{number}/{{id}}": {"get": operation} for number in range(5500)}
+    body = json.dumps({"openapi": "3.0.3", "info": {}, "paths": paths}).encode()
+    assert 48_000_000 < len(body) < MAX_DOCUMENT_BYTES
+    assert b"\n" not in body
+    document = await read_document(body, URL)
+    assert len(document.operations) == 5000
+    assert document.problems == ("it has more than 5000 operations; the others are not listed",)
+    picked = [operation.operation for operation in document.operations[:1000]]
+    routes = await build_routes(document, picked)
+    assert len({route.name for route in routes}) == 1000

@@ -1,0 +1,40 @@
+"""What the commands of `canvasgram tools` share: common options, a session to run in, lines to print."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, TypeVar
+
+import typer
+
+if TYPE_CHECKING:
+    from bot.cli.tools.session import ToolsSession
+
+T = TypeVar("T")
+
+EnvFile = Annotated[Path, typer.Option(help="Settings file; environment variables win.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of lines.")]
+ToolOrSourceName = Annotated[str, typer.Argument(metavar="NAME", help="The tool or the source.")]
+DEFAULT_ENV_FILE = Path(".env")
+
+
+def run_in_session(env_file: Path, run: Callable[["ToolsSession"], Awaitable[T]]) -> T:
+    """Run something in a session.
+
+    What a gateway would log is printed in its lines instead; only bugs of our own are logged.
+    """
+    from bot import logs
+    from bot.cli.tools.session import open_session
+
+    logs.configure("CRITICAL")
+
+    async def open_and_run() -> T:
+        async with open_session(env_file) as session:
+            return await run(session)
+
+    return asyncio.run(open_and_run())
+
+
+def print_lines(lines: Iterable[str]) -> None:
+    for line in lines:
+        typer.echo(line)
