@@ -8,6 +8,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 
 from bot.agent import history
 from bot.app.gateway import Gateway
@@ -71,9 +72,11 @@ async def run(settings: Settings, stop: asyncio.Event, announce: Callable[[str],
     """
     timers = TurnTimers(time.time())
     database_file = parse_database_path(settings.database_url)
-    make_private(database_file)
-    with lock.hold_lock(database_file):
-        outage_log = OutageLog()
+    outage_log = OutageLog()
+    with contextlib.ExitStack() as held_lock:
+        claiming = retry_until_available(partial(_claim_database, database_file, held_lock), outage_log)
+        if not await run_unless_stopped(stop, claiming, False):
+            return 0
         migrating = retry_until_available(partial(run_in_thread, migrate, settings.database_url), outage_log)
         copy_path = await run_unless_stopped(stop, migrating, None)
         if copy_path:
@@ -88,6 +91,13 @@ async def run(settings: Settings, stop: asyncio.Event, announce: Callable[[str],
             if bot is not None:
                 await _run_with_bot(settings, stop, announce, database, bot, timers)
     return 0
+
+
+async def _claim_database(file: Path, held_lock: contextlib.ExitStack) -> bool:
+    """Create the file if needed, and take its lock."""
+    make_private(file)
+    held_lock.enter_context(lock.hold_lock(file))
+    return True
 
 
 async def _run_with_bot(

@@ -222,16 +222,29 @@ def make_private(file: Path) -> None:
 
     Raises SettingsRefused if this user can never write there, StoreUnavailable if the disk is full.
     """
-    try:
+    with translate_file_errors(file):
         file.parent.mkdir(parents=True, exist_ok=True)
         os.close(os.open(file, os.O_CREAT | os.O_RDWR, 0o600))
         file.chmod(0o600)
-    except OSError as error:
-        if error.errno in {errno.ENOSPC, errno.EDQUOT}:
-            raise StoreUnavailable(f"the database cannot be used now: {error.strerror}") from error
-        raise SettingsRefused(_explain_unwritable(file, error.strerror)) from None
     if not os.access(file.parent, os.W_OK | os.X_OK):  # for the files that SQLite puts beside it
         raise SettingsRefused(_explain_unwritable(file, "its folder is read-only"))
+
+
+@contextlib.contextmanager
+def translate_file_errors(file: Path) -> Iterator[None]:
+    """Say what to do where the system refuses to create or open this file of the database.
+
+    Raises SettingsRefused if this user can never write there, StoreUnavailable if the disk is full.
+    """
+    try:
+        yield
+    except OSError as error:
+        if error.errno in {errno.ENOSPC, errno.EDQUOT}:
+            raise StoreUnavailable(
+                f"{file} cannot be written: its disk is full ({error.strerror}). "
+                "Free some space there, or set DATABASE_URL to a file elsewhere"
+            ) from error
+        raise SettingsRefused(_explain_unwritable(file, error.strerror)) from None
 
 
 def _explain_unwritable(file: Path, reason: str | None) -> str:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
+from bot.db.engine import translate_file_errors
 from bot.errors import GatewayRunning
 
 
@@ -13,16 +14,18 @@ from bot.errors import GatewayRunning
 def hold_lock(database_file: Path) -> Iterator[None]:
     """Hold the lock of `database_file` while the block runs.
 
-    Raises GatewayRunning if another process holds it.
+    Raises GatewayRunning if another process holds it, SettingsRefused if this user can never write the lock
+    file, StoreUnavailable if the disk is full.
     """
     lock = FileLock(f"{database_file}.lock", timeout=0, mode=0o600)
-    try:
-        lock.acquire()
-    except Timeout:
-        raise GatewayRunning(
-            f"Another gateway already works on {database_file}. "
-            "Stop it first, or set DATABASE_URL to another file."
-        ) from None
+    with translate_file_errors(Path(lock.lock_file)):
+        try:
+            lock.acquire()
+        except Timeout:
+            raise GatewayRunning(
+                f"Another gateway already works on {database_file}. "
+                "Stop it first, or set DATABASE_URL to another file."
+            ) from None
     try:
         yield
     finally:

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import errno
 import json
 from collections.abc import AsyncIterator
 from functools import partial
@@ -12,7 +13,7 @@ import pytest
 from sqlalchemy import Select, select
 
 from bot.app import factory
-from bot.db.engine import open_database
+from bot.db.engine import open_database, parse_database_path
 from bot.db.people import people
 from bot.db.queues import inbox as inbox_rows
 from bot.db.tables import inbox, model_calls, notices, turns
@@ -21,7 +22,9 @@ from bot.errors import TelegramRefused
 from bot.queue.worker import Worker
 from bot.sim.telegram.server import BotApiFault
 from bot.sim.vllm.server import SimulatedEndpoint, Timing
+from tests.support.cache_warmup import wait_until
 from tests.support.gateway import ADMIN, GatewayHarness, long_story, open_harness, running_gateway
+from tests.support.held_database import refuse_opening
 
 SLOW = Timing(canvas_seconds=0.25)
 
@@ -213,6 +216,26 @@ async def test_going_down_with_a_turn_at_work_takes_its_grace_and_no_more(tmp_pa
         ("cancelled",),
         ("ok",),
     ]
+
+
+async def test_a_start_waits_for_room_for_the_files_and_can_be_stopped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    async with open_harness(tmp_path) as gateway:
+        lock_file = Path(f"{parse_database_path(gateway.settings.database_url)}.lock")
+        stop = asyncio.Event()
+        async with asyncio.TaskGroup() as tasks:
+            with monkeypatch.context() as full_disk:
+                refusals = refuse_opening(full_disk, lock_file, errno.ENOSPC)
+                stopped = asyncio.Event()
+                stopping = tasks.create_task(factory.run(gateway.settings, stopped))
+                tasks.create_task(factory.run(gateway.settings, stop))
+                await wait_until(lambda: len(refusals) > 2)
+                stopped.set()
+                assert await stopping == 0
+            gateway.ann.send("@@say:hi@@")
+            assert await gateway.wait_for_texts() == ["hi"]
+            stop.set()
 
 
 async def test_the_ledger_names_the_model_that_answered(tmp_path: Path):

@@ -1,0 +1,46 @@
+"""Where the database or its lock cannot be created or written, the error says what to do."""
+
+import errno
+from pathlib import Path
+
+import pytest
+
+from bot.db import lock
+from bot.db.engine import make_private
+from bot.errors import SettingsRefused, StoreUnavailable
+from tests.support.held_database import refuse_opening
+
+
+def claim(file: Path) -> None:
+    make_private(file)
+    with lock.hold_lock(file):
+        pass
+
+
+@pytest.mark.parametrize("name", ["canvasgram.db", "canvasgram.db.lock"])
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT])
+def test_a_full_disk_is_told_with_what_to_do(
+    name: str, number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    refuse_opening(monkeypatch, tmp_path / name, number)
+    with pytest.raises(StoreUnavailable, match=r"its disk is full.* Free some space there") as caught:
+        claim(tmp_path / "canvasgram.db")
+    assert str(tmp_path / name) in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["canvasgram.db", "canvasgram.db.lock"])
+@pytest.mark.parametrize("number", [errno.EACCES, errno.EROFS])
+def test_a_file_of_somebody_else_is_told_with_what_to_do(
+    name: str, number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    (tmp_path / name).touch()
+    refuse_opening(monkeypatch, tmp_path / name, number)
+    with pytest.raises(SettingsRefused, match=f"{name} cannot be written .* Let this user write"):
+        claim(tmp_path / "canvasgram.db")
+
+
+@pytest.mark.parametrize("name", ["canvasgram.db", "canvasgram.db.lock"])
+def test_a_folder_in_the_place_of_a_file_is_told(name: str, tmp_path: Path):
+    (tmp_path / name).mkdir()
+    with pytest.raises(SettingsRefused, match=f"{name} cannot be written"):
+        claim(tmp_path / "canvasgram.db")
