@@ -163,11 +163,13 @@ class Rule:
 
     `ask`: never, once a chat, or always; `who`: the asker or an admin.
     `when` is a JSON Schema of arguments: only calls whose arguments match it ask.
+    `only_reads`: an admin vouches that the tool changes nothing, whatever it says of itself.
     """
 
     ask: ApprovalMode = "never"
     when: Mapping[str, Any] | None = None
     who: RuleApprover = "asker"
+    only_reads: bool = False
 
     def __post_init__(self) -> None:
         _require_one_of("a rule", "ask", self.ask, ApprovalMode)

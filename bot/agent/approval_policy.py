@@ -67,10 +67,11 @@ CallVerdict = AllowCall | RequireApproval | DenyCall
 def assess(tool: Tool, arguments: Mapping[str, Any], taint: TaintState) -> CallVerdict:
     """The verdict on a call whose arguments were checked, if nobody has allowed it before."""
     if taint.is_tainted:
+        changes = tool.changes and not tool.rule.only_reads
         new_addresses = _find_new_addresses(tool, arguments, taint)
-        if new_addresses and taint.is_turn_tainted and not tool.changes:
+        if new_addresses and taint.is_turn_tainted and not changes:
             return DenyCall(URL_NOT_KNOWN)
-        if new_addresses or tool.changes:
+        if new_addresses or changes:
             return RequireApproval(_explain_taint(taint, new_addresses), tool.rule.who, None)
     condition = tool.rule.when
     if tool.rule.ask == "never" or (condition is not None and not is_met(condition, arguments)):

@@ -150,13 +150,25 @@ async def set_rule(action: AdminAction, name: str, new_rule: Rule | None) -> Too
     stored = await get_stored_tool(action, name)
     after = None
     if new_rule is not None:
-        after = {key: value for key, value in asdict(new_rule).items() if value is not None}
-        if build_rule(after) != new_rule:
+        after = _to_record(stored, new_rule)
+        if build_rule(after, stored.hash) != new_rule:
             raise ChangeRefused("This rule cannot be kept.")
     if stored.rule != after:
         await tools.put(action.tx, replace(stored, rule=after, changed_at=action.now))
         await action.record_change("set a rule", f"tool {name}", stored.rule, after)
     return await load_tool_info(action.tx, action.builtin_tools, name)
+
+
+def _to_record(stored: StoredTool, rule: Rule) -> dict[str, Any]:
+    """A rule as it is stored. That a tool only reads holds for its definition. Raises ChangeRefused."""
+    fields = {key: value for key, value in asdict(rule).items() if value is not None and key != "only_reads"}
+    if not rule.only_reads:
+        return fields
+    if not stored.source:
+        raise ChangeRefused(f"{stored.name} is built in: what it changes is known.")
+    if not stored.hash:
+        raise ChangeRefused(f"{stored.name} waits to be accepted; look at it first.")
+    return {**fields, "only_reads": stored.hash}
 
 
 async def get_stored_tool(action: AdminAction, name: str) -> StoredTool:

@@ -65,7 +65,7 @@ def format_tool_line(info: ToolInfo, lookup_name: NameLookup = str) -> str:
         format_grantees(info, lookup_name),
         f"{info.prompt_tokens} tokens",
     ]
-    rule = info.rule or _find_default_rule(info)
+    rule = find_effective_rule(info)
     if rule is not None and rule.ask != "never":
         fields.append(format_rule(rule))
     return " · ".join(fields)
@@ -89,6 +89,8 @@ def format_grantee(grantee: Grantee, lookup_name: NameLookup = str) -> str:
 
 def format_rule(rule: Rule) -> str:
     """Format whether calls of a tool ask first, and whom."""
+    if rule.only_reads:
+        return "never asks: it only reads"
     if rule.ask == "never":
         return _RULE_TEXTS["never"]
     approver = "an admin" if rule.who == "admins" else "whoever it is for"
@@ -103,19 +105,19 @@ def format_effective_rule(info: ToolInfo) -> str:
     """Format the rule a tool has now, with the reason where nobody has set it."""
     if info.rule is not None:
         return format_rule(info.rule)
-    rule = _find_default_rule(info)
+    rule = find_effective_rule(info)
     if rule is None:
         return "asks as its file says"
     effect = "nothing" if rule.ask == "never" else "something"
     return f"{format_rule(rule)} (by itself, since it changes {effect})"
 
 
-def _find_default_rule(info: ToolInfo) -> Rule | None:
-    """The rule of a tool that nobody has set one for; None if only the tool's file knows.
+def find_effective_rule(info: ToolInfo) -> Rule | None:
+    """Return the rule that holds for a tool; None if nobody has set one and only the tool's file knows.
 
     A tool of a service asks if it changes something.
     """
-    if info.source is None or info.source.kind == "file":
+    if info.rule is not None or info.source is None or info.source.kind == "file":
         return info.rule
     if info.effective_definition.get("changes"):
         return Rule("always")

@@ -10,6 +10,7 @@ from jsonschema.exceptions import SchemaError
 
 from bot.agent.rule_conditions import has_limit_in_negation
 from bot.errors import ChangeRefused
+from bot.tool_registry.tool_info import ONLY_READS
 from tools.base import Rule
 from tools.schemas.signature import ToolDefinitionError
 
@@ -18,7 +19,8 @@ Approver = Literal["asker", "admins"]
 
 RULE_HELP = (
     "A rule is never, once or always; then, if it shall ask, who answers (asker or admins), "
-    'and for which arguments: always admins when {"properties": {"city": {"const": "Rome"}}}'
+    'and for which arguments: always admins when {"properties": {"city": {"const": "Rome"}}}. '
+    "Or it is reads: the tool changes nothing, and never asks. Or default: as the tool itself says."
 )
 _ASK_MODES: Mapping[str, AskMode] = {mode: mode for mode in get_args(AskMode)}
 _APPROVERS: Mapping[str, Approver] = {approver: approver for approver in get_args(Approver)}
@@ -31,8 +33,11 @@ _RULE = re.compile(
 
 def parse_rule(text: str) -> Rule | None:
     """Parse a rule; None for `default`: what the tool itself says. Raises ChangeRefused."""
-    if text.strip().lower() == "default":
+    word = text.strip().lower()
+    if word == "default":
         return None
+    if word == "reads":
+        return ONLY_READS
     match = _RULE.fullmatch(text.strip())
     if match is None:
         raise ChangeRefused(RULE_HELP)

@@ -20,6 +20,8 @@ from tools.schemas.told_schema import build_told_schema
 
 ToolState = Literal["on", "off", "new", "changed", "flagged", "source off", "gone", "in trouble"]
 
+ONLY_READS = Rule("never", only_reads=True)
+
 BuiltinTools = Mapping[str, Tool]
 """The built-in tools, by name."""
 
@@ -116,7 +118,7 @@ def _build_tool_info(
 ) -> ToolInfo:
     admin_rule = None
     if stored is not None and stored.rule is not None:
-        admin_rule = build_rule(stored.rule)
+        admin_rule = build_rule(stored.rule, stored.hash)
     if builtin_tool is not None:
         definition = definition_of(builtin_tool)
         return ToolInfo(
@@ -175,6 +177,14 @@ def _list_provided_names(source: Source, name: str) -> Collection[str]:
     return {entry["name"] for part in ("routes", "listing") for entry in options.get(part, ())}
 
 
-def build_rule(stored: Mapping[str, Any]) -> Rule:
-    """Build an admin's rule from its stored JSON."""
-    return Rule(stored.get("ask", "never"), stored.get("when"), stored.get("who", "asker"))
+def build_rule(stored: Mapping[str, Any], hash: str) -> Rule | None:
+    """Build an admin's rule from its stored JSON.
+
+    `hash` is that of the tool's definition. None: the rule said that the tool only reads, and the definition
+    has changed since.
+    """
+    if "only_reads" not in stored:
+        return Rule(stored.get("ask", "never"), stored.get("when"), stored.get("who", "asker"))
+    if stored["only_reads"] == hash:
+        return ONLY_READS
+    return None

@@ -189,6 +189,13 @@ def test_an_address_binds_whatever_its_argument_is_called(arguments: dict[str, A
     assert assess(reads, {"urls": [GIVEN], "link": GIVEN, "q": f"see {GIVEN}."}, taint) == AllowCall()
 
 
+def test_a_tool_that_only_reads_by_an_admins_word_is_not_asked_about_and_stays_bound_in_what_it_opens():
+    search = replace(make_tool(Rule("never", only_reads=True), changes=True, outside=True), source="web")
+    taint = TaintState(is_turn_tainted=True, texts=[GIVEN])
+    assert assess(search, {"amount": 1, "url": GIVEN}, taint) == AllowCall()
+    assert assess(search, {"query": f"read {EVIL}"}, taint) == DenyCall(URL_NOT_KNOWN)
+
+
 def test_a_built_in_tool_that_opens_nothing_may_be_told_of_any_address():
     taint = TaintState(is_turn_tainted=True)
     assert assess(make_tool(), {"url": EVIL}, taint) == AllowCall()

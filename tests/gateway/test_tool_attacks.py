@@ -52,6 +52,18 @@ async def test_a_strangers_words_bind_later_turns_also_after_a_restart_until_a_n
     assert load_rung_bells(tmp_path) == ["two"]
 
 
+async def test_a_tool_that_only_reads_by_an_admins_word_runs_step_by_step_unasked(tmp_path: Path) -> None:
+    async with open_harness(tmp_path, tools_dir=install_bells(tmp_path)) as gateway, gateway.run():
+        await send_and_wait(gateway, "/tools rule chime reads", "chime: never asks: it only reads")
+        steps = '@@tool:listen {}@@@@tool:chime {"bell": "one"}@@@@tool:chime {"bell": "two"}@@@@say:found@@'
+        await send_and_wait(gateway, steps, "found")
+        await send_and_wait(gateway, "/tools rule chime default", "chime: ")
+        question = await send_and_wait(gateway, '@@tool:chime {"bell": "three"}@@@@say:no@@', "May I run")
+        gateway.ann.tap(question, "Deny")
+        await send_and_wait(gateway, "@@say:fine@@", "fine")
+    assert load_rung_bells(tmp_path) == ["one", "two"]
+
+
 async def test_a_rule_about_a_number_holds_where_the_value_is_a_text(tmp_path: Path) -> None:
     rule = 'always when {"properties": {"amount": {"type": "number", "exclusiveMinimum": 100}}}'
     async with open_harness(tmp_path, tools_dir=install_bells(tmp_path)) as gateway, gateway.run():

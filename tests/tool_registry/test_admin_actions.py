@@ -1,9 +1,11 @@
 """Admin actions change rows, write the audit and bump the revision together, or refuse with one line."""
 
+from dataclasses import replace
+
 import pytest
 
 from bot.db.engine import Database
-from bot.db.tools import approvals, grants, sources
+from bot.db.tools import approvals, grants, sources, tools
 from bot.db.tools.approvals import AllowanceKey
 from bot.db.tools.grants import Grant
 from bot.errors import ChangeRefused, NeedsConfirming
@@ -16,8 +18,8 @@ from bot.tool_registry.admin_actions import (
     set_enabled,
     set_rule,
 )
-from bot.tool_registry.formatting import format_pending_change
-from bot.tool_registry.tool_info import load_tool_info, load_tool_infos
+from bot.tool_registry.formatting import format_effective_rule, format_pending_change
+from bot.tool_registry.tool_info import ONLY_READS, load_tool_info, load_tool_infos
 from tests.support.registered_tools import BUILTIN_TOOLS, RegisteredToolsHarness, build_definition
 from tools.base import NEVER_ASK, Rule, hash_definition
 
@@ -201,6 +203,27 @@ async def test_a_rule_is_set_and_reset(harness: RegisteredToolsHarness):
         (None, {"ask": "always", "when": asks.when, "who": "admins"}),
         ({"ask": "always", "when": asks.when, "who": "admins"}, None),
     ]
+
+
+async def test_that_a_tool_only_reads_holds_until_its_definition_changes(harness: RegisteredToolsHarness):
+    await harness.add_tool("shop_new", accepted_definition={}, pending=build_definition("shop_new"))
+    async with harness.open_action() as action:
+        info = await set_rule(action, "shop_list", ONLY_READS)
+        assert (info.rule, info.is_set) == (ONLY_READS, True)
+        assert format_effective_rule(info) == "never asks: it only reads"
+        with pytest.raises(ChangeRefused, match="shop_new waits to be accepted"):
+            await set_rule(action, "shop_new", ONLY_READS)
+        with pytest.raises(ChangeRefused, match="remember is built in"):
+            await set_rule(action, "remember", ONLY_READS)
+        stored = await get_stored_tool(action, "shop_list")
+        changed = replace(stored, pending=build_definition("shop_list", "Lists more."))
+        await tools.put(action.tx, changed)
+        seen = await get_pending_change(action, "shop_list")
+        await accept_change(action, "shop_list", seen_hash=seen.hash)
+        after = await load_tool_info(action.tx, BUILTIN_TOOLS, "shop_list")
+    assert (after.rule, after.is_set) == (None, False)
+    [change] = [change for change in await harness.list_changes() if change.what == "set a rule"]
+    assert change.after == {"ask": "never", "who": "asker", "only_reads": stored.hash}
 
 
 async def test_trouble_of_a_source_shows_in_its_tools(harness: RegisteredToolsHarness):

@@ -9,6 +9,7 @@ import pytest
 from bot.db.tools.sources import Source
 from bot.db.tools.tools import StoredTool
 from bot.tool_registry.assembly import RegistryState, SourceTools, assemble, format_unavailable
+from bot.tool_registry.tool_info import ONLY_READS
 from tools.base import Rule, Tool, ToolContext, ToolError, definition_of, hash_tool
 
 SCHEMA: dict[str, Any] = {"type": "object", "properties": {"place": {"type": "string"}}}
@@ -119,6 +120,15 @@ def test_a_changed_definition_is_suspended_until_an_admin_has_looked() -> None:
     back = assemble_state(build_source_tools("weather", RAIN), stored_tools=(row,))
     assert "rain" in back.tools
     assert back.rows_to_store == (replace(build_accepted_row(RAIN, "weather"), changed_at=5.0),)
+
+
+def test_that_a_tool_only_reads_holds_for_the_definition_it_was_said_of() -> None:
+    asks = replace(RAIN, changes=True, rule=Rule("always"))
+    current = hash_tool(replace(asks, source="weather"))
+    for said_of, rule in ((current, ONLY_READS), ("older", Rule("always"))):
+        stored = build_accepted_row(asks, "weather", rule={"ask": "never", "only_reads": said_of})
+        state = assemble_state(build_source_tools("weather", asks), stored_tools=(stored,))
+        assert state.tools["rain"].rule == rule
 
 
 def test_another_place_for_a_value_is_a_change_and_places_that_were_not_known_before_are_none() -> None:

@@ -12,6 +12,7 @@ from tools.base import Rule
     [
         ("default", None),
         ("never", Rule("never")),
+        (" Reads ", Rule("never", only_reads=True)),
         ("Always", Rule("always")),
         ("once admins", Rule("once", None, "admins")),
         ('always asker when {"required": ["x"]}', Rule("always", {"required": ["x"]}, "asker")),
@@ -29,6 +30,7 @@ def test_a_rule_is_parsed(text: str, rule: Rule | None):
         ("", "A rule is never"),
         ("sometimes", "A rule is never"),
         ("always everyone", "A rule is never"),
+        ("reads admins", "A rule is never"),
         ("always when {oops}", "no JSON"),
         ('always when {"type": 3}', "no JSON Schema"),
         ('always when {"properties": {"x": {"$ref": "http://127.0.0.1/x"}}}', "only references within"),

@@ -258,6 +258,14 @@ def _build_registry(session: ToolsSession) -> ToolRegistry:
     )
 
 
+def _to_rule_record(info: ToolInfo) -> dict[str, object] | None:
+    """The rule that holds for a tool, set or not; None: as its file says."""
+    rule = formatting.find_effective_rule(info)
+    if rule is None:
+        return None
+    return {**asdict(rule), "is_set": info.is_set}
+
+
 def _to_record(info: ToolInfo) -> dict[str, object]:
     """A tool as a record for JSON."""
     return {
@@ -266,7 +274,7 @@ def _to_record(info: ToolInfo) -> dict[str, object]:
         "state": info.state,
         "trouble": info.source.trouble if info.source else None,
         "flagged": info.flagged,
-        "rule": asdict(info.rule) if info.rule else None,
+        "rule": _to_rule_record(info),
         "may_use": [str(grantee) for grantee in grants.list_grantees(info)],
         "tokens_estimated": info.prompt_tokens,
         "hash": info.hash,

@@ -252,12 +252,17 @@ def accept(
     )
 
 
-@tools.command("rule", epilog="Example: canvasgram tools rule shop_order always admins")
+@tools.command(
+    "rule",
+    epilog="Examples: canvasgram tools rule shop_order always admins · canvasgram tools rule search reads",
+)
 def rule(
     name: ToolOrSourceName,
     words: Annotated[
         list[str],
-        typer.Argument(metavar="RULE", help="never, once or always [asker|admins] [when JSON], or default."),
+        typer.Argument(
+            metavar="RULE", help="never, once or always [asker|admins] [when JSON], reads or default."
+        ),
     ],
     env_file: EnvFile = DEFAULT_ENV_FILE,
 ) -> None:

@@ -33,6 +33,7 @@ HOW_TO = """\
 /tools show NAME checked – what its arguments must fit, beyond what the model is told
 /tools try NAME {"city": "Rome"} – run it once
 /tools rule NAME never, once or always [asker or admins] [when {…}]
+/tools rule NAME reads – it changes nothing: no question, also after a page was read
 /tools timeout SOURCE 120 – seconds that a call may take
 /tools log [NAME] – the last calls
 /tools reload – look at all sources anew
