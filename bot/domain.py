@@ -18,6 +18,7 @@ EndpointRole = Literal["main", "fallback"]  # which of the two endpoints answers
 AttachmentKind = Literal["image", "document", "sound"]
 
 CANVAS_TOKENS: Final = 256  # tokens denoised together
+MAX_CALL_CANVASES: Final = 12  # canvases of a tool call that was cut before: some 12,000 characters
 
 # Lower goes first when seats are short; the endpoint gets the same numbers.
 PEOPLE_PRIORITY: Final = 0

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, Field, ValidationError, ValidationInfo, field_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
-from bot.domain import CANVAS_TOKENS
+from bot.domain import CANVAS_TOKENS, MAX_CALL_CANVASES
 from bot.errors import SettingsRefused
 from bot.setting_types import (
     ApiKey,
@@ -78,7 +78,10 @@ class Settings(BaseSettings):
         4, ge=1, le=1024, description="concurrent model calls; the server's `--max-num-seqs`"
     )
     model_max_tokens: int = Field(
-        1024, ge=1, le=262_144, description="longest reply of one model call, in tokens"
+        1024,
+        ge=1,
+        le=262_144,
+        description="longest reply of one model call, in tokens; a tool call that was cut gets 3,072 or more",
     )
     model_wait: float = Field(
         600,
@@ -292,8 +295,9 @@ class Settings(BaseSettings):
 
     @property
     def max_reply_canvases(self) -> int:
-        """Canvases of the longest reply: a thought, and an answer of twice its limit after a cut."""
-        return self.thinking_canvases + 2 * -(-self.model_max_tokens // CANVAS_TOKENS)
+        """Canvases of the longest reply: a thought, and a tool call that was cut before."""
+        canvases = -(-self.model_max_tokens // CANVAS_TOKENS)
+        return self.thinking_canvases + max(2 * canvases, MAX_CALL_CANVASES)
 
     @property
     def max_context_tokens(self) -> int:

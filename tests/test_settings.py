@@ -287,11 +287,14 @@ def test_an_unknown_time_zone_is_refused_and_a_folder_may_begin_with_a_tilde() -
     assert (settings.time_zone, settings.backup_dir) == ("Europe/Berlin", Path.home() / "backups")
 
 
-def test_the_longest_reply_is_a_thought_and_an_answer_that_was_cut_before() -> None:
+@pytest.mark.parametrize(("max_tokens", "canvases"), [(1000, 3 + 12), (2000, 3 + 16)])
+def test_the_longest_reply_is_a_thought_and_a_call_that_was_cut_before(
+    max_tokens: int, canvases: int
+) -> None:
     settings = build_settings(
-        telegram_token=TOKEN, prompt_budget=8000, model_max_tokens=1000, thinking_canvases=3
+        telegram_token=TOKEN, prompt_budget=8000, model_max_tokens=max_tokens, thinking_canvases=3
     )
-    assert (settings.max_reply_canvases, settings.max_context_tokens) == (11, 8000 + 11 * 256)
+    assert (settings.max_reply_canvases, settings.max_context_tokens) == (canvases, 8000 + canvases * 256)
 
 
 def test_an_unreadable_settings_file_is_reported(clean: Path) -> None:

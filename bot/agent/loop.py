@@ -34,7 +34,7 @@ from bot.agent.reply_parser import (
 )
 from bot.agent.token_budget import TokenBudget
 from bot.agent.tool_calls import CallHistory, CheckedCall
-from bot.domain import CANVAS_TOKENS, Message, Reply, ToolResult
+from bot.domain import CANVAS_TOKENS, MAX_CALL_CANVASES, Message, Reply, ToolResult
 from tools.base import Tool
 
 THINK_AFTER_FAILED_STEPS = 2  # steps in a row without one call that could run, after which thinking may help
@@ -168,7 +168,7 @@ class _TurnState:
         """The limit of this call: whole canvases, for fewer tokens take as long."""
         canvases = -(-self._limits.max_tokens // CANVAS_TOKENS)
         if self._retry_reason == "cut":
-            canvases *= 2
+            canvases = max(2 * canvases, MAX_CALL_CANVASES)
         elif self._partial_answer is not None:
             canvases = min(canvases, self._limits.max_canvases - self._partial_answer.canvases)
         if self._thinking and self._partial_answer is None:
@@ -265,14 +265,18 @@ class _TurnState:
         return self._finish("answered", answer.text, None)
 
     def _on_cut(self, cut: CutReply) -> TurnResult | None:
-        """Retry once: after a cut thought without thinking, after a cut call with a doubled limit."""
+        """Retry once: after a cut thought without thinking, after a cut call with a higher limit.
+
+        A cut call cannot be continued: the server's parser looks for the beginning of a call in what is new.
+        """
         if cut.kind == "thought" and self._thinking and not self._is_last_step:
             self._thinking = False
             self._may_think = False
             self._retry_reason = "brake"
             return None
         if self._is_last_step or self._retry_reason == "cut":
-            return self._give_up("cut", notices.ANSWER_TOO_LONG, cut.narration)
+            note = notices.CALL_TOO_LONG if cut.kind == "call" else notices.ANSWER_TOO_LONG
+            return self._give_up("cut", note, cut.narration)
         self._retry_reason = "cut"
         return None
 

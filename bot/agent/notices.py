@@ -11,6 +11,10 @@ NO_USABLE_ANSWER = "The model gave no usable answer this time. Please try again,
 ANSWER_TOO_LONG = (
     "The answer did not fit the length limit of one reply. Please ask for a smaller piece of it."
 )
+CALL_TOO_LONG = (
+    "What a tool was to be given was too long to write at once, so it was not run. Please ask for it in "
+    "smaller pieces. An admin can allow more with MODEL_MAX_TOKENS."
+)
 OUT_OF_TIME = "The time for this answer was up before it was ready."
 NOTHING_TO_ADD = "The length limit fell here, and the model had nothing to add."
 STOPPED = "Stopped."

@@ -177,11 +177,17 @@ def test_a_cut_call_is_retried_once_with_a_higher_limit_and_never_run():
     retry = expect_model_call(events[1])
     assert (retry.retry_reason, retry.max_tokens, retry.messages, retry.new_messages) == (
         "cut",
-        2048,
+        12 * 256,
         PROMPT,
         (),
     )
     assert expect_model_call(events[3]).max_tokens == 1024
+
+
+def test_a_call_that_was_cut_gets_twice_the_limit_if_that_is_more():
+    cut = make_reply("", make_call("get_weather", PARIS), finish="length")
+    events = run_loop([cut, make_weather_reply(), make_reply("Done.")], TurnLimits(8, 2048))
+    assert expect_model_call(events[1]).max_tokens == 4096
 
 
 def test_a_call_cut_twice_ends_the_turn_with_its_narration():
@@ -190,7 +196,7 @@ def test_a_call_cut_twice_ends_the_turn_with_its_narration():
     end = expect_result(events[-1])
     assert not any(isinstance(event, RunTools) for event in events)
     assert (end.ending, end.text[:12]) == ("cut", "Look:\n```\n``")
-    assert "did not fit" in end.text
+    assert "An admin can allow more with MODEL_MAX_TOKENS." in end.text
 
 
 def test_an_answer_cut_at_the_limit_ends_with_a_note():

@@ -191,11 +191,11 @@ def test_a_call_cut_in_a_continued_answer_is_retried_with_a_higher_limit_and_kee
     retry = expect_model_call(events[2])
     assert (retry.retry_reason, retry.max_tokens, retry.messages) == (
         "cut",
-        2048,
+        12 * 256,
         expect_model_call(events[1]).messages,
     )
     end = expect_result(events[-1])
-    assert end.text.startswith("Let me look.\n\nThe answer did not fit")
+    assert end.text.startswith("Let me look.\n\nWhat a tool was to be given was too long")
     assert end.ending == "cut"
 
 

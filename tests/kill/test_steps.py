@@ -3,12 +3,13 @@
 import asyncio
 import json
 import signal
+from collections.abc import Callable
 
 import pytest
 
 from bot.bench.harness.workload import write_prose
 from bot.sim.telegram.server import BotApiFault
-from bot.sim.vllm.server import SimulatedEndpoint, Timing, reply_with
+from bot.sim.vllm.server import ChatRequest, SimulatedEndpoint, Timing, format_tool_call, reply_with
 from tests.kill.conftest import OpenEnvironment
 from tests.kill.environment import ANN, SENT_AGAIN, UNSURE, KillEnvironment
 from tests.kill.gateway import PATIENCE
@@ -103,6 +104,35 @@ async def test_after_the_first_block_was_shown(surround: OpenEnvironment):
     await environment.gateway.start()
     await environment.wait_for_answers((PROSE * 4).strip())
     assert environment.messages()[0].message_id == shown_message.message_id
+
+
+async def test_while_a_call_that_was_cut_is_asked_again(surround: OpenEnvironment):
+    calls: list[str] = []
+    timing = Timing(canvas_seconds=0.1)
+    environment = await surround(SimulatedEndpoint(timing=timing, brain=ring_once(calls)))
+    page = write_prose(1200, 1).strip().replace(" ", "+")
+    calls.append(format_tool_call("ring", {"address": f"{environment.bells.url}/page?{page}"}))
+    environment.ann.send("Write it down.")
+    await environment.endpoint.wait_until(lambda: len(environment.endpoint.requests) == 2, PATIENCE)
+    environment.endpoint.hold()
+    await environment.gateway.kill()
+    assert environment.bells.rung == {}
+    environment.endpoint.release()
+    await environment.gateway.start()
+    await environment.wait_for_answers("It is written.")
+    assert environment.bells.rung == {"page": 1}
+    query = "select step, again, outcome, finish_reason from model_calls where purpose = 'turn' order by id"
+    assert environment.load_rows(query) == [
+        (1, None, "ok", "length"),
+        (2, "cut", "failed", None),
+        (2, "restart", "ok", "tool_calls"),
+        (3, None, "ok", "stop"),
+    ]
+
+
+def ring_once(calls: list[str]) -> Callable[[ChatRequest], str]:
+    """A model that makes the first of these calls in its first step, and then says so."""
+    return lambda request: "It is written." if request.step else calls[0]
 
 
 async def test_while_tools_run(surround: OpenEnvironment):
