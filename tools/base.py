@@ -22,6 +22,7 @@ TOOL_NAME_PATTERN = re.compile(r"[a-z][a-z0-9_]{0,63}")
 Thinking = Literal["never", "may", "needs"]
 ApprovalMode = Literal["never", "once", "always"]
 RuleApprover = Literal["asker", "admins"]
+QUESTION_SECONDS = 120.0  # in which a person answers what a running tool asks
 DEFAULT_RESULT_CHARS = 8000  # characters of a result, unless a tool says otherwise
 
 
@@ -123,6 +124,31 @@ class Schedules(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class ToolQuestion:
+    """What a tool asks the person for whom it runs.
+
+    `asker` is who asks, `text` what; both may be a stranger's. One of `choices` is tapped; without any, the
+    answer is typed. `refusal` says why it must not be put at all.
+    """
+
+    asker: str
+    text: str
+    choices: tuple[str, ...] = ()
+    refusal: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ToolAnswer:
+    """A person's answer: the text of a choice, or what they typed; None: they declined, or did not answer."""
+
+    text: str | None = None
+    has_declined: bool = False
+
+
+AskPerson = Callable[[ToolQuestion], Awaitable[ToolAnswer]]
+
+
+@dataclass(frozen=True, slots=True)
 class ToolContext:
     """For whom, when and in which call a tool runs.
 
@@ -131,6 +157,7 @@ class ToolContext:
     `see` makes pictures fit for the model, for the caller that runs the tool; None: nobody would see them.
     `schedules` is None where nothing can be kept for later.
     `show_progress` shows the person who waits a few words, such as "2 of 10"; None: nobody sees them.
+    `ask` asks the person, who may take `QUESTION_SECONDS`; None: nobody is there.
     """
 
     chat: str
@@ -144,6 +171,7 @@ class ToolContext:
     see: PictureFitter | None = None
     schedules: Schedules | None = None
     show_progress: Callable[[str], None] | None = None
+    ask: AskPerson | None = None
 
 
 @dataclass(frozen=True, slots=True)

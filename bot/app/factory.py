@@ -53,6 +53,7 @@ from bot.telegram.runners.updates import UpdateRunner
 from bot.tool_registry.program_homes import find_homes_folder
 from bot.turns.endpoints import ModelEndpoint, open_fallback_endpoint
 from bot.turns.runner import TurnRunner
+from bot.turns.tool_questions import ToolQuestions
 from bot.turns.turn_request import TurnRequest
 from bot.usage.recorder import UsageRecorder
 from bot.usage.timers import TurnTimers
@@ -214,6 +215,7 @@ async def build(
     )
     tools = await load_tools(settings, database, approval_dependencies, dead_letters.notify_admins)
     jobs = await _build_job_components(settings, database, sender, lambda: worker.wake())
+    tool_questions = ToolQuestions(database, sender.wake, dead_letters.notify_admins)
     turn_factory = TurnFactory(
         settings,
         database,
@@ -223,6 +225,7 @@ async def build(
         dead_letters.notify_admins,
         AttachmentReader(),
         jobs.schedules_for,
+        tool_questions,
     )
     turn_factory.check_budget()
     cache_warmup = turn_factory.build_cache_warmup()
@@ -261,6 +264,7 @@ async def build(
         on_limits_changed=quota.clear_cache,
         backups_kept_until=maintenance.retention_policy.find_copies_expiry,
         sign_ins=tools.sign_in_tasks.flows,
+        tool_questions=tool_questions,
     )
     attachment_loader = _build_attachment_loader(settings, bot, turn_factory.reader)
     runners: dict[ItemKind, Runner] = {

@@ -12,7 +12,7 @@ from functools import partial
 from bot.attachments.reader import AttachmentReader
 from bot.db.conversations.notes import ChatNotes
 from bot.db.engine import Database, Transaction
-from bot.domain import ChannelFactory, Lane
+from bot.domain import PEOPLE_PRIORITY, ChannelFactory, Lane
 from bot.errors import AttachmentUnusable, SettingsRefused
 from bot.llm.client import ModelClient
 from bot.llm.typed_reads import ToolWorkEstimator
@@ -29,6 +29,7 @@ from bot.turns.model_caller import ModelCaller, NotifyAdmins
 from bot.turns.preflight import Preflight, build_token_counter
 from bot.turns.summaries import Summarizer
 from bot.turns.tool_policy import ToolPolicyDependencies
+from bot.turns.tool_questions import ToolQuestions
 from bot.turns.turn_request import TurnConfig, TurnRequest
 from bot.usage.timers import TurnTimers
 from tools.base import Picture, Schedules, ToolContext, ToolError
@@ -44,6 +45,7 @@ class TurnFactory:
     `notify_admins`: posts a subject and a text to the admins.
     `reader`: shrinks the images that tools found.
     `schedules_for`: gives the tools of a turn the jobs they may see and change.
+    `tool_questions`: puts what running tools ask to people.
     """
 
     settings: Settings
@@ -54,6 +56,7 @@ class TurnFactory:
     notify_admins: NotifyAdmins
     reader: AttachmentReader
     schedules_for: Callable[[TurnRequest], Schedules]
+    tool_questions: ToolQuestions
 
     def check_budget(self) -> None:
         """Raise SettingsRefused where PROMPT_BUDGET leaves too few tokens for a message."""
@@ -208,6 +211,7 @@ class TurnFactory:
         # Another database counts its turns from the beginning, so the moment of the message is part of the
         # key.
         key = f"{request.lane.key} {request.items[0].received_at} {call_position}"
+        is_due_task = request.priority != PEOPLE_PRIORITY  # nobody is there to be asked
         return ToolContext(
             chat=request.lane.key,
             person=request.name,
@@ -219,6 +223,7 @@ class TurnFactory:
             key=hashlib.sha256(key.encode()).hexdigest()[:32],
             see=self._shrink_picture,
             schedules=self.schedules_for(request),
+            ask=None if is_due_task else partial(self.tool_questions.ask, request.lane, request.person),
         )
 
     async def _shrink_picture(self, picture: Picture) -> Picture:

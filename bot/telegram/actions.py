@@ -22,7 +22,7 @@ from bot.telegram.access import Access
 from bot.telegram.best_effort_calls import BestEffortCalls
 from bot.tool_registry.sign_in_flows import SignInFlows
 from bot.tool_registry.tool_info import BuiltinTools
-from bot.turns import Approvals, ModelEndpoint, PromptBreakdown, RequestCompleter, TurnRequest
+from bot.turns import Approvals, ModelEndpoint, PromptBreakdown, RequestCompleter, ToolQuestions, TurnRequest
 from bot.usage.charts import are_charts_installed
 
 MAX_PAGE_UNITS = 3500  # UTF-16 units of one message of a list, well under Telegram's 4096
@@ -69,6 +69,7 @@ class ActionDependencies:
     `on_limits_changed`: called once an admin has changed a limit.
     `reload_tools`: applies changes to tools at once (otherwise they are noticed within two seconds).
     `sign_ins`: those under way.
+    `tool_questions`: what running tools ask people.
     `backups_kept_until`: when the newest backup of the database is deleted (None: there is none).
     """
 
@@ -92,6 +93,7 @@ class ActionDependencies:
     reload_tools: Callable[[], Awaitable[None]] = _reload_nothing
     backups_kept_until: Callable[[], float | None] = lambda: None
     sign_ins: SignInFlows | None = None
+    tool_questions: ToolQuestions | None = None
     can_draw_charts: bool = field(default_factory=are_charts_installed)
 
 

@@ -2,7 +2,8 @@
 
 runner (one turn a lane) → execution (the loop's events) → turn_plan (turn_request, preflight, context_window)
 → start → model_caller (call_ledger, endpoint_router: endpoints, redaction) → tool_executor (tool_policy,
-approvals) → recorder. handle stops a turn. Between turns: summaries, cache_warmup; for tools: history_search.
+approvals) → recorder. handle stops a turn. Between turns: summaries, cache_warmup; for tools: history_search,
+tool_questions.
 """
 
 from bot.turns.approvals import Approvals
@@ -16,13 +17,16 @@ from bot.turns.endpoints import (
 )
 from bot.turns.handle import TurnHandle
 from bot.turns.runner import RequestCompleter, TurnRunner
+from bot.turns.tool_questions import QUESTION_MARK, ToolQuestions
 from bot.turns.turn_request import TurnRequest, build_user_messages
 
 __all__ = [
+    "QUESTION_MARK",
     "Approvals",
     "ModelEndpoint",
     "PromptBreakdown",
     "RequestCompleter",
+    "ToolQuestions",
     "TurnHandle",
     "TurnRequest",
     "TurnRunner",

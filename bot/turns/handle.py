@@ -34,6 +34,10 @@ class FailureStreak:
         self._first_failed_at = 0.0
 
 
+def _extend_nothing(_: float) -> None:
+    """No clock runs."""
+
+
 class TurnHandle:
     """The handle of one turn in its lane.
 
@@ -51,6 +55,11 @@ class TurnHandle:
         self.side_effects_since: float | None = None
         self._task: asyncio.Task[Any] | None = None
         self._wake_event = asyncio.Event()
+        self._extend_deadline: Callable[[float], None] = _extend_nothing
+
+    def prolong(self, seconds: float) -> None:
+        """Give the work that runs so many seconds more, or take them back: a person is waited for."""
+        self._extend_deadline(seconds)
 
     @property
     def stop_reason(self) -> Literal["stopped", "seconds"] | None:
@@ -109,9 +118,17 @@ class TurnHandle:
                     started_at = loop.time()
                     timeout.reschedule(started_at + self.seconds_left)
 
+            def extend(seconds: float) -> None:
+                nonlocal started_at
+                if started_at is not None and not timeout.expired():
+                    started_at += seconds
+                    timeout.reschedule(started_at + self.seconds_left)
+
+            self._extend_deadline = extend
             try:
                 yield start_clock
             finally:
+                self._extend_deadline = _extend_nothing
                 if timeout.expired():
                     self.seconds_left = 0.0
                 elif started_at is not None:

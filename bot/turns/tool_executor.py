@@ -25,7 +25,7 @@ from bot.tool_registry.secret_scanner import mask_words
 from bot.turns.approvals import PendingCall
 from bot.turns.handle import TurnHandle
 from bot.turns.tool_policy import PolicyDecisions, ResultsByCall, ToolPolicy
-from tools.base import ToolContext
+from tools.base import QUESTION_SECONDS, AskPerson, ToolAnswer, ToolContext, ToolQuestion
 from tools.builtin.read_more import read_more
 
 INTERRUPTED = "This was interrupted before it ended; what it did is unknown."
@@ -135,7 +135,7 @@ class ToolExecutor:
             text_if_unfinished = NOT_RUN if handle.stop_reason else INTERRUPTED
             if decisions.ready and handle.stop_reason is None:
                 with handle.timer.measure("tools"):
-                    run_call = partial(self._run_call, event.step, progress)
+                    run_call = partial(self._run_call, event.step, progress, handle)
                     await handle.run_cancellable(_run_parallel(run_call, decisions.ready, handle, settle))
             settle_unfinished(decisions.ready, text_if_unfinished)
             if decisions.pending_calls and handle.stop_reason is None:
@@ -143,9 +143,13 @@ class ToolExecutor:
             settle_unfinished([pending.call for pending in decisions.pending_calls], NOT_RUN)
         return tuple(self._results[event.step, checked.call.id] for checked in event.calls)
 
-    async def _run_call(self, step: int, progress: "_StepProgress", checked_call: CheckedCall) -> ToolResult:
+    async def _run_call(
+        self, step: int, progress: "_StepProgress", handle: TurnHandle, checked_call: CheckedCall
+    ) -> ToolResult:
         call = checked_call.call
         context = self._context_for(call.id, f"{self._turn} {step} {call.id}")
+        if context.ask is not None:
+            context = replace(context, ask=partial(_ask_off_clock, handle, context.ask))
         with progress.open_call(call) as show_progress:
             context = replace(context, show_progress=show_progress)
             result = await self._toolbox.run(call, checked_call.arguments, context)
@@ -201,6 +205,16 @@ class _StepProgress:
         del self._lines[call.id]
         self._lines[call.id] = line  # the newest is the last
         self._channel.show_tool_progress(line)
+
+
+async def _ask_off_clock(handle: TurnHandle, ask: AskPerson, question: ToolQuestion) -> ToolAnswer:
+    """Ask the person; the time of the turn does not pass meanwhile."""
+    began_at = time.monotonic()
+    handle.prolong(QUESTION_SECONDS)
+    try:
+        return await ask(question)
+    finally:
+        handle.prolong(time.monotonic() - began_at - QUESTION_SECONDS)
 
 
 async def _run_parallel(

@@ -60,7 +60,7 @@ class FakeMcpHttpServer:
         self._tools_changed = asyncio.Event()
         self.app = Starlette(
             routes=[
-                Route("/mcp", self._post, methods=["POST"]),
+                Route("/mcp", self.handle_post, methods=["POST"]),
                 Route("/mcp", self._get, methods=["GET"]),
                 Route("/mcp", self._delete, methods=["DELETE"]),
                 Route("/moved", self._redirect_to_mcp, methods=["POST", "GET", "DELETE"]),
@@ -92,7 +92,7 @@ class FakeMcpHttpServer:
 
         return StreamingResponse(events(), media_type="text/event-stream")
 
-    async def _post(self, request: Request) -> Response:
+    async def handle_post(self, request: Request) -> Response:
         message = await request.json()
         self.methods.append(message["method"])
         response = self._answer_without_session(message)
@@ -122,10 +122,16 @@ class FakeMcpHttpServer:
                     result |= MODERN_FIELDS
                 return _json_answer(message, result)
             case "tools/call":
-                return await self._call(request, message)
+                return await self.handle_call(request, message)
             case "notifications/cancelled":
                 self.cancelled.set()
         return Response(status_code=202)
+
+    def build_answer(self, message: dict[str, Any], result: dict[str, Any]) -> Response:
+        return _json_answer(message, result)
+
+    def build_text_answer(self, message: dict[str, Any], text: str) -> Response:
+        return _json_answer(message, _text_result(text))
 
     def _answer_without_session(self, message: dict[str, Any]) -> Response | None:
         """The answer to a message that needs no session."""
@@ -154,7 +160,7 @@ class FakeMcpHttpServer:
         result = {"protocolVersion": "2025-06-18", "capabilities": capabilities, "serverInfo": info}
         return _json_answer(message, result, {"mcp-session-id": session})
 
-    async def _call(self, request: Request, message: dict[str, Any]) -> Response:
+    async def handle_call(self, request: Request, message: dict[str, Any]) -> Response:
         name = message["params"]["name"]
         if name in (answers := self._build_answers(request, message)):
             return answers[name]

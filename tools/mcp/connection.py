@@ -7,13 +7,12 @@ leave at any time.
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Coroutine
-from dataclasses import dataclass
 from functools import partial
 from itertools import count
 from typing import Any, TypeVar
 
 from mcp import Client, MCPError
-from mcp.client import Transport
+from mcp.client import ClientRequestContext, Transport
 from mcp.client.streamable_http import streamable_http_client
 from mcp.client.subscriptions import SubscriptionLost
 from mcp.shared.dispatcher import ProgressFnT
@@ -24,6 +23,8 @@ from mcp_types import (
     CallToolRequest,
     CallToolRequestParams,
     CallToolResult,
+    ElicitRequestParams,
+    ElicitResult,
     Implementation,
     InputRequiredResult,
     PaginatedRequestParams,
@@ -35,11 +36,19 @@ from pydantic import TypeAdapter, ValidationError
 from tools.base import Found, ToolError
 from tools.mcp import definitions, resources
 from tools.mcp.definitions import MAX_TOOLS, ServerTool, to_server_tool, truncate_tool
-from tools.mcp.errors import ConnectionGone, SignInNeeded, explain_slow_start, iterate_causes
+from tools.mcp.elicitation import MAX_QUESTIONS, Elicitation
+from tools.mcp.errors import (
+    ConnectionGone,
+    SignInNeeded,
+    explain_refusal,
+    explain_slow_start,
+    iterate_causes,
+)
 from tools.mcp.http import create_client, offers_old_transport
 from tools.mcp.limits import MAX_MESSAGE_BYTES, TOO_LARGE_TEXT, ChangeBackoff
 from tools.mcp.location import ServerLocation, ServerProgram, ServerUrl
 from tools.mcp.oauth import RenewingAuth
+from tools.mcp.open_calls import FailedCall, OpenCall, capture_outcome
 from tools.mcp.results import to_found
 from tools.mcp.stderr_log import StderrLog
 from tools.mcp.stdio import StdioTransport
@@ -79,6 +88,7 @@ class McpConnection:
         self._tasks = tasks
         self._missed_calls = 0
         self._reader: str | None = None  # the tool that reads resources
+        self._open_calls: list[OpenCall] = []
         self._refusal: str | None = None
         self.client: Client
 
@@ -155,47 +165,75 @@ class McpConnection:
             return False
 
     async def call(
-        self, method: str, tool: str, arguments: dict[str, Any], on_progress: ProgressFnT
+        self,
+        method: str,
+        tool: str,
+        arguments: dict[str, Any],
+        on_progress: ProgressFnT,
+        elicitation: Elicitation,
     ) -> Found:
         """What a tool returns; `on_progress` is awaited with what its server reports meanwhile.
 
-        Raises ToolError for what the server answered instead, ConnectionGone when it can no longer answer.
-        Cancelling notifies the server and waits for nothing.
+        `elicitation` answers what the server asks. Raises ToolError for what the server answered instead,
+        ConnectionGone when it can no longer answer. Cancelling notifies the server and waits for nothing.
         """
-        session = self.client.session
-        request: Coroutine[Any, Any, Found | InputRequiredResult]
-        match method:
-            case definitions.RESOURCES_METHOD:
-                request = resources.read_resource(session, arguments, on_progress)
-            case definitions.PROMPTS_METHOD:
-                request = resources.get_prompt(session, arguments, on_progress)
-            case _:
-                request = self._call_tool(tool, arguments, on_progress)
+        params = CallToolRequestParams(name=tool, arguments=arguments)
+        open_call = OpenCall(elicitation, self._tasks)
+        self._open_calls.append(open_call)
         try:
-            answer = await self._run_request(request)
+            for _ in range(MAX_QUESTIONS):
+                answer = await self._run_call(self._send_call(method, params, on_progress))
+                if not isinstance(answer, InputRequiredResult):
+                    return answer
+                inputs = await open_call.answer_all(answer) if method == definitions.TOOLS_METHOD else {}
+                if not inputs:
+                    raise ToolError(f"{self.name} wants to ask what is not possible here.")
+                state = {"input_responses": inputs, "request_state": answer.request_state}
+                params = params.model_copy(update=state)
+        finally:
+            self._open_calls.remove(open_call)
+            open_call.ended.set()
+        raise ToolError(f"{self.name} asked too often, so the call was given up.")
+
+    async def answer_elicitation(
+        self,
+        context: ClientRequestContext,
+        params: ElicitRequestParams,
+    ) -> ElicitResult:
+        """Answer a question of the server; of several calls nobody knows which it is about."""
+        if len(self._open_calls) != 1:
+            return ElicitResult(action="cancel")
+        return await self._open_calls[0].answer(params)
+
+    async def _send_call(
+        self, method: str, params: CallToolRequestParams, on_progress: ProgressFnT
+    ) -> Found | InputRequiredResult:
+        session = self.client.session
+        arguments = params.arguments or {}
+        if method == definitions.RESOURCES_METHOD:
+            return await resources.read_resource(session, arguments, on_progress)
+        if method == definitions.PROMPTS_METHOD:
+            return await resources.get_prompt(session, arguments, on_progress)
+        # Not with the SDK's own call: that checks a result against the server's schema, whose patterns may
+        # be such that the check never ends.
+        request = CallToolRequest(params=params)
+        answer = await session.send_request(request, _CALL_RESULT_ADAPTER, progress_callback=on_progress)
+        if isinstance(answer, InputRequiredResult):
+            return answer
+        return to_found(answer, self._reader)
+
+    async def _run_call(
+        self, call: Coroutine[Any, Any, Found | InputRequiredResult]
+    ) -> Found | InputRequiredResult:
+        """Wait for a call; errors of the SDK become ours."""
+        try:
+            answer = await self._run_request(call)
         except MCPError as error:
             raise self._translate_error(error) from error
         except ValidationError as error:
             raise ToolError(f"{self.name} answered with something that is not a result.") from error
         self._missed_calls = 0
-        if isinstance(answer, InputRequiredResult):
-            raise ToolError(
-                f"{self.name} wants to ask more than its tool was given, which is not possible here."
-            )
         return answer
-
-    async def _call_tool(
-        self, tool: str, arguments: dict[str, Any], on_progress: ProgressFnT
-    ) -> Found | InputRequiredResult:
-        # Not with the SDK's own call: that checks a result against the server's schema, whose patterns may
-        # be such that the check never ends.
-        request = CallToolRequest(params=CallToolRequestParams(name=tool, arguments=arguments))
-        answer = await self.client.session.send_request(
-            request, _CALL_RESULT_ADAPTER, progress_callback=on_progress
-        )
-        if isinstance(answer, InputRequiredResult):
-            return answer
-        return to_found(answer, self._reader)
 
     def count_missed_call(self) -> None:
         """Count a call that had no answer in its time; too many in a row close the connection."""
@@ -251,7 +289,7 @@ class McpConnection:
         if self.closed_reason is not None:
             request.close()
             raise self.explain_end(is_undelivered=True)
-        task = self._tasks.create_task(_capture_outcome(request), name=f"mcp {self.name} call")
+        task = self._tasks.create_task(capture_outcome(request), name=f"mcp {self.name} call")
         try:
             await asyncio.wait({task})
         except asyncio.CancelledError:
@@ -260,7 +298,7 @@ class McpConnection:
         if task.cancelled():
             raise self.explain_end()
         result = task.result()
-        if isinstance(result, _FailedCall):
+        if isinstance(result, FailedCall):
             raise result.error
         return result
 
@@ -303,6 +341,7 @@ async def _connect(
             client = Client(
                 await connection.open_transport(location, limits, stack),
                 message_handler=connection.handle_notification,
+                elicitation_callback=connection.answer_elicitation,
                 client_info=_CLIENT_INFO,
                 cache=None,
             )
@@ -321,15 +360,6 @@ async def _connect(
         if isinstance(location, ServerUrl) and await offers_old_transport(location):
             reason = OLD_TRANSPORT_REASON
         raise ConnectionGone(reason) from error
-
-
-def explain_refusal(location: ServerUrl) -> str:
-    """What has to be done about a server that refuses what it is sent."""
-    if location.has_key:
-        return "it refuses the key it is sent"
-    if location.signed_in_at is None:
-        return "an admin has to sign in to it first"
-    return "its sign-in is over, and an admin has to sign in again"
 
 
 def _explain_parse_error(error: MCPError) -> str | None:
@@ -368,16 +398,3 @@ async def _watch_changes(
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(pause):
                 await connection.closed.wait()
-
-
-@dataclass(frozen=True, slots=True)
-class _FailedCall:
-    error: Exception
-
-
-async def _capture_outcome(request: Coroutine[Any, Any, R]) -> R | _FailedCall:
-    """The outcome, result or error: an error of one call must not end the connection for all."""
-    try:
-        return await request
-    except Exception as error:  # noqa: BLE001 raised again by _run_request
-        return _FailedCall(error)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import httpx2
 
-from tools.mcp.location import ServerLocation, ServerProgram
+from tools.mcp.location import ServerLocation, ServerProgram, ServerUrl
 
 
 class ConnectionGone(Exception):
@@ -27,6 +27,15 @@ class SignInNeeded(ConnectionGone):
 
 class AddressNotAllowed(httpx2.ConnectError):
     """The address may not be opened; the text says why."""
+
+
+def explain_refusal(location: ServerUrl) -> str:
+    """What has to be done about a server that refuses what it is sent."""
+    if location.has_key:
+        return "it refuses the key it is sent"
+    if location.signed_in_at is None:
+        return "an admin has to sign in to it first"
+    return "its sign-in is over, and an admin has to sign in again"
 
 
 def describe_error(error: BaseException) -> str:

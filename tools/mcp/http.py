@@ -11,7 +11,7 @@ from functools import cache
 
 import httpx2
 
-from tools.base import ToolError
+from tools.base import QUESTION_SECONDS, ToolError
 from tools.mcp.errors import AddressNotAllowed
 from tools.mcp.limits import (
     MAX_MESSAGE_BYTES,
@@ -27,7 +27,7 @@ from tools.threads import run_in_thread
 
 CONNECT_TIMEOUT_SECONDS = 5.0
 DISCONNECT_TIMEOUT_SECONDS = 2.0  # for ending a session at the server
-MIN_READ_SECONDS = 60.0  # without a byte, after which a response is given up
+MIN_READ_SECONDS = QUESTION_SECONDS + 1  # without a byte, after which a response is given up
 
 _LISTEN_METHOD = "subscriptions/listen"  # its response lasts as long as the connection
 

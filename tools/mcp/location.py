@@ -29,6 +29,7 @@ class ServerProgram:
     home: Path | None = None
     environment: Mapping[str, str] = field(default_factory=dict, repr=False)
     secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
+    private: frozenset[str] = frozenset()  # hosts; it opens what it likes, but may ask nobody to
     token_texts: frozenset[str] = frozenset()  # nobody signs in to a program
 
     def __str__(self) -> str:

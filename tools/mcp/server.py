@@ -12,9 +12,10 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from tools.base import Found, Rule, Tool, ToolContext, ToolError
+from tools.base import AskPerson, Found, Rule, Tool, ToolAnswer, ToolContext, ToolError, ToolQuestion
 from tools.http.service import MASK, Credentials
 from tools.mcp.definitions import TOOLS_METHOD, McpToolDefinition, McpToolListing, ServerTool, build_listing
+from tools.mcp.elicitation import Elicitation
 from tools.mcp.errors import (
     ConnectionGone,
     SignInNeeded,
@@ -26,6 +27,7 @@ from tools.mcp.errors import (
 from tools.mcp.location import ServerLocation
 from tools.mcp.stderr_log import StderrLog, strip_numbers
 from tools.mcp.time_limits import DEFAULT_LIMITS, CallDeadline, McpServerLimits, format_progress
+from tools.net.policy import NetworkPolicy
 from tools.schemas.told_schema import build_told_schema
 from tools.threads import run_in_thread
 
@@ -50,6 +52,7 @@ class _CallRequest:
     tool: str
     arguments: dict[str, Any]
     show_progress: ShowProgress | None
+    ask: AskPerson | None
 
 
 class McpServerClient:
@@ -109,7 +112,7 @@ class McpServerClient:
 
         async def call(arguments: Mapping[str, Any], context: ToolContext) -> object:
             return await self.call_tool(
-                definition.remote, arguments, context.show_progress, method=definition.method
+                definition.remote, arguments, context.show_progress, context.ask, method=definition.method
             )
 
         return Tool(
@@ -148,14 +151,17 @@ class McpServerClient:
         tool: str,
         arguments: Mapping[str, Any],
         show_progress: ShowProgress | None = None,
+        ask: AskPerson | None = None,
         *,
         method: str = TOOLS_METHOD,
     ) -> Found:
         """Call a tool by the server's name for it, and return what it returns; the start is not its time.
 
+        `ask` puts what the server asks meanwhile to a person.
+
         A call is made once more if the connection was gone before it left. Raises ToolError.
         """
-        request = _CallRequest(method, tool, dict(arguments), show_progress)
+        request = _CallRequest(method, tool, dict(arguments), show_progress, ask)
         connection = await self._wait_started(show_progress)
         try:
             return await self._call_in_time(connection, request)
@@ -263,9 +269,18 @@ class McpServerClient:
             if request.show_progress is not None:
                 request.show_progress(self._mask_secrets(format_progress(progress, total, message)))
 
+        async def ask_person(question: ToolQuestion) -> ToolAnswer:
+            assert request.ask is not None
+            with deadline.pause():
+                return await request.ask(question)
+
+        policy = NetworkPolicy(private=self.location.private)
+        elicitation = Elicitation(self.name, ask_person if request.ask else None, policy)
         try:
             async with deadline:
-                result = await connection.call(request.method, request.tool, request.arguments, on_progress)
+                result = await connection.call(
+                    request.method, request.tool, request.arguments, on_progress, elicitation
+                )
         except TimeoutError:
             if deadline.is_used_up:
                 seconds = self.limits.max_call_seconds

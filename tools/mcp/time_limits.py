@@ -4,9 +4,14 @@ Times are seconds of the event loop's clock. Knows nothing of the SDK.
 """
 
 import asyncio
+import contextlib
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from types import TracebackType
+
+from tools.base import QUESTION_SECONDS
+from tools.mcp.elicitation import MAX_QUESTIONS
 
 PROGRESS_FACTOR = 10  # a call that reports progress may take so many times as long as a silent one
 MAX_PROGRESS_CHARS = 500  # of what a server says about it
@@ -36,8 +41,9 @@ class McpServerLimits:
 
     @property
     def tool_seconds(self) -> float:
-        """The longest that a tool may take, with the start of its server."""
-        return self.connect_seconds + self.max_call_seconds + _GRACE_SECONDS
+        """The longest that a tool may take, with the start of its server, and with what that asks."""
+        asked_seconds = MAX_QUESTIONS * QUESTION_SECONDS
+        return self.connect_seconds + self.max_call_seconds + asked_seconds + _GRACE_SECONDS
 
 
 DEFAULT_LIMITS = McpServerLimits()
@@ -68,6 +74,18 @@ class CallDeadline:
         """Note that the call has made progress; nothing once it is over."""
         if self._is_entered and not self._timeout.expired():
             self._timeout.reschedule(min(self._clock() + self._limits.call_seconds, self._ends_at))
+
+    @contextlib.contextmanager
+    def pause(self) -> Iterator[None]:
+        """Let no time pass while the block runs: the server waits for a person."""
+        began_at = self._clock()
+        if self._is_entered and not self._timeout.expired():
+            self._timeout.reschedule(None)
+        try:
+            yield
+        finally:
+            self._ends_at += self._clock() - began_at
+            self.extend()
 
     @property
     def is_used_up(self) -> bool:

@@ -20,7 +20,18 @@ from bot.telegram.actions import (
     ReadOnlyAction,
     redraw_list,
 )
-from bot.telegram.commands import approvals, consent, forget, jobs, people, registry, think, tool_cards, usage
+from bot.telegram.commands import (
+    approvals,
+    consent,
+    forget,
+    jobs,
+    people,
+    registry,
+    think,
+    tool_answers,
+    tool_cards,
+    usage,
+)
 from bot.telegram.commands.onboarding import EXAMPLES
 
 CONTINUE_PROMPT = "Please go on exactly where you stopped."
@@ -133,6 +144,7 @@ _ADMIN_BUTTONS = {"people", "tools"}
 _BUTTON_ACTIONS: dict[str, Action] = {
     "stop": _with_number(_stop_turn),
     "allow": approvals.handle_answer_button,
+    "answer": tool_answers.handle_answer_button,
     "revoke": approvals.handle_revoke_button,
     "again": _with_number(_resend_message),
     "drop": _with_number(_drop_waiting),

@@ -12,6 +12,7 @@ from bot.db.queues.inbox import STALE_SECONDS, TURN_SHAPES, IncomingUpdate
 from bot.domain import ItemShape, Lane
 from bot.telegram.incoming.attachments import extract_media
 from bot.tool_registry.sign_in_flows import SIGN_IN_PATH
+from bot.turns import QUESTION_MARK
 
 PASTE_UNITS = 4000  # Telegram cuts a long paste at 4096; a part of about that size is not the last one
 PASTE_SECONDS = 1.5
@@ -67,7 +68,7 @@ def _classify(update: dict[str, Any], message: dict[str, Any]) -> tuple[ItemShap
     if not isinstance(text, str):
         return _classify_caption(message), True
     command = _COMMAND.match(text)
-    if is_sign_in_address(text):
+    if is_sign_in_address(text) or is_answer_to_question(message):
         return "command", False
     if command is None:
         return "text", True
@@ -77,6 +78,15 @@ def _classify(update: dict[str, Any], message: dict[str, Any]) -> tuple[ItemShap
     if name == "stop":
         return "stop", False
     return "command", False
+
+
+def is_answer_to_question(message: dict[str, Any]) -> bool:
+    """Whether a raw message replies to what a running tool asks; its turn waits for it in the lane."""
+    question = _as_object(message.get("reply_to_message"))
+    text = question.get("text")
+    is_ours = _as_object(question.get("from")).get("is_bot") is True
+    is_command = str(message.get("text")).startswith("/")
+    return is_ours and isinstance(text, str) and text.startswith(QUESTION_MARK) and not is_command
 
 
 def is_sign_in_address(text: str) -> bool:

@@ -160,7 +160,7 @@ async def test_a_server_of_the_newest_protocol_cannot_ask_back_and_is_listened_t
         running_mcp_server(modern=True) as (site, url),
         running_server(ServerUrl(f"{url}/mcp", private=LOOPBACK)) as (server, changes),
     ):
-        with pytest.raises(ToolError, match="odd wants to ask more"):
+        with pytest.raises(ToolError, match="odd wants to ask what is not possible here"):
             await server.call_tool("ask", {})
         listed = site.methods.count("tools/list")
         with pytest.raises(ToolError, match="odd refused: other headers"):

@@ -1,0 +1,128 @@
+"""What running tools ask the person of their turn: puts the question, takes the answer, closes the question.
+
+The call waits in memory for its answer. If the gateway stops meanwhile, what the call did is unknown, as of
+every call that ran then, and an answer that comes later finds no question.
+"""
+
+import asyncio
+import contextlib
+import secrets
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from functools import partial
+
+from bot.db.engine import Database
+from bot.db.queues import outbox
+from bot.db.retry import retry_until_available
+from bot.domain import Button, Lane, Part
+from tools.base import QUESTION_SECONDS, ToolAnswer, ToolQuestion
+
+QUESTION_MARK = "❓ "
+"""Begins every question that is answered by a reply to its message."""
+DECLINE = "Decline"
+_MINUTES = round(QUESTION_SECONDS / 60)
+_TYPED_HINT = f"Reply to this message within {_MINUTES} minutes. /stop ends it."
+_TAPPED_HINT = f"I wait {_MINUTES} minutes. /stop ends it."
+
+NotifyAdmins = Callable[[str, str], Awaitable[None]]
+
+
+@dataclass(frozen=True, slots=True)
+class _OpenQuestion:
+    person: int
+    lane: Lane
+    choices: tuple[str, ...]
+    answer: asyncio.Future[ToolAnswer]
+
+
+class ToolQuestions:
+    """The questions that are open in this process, by the key in their buttons."""
+
+    def __init__(
+        self, database: Database, wake_sender: Callable[[Lane], None], notify_admins: NotifyAdmins
+    ) -> None:
+        self._database = database
+        self._wake_sender = wake_sender
+        self._notify_admins = notify_admins
+        self._open: dict[str, _OpenQuestion] = {}
+
+    async def ask(self, lane: Lane, person: int, question: ToolQuestion) -> ToolAnswer:
+        """Put a question to the person of a lane, and wait for the answer."""
+        if question.refusal is not None:
+            text = f"{question.asker} wanted something of a person that I refused: {question.refusal}."
+            await retry_until_available(partial(self._notify_admins, f"question of {question.asker}", text))
+            return ToolAnswer()
+        key = secrets.token_hex(6)
+        answer: asyncio.Future[ToolAnswer] = asyncio.get_running_loop().create_future()
+        self._open[key] = _OpenQuestion(person, lane, question.choices, answer)
+        rows: list[int] = []
+        closing_line = "This is over."
+        try:
+            rows = await retry_until_available(partial(self._put, lane, _render(question, key)))
+            given = await _wait(answer)
+            closing_line = _describe(given)
+            return given
+        finally:
+            del self._open[key]
+            await asyncio.shield(retry_until_available(partial(self._close, rows, closing_line)))
+
+    def find_choice(self, key: str, choice: int | None, person: int) -> ToolAnswer | None:
+        """The answer that a tap of a person is, on a choice or (None) on Decline; None if it is too late."""
+        question = self._open.get(key)
+        if question is None or question.person != person or question.answer.done():
+            return None
+        if choice is None:
+            return ToolAnswer(has_declined=True)
+        if choice < len(question.choices):
+            return ToolAnswer(question.choices[choice])
+        return None
+
+    def find_key(self, lane: Lane, person: int) -> str | None:
+        """The question that a reply of a person in a lane answers."""
+        for key, question in self._open.items():
+            if question.lane == lane and question.person == person and not question.answer.done():
+                return key
+        return None
+
+    def answer(self, key: str, answer: ToolAnswer) -> None:
+        """Take an answer; the first one counts."""
+        question = self._open.get(key)
+        if question is not None and not question.answer.done():
+            question.answer.set_result(answer)
+
+    async def _put(self, lane: Lane, part: Part) -> list[int]:
+        async with self._database.transaction() as tx:
+            rows = await outbox.add(tx, item=None, lane=lane, parts=(part,), now=time.time())
+            await outbox.allow_repeat(tx, rows)
+        self._wake_sender(lane)
+        return rows
+
+    async def _close(self, rows: list[int], line: str) -> None:
+        """Replace the buttons of a question by what came of it."""
+        async with self._database.transaction() as tx:
+            lanes = await outbox.close_buttons(tx, rows, line)
+        for lane in lanes:
+            self._wake_sender(lane)
+
+
+async def _wait(answer: asyncio.Future[ToolAnswer]) -> ToolAnswer:
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(QUESTION_SECONDS):
+            return await answer
+    return ToolAnswer()
+
+
+def _describe(answer: ToolAnswer) -> str:
+    if answer.has_declined:
+        return "Declined."
+    if answer.text is None:
+        return "Nobody answered in time."
+    return f"Answered: {answer.text}"
+
+
+def _render(question: ToolQuestion, key: str) -> Part:
+    hint = _TAPPED_HINT if question.choices else _TYPED_HINT
+    text = f"{QUESTION_MARK}{question.asker} asks: {question.text}\n\n{hint}"
+    buttons = [(Button(choice, f"answer:{key}:{n}"),) for n, choice in enumerate(question.choices)]
+    return Part(text, buttons=(*buttons, (Button(DECLINE, f"answer:{key}:no"),)))

@@ -1,0 +1,105 @@
+"""An MCP server asks in the middle of a call: buttons and replies in the chat, /stop, refusals, due tasks."""
+
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+from typing import Any
+
+from bot.http_server import serve
+from bot.sim.telegram.chats import ChatMessage
+from tests.gateway.test_schedules import add_due_job
+from tests.support.asking_mcp_server import AskingMcpServer, ask_form
+from tests.support.gateway import ADMIN, GatewayHarness, running_gateway
+
+SEATS = {"type": "integer", "title": "Seats"}
+MEAL = {"type": "string", "title": "Meal", "enum": ["Pasta", "Soup"]}
+USE_IT = "@@tool:rail_book {}@@ @@say:That is all.@@"
+
+
+def run_gateway(tmp_path: Path, **more: Any) -> AbstractAsyncContextManager[GatewayHarness]:
+    settings = {"tools_private_hosts": "127.0.0.1", "thinking": "off", "access": "open", **more}
+    return running_gateway(tmp_path, **settings)
+
+
+async def say(gateway: GatewayHarness, text: str, expected: str) -> None:
+    """Send a message as the admin, and wait for a new message of the bot with these words."""
+    person = gateway.ann
+    before = len(gateway.texts())
+    person.send(text)
+    await wait_for(gateway, expected, before)
+
+
+async def wait_for(gateway: GatewayHarness, expected: str, before: int = 0) -> ChatMessage:
+    def find() -> list[ChatMessage]:
+        messages = gateway.api.chat(ADMIN).bot_messages[before:]
+        return [message for message in messages if expected in message.text]
+
+    await gateway.api.wait_until(lambda: bool(find()))
+    return find()[-1]
+
+
+async def add_server(gateway: GatewayHarness, url: str) -> None:
+    await say(gateway, f"/tools add mcp {url}/mcp rail", "Added, for admins")
+    await say(gateway, "/new", "A new conversation")
+
+
+async def test_a_person_answers_by_buttons_and_by_replying_while_no_seat_is_held(tmp_path: Path) -> None:
+    server = AskingMcpServer(ask_form("Which seat?", seats=SEATS, meal=MEAL))
+    async with serve(server.app) as url, run_gateway(tmp_path, model_seats=1) as gateway:
+        await add_server(gateway, url)
+        gateway.ann.send(USE_IT)
+        question = await wait_for(gateway, "❓ rail asks: Which seat?\nSeats?")
+        gateway.api.person(8, "Bob").send("@@say:Bob is served.@@")
+        await gateway.api.wait_until(lambda: "Bob is served." in gateway.texts(8))
+        gateway.ann.send("2", reply_to=question)
+        question = await wait_for(gateway, "Meal?")
+        gateway.ann.tap(question, "Soup")
+        await wait_for(gateway, "That is all.")
+        await wait_for(gateway, "Answered: Soup")
+        assert server.answers[0]["content"] == {"seats": 2, "meal": "Soup"}
+        assert '"seats": 2' in gateway.endpoint.requests[-1].prompt
+        gateway.ann.send("3", reply_to=question)
+        await wait_for(gateway, "This question is not open any more")
+
+
+async def test_a_question_is_declined_or_ends_with_a_stop(tmp_path: Path) -> None:
+    server = AskingMcpServer(ask_form("Which meal?", meal=MEAL))
+    async with serve(server.app) as url, run_gateway(tmp_path) as gateway:
+        await add_server(gateway, url)
+        gateway.ann.send(USE_IT)
+        gateway.ann.tap(await wait_for(gateway, "Which meal?"), "Decline")
+        await wait_for(gateway, "That is all.")
+        await wait_for(gateway, "Declined.")
+        assert [answer["action"] for answer in server.answers] == ["decline"]
+
+        server.answers.clear()
+        before = len(gateway.texts())
+        gateway.ann.send(USE_IT)
+        question = await wait_for(gateway, "Which meal?", before)
+        gateway.ann.send("/stop")
+        await wait_for(gateway, "This is over.", before)
+        await server.cancelled.wait()
+        await gateway.api.wait_until(gateway.is_finished)
+        assert not question.buttons
+
+
+async def test_a_server_that_asks_for_a_password_is_refused_and_reported(tmp_path: Path) -> None:
+    server = AskingMcpServer(ask_form("Log in, please.", password={"type": "string"}))
+    async with serve(server.app) as url, run_gateway(tmp_path) as gateway:
+        await add_server(gateway, url)
+        await say(gateway, USE_IT, "That is all.")
+        await wait_for(gateway, "rail wanted something of a person that I refused: it asked for what looks")
+        assert not [text for text in gateway.texts() if "Log in" in text]
+    assert [answer["action"] for answer in server.answers] == ["cancel"]
+
+
+async def test_where_nobody_waits_a_question_is_declined(tmp_path: Path) -> None:
+    server = AskingMcpServer(ask_form("Which meal?", meal=MEAL))
+    async with serve(server.app) as url, run_gateway(tmp_path) as gateway:
+        await add_server(gateway, url)
+        await say(gateway, "/tools try rail_book", "ok after")
+        assert [answer["action"] for answer in server.answers] == ["decline"]
+        server.answers.clear()
+        await add_due_job(gateway, USE_IT, rule=None)
+        await wait_for(gateway, "That is all.")
+        assert "asks:" not in "".join(gateway.texts())
+    assert [answer["action"] for answer in server.answers] == ["decline"]
