@@ -148,10 +148,11 @@ class McpConnection:
         capabilities = self.client.server_capabilities
         session = self.client.session
         described: list[ServerTool] = []
-        self._reader = None
+        reader: str | None = None
         if capabilities.resources and await self._ask(resources.has_resources(session)):
             described.append(resources.describe_resource_tool(self.name))
-            self._reader = f"{self.name}_{described[0].name}"
+            reader = f"{self.name}_{described[0].name}"
+        self._reader = reader
         if capabilities.prompts and await self._ask(resources.has_prompts(session)):
             described.append(resources.describe_prompt_tool(self.name))
         return described
