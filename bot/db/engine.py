@@ -188,10 +188,21 @@ def translate_errors() -> Iterator[None]:
     try:
         yield
     except (OperationalError, sqlite3.OperationalError) as error:
-        reason = error.orig if isinstance(error, OperationalError) else error
-        if getattr(reason, "sqlite_errorcode", None) == sqlite3.SQLITE_ERROR:
-            raise  # the statement itself is wrong: waiting does not help
-        raise StoreUnavailable(f"the database cannot be used now: {reason}") from error
+        for reason in _list_reasons(error):
+            if reason.sqlite_errorcode != sqlite3.SQLITE_ERROR:
+                raise StoreUnavailable(f"the database cannot be used now: {reason}") from error
+        raise  # the statement itself is wrong: waiting does not help
+
+
+def _list_reasons(error: BaseException | None) -> Iterator[sqlite3.OperationalError]:
+    """What SQLite reported, the latest first.
+
+    Full or held in the middle of a migration, it rolls back, and what tidies up then finds no table.
+    """
+    while error is not None:
+        if isinstance(error, sqlite3.OperationalError):
+            yield error
+        error = error.__cause__ or error.__context__
 
 
 @contextlib.asynccontextmanager

@@ -3,7 +3,10 @@
 Alembic is imported only when there is something to do, so that a gateway whose schema is current starts fast.
 """
 
+import contextlib
 import sqlite3
+import sys
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -112,12 +115,26 @@ def upgrade(url: str) -> None:
     event.listen(engine, "connect", _disable_implicit_commit)
     event.listen(engine, "begin", lambda connection: connection.exec_driver_sql("BEGIN IMMEDIATE"))
     try:
-        with engine.connect() as connection:
+        with _write_no_bytecode(), engine.connect() as connection:
             config.attributes["connection"] = connection
             command.upgrade(config, "head")
             connection.commit()
     finally:
         engine.dispose()
+
+
+@contextlib.contextmanager
+def _write_no_bytecode() -> Iterator[None]:
+    """Keep Python from caching the migrations that it reads while the block runs.
+
+    On a full disk it leaves half a file (until 3.13.1), and then no later start can read the migration.
+    """
+    before = sys.dont_write_bytecode
+    sys.dont_write_bytecode = True
+    try:
+        yield
+    finally:
+        sys.dont_write_bytecode = before
 
 
 def _disable_implicit_commit(connection: Any, _record: object) -> None:

@@ -1,6 +1,7 @@
 """A database is migrated to this version's schema after a copy was made; a newer one is left alone."""
 
 import json
+import shutil
 import sqlite3
 import stat
 import subprocess
@@ -24,6 +25,8 @@ from bot.db.tables import metadata
 from bot.errors import GatewayRunning, SchemaUnknown
 from tools.base import hash_definition
 
+MIGRATIONS = Path(migrations.__file__).parent
+
 
 def test_migrations_lead_to_the_schema_of_the_tables(database_url: str):
     engine = create_engine(database_url.replace("+aiosqlite", ""))
@@ -39,7 +42,7 @@ def downgrade(url: str, revision: str) -> set[str]:
 
 def run_alembic(url: str, run_command: Callable[[Config, str], None], revision: str) -> set[str]:
     config = Config()
-    config.set_main_option("script_location", str(Path(migrations.__file__).parent))
+    config.set_main_option("script_location", str(MIGRATIONS))
     engine = create_engine(url.replace("+aiosqlite", ""))
     with engine.connect() as connection:
         config.attributes["connection"] = connection
@@ -191,3 +194,43 @@ def test_grants_survive_that_what_the_model_is_told_leaves_the_definitions(tmp_p
     with closing(sqlite3.connect(file)) as connection:
         [(options,)] = connection.execute("SELECT options FROM sources")
         assert json.loads(options)["routes"][0]["told"] == {"type": "object"}
+
+
+FILL_DISK = """
+import resource, sys
+from bot.db import migrate
+from bot.errors import StoreUnavailable
+
+copy_database = migrate._copy_database
+
+def copy_and_fill_disk(*arguments):
+    copy = copy_database(*arguments)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (16_384, resource.RLIM_INFINITY))
+    return copy
+
+migrate._copy_database = copy_and_fill_disk
+try:
+    migrate.migrate(sys.argv[1])
+except StoreUnavailable as error:
+    print(error)
+"""
+
+
+def test_a_disk_that_gets_full_in_the_middle_of_a_migration_is_waited_for(database_url: str):
+    downgrade(database_url, "0001")
+    command_line = [sys.executable, "-c", FILL_DISK, database_url]
+    output = subprocess.run(command_line, capture_output=True, text=True, check=True).stdout
+    assert output.startswith("the database cannot be used now: ")
+    migrate(database_url)
+    assert read_current_revision(parse_database_path(database_url)) == find_newest_revision()
+
+
+def test_migrations_leave_no_bytecode(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """On a full disk it would be half a file, which no later start can read."""
+    folder = Path(
+        shutil.copytree(MIGRATIONS, tmp_path / "migrations", ignore=shutil.ignore_patterns("*.pyc"))
+    )
+    monkeypatch.setattr("bot.db.migrate._MIGRATIONS_FOLDER", folder)
+    monkeypatch.setattr(sys, "dont_write_bytecode", False)
+    migrate(f"sqlite+aiosqlite:///{tmp_path / 'new.db'}")
+    assert [*folder.rglob("*.pyc")] == []

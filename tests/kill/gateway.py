@@ -17,7 +17,11 @@ import bot
 from bot.sim.telegram.server import BotApi
 
 ROOT = Path(bot.__file__).parents[1]
-ENVIRONMENT = {"PATH": os.defpath, "PYTHONPATH": str(ROOT)}
+ENVIRONMENT = {
+    "PATH": os.defpath,
+    "PYTHONPATH": str(ROOT),
+    "PYTHONDONTWRITEBYTECODE": "1",  # on a full disk it would be half a file, here in the sources
+}
 PATIENCE = 30.0  # seconds; the machine may be busy
 
 T = TypeVar("T")
