@@ -123,8 +123,9 @@ class UserJobs:
         return Part(f"{_format_confirmation(kind, text)}\n{format_schedule(schedule)}", buttons=((undo,),))
 
     async def notify_owner(self, tx: Transaction, owner: JobOwner, part: Part) -> None:
-        """Send the person a message, whatever the model says."""
-        await outbox.add(tx, item=None, lane=owner.lane, parts=(part,), now=self.clock())
+        """Send the person a message, whatever the model says; twice rather than never."""
+        rows = await outbox.add(tx, item=None, lane=owner.lane, parts=(part,), now=self.clock())
+        await outbox.allow_repeat(tx, rows)
 
     async def change_zone(self, tx: Transaction, owner: JobOwner, zone: str) -> int:
         """Store a person's zone, and return how many of their recurring jobs go by it from now on."""
