@@ -10,6 +10,7 @@ import json
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
 
@@ -38,6 +39,8 @@ from bot.telegram.incoming.update import to_display_name
 from bot.tool_registry import rule_parser, secret_scanner
 from bot.turns.redaction import redact
 from tests.support.offered_tools import TOOLS, make_reply
+from tools.arguments import ArgumentsRefused, check_arguments
+from tools.base import Tool
 from tools.safety import control_tokens, injection
 
 Parse = Callable[[str], object]
@@ -239,6 +242,24 @@ def _parse_call(name: str, arguments: str) -> object:
     return reply_parser.parse_reply(make_reply("", ToolCall("a", name, arguments)), TOOLS)
 
 
+NUMBER_LIST_OR_TEXT = {
+    "anyOf": [{"type": "number"}, {"type": "array", "items": {"type": "string"}}, {"type": "string"}]
+}
+MANY_CHOICES = [f"one of the many choices, number {number}" for number in range(1000)]
+
+
+def _check_argument(schema: dict[str, Any], value: object) -> object:
+    arguments = {"type": "object", "properties": {"x": schema}}
+    try:
+        return check_arguments(Tool("made", "A tool.", arguments, _do_nothing), {"x": value})
+    except ArgumentsRefused as refused:
+        return str(refused)
+
+
+async def _do_nothing(arguments: object, context: object) -> None:
+    """No tool is run here."""
+
+
 def _ask(text: str) -> object:
     arguments = json.dumps({"text": text})
     question = approval_prompt.ApprovalPrompt("send", arguments, "Anna", 1, "", None, is_for_admins=False)
@@ -275,6 +296,10 @@ PARSERS = (
     Parser("call name", lambda text: _parse_call(text, "{}")),
     Parser("call", lambda text: _parse_call("get_weather", text)),
     Parser("argument", lambda text: _parse_call("get_weather", json.dumps({"city": text}))),
+    Parser("argument of any type", lambda text: _check_argument({"type": "object"}, {"any": text})),
+    # A text that is a list is read as one, entry by entry; no call of a model is longer.
+    Parser("argument of a choice", lambda text: _check_argument(NUMBER_LIST_OR_TEXT, text), MESSAGE_CHARS),
+    Parser("wrong choice", lambda text: _check_argument({"enum": MANY_CHOICES}, text)),
     Parser("unknown argument", lambda text: _parse_call("get_weather", json.dumps({text: 1}))),
     Parser("sendable", sanitize.to_sendable),
     Parser("control tokens", sanitize.strip_control_tokens),

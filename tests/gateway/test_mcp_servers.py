@@ -3,8 +3,10 @@ one.
 """
 
 import io
+import json
 from pathlib import Path
 
+import pytest
 from PIL import Image as PillowImage
 
 from bot.http_server import serve
@@ -44,6 +46,68 @@ async def test_a_server_is_used_while_others_chat_and_when_it_hangs_or_is_gone(t
             await gateway.api.wait_until(lambda: "That took long." in gateway.texts())
         await says(ADMIN, "@@tool:odd_echo {}@@ @@say:It is away.@@", "It is away.")
     assert "odd is not available" in gateway.endpoint.requests[-1].prompt
+
+
+PETS = {
+    "type": "object",
+    "properties": {
+        "pet": {
+            "anyOf": [
+                {
+                    "type": "object",
+                    "properties": {"kind": {"const": "cat"}, "lives": {"type": "integer"}},
+                    "required": ["kind", "lives"],
+                },
+                {
+                    "type": "object",
+                    "properties": {"kind": {"const": "dog"}, "loud": {"type": "boolean"}},
+                    "required": ["kind", "loud"],
+                },
+            ]
+        },
+        "counts": {"type": "object", "additionalProperties": {"type": "integer"}},
+        "anything": {"type": "object"},
+        "size": {"enum": ["small", "large"], "default": "small"},
+        "text": {"type": "string"},
+    },
+    "required": ["pet", "size"],
+    "additionalProperties": False,
+}
+PET_CALL = {
+    "pet": {"kind": "dog", "loud": True},
+    "counts": {"a": 1},
+    "anything": {"n": 5, "on": True, "zip": "01234"},
+    "text": "5",
+}
+
+
+@pytest.mark.parametrize("prompt_tokens", [2000, 200])
+async def test_a_call_arrives_with_its_types_also_by_use_tool(tmp_path: Path, prompt_tokens: int):
+    web = FakeMcpHttpServer(read_only=True)
+    web.schemas["echo"] = PETS
+    call = f"odd_echo {json.dumps(PET_CALL)}"
+    wrong = 'odd_echo {"pet": {"kind": "cat"}}'
+    if prompt_tokens < 1000:
+        call = f"use_tool {json.dumps({'name': 'odd_echo', 'arguments': PET_CALL})}"
+        wrong = 'use_tool {"name": "odd_echo", "arguments": {"pet": {"kind": "cat"}}}'
+    async with (
+        running_gateway(
+            tmp_path, tools_private_hosts="127.0.0.1", thinking="off", tools_prompt_tokens=prompt_tokens
+        ) as gateway,
+        serve(web.app) as url,
+    ):
+        ann = gateway.ann
+        ann.send(f"/tools add mcp {url}/mcp odd")
+        await gateway.wait_for_texts(2)
+        ann.send("/new")
+        await gateway.wait_for_texts(3)
+        ann.send(f"@@tool:{call}@@ @@say:Done.@@")
+        await gateway.wait_for_texts(4)
+        assert web.calls == [{**PET_CALL, "size": "small"}]
+        ann.send(f"@@tool:{wrong}@@ @@say:Sorry.@@")
+        await gateway.wait_for_texts(5)
+    assert "pet of odd_echo needs lives." in gateway.endpoint.requests[-1].prompt
+    assert len(web.calls) == 1
 
 
 async def test_progress_of_a_call_is_shown_to_the_person_and_leaves_nothing_behind(tmp_path: Path):

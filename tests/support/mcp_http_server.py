@@ -40,6 +40,7 @@ MODERN_FIELDS: dict[str, Any] = {"resultType": "complete", "ttlMs": 0, "cacheSco
 class FakeMcpHttpServer:
     """`modern`: it speaks the protocol of 2026, without sessions; `read_only`: its tools change nothing.
 
+    `schemas` are of arguments, by tool, where they are not ANY_SCHEMA; `calls` are the arguments that came.
     `sessions` are those it knows, `methods` those of the messages that came, `release` lets a waiting call
     continue.
     """
@@ -51,6 +52,8 @@ class FakeMcpHttpServer:
         self.resources: dict[str, str] = {}
         self.read_uris: list[str] = []
         self.tools = [*TOOL_NAMES]
+        self.schemas: dict[str, Any] = {}
+        self.calls: list[dict[str, Any]] = []
         self.sessions: set[str] = set()
         self.methods: list[str] = []
         self.ended_sessions: list[str] = []
@@ -114,7 +117,11 @@ class FakeMcpHttpServer:
                 )
             case "tools/list":
                 tools = [
-                    {"name": name, "inputSchema": ANY_SCHEMA, "annotations": self.hints}
+                    {
+                        "name": name,
+                        "inputSchema": self.schemas.get(name, ANY_SCHEMA),
+                        "annotations": self.hints,
+                    }
                     for name in self.tools
                 ]
                 result: dict[str, Any] = {"tools": tools}
@@ -162,6 +169,7 @@ class FakeMcpHttpServer:
 
     async def handle_call(self, request: Request, message: dict[str, Any]) -> Response:
         name = message["params"]["name"]
+        self.calls.append(message["params"]["arguments"])
         if name in (answers := self._build_answers(request, message)):
             return answers[name]
         match name:

@@ -218,6 +218,7 @@ def make_foreign(schema: object, **more: object) -> Tool:
         ({"type": "object"}, {"n": "٣", "e": "1e5", "hex": "0x1", "blank": " 5"},
          {"n": "٣", "e": "1e5", "hex": "0x1", "blank": " 5"}),
         ({}, "5", 5),
+        ({"properties": {"any": {}}, "additionalProperties": {"not": {}}}, {"any": "5"}, {"any": 5}),
         ({"items": {}}, ["5"], [5]),
         ({"type": "string", "nullable": True}, None, None),
     ],

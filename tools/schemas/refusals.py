@@ -1,6 +1,7 @@
 """Says in one sentence for the model why arguments do not fit their schema. Pure."""
 
 import difflib
+import heapq
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -14,6 +15,7 @@ from tools.schemas.options import find_nearest_option, find_object_kinds, find_o
 MAX_SHOWN_CHARS = 60  # of a wrong value, quoted back to the model
 MAX_NAMED_CHOICES = 12  # of more, only the nearest are named
 MAX_NEAR_CHOICES = 3
+MAX_COMPARED_CHOICES = 30
 MIN_LIKENESS = 0.4
 TYPE_WORDS = {
     "string": "text",
@@ -102,11 +104,22 @@ def _describe_wrong_choice(owner: str, choices: Any, value: object) -> str:
     names = [_spell(choice) for choice in choices]
     if len(names) <= MAX_NAMED_CHOICES:
         return f"{owner} must be one of {', '.join(names)}, not {shown_value}."
-    near = difflib.get_close_matches(str(value)[:MAX_SHOWN_CHARS], names, MAX_NEAR_CHOICES, MIN_LIKENESS)
+    near = _find_near(str(value), names)
     if near:
         return f"{owner} must be one of {len(names)} choices, not {shown_value}; near it: {', '.join(near)}."
     some = ", ".join(names[:MAX_NEAR_CHOICES])
     return f"{owner} must be one of {len(names)} choices, such as {some}, not {shown_value}."
+
+
+def _find_near(word: str, names: Sequence[str]) -> list[str]:
+    """The names that a word is most like."""
+    word = word[:MAX_SHOWN_CHARS]
+    pieces = {word[place : place + 3] for place in range(len(word))}
+    # Comparing a word with a thousand names letter by letter takes 25 ms.
+    candidates = heapq.nlargest(
+        MAX_COMPARED_CHOICES, names, key=lambda name: sum(piece in name[:MAX_SHOWN_CHARS] for piece in pieces)
+    )
+    return difflib.get_close_matches(word, candidates, MAX_NEAR_CHOICES, MIN_LIKENESS)
 
 
 def _describe_unknown(owner: str, problem: ValidationError) -> str:
@@ -124,8 +137,7 @@ def format_unknown_name(owner: str, name: str, known_names: Iterable[str]) -> st
         return f"{owner} has no argument {format_value(name)}; it takes none."
     rest = ""
     if len(names) > MAX_NAMED_CHOICES:
-        near = difflib.get_close_matches(name[:MAX_SHOWN_CHARS], names, MAX_NEAR_CHOICES, MIN_LIKENESS)
-        shown = near or names[:MAX_NEAR_CHOICES]
+        shown = _find_near(name, names) or names[:MAX_NEAR_CHOICES]
         rest = f" and {len(names) - len(shown)} more"
         names = shown
     return f"{owner} has no argument {format_value(name)}; it takes {', '.join(names)}{rest}."

@@ -63,7 +63,7 @@ class _Repairer:
         repaired = _list_defaults(properties, required)
         for key, raw_value in value.items():
             name = _match_name(key, properties)
-            value_schema = properties.get(name) or _find_open_schema(name, schema)
+            value_schema = properties[name] if name in properties else _find_open_schema(name, schema)
             repaired_value = self._repair_value(raw_value, value_schema)
             is_wanted = repaired_value is not None or name in required or name not in properties
             if is_wanted or properties[name].get("nullable") is True:

@@ -157,7 +157,7 @@ def _judge_route(route: HttpRoute, sampler: CallSampler, calls: int, tally: _Tal
         if isinstance(checked, ToolResult):
             tally.counts["refused"] += 1
             tally.examples.append(f"{route.name} refused: {checked.text[:200]}")
-        elif not _is_same(arguments, checked.arguments):
+        elif not hold_same(checked.arguments, arguments):
             tally.counts["changed"] += 1
             tally.examples.append(f"{route.name} changed: {arguments} to {checked.arguments}"[:300])
 
@@ -173,16 +173,12 @@ def _check_as_written(
     return check_call(ToolCall("call", tool.name, json.dumps(written)), tools)
 
 
-def _is_same(sampled: Mapping[str, Any], arrived: Mapping[str, Any]) -> bool:
+def hold_same(arrived: Any, sampled: Any) -> bool:
     """Whether everything arrived as it was meant; defaults that were filled in are no difference."""
-    return _hold_same(arrived, sampled)
-
-
-def _hold_same(arrived: Any, sampled: Any) -> bool:
     if isinstance(sampled, Mapping) and isinstance(arrived, Mapping):
-        return all(_hold_same(arrived.get(name, _ABSENT), value) for name, value in sampled.items())
+        return all(hold_same(arrived.get(name, _ABSENT), value) for name, value in sampled.items())
     if isinstance(sampled, list) and isinstance(arrived, list) and len(sampled) == len(arrived):
-        return all(map(_hold_same, arrived, sampled))
+        return all(map(hold_same, arrived, sampled))
     is_number = not isinstance(sampled, bool) and isinstance(sampled, int | float)
     if is_number and not isinstance(arrived, bool):
         return bool(arrived == sampled)

@@ -8,7 +8,7 @@ from typing import Any
 from jsonschema import Draft202012Validator
 
 from bot.sim.gemma.arguments import parse_arguments
-from bot.sim.gemma.template import format_arguments
+from bot.sim.vllm.script import format_arguments
 from tools.schemas.choices import infer_type
 from tools.schemas.kinds import list_allowed_values
 from tools.schemas.options import CLOSED, expand_nullable, list_options

@@ -122,13 +122,9 @@ def _thought(turns: Sequence[Json], index: int, template_input: TemplateInput, *
 
 
 def _tool_call(function: Json) -> str:
-    arguments = format_arguments(_parse_arguments(function["arguments"]))
-    return f"<|tool_call>call:{function['name']}{{{arguments}}}<tool_call|>"
-
-
-def format_arguments(arguments: Mapping[str, Any]) -> str:
-    """The arguments of a call as the model writes them."""
-    return ",".join(f"{key}:{_format_value(value)}" for key, value in _sort_by_name(arguments))
+    arguments = _parse_arguments(function["arguments"])
+    pairs = ",".join(f"{key}:{_format_value(value)}" for key, value in _sort_by_name(arguments))
+    return f"<|tool_call>call:{function['name']}{{{pairs}}}<tool_call|>"
 
 
 def _parse_arguments(raw: object) -> Json:

@@ -98,8 +98,12 @@ def message_text(message: Json) -> str:
 
 def format_tool_call(name: str, arguments: Json) -> str:
     """A tool call as the model writes it, keys in the order given."""
-    pairs = ",".join(f"{key}:{_format_argument(value)}" for key, value in arguments.items())
-    return f"<|tool_call>call:{name}{{{pairs}}}<tool_call|>"
+    return f"<|tool_call>call:{name}{{{format_arguments(arguments)}}}<tool_call|>"
+
+
+def format_arguments(arguments: Json) -> str:
+    """The arguments of a call as the model writes them."""
+    return ",".join(f"{key}:{_format_argument(value)}" for key, value in arguments.items())
 
 
 def format_thought(text: str, request: ChatRequest) -> str:

@@ -394,6 +394,52 @@ def test_the_schema_of_an_own_tool_is_told_as_it_is_written():
         assert render_schema(build_told_schema(tool.input_schema).schema) == schema
 
 
+TREE = {
+    "type": "object",
+    "properties": {"root": {"$ref": "#/$defs/node"}},
+    "required": ["root"],
+    "$defs": {
+        "node": {
+            "type": "object",
+            "properties": {
+                "value": {"type": "integer"},
+                "children": {"type": "array", "items": {"$ref": "#/$defs/node"}},
+            },
+            "required": ["value"],
+        }
+    },
+}
+
+
+def test_a_schema_that_refers_to_itself_is_told_once_more_and_open_below():
+    tool = make_tool(TREE)
+    assert json.dumps(tool.told).count('"value"') == 4  # twice, and each is required
+    leaf: dict[str, Any] = {"value": "4"}
+    sent = {"value": "1", "children": [{"value": "2", "children": [{"value": "3", "children": [leaf]}]}]}
+    arrived = check_arguments(tool, {"root": sent})["root"]
+    assert arrived["children"][0]["children"][0] == {"value": 3, "children": [{"value": 4}]}
+    with pytest.raises(ArgumentsRefused, match=r"root\.children\.0 of made needs value"):
+        check_arguments(tool, {"root": {"value": 1, "children": [{}]}})
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"$ref": "#"},
+        {"$ref": "#/$defs/a", "$defs": {"a": {"$ref": "#/$defs/b"}, "b": {"$ref": "#/$defs/a"}}},
+        {"allOf": [{"$ref": "#"}], "properties": {"x": {"type": "integer"}}},
+        object_schema({"anyOf": [{"$ref": "#/properties/x"}, {"type": "integer"}]}),
+        object_schema({"oneOf": [{"$ref": "#/properties/x"}, {"$ref": "#/properties/x"}]}),
+        object_schema({"type": "array", "items": {"$ref": "#/properties/x"}}),
+    ],
+)
+def test_a_schema_that_is_only_itself_is_left_open_and_reported(schema):
+    tool = make_tool(schema)
+    assert any("contains itself" in warning for warning in list_warnings(schema))
+    check_arguments(tool, {})
+    json.dumps(render_definitions([tool]))
+
+
 def test_references_are_followed_to_a_bound():
     chain = {f"s{n}": {"properties": {"on": {"$ref": f"#/$defs/s{n + 1}"}}} for n in range(9)}
     resolved = resolve_arguments(
