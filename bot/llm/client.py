@@ -206,16 +206,15 @@ class ModelClient:
                 return self._translate_status(error, partial)
             case APIError(code="503") if not partial.blocks:
                 # Over its queue limit vLLM answers a stream with 503, or with 200 and this as the only event.
-                return EndpointAway("The endpoint is busy or not ready (HTTP 503).", partial)
+                return EndpointAway(self._describe_busy(503, error), partial)
         return EndpointAway("The endpoint failed in the middle of the reply.", partial)
 
     def _translate_status(self, error: APIStatusError, partial: Reply) -> CallFailed:
         status = error.status_code
-        if status in _BUSY_STATUSES:
-            return EndpointAway(f"The endpoint is busy or not ready (HTTP {status}).", partial)
-        if status >= 500 and not is_unsupported_input(status, _parse_message(error)):
-            quote = REFUSING.format(status, self._clean_message(error))
-            return EndpointAway(f"The endpoint is busy or not ready. {quote}", partial)
+        if status in _BUSY_STATUSES or (
+            status >= 500 and not is_unsupported_input(status, _find_words(error))
+        ):
+            return EndpointAway(self._describe_busy(status, error), partial)
         if status in {401, 403}:
             return EndpointRefused(
                 f"The endpoint does not accept the key: set {self.setting_names.key}.", partial
@@ -227,7 +226,13 @@ class ModelClient:
         if status == 404:
             reason = f"The endpoint has no chat route there: {self.setting_names.url} should end in /v1."
             return EndpointRefused(reason, partial)
-        return EndpointRefused(REFUSING.format(status, self._clean_message(error)), partial)
+        return EndpointRefused(REFUSING.format(status, self._clean_text(error.message)), partial)
+
+    def _describe_busy(self, status: int, error: APIError) -> str:
+        words = self._clean_text(_find_words(error))
+        if not words:
+            return f"The endpoint is busy or not ready (HTTP {status})."
+        return f"The endpoint is busy or not ready. {REFUSING.format(status, words)}"
 
     def _translate_unknown_model(self, partial: Reply) -> CallFailed:
         if self._configured_model is not None:
@@ -236,16 +241,19 @@ class ModelClient:
         self._model = None  # the next call fetches the list again
         return EndpointAway("The endpoint serves another model now.", partial)
 
-    def _clean_message(self, error: APIStatusError) -> str:
+    def _clean_text(self, text: str) -> str:
         """What the endpoint says, without the key and what it repeats of the request."""
-        message = error.message.split("'input'")[0]
+        text = text.split("'input'")[0]
         if self._api_key:
-            message = message.replace(self._api_key, "[hidden]")
-        return to_sendable(" ".join(message.split()))[:MAX_MESSAGE_CHARS]
+            text = text.replace(self._api_key, "[hidden]")
+        return to_sendable(" ".join(text.split()))[:MAX_MESSAGE_CHARS]
 
 
-def _parse_message(error: APIStatusError) -> str:
-    """The message of an error in JSON; empty for anything else, such as a proxy's page."""
-    if isinstance(error.body, Mapping):
-        return str(error.body.get("message"))
+def _find_words(error: APIError) -> str:
+    """What the endpoint says of an error; empty if that is nothing, or a proxy's page."""
+    body = error.body
+    if isinstance(body, Mapping):
+        return str(body.get("message") or "")
+    if isinstance(body, str) and not body.startswith("<"):
+        return body
     return ""

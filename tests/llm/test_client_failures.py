@@ -47,7 +47,7 @@ async def call_and_fail(response: RecordedResponse, silence_seconds: float = 5.0
         ("07-err-max-tokens-too-large", EndpointRefused, "cannot be greater than max_model_len"),
         ("07-err-empty-messages", EndpointRefused, "empty conversation"),
         ("14-small-context-too-long", PromptTooLong, "longer than the endpoint's context"),
-        ("07-overload-503", EndpointAway, "busy"),
+        ("07-overload-503", EndpointAway, "currently busy and cannot accept new requests"),
         ("15-crash", EndpointAway, "not ready"),
     ],
 )
@@ -65,6 +65,30 @@ async def test_a_refusal_is_shown_without_the_key_and_the_request_it_repeats():
     failed = await call_and_fail(RecordedResponse(400, {"error": error}))
     assert "bad key [hidden]" in str(failed)
     assert "person" not in str(failed)
+
+
+@pytest.mark.parametrize("status", [429, 503])
+@pytest.mark.parametrize(
+    ("body", "description"),
+    [
+        (
+            {"error": {"message": "Loading model", "code": 503}},
+            "The endpoint is busy or not ready. The endpoint refused the request (HTTP {}): Loading model",
+        ),
+        (
+            "upstream is starting",
+            "busy or not ready. The endpoint refused the request (HTTP {}): upstream is",
+        ),
+        ("<html><title>Service Unavailable</title></html>", "busy or not ready (HTTP {})."),
+        ({"error": {"message": None}}, "busy or not ready (HTTP {})."),
+        ({"detail": 1}, "busy or not ready (HTTP {})."),
+        ("", "busy or not ready (HTTP {})."),
+    ],
+)
+async def test_a_busy_endpoint_keeps_its_words_where_it_says_something(status, body, description):
+    failed = await call_and_fail(RecordedResponse(status, body))
+    assert type(failed) is EndpointAway
+    assert description.format(status) in str(failed)
 
 
 @pytest.mark.parametrize(
@@ -88,9 +112,7 @@ async def test_an_error_without_json_is_an_error_too(status):
     assert f"HTTP {status}" in str(await call_and_fail(RecordedResponse(status, "a proxy's page")))
 
 
-@pytest.mark.parametrize(
-    ("code", "expected"), [(503, "busy or not ready (HTTP 503)"), (500, "in the middle")]
-)
+@pytest.mark.parametrize(("code", "expected"), [(503, "(HTTP 503): currently busy"), (500, "in the middle")])
 async def test_a_stream_that_begins_with_an_error_of_503_is_a_busy_endpoint(code, expected):
     error = {"error": {"message": "currently busy", "type": "x", "param": None, "code": code}}
     failed = await call_and_fail(RecordedResponse(lines=[f"data: {json.dumps(error)}", "data: [DONE]"]))

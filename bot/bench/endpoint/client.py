@@ -141,9 +141,10 @@ def _to_chunk(body: Any) -> dict[str, Any]:
 def _to_error(response: httpx.Response, accumulator: StreamAccumulator) -> EndpointAway | EndpointRefused:
     partial = accumulator.build_reply(is_ended=False)
     status = response.status_code
-    if status >= 500 or status in {408, 429}:
-        return EndpointAway(f"The endpoint is busy or not ready (HTTP {status}).", partial)
     text = " ".join(response.text.split())[:MAX_REFUSAL_CHARACTERS]
+    if status >= 500 or status in {408, 429}:
+        words = f": {text}" if text else "."
+        return EndpointAway(f"The endpoint is busy or not ready (HTTP {status}){words}", partial)
     return EndpointRefused(f"The endpoint refused the request (HTTP {status}): {text}", partial)
 
 

@@ -30,7 +30,7 @@ async def test_a_server_without_a_model_is_named() -> None:
     [
         (None, "zzz", EndpointRefused, "refused the request .HTTP 404.: .*zzz"),
         ("reset", "diffusiongemma", EndpointAway, "cut the connection"),
-        ("busy", "diffusiongemma", EndpointAway, "HTTP 503"),
+        ("busy", "diffusiongemma", EndpointAway, "HTTP 503.: .*currently busy"),
     ],
 )
 async def test_failures_of_whole_replies_are_described(
