@@ -9,8 +9,6 @@ import pytest
 from hypothesis import settings
 
 from bot.db.engine import Database, open_database
-from bot.turns import call_ledger
-from bot.usage import recorder
 from tests.support.empty_database import place_empty_database
 
 MEMORY_DISK = Path("/dev/shm")
@@ -112,10 +110,3 @@ def database_url(tmp_path: Path) -> str:
 async def database(database_url: str) -> AsyncIterator[Database]:
     async with open_database(database_url) as database:
         yield database
-
-
-@pytest.fixture(autouse=True)
-def unhurried(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Give the last writes of a gateway enough time at shutdown, however busy the machine is."""
-    monkeypatch.setattr(call_ledger, "SHUTDOWN_WRITE_SECONDS", 20.0)
-    monkeypatch.setattr(recorder, "SHUTDOWN_SECONDS", 20.0)

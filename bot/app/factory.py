@@ -2,10 +2,9 @@
 
 import asyncio
 import contextlib
-import importlib.metadata
 import logging
 import time
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -13,6 +12,7 @@ from pathlib import Path
 from bot.agent import history
 from bot.app.gateway import Gateway
 from bot.app.maintenance_factory import MaintenanceFactory
+from bot.app.monitoring_server import serve_monitoring
 from bot.app.tool_factory import build_approval_dependencies, load_tools
 from bot.app.turn_factory import TurnFactory
 from bot.attachments.reader import AttachmentReader
@@ -26,7 +26,6 @@ from bot.db.queues.admin_notices import AdminNotices
 from bot.db.queues.inbox import IncomingUpdate
 from bot.db.retry import OutageLog, retry_until_available
 from bot.domain import ItemKind, Lane, Runner
-from bot.errors import SettingsRefused
 from bot.jobs.outcomes import JobOutcomes
 from bot.jobs.schedule_tool import ChatSchedules
 from bot.jobs.scheduler import JobScheduler
@@ -51,6 +50,7 @@ from bot.telegram.runners.reminders import ReminderRunner
 from bot.telegram.runners.tasks import TaskRunner
 from bot.telegram.runners.updates import UpdateRunner
 from bot.tool_registry.program_homes import find_homes_folder
+from bot.turns.call_ledger import CallLedger
 from bot.turns.endpoints import ModelEndpoint, open_fallback_endpoint
 from bot.turns.runner import TurnRunner
 from bot.turns.tool_questions import ToolQuestions
@@ -61,15 +61,25 @@ from tools.threads import run_in_thread
 
 FILES_DIVISOR = 4  # a prompt divided by this is what the images of a turn may take, and its files
 FIRST_LINK_MINUTES = 15
+SHUTDOWN_SECONDS = 1.0
+
+Models = tuple[ModelClient, ModelEndpoint | None]
+"""The main endpoint's client, and the second endpoint if there is one."""
 
 log = logging.getLogger(__name__)
 
 
-async def run(settings: Settings, stop: asyncio.Event, announce: Callable[[str], None] = log.warning) -> int:
+async def run(
+    settings: Settings,
+    stop: asyncio.Event,
+    announce: Callable[[str], None] = log.warning,
+    *,
+    shutdown_seconds: float = SHUTDOWN_SECONDS,
+) -> int:
     """Run the gateway until `stop` is set; returns the exit code.
 
     Raises a CanvasgramError if it cannot start. While there is no admin, `announce` gets the link by which a
-    user becomes the first one.
+    user becomes the first one. `shutdown_seconds` is how long each of its last writes may take.
     """
     timers = TurnTimers(time.time())
     database_file = parse_database_path(settings.database_url)
@@ -90,7 +100,10 @@ async def run(settings: Settings, stop: asyncio.Event, announce: Callable[[str],
             open_bot(token, settings.telegram_api_url, stop) as bot,
         ):
             if bot is not None:
-                await _run_with_bot(settings, stop, announce, database, bot, timers)
+                build_gateway = partial(
+                    build, settings, database, bot, timers=timers, shutdown_seconds=shutdown_seconds
+                )
+                await _run_with_bot(settings, stop, announce, database, bot, build_gateway)
     return 0
 
 
@@ -107,11 +120,10 @@ async def _run_with_bot(
     announce: Callable[[str], None],
     database: Database,
     bot: TelegramBot,
-    timers: TurnTimers,
+    build_gateway: Callable[[Models], Coroutine[None, None, Gateway]],
 ) -> None:
     async with _open_model(settings) as model, open_fallback_endpoint(settings) as fallback:
-        building = build(settings, database, bot, (model, fallback), timers)
-        gateway = await run_unless_stopped(stop, building, None)
+        gateway = await run_unless_stopped(stop, build_gateway((model, fallback)), None)
         if gateway is None:
             return
         if not gateway.admins:
@@ -120,7 +132,7 @@ async def _run_with_bot(
             if link:
                 announce(link)
         seats_by_endpoint = _list_seats(model, fallback)
-        async with _serve_monitoring(settings, gateway, database, seats_by_endpoint):
+        async with serve_monitoring(settings, gateway, database, seats_by_endpoint):
             await gateway.run(stop)
 
 
@@ -147,52 +159,19 @@ def _list_seats(model: ModelClient, fallback: ModelEndpoint | None) -> Mapping[s
     return seats
 
 
-@contextlib.asynccontextmanager
-async def _serve_monitoring(
-    settings: Settings, gateway: Gateway, database: Database, seats_by_endpoint: Mapping[str, SeatLimiter]
-) -> AsyncIterator[None]:
-    """Serve `/healthz` and `/metrics` while the block runs, if HTTP_PORT is set."""
-    async with contextlib.AsyncExitStack() as stack:
-        if settings.http_port is not None:
-            from bot.db.usage.ended import EndedWatcher
-            from bot.http_server import serve
-            from bot.monitoring.health import build_app
-            from bot.monitoring.metrics import GatewayMetrics
-
-            watcher = EndedWatcher(database)
-            await retry_until_available(watcher.begin)
-            metrics = GatewayMetrics(
-                watcher,
-                seats_by_endpoint,
-                gateway.tool_registry.is_known,
-                importlib.metadata.version("canvasgram"),
-            )
-            server = serve(
-                build_app(gateway.intake.has_recent_poll, metrics, gateway.sign_ins.receive),
-                host=settings.http_host,
-                port=settings.http_port,
-            )
-            try:
-                await stack.enter_async_context(server)
-            except OSError as error:
-                raise SettingsRefused(
-                    f"HTTP_PORT {settings.http_port} cannot be used ({error.strerror}). "
-                    "Example: HTTP_PORT=8081"
-                ) from None
-        yield
-
-
 async def build(
     settings: Settings,
     database: Database,
     bot: TelegramBot,
-    models: tuple[ModelClient, ModelEndpoint | None],
+    models: Models,
+    *,
     timers: TurnTimers,
+    shutdown_seconds: float,
 ) -> Gateway:
     """Build the gateway on an open database, a Telegram client that knows its name, and the models.
 
-    `models` are the main one, and the second endpoint if there is one. The worker is built last, for it needs
-    the runners; parts that wake it name it in a lambda, which is called only once the gateway runs.
+    The worker is built last, for it needs the runners; parts that wake it name it in a lambda, which is
+    called only once the gateway runs.
     """
     model, fallback = models
     notices = AdminNotices(settings.admin_ids)
@@ -200,7 +179,7 @@ async def build(
     await retry_until_available(partial(access.load, database))
     await retry_until_available(partial(_abandon_model_calls, database))
     best_effort_calls = _build_best_effort_calls(bot, fallback)
-    usage_recorder = UsageRecorder(database, timers)
+    usage_recorder = UsageRecorder(database, timers, shutdown_seconds=shutdown_seconds)
     await retry_until_available(usage_recorder.start)
     sender = Sender(
         database,
@@ -219,6 +198,7 @@ async def build(
     turn_factory = TurnFactory(
         settings,
         database,
+        CallLedger(database, shutdown_seconds=shutdown_seconds),
         model,
         fallback,
         tools.tool_registry,

@@ -20,6 +20,7 @@ from bot.settings import Settings
 from bot.tool_registry.registry import ToolRegistry
 from bot.turns import context_window
 from bot.turns.cache_warmup import CacheWarmup, WarmupConfig
+from bot.turns.call_ledger import CallLedger
 from bot.turns.context_window import PromptBreakdown
 from bot.turns.endpoint_router import EndpointRoute, EndpointRoutes
 from bot.turns.endpoints import ModelEndpoint
@@ -41,6 +42,7 @@ MIN_MESSAGE_TOKENS = 500  # tokens a prompt must leave at least for what a user 
 class TurnFactory:
     """Built once.
 
+    `ledger`: stores the model calls.
     `fallback`: the second endpoint, where FALLBACK_URL is set.
     `notify_admins`: posts a subject and a text to the admins.
     `reader`: shrinks the images that tools found.
@@ -50,6 +52,7 @@ class TurnFactory:
 
     settings: Settings
     database: Database
+    ledger: CallLedger
     model: ModelClient
     fallback: ModelEndpoint | None
     tool_registry: ToolRegistry
@@ -115,7 +118,7 @@ class TurnFactory:
             lineages=self._list_lineages() if settings.warm_up == "on" else (),
         )
         cache_warmup = CacheWarmup(
-            self.database,
+            self.ledger,
             self.model,
             config,
             model_name=lambda: self.model.name,
@@ -138,6 +141,7 @@ class TurnFactory:
         """The runner of summary items."""
         return Summarizer(
             self.database,
+            self.ledger,
             self._main_endpoint,
             system=self.settings.system_prompt,
             tool_registry=self.tool_registry,
@@ -167,7 +171,7 @@ class TurnFactory:
         self, wake_sender: Callable[[Lane], None], on_cache_lost: Callable[[], None]
     ) -> EndpointRoutes:
         main_caller = ModelCaller(
-            self.database,
+            self.ledger,
             self.model,
             patience_seconds=self.settings.model_wait,
             notify_admins=self.notify_admins,
@@ -177,7 +181,7 @@ class TurnFactory:
         fallback: EndpointRoute | None = None
         if self.fallback is not None:
             fallback_caller = ModelCaller(
-                self.database,
+                self.ledger,
                 self.fallback.model,
                 patience_seconds=self.settings.model_wait,
                 notify_admins=self.notify_admins,
@@ -237,7 +241,7 @@ class TurnFactory:
     def _build_preflight(self) -> Preflight:
         url = self.settings.model_url
         return Preflight(
-            self.database,
+            self.ledger,
             build_token_counter(url, self._api_key),
             ToolWorkEstimator(url, self._api_key, self.settings.model_name),
             endpoint_name=url,

@@ -15,7 +15,6 @@ from typing import Final
 from bot.agent import prompt
 from bot.agent.toolbox import Toolbox
 from bot.db.conversations.calls import NewCall
-from bot.db.engine import Database
 from bot.db.retry import retry_until_available
 from bot.domain import CANVAS_TOKENS, WARMUP_PRIORITY, LanguageModel, Message, ModelRequest, Reply
 from bot.errors import CallFailed, EndpointAway, KeyRefused, ServerAway
@@ -60,14 +59,14 @@ class CacheWarmup:
 
     def __init__(
         self,
-        database: Database,
+        ledger: CallLedger,
         model: LanguageModel,
         config: WarmupConfig,
         *,
         model_name: Callable[[], str],
         notify_admins: NotifyAdmins,
     ) -> None:
-        self._ledger = CallLedger(database)
+        self._ledger = ledger
         self._model = model
         self._config = config
         self._model_name = model_name

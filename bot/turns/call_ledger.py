@@ -15,7 +15,6 @@ from bot.db.retry import retry_until_available
 from bot.domain import LanguageModel, ModelRequest, Reply
 from bot.errors import CallFailed, EndpointAway, StoreUnavailable
 
-SHUTDOWN_WRITE_SECONDS = 0.5  # seconds to store what a call has used when the gateway shuts down during it
 MAX_CALL_SECONDS = 300.0  # seconds one of the gateway's own calls may hold its seat
 
 
@@ -28,10 +27,16 @@ class SystemCallResult:
 
 
 class CallLedger:
-    """Opens and closes rows, retrying until the database can be written."""
+    """Opens and closes rows, retrying until the database can be written.
 
-    def __init__(self, database: Database, *, max_call_seconds: float = MAX_CALL_SECONDS) -> None:
+    `shutdown_seconds`: to store what a call has used when the gateway shuts down during it.
+    """
+
+    def __init__(
+        self, database: Database, *, shutdown_seconds: float, max_call_seconds: float = MAX_CALL_SECONDS
+    ) -> None:
         self._database = database
+        self._shutdown_seconds = shutdown_seconds
         self._max_call_seconds = max_call_seconds
 
     async def open(self, new_call: NewCall, previous_closing: CallCompletion | None = None) -> int:
@@ -58,7 +63,7 @@ class CallLedger:
     async def close_on_shutdown(self, closing: CallCompletion) -> None:
         """Store how a call ended that the shutdown cancels, if that can be done at once."""
         with contextlib.suppress(StoreUnavailable, TimeoutError):
-            async with asyncio.timeout(SHUTDOWN_WRITE_SECONDS), self._database.transaction() as tx:
+            async with asyncio.timeout(self._shutdown_seconds), self._database.transaction() as tx:
                 await calls.close_call(tx, closing, now=time.time())
 
     async def call_once(

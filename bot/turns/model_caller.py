@@ -13,7 +13,6 @@ from bot.agent import history
 from bot.agent.events import TurnInterruption
 from bot.db.conversations import calls
 from bot.db.conversations.calls import CallCompletion, NewCall
-from bot.db.engine import Database
 from bot.db.retry import retry_until_available
 from bot.domain import CANVAS_TOKENS, CallTimes, Channel, LanguageModel, Message, ModelRequest, Reply, Usage
 from bot.errors import CallFailed, EndpointAway, EndpointRefused
@@ -81,7 +80,7 @@ class ModelCaller:
 
     def __init__(
         self,
-        database: Database,
+        ledger: CallLedger,
         model: LanguageModel,
         *,
         patience_seconds: float,
@@ -91,7 +90,7 @@ class ModelCaller:
     ) -> None:
         self._endpoint_label = endpoint_label
         self._on_cache_lost = on_cache_lost
-        self._ledger = CallLedger(database)
+        self._ledger = ledger
         self._model = model
         self._patience_seconds = patience_seconds
         self._notify_admins = notify_admins

@@ -10,7 +10,6 @@ from collections.abc import Awaitable, Callable, Sequence
 from bot.agent import prompt
 from bot.agent.toolbox import Toolbox
 from bot.db.conversations.calls import CallCompletion, NewCall
-from bot.db.engine import Database
 from bot.domain import CallTimes, Message, Reply, Usage
 from bot.llm import server_api
 from bot.llm.typed_reads import ToolWorkEstimate, ToolWorkEstimator
@@ -43,14 +42,14 @@ class Preflight:
 
     def __init__(
         self,
-        database: Database,
+        ledger: CallLedger,
         count_tokens: TokenCounter,
         estimator: ToolWorkEstimator,
         *,
         endpoint_name: str,
         model_name: Callable[[], str],
     ) -> None:
-        self._ledger = CallLedger(database)
+        self._ledger = ledger
         self._count_tokens = count_tokens
         self._estimator = estimator
         self._endpoint_name = endpoint_name

@@ -96,6 +96,7 @@ class Summarizer:
     def __init__(
         self,
         database: Database,
+        ledger: CallLedger,
         endpoint: ModelEndpoint,
         *,
         system: str,
@@ -103,7 +104,7 @@ class Summarizer:
         is_enabled: bool,
     ) -> None:
         self._database = database
-        self._ledger = CallLedger(database)
+        self._ledger = ledger
         self._endpoint = endpoint
         self._system = system
         self._tool_registry = tool_registry

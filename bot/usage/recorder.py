@@ -20,18 +20,21 @@ from bot.usage.timers import TurnTimer, TurnTimers
 
 HEARTBEAT_SECONDS = 1.0  # seconds between heartbeats while turns are measured
 IDLE_HEARTBEAT_SECONDS = 60.0  # and while none is
-SHUTDOWN_SECONDS = 1.0  # seconds in which the end of this process is to be stored
 MAX_ROUNDING_SECONDS = 0.001  # seconds that may be missing in a sum
 
 log = logging.getLogger(__name__)
 
 
 class UsageRecorder:
-    """Call `start` before anything is taken or delivered, then `run` until `stop`."""
+    """Call `start` before anything is taken or delivered, then `run` until `stop`.
 
-    def __init__(self, database: Database, timers: TurnTimers) -> None:
+    `shutdown_seconds`: to store the end of this process.
+    """
+
+    def __init__(self, database: Database, timers: TurnTimers, *, shutdown_seconds: float) -> None:
         self._database = database
         self._timers = timers
+        self._shutdown_seconds = shutdown_seconds
         self._stopped = asyncio.Event()
         self._life_id = 0
 
@@ -59,7 +62,7 @@ class UsageRecorder:
                 await self._beat()
             await self._wait_for_next_beat()
         with contextlib.suppress(StoreUnavailable, TimeoutError):
-            async with asyncio.timeout(SHUTDOWN_SECONDS):
+            async with asyncio.timeout(self._shutdown_seconds):
                 await self._beat(is_last=True)
 
     def stop(self) -> None:

@@ -29,8 +29,9 @@ from bot.sim.vllm.server import (
 )
 from bot.turns import cache_warmup
 from bot.turns.cache_warmup import CacheWarmup, WarmupConfig
+from bot.turns.call_ledger import CallLedger
 from tests.support.gateway import GatewayHarness, running_gateway
-from tests.support.turn_harness import ScriptedModel, TurnHarness
+from tests.support.turn_harness import SHUTDOWN_SECONDS, ScriptedModel, TurnHarness
 from tools.base import tool
 from tools.registry import discover
 
@@ -93,9 +94,10 @@ async def open_warm_harness(database: Database, endpoint: SimulatedEndpoint) -> 
         config = WarmupConfig(
             f"{url}/v1", None, None, "Be brief.", lambda: Toolbox(tools), PROMPT_BUDGET, (False, True)
         )
+        ledger = CallLedger(database, shutdown_seconds=SHUTDOWN_SECONDS)
         async with asyncio.TaskGroup() as tasks:
             running = tasks.create_task(
-                CacheWarmup(database, model, config, model_name=lambda: "model", notify_admins=complain).run()
+                CacheWarmup(ledger, model, config, model_name=lambda: "model", notify_admins=complain).run()
             )
             await endpoint.wait_until(lambda: is_warmed_up(endpoint))
             running.cancel()

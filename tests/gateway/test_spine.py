@@ -25,6 +25,7 @@ from bot.sim.vllm.server import SimulatedEndpoint, Timing
 from tests.support.cache_warmup import wait_until
 from tests.support.gateway import ADMIN, GatewayHarness, long_story, open_harness, running_gateway
 from tests.support.held_database import refuse_opening
+from tests.support.turn_harness import SHUTDOWN_SECONDS
 
 SLOW = Timing(canvas_seconds=0.25)
 
@@ -204,7 +205,7 @@ async def test_going_down_with_a_turn_at_work_takes_its_grace_and_no_more(tmp_pa
     async with open_harness(tmp_path) as gateway:
         stop = asyncio.Event()
         async with asyncio.timeout(25.0), asyncio.TaskGroup() as tasks:
-            tasks.create_task(factory.run(gateway.settings, stop))
+            tasks.create_task(factory.run(gateway.settings, stop, shutdown_seconds=SHUTDOWN_SECONDS))
             gateway.endpoint.hold()
             gateway.ann.send("@@say:later@@")
             await gateway.endpoint.wait_until(lambda: gateway.endpoint.running == 1)

@@ -15,7 +15,8 @@ from bot.llm.client import ModelClient
 from bot.llm.seats import SeatLimiter
 from bot.sim.vllm.server import SimulatedEndpoint
 from bot.turns.cache_warmup import CacheWarmup, WarmupConfig
-from tests.support.turn_harness import ScriptedModel, TurnHarness
+from bot.turns.call_ledger import CallLedger
+from tests.support.turn_harness import SHUTDOWN_SECONDS, ScriptedModel, TurnHarness
 from tools.registry import discover
 
 MIN_HEAD_TOKENS = 400  # of system text and tools
@@ -36,8 +37,9 @@ class WarmupHarness:
     def build_warmup(self) -> CacheWarmup:
         toolbox = Toolbox(discover())
         config = WarmupConfig(self.url, self.api_key, None, "Be brief.", lambda: toolbox, 9000, self.lineages)
+        ledger = CallLedger(self.database, shutdown_seconds=SHUTDOWN_SECONDS)
         return CacheWarmup(
-            self.database, self.model, config, model_name=lambda: "model", notify_admins=self._notify_admins
+            ledger, self.model, config, model_name=lambda: "model", notify_admins=self._notify_admins
         )
 
     async def _notify_admins(self, subject: str, text: str) -> None:

@@ -13,6 +13,7 @@ from bot.settings import Settings, build_settings
 from bot.sim.telegram.server import MAX_WAIT_SECONDS, BotApi, FloodLimits, SimulatedPerson
 from bot.sim.vllm.server import SimulatedEndpoint
 from tests.support.empty_database import place_empty_database
+from tests.support.turn_harness import SHUTDOWN_SECONDS
 
 ADMIN = 7
 _WORDS = " ".join(f"word{n}" for n in range(200))  # more than a server searches for a repeated pattern
@@ -65,7 +66,7 @@ class GatewayHarness:
         """Run the gateway while the block runs; it is shut down in order at the end."""
         stop = asyncio.Event()
         async with asyncio.TaskGroup() as tasks:
-            running = tasks.create_task(factory.run(self.settings, stop))
+            running = tasks.create_task(factory.run(self.settings, stop, shutdown_seconds=SHUTDOWN_SECONDS))
             try:
                 yield
             finally:

@@ -22,6 +22,7 @@ from bot.db.tables import outbox
 from bot.domain import Button, CallTimes, Channel, InboxItem, Lane, ModelRequest, Part, Reply, ToolCall, Usage
 from bot.tool_registry.registry import ToolRegistry
 from bot.turns.approvals import ApprovalDependencies, Approvals
+from bot.turns.call_ledger import CallLedger
 from bot.turns.endpoint_router import EndpointRoute, EndpointRoutes
 from bot.turns.endpoints import ModelEndpoint
 from bot.turns.execution import TurnDependencies
@@ -33,6 +34,7 @@ from bot.turns.turn_request import PreflightRequest, PreflightResult, TurnConfig
 from tools.base import PictureFitter, Tool, ToolContext
 
 LANE = Lane(7)
+SHUTDOWN_SECONDS = 20.0  # for each last write; the machine may be busy
 
 ScriptedReply = Reply | Exception | Callable[[], Awaitable[Reply]]
 
@@ -139,6 +141,7 @@ class TurnHarness:
     tools: Sequence[Tool] = ()
     turn_seconds: float = 60.0
     patience_seconds: float = 60.0
+    shutdown_seconds: float = SHUTDOWN_SECONDS
     max_steps: int = 8
     prompt_budget: int = 8000
     thinking: ThinkingSetting = "off"
@@ -196,7 +199,7 @@ class TurnHarness:
     def _build_routes(self) -> EndpointRoutes:
         endpoint = ModelEndpoint("main", "http://here/v1", self.model, lambda: "model")
         caller = ModelCaller(
-            self.database,
+            CallLedger(self.database, shutdown_seconds=self.shutdown_seconds),
             self.model,
             patience_seconds=self.patience_seconds,
             notify_admins=self._notify_admins,

@@ -25,7 +25,7 @@ from tests.support.cache_warmup import (
     wait_until,
 )
 from tests.support.gateway import running_gateway
-from tests.support.turn_harness import ScriptedModel, hang_forever, make_reply
+from tests.support.turn_harness import SHUTDOWN_SECONDS, ScriptedModel, hang_forever, make_reply
 
 
 @pytest.fixture(autouse=True)
@@ -213,7 +213,7 @@ async def test_a_row_a_kill_left_open_is_closed_at_the_next_start(tmp_path: Path
     async with serve(SimulatedEndpoint().app) as url:
         harness = WarmupHarness(database, ScriptedModel([hang_forever]), f"{url}/v1")
         warmup = harness.build_warmup()
-        call = await CallLedger(database).open(
+        call = await CallLedger(database, shutdown_seconds=SHUTDOWN_SECONDS).open(
             warmup._build_row(warmup._build_request(False, WARMUP_PROMPTS[0]), 1, None)
         )
     assert await harness.load_rows("id", "outcome") == [(call, None)]

@@ -9,7 +9,7 @@ from bot.db.tables import model_calls
 from bot.domain import WARMUP_PRIORITY, Message, ModelRequest
 from bot.errors import EndpointAway
 from bot.turns.call_ledger import CallLedger
-from tests.support.turn_harness import ScriptedModel, TurnHarness, hang_forever, make_reply
+from tests.support.turn_harness import SHUTDOWN_SECONDS, ScriptedModel, TurnHarness, hang_forever, make_reply
 
 REQUEST = ModelRequest(
     messages=(Message("user", "Ready?"),),
@@ -31,7 +31,7 @@ async def load_rows(database: Database) -> list[tuple[Any, ...]]:
 
 
 async def test_a_reply_is_returned_while_the_row_is_still_open(database: Database) -> None:
-    ledger = CallLedger(database)
+    ledger = CallLedger(database, shutdown_seconds=SHUTDOWN_SECONDS)
     reply = make_reply("Yes.")
     call_result = await ledger.call_once(ScriptedModel([reply]), REQUEST, NEW_CALL)
     assert call_result.result is reply
@@ -41,7 +41,7 @@ async def test_a_reply_is_returned_while_the_row_is_still_open(database: Databas
 
 
 async def test_a_call_that_never_ends_gives_up_its_seat(database: Database) -> None:
-    ledger = CallLedger(database, max_call_seconds=0.01)
+    ledger = CallLedger(database, shutdown_seconds=SHUTDOWN_SECONDS, max_call_seconds=0.01)
     call_result = await ledger.call_once(ScriptedModel([hang_forever]), REQUEST, NEW_CALL)
     assert isinstance(call_result.result, EndpointAway)
     assert call_result.result.partial.text == "so far"
@@ -50,7 +50,7 @@ async def test_a_call_that_never_ends_gives_up_its_seat(database: Database) -> N
 
 
 async def test_the_wait_for_a_seat_is_not_limited(database: Database) -> None:
-    ledger = CallLedger(database, max_call_seconds=0.0)
+    ledger = CallLedger(database, shutdown_seconds=SHUTDOWN_SECONDS, max_call_seconds=0.0)
     free = asyncio.Event()
     model = ScriptedModel([hang_forever], wait_for_seat=free.wait)
     async with asyncio.TaskGroup() as tasks:

@@ -13,10 +13,11 @@ from bot.domain import Message
 from bot.http_server import serve
 from bot.llm.typed_reads import ToolWorkEstimator
 from bot.sim.vllm.server import Profile, SimulatedEndpoint
+from bot.turns.call_ledger import CallLedger
 from bot.turns.preflight import Preflight, build_token_counter
 from bot.turns.turn_request import PreflightRequest, PreflightResult
 from tests.support.gateway import running_gateway
-from tests.support.turn_harness import ScriptedModel, TurnHarness
+from tests.support.turn_harness import SHUTDOWN_SECONDS, ScriptedModel, TurnHarness
 from tools.registry import discover
 
 TOOLS = Toolbox(discover())
@@ -36,8 +37,9 @@ async def open_preflight(
         url = f"{address}/v1"
         estimator = ToolWorkEstimator(url, endpoint.api_key, None)
         count = build_token_counter(url, endpoint.api_key)
+        ledger = CallLedger(database, shutdown_seconds=SHUTDOWN_SECONDS)
         yield Preflight(
-            database, count, estimator, endpoint_name="http://there/v1", model_name=lambda: model_name
+            ledger, count, estimator, endpoint_name="http://there/v1", model_name=lambda: model_name
         )
 
 

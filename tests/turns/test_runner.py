@@ -10,7 +10,7 @@ from bot.db.queues import stop_requests
 from bot.db.tables import messages, model_calls, tool_calls, turns
 from bot.domain import Reply
 from bot.errors import EndpointAway, EndpointRefused, PromptTooLong
-from bot.turns import call_ledger, model_caller
+from bot.turns import model_caller
 from bot.turns.tool_executor import INTERRUPTED, NOT_RUN, UNKNOWN
 from tests.support.flaky_database import FlakyDatabase
 from tests.support.turn_harness import LANE, ScriptedModel, TurnHarness, hang_forever, make_call, make_reply
@@ -198,11 +198,10 @@ async def test_what_a_call_used_is_stored_when_the_gateway_shuts_down_during_it(
 
 @pytest.mark.parametrize("full", [True, False])
 async def test_a_shutdown_is_not_delayed_by_a_database_that_cannot_be_written(
-    database: Database, model: ScriptedModel, full: bool, monkeypatch: pytest.MonkeyPatch
+    database: Database, model: ScriptedModel, full: bool
 ):
-    monkeypatch.setattr(call_ledger, "SHUTDOWN_WRITE_SECONDS", 0.5)
     flaky = FlakyDatabase(database)
-    harness = TurnHarness(flaky, model)
+    harness = TurnHarness(flaky, model, shutdown_seconds=0.5)
     model.script = [hang_forever]
     async with asyncio.timeout(30.0), asyncio.TaskGroup() as tasks:
         task = tasks.create_task(harness.build_runner().run(await harness.new_request("go")))

@@ -20,10 +20,18 @@ from bot.db.tables import lanes, model_calls
 from bot.domain import SUMMARIES_PRIORITY, InboxItem
 from bot.errors import EndpointAway
 from bot.turns import context_window
+from bot.turns.call_ledger import CallLedger
 from bot.turns.endpoints import ModelEndpoint
 from bot.turns.summaries import SUMMARY_PROMPT, Summarizer, enqueue_summary
 from tests.support.gateway import GatewayHarness, running_gateway
-from tests.support.turn_harness import LANE, ScriptedModel, TurnHarness, hang_forever, make_reply
+from tests.support.turn_harness import (
+    LANE,
+    SHUTDOWN_SECONDS,
+    ScriptedModel,
+    TurnHarness,
+    hang_forever,
+    make_reply,
+)
 
 
 @pytest.fixture
@@ -53,6 +61,7 @@ def build_summarizer(harness: TurnHarness, *, is_enabled: bool = True) -> Summar
     endpoint = ModelEndpoint("main", "http://here/v1", harness.model, lambda: "model")
     return Summarizer(
         harness.database,
+        CallLedger(harness.database, shutdown_seconds=SHUTDOWN_SECONDS),
         endpoint,
         system="Be brief.",
         tool_registry=harness.tool_registry,

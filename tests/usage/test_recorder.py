@@ -21,6 +21,7 @@ from bot.usage.recorder import UsageRecorder
 from bot.usage.timers import TurnTimers
 from tests.db.usage.test_breakdowns import insert_item, insert_part, insert_turn
 from tests.support.flaky_database import FlakyDatabase
+from tests.support.turn_harness import SHUTDOWN_SECONDS
 
 LANE = Lane(5)
 
@@ -33,7 +34,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 @asynccontextmanager
 async def run_recorder(database: Database, timers: TurnTimers) -> AsyncIterator[None]:
     """A running recorder, which is stopped in good order."""
-    usage_recorder = UsageRecorder(database, timers)
+    usage_recorder = UsageRecorder(database, timers, shutdown_seconds=SHUTDOWN_SECONDS)
     await usage_recorder.start()
     async with asyncio.TaskGroup() as tasks:
         tasks.create_task(usage_recorder.run())

@@ -1,0 +1,47 @@
+"""Serves `/healthz`, `/metrics` and sign-ins, whose libraries are imported only where HTTP_PORT is set."""
+
+import contextlib
+import importlib.metadata
+from collections.abc import AsyncIterator, Mapping
+
+from bot.app.gateway import Gateway
+from bot.db.engine import Database
+from bot.db.retry import retry_until_available
+from bot.errors import SettingsRefused
+from bot.llm.seats import SeatLimiter
+from bot.settings import Settings
+
+
+@contextlib.asynccontextmanager
+async def serve_monitoring(
+    settings: Settings, gateway: Gateway, database: Database, seats_by_endpoint: Mapping[str, SeatLimiter]
+) -> AsyncIterator[None]:
+    """Serve `/healthz` and `/metrics` while the block runs, if HTTP_PORT is set."""
+    async with contextlib.AsyncExitStack() as stack:
+        if settings.http_port is not None:
+            from bot.db.usage.ended import EndedWatcher
+            from bot.http_server import serve
+            from bot.monitoring.health import build_app
+            from bot.monitoring.metrics import GatewayMetrics
+
+            watcher = EndedWatcher(database)
+            await retry_until_available(watcher.begin)
+            metrics = GatewayMetrics(
+                watcher,
+                seats_by_endpoint,
+                gateway.tool_registry.is_known,
+                importlib.metadata.version("canvasgram"),
+            )
+            server = serve(
+                build_app(gateway.intake.has_recent_poll, metrics, gateway.sign_ins.receive),
+                host=settings.http_host,
+                port=settings.http_port,
+            )
+            try:
+                await stack.enter_async_context(server)
+            except OSError as error:
+                raise SettingsRefused(
+                    f"HTTP_PORT {settings.http_port} cannot be used ({error.strerror}). "
+                    "Example: HTTP_PORT=8081"
+                ) from None
+        yield
