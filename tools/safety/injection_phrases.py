@@ -19,6 +19,8 @@ _TALK = (
     r"|earlier messages?|message history|system prompt)"
 )
 _TOOLS = r"(?:this|the) (?:tool|function)"
+# Built-in tools whose names are no ordinary words, as `schedule` is.
+_OWN_TOOLS = r"(?:fetch_page|look_back|read_more|find_tools|use_tool)"
 
 _IGNORE_INSTRUCTIONS = (
     rf"\b(?:ignore|disregard|forget|override|bypass)"
@@ -45,6 +47,9 @@ _SECRECY = (
     rf"\b(?:hide|conceal) (?:this|it|that|the call|the result) from {_PERSON}\b",
     rf"\bwithout (?:telling|asking|the knowledge of) {_PERSON}\b",
     r"\b(?:do not|don't|never) (?:mention|reveal|disclose) (?:this|these|that you|the fact that)\b",
+    rf"\b{_PERSON} (?:has|have) (?:already |all )?"
+    r"(?:consented|agreed|approved|given (?:\w+ )?(?:consent|permission))"
+    r"\b.{0,40}\b(?:(?:never|don't|do not|not) (?:\w+ )?ask|no need to ask|without asking)\b",
     r"\b(?:sag|sage|erzähl\w*|verrate) (?:\w+ ){0,3}(?:nutzer|benutzer|anwender)\w* (?:nichts|nicht)\b",
     r"\bohne (?:den |die |dem )?(?:nutzer|benutzer|anwender)\w* (?:zu )?(?:fragen|informieren)\b",
     r"\bne (?:dis|dites|révèle[sz]?|mentionne[sz]?|préviens|prévenez) (?:\w+ ){0,4}l'utilisateur\b",
@@ -67,6 +72,9 @@ _TOOL_CALL_ORDERS = (
     r"\bbefore (?:each|every) (?:answer|reply|response)\b",
     r"\b(?:before|after) (?:using|calling|running|invoking) (?:any|every|each|all)(?: other)? tools?\b",
     r"\b(?:do not|don't|never) (?:use|call|invoke|trust) (?:any )?(?:of the )?other tools?\b",
+    r"\bthis (?:tool|function) (?:supersedes|replaces|overrides) (?:all|any|every|the other|other)\b",
+    rf"\b(?:supersedes|replaces|overrides|instead of|rather than) (?:the )?[`'\"]?{_OWN_TOOLS}\b",
+    rf"\b(?:do not|don't|never) (?:use|call|invoke|trust) (?:the )?[`'\"]?{_OWN_TOOLS}\b",
     r"\b(?:then|also|next|first|must|always) (?:call|use|run|invoke) (?:the )?[`'\"]?\w+[`'\"]? tool "
     r"(?:with|to send|and (?:send|pass))\b",
     r"\b(?:immer|zuerst|stets) dieses werkzeug\b|\bbevor du (?:\w+ ){0,2}antwort\w*|\bvor jeder antwort\b",
@@ -83,8 +91,9 @@ _IMPERSONATION = (
     r"[\[<](?:important|system|critical|urgent|override)[ _-]?"
     r"(?:instructions?|notice|message|override)?[\]>]",
     r"\[/?inst\]|<<sys>>|\bimportant instructions?\b",
-    r"(?:^|[.;:!?\n] ?)(?:system|assistant|developer|user) ?: ?"
-    r"(?:you|ignore|always|now|i |please|do |call|the user)",
+    r"(?:^|[.;:!?\n\]] ?)(?:system|assistant|developer|user) ?: ?"
+    r"(?:you|ignore|always|now|i |please|do |call\b|the user)",
+    r"\[ ?end of (?:the )?data ?\]|\[ ?data: ",
     r"\byou are (?:now |no longer )?(?:an? |the )?(?:\w+ )?"
     r"(?:assistant|ai\b|language model|chatbot|llm|agent|dan\b)",
     r"\b(?:as|dear) (?:an? )?(?:ai|language model|llm)"
@@ -101,6 +110,9 @@ _EXFILTRATION = (
     rf"\b(?:contents?|text|all) of (?:the |this |your |our )?(?:whole |entire |full )?{_TALK}\b",
     r"\b(?:read|open|send|include|pass) (?:\w+ ){0,4}"
     r"(?:~/|/etc/|\.ssh\b|id_rsa|\.env\b|mcp\.json|environment variables)",
+    r"\b(?:all|every|each) (?:\w+ )?(?:e-?mails?|messages?|notes?|answers?|replies|results?|conversations?)"
+    r" (?:must|should|has to|have to|needs? to) (?:always |also |first )*be (?:\w+ )?"
+    r"(?:sent|forwarded|copied|posted|bcc'?d) to\b",
     r"\b(?:user's|person's|their|your) (?:own )?(?:passwords?|api keys?|private keys?|credentials|notes and)"
     r" (?:to|into|as|in) (?:this|the|that)\b",
 )
