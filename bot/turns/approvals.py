@@ -7,6 +7,7 @@ committed.
 
 import asyncio
 import contextlib
+import re
 import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -39,6 +40,8 @@ NO_ADMIN = (
 )
 NOT_YOURS = "This is not yours to answer."
 TOO_LATE = "It is too late for that: nobody answered in time."
+
+_TARGET = re.compile(r"(?:(?P<method>[A-Z]+) )?https?://(?:[^/?#{]*@)?(?P<host>[\w.:\[\]-]{1,100})")
 
 _ANSWER_NOTICES: dict[ApprovalAnswer, str] = {
     "once": "Allowed once by {}.",
@@ -266,7 +269,7 @@ class Approvals:
         arguments = approval_prompt.serialize_arguments(pending.call.arguments)
         tool = pending.tool
         requirement = pending.requirement
-        reason = f"{requirement.reason}{_format_fixed_arguments(tool)}"
+        reason = f"{requirement.reason}{_format_target(tool)}{_format_fixed_arguments(tool)}"
         question = NewApprovalQuestion(
             turn=requester.turn,
             step=step,
@@ -333,6 +336,15 @@ class Approvals:
     def _wake_senders(self, lanes: Iterable[Lane]) -> None:
         for lane in dict.fromkeys(lanes):
             self._dependencies.wake_sender(lane)
+
+
+def _format_target(tool: Tool) -> str:
+    """Where a call goes, and by which method, as a sentence; not the path, which may hold a secret."""
+    match = _TARGET.match(tool.address)
+    if match is None:
+        return ""
+    method = f"{match['method']} " if match["method"] else ""
+    return f" It goes to {method}{match['host']}."
 
 
 def _format_fixed_arguments(tool: Tool) -> str:

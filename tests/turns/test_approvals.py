@@ -117,6 +117,25 @@ async def test_a_call_that_asks_parks_its_turn_and_runs_once_it_is_allowed(
 
 
 @pytest.mark.parametrize(
+    ("address", "sentence"),
+    [
+        ("POST https://shop.example:8080/bot123:secret/{id}", " It goes to POST shop.example:8080."),
+        ("https://ann:pw@mcp.example/mcp", " It goes to mcp.example."),
+        ("npx -y some-server", ""),
+        ("bells.py", ""),
+    ],
+)
+async def test_a_question_names_method_and_host_and_no_path(
+    database: Database, model: ScriptedModel, bell: Bell, address: str, sentence: str
+):
+    harness = TurnHarness(database, model, [replace(bell.make_tool(), address=address)])
+    model.script = [make_reply("", ring())]
+    await park(harness, "ring")
+    [question] = [json.loads(body) for [body] in await harness.load_rows(outbox, "body")]
+    assert question["text"].splitlines()[1] == f"Ann (7) asked for it. This tool always asks first.{sentence}"
+
+
+@pytest.mark.parametrize(
     ("answer_word", "reason"), [("denied", DENIED.format("the person")), ("stopped", STOPPED)]
 )
 async def test_a_call_that_is_not_allowed_is_refused(
