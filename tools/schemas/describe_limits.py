@@ -19,6 +19,7 @@ TYPE_WORDS = {
     "boolean": "true or false",
     "array": "a list",
     "object": "an object",
+    "null": "null",
 }
 FORMAT_WORDS = {
     "date": "YYYY-MM-DD",

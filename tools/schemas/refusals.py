@@ -9,7 +9,7 @@ from typing import Any
 from jsonschema.exceptions import ValidationError, relevance
 
 from tools.schemas.choices import flatten_choice
-from tools.schemas.describe_limits import describe_choices
+from tools.schemas.describe_limits import TYPE_WORDS, describe_choices
 from tools.schemas.options import find_nearest_option, find_object_kinds, find_option
 
 MAX_SHOWN_CHARS = 60  # of a wrong value, quoted back to the model
@@ -17,15 +17,6 @@ MAX_NAMED_CHOICES = 12  # of more, only the nearest are named
 MAX_NEAR_CHOICES = 3
 MAX_COMPARED_CHOICES = 30
 MIN_LIKENESS = 0.4
-TYPE_WORDS = {
-    "string": "text",
-    "integer": "a whole number",
-    "number": "a number",
-    "boolean": "true or false",
-    "array": "a list",
-    "object": "an object",
-    "null": "null",
-}
 
 _CHOICES = ("anyOf", "oneOf")
 
