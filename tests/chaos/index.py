@@ -88,6 +88,11 @@ class JournalIndex:
         return frozenset(tap.data for tap in self.journal.taps)
 
     @cached_property
+    def chats(self) -> frozenset[int]:
+        """The chats in which people wrote."""
+        return frozenset(request.chat for request in self.journal.requests)
+
+    @cached_property
     def jobs(self) -> frozenset[int]:
         """The numbers of the messages that something is to be done later for."""
         return frozenset(job.number for job in self.journal.jobs)

@@ -45,10 +45,8 @@ def _judge_unknown(index: JournalIndex, part: OutboxPart, what: str) -> Iterator
         for message in index.journal.messages
         if message.message_id not in index.parts_by_message
     )
-    if part.item is None and part.copy_of is None:
-        yield Anomaly(
-            "notice of unknown outcome", part.chat, f"{what}; it answers nothing, so nobody is asked"
-        )
+    if part.item is None and part.copy_of is None and part.chat not in index.chats:
+        yield Anomaly("notice of unknown outcome", part.chat, f"{what}; nobody is asked in the admins' feed")
     elif not index.is_said(part):
         yield Anomaly("unknown not said", part.chat, what)
     elif has_arrived:

@@ -10,6 +10,7 @@ from tests.chaos.journal import ButtonTap, Disturbance, WrittenRequest
 from tests.kill.environment import KillEnvironment
 
 LONG_RUN_MESSAGES = 500  # a run of at least so many also has the faults that take half a minute and more
+MAX_EXITS = 5  # of gateways that nobody ended, after which a run is given up
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +62,8 @@ class ChaosRun:
     def has_written_enough(self) -> bool:
         """Whether nothing more is to be written."""
         is_complete = self.progress >= 1 and self.kills >= self.options.kills
-        return is_complete or self.seconds > 60 * self.options.minutes
+        is_hopeless = len(self.exit_codes) >= MAX_EXITS
+        return is_complete or is_hopeless or self.seconds > 60 * self.options.minutes
 
     def seeded(self, name: str) -> random.Random:
         """A source of chance for one purpose."""

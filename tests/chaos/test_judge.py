@@ -25,6 +25,7 @@ from tests.chaos.judge import STOP_BUTTON, judge
 from tests.chaos.marks import answer_words, read_marks
 
 CHAT = 100
+ADMIN = 7
 FIRST, SECOND, THIRD = "B00001 E00001", "B00002 E00002", "B00003 E00003"
 REMINDER = "⏰ tea R00002"
 
@@ -184,6 +185,7 @@ BREACH_CASES = [
     ("tool without approval", use_tool("toll", 1)),
     ("tool without approval", use_tool("toll", 1, taps=DENIED)),
     ("unknown not said", DOUBT),
+    ("unknown not said", add(ANSWERED, outbox=(make_part(4, "I do this then.", "unknown", item=None),))),
     ("unknown not said", add(DOUBT, outbox=(ask(4, 2),))),
     ("not finished", change_row(ANSWERED, 2, state="open")),
     ("not finished", replace(ANSWERED, inbox=(*ANSWERED.inbox, InboxRow(9, None, None, "parked")))),
@@ -212,7 +214,7 @@ EXPLAINED_CASES = [
     ("half shown, said", say_doubt(HALF)),
     (
         "notice of unknown outcome",
-        add(ANSWERED, outbox=(make_part(4, "The model answers again.", "unknown", item=None),)),
+        add(ANSWERED, outbox=(make_part(4, "The model is back.", "unknown", item=None, chat=ADMIN),)),
     ),
     ("status line left", add(ANSWERED, messages=(see(40, "Thinking …", STOP_BUTTON),))),
     ("failed, said", fail_turn(Disturbance(1002.0, 1003.0, "model reset"))),
