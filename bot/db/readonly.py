@@ -65,7 +65,8 @@ def check_readable(url: str) -> None:
 def _check_schema(file: Path) -> None:
     if not file.is_file():
         raise StoreUnavailable(
-            f"There is no database at {file}. DATABASE_URL names it; `canvasgram run` makes it."
+            f"There is no database at {file}. DATABASE_URL names it; `canvasgram run` makes it, "
+            "and so does `canvasgram migrate`."
         )
     current = read_current_revision(file)
     newest = find_newest_revision()

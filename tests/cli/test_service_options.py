@@ -169,3 +169,11 @@ async def test_two_sources_whose_tools_would_share_a_name_are_refused(env_file: 
             await add_tools(session, AddOptions(shop.document_url, "shоp", pick=("listItems",)))
         with pytest.raises(ChangeRefused, match="There is a tool shop_list_items already, of shop"):
             await add_tools(session, AddOptions(shop.document_url, "shop_", pick=("listItems",)))
+
+
+async def test_tools_are_added_before_the_gateway_ever_ran(env_file: Path):
+    (env_file.parent / "here.db").unlink()
+    async with open_session(env_file, can_create=True) as session, open_shop() as shop:
+        await actions.store_secret(session, "shop", KEY)
+        added = await add_tools(session, AddOptions(shop.document_url, "shop", pick=("listItems",)))
+    assert added[0].startswith("Added, for admins until it is granted: shop_list_items.")

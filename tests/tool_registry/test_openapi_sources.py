@@ -46,7 +46,7 @@ async def test_an_unusable_operation_is_reported_and_the_others_are_used():
         assert preview.warnings[0].startswith(
             "The operation sendPhoto cannot be used: its body is multipart/form-data"
         )
-        with pytest.raises(ChangeRefused, match=r"^The operation sendPhoto cannot be used: .* are sent\.$"):
+        with pytest.raises(ChangeRefused, match=r"^The operation sendPhoto cannot be used: .* parts\.$"):
             await preview_operations(
                 document_preview.source, document_preview.document, ["sendPhoto"], private
             )

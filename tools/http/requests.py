@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tools.base import ToolError
+from tools.http.multipart import encode_multipart
 from tools.http.routes import Body, HttpRoute
 from tools.http.service import SAFE_METHODS, HttpRequest
 from tools.http.styles import (
@@ -17,6 +18,7 @@ from tools.http.styles import (
 )
 
 FORM_MEDIA_TYPE = "application/x-www-form-urlencoded"
+MULTIPART_MEDIA_TYPE = "multipart/form-data"
 IDEMPOTENCY_HEADER = "Idempotency-Key"
 
 
@@ -50,9 +52,9 @@ def build_request(
     headers = {parameter.name: encode_header(parameter, content) for parameter, content in header_values}
     body = None
     if route.body is not None:
-        body = _build_body(route.body, arguments)
-    if body is not None and route.body is not None:
-        headers["Content-Type"] = route.body.media
+        media_type, body = _build_body(route.body, arguments)
+        if body is not None:
+            headers["Content-Type"] = media_type
     if route.method not in SAFE_METHODS:
         headers[IDEMPOTENCY_HEADER] = idempotency_key
     return HttpRequest(route.method, url, headers, body)
@@ -78,22 +80,30 @@ def _build_url(
     return url
 
 
-def _build_body(body: Body, arguments: Mapping[str, Any]) -> bytes | None:
+def _build_body(body: Body, arguments: Mapping[str, Any]) -> tuple[str, bytes | None]:
+    """The media type and the body; None: none is sent."""
     if body.whole is not None:
         if body.whole not in arguments:
-            return None
+            return body.media, None
         content = arguments[body.whole]
     else:
         fields = body.fields or {}
         content = {name: arguments[argument] for argument, name in fields.items() if argument in arguments}
         if not content and not body.required:
-            return None
+            return body.media, None
+    if body.media == MULTIPART_MEDIA_TYPE and isinstance(content, Mapping):
+        return encode_multipart(content, body.files, body.forms)
     if body.media == FORM_MEDIA_TYPE and isinstance(content, Mapping):
-        pieces: list[str] = []
-        for name, part in content.items():
-            parameter = body.forms.get(name) or HttpParameter(name, name, "query", "form", explode=True)
-            pieces += encode_query(parameter, part)
-        return "&".join(pieces).encode()
+        return body.media, _encode_form(content, body.forms)
     if body.media.startswith("text/"):
-        return to_text(content).encode("utf-8", "replace")
-    return json.dumps(content, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
+        return body.media, to_text(content).encode("utf-8", "replace")
+    text = json.dumps(content, ensure_ascii=False, separators=(",", ":"))
+    return body.media, text.encode("utf-8", "replace")
+
+
+def _encode_form(content: Mapping[str, Any], forms: Mapping[str, HttpParameter]) -> bytes:
+    pieces: list[str] = []
+    for name, part in content.items():
+        parameter = forms.get(name) or HttpParameter(name, name, "query", "form", explode=True)
+        pieces += encode_query(parameter, part)
+    return "&".join(pieces).encode()

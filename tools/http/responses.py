@@ -4,12 +4,27 @@ JSON is written compactly, other text as it is; a refusal becomes an error.
 """
 
 import json
+import re
 from email.message import Message
 
-from tools.base import ToolError
+import httpx
+
+from tools.base import Picture, ToolError
 from tools.http.service import MAX_RESPONSE_BYTES, HttpResponse
+from tools.safety.injection import neutralize
 
 MAX_EXCERPT_CHARS = 400  # of an error response
+MAX_WAIT_CHARS = 40  # of a Retry-After, seconds or a date
+MAX_LINK_HEADER_CHARS = 4000
+MAX_LINK_CHARS = 300  # of what leads to the next page
+PICTURE_TYPES = ("image/png", "image/jpeg", "image/gif", "image/webp")
+JSON_LINES_TYPES = (
+    "application/x-ndjson",
+    "application/ndjson",
+    "application/jsonl",
+    "application/json-lines",
+)
+_NEXT_LINK = re.compile(r"<([^<>]{1,2000})>[^<>]{0,200};\s*rel=\"?next\"?", re.IGNORECASE)
 SHOWN_HEADERS = ("content-type", "content-length", "last-modified", "etag", "location")
 
 
@@ -20,11 +35,10 @@ def render_response(response: HttpResponse, service_name: str, method: str) -> s
     """
     text = _body_text(response)
     status = f"{response.status} {response.reason}".strip()
-    if not 200 <= response.status < 300:
+    if not is_success(response):
         excerpt = _excerpt(text)
-        if excerpt:
-            raise ToolError(f"{service_name} answered {status}: {excerpt}")
-        raise ToolError(f"{service_name} answered {status}.")
+        ending = f": {excerpt}" if excerpt else "."
+        raise ToolError(f"{service_name} answered {status}{ending}{_format_retry(response)}")
     if method == "HEAD":
         headers = [f"{name}: {response.headers[name]}" for name in SHOWN_HEADERS if name in response.headers]
         return "\n".join([status, *headers])
@@ -34,9 +48,59 @@ def render_response(response: HttpResponse, service_name: str, method: str) -> s
         kind = _content_type(response)[0] or "of an unknown kind"
         description = f"{kind[:60]}, {len(response.body)} bytes"
         return f"Done ({status}). The answer is a file ({description}), which cannot be read."
+    text += _format_next_page(response)
     if response.is_complete:
         return text
     return f"{text}\n\n[What is beyond {MAX_RESPONSE_BYTES // 1024 // 1024} MB of the answer is left out]"
+
+
+def is_success(response: HttpResponse) -> bool:
+    """Whether the service did what was asked."""
+    return 200 <= response.status < 300
+
+
+def find_picture(response: HttpResponse) -> Picture | None:
+    """The picture that the service answered with, if it is a whole one."""
+    kind = _content_type(response)[0]
+    if kind not in PICTURE_TYPES or not is_success(response) or not response.is_complete:
+        return None
+    return Picture(kind, response.body) if response.body else None
+
+
+def find_page_charset(response: HttpResponse) -> str | None:
+    """The charset of a page in HTML, empty when it is not said; None for anything else."""
+    kind, charset = _content_type(response)
+    if kind in ("text/html", "application/xhtml+xml") and is_success(response) and response.body:
+        return charset
+    return None
+
+
+def _format_retry(response: HttpResponse) -> str:
+    """When a refused call may be made again, as far as the service says."""
+    wait = response.headers.get("retry-after", "").strip()
+    if not wait or len(wait) > MAX_WAIT_CHARS or not wait.isprintable():
+        return ""
+    unit = " seconds" if wait.isdecimal() else ""
+    return f" (Try again after {wait}{unit}.)"
+
+
+def _format_next_page(response: HttpResponse) -> str:
+    """Which arguments lead to the next page, from the header Link; empty if there is none."""
+    match = _NEXT_LINK.search(response.headers.get("link", "")[:MAX_LINK_HEADER_CHARS])
+    if match is None:
+        return ""
+    try:
+        here = httpx.URL(response.address)
+        next_url = here.join(match[1])
+    except (httpx.InvalidURL, ValueError):
+        return ""
+    changed = [
+        f"{name}={value}"
+        for name, value in next_url.params.multi_items()
+        if value not in here.params.get_list(name)
+    ]
+    words = neutralize(", ".join(changed) or str(next_url))
+    return f"\n\n[There is more: the next page has {words[:MAX_LINK_CHARS]}]"
 
 
 def _excerpt(text: str | None) -> str:
@@ -51,6 +115,9 @@ def _body_text(response: HttpResponse) -> str | None:
     kind, charset = _content_type(response)
     if kind == "application/json" or kind.endswith("+json"):
         return _compact_json(response.body, charset)
+    if kind in JSON_LINES_TYPES:
+        lines = _decode(response.body, charset).strip().splitlines()
+        return "\n".join(_compact_json(line.encode(), "") for line in lines)
     is_text = kind.startswith("text/") or kind.endswith(
         ("xml", "yaml", "javascript", "x-www-form-urlencoded")
     )

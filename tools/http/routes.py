@@ -27,7 +27,8 @@ class Body:
 
     `whole` is the one argument that is the body; or `fields` are the fields of an object, by argument.
     Unless it is `required`, nothing is sent when none of its arguments is given.
-    `forms` are the parts of a form, by name, that are not encoded in the default way.
+    `forms` are the parts of a form, by name, that are not encoded in the default way, `files` the media types
+    of those that are files.
     """
 
     media: str
@@ -35,6 +36,7 @@ class Body:
     fields: Mapping[str, str] | None = None
     required: bool = True
     forms: Mapping[str, HttpParameter] = field(default_factory=dict)
+    files: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NoReturn
 
 from tools.arguments import ArgumentsRefused, check_arguments
-from tools.base import Rule, Tool, ToolContext, ToolError
+from tools.base import Found, Rule, Tool, ToolContext, ToolError
 from tools.http.requests import build_request
-from tools.http.responses import render_response
+from tools.http.results import build_result
 from tools.http.routes import SECRET_PLACEHOLDER, HttpRoute
 from tools.http.service import SAFE_METHODS, FixedArgument, HttpService
 from tools.net.policy import ENCRYPTION_ADVICE
@@ -17,7 +17,7 @@ from tools.schemas.signature import ToolDefinitionError
 from tools.schemas.told_schema import build_told_schema
 from tools.url_argument import find_url_argument
 
-GRACE_SECONDS = 2.0  # beyond those of an exchange, so that its own error arrives first
+GRACE_SECONDS = 6.0  # beyond those of an exchange: its own error arrives first, and a page is extracted
 
 
 def make_route_tool(route: HttpRoute, service: HttpService) -> Tool:
@@ -39,9 +39,11 @@ def make_route_tool(route: HttpRoute, service: HttpService) -> Tool:
         request = build_request(route, {**given, **fixed_values}, context.key, taken_names)
         response = await service.send(request)
         try:
-            return service.mask_secrets(render_response(response, service.name, route.method))
+            result = await build_result(response, service.name, route.method)
         except ToolError as error:
             raise ToolError(service.mask_secrets(str(error))) from None
+        text = service.mask_secrets(result.text)
+        return Found(text, result.images) if result.images else text
 
     is_safe = route.method in SAFE_METHODS
     return Tool(

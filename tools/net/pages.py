@@ -76,7 +76,9 @@ class PageReader:
         try:
             async with asyncio.timeout(self.timeout_seconds):
                 raw = await self._fetch(self._parse_url(address))
-                extracted = await _extract(raw, max_chars, self.extract_limits)
+                extracted = await extract_page(
+                    raw.body, raw.kind, raw.charset, max_chars, self.extract_limits
+                )
         except TimeoutError:
             raise ToolError(
                 f"The page took longer than {self.timeout_seconds:g} seconds and was given up."
@@ -150,16 +152,18 @@ def _content_kind(content_type: str) -> str:
     raise ToolError(f"The address leads to a file ({content_type[:60]}), not to a page of text.")
 
 
-async def _extract(raw: _RawPage, max_chars: int, limits: SandboxLimits) -> dict[str, Any]:
-    """The readable part, extracted in a process that can be killed.
+async def extract_page(
+    body: bytes, kind: str, charset: str, max_chars: int, limits: SandboxLimits = EXTRACT_LIMITS
+) -> dict[str, Any]:
+    """The readable part, as `extract_readable` gives it, extracted in a process that can be killed.
 
-    A page that keeps trafilatura busy too long is read without it.
+    A page that keeps trafilatura busy too long is read without it. Raises ToolError.
     """
-    options = {"kind": raw.kind, "charset": raw.charset, "characters": max_chars}
+    options = {"kind": kind, "charset": charset, "characters": max_chars}
     for plainly in (False, True):
         with contextlib.suppress(SandboxStopped):
             extracted: dict[str, Any] = await run_in_sandbox(
-                extract_readable, raw.body, limits, **options, plainly=plainly
+                extract_readable, body, limits, **options, plainly=plainly
             )
             return extracted
     raise ToolError("The page is built so that its text cannot be found.")

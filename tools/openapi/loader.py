@@ -8,6 +8,8 @@ import json
 import re
 from typing import Any
 
+from tools.openapi.swagger import convert_swagger
+
 SUPPORTED_VERSION = re.compile(r"3\.[012](\.\d+)?([-+].*)?")
 
 
@@ -36,13 +38,20 @@ def load_document(body: bytes) -> dict[str, Any]:
         raise DocumentUnreadable(
             "it is no OpenAPI document but something else; give the address of the JSON or YAML itself"
         )
+    if "swagger" in document:
+        document = _convert_swagger(document)
     return _check_version(document)
+
+
+def _convert_swagger(document: dict[str, Any]) -> dict[str, Any]:
+    version = document["swagger"]
+    if str(version) not in ("2.0", "2"):
+        raise DocumentUnreadable(f"it is Swagger {str(version)[:20]}; Swagger 2.0 and OpenAPI 3 are read")
+    return convert_swagger(document)
 
 
 def _check_version(document: dict[str, Any]) -> dict[str, Any]:
     version = document.get("openapi")
-    if "swagger" in document:
-        raise DocumentUnreadable("it is of version 2 (Swagger); convert it to OpenAPI 3 first")
     if version is None:
         raise DocumentUnreadable(
             "it has no `openapi` with a version; give the address of the JSON or YAML itself"

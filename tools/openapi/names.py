@@ -6,6 +6,8 @@ from collections.abc import Collection
 MAX_NAME_CHARS = 64
 _NON_NAME_CHARS = re.compile(r"[^a-z0-9]+")
 _CAMEL_CASE_BOUNDARY = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+# `DateSent<` and `DateSent>` are two arguments of Twilio's.
+_COMPARISONS = ((">=", "_gte"), ("<=", "_lte"), (">", "_gt"), ("<", "_lt"))
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
@@ -64,6 +66,8 @@ def unique_argument_names(names_and_locations: list[tuple[str, str]]) -> list[st
 def _to_identifier(name: str, location: str) -> str:
     if _IDENTIFIER.fullmatch(name):
         return name
+    for sign, words in _COMPARISONS:
+        name = name.replace(sign, words)
     word = re.sub(r"\W+", "_", name, flags=re.ASCII).strip("_")
     if _IDENTIFIER.fullmatch(word):
         return word

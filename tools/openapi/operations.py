@@ -9,13 +9,14 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from tools.http.requests import FORM_MEDIA_TYPE, IDEMPOTENCY_HEADER
+from tools.http.requests import IDEMPOTENCY_HEADER
 from tools.http.routes import Body, HttpRoute
 from tools.http.styles import STYLES, HttpParameter, ParameterLocation, placeholder_names
 from tools.openapi.authentication import locate_parameter
 from tools.openapi.loader import DocumentUnreadable
 from tools.openapi.names import add_prefix, to_tool_name, unique_argument_names
 from tools.openapi.outline import OpenApiOperation, Outline
+from tools.openapi.request_bodies import RequestBody, read_request_body
 from tools.safety.injection import neutralize
 from tools.schemas.resolve import resolve_arguments
 from tools.schemas.signature import ToolDefinitionError
@@ -23,7 +24,6 @@ from tools.schemas.told_schema import build_told_schema
 
 MAX_DESCRIPTION_CHARS = 500
 BODY_ARGUMENT = "body"
-SENDABLE_BODIES = "JSON, forms and text, all that a model can write, are sent"
 COOKIES_ADVICE = (
     "cookies are not asked of the model, they are somebody's login; give it as a secret (--cookie)"
 )
@@ -48,12 +48,6 @@ class _ParameterSpec(NamedTuple):
     is_required: bool
 
 
-class _BodySpec(NamedTuple):
-    media_type: str
-    schema: object
-    is_required: bool
-
-
 def build_route(outline: Outline, operation: OpenApiOperation, prefix: str) -> HttpRoute:
     """The route to an operation; its name begins with `prefix`."""
     called = operation.key if to_tool_name(operation.key) else operation.method_and_path
@@ -64,10 +58,15 @@ def build_route(outline: Outline, operation: OpenApiOperation, prefix: str) -> H
     if operation.written.get("deprecated") is True:
         warnings.append("it is marked as deprecated")
     specs = _read_parameters(outline, operation, warnings)
-    body_spec = _read_body(outline, operation, warnings)
+    body_spec = read_request_body(outline, operation, warnings)
     arguments = unique_argument_names([(spec.parameter.name, spec.parameter.place) for spec in specs])
     parameters = [
-        replace(spec.parameter, argument=argument) for spec, argument in zip(specs, arguments, strict=True)
+        replace(
+            spec.parameter,
+            argument=argument,
+            reserved=spec.parameter.reserved or f"{{+{spec.parameter.name}}}" in operation.path,
+        )
+        for spec, argument in zip(specs, arguments, strict=True)
     ]
     body_argument = BODY_ARGUMENT if BODY_ARGUMENT not in arguments else "request_body"
     schema = _build_schema(arguments, specs, body_argument, body_spec)
@@ -80,14 +79,13 @@ def build_route(outline: Outline, operation: OpenApiOperation, prefix: str) -> H
         HttpParameter(name, name, "path", "simple", explode=False, reserved=True)
         for name in placeholder_names(server_url)
     ]
-    address = server_url + operation.path
+    address = server_url + operation.path.replace("{+", "{")
     _check_path(operation, address, parameters)
     body = None
     checked = resolved.schema
     if body_spec is not None:
         body, checked = _spread_body(body_spec.media_type, body_argument, checked)
-        if body_spec.media_type == FORM_MEDIA_TYPE:
-            body = replace(body, forms=_read_form_encoding(outline, operation))
+        body = replace(body, forms=body_spec.forms, files=body_spec.files)
     return HttpRoute(
         operation=operation.key,
         name=name,
@@ -203,8 +201,15 @@ def _build_parameter(location: ParameterLocation, parsed: Any, raw: Mapping[str,
     explode = style in ("form", "deepObject")
     if isinstance(raw.get("explode"), bool):
         explode = bool(parsed.explode)
-    reserved = raw.get("allowReserved") is True
+    reserved = raw.get("allowReserved") is True or (location == "path" and _spans_segments(raw))
     return HttpParameter(parsed.name, parsed.name, location, style, explode, reserved)
+
+
+def _spans_segments(raw: Mapping[str, Any]) -> bool:
+    """Whether a value of a path has slashes of its own, such as `projects/one` of Google's."""
+    schema = raw.get("schema")
+    pattern = schema.get("pattern") if isinstance(schema, Mapping) else None
+    return isinstance(pattern, str) and "/" in pattern.replace("[^/]", "")
 
 
 def _content_schema(outline: Outline, raw: Mapping[str, Any]) -> tuple[object, bool]:
@@ -218,78 +223,8 @@ def _content_schema(outline: Outline, raw: Mapping[str, Any]) -> tuple[object, b
     return schema, "json" in str(media_type)
 
 
-def _read_body(outline: Outline, operation: OpenApiOperation, warnings: list[str]) -> _BodySpec | None:
-    """The body of the request; None: none is sent. A body that is left out is reported in `warnings`."""
-    raw_body = outline.resolve(operation.written.get("requestBody"))
-    if not isinstance(raw_body, Mapping):
-        return None
-    content: Any = raw_body.get("content")
-    is_required = raw_body.get("required") is True
-    if not content and not is_required:
-        return None
-    media_types = [str(key) for key in content] if isinstance(content, Mapping) else []
-    media_type = next(
-        (kind for fits in (_is_json, _is_form, _is_text) for kind in media_types if fits(kind)), None
-    )
-    if media_type is None:
-        kinds = ", ".join(media_types)[:80] or "of no kind"
-        _report_body(f"{kinds}; {SENDABLE_BODIES}", warnings, is_required=is_required)
-        return None
-    if operation.method in ("GET", "HEAD"):
-        reason = f"that of a {operation.method}, which servers may ignore; it is not sent"
-        _report_body(reason, warnings, is_required=is_required)
-        return None
-    media = outline.resolve(content[media_type])
-    schema = media.get("schema", {}) if isinstance(media, Mapping) else {}
-    if "*" in media_type:
-        return _BodySpec("application/json", schema, is_required)
-    return _BodySpec(media_type.partition(";")[0].strip(), schema, is_required)
-
-
-def _report_body(reason: str, warnings: list[str], *, is_required: bool) -> None:
-    """Report a body that is left out; raises DocumentUnreadable for one that is required."""
-    if is_required:
-        raise DocumentUnreadable(f"its body is {reason}")
-    warnings.append(f"its body is left out: it is {reason}")
-
-
-def _read_form_encoding(outline: Outline, operation: OpenApiOperation) -> dict[str, HttpParameter]:
-    """The parts of a form whose encoding the document names; files and headers are not supported."""
-    body: Any = outline.resolve(operation.written.get("requestBody"))
-    raw_form = next(media for media_type, media in body["content"].items() if _is_form(str(media_type)))
-    form: Any = outline.resolve(raw_form)
-    encodings = form.get("encoding") if isinstance(form, Mapping) else None
-    if not isinstance(encodings, Mapping):
-        return {}
-    parts = {}
-    for name, encoding in encodings.items():
-        if not isinstance(encoding, Mapping):
-            continue
-        style = encoding.get("style", "form")
-        if not isinstance(style, str) or style not in STYLES["query"]:
-            continue
-        explode = encoding.get("explode", style in ("form", "deepObject")) is True
-        is_default = "style" not in encoding and "explode" not in encoding
-        as_json = is_default and "json" in str(encoding.get("contentType"))
-        parts[str(name)] = HttpParameter(str(name), str(name), "query", style, explode, as_json=as_json)
-    return parts
-
-
-def _is_json(media_type: str) -> bool:
-    plain = media_type.partition(";")[0].strip().lower()
-    return plain in ("application/json", "*/*", "application/*") or plain.endswith("+json")
-
-
-def _is_form(media_type: str) -> bool:
-    return media_type.partition(";")[0].strip().lower() == FORM_MEDIA_TYPE
-
-
-def _is_text(media_type: str) -> bool:
-    return bool(re.fullmatch(r"text/[a-z.+-]+", media_type.partition(";")[0].strip().lower()))
-
-
 def _build_schema(
-    arguments: list[str], specs: list[_ParameterSpec], body_argument: str, body: _BodySpec | None
+    arguments: list[str], specs: list[_ParameterSpec], body_argument: str, body: RequestBody | None
 ) -> dict[str, Any]:
     """One object of all arguments, the body among them."""
     properties: dict[str, Any] = {}

@@ -19,7 +19,8 @@ from tools.schemas.signature import ToolDefinitionError
 
 BASE_URL_ADVICE = "say where it is with a base URL (--base-url)"
 _VARIABLE = re.compile(r"\{([^{}]*)\}")
-_EXAMPLE_HOST = re.compile(r"(.*\.)?(example|invalid|example\.(com|net|org))", re.IGNORECASE)
+# As documents write hosts that nobody means: those reserved for examples, and `your-domain.atlassian.net`.
+_EXAMPLE_HOST = re.compile(r"(.*\.)?(example|invalid|example\.(com|net|org))|your-.*", re.IGNORECASE)
 _LOCAL_HOST = re.compile(r"(.*\.)?(localhost|local)|127\..*|\[::1\]", re.IGNORECASE)
 
 

@@ -126,7 +126,7 @@ def add_(  # noqa: PLR0913  # an option is an argument here
     )
     if stdio and may_install(address):
         typer.echo("It may have to be installed first, which may take minutes.", err=True)
-    print_lines(run_in_session(env_file, lambda session: add_tools(session, options)))
+    print_lines(run_in_session(env_file, lambda session: add_tools(session, options), can_create=True))
 
 
 @tools.command(

@@ -28,7 +28,10 @@ def set_secret(name: ToolOrSourceName, env_file: EnvFile = DEFAULT_ENV_FILE) -> 
         value = typer.prompt("Secret", hide_input=True)
     else:
         value = sys.stdin.readline().rstrip("\r\n")
-    print_lines([run_in_session(env_file, lambda session: actions.store_secret(session, name, str(value)))])
+    line = run_in_session(
+        env_file, lambda session: actions.store_secret(session, name, str(value)), can_create=True
+    )
+    print_lines([line])
 
 
 @secret.command("remove", epilog="Example: canvasgram tools secret remove shop")

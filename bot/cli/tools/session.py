@@ -9,7 +9,8 @@ from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from bot.db.engine import Database, open_database
+from bot.db.engine import Database, open_database, parse_database_path
+from bot.db.migrate import migrate
 from bot.db.people import people
 from bot.db.readonly import check_readable
 from bot.db.tools.audit import MACHINE
@@ -53,12 +54,15 @@ class ToolsSession:
 
 
 @contextlib.asynccontextmanager
-async def open_session(env_file: Path) -> AsyncIterator[ToolsSession]:
+async def open_session(env_file: Path, *, can_create: bool = False) -> AsyncIterator[ToolsSession]:
     """Open a session by the settings.
 
-    Raises what is wrong with them, or that there is no database of this version.
+    `can_create`: a database that does not exist is made, for what comes before the first run.
+    Raises what is wrong with the settings, or that there is no database of this version.
     """
     settings = load_settings(env_file, telegram_token=NO_BOT_TOKEN)
+    if can_create and not parse_database_path(settings.database_url).exists():
+        migrate(settings.database_url)
     check_readable(settings.database_url)
     async with open_database(settings.database_url) as database:
         yield ToolsSession(database, build_tool_settings(settings), {tool.name: tool for tool in discover()})

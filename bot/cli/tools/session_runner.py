@@ -18,7 +18,9 @@ ToolOrSourceName = Annotated[str, typer.Argument(metavar="NAME", help="The tool 
 DEFAULT_ENV_FILE = Path(".env")
 
 
-def run_in_session(env_file: Path, run: Callable[["ToolsSession"], Awaitable[T]]) -> T:
+def run_in_session(
+    env_file: Path, run: Callable[["ToolsSession"], Awaitable[T]], *, can_create: bool = False
+) -> T:
     """Run something in a session.
 
     What a gateway would log is printed in its lines instead; only bugs of our own are logged.
@@ -29,7 +31,7 @@ def run_in_session(env_file: Path, run: Callable[["ToolsSession"], Awaitable[T]]
     logs.configure("CRITICAL")
 
     async def open_and_run() -> T:
-        async with open_session(env_file) as session:
+        async with open_session(env_file, can_create=can_create) as session:
             return await run(session)
 
     return asyncio.run(open_and_run())

@@ -112,7 +112,7 @@ async def test_a_foreign_host_must_be_confirmed_by_an_admin():
         (["sail"], "there is no operation 'sail' in it; it has showShip, paint-ship"),
         (
             ["sendPhoto"],
-            "The operation sendPhoto cannot be used: its body is multipart/form-data; JSON, forms and",
+            "The operation sendPhoto cannot be used: its body is multipart/form-data without named parts",
         ),
         (["askBroken"], r"The operation askBroken cannot be used: its parameter 'x' is not correct \(in: "),
     ],

@@ -42,3 +42,8 @@ def test_arguments_of_the_same_name_get_their_location_appended():
         "query_query",
         "query_query_2",
     ]
+
+
+def test_comparisons_of_a_value_are_told_apart():
+    values = [("DateSent", "query"), ("DateSent<", "query"), ("DateSent>", "query"), ("age>=", "query")]
+    assert unique_argument_names(values) == ["DateSent", "DateSent_lt", "DateSent_gt", "age_gte"]

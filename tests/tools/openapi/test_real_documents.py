@@ -7,19 +7,29 @@ from typing import Any
 import pytest
 
 from bot.bench.policies.told_judgement import find_gaps
+from bot.tool_registry.operation_search import search_operations
+from tools.arguments import check_arguments
+from tools.http.requests import build_request
+from tools.http.routes import route_from_json
+from tools.http.service import FixedArgument, HttpRequest, HttpService
+from tools.http.tools import make_route_tool
 from tools.openapi import worker
+from tools.openapi.documents import OperationSummary
 from tools.schemas.told_schema import MAX_TOLD_CHARS, build_told_schema
 
 FOLDER = Path(__file__).parents[2] / "fixtures" / "openapi"
 DOCUMENTS = sorted(FOLDER.glob("*.json"))
 URL = "https://documents.test/openapi.json"
+ACCOUNT = f"AC{7:032}"
 
 
 def read_routes(path: Path) -> dict[str, Any]:
     """The routes to all operations of a document, and why others cannot be used."""
     body = path.read_bytes()
-    operations = [summary["operation"] for summary in worker.outline_document(body, URL)["operations"]]
-    return worker.build_picked_routes(body, URL, operations, "")
+    server = {"base_url": "https://jira.test"} if path.stem == "jira" else None  # its own is an example
+    outline = worker.outline_document(body, URL, server)
+    operations = [summary["operation"] for summary in outline["operations"]]
+    return worker.build_picked_routes(body, URL, operations, "", server)
 
 
 @pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.stem)
@@ -61,3 +71,67 @@ def test_kinds_of_a_real_choice_are_all_told():
     rules = tell("github", "repos/create-repo-ruleset")["properties"]["rules"]["items"]
     kinds = rules["properties"]["type"]
     assert {"creation", "pull_request", "required_status_checks"} <= set(kinds["enum"])
+
+
+def build_request_of(
+    document: str, operation: str, fixed: dict[str, str], **arguments: object
+) -> HttpRequest:
+    """The request of a real operation, with arguments that an admin has fixed."""
+    routes = {route["operation"]: route for route in read_routes(FOLDER / f"{document}.json")["routes"]}
+    route = route_from_json(routes[operation])
+    service = HttpService(
+        document,
+        frozenset({route.host}),
+        fixed={name: FixedArgument(name, text, text) for name, text in fixed.items()},
+    )
+    tool = make_route_tool(route, service)
+    assert not set(fixed) & set(tool.input_schema["properties"])
+    checked = check_arguments(tool, arguments)
+    return build_request(route, {**checked, **fixed}, "key")
+
+
+def test_twilio_sends_a_message_for_a_fixed_account():
+    request = build_request_of(
+        "twilio", "CreateMessage", {"AccountSid": ACCOUNT}, To="+4912345", From="+491", Body="Hi & bye"
+    )
+    assert request.url == f"https://api.twilio.com/2010-04-01/Accounts/{ACCOUNT}/Messages.json"
+    assert request.body is not None
+    assert sorted(request.body.split(b"&")) == [b"Body=Hi%20%26%20bye", b"From=%2B491", b"To=%2B4912345"]
+
+
+def test_twilio_lists_messages_between_two_dates():
+    request = build_request_of(
+        "twilio", "ListMessage", {"AccountSid": ACCOUNT}, DateSent_gt="2026-01-01", DateSent_lt="2026-02-01"
+    )
+    assert request.url.endswith("Messages.json?DateSent%3C=2026-02-01&DateSent%3E=2026-01-01")
+
+
+def test_kubernetes_merges_what_is_patched():
+    request = build_request_of(
+        "kubernetes",
+        "patchCoreV1NamespacedConfigMap",
+        {"namespace": "home"},
+        name="lamp",
+        body={"data": {"a": "on"}},
+    )
+    assert request.url == "https://kubernetes.local/api/v1/namespaces/home/configmaps/lamp"
+    assert request.headers["Content-Type"] == "application/merge-patch+json"
+    assert request.body == b'{"data":{"a":"on"}}'
+
+
+@pytest.mark.parametrize(
+    ("document", "words", "first"),
+    [
+        ("github", "create issue", "issues/create"),
+        ("stripe", "refunds", "PostRefunds"),
+        ("asana", "search tasks", "searchTasksForWorkspace"),
+        ("twilio", "send message", "CreateMessage"),
+        ("netbox", "devices list", "dcim_devices_list"),
+        ("jira", "add comment", "addComment"),
+    ],
+)
+def test_an_operation_is_found_by_words(document, words, first):
+    server = {"base_url": "https://service.test"}
+    outline = worker.outline_document((FOLDER / f"{document}.json").read_bytes(), URL, server)
+    operations = [OperationSummary(**fields) for fields in outline["operations"]]
+    assert operations[search_operations(operations, words)[0]].operation == first

@@ -56,6 +56,7 @@ def test_a_variable_may_be_a_secret_in_the_path():
     [
         (DocumentServer("https://mastodon.example"), DOCUMENT_SERVERS, "is an example: say where it is"),
         (DocumentServer("https://api.example.com/v1"), DOCUMENT_SERVERS, "is an example"),
+        (DocumentServer("https://your-domain.atlassian.net"), DOCUMENT_SERVERS, "is an example"),
         (DocumentServer("https://{host}/v1"), DOCUMENT_SERVERS, "set host with --variable"),
         (DocumentServer("/v1"), ServerSettings("https://{key}.shop.test"), "cannot be used"),
         (DocumentServer("/v1"), ServerSettings("https://shop.test/?key={key}"), "has a query"),

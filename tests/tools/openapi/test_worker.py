@@ -16,6 +16,7 @@ from tests.support.openapi_documents import (
     changed_small_document,
     deeply_nested_json,
 )
+from tools.base import ToolError
 from tools.http.requests import build_request
 from tools.http.routes import route_from_json
 from tools.openapi import worker
@@ -38,7 +39,8 @@ UNREADABLE = [
     (b"[" * 100_000, "nested too deep"),
     (deeply_nested_json(100_000), "nested too deep"),
     (b"a: " + b"[" * 2000, "not correct YAML|nested too deep|cannot be read"),
-    (b'{"swagger": "2.0"}', "version 2"),
+    (b'{"swagger": "1.2"}', "it is Swagger 1.2; Swagger 2.0 and OpenAPI 3 are read"),
+    (b'{"swagger": "2.0"}', "no `paths`"),
     (b'{"info": {}}', "has no `openapi`"),
     (changed_small_document("openapi", value="2.9"), "of version 2.9"),
     (changed_small_document("openapi", value="4.0.0"), "of version 4.0.0"),
@@ -206,7 +208,7 @@ def test_an_operation_that_cannot_be_called_is_refused_in_a_sentence(body, compl
         (
             "post",
             {"multipart/form-data": {}},
-            "it is multipart/form-data; JSON, forms and text, all that a model can",
+            "it is multipart/form-data without named parts",
         ),
         ("post", {"application/xml": {}}, "it is application/xml; JSON, forms and text"),
         ("get", {"application/json": {}}, "it is that of a GET, which servers may ignore; it is not sent"),
@@ -419,3 +421,83 @@ def test_any_value_at_any_path_of_a_document_is_handled(path, piece):
 @given(st.binary(max_size=60) | st.text("{}[]:&*!<-\"' \nab#|>%@`", max_size=60).map(str.encode))
 def test_any_bytes_are_reported_as_unreadable(body):
     assert worker.outline_document(body, URL)["unreadable"]
+
+
+@pytest.mark.parametrize(
+    ("content", "sent"),
+    [
+        (
+            {"application/json-patch+json": {}, "application/merge-patch+json": {}},
+            "application/merge-patch+json",
+        ),
+        ({"application/merge-patch+json": {}, "application/json": {}}, "application/json"),
+        (
+            {"application/json-patch+json": {}, "application/strategic-merge-patch+json": {}},
+            "application/strategic-merge-patch+json",
+        ),
+        (
+            {
+                "application/merge-patch+json": {},
+                "application/json-patch+json": {"schema": {"type": "array"}},
+            },
+            "application/json-patch+json",
+        ),
+        ({"text/plain": {}, "application/vnd.x+json": {}}, "application/vnd.x+json"),
+    ],
+)
+def test_of_several_kinds_of_json_the_one_that_fits_is_sent(content, sent):
+    body = changed_small_document(*OPERATION_PATH, "requestBody", value={"content": content})
+    [route] = worker.build_picked_routes(body, URL, ["doIt"], "")["routes"]
+    assert route["body"]["media"] == sent
+
+
+@pytest.mark.parametrize(
+    ("path", "parameter", "sent"),
+    [
+        ("/v1/{parent}/items", {"schema": {"type": "string"}}, "/v1/projects%2Fone/items"),
+        ("/v1/{parent}/items", {"allowReserved": True}, "/v1/projects/one/items"),
+        ("/v1/{parent}/items", {"schema": {"pattern": "^projects/[^/]+$"}}, "/v1/projects/one/items"),
+        ("/v1/{parent}/items", {"schema": {"pattern": "^[^/]+$"}}, "/v1/projects%2Fone/items"),
+        ("/v1/{+parent}/items", {"schema": {"type": "string"}}, "/v1/projects/one/items"),
+    ],
+)
+def test_a_value_of_a_path_keeps_its_slashes_where_the_document_says_so(path, parameter, sent):
+    described = {"name": "parent", "in": "path", "required": True, **parameter}
+    paths = {path: {"get": {"operationId": "list", "parameters": [described]}}}
+    body = changed_small_document("paths", value=paths)
+    [route] = worker.build_picked_routes(body, URL, ["list"], "")["routes"]
+    built = route_from_json(route)
+    request = build_request(built, {"parent": "projects/one"}, "key")
+    assert request.url.endswith(sent)
+    with pytest.raises(ToolError, match=r"with \. or \.\."):
+        build_request(built, {"parent": "projects/../one"}, "key")
+
+
+@pytest.mark.parametrize(
+    ("schema", "encoding", "reported"),
+    [
+        ({"type": "string", "format": "binary"}, {"contentType": "image/png"}, "the file f is left out"),
+        ({"type": "string", "contentMediaType": "image/png"}, {}, "the file f is left out"),
+        ({"type": "string", "format": "binary"}, {"contentType": "image/png, text/csv"}, None),
+        ({"type": "string", "contentMediaType": "application/json"}, {}, None),
+    ],
+)
+def test_only_files_of_text_are_sent(schema, encoding, reported):
+    form = {
+        "schema": {"type": "object", "properties": {"f": schema, "title": {"type": "string"}}},
+        "encoding": {"f": encoding},
+    }
+    body = changed_small_document(
+        *OPERATION_PATH, "requestBody", value={"content": {"multipart/form-data": form}}
+    )
+    [route] = worker.build_picked_routes(body, URL, ["doIt"], "")["routes"]
+    assert ("f" in route["checked"]["properties"]) == (reported is None)
+    assert any("the file f is left out" in text for text in route["reported"]) == (reported is not None)
+    form["schema"]["required"] = ["f"]
+    body = changed_small_document(
+        *OPERATION_PATH, "requestBody", value={"content": {"multipart/form-data": form}}
+    )
+    refused = worker.build_picked_routes(body, URL, ["doIt"], "")["left_out"]
+    assert any("only text is sent as a file" in reason for reason in refused.values()) == (
+        reported is not None
+    )
