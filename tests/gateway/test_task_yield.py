@@ -133,6 +133,7 @@ async def test_a_removed_persons_task_that_gave_way_takes_back_what_it_has_shown
         gateway.endpoint.release()
         await wait_until_done(gateway, job)
         await gateway.api.wait_until(lambda: not has_said(gateway, "word", 8))
+        await breakdown_clock.wait_for_breakdowns(tmp_path / "house.db")
     breakdown_clock.check_breakdowns(tmp_path / "house.db")
 
 

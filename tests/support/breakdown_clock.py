@@ -3,6 +3,7 @@
 The clock is read where Telegram's client returns; it knows no spans and no rows.
 """
 
+import asyncio
 import json
 import sqlite3
 import time
@@ -118,6 +119,15 @@ def load_breakdowns(file: Path) -> list[BreakdownRow]:
             columns = {name: row[name] for name in names}
             breakdowns.append(BreakdownRow(**columns, seconds=seconds, parts=parts))
         return breakdowns
+
+
+async def wait_for_breakdowns(file: Path) -> None:
+    """Wait until every ended turn has its breakdown: it comes with what Telegram said of the last message."""
+    query = "select count(*) from turns where ended_at is not null and id not in (select turn from accounts)"
+    with closing(sqlite3.connect(file)) as connection:
+        async with asyncio.timeout(30):
+            while connection.execute(query).fetchone()[0]:  # noqa: ASYNC110  # another process or thread writes it
+                await asyncio.sleep(0.02)
 
 
 def check_breakdowns(file: Path) -> list[BreakdownRow]:

@@ -25,18 +25,23 @@ async def load_rows(gateway: GatewayHarness, query: Select[Any]) -> list[tuple[A
 async def converse(gateway: GatewayHarness, *texts: str) -> list[RequestRecord]:
     """Send each text and wait for its answer; returns the first request of each turn."""
     firsts = []
-    text_count = 0
+    answer_count = 0
     for text in texts:
         before = len(gateway.endpoint.requests)
         gateway.ann.send(text)
-        await wait_for_answer(gateway, text_count)
-        text_count = len(gateway.texts())
+        await wait_for_answer(gateway, answer_count)
+        answer_count = count_answers(gateway)
         firsts.append(gateway.endpoint.requests[before])
     return firsts
 
 
-async def wait_for_answer(gateway: GatewayHarness, text_count: int) -> None:
-    await gateway.api.wait_until(lambda: len(gateway.texts()) > text_count and gateway.is_finished())
+async def wait_for_answer(gateway: GatewayHarness, answer_count: int) -> None:
+    await gateway.api.wait_until(lambda: count_answers(gateway) > answer_count and gateway.is_finished())
+
+
+def count_answers(gateway: GatewayHarness) -> int:
+    """The bot's messages but the notice of a cut, which may come after the answer it is about."""
+    return sum(text != CUT_NOTICE for text in gateway.texts())
 
 
 def head(request: RequestRecord) -> str:
