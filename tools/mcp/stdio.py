@@ -33,7 +33,7 @@ from tools.mcp.location import ServerProgram
 from tools.mcp.stderr_log import StderrLog
 
 MAX_GARBAGE_LINES = 100  # that are no messages, after which the server is given up
-STDERR_SECONDS = 0.5  # to hear why it has ended
+STDERR_SECONDS = 2.0  # to hear why it has ended
 GRACE_SECONDS = 1.0  # to end by itself once its input is closed, and again after SIGTERM
 
 _READ_BYTES = 65536
