@@ -58,6 +58,7 @@ class CallDeadline:
         self._ends_at = self._clock() + limits.max_call_seconds
         self._timeout = asyncio.timeout(limits.call_seconds)
         self._is_entered = False
+        self._is_paused = False
 
     async def __aenter__(self) -> "CallDeadline":
         await self._timeout.__aenter__()
@@ -71,8 +72,8 @@ class CallDeadline:
         await self._timeout.__aexit__(kind, error, trace)
 
     def extend(self) -> None:
-        """Note that the call has made progress; nothing once it is over."""
-        if self._is_entered and not self._timeout.expired():
+        """Note that the call has made progress; nothing while it is paused, and once it is over."""
+        if self._is_entered and not self._is_paused and not self._timeout.expired():
             self._timeout.reschedule(min(self._clock() + self._limits.call_seconds, self._ends_at))
 
     @contextlib.contextmanager
@@ -81,9 +82,11 @@ class CallDeadline:
         began_at = self._clock()
         if self._is_entered and not self._timeout.expired():
             self._timeout.reschedule(None)
+        self._is_paused = True
         try:
             yield
         finally:
+            self._is_paused = False
             self._ends_at += self._clock() - began_at
             self.extend()
 

@@ -61,6 +61,16 @@ async def test_progress_prolongs_a_call_up_to_a_bound(monkeypatch: pytest.Monkey
     assert LIMITS.tool_seconds > LIMITS.connect_seconds + LIMITS.max_call_seconds
 
 
+async def test_progress_of_a_call_that_waits_for_a_person_changes_nothing(monkeypatch: pytest.MonkeyPatch):
+    clock = HandClock(monkeypatch)
+    deadline = CallDeadline(LIMITS)
+    async with deadline:
+        with deadline.pause():
+            deadline.extend()
+            await clock.move(200)
+        await clock.move(29)
+
+
 async def test_progress_after_the_end_changes_nothing():
     deadline = CallDeadline(LIMITS)
     deadline.extend()
