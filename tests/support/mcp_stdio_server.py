@@ -154,7 +154,9 @@ def list_tools(cursor: str | None, behavior: str) -> dict[str, object]:
 def initialize(behavior: str) -> dict[str, object]:
     info = {"name": "crooked", "version": "1"}
     capabilities: dict[str, object] = {"tools": {"listChanged": True}}
-    if behavior in {"library", "refusing library", "empty library"}:
+    if behavior == "reading room":
+        capabilities = {"resources": {}}
+    elif behavior in {"library", "refusing library", "empty library"}:
         capabilities |= {"resources": {}, "prompts": {}}
     return {"protocolVersion": "2025-11-25", "capabilities": capabilities, "serverInfo": info}
 
@@ -210,6 +212,8 @@ def handle_message(message: dict[str, Any], behavior: str) -> None:
             send_message(id=message["id"], result=initialize(behavior))
         case str(method) if method.startswith(("resources/", "prompts/")):
             use_library(method, message, behavior)
+        case "tools/list" if behavior == "reading room":
+            send_message(id=message["id"], error={"code": -32601, "message": "Method not found"})
         case "tools/list":
             send_message(id=message["id"], result=list_tools(params.get("cursor"), behavior))
         case "tools/call" if params["name"] == "work":

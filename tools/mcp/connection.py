@@ -136,26 +136,17 @@ class McpConnection:
             except MCPError as error:
                 if self._refusal is not None:
                     raise self.explain_end() from error
+                if self.client.server_capabilities.tools is None:
+                    break  # it may have resources or prompts alone
                 raise
             server_tools.extend(truncate_tool(to_server_tool(tool)) for tool in page.tools)
             cursor = page.next_cursor
             if cursor is None or len(server_tools) > MAX_TOOLS:
                 break
-        return [*server_tools, *await self._describe_own_tools()]
-
-    async def _describe_own_tools(self) -> list[ServerTool]:
-        """The tools by which resources and prompts are read, where the server has any."""
-        capabilities = self.client.server_capabilities
-        session = self.client.session
-        described: list[ServerTool] = []
-        reader: str | None = None
-        if capabilities.resources and await self._ask(resources.has_resources(session)):
-            described.append(resources.describe_resource_tool(self.name))
-            reader = f"{self.name}_{described[0].name}"
-        self._reader = reader
-        if capabilities.prompts and await self._ask(resources.has_prompts(session)):
-            described.append(resources.describe_prompt_tool(self.name))
-        return described
+        readers = await resources.describe_readers(self.name, self.client, self._ask)
+        names = [tool.name for tool in readers if tool.method == definitions.RESOURCES_METHOD]
+        self._reader = f"{self.name}_{names[0]}" if names else None
+        return [*server_tools, *readers]
 
     async def _ask(self, question: Coroutine[Any, Any, bool]) -> bool:
         """The answer; no where the server refuses or is silent, since its tools can be used all the same."""

@@ -3,9 +3,10 @@
 Their definitions stay the same whatever the server lists, so that a new resource suspends no tool.
 """
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any, TypeVar
 
+from mcp import Client
 from mcp.client import ClientSession
 from mcp.shared.dispatcher import ProgressFnT
 from mcp_types import (
@@ -43,19 +44,32 @@ PageT = TypeVar("PageT", bound=PaginatedResult)
 ItemT = TypeVar("ItemT")
 
 
-async def has_resources(session: ClientSession) -> bool:
+async def describe_readers(
+    server: str, client: Client, ask: Callable[[Coroutine[Any, Any, bool]], Awaitable[bool]]
+) -> list[ServerTool]:
+    """The tools by which resources and prompts are read, where the server has any; `ask` runs a request."""
+    capabilities = client.server_capabilities
+    readers: list[ServerTool] = []
+    if capabilities.resources and await ask(_has_resources(client.session)):
+        readers.append(_describe_resource_tool(server))
+    if capabilities.prompts and await ask(_has_prompts(client.session)):
+        readers.append(_describe_prompt_tool(server))
+    return readers
+
+
+async def _has_resources(session: ClientSession) -> bool:
     """Whether the server lists any resource, or a template of one."""
     if (await session.list_resources()).resources:
         return True
     return bool((await session.list_resource_templates()).resource_templates)
 
 
-async def has_prompts(session: ClientSession) -> bool:
+async def _has_prompts(session: ClientSession) -> bool:
     """Whether the server lists any prompt."""
     return bool((await session.list_prompts()).prompts)
 
 
-def describe_resource_tool(server: str) -> ServerTool:
+def _describe_resource_tool(server: str) -> ServerTool:
     """The tool that reads resources, as if the server had listed it."""
     return ServerTool(
         name="read_resource",
@@ -75,7 +89,7 @@ def describe_resource_tool(server: str) -> ServerTool:
     )
 
 
-def describe_prompt_tool(server: str) -> ServerTool:
+def _describe_prompt_tool(server: str) -> ServerTool:
     """The tool that gets prompts, as if the server had listed it."""
     return ServerTool(
         name="get_prompt",

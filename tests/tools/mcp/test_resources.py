@@ -60,3 +60,9 @@ async def test_a_server_without_any_has_no_such_tool(behavior: str):
         tools = await load_tools(server)
         assert "odd_echo" in tools
         assert not {READER, PROMPTER} & tools.keys()
+
+
+async def test_a_server_with_resources_alone_is_read(context: ToolContext):
+    async with running_server(stdio_program("reading room")) as (server, _):
+        [reader] = (await load_tools(server)).values()
+        assert (await run_tool(reader, {"uri": "memo://notes"}, context)).text.startswith("Buy milk.")
