@@ -105,6 +105,7 @@ def query_rows(query: str) -> list[tuple[object, ...]]:
 def test_builtin_tools_are_listed_shown_switched_ruled_and_granted(call: CommandRunner):
     assert "clock · on · everyone · " in call.run_ok("list")
     records = {record["name"]: record for record in json.loads(call.run_ok("list", "--json"))}
+    assert (records["clock"]["rule"]["ask"], records["clock"]["rule"]["is_set"]) == ("never", False)
     assert records["clock"]["may_use"] == ["everyone"]
     assert call.run_ok("show", "clock").startswith("clock: on\nFrom: the house's own\n")
     assert json.loads(call.run_ok("show", "clock", "--json"))["definition"]["name"] == "clock"

@@ -325,3 +325,16 @@ async def test_a_due_task_may_use_what_its_owner_is_granted_at_that_moment(tmp_p
             await add_due_job(gateway, call, chat=8, rule=None)
             await gateway.api.wait_until(partial(has_said, gateway, f"Rung {bell}.", 8))
         assert load_rung_bells(tmp_path) == ["one"]
+
+
+async def test_a_due_task_asks_while_a_strangers_words_are_part_of_its_chat(tmp_path: Path):
+    async with running_gateway(tmp_path, tools_dir=install_bells(tmp_path)) as gateway:
+        gateway.ann.send("@@tool:listen {}@@@@say:Heard.@@")
+        await gateway.api.wait_until(partial(has_said, gateway, "Heard."))
+        await add_due_job(gateway, '@@tool:chime {"bell": "one"}@@@@say:Not rung.@@', rule=None)
+        await gateway.api.wait_until(lambda: messages_starting_with(gateway, "May I run chime?"))
+        [question] = messages_starting_with(gateway, "May I run chime?")
+        assert "What I read for you earlier is still part of this chat" in question.text
+        gateway.ann.tap(question, "Deny")
+        await gateway.api.wait_until(partial(has_said, gateway, "Not rung."))
+    assert load_rung_bells(tmp_path) == []
