@@ -21,6 +21,10 @@ EndpointOption = Annotated[
     str, typer.Option("--endpoint", help="The endpoint to measure; `sim` simulates one.")
 ]
 KeyOption = Annotated[str | None, typer.Option("--key", help="Its key, if it requires one.")]
+NoteOption = Annotated[
+    str | None,
+    typer.Option("--note", help="What the server does not tell, such as its hardware; shown as it is."),
+]
 QuickOption = Annotated[bool, typer.Option("--quick", help="Use fewer prompts, streamed only.")]
 ResultFolderOption = Annotated[
     Path | None, typer.Option("--out", help="Also write JSON, Markdown and a chart to this folder.")
@@ -77,6 +81,7 @@ def load(  # noqa: PLR0913  # an option is an argument here
 def direct(
     endpoint: EndpointOption = "http://localhost:8000/v1",
     key: KeyOption = None,
+    note: NoteOption = None,
     quick: QuickOption = False,
     out: ResultFolderOption = None,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")] = False,
@@ -85,7 +90,7 @@ def direct(
     from bot.bench.endpoint.direct import DirectOptions
     from bot.bench.endpoint.run import EndpointAddress, run
 
-    measure = functools.partial(run, EndpointAddress(endpoint, key), DirectOptions(quick=quick))
+    measure = functools.partial(run, EndpointAddress(endpoint, key, note), DirectOptions(quick=quick))
     return _build_work(measure, out, json)
 
 
@@ -95,6 +100,7 @@ def direct(
 def gateway(
     endpoint: EndpointOption = "http://localhost:8000/v1",
     key: KeyOption = None,
+    note: NoteOption = None,
     quick: QuickOption = False,
     out: ResultFolderOption = None,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")] = False,
@@ -102,7 +108,7 @@ def gateway(
     """Measure the same prompts directly and through the gateway. Compares interval by interval."""
     from bot.bench.endpoint.run import EndpointAddress, run_gateway
 
-    measure = functools.partial(run_gateway, EndpointAddress(endpoint, key), quick=quick)
+    measure = functools.partial(run_gateway, EndpointAddress(endpoint, key, note), quick=quick)
     return _build_work(measure, out, json)
 
 

@@ -25,10 +25,22 @@ def describe_conditions(
     started_at: datetime,
     *,
     simulated: str | None = None,
+    note: str | None = None,
+    loads: tuple[float | None, ...] = (),
 ) -> Iterator[tuple[str, str]]:
-    """Name and text of each condition; `simulated` comes first where the endpoint is simulated."""
+    """Name and text of each condition; what makes the figures doubtful comes first.
+
+    `simulated`: where the endpoint is; `note`: what the admin says of it; `loads`: of this machine, before
+    and after.
+    """
     if simulated is not None:
         yield "SIMULATION", simulated
+    busiest = max((load for load in loads if load is not None), default=0.0)
+    if busiest > machine.count_cores():
+        yield (
+            "WARNING",
+            f"this machine was busy (load {busiest:.1f}): seconds may be a tenth too long, or more",
+        )
     yield "date", f"{started_at:%Y-%m-%d %H:%M} to {datetime.now(UTC):%H:%M} UTC"
     context = "unknown"
     if target.context_tokens is not None:
@@ -37,7 +49,7 @@ def describe_conditions(
     yield "server", _describe_server(target)
     yield "flags known", "; ".join(_describe_flags(measurements))
     yield "flags unknown", "precision, --max-num-seqs, attention, scheduling: the server does not tell"
-    yield "hardware of the server", "unknown: the server does not tell"
+    yield "hardware of the server", note or "unknown: the server does not tell; --note can"
     tools = f"tool calls {tool_calls.MAX_TOKENS:,}"
     limits = f"{MAX_ANSWER_TOKENS:,}, but where answers are cut at a length; {tools}"
     yield "max_tokens", limits

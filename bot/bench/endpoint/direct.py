@@ -27,7 +27,7 @@ from bot.llm.server_api import ServerCounters
 
 THINKING_OFF = "off"
 THINKING_ON = "on"
-THINKING_SERVER_DEFAULT = "the server's own choice"
+THINKING_SERVER_DEFAULT = "its own choice"
 
 
 @dataclass(slots=True)

@@ -1,7 +1,7 @@
 """A result as lines of text for a terminal, as Markdown or as JSON. Pure.
 
-A rate stands in one line with the lengths, thinking, concurrency and warmth it was measured at. A dash, or
-null, is unknown, never 0.
+A rate stands in one line with the lengths it was measured at; a table before it has the other conditions. A
+dash, or null, is unknown, never 0. Tables fit TABLE_WIDTH.
 """
 
 import json
@@ -16,11 +16,15 @@ from bot.tables import format_table
 from bot.usage.plain_text import escape_for_terminal
 
 UNKNOWN_MARK = "-"
+TABLE_WIDTH = 110  # characters
 FOOTNOTES = (
     "Tokens are the server's own counts. Canvases are estimated: output tokens / 256, rounded up, an answer.",
     "An answer of one canvas has no rate: a canvas costs the same however few tokens stand in it.",
-    "s an answer, s a call: the median. Beside a published figure: the mean, or all that came at once.",
-    "s a canvas: all seconds over all canvases. A further one: from block to block, streamed answers alone.",
+    "At once: how many were sent at a time; how many the server answers at a time, it does not tell.",
+    "Median s: of the answers. First s: to the first block, the median. Steps: denoising steps a canvas.",
+    "S/canvas: all seconds over all canvases. Next s: from block to block, the mean of streamed answers.",
+    "Tok/s: of one answer, the mean. In all: the tokens of all that were sent at once, over all their time.",
+    "Beside a published figure: seconds of one answer, the mean, or of all that were sent at once.",
 )
 
 Cells = Sequence[str]
@@ -28,12 +32,16 @@ Cells = Sequence[str]
 
 @dataclass(frozen=True, slots=True)
 class TextTable:
-    """A heading, column titles, and rows of cells; the first `text_columns` columns are texts."""
+    """A heading, column titles, and rows of cells; the first `text_columns` columns are texts.
+
+    `widths`: of columns whose texts are wrapped in a terminal, in characters.
+    """
 
     heading: str
     titles: Cells
     rows: tuple[Cells, ...]
     text_columns: int = 1
+    widths: tuple[int, ...] = ()
 
 
 def format_lines(result: BenchResult) -> Iterator[str]:
@@ -42,7 +50,13 @@ def format_lines(result: BenchResult) -> Iterator[str]:
     for table in build_tables(result):
         yield ""
         yield table.heading
-        yield from format_table(table.rows, headers=table.titles, text_columns=table.text_columns, rule=True)
+        yield from format_table(
+            table.rows,
+            headers=table.titles,
+            text_columns=table.text_columns,
+            rule=True,
+            column_widths=table.widths,
+        )
     yield ""
     yield from FOOTNOTES
     yield from READING_NOTES
@@ -66,9 +80,10 @@ def format_markdown(result: BenchResult) -> Iterator[str]:
 def build_tables(result: BenchResult) -> Iterator[TextTable]:
     """The tables that have anything to show; the published figures come last."""
     if result.rows:
-        yield TextTable(
-            "What was measured", _ROW_TITLES, tuple(_format_row(row) for row in result.rows), text_columns=2
-        )
+        conditions = tuple(_format_row_conditions(row) for row in result.rows)
+        yield TextTable("What was asked", _CONDITION_TITLES, conditions, text_columns=2)
+        times = tuple(_format_row_times(row) for row in result.rows)
+        yield TextTable("How long it took", _TIME_TITLES, times, text_columns=2)
     if result.differences:
         yield from (_build_difference_table(difference) for difference in result.differences)
     if result.tools:
@@ -77,41 +92,34 @@ def build_tables(result: BenchResult) -> Iterator[TextTable]:
             _TOOL_TITLES,
             tuple(_format_tool_case(tool) for tool in result.tools),
         )
+    comparisons = tuple(_format_comparisons(result))
+    if comparisons:
+        yield TextTable("Beside what others have published", _COMPARISON_TITLES, comparisons, text_columns=2)
     yield TextTable(
         "What others have published, under their own conditions",
         _PUBLISHED_TITLES,
-        tuple(_format_published(result)),
+        tuple(_format_published(figure) for figure in PUBLISHED_FIGURES),
         text_columns=4,
+        widths=_PUBLISHED_WIDTHS,
     )
 
 
-_ROW_TITLES = (
-    *("what", "way", "answers", "output tokens", "thinking", "at once", "warm", "canvases", "steps a canvas"),
-    *("s an answer", "first block s", "s a canvas", "a further one", "tok/s each", "tok/s in all"),
+_CONDITION_TITLES = (
+    *("what", "way", "answers", "tokens", "canvases", "at once", "thinking", "warm", "steps"),
 )
+_TIME_TITLES = (*("what", "way", "tokens", "median s", "first s", "s/canvas", "next s", "tok/s", "in all"),)
 _TOOL_TITLES = (
     "thinking",
     "calls",
     "right as it came",
     "right once mended",
-    "s a call",
+    "median s",
     "output tokens",
     "of it thought",
 )
-_PUBLISHED_TITLES = (
-    *(
-        "hardware",
-        "precision",
-        "how",
-        "source",
-        "tok/s",
-        "output tokens",
-        "thinking",
-        "at once",
-        "s",
-        "ours, s",
-    ),
-)
+_COMPARISON_TITLES = ("what", "way of ours", "their tokens", "their s", "our tokens", "our s")
+_PUBLISHED_TITLES = ("hardware", "precision", "how", "source", "tok/s", "tokens", "thinking", "at once", "s")
+_PUBLISHED_WIDTHS = (14, 9, 16, 19, 10, 7, 8, 7)
 
 
 def format_span(counts: Iterable[int | None]) -> str:
@@ -138,22 +146,27 @@ def _format_conditions(result: BenchResult) -> Iterator[str]:
     yield from (escape_for_terminal(f"{name}: {text}") for name, text in result.conditions)
 
 
-def _format_row(row: MeasuredRow) -> Cells:
-    way: str = row.way
-    if way != "gateway":
-        way = "direct, streamed" if row.streamed else "direct, whole"
+def _format_row_conditions(row: MeasuredRow) -> Cells:
     answers = str(row.wanted) if row.is_complete else f"{len(row.calls)} of {row.wanted}"
     steps = row.counted.steps if row.counted else None
     return (
         row.label,
-        way,
+        _format_way(row),
         answers,
         format_span(call.output for call in row.calls),
-        row.thinking,
-        str(row.at_once),
-        row.warm,
         _format_count(row.canvases),
+        str(row.at_once),
+        row.thinking,
+        row.warm,
         format_number(steps, 1),
+    )
+
+
+def _format_row_times(row: MeasuredRow) -> Cells:
+    return (
+        row.label,
+        _format_way(row),
+        format_span(call.output for call in row.calls),
         _format_seconds(row),
         format_number(row.first_block_seconds),
         format_number(row.seconds_per_canvas, 3),
@@ -161,6 +174,12 @@ def _format_row(row: MeasuredRow) -> Cells:
         format_number(row.tokens_per_second, 1),
         format_number(row.total_tokens_per_second, 1),
     )
+
+
+def _format_way(row: MeasuredRow) -> str:
+    if row.way == "gateway":
+        return "gateway"
+    return "streamed" if row.streamed else "whole"
 
 
 def _format_count(count: int | None) -> str:
@@ -210,33 +229,48 @@ def _build_difference_table(difference: GatewayDifference) -> TextTable:
     )
 
 
-def _format_published(result: BenchResult) -> Iterator[Cells]:
+def _format_published(figure: PublishedFigure) -> Cells:
+    return (
+        figure.hardware,
+        figure.precision,
+        figure.how,
+        figure.source,
+        figure.rate,
+        figure.output,
+        figure.thinking,
+        figure.at_once,
+        format_number(figure.seconds),
+    )
+
+
+def _format_comparisons(result: BenchResult) -> Iterator[Cells]:
+    """Our rows that were asked as a published figure was, each beside it."""
     for figure in PUBLISHED_FIGURES:
+        row = _find_comparable_row(result, figure)
+        if row is None:
+            continue
+        seconds = row.wall if row.at_once > 1 else row.wall / len(row.calls)
         yield (
-            *(
-                figure.hardware,
-                figure.precision,
-                figure.how,
-                figure.source,
-                figure.rate,
-                figure.output,
-                figure.thinking,
-                figure.at_once,
-            ),
-            *(format_number(figure.seconds), format_number(_own_seconds(result, figure))),
+            row.label,
+            _format_way(row),
+            figure.output,
+            format_number(figure.seconds),
+            f"{_format_count(row.output_tokens)} in {len(row.calls)}",
+            format_number(seconds),
         )
 
 
-def _own_seconds(result: BenchResult, figure: PublishedFigure) -> float | None:
-    """Our seconds that compare with a published figure: of one answer, or of all that came at once."""
-    row = result.find_row("direct", figure.beside)
+def _find_comparable_row(result: BenchResult, figure: PublishedFigure) -> MeasuredRow | None:
+    """The complete row of the same protocol, whole where the published answers were, if there is one."""
+    row = None
+    if not figure.streamed:
+        row = result.find_row("direct", figure.beside, streamed=False)
+    row = row or result.find_row("direct", figure.beside)
     if row is None or not row.is_complete:
         return None
     if figure.beside == FIRST_REQUEST.key and row.warm != "cold":
         return None  # the published first request was a cold one
-    if row.at_once > 1:
-        return row.wall
-    return row.wall / len(row.calls)
+    return row
 
 
 def format_json(result: BenchResult) -> str:

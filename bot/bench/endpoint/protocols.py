@@ -97,16 +97,16 @@ _CODE_PROMPTS = tuple(
 )
 
 ANSWER_PROTOCOLS = (
-    BenchProtocol("long", "long answers, one after another", LONG_PROMPTS),
+    BenchProtocol("long", "long answers, one by one", LONG_PROMPTS),
     BenchProtocol("together", "long answers, four at once", LONG_PROMPTS, at_once=4),
-    BenchProtocol("short", "short answers, one after another", SHORT_PROMPTS),
+    BenchProtocol("short", "short answers, one by one", SHORT_PROMPTS),
 )
 """The protocols that are also run through the gateway."""
 PROTOCOLS = (
     *ANSWER_PROTOCOLS,
-    BenchProtocol("prose", "one full canvas of prose", _PROSE_PROMPTS),
-    BenchProtocol("code", "one full canvas of code", _CODE_PROMPTS),
-    BenchProtocol("canvases", "one full canvas each, four at once", _PROSE_PROMPTS, at_once=4),
+    BenchProtocol("prose", "prose, a canvas at most", _PROSE_PROMPTS),
+    BenchProtocol("code", "code, a canvas at most", _CODE_PROMPTS),
+    BenchProtocol("canvases", "the same prose, four at once", _PROSE_PROMPTS, at_once=4),
     BenchProtocol(
         "lengths",
         "cut at many lengths",

@@ -19,7 +19,7 @@ class PublishedFigure:
     """One figure: `rate` in tokens a second as it was published, everything else in words.
 
     `beside` is the key of the protocol it compares with; `seconds` are those of one answer, or of all that
-    came at once.
+    came at once. `streamed` False: the answers came whole.
     """
 
     hardware: str
@@ -32,10 +32,22 @@ class PublishedFigure:
     thinking: str = "unknown"
     beside: str = ""
     seconds: float | None = None
+    streamed: bool = True
 
 
 PUBLISHED_FIGURES = (
-    PublishedFigure(*_SPARK_HARDWARE, "101.26", "warm", _SPARK_NOTE, "1,349 in 4", "1", "off", "long", 3.33),
+    PublishedFigure(
+        *_SPARK_HARDWARE,
+        "101.26",
+        "warm",
+        _SPARK_NOTE,
+        "1,349 in 4",
+        "1",
+        "off",
+        "long",
+        3.33,
+        streamed=False,
+    ),
     PublishedFigure(
         *_SPARK_HARDWARE,
         "148.0 in all, 41.4 each",
@@ -46,9 +58,19 @@ PUBLISHED_FIGURES = (
         "off",
         "together",
         9.34,
+        streamed=False,
     ),
     PublishedFigure(
-        *_SPARK_HARDWARE, "65.99", "warm, short answers", _SPARK_NOTE, "375 in 4", "1", "off", "short", 1.42
+        *_SPARK_HARDWARE,
+        "65.99",
+        "warm, short answers",
+        _SPARK_NOTE,
+        "375 in 4",
+        "1",
+        "off",
+        "short",
+        1.42,
+        streamed=False,
     ),
     PublishedFigure(
         *_SPARK_HARDWARE, "16.5", "cold, the first request", _SPARK_BLOG, "84 in 1", "1", "off", "first", 5.09

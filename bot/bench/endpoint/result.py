@@ -227,10 +227,10 @@ class BenchResult:
             return 130
         return 1
 
-    def find_row(self, way: CallPath, key: str) -> MeasuredRow | None:
-        """The streamed row of a protocol, if it was measured."""
-        fitting = (row for row in self.rows if row.way == way and row.key == key and row.streamed)
-        return next(fitting, None)
+    def find_row(self, way: CallPath, key: str, *, streamed: bool = True) -> MeasuredRow | None:
+        """The row of a protocol, streamed or whole, if it was measured."""
+        wanted = (way, key, streamed)
+        return next((row for row in self.rows if (row.way, row.key, row.streamed) == wanted), None)
 
     @property
     def canvas_seconds(self) -> float | None:

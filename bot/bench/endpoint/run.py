@@ -18,6 +18,7 @@ from bot.bench.endpoint.direct import DirectOptions, EndpointMeasurements, first
 from bot.bench.endpoint.gateway import ProtocolTurns
 from bot.bench.endpoint.protocols import ANSWER_PROTOCOLS
 from bot.bench.endpoint.result import STOPPED_BY_HAND, BenchResult
+from bot.bench.harness import machine
 from bot.bench.harness.bots import BenchFailed
 from bot.bench.harness.progress import ProgressCallback
 from bot.errors import SettingsRefused
@@ -30,10 +31,14 @@ MeasureTarget = Callable[[BenchTarget, EndpointMeasurements], Coroutine[None, No
 
 @dataclass(frozen=True, slots=True)
 class EndpointAddress:
-    """The address of the endpoint, and its key; `url` may be SIMULATED_ADDRESS."""
+    """The address of the endpoint, and its key; `url` may be SIMULATED_ADDRESS.
+
+    `note`: what only its admin knows, such as its hardware.
+    """
 
     url: str
     api_key: str | None = None
+    note: str | None = None
 
 
 @contextlib.asynccontextmanager
@@ -102,6 +107,7 @@ async def _run_and_keep(
     address: EndpointAddress, measure: MeasureTarget, stop: asyncio.Event, endpoint: SimulatedEndpoint | None
 ) -> BenchResult:
     started_at = datetime.now(UTC)
+    load_before = machine.read_load()
     measurements = EndpointMeasurements()
     async with open_target(address, endpoint) as (target, simulation_notice):
         try:
@@ -109,7 +115,14 @@ async def _run_and_keep(
                 measurements.stop_reason = STOPPED_BY_HAND
         except* BenchFailed as failed:  # the gateway's process
             measurements.stop_reason = f"The measurement failed: {first_error_text(failed)}."
-        conditions = describe_conditions(target, measurements, started_at, simulated=simulation_notice)
+        conditions = describe_conditions(
+            target,
+            measurements,
+            started_at,
+            simulated=simulation_notice,
+            note=address.note,
+            loads=(load_before, machine.read_load()),
+        )
         return BenchResult(
             tuple(measurements.rows),
             tuple(conditions),

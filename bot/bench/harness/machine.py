@@ -20,11 +20,24 @@ _PAGE = bytes(4096)
 
 def describe_machine(folder: Path) -> Iterator[tuple[str, str]]:
     """What the figures depend on, as (name, text)."""
-    yield "machine", f"{_processor_name()}, {os.cpu_count()} cores, {platform.system()} {platform.release()}"
+    yield "machine", f"{_processor_name()}, {count_cores()} cores, {platform.system()} {platform.release()}"
     versions = ", ".join(f"{name} {version}" for name, version in _installed_versions())
     yield "versions", f"Python {platform.python_version()}, SQLite {sqlite3.sqlite_version}, {versions}"
     disk = f"{folder} ({find_file_system(folder)}); a write with fsync {describe_fsync(folder)}"
     yield "database", f"SQLite as shipped, in {disk}"
+
+
+def count_cores() -> int:
+    """How many processes can run at once."""
+    return os.cpu_count() or 1
+
+
+def read_load() -> float | None:
+    """How many processes ran or waited to, over the last minute; None where the machine does not say."""
+    try:
+        return os.getloadavg()[0]
+    except OSError:
+        return None
 
 
 def describe_load() -> str:

@@ -30,7 +30,7 @@ from bot.bench.endpoint.protocols import (
 )
 from bot.bench.endpoint.result import STOPPED_BY_HAND, BenchResult, MeasuredRow, ServerCounts
 from bot.bench.endpoint.run import EndpointAddress
-from bot.bench.harness import progress
+from bot.bench.harness import machine, progress
 from bot.cli.main import cli
 from bot.errors import KeyRefused, ServerAway, SettingsRefused
 from bot.http_server import serve
@@ -141,7 +141,7 @@ async def test_the_conditions_name_the_limit_of_answers_and_what_is_unknown() ->
     assert conditions["max_tokens"] == expected
     assert conditions["hardware of the server"].startswith("unknown")
     lines = "\n".join(output.format_lines(result))
-    assert "s an answer, s a call: the median. Beside a published figure: the mean" in lines
+    assert "Beside a published figure: seconds of one answer, the mean" in lines
 
 
 async def test_the_first_request_uses_a_client_that_has_asked_before() -> None:
@@ -229,6 +229,23 @@ def test_what_the_counters_say_of_others(before: int | None, after: int | None, 
     target = BenchTarget("http://gpu/v1", None, "m", None, "0.33.0")
     conditions = dict(describe_conditions(target, measurements, datetime.now(UTC)))
     assert conditions["server's own counters"] == f"{expected}; no diffusion counters"
+
+
+def test_what_the_admin_says_and_what_makes_figures_doubtful_are_among_the_conditions() -> None:
+    target = BenchTarget("http://gpu/v1", None, "m", None, "0.33.0")
+    measurements = direct.EndpointMeasurements()
+    started_at = datetime.now(UTC)
+    busy = machine.count_cores() + 1.0
+    first, *rest = describe_conditions(
+        target, measurements, started_at, note="GB10, NVFP4", loads=(0.1, busy)
+    )
+    assert first == (
+        "WARNING",
+        f"this machine was busy (load {busy:.1f}): seconds may be a tenth too long, or more",
+    )
+    assert dict(rest)["hardware of the server"] == "GB10, NVFP4"
+    calm = dict(describe_conditions(target, measurements, started_at, loads=(0.1, None)))
+    assert "WARNING" not in calm
 
 
 async def test_a_dead_endpoint_is_reported_before_anything_is_measured() -> None:

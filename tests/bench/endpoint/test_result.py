@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from bot.bench.endpoint import chart, output
-from bot.bench.endpoint.protocols import PROTOCOLS
+from bot.bench.endpoint.direct import THINKING_SERVER_DEFAULT
+from bot.bench.endpoint.protocols import FIRST_REQUEST, PROTOCOLS
 from bot.bench.endpoint.published import PUBLISHED_FIGURES
 from bot.bench.endpoint.result import (
     STOPPED_BY_HAND,
@@ -52,33 +53,47 @@ RESULT = BenchResult(
 
 
 def cells_of(result: BenchResult, label: str) -> dict[str, str]:
-    """The line of the first table that begins so, by its titles."""
-    table = next(output.build_tables(result))
-    line = next(line for line in table.rows if line[0] == label)
-    return dict(zip(table.titles, line, strict=True))
+    """The lines of the first two tables that begin so, by their titles."""
+    cells: dict[str, str] = {}
+    for table in list(output.build_tables(result))[:2]:
+        line = next(line for line in table.rows if line[0] == label)
+        cells |= dict(zip(table.titles, line, strict=True))
+    return cells
 
 
 def test_a_row_states_the_conditions_of_its_rate() -> None:
     line = cells_of(RESULT, "long answers")
-    assert line["output tokens"] == "337"
+    assert (line["way"], line["tokens"]) == ("streamed", "337")
     assert (line["thinking"], line["at once"], line["warm"]) == ("off", "1", "warm")
-    assert (line["canvases"], line["steps a canvas"]) == ("4", "16.0")
-    assert (line["s a canvas"], line["a further one"]) == ("1.500", "1.500")
-    assert line["tok/s each"] == "112.3"
-    assert line["tok/s in all"] == "-"
-    assert cells_of(RESULT, "four at once")["tok/s in all"] == "224.7"
+    assert (line["canvases"], line["steps"]) == ("4", "16.0")
+    assert (line["s/canvas"], line["next s"]) == ("1.500", "1.500")
+    assert line["tok/s"] == "112.3"
+    assert line["in all"] == "-"
+    assert cells_of(RESULT, "four at once")["in all"] == "224.7"
+
+
+def test_tables_fit_a_terminal() -> None:
+    row = replace(ROW, thinking=THINKING_SERVER_DEFAULT)
+    rows = tuple(
+        replace(row, key=protocol.key, label=protocol.label, streamed=streamed)
+        for protocol in (FIRST_REQUEST, *PROTOCOLS)
+        for streamed in (True, False)
+    )
+    lengths = replace(ROW, key="lengths", calls=(LONG, replace(LONG, output=1700, seconds=104.5)))
+    lines = output.format_lines(replace(RESULT, rows=(*rows, lengths)))
+    assert max(map(len, lines)) <= output.TABLE_WIDTH
 
 
 def test_an_answer_of_one_canvas_has_seconds_and_no_rate() -> None:
     line = cells_of(RESULT, "short answers")
-    assert (line["tok/s each"], line["tok/s in all"]) == ("-", "-")
-    assert line["s an answer"] == "1.50"
+    assert (line["tok/s"], line["in all"]) == ("-", "-")
+    assert line["median s"] == "1.50"
 
 
 def test_what_the_server_did_not_count_is_a_dash() -> None:
     silent = replace(ROW, calls=(replace(LONG, output=None), LONG), counted=None)
     line = cells_of(BenchResult((silent,), ()), "long answers")
-    for title in ("output tokens", "canvases", "steps a canvas", "s a canvas", "tok/s each"):
+    for title in ("tokens", "canvases", "steps", "s/canvas", "tok/s"):
         assert line[title] == "-"
     assert json.loads(output.format_json(BenchResult((silent,), ())))["rows"][0]["output_tokens"] is None
 
@@ -101,7 +116,7 @@ def test_answers_of_many_lengths_have_no_rate_of_their_own() -> None:
     lengths = replace(ROW, key="lengths", calls=(LONG, replace(LONG, output=700, seconds=4.5)))
     assert lengths.tokens_per_second is None
     line = cells_of(BenchResult((lengths,), ()), "long answers")
-    assert (line["output tokens"], line["s an answer"]) == ("337 to 700", "3.00 to 4.50")
+    assert (line["tokens"], line["median s"]) == ("337 to 700", "3.00 to 4.50")
 
 
 @given(st.integers(1, 3000), st.integers(0, 12))
@@ -123,22 +138,33 @@ def test_the_difference_adds_up_to_what_the_gateway_took() -> None:
     assert difference["longer_model"] == pytest.approx(0.2)
 
 
-def test_published_figures_stand_beside_ours_with_their_own_conditions() -> None:
-    *_, table = output.build_tables(RESULT)
-    lines = [dict(zip(table.titles, line, strict=True)) for line in table.rows]
-    assert (lines[0]["tok/s"], lines[0]["s"], lines[0]["ours, s"]) == ("101.26", "3.33", "3.00")
-    assert (lines[1]["s"], lines[1]["ours, s"]) == ("9.34", "3.00")
-    assert lines[3]["ours, s"] == "-"
+def compare(result: BenchResult) -> list[dict[str, str]]:
+    """The lines of the table that holds ours beside what was published, by its titles."""
+    for table in output.build_tables(result):
+        if table.heading.startswith("Beside"):
+            return [dict(zip(table.titles, line, strict=True)) for line in table.rows]
+    return []
+
+
+def test_published_figures_stand_beside_ours_with_both_lengths() -> None:
+    alone, at_once, _ = compare(RESULT)
+    assert (alone["their s"], alone["their tokens"]) == ("3.33", "1,349 in 4")
+    assert (alone["our s"], alone["our tokens"]) == ("3.00", "674 in 2")
+    assert (at_once["their s"], at_once["our s"]) == ("9.34", "3.00")
     keys = {protocol.key for protocol in PROTOCOLS} | {"first", ""}
     assert {figure.beside for figure in PUBLISHED_FIGURES} <= keys
 
 
-@pytest.mark.parametrize(("warm", "seconds"), [("cold", "3.00"), ("warm", "-"), ("unknown", "-")])
-def test_only_a_cold_first_request_stands_beside_the_published_one(warm: Warmth, seconds: str) -> None:
+def test_whole_replies_were_published_and_ours_stand_beside_them_if_there_are_any() -> None:
+    whole = replace(ROW, streamed=False, wall=8.0)
+    [line] = compare(BenchResult((ROW, whole), ()))
+    assert (line["way of ours"], line["our s"]) == ("whole", "4.00")
+
+
+@pytest.mark.parametrize(("warm", "seconds"), [("cold", ["3.00"]), ("warm", []), ("unknown", [])])
+def test_only_a_cold_first_request_stands_beside_the_published_one(warm: Warmth, seconds: list[str]) -> None:
     first = replace(ROW, key="first", label="the first request", warm=warm)
-    *_, table = output.build_tables(replace(RESULT, rows=(first,)))
-    lines = [dict(zip(table.titles, line, strict=True)) for line in table.rows]
-    assert (lines[3]["s"], lines[3]["ours, s"]) == ("5.09", seconds)
+    assert [line["our s"] for line in compare(replace(RESULT, rows=(first,)))] == seconds
 
 
 def test_a_run_that_stopped_early_says_so_first() -> None:
@@ -152,13 +178,13 @@ def test_a_run_that_stopped_early_says_so_first() -> None:
 
 def test_a_page_of_markdown_holds_every_table() -> None:
     page = "\n".join(output.format_markdown(replace(RESULT, conditions=(("a", "b | c"),))))
-    assert page.count("\n## ") == 4
+    assert page.count("\n## ") == 6
     for line in page.splitlines():
         if line.startswith("| what | way"):
-            assert line.count("|") == len(next(output.build_tables(RESULT)).titles) + 1
+            assert line.count("|") in {len(table.titles) + 1 for table in output.build_tables(RESULT)}
     text = "\n".join(output.format_lines(RESULT))
     assert "right once mended" in text
-    assert text.index("date: today") < text.index("What was measured")
+    assert text.index("date: today") < text.index("What was asked")
 
 
 def test_text_of_a_server_cannot_control_the_terminal() -> None:
