@@ -41,7 +41,11 @@ def judge_request(index: JournalIndex, request: WrittenRequest) -> Iterator[Anom
     if item is None:
         yield Anomaly("lost", request.chat, f"{subject}: its update was never stored; {near}")
         return
-    if request.words and not request.may_be_stopped:
+    if request.kind == "voice" and _was_file_refused(index, request, item):
+        yield Anomaly(
+            "failed, said", request.chat, f"{subject}: Telegram refused its file, the model was told"
+        )
+    elif request.words and not request.may_be_stopped:
         yield from _judge_missing(index, request.chat, request.words, item, subject)
     elif not _is_replied_to(index, item):
         yield from _explain_missing(index, request.chat, (), item, f"{subject}: nothing came")
@@ -51,6 +55,13 @@ def judge_request(index: JournalIndex, request: WrittenRequest) -> Iterator[Anom
         yield Anomaly(
             "lost", request.chat, f"{subject}: it was promised for later, and is not stored; {near}"
         )
+
+
+def _was_file_refused(index: JournalIndex, request: WrittenRequest, item: InboxRow) -> bool:
+    """Whether nobody could hear what was said, for Telegram did not give the file."""
+    turn = index.find_turn(item)
+    is_heard = index.places.get((request.chat, request.words[0]))
+    return turn is not None and not is_heard and index.has_near(0, turn.began_at, "getFile: refused")
 
 
 def _has_promised_job(index: JournalIndex, request: WrittenRequest) -> bool:

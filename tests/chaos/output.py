@@ -21,7 +21,8 @@ def format_run(
         ("in chats", str(len({request.chat for request in journal.requests}))),
         ("kill -9", str(run.kills)),
         ("SIGTERM", str(run.terminations)),
-        *((f"done to it: {name}", str(count)) for name, count in _count_disturbances(journal)),
+        *((f"  {moment}", str(count)) for moment, count in _count_kills(journal)),
+        *((f"{name}", str(count)) for name, count in _count_disturbances(journal)),
         ("messages of the bot", str(len(journal.messages))),
         ("reminders and tasks", str(len(journal.jobs))),
         ("tool calls", str(len(journal.tool_runs))),
@@ -31,6 +32,12 @@ def format_run(
     yield from format_table(rows, headers=("", "count"), rule=True)
     yield ""
     yield from format_table(conditions, text_columns=2)
+
+
+def _count_kills(journal: Journal) -> list[tuple[str, int]]:
+    """How often it was killed at each moment."""
+    names = (disturbance.name for disturbance in journal.disturbances if disturbance.name.startswith("kill"))
+    return sorted(Counter(name.partition(",")[0] for name in names).items())
 
 
 def _count_disturbances(journal: Journal) -> list[tuple[str, int]]:

@@ -285,6 +285,16 @@ def test_a_stopped_message_may_end_anywhere_but_is_replied_to() -> None:
     assert [anomaly.kind for anomaly in judge(silent)] == ["lost"]
 
 
+def test_a_voice_that_telegram_does_not_give_is_no_loss() -> None:
+    requests = (ANSWERED.requests[0], replace(ANSWERED.requests[1], kind="voice"), ANSWERED.requests[2])
+    deaf = replace(
+        change_message(change_row(ANSWERED, 2, text="Sorry."), 20, text="Sorry."), requests=requests
+    )
+    assert [anomaly.kind for anomaly in judge(deaf)] == ["lost"]
+    refused = replace(deaf, disturbances=(Disturbance(1002.0, 1002.0, "getFile: refused"),))
+    assert [anomaly.kind for anomaly in judge(refused)] == ["failed, said"]
+
+
 def test_marks_are_read_from_texts_in_order() -> None:
     assert [mark.word for mark in read_marks("B00012 M00012-003, then E00012.")] == [
         "B00012",
