@@ -5,10 +5,12 @@ compared with its own for a quarter of the text, since quadratic work takes sixt
 plain loop of the same run. A new parser is a line of PARSERS.
 """
 
+import asyncio
+import contextlib
 import gc
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,13 +26,18 @@ from bot.agent import (
     sanitize,
     urls,
 )
+from bot.agent.text_search import find_passages
 from bot.agent.thinking_policy import ThinkingEvidence, decide_thinking
 from bot.agent.tool_matching.features import extract_features
 from bot.agent.tool_matching.index import build_index
 from bot.agent.tool_matching.ranking import rank_tools
+from bot.agent.tool_search import SearchableTools
+from bot.agent.toolbox import Toolbox
 from bot.attachments.excerpts import shorten_text
 from bot.domain import Message, ToolCall
 from bot.errors import ChangeRefused
+from bot.jobs.times.parser import parse_line, parse_when
+from bot.jobs.times.zones import UnclearTime
 from bot.telegram.delivery.renderer import MAX_DIRECT_CHARS, Snapshot, render_snapshot
 from bot.telegram.incoming.attachments import clean_name
 from bot.telegram.incoming.envelope import read_envelope
@@ -38,186 +45,25 @@ from bot.telegram.incoming.prompt_text import format_message
 from bot.telegram.incoming.update import to_display_name
 from bot.tool_registry import rule_parser, secret_scanner
 from bot.turns.redaction import redact
+from tests.agent.test_toolbox import CONTEXT
+from tests.support.hostile_texts import SHAPES, Shape
 from tests.support.offered_tools import TOOLS, make_reply
 from tools.arguments import ArgumentsRefused, check_arguments
-from tools.base import Tool
+from tools.base import Tool, ToolContext
+from tools.http.responses import render_response
+from tools.http.service import HttpResponse
 from tools.safety import control_tokens, injection
 
 Parse = Callable[[str], object]
 
 MESSAGE_CHARS = 4096  # of what a person can write in one message
 LONG_CHARS = 65_536  # of what a page, a file, a tool or the model may give
+NOW = 1_800_000_000.0  # epoch seconds
 LOOP_STEPS = 800_000  # of a plain loop that takes about the 20 ms that a parser may take
 THREAD_LOOPS = 15  # times as long may work in a thread take
 SLACK = 2  # times as long: a busy machine is not slow evenly
 MAX_RATIO = 8  # times the cost of a quarter of the text; linear work takes 4, quadratic work 16
 NOISE_SHARE = 0.1  # of what is allowed; less is not compared with linear work
-
-
-@dataclass(frozen=True, slots=True)
-class Shape:
-    """A text that repeats `unit` as often as it takes, between `before` and `after`."""
-
-    unit: str
-    before: str = ""
-    after: str = ""
-
-    def build(self, chars: int) -> str:
-        """The text of this shape with this many characters."""
-        room = chars - len(self.before) - len(self.after)
-        return self.before + (self.unit * (room // len(self.unit) + 1))[:room] + self.after
-
-
-UNITS = (
-    "\n",
-    " ",
-    "\t",
-    "\r",
-    "\u2028",
-    "\u00a0",
-    " \n",
-    "a\n \n",
-    "\n1",
-    "\n- a",
-    "\n1. a",
-    "---\n",
-    "# a\n",
-    "a\n=\n",
-    "| a ",
-    "|a|b|\n",
-    "```\n",
-    "```",
-    "~",
-    "* ",
-    "_",
-    "a",
-    "A",
-    "Aa ",
-    "aB",
-    "word ",
-    "a-a",
-    "-1",
-    "1",
-    "1 ",
-    "1,",
-    "1:",
-    "deadbeef1",
-    "a.",
-    ".",
-    ",",
-    ";",
-    "? ",
-    "=",
-    "+",
-    "a@",
-    "km ",
-    "dollars ",
-    "and ",
-    "[",
-    "(",
-    "{",
-    "]",
-    "[(",
-    '{"a":',
-    "[a](",
-    "![",
-    "[^a]",
-    "<a ",
-    "<!--",
-    "$",
-    "&amp;",
-    "\\",
-    '\\"',
-    '"',
-    '"a ',
-    "'",
-    " '",
-    "«",
-    "“",
-    "”",
-    "„",
-    "%",
-    "%41",
-    "https://a.b/ ",
-    "https://",
-    "www.",
-    "http://a?",
-    "https://example.com/ü,",
-    "https://example.com/%41,",
-    "https://example.com/secret,",
-    "https://example.com/secretüüüü,",
-    "example.com(",
-    "example.com/ ",
-    "<",
-    "<|",
-    "<a|",
-    "<|a|>",
-    '<|"|>',
-    "<|channel>",
-    "<|tool_call>",
-    "<|tool_response>",
-    "<|turn>",
-    "model\n",
-    "call:",
-    "call:a{",
-    "call:a{}",
-    "call:get_weather(",
-    "call:get_weather()",
-    'call:a{b:<|"|>',
-    "call:a{b:[",
-    'call:a{b:"',
-    "[data: ",
-    "[data: file a]\n",
-    "[ ",
-    "[end of data]\n",
-    "\n[end of data",
-    "get from ",
-    "key=",
-    "secret: ",
-    'token"  ',
-    "bearer ",
-    "sk-",
-    "eyJ",
-    "eyJaaaaaaaa",
-    "eyJaaaaaaaa.",
-    "a+",
-    "always when ",
-    "ignore the ",
-    "ignore all ",
-    "you must always ",
-    "send a b ",
-    "ignoriere a ",
-    "non ",
-    "talimat ",
-    "忽略",
-    "的",
-    "你好世界",
-    "مرحبا",
-    "ال",
-    "สวัสดี",
-    "한국",
-    "e\u0301",
-    "\u0301",
-    "😀",
-    "\u200d",
-    "\ud800",
-    "\0",
-)
-SHAPES = (
-    *map(Shape, UNITS),
-    *(Shape(unit, "a", "b") for unit in ("\n", " ", "\t", "a", "1", "的", "a-a", "-", "a.", "=", "\\", ".")),
-    Shape("}", "always when {", "!"),
-    Shape(" ", "always", "x"),
-    Shape("[", 'always when {"a":', "}"),
-    Shape("call:a{b:[1,2,3]}"),
-    Shape("1,", "call:get_weather{city:["),
-    Shape("[", "call:get_weather{city:"),
-    Shape("x", 'call:get_weather{city:<|"|>'),
-    Shape("1,", "[", "1]"),
-    Shape("[", '{"a":'),
-    Shape("x", '{"a":"', '"}'),
-    Shape("a", "b" * 700),
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,6 +123,32 @@ def _parse_rule(text: str) -> object:
         return None
 
 
+def _run_tool(text: str) -> object:
+    async def give_long_result(arguments: Mapping[str, object], context: ToolContext) -> object:
+        return text * 32
+
+    long_tool = Tool("long", "Give a long result.", {}, give_long_result)
+    return asyncio.run(Toolbox([long_tool]).run(ToolCall("call", "long", "{}"), {}, CONTEXT))
+
+
+def _render_response(text: str, kind: str = "application/json") -> object:
+    body = f"[{text}]".encode("utf-8", "replace")
+    headers = {"content-type": kind}
+    return render_response(HttpResponse("", 200, "OK", headers, body, is_complete=True), "shop", "GET")
+
+
+def _parse_time(text: str) -> object:
+    with contextlib.suppress(UnclearTime):
+        return parse_when(text, "Europe/Berlin", NOW, 60)
+    return None
+
+
+def _parse_reminder(text: str) -> object:
+    with contextlib.suppress(UnclearTime):
+        return parse_line(text, "Europe/Berlin", NOW, 60)
+    return None
+
+
 def _build_message(text: str) -> dict[str, object]:
     person = {"id": 1, "first_name": text}
     replied = {"text": text, "from": person}
@@ -331,6 +203,15 @@ PARSERS = (
     Parser("secret name", secret_scanner.is_secret_name, MESSAGE_CHARS),
     Parser("injection", injection.find_injection_warnings, MESSAGE_CHARS),
     Parser("neutral text", injection.neutralize),
+    Parser("tool search", SearchableTools(TOOLS.values()).find),
+    Parser("long result", _run_tool),
+    Parser("answer of a service", _render_response),
+    Parser("lines of a service", lambda text: _render_response(text, "application/x-ndjson")),
+    Parser("long answer of a service", lambda text: _render_response(text * 32)),
+    Parser("searched text", lambda text: find_passages("dinner with Anna", [text])),
+    Parser("searched words", lambda text: find_passages(text, ["dinner with Anna"])),
+    Parser("time in words", _parse_time, MESSAGE_CHARS),
+    Parser("reminder", _parse_reminder, MESSAGE_CHARS),
     Parser("short Markdown", _render, MAX_DIRECT_CHARS),
     Parser("Markdown", _render, in_thread=True),
 )

@@ -22,7 +22,10 @@ MAX_ADDRESSES = 20
 
 # Programs in browsers and on servers open `https:host` and `https:\\host`, too.
 _SCHEME = re.compile(r"(?:https?|wss?|ftps?):(?=\S)|[a-z][a-z0-9+.-]{0,30}:(?=[/\\]{2})", re.IGNORECASE)
-_RUN = re.compile(r"[^\s<>\"“”„«»`]+")
+# The same without where it begins: to find that, it would look back at 30 characters from each.
+_SCHEME_END = re.compile(r"(?:https?|wss?|ftps?):(?=\S)|[a-z][0-9+.-]{0,30}:(?=[/\\]{2})", re.IGNORECASE)
+_OUTSIDE_RUN = '\\s<>"“”„«»`'
+_RUN_WITH_COLON = re.compile(rf"(?<![^{_OUTSIDE_RUN}])[^{_OUTSIDE_RUN}:]*:[^{_OUTSIDE_RUN}]*")
 _CLOSERS = ".,;:!?)]}'’*_~|…"  # what may follow an address in a text
 _MAX_CLOSERS = 3  # more could be a message
 _LINE_BREAKS = re.compile(r"[\t\r\n]")
@@ -108,7 +111,7 @@ def _list_inside(text: str) -> Iterator[str]:
 
 
 def _find_spans(text: str) -> Iterator[tuple[int, int]]:
-    for run in _RUN.finditer(text):
+    for run in _RUN_WITH_COLON.finditer(text):
         starts = [run.start() + match.start() for match in _SCHEME.finditer(run[0])]
         yield from itertools.pairwise([*starts, run.end()])
 
@@ -128,7 +131,7 @@ def _has_hidden_scheme(text: str) -> bool:
         html.unescape(text),
         _JSON_ESCAPE.sub(lambda escape: escape[2] or chr(int(escape[1], 16)), text),
     }
-    return any(_SCHEME.search(reading) for reading in readings - {text})
+    return any(_SCHEME_END.search(reading) for reading in readings - {text})
 
 
 def _is_address_name(name: str) -> bool:

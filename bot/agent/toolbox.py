@@ -104,8 +104,9 @@ async def _refuse_image(picture: Picture) -> Picture:
 
 
 def _build_result(tool: Tool, call: ToolCall, text: str, outcome: ResultOutcome) -> ToolResult:
-    text = break_control_tokens(to_sendable(text)).strip() or "(nothing)"
-    size_chars = len(text)
+    left_out_chars = max(0, len(text) - MAX_KEPT_CHARS)  # cut first: to clean 2 MB takes 0.2 s
+    text = break_control_tokens(to_sendable(text[:MAX_KEPT_CHARS])).strip() or "(nothing)"
+    size_chars = len(text) + left_out_chars
     kept_text = text[:MAX_KEPT_CHARS] if size_chars > tool.length else None
     if outcome in TOOL_OUTCOMES:
         text = render_result(tool, text, size_chars)

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from bot.agent.toolbox import Toolbox
+from bot.agent.toolbox import MAX_KEPT_CHARS, Toolbox
 from bot.domain import Image, ToolCall
 from tools.base import Found, Note, Passage, Picture, ToolContext, ToolError, tool
 
@@ -118,6 +118,15 @@ async def test_an_empty_result_says_so():
 async def test_a_long_result_is_bounded_and_says_how_much_is_missing():
     result = await Toolbox([replace(echo, length=10)]).run(make_call("echo"), {"text": "a" * 25}, CONTEXT)
     assert result.text == "aaaaaaaaaa\n[… 15 characters left out]"
+
+
+async def test_a_result_of_megabytes_is_cut_before_it_is_cleaned():
+    result = await TOOLBOX.run(make_call("echo"), {"text": "<|turn>" * 300_000}, CONTEXT)
+    assert result.full_text is not None
+    assert result.full_text.startswith("<\u200b|turn>")
+    assert len(result.full_text) == MAX_KEPT_CHARS
+    assert result.full_length is not None
+    assert result.full_length > 2_100_000
 
 
 async def test_a_tool_error_becomes_the_result():

@@ -1,6 +1,6 @@
 """Renders an HTTP response for the model. Pure.
 
-JSON is written compactly, other text as it is; a refusal becomes an error.
+JSON is written compactly, other text and very long JSON as it is; a refusal becomes an error.
 """
 
 import json
@@ -25,6 +25,8 @@ JSON_LINES_TYPES = (
     "application/json-lines",
 )
 _NEXT_LINK = re.compile(r"<([^<>]{1,2000})>[^<>]{0,200};\s*rel=\"?next\"?", re.IGNORECASE)
+MAX_PARSED_CHARS = 128 * 1024  # of JSON: 2 MB take the event loop up to 0.3 s
+MAX_PARSED_LINES = 2000  # of JSON: 64 KB of short ones take as long
 SHOWN_HEADERS = ("content-type", "content-length", "last-modified", "etag", "location")
 
 
@@ -114,10 +116,9 @@ def _body_text(response: HttpResponse) -> str | None:
     """The body as text; None if it is not text."""
     kind, charset = _content_type(response)
     if kind == "application/json" or kind.endswith("+json"):
-        return _compact_json(response.body, charset)
+        return _compact_json(_decode(response.body, charset).strip())
     if kind in JSON_LINES_TYPES:
-        lines = _decode(response.body, charset).strip().splitlines()
-        return "\n".join(_compact_json(line.encode(), "") for line in lines)
+        return _compact_lines(_decode(response.body, charset).strip())
     is_text = kind.startswith("text/") or kind.endswith(
         ("xml", "yaml", "javascript", "x-www-form-urlencoded")
     )
@@ -127,7 +128,7 @@ def _body_text(response: HttpResponse) -> str | None:
         return None
     if b"\0" in response.body or not _is_utf8(response.body):
         return None
-    return _compact_json(response.body, charset)
+    return _compact_json(_decode(response.body, charset).strip())
 
 
 def _content_type(response: HttpResponse) -> tuple[str, str]:
@@ -156,8 +157,16 @@ def _decode(body: bytes, charset: str) -> str:
         return body.decode("utf-8-sig", "replace")
 
 
-def _compact_json(body: bytes, charset: str) -> str:
-    text = _decode(body, charset).strip()
+def _compact_lines(text: str) -> str:
+    lines = text.split("\n")
+    if len(text) > MAX_PARSED_CHARS or len(lines) > MAX_PARSED_LINES:
+        return text
+    return "\n".join(map(_compact_json, lines))
+
+
+def _compact_json(text: str) -> str:
+    if len(text) > MAX_PARSED_CHARS:
+        return text
     try:
         return json.dumps(json.loads(text), ensure_ascii=False, separators=(",", ":"))
     except (ValueError, RecursionError):  # cut, broken, or built to be nested too deep

@@ -14,11 +14,13 @@ from tests.support.http_service import (
     ship_tool,
 )
 from tools.base import ToolError
-from tools.http.responses import render_response
+from tools.http.responses import MAX_PARSED_CHARS, render_response
 from tools.http.service import (
     MAX_RESPONSE_BYTES,
     HttpResponse,
 )
+
+LONG_JSON = f"[{' ' * MAX_PARSED_CHARS}]"
 
 
 @pytest.mark.parametrize(
@@ -27,6 +29,7 @@ from tools.http.service import (
         (Response('{"a": [1,  2],\n "é": null}', media_type="application/json"), '{"a":[1,2],"é":null}'),
         (Response('{"a": 1', media_type="application/problem+json"), '{"a": 1'),
         (Response("[" * 100_000, media_type="application/json"), "[" * 100_000),
+        (Response(LONG_JSON, media_type="application/json"), LONG_JSON),
         (Response(b"\xe9", headers={"content-type": "text/plain; charset=latin-1"}), "é"),
         (Response(b"x", headers={"content-type": "text/plain; charset=nonsense"}), "x"),
         (Response(b'{"a": 1}'), '{"a":1}'),
