@@ -51,6 +51,7 @@ SLOW = frozenset(
         "telegram/test_bot_identity.py",
         "telegram/test_quota.py",
         "tool_registry/test_openapi_sources.py",
+        "tool_registry/test_program_homes.py",
         "tools/builtin/test_fetch_page.py",
         "tools/http/test_tools.py",
         "tools/mcp",

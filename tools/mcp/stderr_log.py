@@ -9,12 +9,13 @@ MAX_LINE_CHARS = 300
 MAX_QUOTED_LINES = 3
 MAX_QUOTED_CHARS = 200  # of each
 
-# Lines that say what is wrong; what stands between them is where in somebody's code it was noticed.
+# Lines that say what is wrong, and those that at least say that something is; the others say where in
+# somebody's code it was noticed, or how it might be mended.
 _TELLING = re.compile(
-    r"\b(?:\w*(?:error|exception)|fatal|missing|required|must|cannot|could not|not found|denied|invalid"
-    r"|usage)\b",
+    r"(?:error|exception): |\b(?:missing|required|must|cannot|could not|not found|is not|denied|invalid)\b",
     re.IGNORECASE,
 )
+_COMPLAINING = re.compile(r"\b(?:\w*error|\w*exception|fatal|failed|usage)\b", re.IGNORECASE)
 _NUMBERS = re.compile(r"\d+")
 
 log = logging.getLogger(__name__)
@@ -47,7 +48,8 @@ class StderrLog:
         """The lines of this run that say most, to be put behind a reason; empty if it wrote none."""
         written = [line for line in self._lines if line]
         telling = [line for line in written if _TELLING.search(line)]
-        quoted = (telling or written[-1:])[-MAX_QUOTED_LINES:]
+        complaining = [line for line in written if _COMPLAINING.search(line)]
+        quoted = (telling or complaining or written[-1:])[-MAX_QUOTED_LINES:]
         if not quoted:
             return ""
         return f", and wrote: {' · '.join(line[:MAX_QUOTED_CHARS] for line in quoted)}"

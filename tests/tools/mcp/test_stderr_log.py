@@ -16,6 +16,15 @@ jira_url
 """
 
 
+NPM = """
+npm error code E404
+npm error 404 Not Found - GET https://registry.example/docs - Not found
+npm error 404 Note that you can also install from a
+npm error 404 tarball, folder, http url, or git url.
+npm error A complete log of this run can be found in: /home/docs/_logs/debug-0.log
+"""
+
+
 @pytest.fixture
 def logged(caplog: pytest.LogCaptureFixture) -> pytest.LogCaptureFixture:
     caplog.set_level(logging.INFO)
@@ -43,6 +52,7 @@ def write(stderr_log: StderrLog, text: str) -> str:
             "Error: JIRA_URL is not set\n    at main (index.js:3)\n\nNode.js v20",
             ", and wrote: Error: JIRA_URL is not set",
         ),
+        (NPM, ", and wrote: npm error 404 Not Found - GET https://registry.example/docs - Not found"),
         ("error 1\nerror 2\nerror 3\nerror 4", ", and wrote: error 2 · error 3 · error 4"),
         ("error " + "x" * 500, ", and wrote: error " + "x" * 194),
     ],
