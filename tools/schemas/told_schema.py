@@ -9,6 +9,7 @@ What is too large is told in less detail: first descriptions become shorter, the
 of optional arguments becomes names in words, then optional arguments do.
 """
 
+import re
 from bisect import bisect_left
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -35,6 +36,8 @@ UNRENDERED_KEYWORDS = (
 )
 
 Schema = dict[str, Any]
+
+_NO_LETTERS = re.compile(r"[\W_]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,12 +142,13 @@ def _cut_required(told: ToldSchema) -> ToldSchema:
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """A place in a schema: its path for people, and its levels of objects and lists.
+    """A place in a schema: its path for people, the name that leads there, its levels of objects and lists.
 
     `optional_level` are those since something optional, 0 on the way of what is required.
     """
 
     path: str = ""
+    name: str = ""
     level: int = 0
     optional_level: int = 0
 
@@ -152,7 +156,8 @@ class _Place:
         optional_level = self.optional_level
         if optional_level or not is_required:
             optional_level += 1
-        return _Place(f"{self.path}{step}".strip(".")[:120], self.level + 1, optional_level)
+        path = f"{self.path}{step}".strip(".")[:120]
+        return _Place(path, step.strip("."), self.level + 1, optional_level)
 
 
 _ROOT = _Place()
@@ -205,7 +210,9 @@ class _ToldSchemaBuilder:
     def _describe(self, schema: Mapping[str, Any], words: list[str], place: _Place) -> str:
         """The description in as many characters as there are for it, with choices and names in any case."""
         max_chars = self._count_words(place)
-        text = "" if place is _ROOT else neutralize(schema.get("description", ""))
+        text = neutralize(schema.get("description", ""))
+        if place is _ROOT or _spells_alike(text, place.name):
+            text = ""
         if max_chars:
             words = [*words, *describe_limits(schema)]
             word_chars = sum(len(word) + 2 for word in words)
@@ -272,6 +279,11 @@ class _ToldSchemaBuilder:
         if place.optional_level:
             return place.optional_level > self._detail.levels
         return place.level >= self._detail.required_levels
+
+
+def _spells_alike(text: str, name: str) -> bool:
+    """Whether a text is but the name again, as the titles are that pydantic makes of names."""
+    return _NO_LETTERS.sub("", text).casefold() == _NO_LETTERS.sub("", name).casefold()
 
 
 def _shorten(text: str, max_chars: int) -> str:

@@ -2,11 +2,15 @@
 
 import json
 from dataclasses import replace
-from typing import Any
+from decimal import Decimal
+from typing import Annotated, Any, Literal
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pydantic import BaseModel, Field
 
+from tools.arguments import ArgumentsRefused, check_arguments
 from tools.base import TOOL_NAME_PATTERN
 from tools.mcp.definitions import (
     MAX_DESCRIPTION_CHARS,
@@ -18,6 +22,7 @@ from tools.mcp.definitions import (
 )
 from tools.mcp.location import ServerProgram
 from tools.mcp.server import McpServerClient
+from tools.registry import render_definitions
 
 ANY_SCHEMA: dict[str, Any] = {"type": "object", "properties": {"q": {"type": "string"}}}
 
@@ -140,3 +145,52 @@ def test_a_tool_that_only_runs_as_a_task_is_left_out():
     assert [definition.name for definition in listing.definitions] == ["w_get"]
     [warning] = listing.warnings
     assert warning.startswith("'crawl' is left out: it runs as a task of its own")
+
+
+class Cat(BaseModel):
+    kind: Literal["cat"]
+    lives: int
+
+
+class Dog(BaseModel):
+    kind: Literal["dog"]
+    loud: bool = False
+
+
+class Adoption(BaseModel):
+    """The arguments of a tool as servers in Python write them."""
+
+    pet: Annotated[Cat | Dog, Field(discriminator="kind")]
+    price: Decimal
+    others: list[Cat | Dog] = []
+    counts: dict[str, int] = {}
+    age: int | None = None
+    note: str = ""
+
+
+def test_arguments_that_pydantic_describes_are_told_by_kind_and_arrive_with_their_types():
+    definition = build_listing("w", [server_tool("adopt", Adoption.model_json_schema())]).definitions[0]
+    tool = McpServerClient("w", ServerProgram(("true",)), _ignore_listing).build_tool(definition)
+    parameters = render_definitions([tool])[0]["function"]["parameters"]
+    assert parameters["required"] == ["pet", "price"]
+    for pet in (parameters["properties"]["pet"], parameters["properties"]["others"]["items"]):
+        assert pet["properties"]["kind"]["enum"] == ["cat", "dog"]
+        assert pet["description"] == "by kind: cat needs lives; dog takes loud"
+    sent = {
+        "pet": {"kind": "dog", "loud": "true"},
+        "price": "5000",
+        "others": [{"kind": "cat", "lives": "9"}],
+        "counts": {"a": "1"},
+        "age": "null",
+        "note": "5000",
+    }
+    assert check_arguments(tool, sent) == {
+        "pet": {"kind": "dog", "loud": True},
+        "price": 5000,
+        "others": [{"kind": "cat", "lives": 9}],
+        "counts": {"a": 1},
+        "age": None,
+        "note": "5000",
+    }
+    with pytest.raises(ArgumentsRefused, match=r"^pet of w_adopt needs lives"):
+        check_arguments(tool, {**sent, "pet": {"kind": "cat"}})

@@ -54,6 +54,7 @@ def show_argument(schema: object) -> Any:
     ("schema", "expected"),
     [
         ({"type": "string", "description": "A name."}, {"description": "A name.", "type": "string"}),
+        ({"type": "string", "title": "X"}, {"type": "string"}),
         ({"type": "string", "title": "A name"}, {"description": "A name", "type": "string"}),
         (
             {"type": "integer", "description": "Days.", "minimum": 1, "maximum": 14, "default": 3},
