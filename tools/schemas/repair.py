@@ -126,8 +126,15 @@ class _Repairer:
         return self._repair_value(value, schemas[find_nearest_option(value, schemas)])
 
 
-def _order_for_text(option: tuple[Schema, object]) -> int:
-    kind = find_type(option[0])
+def _order_for_text(option: tuple[Schema, object]) -> tuple[int, int]:
+    schema, _ = option
+    items = schema.get("items")
+    inner = _rank_type(items) if isinstance(items, Mapping) else 0
+    return _rank_type(schema), inner
+
+
+def _rank_type(schema: Schema) -> int:
+    kind = find_type(schema)
     if kind in _OPTION_ORDER:
         return _OPTION_ORDER.index(kind)
     return len(_OPTION_ORDER)
@@ -156,7 +163,7 @@ def _match_name(key: Any, properties: Schema) -> str:
     name = strip_quotes(str(key)).strip()
     if name in properties:
         return name
-    alike = [property_name for property_name in properties if property_name.lower() == name.lower()]
+    alike = [property_name for property_name in properties if property_name.strip().lower() == name.lower()]
     if len(alike) == 1:
         return alike[0]
     return name

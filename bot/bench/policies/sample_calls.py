@@ -11,7 +11,7 @@ from bot.sim.gemma.arguments import parse_arguments
 from bot.sim.vllm.script import format_arguments
 from tools.schemas.choices import infer_type
 from tools.schemas.kinds import list_allowed_values
-from tools.schemas.options import CLOSED, expand_nullable, list_options
+from tools.schemas.options import CLOSED, expand_nullable, find_type, list_options
 
 MAX_LEVELS = 6  # of what is optional
 TRIES = 12  # to find a sample that fits
@@ -50,7 +50,8 @@ class CallSampler:
             return None
         options = list_options(schema)
         if options:
-            return _prefer_value(self._sample_value(self._random.choice(options), level), options)
+            typed = [option for option in options if find_type(option)] or options
+            return _prefer_value(self._sample_value(self._random.choice(typed), level), typed)
         values = list_allowed_values(schema)
         if values:
             return self._random.choice(values)
