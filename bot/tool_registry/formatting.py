@@ -33,6 +33,12 @@ NO_VALUE = "–"
 NEW_CONVERSATION_HINT = " A conversation that has begun keeps the tools it has: /new begins one with it."
 """Follows the confirmation of a grant."""
 MAX_LISTED_TOOLS = 5  # tools that a change names; of more it says how many
+SHARED_WARNING = (
+    " All who use {names} share one connection: its account, and what it keeps from call to call. "
+    "Grant it only to people who may see each other's."
+)
+"""Follows the confirmation of a grant of an MCP server's tools."""
+_SHARED_KINDS = {"mcp_http", "mcp_stdio"}
 MAX_ARGUMENT_CHARS = 200  # of a call's arguments in a list
 _STATE_TEXTS = {
     "on": "on",
@@ -153,6 +159,15 @@ def format_waiting_tools(infos: Iterable[ToolInfo], command: str) -> Iterator[st
         waiting = "1 tool waits" if count == 1 else f"{count} tools wait"
         source = escape_for_terminal(name)
         yield f"Of {source} {waiting} until you accept: {command} {source}"
+
+
+def format_grant_hint(infos: Iterable[ToolInfo]) -> str:
+    """Return what an admin should know who has granted these tools."""
+    shared = {info.source.name for info in infos if info.source and info.source.kind in _SHARED_KINDS}
+    if not shared:
+        return NEW_CONVERSATION_HINT
+    names = ", ".join(sorted(shared))
+    return f"{NEW_CONVERSATION_HINT}{SHARED_WARNING.format(names=names)}"
 
 
 def format_changed_tools(name: str, result: ChangedTools, format_effect: Callable[[ToolInfo], str]) -> str:

@@ -39,6 +39,14 @@ def build_grant(kind: str, number: int = 0) -> Grant:
     return Grant("shop_list", kind, number, TOOL_INFO.hash)  # type: ignore[arg-type]
 
 
+def test_who_grants_a_tool_of_an_mcp_server_is_told_that_its_connection_is_shared():
+    notes = replace(TOOL_INFO, source=Source("notes", "mcp_stdio", "notes-server"))
+    hint = formatting.format_grant_hint([TOOL_INFO, notes])
+    assert hint.startswith(formatting.NEW_CONVERSATION_HINT)
+    assert "All who use notes share one connection" in hint
+    assert formatting.format_grant_hint([TOOL_INFO]) == formatting.NEW_CONVERSATION_HINT
+
+
 def test_a_tool_in_one_line():
     assert (
         formatting.format_tool_line(TOOL_INFO)

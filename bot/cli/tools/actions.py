@@ -168,7 +168,7 @@ async def change_grant(session: ToolsSession, name: str, grantee: str, *, is_gra
     text = formatting.format_changed_tools(
         name, changed, lambda info: f" may be used by: {formatting.format_grantees(info, lookup_name)}"
     )
-    hint = formatting.NEW_CONVERSATION_HINT if is_grant else ""
+    hint = formatting.format_grant_hint(changed.changed) if is_grant else ""
     return f"{text}{hint}"
 
 

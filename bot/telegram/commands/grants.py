@@ -1,6 +1,6 @@
 """/grant and /revoke: who may use a tool, or all tools of a source."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import replace
 
 from bot.errors import ChangeRefused
@@ -20,7 +20,7 @@ HOW_TO = (
 
 async def handle_grant(context: ActionContext) -> ActionResult:
     """/grant TOOL WHOM."""
-    return await _change_grant(context, grant_tool, formatting.NEW_CONVERSATION_HINT)
+    return await _change_grant(context, grant_tool, formatting.format_grant_hint)
 
 
 async def handle_revoke(context: ActionContext) -> ActionResult:
@@ -29,7 +29,9 @@ async def handle_revoke(context: ActionContext) -> ActionResult:
 
 
 async def _change_grant(
-    context: ActionContext, change: Callable[[AdminAction, str, Grantee], Awaitable[ToolInfo]], hint: str = ""
+    context: ActionContext,
+    change: Callable[[AdminAction, str, Grantee], Awaitable[ToolInfo]],
+    format_hint: Callable[[Iterable[ToolInfo]], str] = lambda _: "",
 ) -> ActionResult:
     name, _, whom = " ".join(context.args.split()).partition(" ")
     if not whom:
@@ -44,4 +46,4 @@ async def _change_grant(
     text = formatting.format_changed_tools(
         name, changed, lambda info: f" may be used by: {formatting.format_grantees(info, lookup_name)}"
     )
-    return replace(reply_text(f"{text}{hint}"), changes_tools=True)
+    return replace(reply_text(f"{text}{format_hint(changed.changed)}"), changes_tools=True)
