@@ -3,10 +3,12 @@
 A part of the composition root; factory.py builds the rest.
 """
 
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from bot.db.engine import Database
+from bot.db.queues import outbox
 from bot.db.queues.admin_notices import AdminNotices
 from bot.db.queues.parked_items import EndedTurn
 from bot.db.retry import retry_until_available
@@ -15,7 +17,7 @@ from bot.settings import Settings
 from bot.telegram.access import Access
 from bot.telegram.best_effort_calls import BestEffortCalls
 from bot.telegram.commands.add_tool_tasks import AddToolTasks
-from bot.telegram.commands.sign_in_tasks import SignInTasks
+from bot.telegram.commands.sign_in_tasks import SignInTasks, ToolRights, build_offer
 from bot.telegram.commands.tool_tasks import TOOLS_JOB, ToolTaskRunner
 from bot.telegram.commands.try_tool_tasks import TryToolTasks
 from bot.tool_registry.loader import build_tool_settings
@@ -23,7 +25,7 @@ from bot.tool_registry.registry import NotifyAdmins, ToolRegistry
 from bot.turns.approvals import ApprovalDependencies, Approvals
 from bot.turns.tool_policy import ToolPolicyDependencies
 from bot.usage.timers import TurnTimers
-from tools.base import Tool
+from tools.base import Tool, ToolContext
 from tools.registry import discover
 
 
@@ -73,14 +75,35 @@ async def load_tools(
 ) -> ToolFactory:
     """Load the built-in and the registered tools."""
     builtin_tools = discover()
+
+    async def offer_sign_in(source_name: str, context: ToolContext) -> None:
+        """Offer a person to sign in, in the chat of the call."""
+        lane = Lane.parse(context.chat)
+
+        async def write() -> None:
+            async with database.transaction() as tx:
+                await outbox.add(tx, item=None, lane=lane, parts=(build_offer(source_name),), now=time.time())
+
+        await retry_until_available(write)
+        dependencies.wake_sender(lane)
+
     tool_registry = ToolRegistry(
-        database, builtin_tools, dependencies.is_admin, build_tool_settings(settings), notify_admins
+        database,
+        builtin_tools,
+        dependencies.is_admin,
+        build_tool_settings(settings),
+        notify_admins,
+        offer_sign_in,
     )
     await retry_until_available(tool_registry.load)
     approvals = Approvals(database, dependencies, timeout_seconds=settings.approval_seconds)
     tools_by_name = {tool.name: tool for tool in builtin_tools}
     sign_in_tasks = SignInTasks(
-        database, build_tool_settings(settings), tools_by_name, dependencies.wake_worker
+        database,
+        build_tool_settings(settings),
+        tools_by_name,
+        dependencies.wake_worker,
+        ToolRights(dependencies.is_admin, tool_registry.can_use),
     )
     return ToolFactory(settings, database, tools_by_name, tool_registry, approvals, sign_in_tasks)
 

@@ -94,7 +94,7 @@ async def remove_source_or_tool(action: AdminAction, name: str) -> tuple[str, ..
         names = tuple(row.name for row in await tools.list_all(action.tx) if row.source == name)
         await tools.remove(action.tx, list(names))
         await sources.remove(action.tx, name)
-        await secrets.remove(action.tx, secrets.name_sign_in(name))
+        await secrets.remove_sign_ins(action.tx, name)
         await action.record_change(
             "removed", f"source {name}", {**to_audit_record(source), "tools": list(names)}, None
         )

@@ -163,7 +163,8 @@ def format_waiting_tools(infos: Iterable[ToolInfo], command: str) -> Iterator[st
 
 def format_grant_hint(infos: Iterable[ToolInfo]) -> str:
     """Return what an admin should know who has granted these tools."""
-    shared = {info.source.name for info in infos if info.source and info.source.kind in _SHARED_KINDS}
+    sources = [info.source for info in infos if info.source and info.source.kind in _SHARED_KINDS]
+    shared = {source.name for source in sources if "personal" not in source.options}
     if not shared:
         return NEW_CONVERSATION_HINT
     names = ", ".join(sorted(shared))

@@ -25,7 +25,7 @@ from bot.tool_registry.python_files import LoadedFolder, load_folder
 from bot.tool_registry.secrets import SecretBox
 from bot.tool_registry.sign_in_flows import LOOPBACK_SIGN_IN_URL, SIGN_IN_PATH
 from bot.tool_registry.sign_ins import SealedSignIn
-from bot.tool_registry.sources import SourceLoader
+from bot.tool_registry.sources import OfferSignIn, SourceLoader, offer_nothing
 from tools.base import Tool
 from tools.threads import run_in_thread
 
@@ -96,6 +96,7 @@ class RegistryLoader:
         builtin_tools: Iterable[Tool],
         settings: ToolSettings,
         on_listing_stored: Callable[[], Awaitable[None]],
+        offer_sign_in: OfferSignIn = offer_nothing,
     ):
         self.builtin_tools = tuple(builtin_tools)
         self._database = database
@@ -109,6 +110,7 @@ class RegistryLoader:
             self._store_listing,
             settings.homes,
             partial(SealedSignIn, database, self._secret_box),
+            offer_sign_in,
         )
 
     async def run(self) -> None:

@@ -46,7 +46,8 @@ class SourceRequest:
     `access` is how a service is reached; MCP servers at a URL take headers of it, no more. `environment`
     names secrets as `{name}`. `home` is the folder of a program; None: it gets one of its own in `homes`.
     `private_hosts` are the hosts of private networks that may be reached. `client` names the client that was
-    registered for sign-ins beforehand, with `client_id` and perhaps `client_secret`, a `{name}`.
+    registered for sign-ins beforehand, with `client_id` and perhaps `client_secret`, a `{name}`. `personal`:
+    each person gets a connection; this one's gives the listing.
     """
 
     name: str
@@ -58,6 +59,7 @@ class SourceRequest:
     homes: Path | None = None
     time_limits: TimeLimits = DEFAULT_TIME_LIMITS
     client: Mapping[str, str] = field(default_factory=dict)
+    personal: int | None = None
 
 
 class SignInRequired(ChangeRefused):
@@ -104,6 +106,8 @@ async def preview_server(
     else:
         kind = "mcp_stdio"
         options = {"environment": dict(request.environment), "home": request.home}
+    if request.personal is not None:
+        options["personal"] = request.personal
     options |= request.time_limits.to_options(kind)
     source = Source(check_source_name(request.name), kind, request.address, options)
     location = _build_location(source, secrets, request)

@@ -17,13 +17,19 @@ def find_homes_folder(database_url: str) -> Path:
     return file.with_name(f"{file.name}-mcp")
 
 
-def find_home(source: Source, homes: Path | None) -> Path | None:
-    """Return the home of a source's program; None: it has none, or an empty one for a while."""
+def find_home(source: Source, homes: Path | None, person: int | None = None) -> Path | None:
+    """Return the home of a source's program, or of one person's there.
+
+    None: it has none, or an empty one for a while.
+    """
     if source.kind != "mcp_stdio":
         return None
     if source.options.get("home"):
-        return Path(source.options["home"])
-    return homes / source.name if homes is not None else None
+        home = Path(source.options["home"])
+        return home if person is None else home / str(person)
+    if homes is None:
+        return None
+    return homes / (source.name if person is None else f"{source.name}-{person}")
 
 
 def is_own_home(source: Source) -> bool:
@@ -32,5 +38,9 @@ def is_own_home(source: Source) -> bool:
 
 
 def delete_home(home: Path) -> None:
-    """Delete a home with all that a program has left there; what cannot be deleted stays."""
-    shutil.rmtree(home, ignore_errors=True)
+    """Delete a home with all that a program has left there, and those of single persons.
+
+    What cannot be deleted stays.
+    """
+    for folder in (home, *home.parent.glob(f"{home.name}-*")):
+        shutil.rmtree(folder, ignore_errors=True)

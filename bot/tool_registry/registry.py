@@ -22,6 +22,7 @@ from bot.tool_registry.assembly import RegistryState, build_missing_tool
 from bot.tool_registry.changes import build_notices
 from bot.tool_registry.grants import Permissions
 from bot.tool_registry.loader import DEFAULT_TOOL_SETTINGS, RegistryLoader, ToolSettings
+from bot.tool_registry.sources import OfferSignIn, offer_nothing
 from tools.base import Tool
 
 POLL_SECONDS = 2.0  # between looks for changes that another process made
@@ -51,9 +52,10 @@ class ToolRegistry:
         is_admin: Callable[[int], bool],
         settings: ToolSettings = DEFAULT_TOOL_SETTINGS,
         notify_admins: NotifyAdmins = _notify_nobody,
+        offer_sign_in: OfferSignIn = offer_nothing,
     ) -> None:
         self.on_members_changed: Callable[[], None] = lambda: None
-        self._loader = RegistryLoader(database, builtin_tools, settings, self.refresh)
+        self._loader = RegistryLoader(database, builtin_tools, settings, self.refresh, offer_sign_in)
         self._max_prompt_tokens = settings.max_prompt_tokens
         self._is_admin = is_admin
         self._notify_admins = notify_admins

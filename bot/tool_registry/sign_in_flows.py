@@ -35,13 +35,22 @@ WaitForAnswer = Callable[[], Awaitable[SignInAnswer]]
 
 @dataclass(frozen=True, slots=True)
 class SignInRequest:
-    """Who signs in to which source, and where they asked; `secrets` are all secrets, by name."""
+    """Who signs in to which source, and where they asked; `secrets` are all secrets, by name.
+
+    `is_personal`: with an account that is used for their calls only.
+    """
 
     source: Source
     secrets: Mapping[str, str]
     person: int
     name: str
     lane: Lane
+    is_personal: bool = False
+
+    @property
+    def account(self) -> int | None:
+        """Whose the account is; None: it is for all."""
+        return self.person if self.is_personal else None
 
 
 OnSignInEnded = Callable[[SignInRequest, SignIn | ToolError], Awaitable[None]]
@@ -76,7 +85,7 @@ class SignInFlows:
         self._private_hosts = private_hosts
         self._on_ended = on_ended
         self._group: asyncio.TaskGroup | None = None
-        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._tasks: dict[tuple[str, int | None], asyncio.Task[None]] = {}
         self._answers: dict[str, asyncio.Future[SignInAnswer]] = {}
 
     async def run(self) -> None:
@@ -85,15 +94,16 @@ class SignInFlows:
             await asyncio.Event().wait()
 
     async def start(self, request: SignInRequest) -> str:
-        """Begin a sign-in, in place of one to the same source; return the link. Raises ChangeRefused."""
+        """Begin a sign-in, in place of one to the same account; return the link. Raises ChangeRefused."""
         if self._group is None:
             raise ChangeRefused("The gateway is starting or stopping; ask again in a moment.")
         name = request.source.name
-        if (earlier := self._tasks.pop(name, None)) is not None:
+        key = name, request.account
+        if (earlier := self._tasks.pop(key, None)) is not None:
             earlier.cancel()
         link: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         task = self._group.create_task(self._run_flow(request, link), name=f"sign in to {name}")
-        self._tasks[name] = task
+        self._tasks[key] = task
         try:
             return await link
         except (ToolError, ValueError) as error:

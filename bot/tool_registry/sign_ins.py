@@ -6,7 +6,7 @@ A sign-in is kept for one address: a source of the same name elsewhere gets noth
 from collections.abc import Mapping
 
 from bot import logs
-from bot.db.engine import Database, Transaction
+from bot.db.engine import Database
 from bot.db.retry import retry_until_available
 from bot.db.tools import sources
 from bot.db.tools.secrets import name_sign_in
@@ -18,26 +18,30 @@ from tools.mcp.sign_in import SignIn, parse_sign_in
 
 
 class SealedSignIn:
-    """Where the sign-in of one source is kept: the SignInStore of its server."""
+    """Where the sign-in at one source is kept, or that of one person there: the SignInStore of its server."""
 
-    def __init__(self, database: Database, secret_box: SecretBox, source: Source) -> None:
+    def __init__(
+        self, database: Database, secret_box: SecretBox, source: Source, person: int | None = None
+    ) -> None:
         self.secret_texts: frozenset[str] = frozenset()
         self._database = database
         self._secret_box = secret_box
         self._source = source
+        self._person = person
+        self._name = name_sign_in(source.name, person)
 
     async def load(self) -> SignIn | None:
         """Return the sign-in; None if there is none, or no key opens it."""
 
         async def read() -> str | None:
             async with self._database.read_transaction() as tx:
-                return await self._secret_box.find(tx, name_sign_in(self._source.name))
+                return await self._secret_box.find(tx, self._name)
 
         try:
             sealed = await retry_until_available(read)
         except SettingsRefused:
             return None
-        sign_in = read_sign_in(self._source, {name_sign_in(self._source.name): sealed or ""})
+        sign_in = read_sign_in(self._source, {self._name: sealed or ""}, self._person)
         if sign_in is not None:
             self._hide(sign_in)
         return sign_in
@@ -48,10 +52,10 @@ class SealedSignIn:
 
         async def write() -> None:
             async with self._database.transaction() as tx:
-                text = await self._secret_box.find(tx, name_sign_in(self._source.name))
-                kept = read_sign_in(self._source, {name_sign_in(self._source.name): text or ""})
+                text = await self._secret_box.find(tx, self._name)
+                kept = read_sign_in(self._source, {self._name: text or ""}, self._person)
                 if kept is not None and kept.signed_in_at == sign_in.signed_in_at:
-                    await _seal(tx, self._secret_box, self._source.name, sign_in)
+                    await self._secret_box.store(tx, self._name, sign_in.as_text())
 
         await retry_until_available(write)
 
@@ -76,9 +80,9 @@ class UnsealedSignIn:
         logs.hide_secrets(sign_in.list_secrets())
 
 
-def read_sign_in(source: Source, secrets: Mapping[str, str]) -> SignIn | None:
+def read_sign_in(source: Source, secrets: Mapping[str, str], person: int | None = None) -> SignIn | None:
     """Return the sign-in of a source from decrypted secrets; None if it is for another address."""
-    text = secrets.get(name_sign_in(source.name))
+    text = secrets.get(name_sign_in(source.name, person))
     if not text:
         return None
     try:
@@ -88,15 +92,16 @@ def read_sign_in(source: Source, secrets: Mapping[str, str]) -> SignIn | None:
     return sign_in if sign_in.url == source.address else None
 
 
-async def store_sign_in(action: AdminAction, secret_box: SecretBox, name: str, sign_in: SignIn) -> None:
-    """Keep a new sign-in of a source. Raises ChangeRefused if it was removed, or moved elsewhere."""
+async def store_sign_in(
+    action: AdminAction, secret_box: SecretBox, name: str, sign_in: SignIn, person: int | None = None
+) -> None:
+    """Keep a new sign-in of a source, or of one person there.
+
+    Raises ChangeRefused if the source was removed, or moved elsewhere.
+    """
     source = await sources.find(action.tx, name)
     if source is None or source.address != sign_in.url:
         raise ChangeRefused(f"There is no source {name} any more.")
     logs.hide_secrets(sign_in.list_secrets())
-    await _seal(action.tx, secret_box, name, sign_in)
+    await secret_box.store(action.tx, name_sign_in(name, person), sign_in.as_text())
     await action.record_change("signed in", f"source {name}", None, {"address": sign_in.url})
-
-
-async def _seal(tx: Transaction, secret_box: SecretBox, name: str, sign_in: SignIn) -> None:
-    await secret_box.store(tx, name_sign_in(name), sign_in.as_text())

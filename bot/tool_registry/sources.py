@@ -8,6 +8,8 @@ code that reads it is imported when the first such source exists. The options, b
   what service_access.py reads
 - mcp_http: `listing` (of tools.mcp.definitions, by `as_json`), `headers`, `sign_in` if it wants one: empty,
   or with `client_id` and `client_secret` of a client that was registered there beforehand
+- MCP servers: `personal`, if each person has a connection: the number of the one whose connection gives the
+  listing
 - mcp_stdio: `listing`, `environment`, `home`; the address is the command as a shell has it
 
 Values of secrets, headers and environment name an encrypted secret as `{name}`, such as `Bearer {weather}`.
@@ -16,10 +18,11 @@ Values of secrets, headers and environment name an encrypted secret as `{name}`,
 import asyncio
 import logging
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from bot.db.tools.sources import Source
 from bot.tool_registry.assembly import SourceTools
@@ -27,11 +30,12 @@ from bot.tool_registry.program_homes import find_home, is_own_home
 from bot.tool_registry.secret_references import MissingSecret, fill_secrets, find_secret_names
 from bot.tool_registry.service_access import build_http_service
 from bot.usage.report import format_utc
-from tools.base import Tool, ToolError
+from tools.base import Tool, ToolContext, ToolError
 from tools.schemas.signature import ToolDefinitionError
 
 if TYPE_CHECKING:
     from bot.tool_registry.mcp_servers import ListingCallback, McpServers
+    from tools.mcp.definitions import McpToolDefinition
     from tools.mcp.location import ServerLocation
     from tools.mcp.server import McpServerClient
     from tools.mcp.sign_in import SignInStore
@@ -39,15 +43,22 @@ if TYPE_CHECKING:
 
 UNREADABLE = "what is kept of it cannot be read, perhaps by another version; remove it and add it again"
 
-OpenSignIn: TypeAlias = Callable[[Source], "SignInStore"]
-"""Returns where the sign-in of a source is kept."""
+OpenSignIn: TypeAlias = Callable[[Source, int | None], "SignInStore"]
+"""Returns where the sign-in of a source is kept, or that of one person there."""
+OfferSignIn: TypeAlias = Callable[[str, ToolContext], Awaitable[None]]
+"""Offers the person of a call to sign in to the source of this name."""
 ToolsAndTrouble: TypeAlias = tuple[tuple[Tool, ...], str | None]
 """The tools of a source, and why there are no more."""
 
+NOBODY = 0  # the person in whose name the machine tries a tool
 SIGN_IN = "/tools signin"
 """The command in every trouble that a sign-in ends."""
 
 log = logging.getLogger(__name__)
+
+
+async def offer_nothing(source_name: str, context: ToolContext) -> None:
+    """There is no chat to offer it in."""
 
 
 class SourceLoader:
@@ -55,7 +66,7 @@ class SourceLoader:
 
     `private_hosts` are the hosts of private networks that may be reached; `on_listing` is called with what an
     MCP server lists; `homes` is the folder of the homes of programs. Without `open_sign_in` nobody is signed
-    in anywhere.
+    in anywhere; `offer_sign_in` is called when a person has to.
     """
 
     def __init__(
@@ -64,11 +75,13 @@ class SourceLoader:
         on_listing: "ListingCallback",
         homes: Path | None = None,
         open_sign_in: OpenSignIn | None = None,
+        offer_sign_in: OfferSignIn = offer_nothing,
     ) -> None:
         self._private_hosts = private_hosts
         self._on_listing = on_listing
         self._homes = homes
         self._open_sign_in = open_sign_in
+        self._offer_sign_in = offer_sign_in
         self._homes_in_use: dict[str, Path] = {}
         self._servers: McpServers | None = None
         self._group: asyncio.TaskGroup | None = None
@@ -135,7 +148,40 @@ class SourceLoader:
         server = self._get_server(source.name, location, build_limits(source, location))
         definitions = [McpToolDefinition(**fields) for fields in source.options.get("listing", ())]
         tools = tuple(server.build_tool(definition) for definition in definitions)
+        if "personal" in source.options:
+            tools = tuple(
+                replace(tool, function=partial(self._run_personal, source, secrets, definition, tool))
+                for tool, definition in zip(tools, definitions, strict=True)
+            )
         return tools, self._describe_trouble(source, server)
+
+    async def _run_personal(
+        self,
+        source: Source,
+        secrets: Mapping[str, str],
+        definition: "McpToolDefinition",
+        shared_tool: Tool,
+        arguments: Mapping[str, Any],
+        context: ToolContext,
+    ) -> object:
+        """Call a tool through the connection of the person of the call."""
+        person = context.person_id
+        if person in {source.options["personal"], NOBODY}:
+            return await shared_tool.function(arguments, context)
+        location = self._build_location(source, secrets, person)
+        server = self._get_server(source.name, location, build_limits(source, location), person)
+        assert self._servers is not None
+        with self._servers.use(source.name, person):
+            try:
+                return await server.run_tool(definition, arguments, context)
+            except ToolError:
+                if not server.needs_sign_in:
+                    raise
+        await self._offer_sign_in(source.name, context)
+        raise ToolError(
+            f"{context.person} has to sign in to {source.name} first, with an account of their own. "
+            "A button for that was sent to them: say so, and go on without it."
+        )
 
     def _describe_trouble(self, source: Source, server: "McpServerClient") -> str | None:
         from tools.mcp.location import ServerUrl
@@ -149,16 +195,19 @@ class SourceLoader:
             return format_lost_sign_in(source.name, location.signed_in_at)
         return server.trouble
 
-    def _build_location(self, source: Source, secrets: Mapping[str, str]) -> "ServerLocation":
+    def _build_location(
+        self, source: Source, secrets: Mapping[str, str], person: int | None = None
+    ) -> "ServerLocation":
         from bot.tool_registry.sign_ins import read_sign_in
         from tools.mcp.location import ServerUrl
 
-        location = build_location(source, secrets, self._private_hosts, self._homes)
+        location = build_location(source, secrets, self._private_hosts, self._homes, person)
         if not isinstance(location, ServerUrl) or location.has_key or self._open_sign_in is None:
             return location
-        sign_in = read_sign_in(source, secrets)
+        sign_in = read_sign_in(source, secrets, person)
         signed_in_at = sign_in.signed_in_at if sign_in else None
-        return replace(location, sign_in_store=self._open_sign_in(source), signed_in_at=signed_in_at)
+        store = self._open_sign_in(source, person)
+        return replace(location, sign_in_store=store, signed_in_at=signed_in_at)
 
     def _load_route_tools(self, source: Source, secrets: Mapping[str, str]) -> ToolsAndTrouble:
         from tools.http.routes import route_from_json
@@ -176,7 +225,11 @@ class SourceLoader:
         return tuple(tools), "; ".join(troubles) or None
 
     def _get_server(
-        self, name: str, location: "ServerLocation", limits: "McpServerLimits"
+        self,
+        name: str,
+        location: "ServerLocation",
+        limits: "McpServerLimits",
+        person: int | None = None,
     ) -> "McpServerClient":
         from bot.tool_registry.mcp_servers import McpServers
 
@@ -184,7 +237,7 @@ class SourceLoader:
             self._servers = McpServers(self._on_listing)
             if self._group is not None:
                 self._servers.start(self._group)
-        return self._servers.get_server(name, location, limits)
+        return self._servers.get_server(name, location, limits, person)
 
 
 def build_limits(source: Source, location: "ServerLocation") -> "McpServerLimits":
@@ -213,9 +266,13 @@ def format_lost_sign_in(source_name: str, signed_in_at: float) -> str:
 
 
 def build_location(
-    source: Source, secrets: Mapping[str, str], private_hosts: frozenset[str], homes: Path | None = None
+    source: Source,
+    secrets: Mapping[str, str],
+    private_hosts: frozenset[str],
+    homes: Path | None = None,
+    person: int | None = None,
 ) -> "ServerLocation":
-    """Return where an MCP server is.
+    """Return where an MCP server is, or the one of a person.
 
     Raises MissingSecret, or ValueError for one that cannot be started or must not be called.
     """
@@ -230,7 +287,7 @@ def build_location(
     environment = options.get("environment", {})
     return ServerProgram(
         _parse_command(source.address),
-        find_home(source, homes),
+        find_home(source, homes, person),
         fill_secrets(environment, secrets),
         _collect_secrets(environment, secrets),
     )

@@ -14,6 +14,7 @@ from tests.monitoring.test_health import find_free_port
 from tests.support.gateway import ADMIN, GatewayHarness, running_gateway
 from tests.support.oauth_server import OAuthMcpServer, running_oauth_server
 
+BOB = 8
 KEY = "qW0vZ3J0b3V0Zm9yYW4tZXhhbXBsZS1vZi1hLWtleQ4="
 
 
@@ -30,17 +31,17 @@ async def say(gateway: GatewayHarness, text: str, expected: str) -> str:
     return await wait_for(gateway, expected, before)
 
 
-async def wait_for(gateway: GatewayHarness, expected: str, before: int = 0) -> str:
+async def wait_for(gateway: GatewayHarness, expected: str, before: int = 0, chat: int = ADMIN) -> str:
     def find() -> Sequence[str]:
-        return [text for text in gateway.texts()[before:] if expected in text]
+        return [text for text in gateway.texts(chat)[before:] if expected in text]
 
-    await gateway.api.wait_until(lambda: bool(find()) and gateway.is_finished())
+    await gateway.api.wait_until(lambda: bool(find()) and gateway.is_finished(chat))
     return find()[-1]
 
 
-def find_link(gateway: GatewayHarness) -> str:
+def find_link(gateway: GatewayHarness, chat: int = ADMIN) -> str:
     """The newest link behind words in the chat."""
-    messages = gateway.api.chat(ADMIN).bot_messages
+    messages = gateway.api.chat(chat).bot_messages
     entities = [entity for message in messages for entity in message.entities]
     return str([entity["url"] for entity in entities if entity["type"] == "text_link"][-1])
 
@@ -155,3 +156,42 @@ async def test_removing_a_source_forgets_its_sign_in(tmp_path: Path) -> None:
         gateway.ann.tap(gateway.api.chat(ADMIN).bot_messages[-1], "Remove")
         await gateway.api.wait_until(lambda: gateway.texts()[-1].startswith("Tools:"))
         assert list_sealed(tmp_path) == []
+
+
+async def test_each_person_of_a_personal_server_uses_an_account_of_their_own(tmp_path: Path) -> None:
+    async with (
+        running_oauth_server() as servers,
+        run_gateway(tmp_path, access="open") as gateway,
+    ):
+        bob = gateway.api.person(BOB, "Bob")
+        bob.send("/id")
+        await say(gateway, f"/tools add mcp {servers.url} notes --personal", "wants you to sign in")
+        await sign_in(gateway, servers)
+        granted = await say(gateway, "/grant notes_echo everyone", "notes_echo may be used by: everyone.")
+        assert "share" not in granted
+        await say(gateway, "/new", "A new conversation")
+        await use_echo(gateway, "mine")
+        [anns_token] = set(servers.seen_tokens)
+
+        bob.send('@@tool:notes_echo {"text": "first"}@@ @@say:Sign in, Bob.@@')
+        await wait_for(gateway, "Sign in, Bob.", chat=BOB)
+        assert "Bob has to sign in to notes first" in gateway.endpoint.requests[-1].prompt
+        await wait_for(gateway, "notes works with your own account.", chat=BOB)
+        [offer] = [message for message in gateway.api.chat(BOB).bot_messages if message.buttons]
+        bob.tap(offer, "Sign in to notes")
+        await wait_for(gateway, "notes wants you to sign in", chat=BOB)
+        bob.send(await servers.agree(find_link(gateway, BOB)))
+        await wait_for(gateway, "You are signed in to notes.", chat=BOB)
+        bob.send('@@tool:notes_echo {"text": "second"}@@ @@say:There it is.@@')
+        await wait_for(gateway, "There it is.", chat=BOB)
+        assert "second" in gateway.endpoint.requests[-1].prompt
+        assert anns_token != servers.seen_tokens[-1]
+        await use_echo(gateway, "mine again")
+        assert anns_token == servers.seen_tokens[-1]
+        assert list_sealed(tmp_path) == ["sign-in:notes", f"sign-in:notes:{BOB}"]
+
+        await say(gateway, "/revoke notes_echo everyone", "may be used by: admins.")
+        bob.tap(offer, "Sign in to notes")
+        await wait_for(gateway, "You cannot sign in to notes: an admin has to grant", chat=BOB)
+        gateway.ann.send(f"/people remove {BOB}")
+        await gateway.api.wait_until(lambda: list_sealed(tmp_path) == ["sign-in:notes"])

@@ -10,6 +10,7 @@ import logging
 import random
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from tools.base import AskPerson, Found, Rule, Tool, ToolAnswer, ToolContext, ToolError, ToolQuestion
@@ -110,17 +111,12 @@ class McpServerClient:
         always asks.
         """
 
-        async def call(arguments: Mapping[str, Any], context: ToolContext) -> object:
-            return await self.call_tool(
-                definition.remote, arguments, context.show_progress, context.ask, method=definition.method
-            )
-
         return Tool(
             name=definition.name,
             description=definition.description,
             input_schema=definition.input_schema,
             told=build_told_schema(definition.input_schema).schema,
-            function=call,
+            function=partial(self.run_tool, definition),
             timeout=self.limits.tool_seconds,
             repeatable=definition.repeatable,
             rule=Rule() if definition.reads else CHANGE_RULE,
@@ -129,6 +125,14 @@ class McpServerClient:
             opens=definition.opens,
             source=self.name,
             address=str(self.location),
+        )
+
+    async def run_tool(
+        self, definition: McpToolDefinition, arguments: Mapping[str, Any], context: ToolContext
+    ) -> Found:
+        """Call the tool of a definition, in the context of its call."""
+        return await self.call_tool(
+            definition.remote, arguments, context.show_progress, context.ask, method=definition.method
         )
 
     async def list_tools(self) -> McpToolListing:

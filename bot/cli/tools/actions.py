@@ -25,12 +25,12 @@ from bot.tool_registry.secret_scanner import mask_secrets
 from bot.tool_registry.service_access import parse_access
 from bot.tool_registry.source_actions import change_tools, is_source
 from bot.tool_registry.source_info import format_source, load_source_info, to_source_record
+from bot.tool_registry.sources import NOBODY
 from bot.tool_registry.time_limits import format_time_limits, parse_time_limits, set_time_limits
 from bot.tool_registry.tool_info import ToolInfo, derive_told_schema, load_tool_info, load_tool_infos
 from bot.tool_registry.try_tool import Trial
 from bot.usage.plain_text import escape_for_terminal
 
-NOBODY = 0  # the person in whose name a tool is tried on the machine
 HASH_PREFIX_CHARS = 12  # of a hash, to name a definition by
 
 

@@ -33,6 +33,7 @@ from bot.tool_registry.service_access import (
     read_access,
     refuse_plain_secret,
 )
+from bot.tool_registry.sources import NOBODY
 from bot.tool_registry.time_limits import TimeLimits
 from bot.usage.plain_text import escape_for_terminal
 
@@ -63,6 +64,7 @@ class AddOptions:
     start_timeout: float | None = None
     client_id: str | None = None
     client_secret: str | None = None
+    personal: bool = False
     confirmed: bool = False
 
 
@@ -116,6 +118,7 @@ def _check_options(options: AddOptions) -> None:
         ("--home", options.home, options.stdio, "with --stdio"),
         ("--start-timeout", options.start_timeout, options.stdio or options.mcp, "with --mcp or --stdio"),
         ("--header", "header" in given, not options.stdio, "with a URL"),
+        ("--personal", options.personal, options.stdio or options.mcp, "with --mcp or --stdio"),
         ("--client-id", options.client_id, options.mcp, "with --mcp"),
         ("--client-secret", options.client_secret, options.client_id, "with --client-id"),
         *(
@@ -225,6 +228,7 @@ def _build_request(session: ToolsSession, options: AddOptions) -> SourceRequest:
         homes=session.tool_settings.homes,
         time_limits=TimeLimits(options.timeout, options.start_timeout),
         client=_parse_client(options),
+        personal=NOBODY if options.personal else None,
     )
 
 

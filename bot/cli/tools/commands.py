@@ -89,6 +89,9 @@ def add_(  # noqa: PLR0913  # an option is an argument here
         str | None, typer.Option(help="Client registered for the sign-in of an MCP server.")
     ] = None,
     client_secret: Annotated[str | None, typer.Option(help="Its secret, as {name}.")] = None,
+    personal: Annotated[
+        bool, typer.Option("--personal", help="A connection for each person to the MCP server.")
+    ] = False,
     yes: Annotated[
         bool, typer.Option("--yes", help="Allow calls to other hosts, and an address that will be shown.")
     ] = False,
@@ -122,6 +125,7 @@ def add_(  # noqa: PLR0913  # an option is an argument here
         start_timeout=start_timeout,
         client_id=client_id,
         client_secret=client_secret,
+        personal=personal,
         confirmed=yes,
     )
     if stdio and may_install(address):

@@ -8,6 +8,8 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from bot.db.tables import secrets
 
+_SIGN_IN_PREFIX = "sign-in:"
+
 
 @dataclass(frozen=True, slots=True)
 class SealedSecret:
@@ -18,9 +20,13 @@ class SealedSecret:
     made_at: float
 
 
-def name_sign_in(source_name: str) -> str:
-    """The name under which the sign-in of a source is stored; no admin can give it to a secret."""
-    return f"sign-in:{source_name}"
+def name_sign_in(source_name: str, person: int | None = None) -> str:
+    """The name under which the sign-in of a source, or of one person there, is stored.
+
+    No admin can give it to a secret.
+    """
+    name = f"{_SIGN_IN_PREFIX}{source_name}"
+    return name if person is None else f"{name}:{person}"
 
 
 async def list_all(tx: AsyncConnection) -> list[SealedSecret]:
@@ -46,3 +52,16 @@ async def put(tx: AsyncConnection, secret: SealedSecret) -> None:
 async def remove(tx: AsyncConnection, name: str) -> bool:
     """Delete a secret; False if there is none of this name."""
     return bool((await tx.execute(delete(secrets).where(secrets.c.name == name))).rowcount)
+
+
+async def remove_sign_ins(tx: AsyncConnection, source_name: str) -> None:
+    """Delete the sign-ins of everybody at a source."""
+    name = name_sign_in(source_name)
+    is_of_source = (secrets.c.name == name) | secrets.c.name.startswith(f"{name}:", autoescape=True)
+    await tx.execute(delete(secrets).where(is_of_source))
+
+
+async def remove_sign_ins_of_person(tx: AsyncConnection, person: int) -> None:
+    """Delete the sign-ins of a person at all sources."""
+    is_sign_in = secrets.c.name.startswith(_SIGN_IN_PREFIX, autoescape=True)
+    await tx.execute(delete(secrets).where(is_sign_in & secrets.c.name.endswith(f":{person}")))

@@ -3,8 +3,10 @@
 A chat never starts programs, and never receives secrets.
 """
 
+import re
 import time
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
 
 from bot.db.engine import Database, Transaction
 from bot.db.tools import sources
@@ -52,6 +54,7 @@ from bot.tool_registry.tool_info import BuiltinTools
 from bot.usage.plain_text import escape_for_terminal
 
 CONFIRM_HOST = "confirm-host"
+_PERSONAL_PATTERN = re.compile(r"(?:^|\s)(?:--|\N{EN DASH}|—)personal(?=\s|$)")
 HOW_TO = (
     "Use /tools add URL [NAME] for an OpenAPI document, /tools add mcp URL [NAME] for an MCP server, or\n"
     "/tools add endpoint NAME GET https://api.example.com/weather/{city}\n"
@@ -60,6 +63,7 @@ HOW_TO = (
     "days (integer, optional): how many days\n"
     "Secrets by name: --header 'Authorization: Bearer {NAME}', --query 'key={NAME}', --cookie, --basic\n"
     "Always the same: --set 'argument=value'. Another server: --base-url, --variable\n"
+    "An MCP server where each person has an account: --personal\n"
     "Programs and files are added on the machine: canvasgram tools add --help"
 )
 
@@ -93,11 +97,16 @@ class AddToolTasks:
 
     async def _add_source(self, task: ToolTask) -> FinishTask:
         first_line, description = _split_description(task.args)
+        first_line, is_personal = _take_personal(first_line)
         words, options = split_options(first_line, ACCESS_OPTIONS)
         access = parse_access(options)
+        if is_personal and words[:1] != ["mcp"]:
+            raise ChangeRefused("--personal goes with an MCP server only.")
         match words:
             case [kind, url, *names] if kind.lower() == "mcp":
                 request = self._build_source_request(url, *names[:1], access=access)
+                if is_personal:
+                    request = replace(request, personal=task.person)
                 return await self._add_server(task, request, await self._load_secrets(access))
             case [kind, name, method, url] if kind.lower() == "endpoint" and description:
                 summary, *parameters = description
@@ -245,6 +254,12 @@ class AddToolTasks:
             access=access,
             private_hosts=self._tool_settings.private_hosts,
         )
+
+
+def _take_personal(line: str) -> tuple[str, bool]:
+    """Return a line without --personal, and whether it was there; phones make a dash of --."""
+    rest = _PERSONAL_PATTERN.sub(" ", line)
+    return rest, rest != line
 
 
 def _split_description(args: str) -> tuple[str, list[str]]:

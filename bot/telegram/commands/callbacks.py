@@ -27,6 +27,7 @@ from bot.telegram.commands import (
     jobs,
     people,
     registry,
+    sign_in,
     think,
     tool_answers,
     tool_cards,
@@ -144,6 +145,7 @@ _ADMIN_BUTTONS = {"people", "tools"}
 _BUTTON_ACTIONS: dict[str, Action] = {
     "stop": _with_number(_stop_turn),
     "allow": approvals.handle_answer_button,
+    "signin": sign_in.handle_sign_in_button,
     "answer": tool_answers.handle_answer_button,
     "revoke": approvals.handle_revoke_button,
     "again": _with_number(_resend_message),

@@ -12,7 +12,7 @@ from bot.db import revisions
 from bot.db.people import people
 from bot.db.people.people import Person, Role, RoleOrBlocked, Stranger
 from bot.db.queues import jobs, outbox, stop_requests
-from bot.db.tools import grants
+from bot.db.tools import grants, secrets
 from bot.domain import Button, Lane, Part
 from bot.telegram.access import ACCESS_LOST
 from bot.telegram.actions import (
@@ -172,6 +172,7 @@ async def _end_turns(context: ActionContext, person_id: int) -> tuple[Callable[[
     for lane in lanes:
         await stop_requests.stop(context.tx, lane, before=context.item.id, now=context.now)
     await grants.revoke_all(context.tx, person_id)
+    await secrets.remove_sign_ins_of_person(context.tx, person_id)
     await revisions.bump(context.tx, revisions.TOOLS)
     callbacks = await context.deps.approvals.end_for_person(
         context.tx, person_id, reason=ACCESS_LOST, now=context.now

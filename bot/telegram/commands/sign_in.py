@@ -1,6 +1,7 @@
 """What people send back from the page of a sign-in: used from memory, stored nowhere, deleted in the chat."""
 
 import re
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -39,3 +40,9 @@ async def take_answer(context: ActionContext) -> ActionResult:
         return ActionResult(parts=(build_part(CLOSED_NOTICE),), after_commit=queued.after_commit)
     receive = partial(flows.receive, answer)
     return ActionResult(parts=(build_part(TAKEN_NOTICE),), after_commit=(receive, *queued.after_commit))
+
+
+async def handle_sign_in_button(context: ActionContext) -> ActionResult:
+    """The button of an offer to sign in; `context.args` is the source."""
+    queued = await write_tool_task(context, "signin", {"words": context.args})
+    return replace(queued, toast="I ask it for the link, which comes here.")

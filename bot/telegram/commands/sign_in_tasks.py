@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -11,7 +12,7 @@ from bot.db.retry import retry_until_available
 from bot.db.tools import sources
 from bot.db.tools.audit import Actor
 from bot.db.tools.sources import Source
-from bot.domain import Part
+from bot.domain import Button, Part
 from bot.errors import ChangeRefused, SettingsRefused
 from bot.telegram.actions import count_utf16_units
 from bot.telegram.commands.tool_tasks import TOOLS_JOB, FinishTask, ToolTask, finish_with
@@ -42,6 +43,14 @@ PASTE_HINT = (
 )
 
 
+@dataclass(frozen=True, slots=True)
+class ToolRights:
+    """Who is an admin, and whether somebody may use a tool in a chat."""
+
+    is_admin: Callable[[int], bool]
+    can_use: Callable[[str, int, int], bool]
+
+
 class SignInTasks:
     """The handlers of these tasks, and what ends a sign-in."""
 
@@ -51,7 +60,9 @@ class SignInTasks:
         tool_settings: ToolSettings,
         builtin_tools: BuiltinTools,
         wake_worker: Callable[[], None],
+        rights: ToolRights,
     ) -> None:
+        self._rights = rights
         self._database = database
         self._tool_settings = tool_settings
         self._builtin_tools = builtin_tools
@@ -68,17 +79,30 @@ class SignInTasks:
         self._secret_box.check_key()
         async with self._database.read_transaction() as tx:
             secrets = await self._secret_box.decrypt_all(tx)
-        link = await self.flows.start(SignInRequest(source, secrets, task.person, task.name, task.lane))
+        link = await self.flows.start(
+            SignInRequest(
+                source, secrets, task.person, task.name, task.lane, _is_personal(source, task.person)
+            )
+        )
         return build_link_part(source.name, link, self._tool_settings.sign_in_url)
 
     async def _offer_sign_in(self, task: ToolTask) -> FinishTask:
         source = await self._load_source(task.args.strip())
+        if not self._can_sign_in(task, source):
+            raise ChangeRefused(f"You cannot sign in to {source.name}: an admin has to grant you its tools.")
         part = await self.begin(task, source)
 
         async def finish(_: Transaction) -> tuple[Part, ...]:
             return (part,)
 
         return finish
+
+    def _can_sign_in(self, task: ToolTask, source: Source) -> bool:
+        if self._rights.is_admin(task.person):
+            return True
+        names = [definition["name"] for definition in source.options.get("listing", ())]
+        is_granted = any(self._rights.can_use(name, task.person, task.lane.chat) for name in names)
+        return _is_personal(source, task.person) and is_granted
 
     async def _end_sign_in(self, request: SignInRequest, outcome: SignIn | ToolError) -> None:
         """Seal what a sign-in gave, and leave a task that tells the admin."""
@@ -99,18 +123,23 @@ class SignInTasks:
             return str(outcome)
         action = AdminAction(tx, Actor(request.person, "telegram"), time.time(), self._builtin_tools)
         try:
-            await store_sign_in(action, self._secret_box, request.source.name, outcome)
+            await store_sign_in(action, self._secret_box, request.source.name, outcome, request.account)
         except (ChangeRefused, SettingsRefused) as refused:
             return str(refused)
         return ""
 
     async def _add_tools(self, task: ToolTask) -> FinishTask:
         """Say how a sign-in ended; add the tools of a source that waited for its first one."""
+        is_personal = task.item.body["personal"]
         if error := task.item.body["error"]:
             hint = f"For another link: /tools signin {task.args}"
+            if is_personal:
+                hint = "Ask me again for what you wanted, and I send you another button."
             return finish_with(f"Not signed in to {task.args}. {escape_for_terminal(error)}", hint)
         source = await self._load_source(task.args)
         signed_in = f"You are signed in to {source.name}."
+        if is_personal:
+            return finish_with(signed_in, "What I do there for you, I do with your account. Ask me again.")
         if source.options.get("listing"):
             return finish_with(signed_in)
         async with self._database.read_transaction() as tx:
@@ -133,6 +162,11 @@ class SignInTasks:
         return source
 
 
+def _is_personal(source: Source, person: int) -> bool:
+    """Whether this person signs in with an account of their own."""
+    return "personal" in source.options and source.options["personal"] != person
+
+
 async def _queue_ended(tx: Transaction, request: SignInRequest, error: str) -> None:
     body: dict[str, Any] = {
         "job": TOOLS_JOB,
@@ -142,6 +176,7 @@ async def _queue_ended(tx: Transaction, request: SignInRequest, error: str) -> N
         "lane": request.lane.key,
         "words": request.source.name,
         "error": error,
+        "personal": request.is_personal,
     }
     await inbox.add(tx, kind="house", lane=None, sender=request.person, body=body, now=time.time())
 
@@ -162,3 +197,9 @@ def build_link_part(source_name: str, link: str, redirect_url: str) -> Part:
         "url": link,
     }
     return Part(f"{before}{label}{after}", (entity,))
+
+
+def build_offer(source_name: str) -> Part:
+    """Build the message that offers a person to sign in with an account of their own."""
+    text = f"{source_name} works with your own account. Sign in once, and ask me again."
+    return Part(text, buttons=((Button(f"Sign in to {source_name}", f"signin:{source_name}"),),))

@@ -1,0 +1,83 @@
+"""MCP servers with a connection for each person: own programs, own homes, ended when they are idle."""
+
+import asyncio
+import contextlib
+import shlex
+import sys
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from bot.db.tools.sources import Source
+from bot.tool_registry.mcp_servers import McpServers
+from bot.tool_registry.previews import SourceRequest, preview_server
+from bot.tool_registry.program_homes import delete_home, find_home
+from bot.tool_registry.sources import NOBODY, SourceLoader
+from tests.support.mcp_session import QUICK_LIMITS, STDIO_SERVER, stdio_program
+from tests.tools.conftest import build_context
+from tools.base import Tool
+from tools.mcp.definitions import McpToolListing
+
+COMMAND = shlex.join((sys.executable, "-S", str(STDIO_SERVER)))
+
+
+async def ignore_listing(name: str, listing: McpToolListing) -> None:
+    """Nothing is stored here."""
+
+
+@contextlib.asynccontextmanager
+async def open_process_tool(homes: Path) -> AsyncIterator[Tool]:
+    """The tool `process` of a personal program, which returns the number of its process."""
+    request = SourceRequest("odd", COMMAND, homes=homes, personal=NOBODY)
+    source = (await preview_server(request, {}, is_remote=False)).source
+    loader = SourceLoader(frozenset(), ignore_listing, homes)
+    async with asyncio.TaskGroup() as tasks:
+        running = tasks.create_task(loader.run())
+        [loaded] = loader.load_sources([source], {})
+        try:
+            yield next(tool for tool in loaded.tools if tool.name == "odd_process")
+        finally:
+            running.cancel()
+
+
+async def test_each_person_has_a_process_and_a_home(tmp_path: Path):
+    async with open_process_tool(tmp_path) as tool:
+        people = (7, 8, 7, NOBODY)
+        calls: list[Any] = [
+            await tool.function({}, replace(build_context(), person_id=person)) for person in people
+        ]
+    anns, bobs, anns_again, of_machine = (call.text for call in calls)
+    assert anns == anns_again
+    assert len({anns, bobs, of_machine}) == 3
+    assert {folder.name for folder in tmp_path.iterdir()} == {"odd", "odd-7", "odd-8"}
+
+
+async def test_a_connection_of_one_person_ends_when_it_is_idle():
+    servers = McpServers(ignore_listing, idle_seconds=0.0)
+    async with asyncio.TaskGroup() as tasks:
+        servers.start(tasks)
+        server = servers.get_server("odd", stdio_program(), QUICK_LIMITS, 7)
+        with servers.use("odd", 7), servers.use("odd", 7):
+            first = (await server.call_tool("process", {})).text
+        await asyncio.sleep(0.0)  # the loop calls what is due
+        await asyncio.sleep(0.0)
+        server = servers.get_server("odd", stdio_program(), QUICK_LIMITS, 7)
+        assert (await server.call_tool("process", {})).text != first
+        assert servers.list_troubles() == {}
+        servers.keep_only([])
+
+
+def test_homes_of_persons_are_deleted_with_their_source(tmp_path: Path):
+    source = Source("odd", "mcp_stdio", COMMAND)
+    for person in (None, 7, 8):
+        home = find_home(source, tmp_path, person)
+        assert home is not None
+        home.mkdir()
+    (tmp_path / "odd_other").mkdir()
+    home = find_home(source, tmp_path)
+    assert home is not None
+    delete_home(home)
+    assert [folder.name for folder in tmp_path.iterdir()] == ["odd_other"]
+    own = replace(source, options={"home": "/srv/odd"})
+    assert find_home(own, tmp_path, 7) == Path("/srv/odd/7")
