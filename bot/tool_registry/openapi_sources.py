@@ -25,6 +25,7 @@ from bot.tool_registry.previews import (
 from bot.tool_registry.secret_references import MissingSecret
 from bot.tool_registry.secret_suggestions import SecretSuggestion, suggest_secrets
 from bot.tool_registry.service_access import (
+    ServiceAccess,
     build_http_service,
     build_server_settings,
     check_access,
@@ -34,11 +35,13 @@ from bot.tool_registry.service_access import (
 from tools.schemas.signature import ToolDefinitionError
 
 if TYPE_CHECKING:
+    from tools.http.routes import HttpRoute
     from tools.openapi.documents import OpenApiDocument, RouteSelection
 
 ALL = "all"
 FILE_SCHEME = "file:"
 PICKED_AT_ONCE = 500
+KEY_NAMES = frozenset({"token", "api_key", "apikey", "api-key", "x-api-key", "access_token", "auth_token"})
 MAX_SIMILAR = 5  # operations that are named where a pick is not found
 
 
@@ -174,7 +177,25 @@ async def preview_operations(
     extended = replace(source, options=options)
     rejections = map(to_sentence, usable.rejections.values())
     reports = (f"{route.name}: {report}" for route in usable.routes for report in route.reported)
-    return SourcePreview(extended, build_tools(extended, private_hosts), (*rejections, *reports))
+    asked = _list_asked_secrets(usable.routes, read_access(extended.options))
+    return SourcePreview(extended, build_tools(extended, private_hosts), (*asked, *rejections, *reports))
+
+
+def _list_asked_secrets(routes: "Sequence[HttpRoute]", access: ServiceAccess) -> list[str]:
+    """Arguments that look like a key and that the model would be asked for, a sentence each."""
+    known = {*access.query, *access.fixed, *(name.lower() for name in access.headers)}
+    asked = {
+        (value.place, value.name)
+        for route in routes
+        for value in route.values
+        if value.place != "path"
+        and value.name.lower() in KEY_NAMES
+        and not {value.name, value.name.lower()} & known
+    }
+    return [
+        f"The model is asked for {name}, which looks like a secret: give it with --{place} instead."
+        for place, name in sorted(asked)
+    ]
 
 
 async def fetch_and_preview_operations(

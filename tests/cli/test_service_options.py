@@ -12,7 +12,7 @@ import pytest
 from bot.cli.tools import actions
 from bot.cli.tools.add import AddOptions, add_tools
 from bot.cli.tools.session import ToolsSession, open_session
-from bot.errors import ChangeRefused
+from bot.errors import ChangeRefused, NeedsConfirming
 from bot.settings import Settings
 from tests.support.empty_database import place_empty_database
 from tests.support.openapi_shop import OpenApiShop, build_parameter, open_shop
@@ -177,3 +177,36 @@ async def test_tools_are_added_before_the_gateway_ever_ran(env_file: Path):
         await actions.store_secret(session, "shop", KEY)
         added = await add_tools(session, AddOptions(shop.document_url, "shop", pick=("listItems",)))
     assert added[0].startswith("Added, for admins until it is granted: shop_list_items.")
+
+
+async def test_more_operations_of_a_document_are_picked_later(env_file: Path):
+    async with open_session_and_shop(env_file) as (session, shop):
+        await add_tools(session, AddOptions(shop.document_url, "shop", pick=("listItems",)))
+        added = await add_tools(session, AddOptions(shop.document_url, "shop", pick=("orderItem", "1")))
+        assert added[0].startswith("Added, for admins until it is granted: shop_order_item.")
+        with pytest.raises(NeedsConfirming):
+            await add_tools(session, AddOptions(shop.document_url, "shop", pick=("elsewhere",)))
+        options = AddOptions(shop.document_url, "shop", pick=("elsewhere",), confirmed=True)
+        assert "shop_elsewhere" in (await add_tools(session, options))[0]
+        access = (("query", "api_key={shop}"),)
+        with pytest.raises(ChangeRefused, match="`canvasgram tools configure shop`, then pick"):
+            await add_tools(session, AddOptions(shop.document_url, "shop", pick=("evil",), access=access))
+
+
+async def test_a_key_that_the_document_does_not_declare_is_pointed_out(env_file: Path):
+    async with open_session_and_shop(env_file) as (session, shop):
+        del shop.document["components"]
+        added = await add_tools(session, AddOptions(shop.document_url, "shop", pick=("listItems",)))
+        assert added[1] == (
+            "The model is asked for api_key, which looks like a secret: give it with --query instead."
+        )
+        access = (("query", "api_key={shop}"),)
+        options = AddOptions(shop.document_url, "other", pick=("listItems",), access=access)
+        assert len(await add_tools(session, options)) == 1
+
+
+async def test_a_document_that_leads_into_a_private_network_is_not_fetched(env_file: Path):
+    async with open_session_and_shop(env_file) as (session, shop):
+        with pytest.raises(ChangeRefused, match="::1 is not on the public internet"):
+            await add_tools(session, AddOptions(f"{shop.url}/moved", "shop"))
+        assert shop.document_requests == []

@@ -264,7 +264,7 @@ def test_secrets_are_read_from_a_pipe_and_only_names_are_ever_shown(
     call: CommandRunner, folder: Path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(sys, "stdin", io.StringIO("hunter2hunter2\nmore\n"))
-    assert call.run_ok("secret", "set", "shop").startswith("shop is kept. Name it as {shop}")
+    assert call.run_ok("secret", "set", "shop").startswith("shop is kept. Write it as {shop}")
     assert call.run_ok("secret", "list") == "shop\n"
     assert json.loads(call.run_ok("secret", "list", "--json")) == ["shop"]
     [(sealed,)] = query_rows("SELECT sealed FROM secrets")
@@ -382,8 +382,9 @@ async def test_operations_of_a_document_are_listed_and_some_are_added():
         assert await actions.accept_change(session, "shop_evil", hash_prefix, allow_flagged=True) == [
             "shop_evil is accepted."
         ]
+        other = f"{shop.document_url}?other"
         with pytest.raises(ChangeRefused, match="source shop already"):
-            await add_tools(session, AddOptions(shop.document_url, "shop", pick=("all",), confirmed=True))
+            await add_tools(session, AddOptions(other, "shop", pick=("all",), confirmed=True))
         assert await actions.remove_source_or_tool(session, "shop_evil") == "Removed: shop_evil."
 
 

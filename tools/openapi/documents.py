@@ -183,7 +183,10 @@ async def build_usable_routes(
     not exist.
     """
     if not picked or len(picked) > MAX_PICKED:
-        raise ToolDefinitionError(f"Pick between one and {MAX_PICKED} operations at once, not {len(picked)}.")
+        raise ToolDefinitionError(
+            f"Pick between one and {MAX_PICKED} operations at once, not {len(picked)}. "
+            "Search for those you need; more can be picked later."
+        )
     result = await _run_in_sandbox(
         worker.build_picked_routes,
         document.body,

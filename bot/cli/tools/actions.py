@@ -222,7 +222,9 @@ async def list_calls(session: ToolsSession, name: str | None, limit: int, *, as_
 async def store_secret(session: ToolsSession, name: str, value: str) -> str:
     async with session.open_action() as action:
         await secrets.store_secret(action, session.secret_box, name, value)
-    return f"{name} is kept. Name it as {{{name}}} in a header or the environment of a source."
+    return (
+        f"{name} is kept. Write it as {{{name}}} in a --header, --query, --cookie, --basic or --environment."
+    )
 
 
 async def remove_secret(session: ToolsSession, name: str) -> str:

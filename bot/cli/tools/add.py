@@ -7,9 +7,11 @@ from pathlib import Path
 
 from bot.cli.tools.session import ToolsSession
 from bot.cli.tools.sign_in import sign_in_and_add
+from bot.db.tools import sources
+from bot.db.tools.sources import Source
 from bot.errors import ChangeRefused, NeedsConfirming
 from bot.tool_registry import openapi_sources
-from bot.tool_registry.add_source import refuse_taken_source, register_source
+from bot.tool_registry.add_source import extend_source, refuse_taken_source, register_source
 from bot.tool_registry.configure_source import check_fixed_names
 from bot.tool_registry.endpoint_params import build_parameter_schema, suggest_name
 from bot.tool_registry.formatting import format_add_result
@@ -92,6 +94,9 @@ async def add_tools(session: ToolsSession, options: AddOptions) -> list[str]:
         schema = build_parameter_schema(options.parameters)
         preview = preview_endpoint(request, options.method, options.description, schema)
         return await _add_source(session, preview)
+    source = await _find_document(session, request)
+    if source is not None and options.pick:
+        return await _extend_document(session, source, options)
     document_preview = await openapi_sources.preview_document(request, await session.load_secrets())
     if not options.pick:
         return list(_format_operations(document_preview, options.search))
@@ -154,17 +159,49 @@ async def _add_program(
         raise
 
 
+async def _find_document(session: ToolsSession, request: SourceRequest) -> Source | None:
+    """The source that is this document under this name already."""
+    async with session.database.read_transaction() as tx:
+        source = await sources.find(tx, request.name)
+    if source is not None and (source.kind, source.address) == ("openapi", request.address):
+        return source
+    return None
+
+
+async def _extend_document(session: ToolsSession, source: Source, options: AddOptions) -> list[str]:
+    """Add more operations of a document that is a source already."""
+    if options.access:
+        raise ChangeRefused(
+            f"There is a source {source.name} already. Change how it is reached with "
+            f"`canvasgram tools configure {source.name}`, then pick."
+        )
+    operations = openapi_sources.resolve_operations(source, options.pick)
+    preview = await openapi_sources.fetch_and_preview_operations(
+        _confirm_hosts(source, operations, options),
+        operations,
+        await session.load_secrets(),
+        session.tool_settings.private_hosts,
+    )
+    async with session.open_action() as action:
+        result = await extend_source(action, preview)
+    return [*format_add_result(result), *map(escape_for_terminal, preview.warnings)]
+
+
+def _confirm_hosts(source: Source, operations: Sequence[str], options: AddOptions) -> Source:
+    """The source with the hosts of these operations confirmed. Raises NeedsConfirming without --yes."""
+    hosts = openapi_sources.find_unconfirmed_hosts(source, operations)
+    if hosts and not options.confirmed:
+        reason = f"{source.name} is at {source.address}, but these calls would go to {', '.join(hosts)}."
+        raise NeedsConfirming(reason, ("Say --yes if they shall.",))
+    return openapi_sources.with_confirmed_hosts(source, hosts)
+
+
 async def _add_operations(
     session: ToolsSession, request: SourceRequest, document_preview: DocumentPreview, options: AddOptions
 ) -> list[str]:
     source = document_preview.source
     operations = openapi_sources.resolve_operations(source, options.pick)
-    hosts = openapi_sources.find_unconfirmed_hosts(source, operations)
-    if hosts and not options.confirmed:
-        reason = f"{source.name} is at {source.address}, but these calls would go to {', '.join(hosts)}."
-        raise NeedsConfirming(reason, ("Say --yes if they shall.",))
-    if hosts:
-        source = openapi_sources.with_confirmed_hosts(source, hosts)
+    source = _confirm_hosts(source, operations, options)
     preview = await openapi_sources.preview_operations(
         source, document_preview.document, operations, request.private_hosts
     )
