@@ -195,8 +195,9 @@ async def test_a_secret_is_named_in_the_chat_and_reaches_the_service(tmp_path: P
         assert "/tools configure shop --query 'api_key={shop}'" in texts[1].splitlines()
         async with open_database(gateway.settings.database_url) as database, database.transaction() as tx:
             await SecretBox(keys).store(tx, "shop", "hunter2hunter2")
-        texts = await send_and_collect(gateway, "/tools configure shop —query ‘api_key={shop}’", count=2)
+        texts = await send_and_collect(gateway, "/tools configure shop —query ‘api_key={shop}’", count=3)
         assert texts[1].splitlines() == ["shop is changed.", "query api_key={shop}"]
+        assert texts[2].startswith("shop: which of these 4 operations?")
         await send_and_collect(gateway, "/tools pick shop listItems", count=2)
         tried = (await send_and_collect(gateway, '/tools try shop_list_items {"kind": "hats"}', count=2))[1]
         assert "hats one" in tried

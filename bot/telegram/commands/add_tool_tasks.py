@@ -192,7 +192,11 @@ class AddToolTasks:
         async def finish(tx: Transaction) -> tuple[Part, ...]:
             lines = await store_configuration(self._build_admin_action(task, tx), configured)
             shown = map(escape_for_terminal, (*lines, *configured.warnings))
-            return build_parts([f"{words[0]} is changed.", *shown])
+            parts = build_parts([f"{words[0]} is changed.", *shown])
+            after = configured.after
+            if after.kind == "openapi" and not after.options["routes"]:
+                return (*parts, build_operation_page(after, 0))
+            return parts
 
         return finish
 
