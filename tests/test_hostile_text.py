@@ -38,6 +38,7 @@ from bot.domain import Message, ToolCall
 from bot.errors import ChangeRefused
 from bot.jobs.times.parser import parse_line, parse_when
 from bot.jobs.times.zones import UnclearTime
+from bot.telegram.commands import sign_in
 from bot.telegram.delivery.renderer import MAX_DIRECT_CHARS, Snapshot, render_snapshot
 from bot.telegram.incoming.attachments import clean_name
 from bot.telegram.incoming.envelope import read_envelope
@@ -52,6 +53,7 @@ from tools.arguments import ArgumentsRefused, check_arguments
 from tools.base import Tool, ToolContext
 from tools.http.responses import render_response
 from tools.http.service import HttpResponse
+from tools.mcp.elicitation import ElicitationRefused, parse_form
 from tools.safety import control_tokens, injection
 
 Parse = Callable[[str], object]
@@ -156,6 +158,11 @@ def _build_message(text: str) -> dict[str, object]:
     return {"text": text, "from": person, "chat": chat, "reply_to_message": replied, "forward_origin": person}
 
 
+def _parse_form(text: str) -> None:
+    with contextlib.suppress(ElicitationRefused):
+        parse_form(text, {"properties": {"a": {"title": text, "description": text}}})
+
+
 PARSERS = (
     Parser("thinking", lambda text: decide_thinking([text], TOOL_INDEX, EVIDENCE)),
     Parser("ranking", lambda text: rank_tools(extract_features(text), TOOL_INDEX, 5)),
@@ -163,6 +170,11 @@ PARSERS = (
     Parser("cut reply", _parse_reply("length")),
     Parser("repeating reply", _parse_reply("repetition")),
     Parser("partial reply", reply_parser.extract_visible_text),
+    Parser("sign-in", sign_in.is_answer),
+    Parser(
+        "sign-in address", lambda text: sign_in.is_answer(f"/tools signin notes http://a.example/?{text}")
+    ),
+    Parser("question of a server", _parse_form),
     Parser("reasoning", lambda text: reply_parser.parse_reply(make_reply(reasoning=text), TOOLS)),
     Parser("leaked calls", lambda text: leaked_calls.find_leaked_calls(text, tuple(TOOLS))),
     Parser("call name", lambda text: _parse_call(text, "{}")),

@@ -71,8 +71,7 @@ class Elicitation:
         if self._ask is None:
             return ElicitAnswer("decline")
         try:
-            fields = _parse_form(schema)
-            _refuse_secrets(message, fields)
+            fields = parse_form(message, schema)
         except ElicitationRefused as refused:
             return await self._refuse(str(refused))
         if not fields:
@@ -145,20 +144,23 @@ def _give_up(answer: ToolAnswer) -> ElicitAnswer:
     return ElicitAnswer("decline" if answer.has_declined else "cancel")
 
 
-def _parse_form(schema: Mapping[str, Any]) -> list[_Field]:
+def parse_form(message: str, schema: Mapping[str, Any]) -> list[_Field]:
+    """The fields of a form. Raises ElicitationRefused for one that must not be put."""
     properties = schema.get("properties")
     if not isinstance(properties, Mapping) or len(properties) > MAX_QUESTIONS:
         raise ElicitationRefused("it asked with a form that cannot be shown")
     required = schema.get("required")
     names = required if isinstance(required, list) else []
-    return [_parse_field(str(name), field, name in names) for name, field in properties.items()]
+    fields = [_parse_field(str(name), field, name in names) for name, field in properties.items()]
+    _refuse_secrets(_clean(message, MAX_MESSAGE_CHARS), fields)
+    return fields
 
 
 def _parse_field(name: str, schema: object, is_required: bool) -> _Field:
     if not isinstance(schema, Mapping):
         raise ElicitationRefused("it asked with a form that cannot be shown")
     kind = schema.get("type", "string")
-    if kind not in {"string", "integer", "number", "boolean"}:
+    if not isinstance(kind, str) or kind not in {"string", "integer", "number", "boolean"}:
         raise ElicitationRefused(f"it asked for a kind of value that cannot be given here ({kind!s:.20})")
     title = _clean(str(schema.get("title") or name), MAX_LABEL_CHARS)
     description = _clean(str(schema.get("description") or ""), MAX_MESSAGE_CHARS)
@@ -186,9 +188,11 @@ def _list_choices(kind: str, schema: Mapping[str, Any]) -> dict[str, Value]:
 def _refuse_secrets(message: str, fields: list[_Field]) -> None:
     """Refuse to ask for a secret: what is typed in a chat stays in it, and goes to the server as it is."""
     for field in fields:
-        words = f"{field.name} {field.label} {field.schema.get('format')}"
+        name = _clean(field.name, MAX_LABEL_CHARS)
+        format = _clean(str(field.schema.get("format")), MAX_LABEL_CHARS)
+        words = f"{name} {format} {field.label} {message}".replace("_", " ")
         is_typed = field.kind != "boolean" and not field.choices
-        if is_typed and _SECRET_PATTERN.search(f"{words} {message}".replace("_", " ")):
+        if is_typed and _SECRET_PATTERN.search(words):
             raise ElicitationRefused("it asked for what looks like a password or another secret")
 
 
@@ -239,9 +243,15 @@ def _parse_number(kind: str, text: str) -> float | int | None:
 
 def _clean(text: str, max_chars: int) -> str:
     """A stranger's text for a chat: without characters that hide, or that turn the direction of writing."""
-    plain = "".join(
-        " " if unicodedata.category(letter) in {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"} else letter
-        for letter in text[: 2 * max_chars]
-    )
+    plain = "".join(map(_show_character, text[: 2 * max_chars]))
     shown = " ".join(plain.split())
     return shown if len(shown) <= max_chars else f"{shown[: max_chars - 1]}…"
+
+
+def _show_character(character: str) -> str:
+    match unicodedata.category(character):
+        case "Cc" | "Zl" | "Zp":
+            return " "
+        case "Cf" | "Cs" | "Co" | "Cn":
+            return ""
+    return character

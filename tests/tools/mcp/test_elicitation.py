@@ -98,6 +98,7 @@ async def test_a_password_is_never_asked_for():
         {"type": "string", "format": "password"},
         {"type": "integer", "title": "CVC"},
         {"type": "string", "title": "Einmal-Passwort"},
+        {"type": "string", "title": "Pass\u200bword"},
     ],
 )
 async def test_other_words_for_a_secret_are_known(field: dict[str, Any]):
@@ -137,6 +138,7 @@ async def test_a_form_that_asks_for_the_same_again_and_again_ends():
         {"properties": "what?"},
         {"properties": {"a": "what?"}},
         {"properties": {"a": {"type": "object"}}},
+        {"properties": {"a": {"type": ["string", "null"]}}},
         {"properties": {"a": {"enum": list(range(99))}}},
         {"properties": {"a": {"enum": ["x"], "enumNames": ["X", "Y"]}}},
         {"properties": {str(n): {} for n in range(99)}},
