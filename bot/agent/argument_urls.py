@@ -3,11 +3,12 @@
 Text of strangers may talk a model into carrying what it knows away in an address. Which argument a tool opens
 is only what its author says, so every string counts, also in lists and objects, and names of objects:
 
-- a string that begins with a scheme, as a whole; in a longer text, each address with a scheme
-- without a scheme: a host with a path or a query; a bare host where the argument is called like an address
+- a string that begins with a scheme, or is a host with a path or a query, as a whole
+- in a longer text, each address with a scheme, and each host with a path or a query
+- a bare host where the argument is called like an address
 - what is an address only once escapes or line breaks are taken out of it, as a whole
 
-A host without a scheme in the middle of a text is none: words with a dot between them are too common.
+A bare host in a longer text is none: words with a dot between them are too common.
 """
 
 import html
@@ -25,7 +26,7 @@ _SCHEME = re.compile(r"(?:https?|wss?|ftps?):(?=\S)|[a-z][a-z0-9+.-]{0,30}:(?=[/
 # The same without where it begins: to find that, it would look back at 30 characters from each.
 _SCHEME_END = re.compile(r"(?:https?|wss?|ftps?):(?=\S)|[a-z][0-9+.-]{0,30}:(?=[/\\]{2})", re.IGNORECASE)
 _OUTSIDE_RUN = '\\s<>"“”„«»`'
-_RUN_WITH_COLON = re.compile(rf"(?<![^{_OUTSIDE_RUN}])[^{_OUTSIDE_RUN}:]*:[^{_OUTSIDE_RUN}]*")
+_RUN_WITH_MARK = re.compile(rf"(?<![^{_OUTSIDE_RUN}])[^{_OUTSIDE_RUN}:/?#]*[:/?#][^{_OUTSIDE_RUN}]*")
 _CLOSERS = ".,;:!?)]}'’*_~|…"  # what may follow an address in a text
 _MAX_CLOSERS = 3  # more could be a message
 _LINE_BREAKS = re.compile(r"[\t\r\n]")
@@ -38,6 +39,7 @@ _HOST = (
 )
 _BARE_HOST = re.compile(_HOST, re.IGNORECASE)
 _HOST_AND_PATH = re.compile(rf"(?:[^\s/?#@]{{1,200}}@)?{_HOST}[/?#]", re.IGNORECASE)
+_HOST_IN_TEXT = re.compile(rf"(?<![\w@.-]){_HOST}[/?#](?=\S*\w)", re.IGNORECASE)
 _NAME_WORD = re.compile(r"[a-z]+|[A-Z](?:[A-Z]*(?![a-z])|[a-z]+)")
 _ADDRESS_WORD = re.compile(
     r"(?:address|callback|domain|endpoint|feed|homepage|host|hostname|href|link|origin|proxy|server|site|uri"
@@ -98,7 +100,7 @@ def _is_address(text: str, is_address_name: bool) -> bool:
 
 
 def _list_inside(text: str) -> Iterator[str]:
-    """The addresses with a scheme in a text, or the text if they are hidden in it."""
+    """The addresses in a text, or the text if they are hidden in it."""
     rest = []
     end = 0
     for start, stop in _find_spans(text):
@@ -111,8 +113,11 @@ def _list_inside(text: str) -> Iterator[str]:
 
 
 def _find_spans(text: str) -> Iterator[tuple[int, int]]:
-    for run in _RUN_WITH_COLON.finditer(text):
+    for run in _RUN_WITH_MARK.finditer(text):
         starts = [run.start() + match.start() for match in _SCHEME.finditer(run[0])]
+        host = _HOST_IN_TEXT.search(run[0])
+        if host and not starts:
+            starts = [run.start() + host.start()]
         yield from itertools.pairwise([*starts, run.end()])
 
 
