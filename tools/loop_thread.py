@@ -140,13 +140,15 @@ async def _run_call(call: _Call, running: Any) -> object:
 
 
 def _bind_context(context: ToolContext, loop: asyncio.AbstractEventLoop) -> ToolContext:
-    """The context with its asynchronous methods run on the loop that they belong to."""
+    """The context with what it does done on the loop that it belongs to."""
     return replace(
         context,
         notes=_Remote(context.notes, loop),
         past=_Remote(context.past, loop),
         see=context.see and _run_on(context.see, loop),
         schedules=context.schedules and _Remote(context.schedules, loop),
+        show_progress=context.show_progress and _call_on(context.show_progress, loop),
+        ask=context.ask and _run_on(context.ask, loop),
     )
 
 
@@ -159,6 +161,13 @@ class _Remote:
 
     def __getattr__(self, name: str) -> Any:
         return _run_on(getattr(self._target, name), self._loop)
+
+
+def _call_on(function: Callable[[str], None], loop: asyncio.AbstractEventLoop) -> Callable[[str], None]:
+    def call(text: str) -> None:
+        loop.call_soon_threadsafe(function, text)
+
+    return call
 
 
 def _run_on(method: Callable[..., Any], loop: asyncio.AbstractEventLoop) -> Any:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.tools.conftest import build_context
-from tools.base import Note, Picture, ToolContext, ToolError, ToolFunction
+from tools.base import Note, ToolContext, ToolError, ToolFunction
 from tools.loop_thread import LoopThread
 
 
@@ -66,19 +66,33 @@ async def test_calls_share_a_loop_that_is_not_the_callers_and_use_what_is_on_it(
         await loop_thread.run(build_tool(keep), {}, context)
 
 
-async def test_pictures_are_made_fit_on_the_callers_loop():
+async def test_all_that_a_context_does_is_done_on_the_callers_loop():
     here = asyncio.get_running_loop()
+    shown = []
 
-    async def fit(picture: Picture) -> Picture:
+    def show(text: str) -> None:
         assert asyncio.get_running_loop() is here
-        return picture
+        shown.append(text)
 
-    async def see(context: ToolContext) -> object:
-        assert context.see is not None
-        return await context.see(Picture("image/png", b"x"))
+    async def answer(asked: object) -> object:
+        assert asyncio.get_running_loop() is here
+        return asked
 
-    context = replace(build_context(), see=fit)
-    assert await LoopThread("a").run(build_tool(see), {}, context) == Picture("image/png", b"x")
+    async def use(context: ToolContext) -> object:
+        doing: Any = context
+        doing.show_progress("1 of 2")
+        return [await doing.see("picture"), await doing.ask("question"), await doing.schedules.remove(7)]
+
+    class Schedules:
+        async def remove(self, number: int) -> str:
+            assert asyncio.get_running_loop() is here
+            return f"{number} is removed"
+
+    doing: Any = answer
+    schedules: Any = Schedules()
+    context = replace(build_context(), see=doing, ask=doing, schedules=schedules, show_progress=show)
+    result = await LoopThread("a").run(build_tool(use), {}, context)
+    assert (result, shown) == (["picture", "question", "7 is removed"], ["1 of 2"])
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit, GeneratorExit, asyncio.CancelledError])
