@@ -54,7 +54,9 @@ def _to_seen_message(chat: int, message: ChatMessage) -> SeenMessage:
 
 
 def _load_inbox(connection: sqlite3.Connection) -> tuple[InboxRow, ...]:
-    rows = connection.execute("select id, update_id, lane, state, turn, error, job from inbox order by id")
+    rows = connection.execute(
+        "select id, update_id, lane, state, turn, error, job, done_at from inbox order by id"
+    )
     return tuple(InboxRow(*row) for row in rows)
 
 
@@ -76,9 +78,12 @@ def _to_part(row: tuple[Any, ...]) -> OutboxPart:
 
 
 def _load_tool_runs(connection: sqlite3.Connection) -> tuple[ToolRun, ...]:
-    rows = connection.execute("select turn, name, arguments, outcome from tool_calls order by id")
+    rows = connection.execute(
+        "select turn, name, arguments, outcome, approval is not null from tool_calls order by id"
+    )
     return tuple(
-        ToolRun(turn, _read_number(arguments), name, outcome) for turn, name, arguments, outcome in rows
+        ToolRun(turn, _read_number(arguments), name, outcome, bool(was_asked))
+        for turn, name, arguments, outcome, was_asked in rows
     )
 
 

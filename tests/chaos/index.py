@@ -88,6 +88,11 @@ class JournalIndex:
         return frozenset(tap.data for tap in self.journal.taps)
 
     @cached_property
+    def asked_turns(self) -> frozenset[int]:
+        """The turns in which a person was asked about a call."""
+        return frozenset(run.turn for run in self.journal.tool_runs if run.was_asked)
+
+    @cached_property
     def chats(self) -> frozenset[int]:
         """The chats in which people wrote."""
         return frozenset(request.chat for request in self.journal.requests)
@@ -111,6 +116,16 @@ class JournalIndex:
         """The rows of the outbox that answer an inbox row, or the turn that it is part of."""
         turn = self.find_turn(item)
         return self.parts_by_item[item.id] or (self.parts_by_item[turn.item] if turn else [])
+
+    def list_notices(self, item: InboxRow) -> list[OutboxPart]:
+        """What was said to its chat about an item in the moment in which it was set aside.
+
+        Messages that were to be answered together are set aside together, and one notice says so.
+        """
+        together = {
+            row.id for row in self.journal.inbox if row.done_at == item.done_at and row.lane == item.lane
+        }
+        return [part for number in together for part in self.parts_by_item[number]]
 
     def is_said(self, part: OutboxPart) -> bool:
         """Whether the chat shows a question about this row of unknown outcome, or that it was sent again."""

@@ -77,6 +77,7 @@ class InboxRow:
     turn: int | None = None
     error: str | None = None
     job: int | None = None
+    done_at: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,12 +112,16 @@ class OutboxPart:
 
 @dataclass(frozen=True, slots=True)
 class ToolRun:
-    """A row of the tool calls; `number` is that of the message it was made for."""
+    """A row of the tool calls.
+
+    `number` is that of the message it was made for; `was_asked`: its turn waited for a person.
+    """
 
     turn: int
     number: int
     name: str
     outcome: str | None
+    was_asked: bool = False
 
 
 @dataclass(frozen=True, slots=True)

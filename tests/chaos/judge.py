@@ -222,9 +222,7 @@ def _judge_chat_order(
 def _has_waited(index: JournalIndex, request: WrittenRequest) -> bool:
     """Whether its turn waited for a person, and let later messages go first."""
     turn = index.find_turn(index.items_by_update.get(request.update_id))
-    return turn is not None and any(
-        run.turn == turn.id and run.name == "toll" for run in index.journal.tool_runs
-    )
+    return turn is not None and turn.id in index.asked_turns
 
 
 def _has_unknown_part(index: JournalIndex, request: WrittenRequest) -> bool:

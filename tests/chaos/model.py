@@ -5,6 +5,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from bot.agent.notices import LAST_CALL
 from bot.sim.vllm.model_faults import MODEL_FAULTS
 from bot.sim.vllm.script import message_text
 from bot.sim.vllm.server import (
@@ -34,7 +35,7 @@ class ChaosModel:
     def __call__(self, request: ChatRequest) -> ScriptedReply:
         prompts = [pair for text in request.user_texts for pair in _PROMPT.findall(text)]
         calls = [self._format_call(kind, number) for kind, number in prompts if kind in TOOL_KINDS]
-        if calls and request.step == 0:
+        if calls and request.step == 0 and LAST_CALL not in request.user_texts:
             return ScriptedReply("".join(calls))
         answer = "\n\n".join(self._answer(kind, int(number)) for kind, number in prompts) or "Nothing to say."
         if [kind for kind, _ in prompts] == ["slip"]:  # a slip would spoil the answers beside it

@@ -59,7 +59,7 @@ def _judge_item(index: JournalIndex, row: InboxRow) -> Iterator[Anomaly]:
     chat = int(row.lane) if row.lane else 0
     what = f"inbox row {row.id}"
     if row.state == "dead" and row.update_id not in index.journal.odd_updates:
-        notices = [part for part in index.list_parts(row) if part.text == DEAD_LETTER_NOTICE]
+        notices = [part for part in index.list_notices(row) if part.text == DEAD_LETTER_NOTICE]
         is_said = any(index.is_shown(part) or index.is_said(part) for part in notices)
         is_by_kills = (row.error or "").startswith(DIED_TOO_OFTEN)
         if is_by_kills and is_said:

@@ -285,6 +285,21 @@ def test_a_stopped_message_may_end_anywhere_but_is_replied_to() -> None:
     assert [anomaly.kind for anomaly in judge(silent)] == ["lost"]
 
 
+def test_later_answers_may_stand_above_that_of_a_turn_that_waited_for_a_person() -> None:
+    swapped = change_row(change_row(SWAPPED, 2, text=THIRD), 3, text=SECOND)
+    assert judge(replace(swapped, tool_runs=(ToolRun(2, 2, "ring", "ok", was_asked=True),))) == []
+
+
+def test_one_notice_stands_for_all_messages_that_were_set_aside_together() -> None:
+    error = "The process ended 10 times while this was handled."
+    dead = (
+        InboxRow(number, 500 + number, str(CHAT), "dead", None, error, done_at=9.0) for number in (1, 2, 3)
+    )
+    notice = make_part(1, DEAD_LETTER_NOTICE)
+    journal = make_journal([notice], [see(10, DEAD_LETTER_NOTICE)], inbox=tuple(dead), turns=())
+    assert [anomaly.kind for anomaly in judge(journal)] == ["set aside, said"] * 3
+
+
 def test_a_voice_that_telegram_does_not_give_is_no_loss() -> None:
     requests = (ANSWERED.requests[0], replace(ANSWERED.requests[1], kind="voice"), ANSWERED.requests[2])
     deaf = replace(
