@@ -14,7 +14,7 @@ from bot.db.engine import Database
 from bot.db.queues import stop_requests
 from bot.db.tables import inbox, messages, model_calls, outbox, tool_calls, turns
 from bot.domain import Reply
-from bot.errors import EndpointAway, PromptTooLong
+from bot.errors import EndpointAway, PromptTooLong, StoreUnavailable
 from bot.turns import model_caller
 from bot.turns.runner import TurnRunner
 from bot.turns.turn_request import TurnRequest
@@ -95,13 +95,23 @@ class FaultyTurn:
         for attempt in range(100):
             runner = harness.build_runner()
             async with asyncio.TaskGroup() as tasks:
-                task = tasks.create_task(runner.run(request))
+                task = tasks.create_task(self.run_as_worker_does(runner, request))
                 tasks.create_task(self.cause_fault(harness, runner, task, last=attempt > 3))
             assert not runner._handles
             if not task.cancelled() or await self.is_done():
                 return request
             request = await harness.restart(*request.texts)
         raise AssertionError("it never ends")
+
+    async def run_as_worker_does(self, runner: TurnRunner, request: TurnRequest) -> None:
+        """Run the turn; where it could not be opened for a full disk, do so once there is space."""
+        while True:
+            try:
+                await runner.run(request)
+            except StoreUnavailable:
+                await asyncio.sleep(0.005)
+            else:
+                return
 
     async def cause_fault(
         self, harness: TurnHarness, runner: TurnRunner, task: asyncio.Task[None], *, last: bool
