@@ -38,7 +38,7 @@ def test_the_settings_name_the_endpoint_without_a_token(folder: Path) -> None:
     env.write_text(
         "MODEL_URL=http://gpu:8000\nMODEL_API_KEY=k\nMODEL_NAME=m\nMODEL_SEATS=3\nPROMPT_BUDGET=9000\n"
     )
-    assert probe.resolve_options(None, None, env) == CheckOptions("http://gpu:8000/v1", "k", "m", 12_072, 3)
+    assert probe.resolve_options(None, None, env) == CheckOptions("http://gpu:8000/v1", "k", "m", 13_096, 3)
     assert probe.resolve_options(None, "other", env).key == "other"
 
 
@@ -53,7 +53,7 @@ def test_a_key_of_the_settings_is_not_sent_to_another_endpoint(
     env = folder / ".env"
     env.write_text("MODEL_API_KEY=k\nMODEL_SEATS=3\n")
     assert probe.resolve_options("http://other:1234", None, env) == CheckOptions(
-        "http://other:1234/v1", None, None, 11_072, None
+        "http://other:1234/v1", None, None, 12_096, None
     )
     assert probe.resolve_options("http://other:1234/v1", "its", env).key == "its"
 

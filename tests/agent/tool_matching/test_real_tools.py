@@ -11,8 +11,10 @@ from tools.base import Tool, ToolContext
 from tools.openapi.loader import load_document
 from tools.openapi.operations import build_route
 from tools.openapi.outline import Outline
+from tools.openapi.servers import ServerSettings
 
 FOLDER = Path(__file__).parents[2] / "fixtures" / "openapi"
+BASE_URL = "https://documents.test"  # instead of their servers, of which some are examples
 MAX_RESULT_TOKENS = 600
 
 # What a model would search with, and the tools that do it.
@@ -49,7 +51,7 @@ async def _do_nothing(arguments: object, context: ToolContext) -> None:
 def searchable() -> SearchableTools:
     tools = list(make_many_tools())
     for path in sorted(FOLDER.glob("*.json")):
-        outline = Outline(load_document(path.read_bytes()), "https://documents.test/openapi.json")
+        outline = Outline(load_document(path.read_bytes()), BASE_URL, ServerSettings(BASE_URL))
         for operation in outline.list_operations():
             route = build_route(outline, operation, f"{path.stem}_")
             tools.append(
