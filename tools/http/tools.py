@@ -32,11 +32,12 @@ def make_route_tool(route: HttpRoute, service: HttpService) -> Tool:
     filled = frozenset({*fixed, *_find_secret_arguments(route, service)})
     checked = _drop_properties(route.checked, filled)
     fixed_values = _convert_fixed_arguments(route, fixed)
-    taken_names = frozenset({*service.credentials.query, *service.fixed})
+    fixed_names = frozenset(service.fixed)
+    secret_names = frozenset(service.credentials.query)
 
     async def call(arguments: Mapping[str, Any], context: ToolContext) -> object:
         given = {name: value for name, value in arguments.items() if name not in filled}
-        request = build_request(route, {**given, **fixed_values}, context.key, taken_names)
+        request = build_request(route, {**given, **fixed_values}, context.key, fixed_names, secret_names)
         response = await service.send(request)
         try:
             result = await build_result(response, service.name, route.method)
