@@ -3,7 +3,7 @@
 A call builds the request, sends it and renders the response for the model.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any, NoReturn
 
 from tools.arguments import ArgumentsRefused, check_arguments
@@ -13,6 +13,7 @@ from tools.http.results import build_result
 from tools.http.routes import SECRET_PLACEHOLDER, HttpRoute
 from tools.http.service import SAFE_METHODS, FixedArgument, HttpService
 from tools.net.policy import ENCRYPTION_ADVICE
+from tools.schemas.options import list_options
 from tools.schemas.signature import ToolDefinitionError
 from tools.schemas.told_schema import build_told_schema
 from tools.url_argument import find_url_argument
@@ -25,9 +26,10 @@ def make_route_tool(route: HttpRoute, service: HttpService) -> Tool:
 
     Safe methods (GET, HEAD) are repeatable and need no approval; all others change something and always ask.
     Raises ToolDefinitionError when the route's host is not confirmed, when secrets would be sent unencrypted,
-    and for a fixed argument that does not fit.
+    and for a fixed argument that does not fit, or would have to be a part of another.
     """
     _check_service(route, service)
+    _check_whole_body(route, service.fixed)
     fixed = _find_fixed_arguments(route, service)
     filled = frozenset({*fixed, *_find_secret_arguments(route, service)})
     checked = _drop_properties(route.checked, filled)
@@ -87,6 +89,24 @@ def _check_service(route: HttpRoute, service: HttpService) -> None:
         raise ToolDefinitionError(
             f"{route.name} has a secret that no cookie can carry: enter it again, without blanks and quotes"
         )
+
+
+def _check_whole_body(route: HttpRoute, fixed_names: Collection[str]) -> None:
+    """Refuse a fixed argument that is a part of the one argument which is the body: the model writes it."""
+    if route.body is None or route.body.whole is None:
+        return
+    schema = route.checked["properties"].get(route.body.whole, {})
+    for name in fixed_names:
+        if _has_property(schema, name):
+            raise ToolDefinitionError(
+                f"{name} cannot be fixed in {route.name}, whose body the model writes: leave that tool out"
+            )
+
+
+def _has_property(schema: Mapping[str, Any], name: str) -> bool:
+    """Whether objects of this schema, or of one of its options, have a property of this name."""
+    options = list_options(schema)
+    return name in schema.get("properties", ()) or any(_has_property(option, name) for option in options)
 
 
 def _find_secret_arguments(route: HttpRoute, service: HttpService) -> Iterator[str]:

@@ -219,6 +219,20 @@ def test_a_fixed_argument_must_fit():
         make_route_tool(route, service)
 
 
+ACCOUNT = {"type": "object", "properties": {"account": {"type": "string"}}}
+
+
+@pytest.mark.parametrize("schema", [ACCOUNT, {"oneOf": [{"type": "string"}, {"anyOf": [ACCOUNT]}]}])
+def test_an_argument_that_is_a_part_of_a_whole_body_cannot_be_fixed(schema):
+    arguments = {"type": "object", "properties": {"body": schema}}
+    route = build_endpoint_route("x", "X.", "POST", "https://a.test/", arguments)
+    route = replace(route, body=Body("application/json", "body"))
+    service = HttpService("s", frozenset({"a.test"}), fixed={"account": fix("account", "mine")})
+    with pytest.raises(ToolDefinitionError, match="account cannot be fixed in x, whose body"):
+        make_route_tool(route, service)
+    make_route_tool(route, replace(service, fixed={"colour": fix("colour", "red")}))
+
+
 def test_a_secret_in_an_argument_goes_unencrypted_nowhere():
     route = build_endpoint_route("x", "X.", "GET", "http://a.test/", {})
     service = HttpService("s", frozenset({"a.test"}), fixed={"n": fix("n", "secret-text", "secret-text")})
