@@ -117,7 +117,10 @@ class FakeAuthorizationServer:
 
 @dataclass
 class OAuthMcpServer:
-    """Both servers, running. `resource_metadata` is added to what the MCP server says of itself."""
+    """Both servers, running. `resource_metadata` is added to what the MCP server says of itself.
+
+    `is_overloaded`: the authorization server answers nothing but 503.
+    """
 
     mcp: FakeMcpHttpServer
     authorization: FakeAuthorizationServer
@@ -126,6 +129,7 @@ class OAuthMcpServer:
     resource_metadata: dict[str, Any] = field(default_factory=dict)
     server_metadata: dict[str, Any] = field(default_factory=dict)
     seen_tokens: list[str] = field(default_factory=list)
+    is_overloaded: bool = False
 
     async def agree(self, link: str) -> str:
         """Open the page of a sign-in and agree; the address that the browser is sent to."""
@@ -139,7 +143,7 @@ class OAuthMcpServer:
 async def running_oauth_server(*, can_register: bool = True) -> AsyncIterator[OAuthMcpServer]:
     servers = OAuthMcpServer(FakeMcpHttpServer(read_only=True), FakeAuthorizationServer())
     async with contextlib.AsyncExitStack() as stack:
-        late_app = _LateApp()
+        late_app = _LateApp(servers)
         servers.issuer = f"{await stack.enter_async_context(serve(late_app))}/"
         late_app.app = _build_authorization_app(servers, can_register=can_register)
         resource_url = await stack.enter_async_context(serve(_build_resource_app(servers)))
@@ -152,8 +156,12 @@ class _LateApp:
 
     app: ASGIApp
 
+    def __init__(self, servers: OAuthMcpServer) -> None:
+        self._servers = servers
+
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        await self.app(scope, receive, send)
+        answer = Response(status_code=503) if self._servers.is_overloaded else self.app
+        await answer(scope, receive, send)
 
 
 def _build_authorization_app(servers: OAuthMcpServer, *, can_register: bool) -> ASGIApp:

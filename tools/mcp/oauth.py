@@ -30,6 +30,7 @@ from tools.base import ToolError
 from tools.mcp.errors import AddressNotAllowed, describe_error
 from tools.mcp.http import create_client
 from tools.mcp.location import ServerUrl
+from tools.mcp.open_calls import FailedCall, capture_outcome
 from tools.mcp.sign_in import SignIn, SignInAnswer, SignInStore
 from tools.net.policy import ENCRYPTION_ADVICE, NetworkPolicy, host_of, port_of
 
@@ -171,7 +172,8 @@ class RenewingAuth(httpx2.Auth):
     """Sends the access token of a sign-in, renewed before it ends, and once when the server refuses it.
 
     Without `store` it sends none. `on_refused` is called when somebody has to sign in. A renewal runs in
-    `tasks`: the refresh token is spent by it, so a cancelled call must not end it.
+    `tasks`: the refresh token is spent by it, so a cancelled call must not end it. One that fails is an error
+    only where the server refuses the old token.
     """
 
     def __init__(
@@ -196,24 +198,29 @@ class RenewingAuth(httpx2.Auth):
         response = yield _with_token(request, token)
         if response.status_code == httpx2.codes.UNAUTHORIZED and token is not None:
             renewed_token = await self._renew_in_task(token)
+            if isinstance(renewed_token, FailedCall):
+                raise renewed_token.error
             if renewed_token is not None:
                 response = yield _with_token(request, renewed_token)
         if response.status_code == httpx2.codes.UNAUTHORIZED:
             self._on_refused()
 
     async def _load_token(self) -> str | None:
-        """The access token, renewed if that is due; None: nobody has signed in."""
+        """The access token, renewed if that is due and can be done; None: nobody has signed in."""
         if self._sign_in is None and self._store is not None:
             self._sign_in = await self._store.load()
         if self._sign_in is None:
             return None
         token: str = self._sign_in.tokens["access_token"]
         if self._sign_in.renew_at is not None and time.time() >= self._sign_in.renew_at:
-            return await self._renew_in_task(token) or token
+            renewed_token = await self._renew_in_task(token)
+            return renewed_token if isinstance(renewed_token, str) else token
         return token
 
-    async def _renew_in_task(self, old_token: str) -> str | None:
-        return await asyncio.shield(self._tasks.create_task(self._renew(old_token), name="renew sign-in"))
+    async def _renew_in_task(self, old_token: str) -> str | FailedCall | None:
+        """Renew; an error is an outcome, since one of a task would end the connection for all."""
+        renewal = capture_outcome(self._renew(old_token))
+        return await asyncio.shield(self._tasks.create_task(renewal, name="renew sign-in"))
 
     async def _renew(self, old_token: str) -> str | None:
         """Another token than `old_token`; None: it cannot be renewed."""

@@ -27,7 +27,7 @@ async def capture_outcome(request: Coroutine[Any, Any, R]) -> R | FailedCall:
     """The outcome, result or error: an error of one call must not end the connection for all."""
     try:
         return await request
-    except Exception as error:  # noqa: BLE001 raised again by _run_request
+    except Exception as error:  # noqa: BLE001 for who waits to raise
         return FailedCall(error)
 
 

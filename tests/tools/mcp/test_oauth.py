@@ -1,5 +1,6 @@
 """Signing in at an MCP server over loopback, with an authorization server of the SDK, misled and not."""
 
+import asyncio
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -118,10 +119,26 @@ async def test_a_renewal_that_cannot_be_asked_for_loses_nothing(token_endpoint: 
         assert made.authorization_server is not None
         elsewhere = {**made.authorization_server, "token_endpoint": token_endpoint}
         store = MemorySignIns(replace(made, renew_at=0.0, authorization_server=elsewhere))
+        assert await call_echo(servers, store) == "hello"  # with the token that still holds
+        servers.authorization.revoke_access()
         assert reason in await call_echo(servers, store)
         assert store.saves == 0
         store.kept = replace(made, renew_at=0.0)
         assert await call_echo(servers, store) == "hello"
+
+
+async def test_a_renewal_that_fails_ends_no_call_under_way() -> None:
+    async with running_oauth_server() as servers:
+        servers.authorization.expires_in = 0  # each request renews it
+        store = MemorySignIns(await do_sign_in(servers))
+        server = ServerUrl(servers.url, private=LOOPBACK, sign_in_store=store)
+        async with running_server(server) as (client, _), asyncio.TaskGroup() as tasks:
+            call = tasks.create_task(client.call_tool("wait", {"text": "waited"}))
+            await servers.mcp.is_waiting.wait()
+            servers.is_overloaded = True
+            assert (await client.call_tool("echo", {"text": "hello"})).text == "hello"
+            servers.mcp.release.set()
+            assert (await call).text == "waited"
 
 
 async def test_a_client_that_was_registered_beforehand_is_used() -> None:
