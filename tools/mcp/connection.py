@@ -120,7 +120,7 @@ class McpConnection:
         if isinstance(location, ServerProgram):
             return StdioTransport(location, self._tasks, self.close, self.stderr_log)
         client = await stack.enter_async_context(
-            await create_client(location, call_seconds=limits.call_seconds)
+            await create_client(location, read_seconds=limits.tool_seconds)
         )
         on_refused = partial(self.note_refusal, location)
         client.auth = RenewingAuth(location, location.sign_in_store, on_refused, self._tasks)

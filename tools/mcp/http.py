@@ -11,7 +11,7 @@ from functools import cache
 
 import httpx2
 
-from tools.base import QUESTION_SECONDS, ToolError
+from tools.base import ToolError
 from tools.mcp.errors import AddressNotAllowed
 from tools.mcp.limits import (
     MAX_MESSAGE_BYTES,
@@ -27,7 +27,7 @@ from tools.threads import run_in_thread
 
 CONNECT_TIMEOUT_SECONDS = 5.0
 DISCONNECT_TIMEOUT_SECONDS = 2.0  # for ending a session at the server
-MIN_READ_SECONDS = QUESTION_SECONDS + 1  # without a byte, after which a response is given up
+READ_SECONDS = 60.0  # without a byte, after which a response is given up
 
 _LISTEN_METHOD = "subscriptions/listen"  # its response lasts as long as the connection
 
@@ -40,17 +40,16 @@ class ResponseTooLarge(httpx2.StreamError):
 
 
 async def create_client(
-    remote: ServerUrl, policy: NetworkPolicy | None = None, call_seconds: float = 0.0
+    remote: ServerUrl, policy: NetworkPolicy | None = None, read_seconds: float = READ_SECONDS
 ) -> httpx2.AsyncClient:
     """A client for this server, to be entered and left; its headers go to the server's own origin only.
 
-    `call_seconds` is how long an answer may be silent, if that is more than a minute.
+    `read_seconds` is how long an answer may be silent: that of a call is, while a person is asked.
     """
     policy = policy or NetworkPolicy(private=remote.private)
     ssl_context = policy.ssl_context
     if ssl_context is None:
         ssl_context = await run_in_thread(_default_ssl_context)
-    read_seconds = max(MIN_READ_SECONDS, call_seconds + 1)  # our own limit is met first
     transport = PolicyTransport(policy, ssl_context, read_seconds)
     headers = {"User-Agent": "Canvasgram/0.1", "Accept-Encoding": "identity", **remote.headers}
     timeout = httpx2.Timeout(read_seconds, connect=CONNECT_TIMEOUT_SECONDS, pool=CONNECT_TIMEOUT_SECONDS)
@@ -74,9 +73,7 @@ async def offers_old_transport(remote: ServerUrl) -> bool:
 class PolicyTransport(httpx2.AsyncBaseTransport):
     """Connects to allowed addresses only, and bounds what is read of a response."""
 
-    def __init__(
-        self, policy: NetworkPolicy, ssl_context: ssl.SSLContext, read_seconds: float = MIN_READ_SECONDS
-    ) -> None:
+    def __init__(self, policy: NetworkPolicy, ssl_context: ssl.SSLContext, read_seconds: float) -> None:
         self._policy = policy
         self._read_seconds = read_seconds
         self._inner = httpx2.AsyncHTTPTransport(verify=ssl_context, trust_env=False)

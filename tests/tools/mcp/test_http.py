@@ -132,6 +132,25 @@ async def test_a_restarted_server_is_called_again_by_the_same_call():
         assert site.methods.count("initialize") == 2
 
 
+async def test_an_answer_may_be_silent_as_long_as_a_call_with_all_its_questions(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    read_seconds: list[float | None] = []
+
+    class RecordingTransport(httpx2.AsyncHTTPTransport):
+        async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+            read_seconds.append(request.extensions["timeout"]["read"])
+            return await super().handle_async_request(request)
+
+    monkeypatch.setattr(httpx2, "AsyncHTTPTransport", RecordingTransport)
+    async with (
+        running_mcp_server() as (_, url),
+        running_server(ServerUrl(f"{url}/mcp", private=LOOPBACK)) as (server, _),
+    ):
+        await server.call_tool("echo", {"text": "hello"})
+        assert QUICK_LIMITS.tool_seconds in read_seconds
+
+
 async def test_a_cancelled_call_is_reported_over_http():
     async with (
         running_mcp_server() as (site, url),
