@@ -189,10 +189,10 @@ def _fit_window(
     """What the prompt may hold within the budget; it is `current` unless a cut is needed.
 
     A resumed turn keeps its tools, and the window it began with unless its prompt was too long for the
-    endpoint.
+    endpoint, or its conversation has ended meanwhile: then nothing tells any more where that one was cut.
     """
     is_resumed = assessment.stored_turn is not None
-    if is_resumed and budget == config.prompt_budget:
+    if is_resumed and budget == config.prompt_budget and not current.conversation.is_over:
         return current
     window = current.cut_to_fit(budget, new_tokens)
     if window is current or is_resumed:

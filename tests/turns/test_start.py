@@ -100,6 +100,27 @@ async def test_a_resumed_turn_sees_the_same_prompt(database: Database, model: Sc
     assert model.requests[-1].messages == model.requests[-2].messages
 
 
+async def test_a_turn_resumed_after_its_conversation_has_ended_keeps_within_the_budget(
+    database: Database, model: ScriptedModel
+):
+    harness = TurnHarness(database, model, prompt_budget=2600)
+    model.script = [OK] * 6
+    await say(harness, model, *[LONG] * 6)
+    request = await harness.new_request("the last")
+    model.script = [hang_forever]
+    model.was_called = asyncio.Event()
+    async with asyncio.TaskGroup() as tasks:
+        running = tasks.create_task(harness.build_runner().run(request))
+        await model.was_called.wait()
+        running.cancel()
+    async with database.transaction() as tx:
+        await conversations.start_new(tx, LANE)
+    model.script = [OK]
+    await harness.build_runner().run(await harness.restart("the last"))
+    before, after = model.requests[-2:]
+    assert len(after.messages) <= len(before.messages) < 14
+
+
 async def test_near_the_limit_the_endpoint_is_asked_how_long_the_prompt_is(
     database: Database, model: ScriptedModel
 ):
