@@ -48,7 +48,7 @@ from tools.mcp.http import create_client, offers_old_transport
 from tools.mcp.limits import MAX_MESSAGE_BYTES, TOO_LARGE_TEXT, ChangeBackoff
 from tools.mcp.location import ServerLocation, ServerProgram, ServerUrl
 from tools.mcp.oauth import RenewingAuth
-from tools.mcp.open_calls import FailedCall, OpenCall, capture_outcome
+from tools.mcp.open_calls import FailedCall, OpenCalls, capture_outcome
 from tools.mcp.results import to_found
 from tools.mcp.stderr_log import StderrLog
 from tools.mcp.stdio import StdioTransport
@@ -88,7 +88,7 @@ class McpConnection:
         self._tasks = tasks
         self._missed_calls = 0
         self._reader: str | None = None  # the tool that reads resources
-        self._open_calls: list[OpenCall] = []
+        self._open_calls = OpenCalls(tasks, self.close)
         self._refusal: str | None = None
         self.client: Client
 
@@ -170,9 +170,7 @@ class McpConnection:
         ConnectionGone when it can no longer answer. Cancelling notifies the server and waits for nothing.
         """
         params = CallToolRequestParams(name=tool, arguments=arguments)
-        open_call = OpenCall(elicitation, self._tasks)
-        self._open_calls.append(open_call)
-        try:
+        with self._open_calls.begin(elicitation) as open_call:
             for _ in range(MAX_QUESTIONS):
                 answer = await self._run_call(self._send_call(method, params, on_progress))
                 if not isinstance(answer, InputRequiredResult):
@@ -182,9 +180,6 @@ class McpConnection:
                     raise ToolError(f"{self.name} wants to ask what is not possible here.")
                 state = {"input_responses": inputs, "request_state": answer.request_state}
                 params = params.model_copy(update=state)
-        finally:
-            self._open_calls.remove(open_call)
-            open_call.ended.set()
         raise ToolError(f"{self.name} asked too often, so the call was given up.")
 
     async def answer_elicitation(
@@ -192,10 +187,8 @@ class McpConnection:
         context: ClientRequestContext,
         params: ElicitRequestParams,
     ) -> ElicitResult:
-        """Answer a question of the server; of several calls nobody knows which it is about."""
-        if len(self._open_calls) != 1:
-            return ElicitResult(action="cancel")
-        return await self._open_calls[0].answer(params)
+        """Answer a question of the server."""
+        return await self._open_calls.answer(params)
 
     async def _send_call(
         self, method: str, params: CallToolRequestParams, on_progress: ProgressFnT

@@ -1,7 +1,8 @@
 """Calls under way at a server: their outcome, whatever it is, and what the server asks before it is there."""
 
 import asyncio
-from collections.abc import Coroutine
+import contextlib
+from collections.abc import Callable, Coroutine, Iterator
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -14,6 +15,7 @@ from mcp_types import (
 )
 
 from tools.mcp.elicitation import MAX_QUESTIONS, ElicitAnswer, Elicitation
+from tools.mcp.errors import ConnectionGone
 
 R = TypeVar("R")
 
@@ -74,3 +76,42 @@ class OpenCall:
             if isinstance(params, ElicitRequestURLParams):
                 return await self._elicitation.answer_link(params.message, params.url)
             return await self._elicitation.answer_form(params.message, params.requested_schema)
+
+
+class OpenCalls:
+    """The calls under way at a server, of which one can be asked what the server wants to know.
+
+    A question names no call. So it is refused while there are several, and after one was left without its
+    answer: it may be about that one. Then `close` is called with the reason once no call is under way, so
+    that the next one can be asked.
+    """
+
+    def __init__(self, tasks: asyncio.TaskGroup, close: Callable[[str], None]) -> None:
+        self._tasks = tasks
+        self._close = close
+        self._calls: list[OpenCall] = []
+        self._was_one_left = False
+        self._has_refused = False
+
+    @contextlib.contextmanager
+    def begin(self, elicitation: Elicitation) -> Iterator[OpenCall]:
+        """Count a call as under way while the block runs."""
+        call = OpenCall(elicitation, self._tasks)
+        self._calls.append(call)
+        try:
+            yield call
+        except (asyncio.CancelledError, ConnectionGone):
+            self._was_one_left = True
+            raise
+        finally:
+            self._calls.remove(call)
+            call.ended.set()
+            if self._has_refused and not self._calls:
+                self._close("it may still ask about a call that was given up")
+
+    async def answer(self, params: ElicitRequestParams) -> ElicitResult:
+        """Put a question of the server to the person of the call, if that is certain."""
+        self._has_refused |= self._was_one_left
+        if self._was_one_left or len(self._calls) != 1:
+            return ElicitResult(action="cancel")
+        return await self._calls[0].answer(params)

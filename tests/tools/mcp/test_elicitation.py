@@ -220,3 +220,23 @@ async def test_of_two_calls_at_once_nobody_knows_which_one_asks():
             server.release.set()
     assert json.loads(result.text) == [["cancel", None]]
     assert person.questions == []
+
+
+async def test_what_a_call_that_was_stopped_still_asks_is_put_to_nobody_else():
+    server = AskingMcpServer(ask_form("Book it?"))
+    person = Person("Yes")
+    async with serve(server.app) as url:
+        location = ServerUrl(f"{url}/mcp", private=frozenset({"127.0.0.1"}))
+        async with running_server(location) as (client, _):
+            async with asyncio.TaskGroup() as tasks:
+                stopped = tasks.create_task(client.call_tool("wait", {}, None, Person()))
+                await server.is_waiting.wait()
+                stopped.cancel()
+            result = await client.call_tool("book", {}, None, person)
+            assert json.loads(result.text) == [["cancel", None]]
+            assert person.questions == []
+            server.answers.clear()
+            result = await client.call_tool("book", {}, None, person)
+            assert json.loads(result.text) == [["accept", {}]]
+            server.release.set()
+    assert server.methods.count("initialize") == 2
