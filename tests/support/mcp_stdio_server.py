@@ -156,7 +156,7 @@ def initialize(behavior: str) -> dict[str, object]:
     capabilities: dict[str, object] = {"tools": {"listChanged": True}}
     if behavior == "reading room":
         capabilities = {"resources": {}}
-    elif behavior in {"library", "refusing library", "empty library"}:
+    elif behavior in {"library", "refusing library", "empty library", "own reader"}:
         capabilities |= {"resources": {}, "prompts": {}}
     return {"protocolVersion": "2025-11-25", "capabilities": capabilities, "serverInfo": info}
 
@@ -235,6 +235,8 @@ def start_behavior(behavior: str, *more: str) -> None:
             TOOLS.clear()
             sys.stderr.write("KEY is missing\n")
             sys.stderr.flush()
+        case "own reader":  # a library with a tool that is called as the gateway's own would be
+            TOOLS["readResource"] = {"name": "readResource", "inputSchema": ANY_SCHEMA}
         case "hang":
             signal.pause()
         case "noise":

@@ -87,7 +87,7 @@ class McpConnection:
         self.closed = asyncio.Event()
         self._tasks = tasks
         self._missed_calls = 0
-        self._reader: str | None = None  # the tool that reads resources
+        self._readers: dict[str, str] = {}  # the tools that read resources and prompts, by method
         self._open_calls = OpenCalls(tasks, self.close)
         self._refusal: str | None = None
         self.client: Client
@@ -144,16 +144,21 @@ class McpConnection:
             if cursor is None or len(server_tools) > MAX_TOOLS:
                 break
         readers = await resources.describe_readers(self.name, self.client, self._ask)
-        names = [tool.name for tool in readers if tool.method == definitions.RESOURCES_METHOD]
-        self._reader = f"{self.name}_{names[0]}" if names else None
+        taken_names = {definitions.normalize_name(tool.name) for tool in server_tools}
+        self._readers = {tool.method: tool.name for tool in readers if tool.name not in taken_names}
         return [*server_tools, *readers]
 
-    async def _ask(self, question: Coroutine[Any, Any, bool]) -> bool:
-        """The answer; no where the server refuses or is silent, since its tools can be used all the same."""
+    async def _ask(self, method: str, question: Coroutine[Any, Any, bool]) -> bool:
+        """Whether there is what `method` reads; no where the server refuses, as before where it is silent.
+
+        Its tools can be used all the same.
+        """
         try:
             async with asyncio.timeout(SIDE_LIST_SECONDS):
                 return await self._run_request(question)
-        except (MCPError, ValidationError, TimeoutError):
+        except TimeoutError:
+            return method in self._readers
+        except (MCPError, ValidationError):
             return False
 
     async def call(
@@ -205,7 +210,8 @@ class McpConnection:
         answer = await session.send_request(request, _CALL_RESULT_ADAPTER, progress_callback=on_progress)
         if isinstance(answer, InputRequiredResult):
             return answer
-        return to_found(answer, self._reader)
+        reader = self._readers.get(definitions.RESOURCES_METHOD)
+        return to_found(answer, f"{self.name}_{reader}" if reader else None)
 
     async def _run_call(
         self, call: Coroutine[Any, Any, Found | InputRequiredResult]

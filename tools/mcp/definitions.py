@@ -161,9 +161,14 @@ def _build_definition(server: str, server_tool: ServerTool) -> tuple[McpToolDefi
     return definition, [*remarks, *resolved.warnings, *told.warnings]
 
 
-def _build_name(server: str, remote_name: str) -> str:
+def normalize_name(remote_name: str) -> str:
+    """A server's name for a tool in the letters that names here have; it may be empty."""
     separated = re.sub(r"([a-z0-9])([A-Z])", r"\1_\2", remote_name)
-    normalized = re.sub(r"[^a-z0-9]+", "_", separated.lower()).strip("_")
+    return re.sub(r"[^a-z0-9]+", "_", separated.lower()).strip("_")
+
+
+def _build_name(server: str, remote_name: str) -> str:
+    normalized = normalize_name(remote_name)
     name = f"{server}_{normalized}"
     if not normalized or not TOOL_NAME_PATTERN.fullmatch(name) or len(remote_name) > MAX_NAME_CHARS:
         raise _ToolUnusable("no name of at most 64 letters, digits and _ can be made of its own")

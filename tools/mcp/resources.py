@@ -45,14 +45,17 @@ ItemT = TypeVar("ItemT")
 
 
 async def describe_readers(
-    server: str, client: Client, ask: Callable[[Coroutine[Any, Any, bool]], Awaitable[bool]]
+    server: str, client: Client, ask: Callable[[str, Coroutine[Any, Any, bool]], Awaitable[bool]]
 ) -> list[ServerTool]:
-    """The tools by which resources and prompts are read, where the server has any; `ask` runs a request."""
+    """The tools by which resources and prompts are read, where the server has any.
+
+    `ask` runs a request that says whether there is what a method reads.
+    """
     capabilities = client.server_capabilities
     readers: list[ServerTool] = []
-    if capabilities.resources and await ask(_has_resources(client.session)):
+    if capabilities.resources and await ask(RESOURCES_METHOD, _has_resources(client.session)):
         readers.append(_describe_resource_tool(server))
-    if capabilities.prompts and await ask(_has_prompts(client.session)):
+    if capabilities.prompts and await ask(PROMPTS_METHOD, _has_prompts(client.session)):
         readers.append(_describe_prompt_tool(server))
     return readers
 
