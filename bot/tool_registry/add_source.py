@@ -14,10 +14,8 @@ from bot.db.tools import sources, tools
 from bot.db.tools.sources import Source
 from bot.db.tools.tools import StoredTool
 from bot.errors import ChangeRefused
-from bot.tool_registry.admin_actions import AdminAction, find_flags, to_audit_record
-from bot.tool_registry.previews import SourcePreview
-from bot.tool_registry.tool_info import estimate_tokens
-from tools.base import Tool, definition_of, hash_tool
+from bot.tool_registry.admin_actions import AdminAction, to_audit_record
+from bot.tool_registry.previews import PreviewedTool, SourcePreview
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,11 +42,11 @@ async def register_source(
     """
     name = preview.source.name
     await refuse_taken_source(action.tx, name)
-    selected = _select_tools(preview.tools, selected_names)
+    selected = _select_names(preview.tools, selected_names)
     await _refuse_taken_names(action, preview.tools, name)
     await sources.put(action.tx, replace(preview.source, added_by=action.actor.person, added_at=action.now))
-    rows = [_build_row(action, tool, enabled=tool in selected) for tool in preview.tools]
-    return await _store_tools(action, preview.source, "added", rows)
+    rows = [_build_row(action, tool, enabled=tool.name in selected) for tool in preview.tools]
+    return await _store_tools(action, preview, "added", rows)
 
 
 async def refuse_taken_source(tx: Transaction, name: str) -> None:
@@ -66,7 +64,7 @@ async def extend_source(action: AdminAction, preview: SourcePreview) -> AddSourc
     await _refuse_taken_names(action, preview.tools, before.name)
     await sources.put(action.tx, replace(before, options=preview.source.options))
     new_rows = [_build_row(action, tool) for tool in preview.tools if tool.name not in stored_names]
-    return await _store_tools(action, before, "picked from", new_rows)
+    return await _store_tools(action, preview, "picked from", new_rows)
 
 
 async def toggle_operation(action: AdminAction, name: str, index: int) -> Source:
@@ -107,8 +105,9 @@ async def get_openapi_source(action: AdminAction, name: str) -> Source:
 
 
 async def _store_tools(
-    action: AdminAction, source: Source, event: str, rows: Sequence[StoredTool]
+    action: AdminAction, preview: SourcePreview, event: str, rows: Sequence[StoredTool]
 ) -> AddSourceResult:
+    source = preview.source
     for row in rows:
         await tools.put(action.tx, row)
     ready = tuple(row.name for row in rows if row.enabled and row.pending is None)
@@ -119,33 +118,35 @@ async def _store_tools(
     if suspended:
         after["suspended"] = [name for name, _ in suspended]
     await action.record_change(event, f"source {source.name}", None, after)
-    prompt_tokens = sum(estimate_tokens(row.definition) for row in rows if row.name in ready)
+    prompt_tokens = sum(tool.prompt_tokens for tool in preview.tools if tool.name in ready)
     return AddSourceResult(source.name, ready, suspended, prompt_tokens)
 
 
-def _build_row(action: AdminAction, tool: Tool, *, enabled: bool = True) -> StoredTool:
+def _build_row(action: AdminAction, tool: PreviewedTool, *, enabled: bool = True) -> StoredTool:
     """The row of a tool: accepted, or waiting for a second look if its words are flagged."""
-    definition = definition_of(tool)
-    flags = find_flags(definition_of(tool))
     row = StoredTool(
-        tool.name, tool.source, definition, hash_tool(tool), enabled=enabled, changed_at=action.now
+        tool.name, tool.source, tool.definition, tool.hash, enabled=enabled, changed_at=action.now
     )
-    if flags:
-        return replace(row, definition={}, hash="", pending=definition, flagged="; ".join(flags))
+    if tool.flags:
+        return replace(row, definition={}, hash="", pending=tool.definition, flagged="; ".join(tool.flags))
     return row
 
 
-def _select_tools(candidates: Sequence[Tool], selected_names: Collection[str] | None) -> list[Tool]:
+def _select_names(
+    candidates: Sequence[PreviewedTool], selected_names: Collection[str] | None
+) -> Collection[str]:
     names = {tool.name for tool in candidates}
     unknown = sorted(set(selected_names or ()) - names)
     if unknown:
         raise ChangeRefused(
             f"No tool called {unknown[0][:60]} is offered. There are: {', '.join(sorted(names))[:400]}."
         )
-    return [tool for tool in candidates if selected_names is None or tool.name in selected_names]
+    return names if selected_names is None else selected_names
 
 
-async def _refuse_taken_names(action: AdminAction, candidates: Sequence[Tool], source_name: str) -> None:
+async def _refuse_taken_names(
+    action: AdminAction, candidates: Sequence[PreviewedTool], source_name: str
+) -> None:
     """Refuse names that other tools have, so that a grant of one tool does not become a grant of another."""
     source_by_tool = {row.name: row.source for row in await tools.list_all(action.tx)}
     for tool in candidates:

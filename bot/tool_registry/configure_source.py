@@ -61,16 +61,17 @@ async def preview_configuration(
     if source.kind == "openapi" and (changes.base_url or changes.variables or changes.cookies):
         after, warnings = await refresh_document(after, secrets, private_hosts)
     check_fixed_names(after, changes.fixed)
-    new_tools = build_tools(after, private_hosts)
-    return SourceConfiguration(source, after, _list_own_changes(source, new_tools, private_hosts), warnings)
+    new_tools = await build_tools(after, private_hosts)
+    accepted = await _list_own_changes(source, new_tools, private_hosts)
+    return SourceConfiguration(source, after, accepted, warnings)
 
 
-def _list_own_changes(
+async def _list_own_changes(
     before: Source, new_tools: Sequence[Tool], private_hosts: frozenset[str]
 ) -> dict[str, Tool]:
     """The tools whose definitions differ by nothing but how the service is reached, by the hash before."""
     try:
-        old_tools = {tool.name: tool for tool in build_tools(before, private_hosts)}
+        old_tools = {tool.name: tool for tool in await build_tools(before, private_hosts)}
     except ChangeRefused:
         return {}
     return {

@@ -103,7 +103,6 @@ class RegistryLoader:
         self._settings = settings
         self._on_listing_stored = on_listing_stored
         self._loaded_folder = LoadedFolder()
-        self._troubles: Mapping[str, str] = {}
         self._secret_box = SecretBox(settings.secret_keys)
         self._source_loader = SourceLoader(
             settings.private_hosts,
@@ -143,7 +142,7 @@ class RegistryLoader:
     @property
     def has_trouble_changed(self) -> bool:
         """Whether a server became unavailable or came back since rows were read last."""
-        return self._source_loader.list_troubles() != self._troubles
+        return self._source_loader.has_trouble_changed
 
     async def load_revisions(self) -> Mapping[str, int]:
         """Read the current revisions; one cheap query."""
@@ -151,27 +150,34 @@ class RegistryLoader:
             return await revisions.read_all(tx)
 
     async def refresh(self) -> tuple[RegistryRows, RegistryState]:
-        """Read everything again, and store what has changed."""
-        async with self._database.read_transaction() as tx:
-            rows = await self._load_rows(tx)
-        state = self._assemble(rows)
-        if (
-            state.rows_to_store
-            or state.names_to_delete
-            or state.trouble_changes
-            or self._find_new_files(rows)
-        ):
-            async with self._database.transaction() as tx:
+        """Read everything again, and store what has changed.
+
+        What is stored was found before the transaction, which others wait for: if they changed something
+        meanwhile, all is read once more.
+        """
+        while True:
+            async with self._database.read_transaction() as tx:
                 rows = await self._load_rows(tx)
-                state = self._assemble(rows)
-                for source in self._find_new_files(rows):
-                    await sources.put(tx, source)
-                for row in state.rows_to_store:
-                    await tools.put(tx, row)
-                if state.names_to_delete:
-                    await tools.remove(tx, list(state.names_to_delete))
-                await sources.store_troubles(tx, state.trouble_changes)
-        return rows, state
+            state = await self._assemble(rows)
+            if await self._store_changes(rows, state):
+                return rows, state
+
+    async def _store_changes(self, rows: RegistryRows, state: RegistryState) -> bool:
+        """Store what was found in these rows; False if they have changed since."""
+        new_files = self._find_new_files(rows)
+        if not (state.rows_to_store or state.names_to_delete or state.trouble_changes or new_files):
+            return True
+        async with self._database.transaction() as tx:
+            if await revisions.read_all(tx) != rows.revisions:
+                return False
+            for source in new_files:
+                await sources.put(tx, source)
+            for row in state.rows_to_store:
+                await tools.put(tx, row)
+            if state.names_to_delete:
+                await tools.remove(tx, list(state.names_to_delete))
+            await sources.store_troubles(tx, state.trouble_changes)
+        return True
 
     async def _load_rows(self, tx: Transaction) -> RegistryRows:
         source_rows = await sources.list_all(tx)
@@ -191,14 +197,13 @@ class RegistryLoader:
             secrets_error=secrets_error,
         )
 
-    def _assemble(self, rows: RegistryRows) -> RegistryState:
+    async def _assemble(self, rows: RegistryRows) -> RegistryState:
         remote = [source for source in rows.sources if source.kind != "file"]
         source_tools = [
             *self._build_file_tools(rows),
-            *self._source_loader.load_sources(remote, rows.secrets),
+            *await self._source_loader.load_sources(remote, rows.secrets),
         ]
-        self._troubles = self._source_loader.list_troubles()
-        return assemble(self.builtin_tools, source_tools, rows.tools, now=time.time())
+        return await run_in_thread(assemble, self.builtin_tools, source_tools, rows.tools, now=time.time())
 
     def _build_file_tools(self, rows: RegistryRows) -> list[SourceTools]:
         loaded = {file.name: file for file in self._loaded_folder.files}

@@ -18,7 +18,7 @@ from bot.tool_registry.operation_search import search_operations
 from bot.tool_registry.previews import (
     SourcePreview,
     SourceRequest,
-    build_tools,
+    build_preview,
     check_source_name,
     to_sentence,
 )
@@ -178,7 +178,7 @@ async def preview_operations(
     rejections = map(to_sentence, usable.rejections.values())
     reports = (f"{route.name}: {report}" for route in usable.routes for report in route.reported)
     asked = _list_asked_secrets(usable.routes, read_access(extended.options))
-    return SourcePreview(extended, build_tools(extended, private_hosts), (*asked, *rejections, *reports))
+    return await build_preview(extended, private_hosts, (*asked, *rejections, *reports))
 
 
 def _list_asked_secrets(routes: "Sequence[HttpRoute]", access: ServiceAccess) -> list[str]:

@@ -6,7 +6,7 @@ Builds the Source as it would be stored, with the options sources.py reads, and 
 import asyncio
 import re
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -14,12 +14,15 @@ from typing import TYPE_CHECKING, Any
 
 from bot.db.tools.sources import Source, SourceKind
 from bot.errors import ChangeRefused
+from bot.tool_registry.admin_actions import find_flags
 from bot.tool_registry.secret_references import MissingSecret
 from bot.tool_registry.service_access import ServiceAccess, check_access, check_headers, write_access
 from bot.tool_registry.sources import SourceLoader, build_limits, build_location, format_first_sign_in
 from bot.tool_registry.time_limits import DEFAULT_TIME_LIMITS, TimeLimits
-from tools.base import Tool, ToolError
+from bot.tool_registry.tool_info import estimate_tokens
+from tools.base import Tool, ToolError, definition_of, hash_definition
 from tools.schemas.signature import ToolDefinitionError
+from tools.threads import run_in_thread
 
 if TYPE_CHECKING:
     from tools.mcp.definitions import McpToolListing
@@ -31,11 +34,26 @@ SOURCE_NAME_HELP = "A name has small letters, digits and _, begins with a letter
 
 
 @dataclass(frozen=True, slots=True)
+class PreviewedTool:
+    """A tool as it would be stored: its definition and the hash of that; `source` is the source's name.
+
+    `flags` are why its words want a second look; `prompt_tokens` is what it takes of a prompt, estimated.
+    """
+
+    name: str
+    source: str
+    definition: Mapping[str, Any]
+    hash: str
+    flags: tuple[str, ...]
+    prompt_tokens: int
+
+
+@dataclass(frozen=True, slots=True)
 class SourcePreview:
     """A source as it would be added, the tools it would give, and warnings, a sentence each."""
 
     source: Source
-    tools: tuple[Tool, ...]
+    tools: tuple[PreviewedTool, ...]
     warnings: tuple[str, ...] = ()
 
 
@@ -134,10 +152,10 @@ async def _preview_listing(
     listing = await _fetch_listing(source, location)
     definitions = [definition.as_json() for definition in listing.definitions]
     source = replace(source, options={**source.options, "listing": definitions})
-    return SourcePreview(source, build_tools(source, private_hosts), listing.warnings)
+    return await build_preview(source, private_hosts, listing.warnings)
 
 
-def preview_endpoint(
+async def preview_endpoint(
     request: SourceRequest, method: str, description: str, schema: Mapping[str, Any]
 ) -> SourcePreview:
     """Preview one plain endpoint, whose tool has the source's name. Raises ChangeRefused."""
@@ -157,15 +175,43 @@ def preview_endpoint(
         **write_access(request.access),
     }
     source = Source(request.name, "endpoint", f"{route.method} {route.address}", options)
-    return SourcePreview(source, build_tools(source, request.private_hosts), route.reported)
+    return await build_preview(source, request.private_hosts, route.reported)
 
 
-def build_tools(source: Source, private_hosts: frozenset[str]) -> tuple[Tool, ...]:
+async def build_preview(
+    source: Source,
+    private_hosts: frozenset[str],
+    warnings: tuple[str, ...],
+) -> SourcePreview:
+    """Preview a source that is ready to be stored. Raises ChangeRefused if a tool cannot be built."""
+    tools = await build_tools(source, private_hosts)
+    return SourcePreview(source, await run_in_thread(preview_tools, tools), warnings)
+
+
+def preview_tools(tools: Iterable[Tool]) -> tuple[PreviewedTool, ...]:
+    """Derive what is stored of tools and what admins are told of them; of hundreds it takes a second."""
+    return tuple(_preview_tool(tool) for tool in tools)
+
+
+def _preview_tool(tool: Tool) -> PreviewedTool:
+    definition = definition_of(tool)
+    return PreviewedTool(
+        name=tool.name,
+        source=tool.source,
+        definition=definition,
+        hash=hash_definition(definition),
+        flags=find_flags(definition),
+        prompt_tokens=estimate_tokens(definition),
+    )
+
+
+async def build_tools(source: Source, private_hosts: frozenset[str]) -> tuple[Tool, ...]:
     """Build the tools of a source for a preview, not to be called.
 
     Raises ChangeRefused if one cannot be built.
     """
-    [source_tools] = SourceLoader(private_hosts, _ignore_listing).load_sources([source], _AnySecret())
+    loader = SourceLoader(private_hosts, _ignore_listing)
+    [source_tools] = await loader.load_sources([source], _AnySecret())
     if source_tools.trouble:
         raise ChangeRefused(to_sentence(source_tools.trouble))
     return source_tools.tools

@@ -7,6 +7,7 @@ server are applied in the background.
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from types import MappingProxyType
 from typing import Any
@@ -24,6 +25,7 @@ from bot.tool_registry.grants import Permissions
 from bot.tool_registry.loader import DEFAULT_TOOL_SETTINGS, RegistryLoader, ToolSettings
 from bot.tool_registry.sources import OfferSignIn, offer_nothing
 from tools.base import Tool
+from tools.threads import run_in_thread
 
 POLL_SECONDS = 2.0  # between looks for changes that another process made
 MAX_CACHED_TOOLBOXES = 256  # where there are many tools, each conversation may have its own
@@ -35,6 +37,15 @@ log = logging.getLogger(__name__)
 
 async def _notify_nobody(subject: str, text: str) -> None:
     """Without a feed for admins the log is enough."""
+
+
+@dataclass(frozen=True, slots=True)
+class _IndexedTools:
+    """Who may use which tools, and those of admins and of people without a grant, ready to be searched."""
+
+    permissions: Permissions
+    all_tools: SearchableTools
+    members_tools: SearchableTools
 
 
 class ToolRegistry:
@@ -62,7 +73,9 @@ class ToolRegistry:
         self._refresh_lock = asyncio.Lock()
         self._revisions: Mapping[str, int] = {}
         sorted_tools = sorted(self._loader.builtin_tools, key=lambda tool: tool.name)
-        self._apply(RegistryState({tool.name: tool for tool in sorted_tools}, {}), ())
+        state = RegistryState({tool.name: tool for tool in sorted_tools}, {})
+        self._all_tools = SearchableTools(())
+        self._apply(state, _index_tools(state, (), self._all_tools, self._max_prompt_tokens))
 
     def get(self, name: str) -> Tool | None:
         """Return a tool that can be used now: enabled and not suspended.
@@ -220,7 +233,10 @@ class ToolRegistry:
             rows, state = await self._loader.refresh()
             self._revisions = rows.revisions
             definitions_before = self._member_definitions
-            self._apply(state, rows.grants)
+            indexed = await run_in_thread(
+                _index_tools, state, rows.grants, self._all_tools, self._max_prompt_tokens
+            )
+            self._apply(state, indexed)
         if self._member_definitions != definitions_before:
             self.on_members_changed()
         for subject, text in build_notices(rows, state):
@@ -238,15 +254,39 @@ class ToolRegistry:
         elif current != self._revisions or self._loader.has_trouble_changed:
             await self.refresh()
 
-    def _apply(self, state: RegistryState, grants: Iterable[Grant]) -> None:
+    def _apply(self, state: RegistryState, indexed: _IndexedTools) -> None:
         """Put what was loaded into effect, and forget every toolbox built before."""
         self.tools: Mapping[str, Tool] = MappingProxyType(dict(state.tools))
         self._unavailable_tools = state.unavailable_tools
-        self._permissions = Permissions(state.tools.values(), grants)
+        self._permissions = indexed.permissions
         self._toolboxes: dict[tuple[tuple[str, ...], SearchableTools | None], Toolbox] = {}
-        self._all_tools = SearchableTools(self.tools.values())
-        self._searchable_tools = {tuple(self.tools): self._all_tools}
+        self._all_tools = indexed.all_tools
+        self._searchable_tools = {
+            tuple(searchable.tools): searchable for searchable in (indexed.members_tools, indexed.all_tools)
+        }
 
     async def _notify(self, subject: str, text: str) -> None:
         log.warning("%s", text, extra={"action": "tools.news", "subject": subject})
         await retry_until_available(lambda: self._notify_admins(subject, text))
+
+
+def _index_tools(
+    state: RegistryState, grants: Iterable[Grant], all_before: SearchableTools, max_prompt_tokens: int
+) -> _IndexedTools:
+    """Compute what a prompt is chosen by; of hundreds of tools it takes a while, so in a thread.
+
+    Where no tool has changed, what was computed of all before holds on.
+    """
+    permissions = Permissions(state.tools.values(), grants)
+    all_tools = all_before
+    if dict(state.tools) != dict(all_before.tools):
+        all_tools = SearchableTools(state.tools.values())
+    members_tools = SearchableTools(
+        tool for name, tool in state.tools.items() if permissions.can_use(name, 0, 0)
+    )
+    if members_tools.tools == all_tools.tools:
+        members_tools = all_tools
+    for searchable in (all_tools, members_tools):
+        if not searchable.can_fit(max_prompt_tokens):
+            _ = searchable.tool_index  # computed now
+    return _IndexedTools(permissions, all_tools, members_tools)

@@ -19,10 +19,10 @@ import asyncio
 import logging
 import shlex
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from bot.db.tools.sources import Source
 from bot.tool_registry.assembly import SourceTools
@@ -32,6 +32,7 @@ from bot.tool_registry.service_access import build_http_service
 from bot.usage.report import format_utc
 from tools.base import Tool, ToolContext, ToolError
 from tools.schemas.signature import ToolDefinitionError
+from tools.threads import run_in_thread
 
 if TYPE_CHECKING:
     from bot.tool_registry.mcp_servers import ListingCallback, McpServers
@@ -49,6 +50,8 @@ OfferSignIn: TypeAlias = Callable[[str, ToolContext], Awaitable[None]]
 """Offers the person of a call to sign in to the source of this name."""
 ToolsAndTrouble: TypeAlias = tuple[tuple[Tool, ...], str | None]
 """The tools of a source, and why there are no more."""
+BuildTools: TypeAlias = Callable[[], ToolsAndTrouble]
+T = TypeVar("T")
 
 NOBODY = 0  # the person in whose name the machine tries a tool
 SIGN_IN = "/tools signin"
@@ -59,6 +62,14 @@ log = logging.getLogger(__name__)
 
 async def offer_nothing(source_name: str, context: ToolContext) -> None:
     """There is no chat to offer it in."""
+
+
+@dataclass(frozen=True, slots=True)
+class _BuiltTools:
+    """The tools of a source by name, each with the JSON it was built from; `service` is what they call."""
+
+    service: object
+    tools: Mapping[str, tuple[Mapping[str, Any], Tool]]
 
 
 class SourceLoader:
@@ -83,6 +94,8 @@ class SourceLoader:
         self._open_sign_in = open_sign_in
         self._offer_sign_in = offer_sign_in
         self._homes_in_use: dict[str, Path] = {}
+        self._built_tools: dict[str, _BuiltTools] = {}
+        self._loaded_troubles: Mapping[str, str] = {}
         self._servers: McpServers | None = None
         self._group: asyncio.TaskGroup | None = None
 
@@ -96,13 +109,21 @@ class SourceLoader:
         finally:
             self._group = None
 
-    def load_sources(self, sources: Sequence[Source], secrets: Mapping[str, str]) -> list[SourceTools]:
-        """Return what these sources, none of them a file, give now; stop the servers of all others."""
-        source_tools = [self._load_source(source, secrets) for source in sources]
+    async def load_sources(self, sources: Sequence[Source], secrets: Mapping[str, str]) -> list[SourceTools]:
+        """Return what these sources, none of them a file, give now; stop the servers of all others.
+
+        A source may give hundreds of tools: they are built in a thread, and only those that have changed.
+        """
+        prepared = [
+            (source, _attempt(source, partial(self._prepare_source, source, secrets))) for source in sources
+        ]
         if self._servers is not None:
             self._servers.keep_only([source.name for source in sources if source.enabled])
             self._delete_unused_homes(sources, self._servers)
-        return source_tools
+            self._loaded_troubles = self._servers.list_troubles()
+        for name in self._built_tools.keys() - {source.name for source in sources}:
+            del self._built_tools[name]
+        return await run_in_thread(_build_prepared, prepared)
 
     def _delete_unused_homes(self, sources: Sequence[Source], servers: "McpServers") -> None:
         """Delete the homes of programs whose sources were removed, once the programs have ended."""
@@ -111,11 +132,10 @@ class SourceLoader:
             servers.delete_home(name, self._homes_in_use[name])
         self._homes_in_use = {name: home for name, home in homes.items() if home is not None}
 
-    def list_troubles(self) -> dict[str, str]:
-        """Return why servers are not available, by source."""
-        if self._servers is None:
-            return {}
-        return self._servers.list_troubles()
+    @property
+    def has_trouble_changed(self) -> bool:
+        """Whether a server became unavailable or came back since sources were loaded last."""
+        return self._servers is not None and self._servers.list_troubles() != self._loaded_troubles
 
     async def refresh_listings(self) -> tuple[str, ...]:
         """Have all servers list their tools again; return why some cannot, a line each."""
@@ -123,37 +143,64 @@ class SourceLoader:
             return ()
         return await self._servers.refresh_listings()
 
-    def _load_source(self, source: Source, secrets: Mapping[str, str]) -> SourceTools:
-        tools: tuple[Tool, ...] = ()
-        trouble = None
-        try:
-            match source.kind:
-                case "mcp_http" | "mcp_stdio":
-                    tools, trouble = self._load_server_tools(source, secrets)
-                case "openapi" | "endpoint":
-                    tools, trouble = self._load_route_tools(source, secrets)
-        except (MissingSecret, ToolDefinitionError, ValueError) as error:
-            trouble = str(error)
-        except Exception:  # another version may have stored anything; the other sources are still loaded
-            log.exception(
-                "a source cannot be read", extra={"action": "tools.unreadable", "source": source.name}
-            )
-            trouble = UNREADABLE
-        return SourceTools(source, tools, trouble)
-
-    def _load_server_tools(self, source: Source, secrets: Mapping[str, str]) -> ToolsAndTrouble:
-        from tools.mcp.definitions import McpToolDefinition
-
+    def _prepare_source(self, source: Source, secrets: Mapping[str, str]) -> BuildTools:
+        """Return what builds the tools of a source in a thread; connections are the event loop's."""
+        if source.kind in ("openapi", "endpoint"):
+            return partial(self._build_route_tools, source, secrets)
         location = self._build_location(source, secrets)
         server = self._get_server(source.name, location, build_limits(source, location))
-        definitions = [McpToolDefinition(**fields) for fields in source.options.get("listing", ())]
-        tools = tuple(server.build_tool(definition) for definition in definitions)
-        if "personal" in source.options:
-            tools = tuple(
-                replace(tool, function=partial(self._run_personal, source, secrets, definition, tool))
-                for tool, definition in zip(tools, definitions, strict=True)
-            )
-        return tools, self._describe_trouble(source, server)
+        trouble = self._describe_trouble(source, server)
+        return partial(self._build_server_tools, source, secrets, server, trouble)
+
+    def _build_server_tools(
+        self, source: Source, secrets: Mapping[str, str], server: "McpServerClient", trouble: str | None
+    ) -> ToolsAndTrouble:
+        from tools.mcp.definitions import McpToolDefinition
+
+        is_personal = "personal" in source.options
+
+        def build(fields: Mapping[str, Any]) -> Tool:
+            definition = McpToolDefinition(**fields)
+            tool = server.build_tool(definition)
+            if is_personal:
+                run = partial(self._run_personal, source, secrets, definition, tool)
+                return replace(tool, function=run)
+            return tool
+
+        service = (server, source, secrets) if is_personal else server
+        tools, problem = self._build_changed_tools(source, "listing", service, build)
+        return tools, trouble or problem
+
+    def _build_route_tools(self, source: Source, secrets: Mapping[str, str]) -> ToolsAndTrouble:
+        from tools.http.routes import route_from_json
+        from tools.http.tools import make_route_tool
+
+        service = build_http_service(source, secrets, self._private_hosts)
+
+        def build(route: Mapping[str, Any]) -> Tool:
+            return make_route_tool(route_from_json(route), service)
+
+        return self._build_changed_tools(source, "routes", service, build)
+
+    def _build_changed_tools(
+        self, source: Source, option: str, service: object, build: Callable[[Mapping[str, Any]], Tool]
+    ) -> ToolsAndTrouble:
+        """Build the tools of an option of a source; those stay that were built from the same before."""
+        before = self._built_tools.get(source.name)
+        kept = before.tools if before is not None and before.service == service else {}
+        built: dict[str, tuple[Mapping[str, Any], Tool]] = {}
+        troubles = []
+        for fields in source.options.get(option, ()):
+            name = fields["name"]
+            try:
+                if name in kept and kept[name][0] == fields:
+                    built[name] = kept[name]
+                else:
+                    built[name] = (fields, build(fields))
+            except ToolDefinitionError as error:
+                troubles.append(str(error))
+        self._built_tools[source.name] = _BuiltTools(service, built)
+        return tuple(tool for _, tool in built.values()), "; ".join(troubles) or None
 
     async def _run_personal(
         self,
@@ -209,21 +256,6 @@ class SourceLoader:
         store = self._open_sign_in(source, person)
         return replace(location, sign_in_store=store, signed_in_at=signed_in_at)
 
-    def _load_route_tools(self, source: Source, secrets: Mapping[str, str]) -> ToolsAndTrouble:
-        from tools.http.routes import route_from_json
-        from tools.http.tools import make_route_tool
-
-        options = source.options
-        service = build_http_service(source, secrets, self._private_hosts)
-        tools = []
-        troubles = []
-        for route in options.get("routes", ()):
-            try:
-                tools.append(make_route_tool(route_from_json(route), service))
-            except ToolDefinitionError as error:
-                troubles.append(str(error))
-        return tuple(tools), "; ".join(troubles) or None
-
     def _get_server(
         self,
         name: str,
@@ -238,6 +270,29 @@ class SourceLoader:
             if self._group is not None:
                 self._servers.start(self._group)
         return self._servers.get_server(name, location, limits, person)
+
+
+def _build_prepared(prepared: Sequence[tuple[Source, BuildTools | str]]) -> list[SourceTools]:
+    """Build the tools of sources; text in the place of what builds them is the trouble of a source."""
+    source_tools = []
+    for source, build in prepared:
+        built = build if isinstance(build, str) else _attempt(source, build)
+        if isinstance(built, str):
+            source_tools.append(SourceTools(source, trouble=built))
+        else:
+            source_tools.append(SourceTools(source, *built))
+    return source_tools
+
+
+def _attempt(source: Source, step: Callable[[], T]) -> T | str:
+    """Return what a step of loading a source gives, or the trouble that ends it."""
+    try:
+        return step()
+    except (MissingSecret, ToolDefinitionError, ValueError) as error:
+        return str(error)
+    except Exception:  # another version may have stored anything; the other sources are still loaded
+        log.exception("a source cannot be read", extra={"action": "tools.unreadable", "source": source.name})
+        return UNREADABLE
 
 
 def build_limits(source: Source, location: "ServerLocation") -> "McpServerLimits":

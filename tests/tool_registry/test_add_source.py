@@ -15,16 +15,17 @@ from bot.tool_registry.add_source import (
     register_source,
     toggle_operation,
 )
-from bot.tool_registry.previews import SourcePreview
+from bot.tool_registry.previews import PreviewedTool, SourcePreview, preview_tools
 from tests.support.registered_tools import RegisteredToolsHarness
 from tools.base import Tool, ToolContext
 
 
-def build_tool(name: str, description: str = "Does it.") -> Tool:
+def build_tool(name: str, description: str = "Does it.") -> PreviewedTool:
     async def run(arguments: object, context: ToolContext) -> str:
         return "done"
 
-    return Tool(name, description, {"type": "object", "properties": {}}, run, source="shop")
+    tool = Tool(name, description, {"type": "object", "properties": {}}, run, source="shop")
+    return preview_tools([tool])[0]
 
 
 SHOP = Source("shop", "openapi", "https://shop.example/openapi.json", {"hosts": ["shop.example"]})

@@ -34,7 +34,7 @@ async def open_process_tool(homes: Path) -> AsyncIterator[Tool]:
     loader = SourceLoader(frozenset(), ignore_listing, homes)
     async with asyncio.TaskGroup() as tasks:
         running = tasks.create_task(loader.run())
-        [loaded] = loader.load_sources([source], {})
+        [loaded] = await loader.load_sources([source], {})
         try:
             yield next(tool for tool in loaded.tools if tool.name == "odd_process")
         finally:

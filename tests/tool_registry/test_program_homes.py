@@ -52,17 +52,17 @@ async def test_a_home_is_kept_private_and_deleted_with_its_source(tmp_path: Path
     async with asyncio.TaskGroup() as tasks:
         loader = SourceLoader(frozenset(), ignore_listing, homes)
         running = tasks.create_task(loader.run())
-        loaded = loader.load_sources([own, named], {})
+        loaded = await loader.load_sources([own, named], {})
         for source_tools in loaded:
             result = await run_tool(source_tools.tools[0], {}, context)
             home = Path(json.loads(result.text)["HOME"])
             assert home == find_home(source_tools.source, homes)
             assert stat.S_IMODE(home.stat().st_mode) == 0o700
             (home / "download").write_text("kept")
-        loader.load_sources([replace(own, enabled=False), named], {})
-        loader.load_sources([own, named], {})
+        await loader.load_sources([replace(own, enabled=False), named], {})
+        await loader.load_sources([own, named], {})
         assert (homes / "odd" / "download").exists()
-        loader.load_sources([], {})
+        await loader.load_sources([], {})
         await asyncio.wait({task for task in asyncio.all_tasks() if task.get_name() == "delete home of odd"})
         assert not (homes / "odd").exists()
         assert (tmp_path / "mine" / "download").exists()

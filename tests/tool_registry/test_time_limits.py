@@ -6,7 +6,7 @@ from bot.db.engine import Database
 from bot.db.tools import sources
 from bot.db.tools.sources import Source, SourceKind
 from bot.errors import ChangeRefused
-from bot.tool_registry.previews import SourceRequest, preview_endpoint
+from bot.tool_registry.previews import SourceRequest, build_tools, preview_endpoint
 from bot.tool_registry.sources import build_limits
 from bot.tool_registry.time_limits import (
     TimeLimits,
@@ -111,11 +111,15 @@ def test_limits_in_words(kind: SourceKind, options: dict[str, float], words: str
     assert format_time_limits(Source("docs", kind, "https://docs.example", options)) == words
 
 
-def test_the_tool_of_an_endpoint_keeps_the_limit_of_its_source():
-    def preview(limits: TimeLimits) -> Tool:
+async def test_the_tool_of_an_endpoint_keeps_the_limit_of_its_source():
+    async def build(limits: TimeLimits) -> Tool:
         request = SourceRequest("hats", "https://shop.example/hats", time_limits=limits)
-        return preview_endpoint(request, "GET", "Hats.", {"type": "object", "properties": {}}).tools[0]
+        schema = {"type": "object", "properties": {}}
+        preview = await preview_endpoint(request, "GET", "Hats.", schema)
+        return (await build_tools(preview.source, frozenset()))[0]
 
-    assert preview(TimeLimits(5)).timeout == 5 + GRACE_SECONDS
-    assert preview(TimeLimits()).timeout == TIMEOUT_SECONDS + GRACE_SECONDS
-    assert hash_tool(preview(TimeLimits(5))) == hash_tool(preview(TimeLimits()))
+    quick = await build(TimeLimits(5))
+    usual = await build(TimeLimits())
+    assert quick.timeout == 5 + GRACE_SECONDS
+    assert usual.timeout == TIMEOUT_SECONDS + GRACE_SECONDS
+    assert hash_tool(quick) == hash_tool(usual)

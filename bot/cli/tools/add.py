@@ -92,7 +92,7 @@ async def add_tools(session: ToolsSession, options: AddOptions) -> list[str]:
         if not options.description:
             raise ChangeRefused("Say in --description what the endpoint does: the model reads it.")
         schema = build_parameter_schema(options.parameters)
-        preview = preview_endpoint(request, options.method, options.description, schema)
+        preview = await preview_endpoint(request, options.method, options.description, schema)
         return await _add_source(session, preview)
     source = await _find_document(session, request)
     if source is not None and options.pick:

@@ -112,7 +112,8 @@ class AddToolTasks:
                 summary, *parameters = description
                 request = self._build_source_request(url, name, access=access)
                 schema = build_parameter_schema(parameters)
-                return self._finish_adding(task, preview_endpoint(request, method, summary.strip(), schema))
+                preview = await preview_endpoint(request, method, summary.strip(), schema)
+                return self._finish_adding(task, preview)
             case [url, *rest] if url.lower().startswith(("http://", "https://")) and not description:
                 request = self._build_source_request(url, *rest[:1], access=access)
                 return await self._add_document(task, request, rest[1:])
