@@ -215,7 +215,7 @@ class SourceLoader:
         person = context.person_id
         if person in {source.options["personal"], NOBODY}:
             return await shared_tool.function(arguments, context)
-        location = self._build_location(source, secrets, person)
+        location = await self._load_location(source, secrets, person)
         server = self._get_server(source.name, location, build_limits(source, location), person)
         assert self._servers is not None
         with self._servers.use(source.name, person):
@@ -255,6 +255,18 @@ class SourceLoader:
         signed_in_at = sign_in.signed_in_at if sign_in else None
         store = self._open_sign_in(source, person)
         return replace(location, sign_in_store=store, signed_in_at=signed_in_at)
+
+    async def _load_location(
+        self, source: Source, secrets: Mapping[str, str], person: int
+    ) -> "ServerLocation":
+        """Return where the server of a person is, with the sign-in that may be newer than `secrets`."""
+        from tools.mcp.location import ServerUrl
+
+        location = self._build_location(source, secrets, person)
+        if not isinstance(location, ServerUrl) or location.sign_in_store is None:
+            return location
+        sign_in = await location.sign_in_store.load()
+        return replace(location, signed_in_at=sign_in.signed_in_at if sign_in else None)
 
     def _get_server(
         self,

@@ -9,15 +9,20 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from bot.db.tools.secrets import name_sign_in
 from bot.db.tools.sources import Source
+from bot.http_server import serve
 from bot.tool_registry.mcp_servers import McpServers
 from bot.tool_registry.previews import SourceRequest, preview_server
 from bot.tool_registry.program_homes import delete_home, find_home
+from bot.tool_registry.sign_ins import UnsealedSignIn
 from bot.tool_registry.sources import NOBODY, SourceLoader
+from tests.support.mcp_http_server import ANY_SCHEMA, FakeMcpHttpServer
 from tests.support.mcp_session import QUICK_LIMITS, STDIO_SERVER, stdio_program
 from tests.tools.conftest import build_context
 from tools.base import Tool
-from tools.mcp.definitions import McpToolListing
+from tools.mcp.definitions import McpToolDefinition, McpToolListing
+from tools.mcp.sign_in import SignIn, SignInStore
 
 COMMAND = shlex.join((sys.executable, "-S", str(STDIO_SERVER)))
 
@@ -66,6 +71,27 @@ async def test_a_connection_of_one_person_ends_when_it_is_idle():
         assert (await server.call_tool("process", {})).text != first
         assert servers.list_troubles() == {}
         servers.keep_only([])
+
+
+async def test_a_turn_that_began_before_a_sign_in_uses_it_and_the_same_connection():
+    site = FakeMcpHttpServer(read_only=True)
+    async with serve(site.app) as url, asyncio.TaskGroup() as tasks:
+        definition = McpToolDefinition("odd_echo", "echo", "It echoes.", ANY_SCHEMA, True, True, None)
+        options = {"listing": [definition.as_json()], "personal": NOBODY}
+        source = Source("odd", "mcp_http", f"{url}/mcp", options)
+        kept = SignIn(source.address, 1.0, {"access_token": "token-of-ann"}, None, {})
+
+        def open_sign_in(source: Source, person: int | None) -> SignInStore:
+            return UnsealedSignIn(kept)
+
+        loader = SourceLoader(frozenset({"127.0.0.1"}), ignore_listing, open_sign_in=open_sign_in)
+        running = tasks.create_task(loader.run())
+        [before] = await loader.load_sources([source], {})
+        [after] = await loader.load_sources([source], {name_sign_in("odd", 7): kept.as_text()})
+        for loaded in (before, after, before):
+            await loaded.tools[0].function({"text": "hello"}, replace(build_context(), person_id=7))
+        running.cancel()
+    assert site.methods.count("initialize") == 1
 
 
 def test_homes_of_persons_are_deleted_with_their_source(tmp_path: Path):
