@@ -17,11 +17,10 @@ from bot.turns.endpoints import (
 )
 from bot.turns.handle import TurnHandle
 from bot.turns.runner import RequestCompleter, TurnRunner
-from bot.turns.tool_questions import QUESTION_MARK, ToolQuestions
+from bot.turns.tool_questions import ToolQuestions
 from bot.turns.turn_request import TurnRequest, build_user_messages
 
 __all__ = [
-    "QUESTION_MARK",
     "Approvals",
     "ModelEndpoint",
     "PromptBreakdown",

@@ -18,8 +18,6 @@ from bot.db.retry import retry_until_available
 from bot.domain import Button, Lane, Part
 from tools.base import QUESTION_SECONDS, ToolAnswer, ToolQuestion
 
-QUESTION_MARK = "❓ "
-"""Begins every question that is answered by a reply to its message."""
 DECLINE = "Decline"
 _MINUTES = round(QUESTION_SECONDS / 60)
 _TYPED_HINT = f"Reply to this message within {_MINUTES} minutes. /stop ends it."
@@ -31,7 +29,6 @@ NotifyAdmins = Callable[[str, str], Awaitable[None]]
 @dataclass(frozen=True, slots=True)
 class _OpenQuestion:
     person: int
-    lane: Lane
     choices: tuple[str, ...]
     answer: asyncio.Future[ToolAnswer]
 
@@ -55,7 +52,7 @@ class ToolQuestions:
             return ToolAnswer()
         key = secrets.token_hex(6)
         answer: asyncio.Future[ToolAnswer] = asyncio.get_running_loop().create_future()
-        self._open[key] = _OpenQuestion(person, lane, question.choices, answer)
+        self._open[key] = _OpenQuestion(person, question.choices, answer)
         rows: list[int] = []
         closing_line = "This is over."
         try:
@@ -69,21 +66,21 @@ class ToolQuestions:
 
     def find_choice(self, key: str, choice: int | None, person: int) -> ToolAnswer | None:
         """The answer that a tap of a person is, on a choice or (None) on Decline; None if it is too late."""
-        question = self._open.get(key)
-        if question is None or question.person != person or question.answer.done():
+        choices = self.list_choices(key, person)
+        if choices is None:
             return None
         if choice is None:
             return ToolAnswer(has_declined=True)
-        if choice < len(question.choices):
-            return ToolAnswer(question.choices[choice])
+        if choice < len(choices):
+            return ToolAnswer(choices[choice])
         return None
 
-    def find_key(self, lane: Lane, person: int) -> str | None:
-        """The question that a reply of a person in a lane answers."""
-        for key, question in self._open.items():
-            if question.lane == lane and question.person == person and not question.answer.done():
-                return key
-        return None
+    def list_choices(self, key: str, person: int) -> tuple[str, ...] | None:
+        """The choices of a question to a person (none: the answer is typed); None if it is not open."""
+        question = self._open.get(key)
+        if question is None or question.person != person or question.answer.done():
+            return None
+        return question.choices
 
     def answer(self, key: str, answer: ToolAnswer) -> None:
         """Take an answer; the first one counts."""
@@ -123,6 +120,6 @@ def _describe(answer: ToolAnswer) -> str:
 
 def _render(question: ToolQuestion, key: str) -> Part:
     hint = _TAPPED_HINT if question.choices else _TYPED_HINT
-    text = f"{QUESTION_MARK}{question.asker} asks: {question.text}\n\n{hint}"
+    text = f"❓ {question.asker} asks: {question.text}\n\n{hint}"
     buttons = [(Button(choice, f"answer:{key}:{n}"),) for n, choice in enumerate(question.choices)]
     return Part(text, buttons=(*buttons, (Button(DECLINE, f"answer:{key}:no"),)))

@@ -57,8 +57,33 @@ async def test_a_person_answers_by_buttons_and_by_replying_while_no_seat_is_held
         await wait_for(gateway, "Answered: Soup")
         assert server.answers[0]["content"] == {"seats": 2, "meal": "Soup"}
         assert '"seats": 2' in gateway.endpoint.requests[-1].prompt
-        gateway.ann.send("3", reply_to=question)
-        await wait_for(gateway, "This question is not open any more")
+
+
+async def test_a_reply_answers_the_question_that_it_replies_to(tmp_path: Path) -> None:
+    cook = AskingMcpServer(ask_form("Which meal?", meal=MEAL))
+    rail = AskingMcpServer(ask_form("Which seat?", seats=SEATS))
+    async with serve(cook.app) as cook_url, serve(rail.app) as rail_url, run_gateway(tmp_path) as gateway:
+        await say(gateway, f"/tools add mcp {cook_url}/mcp cook", "Added, for admins")
+        await add_server(gateway, rail_url)
+        gateway.ann.send('@@tools:[{"name":"cook_book"},{"name":"rail_book"}]@@@@say:That is all.@@')
+        meal_question = await wait_for(gateway, "Which meal?")
+        seat_question = await wait_for(gateway, "Which seat?")
+        gateway.ann.send("Soup", reply_to=meal_question)
+        await wait_for(gateway, "Please tap one of its buttons.")
+        gateway.ann.send("7", reply_to=seat_question)
+        await wait_for(gateway, "Answered: 7")
+        gateway.ann.tap(meal_question, "Soup")
+        await wait_for(gateway, "That is all.")
+        contents = [answer["content"] for answer in (*cook.answers, *rail.answers)]
+        assert contents == [{"meal": "Soup"}, {"seats": 7}]
+
+
+async def test_a_reply_to_an_answer_that_looks_like_a_question_is_a_message(tmp_path: Path) -> None:
+    async with run_gateway(tmp_path) as gateway:
+        await say(gateway, "@@say:❓ rail asks: Which row?@@", "❓ rail asks: Which row?")
+        answer = await wait_for(gateway, "❓ rail asks")
+        gateway.ann.send("@@say:I have read it.@@", reply_to=answer)
+        await wait_for(gateway, "I have read it.")
 
 
 async def test_a_question_is_declined_or_ends_with_a_stop(tmp_path: Path) -> None:

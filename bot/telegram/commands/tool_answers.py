@@ -7,6 +7,7 @@ from bot.telegram.actions import BUTTON_EXPIRED, ActionContext, ActionResult, re
 from tools.base import ToolAnswer
 
 CLOSED_QUESTION = "This question is not open any more, so I did not use your reply."
+TAP_A_BUTTON = "Please tap one of its buttons."
 _DATA = re.compile(r"([0-9a-f]{12}):(no|[0-9]{1,2})")
 
 
@@ -24,10 +25,12 @@ async def handle_answer_button(context: ActionContext) -> ActionResult:
     return ActionResult(toast="Declined." if answer.has_declined else "Thank you.", after_commit=(take,))
 
 
-async def take_reply(context: ActionContext) -> ActionResult:
-    """A reply to a question; `context.args` is its text."""
+async def take_reply(key: str, context: ActionContext) -> ActionResult:
+    """A reply to the question with this key; `context.args` is its text."""
     questions = context.deps.tool_questions
-    key = questions.find_key(context.lane, context.person) if questions else None
-    if questions is None or key is None:
+    choices = questions.list_choices(key, context.person) if questions else None
+    if questions is None or choices is None:
         return reply_text(CLOSED_QUESTION)
+    if choices:
+        return reply_text(TAP_A_BUTTON)
     return ActionResult(after_commit=(partial(questions.answer, key, ToolAnswer(context.args)),))

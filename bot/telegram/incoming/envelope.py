@@ -12,7 +12,6 @@ from bot.db.queues.inbox import STALE_SECONDS, TURN_SHAPES, IncomingUpdate
 from bot.domain import ItemShape, Lane
 from bot.telegram.incoming.attachments import extract_media
 from bot.tool_registry.sign_in_flows import SIGN_IN_PATH
-from bot.turns import QUESTION_MARK
 
 PASTE_UNITS = 4000  # Telegram cuts a long paste at 4096; a part of about that size is not the last one
 PASTE_SECONDS = 1.5
@@ -20,6 +19,7 @@ ALBUM_SECONDS = 1.0  # the messages of an album come one by one, and none says t
 
 _COMMAND = re.compile(r"/([A-Za-z0-9_]{1,32})(?:@\w+)?(?=\s|$)")
 _SIGN_IN_ADDRESS = re.compile(rf"\s*https?://[^\s?]{{1,300}}{SIGN_IN_PATH}\?")
+_DECLINE_DATA = re.compile(r"answer:([0-9a-f]{12}):no")
 _ORDERED_COMMANDS: dict[str, ItemShape] = {"new": "new", "retry": "command", "deep": "deep"}
 """Commands that wait for their turn in the lane, with their shapes."""
 
@@ -68,7 +68,7 @@ def _classify(update: dict[str, Any], message: dict[str, Any]) -> tuple[ItemShap
     if not isinstance(text, str):
         return _classify_caption(message), True
     command = _COMMAND.match(text)
-    if is_sign_in_address(text) or is_answer_to_question(message):
+    if is_sign_in_address(text) or find_question_key(message) is not None:
         return "command", False
     if command is None:
         return "text", True
@@ -80,13 +80,19 @@ def _classify(update: dict[str, Any], message: dict[str, Any]) -> tuple[ItemShap
     return "command", False
 
 
-def is_answer_to_question(message: dict[str, Any]) -> bool:
-    """Whether a raw message replies to what a running tool asks; its turn waits for it in the lane."""
+def find_question_key(message: dict[str, Any]) -> str | None:
+    """The key of what a running tool asks, if a raw message replies to it; its turn waits in the lane.
+
+    The key is in the question's last button. Its text proves nothing: an answer of the model may look alike.
+    """
+    if str(message.get("text")).startswith("/"):
+        return None
     question = _as_object(message.get("reply_to_message"))
-    text = question.get("text")
-    is_ours = _as_object(question.get("from")).get("is_bot") is True
-    is_command = str(message.get("text")).startswith("/")
-    return is_ours and isinstance(text, str) and text.startswith(QUESTION_MARK) and not is_command
+    match _as_object(question.get("reply_markup")).get("inline_keyboard"):
+        case [*_, [{"callback_data": str(data)}]]:
+            decline = _DECLINE_DATA.fullmatch(data)
+            return decline[1] if decline else None
+    return None
 
 
 def is_sign_in_address(text: str) -> bool:

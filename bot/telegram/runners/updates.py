@@ -34,7 +34,7 @@ from bot.telegram.actions import (
 from bot.telegram.commands import callbacks, consent, onboarding, registry, tool_answers
 from bot.telegram.incoming.attachment_loader import AttachmentLoader
 from bot.telegram.incoming.attachments import extract_media
-from bot.telegram.incoming.envelope import is_answer_to_question
+from bot.telegram.incoming.envelope import find_question_key
 from bot.telegram.incoming.update import ParsedUpdate, parse_update
 from bot.telegram.incoming.user_message import (
     IncomingMessage,
@@ -186,8 +186,9 @@ class UpdateRunner:
             return callbacks.choose_button_action(update.query.data or "", role)
         if update.item.shape == "stop" and role:
             return registry.handle_stop, ""
-        if update.message and role and is_answer_to_question(update.item.body["message"]):
-            return tool_answers.take_reply, _get_text(update.message)
+        question_key = find_question_key(update.item.body["message"]) if update.message else None
+        if question_key and role:
+            return partial(tool_answers.take_reply, question_key), _get_text(update.message)
         if update.message and update.item.shape in {"command", "new", "deep"}:
             return registry.choose_command_action(_get_text(update.message), role)
         if update.message is None:
