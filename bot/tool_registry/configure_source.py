@@ -1,17 +1,18 @@
 """Changes how a service is reached, with its tools kept: secrets, fixed arguments, server, confirmed hosts.
 
-What changes in the definitions of its tools by that is an admin's own doing, and accepted with it.
+What changes in the definitions of its tools by that alone is an admin's own doing, and accepted with it; what
+the document says otherwise than before waits for an admin.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from bot.db.tools import grants, sources, tools
 from bot.db.tools.sources import Source
 from bot.errors import ChangeRefused
-from bot.tool_registry.admin_actions import AdminAction
-from bot.tool_registry.openapi_sources import refresh_document
+from bot.tool_registry.admin_actions import AdminAction, find_flags
+from bot.tool_registry.openapi_sources import list_operations, refresh_document
 from bot.tool_registry.previews import build_tools
 from bot.tool_registry.service_access import (
     ServiceAccess,
@@ -22,6 +23,10 @@ from bot.tool_registry.service_access import (
     write_access,
 )
 from tools.base import Tool, definition_of, hash_tool
+from tools.threads import run_in_thread
+
+if TYPE_CHECKING:
+    from tools.http.routes import HttpRoute
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,35 +67,78 @@ async def preview_configuration(
         after, warnings = await refresh_document(after, secrets, private_hosts)
     check_fixed_names(after, changes.fixed)
     new_tools = await build_tools(after, private_hosts)
-    accepted = await _list_own_changes(source, new_tools, private_hosts)
+    try:
+        old_tools = await build_tools(source, private_hosts)
+    except ChangeRefused:
+        return SourceConfiguration(source, after, {}, warnings)
+    accepted = await run_in_thread(_list_own_changes, source, after, old_tools, new_tools)
     return SourceConfiguration(source, after, accepted, warnings)
 
 
-async def _list_own_changes(
-    before: Source, new_tools: Sequence[Tool], private_hosts: frozenset[str]
+def _list_own_changes(
+    before: Source, after: Source, old_tools: Sequence[Tool], new_tools: Sequence[Tool]
 ) -> dict[str, Tool]:
     """The tools whose definitions differ by nothing but how the service is reached, by the hash before."""
-    try:
-        old_tools = {tool.name: tool for tool in await build_tools(before, private_hosts)}
-    except ChangeRefused:
-        return {}
+    old_by_name = {tool.name: tool for tool in old_tools}
+    old_routes = _read_routes(before)
+    new_routes = _read_routes(after)
+    old_paths = _list_paths(before)
+    is_moved = before.options.get("server") != after.options.get("server")
+    new_paths = _list_paths(after) if is_moved else {}
     return {
-        hash_tool(old_tools[tool.name]): tool
+        hash_tool(old_by_name[tool.name]): tool
         for tool in new_tools
-        if tool.name in old_tools and _has_same_words(old_tools[tool.name], tool)
+        if tool.name in old_by_name
+        and _has_same_words(old_by_name[tool.name], tool)
+        and _has_same_arguments(tool, old_by_name[tool.name], old_routes[tool.name], new_routes[tool.name])
+        and _has_same_path(old_routes[tool.name], new_routes[tool.name], old_paths, new_paths)
+        and not find_flags(definition_of(tool))
     }
 
 
+def _read_routes(source: Source) -> "dict[str, HttpRoute]":
+    """The routes of a source, by the names of their tools."""
+    from tools.http.routes import route_from_json
+
+    routes = map(route_from_json, source.options.get("routes", ()))
+    return {route.name: route for route in routes}
+
+
 def _has_same_words(old: Tool, new: Tool) -> bool:
-    """Whether two definitions say the same, but for arguments that one of them does not have."""
-    old_arguments = old.input_schema["properties"]
-    new_arguments = new.input_schema["properties"]
-    shared = set(old_arguments) & set(new_arguments)
+    return (old.description, old.changes, old.outside) == (new.description, new.changes, new.outside)
+
+
+def _has_same_arguments(new: Tool, old: Tool, old_route: "HttpRoute", new_route: "HttpRoute") -> bool:
+    """Whether a tool takes what its route took before, and lost nothing but what is filled in for it now."""
+    known = old_route.checked["properties"]
+    arguments = new.input_schema["properties"]
+    old_required = set(old_route.checked.get("required", ())) & set(arguments)
     return (
-        (old.description, old.changes, old.outside) == (new.description, new.changes, new.outside)
-        and len(shared) == min(len(old_arguments), len(new_arguments))
-        and all(old_arguments[name] == new_arguments[name] for name in shared)
+        all(known.get(name) == schema for name, schema in arguments.items())
+        and old_required == set(new.input_schema.get("required", ()))
+        and old_route.describe_places(arguments) == new_route.describe_places(arguments)
+        and set(old.input_schema["properties"]) <= set(new_route.checked["properties"])
     )
+
+
+def _has_same_path(
+    old: "HttpRoute", new: "HttpRoute", old_paths: Mapping[str, str], new_paths: Mapping[str, str]
+) -> bool:
+    """Whether two routes call the same, but for a server that an admin has moved; then they have a path."""
+    if (old.method, old.address) == (new.method, new.address):
+        return True
+    path = new_paths.get(new.operation)
+    return (
+        path is not None
+        and old.method == new.method
+        and path == old_paths.get(old.operation)
+        and old.address.endswith(path)
+    )
+
+
+def _list_paths(source: Source) -> dict[str, str]:
+    """The paths of operations as they end the addresses of their routes, by operation."""
+    return {each.operation: each.path.replace("{+", "{") for each in list_operations(source)}
 
 
 def check_fixed_names(source: Source, names: Mapping[str, str]) -> None:

@@ -97,6 +97,12 @@ class OpenApiShop:
     def document_url(self) -> str:
         return f"{self.url}/openapi.json"
 
+    @property
+    def listing(self) -> dict[str, Any]:
+        """The operation listItems."""
+        operation: dict[str, Any] = self.document["paths"]["/items/{kind}"]["get"]
+        return operation
+
     async def _document(self, request: Request) -> Response:
         self.document_requests.append(str(request.url))
         return Response(json.dumps(self.document), media_type="application/json")
