@@ -265,7 +265,7 @@ async def _fetch_document(
         if source.address.startswith(FILE_SCHEME):
             return await load_document_file(source.address, settings=settings)
         credentials = build_http_service(source, secrets, private_hosts).credentials
-        if access.base_url and not _has_same_host(access.base_url, source.address):
+        if access.base_url and not _has_same_origin(access.base_url, source.address):
             credentials = NO_CREDENTIALS  # they are the service's, and the document is somewhere else
         return await fetch_document(
             source.address,
@@ -277,8 +277,9 @@ async def _fetch_document(
         raise ChangeRefused(to_sentence(str(error))) from None
 
 
-def _has_same_host(url: str, other: str) -> bool:
-    return urlsplit(url).netloc.lower() == urlsplit(other).netloc.lower()
+def _has_same_origin(url: str, other: str) -> bool:
+    parts, other_parts = urlsplit(url), urlsplit(other)
+    return (parts.scheme, parts.netloc.lower()) == (other_parts.scheme, other_parts.netloc.lower())
 
 
 def _list_own_hosts(document: "OpenApiDocument") -> list[str]:

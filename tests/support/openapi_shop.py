@@ -28,7 +28,7 @@ def build_parameter(name: str, location: str = "query", **more: Any) -> dict[str
 class OpenApiShop:
     """Its document can be changed; every call is recorded as (method, path as sent, body, headers).
 
-    `document_requests` are the addresses by which the document was asked for.
+    `document_requests` are the addresses by which the document was asked for, `document_headers` the headers.
     """
 
     def __init__(self) -> None:
@@ -83,6 +83,7 @@ class OpenApiShop:
         }
         self.calls: list[tuple[str, str, str, dict[str, str]]] = []
         self.document_requests: list[str] = []
+        self.document_headers: list[dict[str, str]] = []
         self.url = ""
         self.app = Starlette(
             routes=[
@@ -105,6 +106,7 @@ class OpenApiShop:
 
     async def _document(self, request: Request) -> Response:
         self.document_requests.append(str(request.url))
+        self.document_headers.append(dict(request.headers))
         return Response(json.dumps(self.document), media_type="application/json")
 
     async def _redirect(self, request: Request) -> Response:

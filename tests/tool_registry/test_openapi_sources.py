@@ -17,6 +17,7 @@ from bot.tool_registry.openapi_sources import (
     search,
 )
 from bot.tool_registry.previews import SourceRequest
+from bot.tool_registry.service_access import ServiceAccess
 from tests.support.openapi_shop import open_shop
 
 PHOTO: dict[str, Any] = {
@@ -68,6 +69,20 @@ async def test_an_unusable_operation_is_reported_and_the_others_are_used():
         del shop.document["paths"]["/items/{kind}"]
         refreshed, lost = await refresh_document(refreshed, {}, private)
         assert (refreshed.options["routes"], lost) == ([], ("shop has no listItems any more.",))
+
+
+async def test_a_document_at_the_same_host_without_encryption_is_asked_for_without_secrets():
+    """The base URL is encrypted, so the secrets are for that only."""
+    async with open_shop() as shop:
+        access = ServiceAccess(
+            headers={"X-Key": "{shop}"}, base_url=f"{shop.url.replace('http:', 'https:')}/v1"
+        )
+        request = SourceRequest(
+            "shop", shop.document_url, access=access, private_hosts=frozenset({"127.0.0.1"})
+        )
+        await preview_document(request, {"shop": "hunter2hunter2"})
+    [headers] = shop.document_headers
+    assert "x-key" not in headers
 
 
 def build_source(*operations: str, **options: Any) -> Source:

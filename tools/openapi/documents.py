@@ -14,7 +14,7 @@ from urllib.parse import unquote, urlsplit
 from tools.base import ToolError
 from tools.http.routes import HttpRoute, route_from_json
 from tools.http.service import NO_CREDENTIALS, PUBLIC_ONLY, Credentials, HttpRequest, HttpService, parse_url
-from tools.net.policy import NetworkPolicy, host_of
+from tools.net.policy import ENCRYPTION_ADVICE, NetworkPolicy, host_of
 from tools.openapi import worker
 from tools.openapi.authentication import AuthRequirement
 from tools.openapi.names import choose_distinct_name
@@ -94,11 +94,19 @@ async def fetch_document(
     policy: NetworkPolicy = PUBLIC_ONLY,
     settings: ServerSettings = DOCUMENT_SERVERS,
 ) -> OpenApiDocument:
-    """The document at a URL. Raises ToolDefinitionError, also when it cannot be fetched."""
+    """The document at a URL.
+
+    Raises ToolDefinitionError, also when it cannot be fetched, or only with credentials unencrypted.
+    """
     try:
+        url = parse_url(address)
+        if credentials and policy.can_expose_secrets(url):
+            raise ToolDefinitionError(
+                f"{address[:100]} would be asked for with secrets unencrypted: {ENCRYPTION_ADVICE}"
+            )
         service = HttpService(
             "The document",
-            frozenset({host_of(parse_url(address))}),
+            frozenset({host_of(url)}),
             credentials,
             policy,
             FETCH_TIMEOUT_SECONDS,

@@ -14,7 +14,7 @@ from tests.support.openapi_documents import (
 )
 from tools.arguments import ArgumentsRefused, check_arguments
 from tools.http.routes import route_from_json
-from tools.http.service import HttpService
+from tools.http.service import Credentials, HttpService
 from tools.http.tools import make_route_tool
 from tools.openapi import documents
 from tools.openapi.documents import build_routes, build_usable_routes, fetch_document, read_document
@@ -244,6 +244,21 @@ async def test_a_document_that_cannot_be_fetched_is_reported(address, complaint)
             await fetch_document(
                 address.format(port=harness.port), policy=harness.network_policy(inside_test=["10.0.0.1"])
             )
+
+
+async def test_secrets_go_unencrypted_to_no_public_host_of_a_document():
+    async with running_http_service() as harness:
+        harness.responses["/openapi"] = Response(SHIPYARD_YAML, media_type="text/yaml")
+        address = harness.url_for("api.test", "/openapi")
+        credentials = Credentials({"X-Key": "secret-text"})
+        with pytest.raises(
+            ToolDefinitionError, match="would be asked for with secrets unencrypted: register"
+        ):
+            await fetch_document(address, credentials=credentials, policy=harness.network_policy())
+        assert harness.requests == []
+        private = harness.network_policy("api.test")
+        assert (await fetch_document(address, credentials=credentials, policy=private)).title == "Shipyard"
+    assert harness.requests[0].headers["x-key"] == "secret-text"
 
 
 async def test_the_address_of_a_document_must_be_valid():
