@@ -4,6 +4,7 @@ A sign-in is kept for one address: a source of the same name elsewhere gets noth
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from bot import logs
 from bot.db.engine import Database
@@ -97,6 +98,7 @@ async def store_sign_in(
 ) -> None:
     """Keep a new sign-in of a source, or of one person there.
 
+    Where each person has one, that of the source is used for the calls of the admin who made it in a chat.
     Raises ChangeRefused if the source was removed, or moved elsewhere.
     """
     source = await sources.find(action.tx, name)
@@ -104,4 +106,7 @@ async def store_sign_in(
         raise ChangeRefused(f"There is no source {name} any more.")
     logs.hide_secrets(sign_in.list_secrets())
     await secret_box.store(action.tx, name_sign_in(name, person), sign_in.as_text())
+    if person is None and "personal" in source.options and action.actor.person is not None:
+        options = {**source.options, "personal": action.actor.person}
+        await sources.put(action.tx, replace(source, options=options))
     await action.record_change("signed in", f"source {name}", None, {"address": sign_in.url})

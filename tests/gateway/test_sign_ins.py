@@ -195,3 +195,26 @@ async def test_each_person_of_a_personal_server_uses_an_account_of_their_own(tmp
         await wait_for(gateway, "You cannot sign in to notes: an admin has to grant", chat=BOB)
         gateway.ann.send(f"/people remove {BOB}")
         await gateway.api.wait_until(lambda: list_sealed(tmp_path) == ["sign-in:notes"])
+
+
+async def test_another_admin_takes_the_place_of_one_who_is_removed(tmp_path: Path) -> None:
+    async with running_oauth_server() as servers, run_gateway(tmp_path) as gateway:
+        bob = gateway.api.person(BOB, "Bob")
+        link = await say(gateway, "/invite admin", "in as an admin")
+        bob.send(f"/start {link.partition('start=')[2]}")
+        await wait_for(gateway, "", chat=BOB)
+        bob.send(f"/tools add mcp {servers.url} notes --personal")
+        await wait_for(gateway, "wants you to sign in", chat=BOB)
+        bob.send(await servers.agree(find_link(gateway, BOB)))
+        await wait_for(gateway, "You are signed in to notes.", chat=BOB)
+        [bobs_token] = servers.authorization.tokens
+        assert list_sealed(tmp_path) == ["sign-in:notes"]
+
+        await say(gateway, f"/people remove {BOB}", "Bob is out.")
+        assert list_sealed(tmp_path) == []
+        await say(gateway, "/tools signin notes", "wants you to sign in")
+        await sign_in(gateway, servers)
+        assert list_sealed(tmp_path) == ["sign-in:notes"]
+        await say(gateway, "/new", "A new conversation")
+        assert "hello" in await use_echo(gateway, "hello")
+        assert servers.seen_tokens[-1] != bobs_token

@@ -2,11 +2,11 @@
 
 from dataclasses import asdict, dataclass
 
-from sqlalchemy import delete, select
+from sqlalchemy import delete, func, literal, select
 from sqlalchemy.dialects.sqlite import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from bot.db.tables import secrets
+from bot.db.tables import secrets, sources
 
 _SIGN_IN_PREFIX = "sign-in:"
 
@@ -62,6 +62,9 @@ async def remove_sign_ins(tx: AsyncConnection, source_name: str) -> None:
 
 
 async def remove_sign_ins_of_person(tx: AsyncConnection, person: int) -> None:
-    """Delete the sign-ins of a person at all sources."""
+    """Delete the sign-ins of a person at all sources, also those that give the listing of a personal one."""
     is_sign_in = secrets.c.name.startswith(_SIGN_IN_PREFIX, autoescape=True)
-    await tx.execute(delete(secrets).where(is_sign_in & secrets.c.name.endswith(f":{person}")))
+    is_own = is_sign_in & secrets.c.name.endswith(f":{person}")
+    listed_by_them = func.json_extract(sources.c.options, "$.personal") == person
+    listing_names = select(literal(_SIGN_IN_PREFIX) + sources.c.name).where(listed_by_them)
+    await tx.execute(delete(secrets).where(is_own | secrets.c.name.in_(listing_names)))

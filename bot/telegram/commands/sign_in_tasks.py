@@ -11,6 +11,7 @@ from bot.db.queues import inbox
 from bot.db.retry import retry_until_available
 from bot.db.tools import sources
 from bot.db.tools.audit import Actor
+from bot.db.tools.secrets import name_sign_in
 from bot.db.tools.sources import Source
 from bot.domain import Button, Part
 from bot.errors import ChangeRefused, SettingsRefused
@@ -79,10 +80,11 @@ class SignInTasks:
         self._secret_box.check_key()
         async with self._database.read_transaction() as tx:
             secrets = await self._secret_box.decrypt_all(tx)
+        # The account that gives the listing may have been that of somebody who was removed.
+        fills_listing = self._rights.is_admin(task.person) and name_sign_in(source.name) not in secrets
+        is_personal = _is_personal(source, task.person) and not fills_listing
         link = await self.flows.start(
-            SignInRequest(
-                source, secrets, task.person, task.name, task.lane, _is_personal(source, task.person)
-            )
+            SignInRequest(source, secrets, task.person, task.name, task.lane, is_personal)
         )
         return build_link_part(source.name, link, self._tool_settings.sign_in_url)
 
