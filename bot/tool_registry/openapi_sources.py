@@ -33,6 +33,7 @@ from bot.tool_registry.service_access import (
     write_access,
 )
 from tools.schemas.signature import ToolDefinitionError
+from tools.threads import run_in_thread
 
 if TYPE_CHECKING:
     from tools.http.routes import HttpRoute
@@ -172,7 +173,7 @@ async def preview_operations(
     kept_routes = [
         route for route in source.options.get("routes", ()) if route["operation"] not in new_operations
     ]
-    new_routes = [route.as_json() for route in usable.routes]
+    new_routes = await run_in_thread(_to_json, usable.routes)
     options = {**source.options, "routes": [*kept_routes, *new_routes], "chosen": []}
     extended = replace(source, options=options)
     rejections = map(to_sentence, usable.rejections.values())
@@ -229,9 +230,13 @@ async def refresh_document(
     options = {**source.options, "routes": [], **_list_offered(document), "chosen": []}
     for start in range(0, len(kept), PICKED_AT_ONCE):
         usable = await _load_usable_routes(source, document, kept[start : start + PICKED_AT_ONCE])
-        options["routes"] += [route.as_json() for route in usable.routes]
+        options["routes"] += await run_in_thread(_to_json, usable.routes)
         lost += [f"{source.name}: {to_sentence(reason)}" for reason in usable.rejections.values()]
     return replace(source, options=options), tuple(lost)
+
+
+def _to_json(routes: "Sequence[HttpRoute]") -> list[dict[str, Any]]:
+    return [route.as_json() for route in routes]
 
 
 def _list_offered(document: "OpenApiDocument") -> dict[str, Any]:
