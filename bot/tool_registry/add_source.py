@@ -16,6 +16,7 @@ from bot.db.tools.tools import StoredTool
 from bot.errors import ChangeRefused
 from bot.tool_registry.admin_actions import AdminAction, to_audit_record
 from bot.tool_registry.previews import PreviewedTool, SourcePreview
+from bot.tool_registry.service_access import read_access
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,15 +57,43 @@ async def refuse_taken_source(tx: Transaction, name: str) -> None:
 
 
 async def extend_source(action: AdminAction, preview: SourcePreview) -> AddSourceResult:
-    """Add to a source what is new in it; its other tools stay as they were accepted. Raises ChangeRefused."""
+    """Add to a source what was picked of it; its other tools stay as they were accepted.
+
+    What else was changed in it since it was looked at stays, too. Raises ChangeRefused if that is how it is
+    reached.
+    """
     before = await sources.find(action.tx, preview.source.name)
     if before is None:
         raise ChangeRefused(f"There is no source {preview.source.name} any more.")
     stored_names = {row.name for row in await tools.list_all(action.tx)}
     await _refuse_taken_names(action, preview.tools, before.name)
-    await sources.put(action.tx, replace(before, options=preview.source.options))
-    new_rows = [_build_row(action, tool) for tool in preview.tools if tool.name not in stored_names]
+    options = _merge_options(before, preview)
+    await sources.put(action.tx, replace(before, options=options))
+    given_names = {entry["name"] for part in ("routes", "listing") for entry in options.get(part, ())}
+    new_names = given_names - stored_names
+    new_rows = [_build_row(action, tool) for tool in preview.tools if tool.name in new_names]
     return await _store_tools(action, preview, "picked from", new_rows)
+
+
+def _merge_options(stored: Source, preview: SourcePreview) -> dict[str, Any]:
+    """The options of a source as it stands now, with what a preview has found."""
+    now = stored.options
+    found = preview.source.options
+    if read_access(now) != read_access(found):
+        raise ChangeRefused(f"{stored.name} has changed meanwhile. Try again.")
+    merged = {**now}
+    if "listing" in found:
+        merged["listing"] = found["listing"]
+    if preview.picked:
+        offered = now.get("offered", ())
+        kept_routes = [route for route in now["routes"] if route["operation"] not in preview.picked]
+        new_routes = [route for route in found["routes"] if route["operation"] in preview.picked]
+        merged["routes"] = [*kept_routes, *new_routes]
+        merged["hosts"] = list(dict.fromkeys([*now["hosts"], *found["hosts"]]))
+        merged["chosen"] = [
+            index for index in now.get("chosen", ()) if offered[index]["operation"] not in preview.picked
+        ]
+    return merged
 
 
 async def toggle_operation(action: AdminAction, name: str, index: int) -> Source:

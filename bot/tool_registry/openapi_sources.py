@@ -179,7 +179,8 @@ async def preview_operations(
     rejections = map(to_sentence, usable.rejections.values())
     reports = (f"{route.name}: {report}" for route in usable.routes for report in route.reported)
     asked = _list_asked_secrets(usable.routes, read_access(extended.options))
-    return await build_preview(extended, private_hosts, (*asked, *rejections, *reports))
+    preview = await build_preview(extended, private_hosts, (*asked, *rejections, *reports))
+    return replace(preview, picked=frozenset(operations))
 
 
 def _list_asked_secrets(routes: "Sequence[HttpRoute]", access: ServiceAccess) -> list[str]:

@@ -50,11 +50,15 @@ class PreviewedTool:
 
 @dataclass(frozen=True, slots=True)
 class SourcePreview:
-    """A source as it would be added, the tools it would give, and warnings, a sentence each."""
+    """A source as it would be added, the tools it would give, and warnings, a sentence each.
+
+    `picked` are the operations that were picked of a document.
+    """
 
     source: Source
     tools: tuple[PreviewedTool, ...]
     warnings: tuple[str, ...] = ()
+    picked: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
