@@ -154,9 +154,7 @@ class HttpService:
         secrets = self.credentials.secret_texts()
         for argument in self.fixed.values():
             secrets += argument.secrets
-        for secret in _list_spellings(secrets):
-            text = text.replace(secret, MASK)
-        return text
+        return mask_texts(text, secrets)
 
     async def _exchange(self, http_request: HttpRequest, max_bytes: int) -> HttpResponse:
         url = parse_url(http_request.url)
@@ -218,6 +216,13 @@ class HttpService:
             f"{self.name} answered {response.status_code}, a redirect to {host_of(target)}; "
             "it was not followed, since the call changes something."
         )
+
+
+def mask_texts(text: str, secrets: Iterable[str]) -> str:
+    """The text without any of the secrets, however they are spelled; very short ones stay."""
+    for secret in _list_spellings(secrets):
+        text = text.replace(secret, MASK)
+    return text
 
 
 def _list_spellings(secrets: Iterable[str]) -> list[str]:

@@ -14,7 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from tools.base import AskPerson, Found, Rule, Tool, ToolAnswer, ToolContext, ToolError, ToolQuestion
-from tools.http.service import MASK, Credentials
+from tools.http.service import Credentials, mask_texts
 from tools.mcp.definitions import TOOLS_METHOD, McpToolDefinition, McpToolListing, ServerTool, build_listing
 from tools.mcp.elicitation import Elicitation
 from tools.mcp.errors import (
@@ -275,8 +275,12 @@ class McpServerClient:
 
         async def ask_person(question: ToolQuestion) -> ToolAnswer:
             assert request.ask is not None
+            shown = self._mask_question(question)
             with deadline.pause():
-                return await request.ask(question)
+                answer = await request.ask(shown)
+            if answer.text not in shown.choices:
+                return answer
+            return replace(answer, text=question.choices[shown.choices.index(answer.text)])
 
         policy = NetworkPolicy(private=self.location.private)
         elicitation = Elicitation(self.name, ask_person if request.ask else None, policy)
@@ -298,9 +302,16 @@ class McpServerClient:
         return replace(result, text=self._mask_secrets(result.text))
 
     def _mask_secrets(self, text: str) -> str:
-        for secret in (*self._secret_texts, *self.location.token_texts):
-            text = text.replace(secret, MASK)
-        return text
+        return mask_texts(text, (*self._secret_texts, *self.location.token_texts))
+
+    def _mask_question(self, question: ToolQuestion) -> ToolQuestion:
+        refusal = None if question.refusal is None else self._mask_secrets(question.refusal)
+        return replace(
+            question,
+            text=self._mask_secrets(question.text),
+            choices=tuple(map(self._mask_secrets, question.choices)),
+            refusal=refusal,
+        )
 
     def _unavailable(self, reason: str) -> ToolError:
         return ToolError(f"{self.name} is not available: {self._mask_secrets(reason)}.")

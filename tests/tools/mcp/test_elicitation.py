@@ -40,10 +40,12 @@ class Person:
         return [question.refusal for question in self.questions if question.refusal]
 
 
-async def book(server: AskingMcpServer, ask: Callable[[ToolQuestion], Awaitable[ToolAnswer]] | None) -> Any:
+async def book(
+    server: AskingMcpServer, ask: Callable[[ToolQuestion], Awaitable[ToolAnswer]] | None, **more: Any
+) -> Any:
     """Call the tool, and return what the server was answered."""
     async with serve(server.app) as url:
-        location = ServerUrl(f"{url}/mcp", private=frozenset({"127.0.0.1"}))
+        location = ServerUrl(f"{url}/mcp", private=frozenset({"127.0.0.1"}), **more)
         async with running_server(location, name="rail") as (client, _):
             try:
                 result = await client.call_tool("book", {}, None, ask)
@@ -105,6 +107,18 @@ async def test_other_words_for_a_secret_are_known(field: dict[str, Any]):
     person = Person("hunter2")
     assert await answer_form(person, ask_form("One thing more", value=field)) == ElicitAnswer("cancel")
     assert len(person.refusals) == 1
+
+
+async def test_secrets_are_masked_in_what_a_server_asks():
+    field = {"type": "string", "title": "Send sesame-4711", "enum": ["sesame-4711", "no"]}
+    server = AskingMcpServer(ask_form("Is it sesame-4711?", value=field))
+    person = Person("•••")
+    assert await book(server, person, secrets={"key": "sesame-4711"}) == [["accept", {"value": "•••"}]]
+    assert (person.questions[0].text, person.questions[0].choices) == (
+        "Is it •••?\nSend •••?",
+        ("•••", "no"),
+    )
+    assert server.answers[0]["content"] == {"value": "sesame-4711"}
 
 
 async def test_a_secret_that_only_the_message_names_is_one():

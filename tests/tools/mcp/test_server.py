@@ -78,6 +78,13 @@ async def test_what_a_server_repeats_of_its_secrets_is_masked():
         assert (variables["KEY"], variables["ZONE"]) == ("Bearer •••", "Europe/Oslo")
 
 
+async def test_secrets_are_masked_however_a_server_spells_them():
+    secrets = {"key": 'sesame"4711/', "padded": "sesame-0815 ", "short": "a"}
+    async with running_server(stdio_program(secrets=secrets)) as (server, _):
+        text = 'a sesame"4711/ sesame\\"4711/ sesame%224711%2F sesame-0815 z'
+        assert (await server.call_tool("echo", {"text": text})).text == "a ••• ••• ••• •••z"
+
+
 async def test_a_program_gets_nothing_of_our_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
     monkeypatch.setenv("BOT_TOKEN", "a secret")
     async with running_server(stdio_program(environment={"KEY": "given"})) as (server, _):
