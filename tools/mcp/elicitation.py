@@ -25,12 +25,15 @@ SKIP = "Leave it out"
 
 _SECRET_PATTERN = re.compile(
     r"pass(?:word|wd|phrase|code|wort)|\bpin\b|secret|token|credential|api.?key|private.?key|\bcvv?c?\b"
-    r"|card.?number|\botp\b|one.time.code|seed.phrase|contrase|mot de passe|kennwort",
+    r"|card.?number|\botp\b|one.time.code|seed.phrase|contrase|mot de passe|kennwort|парол",
     re.IGNORECASE,
 )
+_LOOKALIKE_SCRIPTS = frozenset({"LATIN", "CYRILLIC", "GREEK", "ARMENIAN", "CHEROKEE", "COPTIC"})
+_PLAIN_LINK = re.compile(rf"https://[!-\[\]-~]{{1,{MAX_MESSAGE_CHARS}}}")  # no blank, no backslash
+_DECLINE = "decline"  # what the button beside the choices says
 
 Action = Literal["accept", "decline", "cancel"]
-Value = str | int | float | bool | list[str] | None
+Value = str | int | float | bool | list[str] | None  # as in the SDK; no form gives a list
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,10 +106,11 @@ class Elicitation:
             url = httpx.URL(link)
         except (httpx.InvalidURL, UnicodeError):
             raise ElicitationRefused("it wanted to show a link that cannot be read") from None
-        if url.scheme != "https" or url.userinfo or len(link) > MAX_MESSAGE_CHARS or not link.isprintable():
+        if url.scheme != "https" or url.userinfo or not _PLAIN_LINK.fullmatch(link):
             raise ElicitationRefused("it wanted to show a link that is no plain https address")
-        await self._policy.resolve_allowed(url.raw_host.decode().strip("[]"), port_of(url))
-        return url.host
+        host = url.raw_host.decode()  # not decoded to letters that look like others
+        await self._policy.resolve_allowed(host.strip("[]"), port_of(url))
+        return host
 
     async def _ask_field(self, message: str, field: _Field) -> ToolAnswer:
         """Ask for one field until the answer fits, a few times."""
@@ -182,7 +186,13 @@ def _list_choices(kind: str, schema: Mapping[str, Any]) -> dict[str, Value]:
         raise ElicitationRefused("it asked with a form that cannot be shown")
     if len(values) > MAX_CHOICES:
         raise ElicitationRefused(f"it asked to choose among {len(values)}, which are too many for buttons")
-    return {_clean(str(label), MAX_LABEL_CHARS): value for label, value in zip(labels, values, strict=True)}
+    choices = {
+        _clean(str(label), MAX_LABEL_CHARS): value for label, value in zip(labels, values, strict=True)
+    }
+    own_labels = {label.casefold() for label in choices} & {"", SKIP.casefold(), _DECLINE}
+    if own_labels or len(choices) < len(values):
+        raise ElicitationRefused("it asked to choose among buttons that cannot be told apart")
+    return choices
 
 
 def _refuse_secrets(message: str, fields: list[_Field]) -> None:
@@ -190,10 +200,25 @@ def _refuse_secrets(message: str, fields: list[_Field]) -> None:
     for field in fields:
         name = _clean(field.name, MAX_LABEL_CHARS)
         format = _clean(str(field.schema.get("format")), MAX_LABEL_CHARS)
-        words = f"{name} {format} {field.label} {message}".replace("_", " ")
-        is_typed = field.kind != "boolean" and not field.choices
-        if is_typed and _SECRET_PATTERN.search(words):
+        if field.kind == "boolean" or field.choices:
+            continue
+        words = _strip_styles(f"{name} {format} {field.label} {message}").replace("_", " ")
+        if _SECRET_PATTERN.search(words) or any(map(_mixes_scripts, words.split())):
             raise ElicitationRefused("it asked for what looks like a password or another secret")
+
+
+def _strip_styles(text: str) -> str:
+    """The text in plain letters: no fullwidth or styled ones, no accents."""
+    letters = unicodedata.normalize("NFKD", text)
+    return "".join(letter for letter in letters if unicodedata.category(letter) != "Mn")
+
+
+def _mixes_scripts(word: str) -> bool:
+    """Whether letters of several scripts that look alike make up one word."""
+    if word.isascii():
+        return False
+    scripts = {unicodedata.name(letter, "").partition(" ")[0] for letter in word if letter.isalpha()}
+    return len(scripts & _LOOKALIKE_SCRIPTS) > 1
 
 
 def _find_problem(field: _Field, text: str) -> str | None:

@@ -101,6 +101,10 @@ async def test_a_password_is_never_asked_for():
         {"type": "integer", "title": "CVC"},
         {"type": "string", "title": "Einmal-Passwort"},
         {"type": "string", "title": "Pass\u200bword"},
+        {"type": "string", "title": "P\u0430ssword"},
+        {"type": "string", "title": "\uff30\uff41\uff53\uff53\uff57\uff4f\uff52\uff44"},
+        {"type": "string", "title": "P\u00e1ssword"},
+        {"type": "string", "title": "Пароль"},
     ],
 )
 async def test_other_words_for_a_secret_are_known(field: dict[str, Any]):
@@ -155,6 +159,10 @@ async def test_a_form_that_asks_for_the_same_again_and_again_ends():
         {"properties": {"a": {"type": ["string", "null"]}}},
         {"properties": {"a": {"enum": list(range(99))}}},
         {"properties": {"a": {"enum": ["x"], "enumNames": ["X", "Y"]}}},
+        {"properties": {"a": {"enum": ["x", ""]}}},
+        {"properties": {"a": {"enum": ["x", "x\u200b"]}}},
+        {"properties": {"a": {"enum": ["x", SKIP]}}},
+        {"properties": {"a": {"enum": ["x", "Decline"]}}},
         {"properties": {str(n): {} for n in range(99)}},
     ],
 )
@@ -165,22 +173,41 @@ async def test_a_form_that_cannot_be_shown_is_refused(schema: dict[str, Any]):
     assert len(person.refusals) == 1
 
 
+async def test_words_of_one_script_are_no_disguise():
+    person = Person("Анна", "5")
+    form = ask_form(
+        "Кто едет в Paris?", name={"title": "Имя"}, length={"type": "number", "title": "Länge, 長さ"}
+    )
+    answer = await answer_form(person, form)
+    assert answer.content == {"name": "Анна", "length": 5}
+
+
 async def test_a_link_is_shown_with_its_host_and_never_opened():
     async def resolve(host: str, port: int) -> list[str]:
         return ["93.184.216.34" if host == "pay.example" else "192.168.1.1"]
 
+    async def resolve_all(host: str, port: int) -> list[str]:
+        return ["93.184.216.34"]
+
     policy = NetworkPolicy(resolve=resolve)
+    public = NetworkPolicy(resolve=resolve_all)
     person = Person("Yes")
     answer = await Elicitation("rail", person, policy).answer_link("Pay first", "https://pay.example/1")
     assert answer == ElicitAnswer("accept")
     assert person.questions[0].text == (
         "Pay first\nIt wants you to open a page at pay.example:\nhttps://pay.example/1"
     )
+    person = Person("Yes")
+    await Elicitation("rail", person, public).answer_link("Pay first", "https://xn--py-7kc.example/1")
+    assert "a page at xn--py-7kc.example:" in person.questions[0].text
     for link in (
         "https://router.lan/reboot",
         "http://pay.example/1",
         "https://you@pay.example/",
         "tg://resolve",
+        "https://p\u0430y.example/1",
+        "https://pay.example/1 https://pay.example/2",
+        "https://pay.example\\1",
     ):
         person = Person("Yes")
         assert await Elicitation("rail", person, policy).answer_link("Pay", link) == ElicitAnswer("cancel")
