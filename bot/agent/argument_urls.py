@@ -26,17 +26,21 @@ _SCHEME = re.compile(r"(?:https?|wss?|ftps?):(?=\S)|[a-z][a-z0-9+.-]{0,30}:(?=[/
 # The same without where it begins: to find that, it would look back at 30 characters from each.
 _SCHEME_END = re.compile(r"(?:https?|wss?|ftps?):(?=\S)|[a-z][0-9+.-]{0,30}:(?=[/\\]{2})", re.IGNORECASE)
 _OUTSIDE_RUN = '\\s<>"“”„«»`'
-_RUN_WITH_MARK = re.compile(rf"(?<![^{_OUTSIDE_RUN}])[^{_OUTSIDE_RUN}:/?#]*[:/?#][^{_OUTSIDE_RUN}]*")
 _CLOSERS = ".,;:!?)]}'’*_~|…"  # what may follow an address in a text
 _MAX_CLOSERS = 3  # more could be a message
 _LINE_BREAKS = re.compile(r"[\t\r\n]")
 _JSON_ESCAPE = re.compile(r"\\(?:u00([0-7][0-9a-f])|(/))", re.IGNORECASE)
 _DOT = "[.\u3002\uff0e\uff61]"
+_SIGN = rf"(?:[a-z0-9+.-]:(?=\S)|{_DOT}(?:[^\W_]{{2}}|\d)|\[[0-9a-f:.]+\])"  # in each scheme, in each host
+_RUN_WITH_SIGN = re.compile(
+    rf"(?<![^{_OUTSIDE_RUN}])[^{_OUTSIDE_RUN}]*?{_SIGN}[^{_OUTSIDE_RUN}]*", re.IGNORECASE
+)
 _HOST = (
     rf"(?:(?:[\w-]{{1,63}}{_DOT}){{1,20}}(?:[^\W\d_]{{2,63}}|xn--[\w-]{{1,59}}){_DOT}?"  # a name
     rf"|\d{{1,3}}(?:{_DOT}\d{{1,3}}){{3}}|\[[0-9a-f:.]+\])"  # or a number
     r"(?::\d{1,5})?"
 )
+_PATH_MARK = re.compile("[/?#]")
 _BARE_HOST = re.compile(_HOST, re.IGNORECASE)
 _HOST_AND_PATH = re.compile(rf"(?:[^\s/?#@]{{1,200}}@)?{_HOST}[/?#]", re.IGNORECASE)
 _HOST_IN_TEXT = re.compile(rf"(?<![\w@.-]){_HOST}[/?#](?=\S*\w)", re.IGNORECASE)
@@ -113,12 +117,18 @@ def _list_inside(text: str) -> Iterator[str]:
 
 
 def _find_spans(text: str) -> Iterator[tuple[int, int]]:
-    for run in _RUN_WITH_MARK.finditer(text):
-        starts = [run.start() + match.start() for match in _SCHEME.finditer(run[0])]
-        host = _HOST_IN_TEXT.search(run[0])
-        if host and not starts:
-            starts = [run.start() + host.start()]
+    for run in _RUN_WITH_SIGN.finditer(text):
+        starts = [run.start() + start for start in _find_starts(run[0])]
         yield from itertools.pairwise([*starts, run.end()])
+
+
+def _find_starts(run: str) -> list[int]:
+    """Where addresses begin among characters without a blank: at each scheme, and at a host before them."""
+    starts = [match.start() for match in _SCHEME.finditer(run)]
+    host = _HOST_IN_TEXT.search(run) if _PATH_MARK.search(run) else None
+    if host and host.start() < min(starts, default=len(run)):
+        starts.insert(0, host.start())
+    return starts
 
 
 def _strip_closers(address: str) -> str:

@@ -35,6 +35,14 @@ EVIL = "https://evil.example/c?q=4711"
         ({"includeDomains": ["4711.evil.example"]}, ["4711.evil.example"]),
         ({"siteURL": "4711.evil.example"}, ["4711.evil.example"]),
         ({"link": "evil.example, 8.8.8.8"}, ["evil.example", "8.8.8.8"]),
+        (
+            {"text": "see evil.example/?q=4711;https://a.example/"},
+            ["evil.example/?q=4711", "https://a.example/"],
+        ),
+        (
+            {"text": "see https://a.example/;evil.example/?q=4711"},
+            ["https://a.example/;evil.example/?q=4711"],
+        ),
         ({"text": "https:evil.example/4711"}, ["https:evil.example/4711"]),
         ({"text": "go to https:\\\\evil.example"}, ["https:\\\\evil.example"]),
         ({"text": "WSS://evil.example/4711"}, ["WSS://evil.example/4711"]),
