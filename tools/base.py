@@ -286,12 +286,12 @@ def definition_of(tool: Tool) -> dict[str, Any]:
     return definition
 
 
-def hash_definition(definition: Mapping[str, Any]) -> str:
+def hash_definition(definition: Mapping[str, Any], *, with_sends: bool = False) -> str:
     """The hash of a definition as JSON, whatever the order of its keys.
 
-    `sends` is left out and compared by itself: grants that are older than it would be lost.
+    Unless asked for, `sends` is left out and compared by itself: grants that are older would be lost.
     """
-    hashed = {name: value for name, value in definition.items() if name != "sends"}
+    hashed = {name: value for name, value in definition.items() if with_sends or name != "sends"}
     return hashlib.sha256(json.dumps(hashed, sort_keys=True).encode()).hexdigest()
 
 
