@@ -5,8 +5,6 @@ One set of actions behind the chat, the command line and the web page.
 Each runs inside the caller's transaction, with its audit row and a bumped revision; texts are the caller's.
 """
 
-import hashlib
-import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
@@ -15,7 +13,7 @@ from bot.db import revisions
 from bot.db.engine import Transaction
 from bot.db.tools import audit, grants, secrets, sources, tools
 from bot.db.tools.audit import Actor
-from bot.db.tools.sources import Source
+from bot.db.tools.sources import Source, SourceKind
 from bot.db.tools.tools import StoredTool
 from bot.errors import ChangeRefused, NeedsConfirming
 from bot.tool_registry.service_access import list_access_lines, read_access
@@ -45,7 +43,7 @@ class PendingChange:
     """A definition that waits for an admin, and the one accepted last (`before`; None: there was none).
 
     `hash` is that of all that an admin is shown of `after`; `flags` are the reasons why its words want a
-    second look.
+    second look. `source_kind` is that of its source.
     """
 
     tool_name: str
@@ -53,12 +51,13 @@ class PendingChange:
     after: Mapping[str, Any]
     hash: str
     flags: tuple[str, ...]
+    source_kind: SourceKind | None = None
 
     @property
     def prompt_tokens(self) -> tuple[int, int]:
         """Estimated tokens of a prompt, before and after."""
-        tokens_before = estimate_tokens(self.before) if self.before else 0
-        return tokens_before, estimate_tokens(self.after)
+        tokens_before = estimate_tokens(self.before, self.source_kind) if self.before else 0
+        return tokens_before, estimate_tokens(self.after, self.source_kind)
 
 
 async def set_enabled(action: AdminAction, name: str, *, enabled: bool) -> str:
@@ -117,7 +116,10 @@ async def get_pending_change(action: AdminAction, name: str) -> PendingChange:
     if info.pending is None and info.flagged is None:
         raise ChangeRefused(f"Nothing about {name} waits to be accepted.")
     after = info.pending if info.pending is not None else info.definition
-    return PendingChange(name, info.definition or None, after, _hash_shown(after), find_flags(after))
+    shown_hash = hash_definition(after, with_sends=True)
+    return PendingChange(
+        name, info.definition or None, after, shown_hash, find_flags(after), info.source_kind
+    )
 
 
 async def accept_change(action: AdminAction, name: str, *, seen_hash: str, confirmed: bool = False) -> None:
@@ -139,10 +141,6 @@ async def accept_change(action: AdminAction, name: str, *, seen_hash: str, confi
     await tools.put(action.tx, accepted)
     await grants.rebind(action.tx, name, new_hash, old_hash=stored.hash)
     await action.record_change("accepted", f"tool {name}", change.before, change.after)
-
-
-def _hash_shown(definition: Mapping[str, Any]) -> str:
-    return hashlib.sha256(json.dumps(dict(definition), sort_keys=True).encode()).hexdigest()
 
 
 async def set_rule(action: AdminAction, name: str, new_rule: Rule | None) -> ToolInfo:

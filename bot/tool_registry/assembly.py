@@ -11,11 +11,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NoReturn
 
 from bot.agent.tool_search import META_TOOL_NAMES
-from bot.db.tools.sources import Source
+from bot.db.tools.sources import Source, SourceKind
 from bot.db.tools.tools import StoredTool
-from bot.tool_registry.tool_info import build_rule
+from bot.tool_registry.tool_info import build_rule, choose_told_schema
 from tools.base import Tool, ToolContext, ToolError, ToolFunction, definition_of, hash_definition, hash_tool
-from tools.schemas.told_schema import build_told_schema
 
 MAX_TROUBLE_CHARS = 1000  # of the trouble stored with a source
 
@@ -126,7 +125,7 @@ class _RegistryBuilder:
             row = self._update_row(tool, source_tools.source)
             if not source_tools.source.enabled:
                 row = replace(row, enabled=False)
-            self._place_tool(tool, row)
+            self._place_tool(tool, row, source_tools.source.kind)
 
     def add_missing(self, source_tools_by_name: Mapping[str, SourceTools]) -> None:
         """Handle tools with a row that no source gives now.
@@ -137,9 +136,10 @@ class _RegistryBuilder:
         for name, row in self.stored_tools.items():
             if name in self._owners or row.source not in source_tools_by_name:
                 continue
+            given = source_tools_by_name[row.source]
             if row.definition:
-                self.unavailable_tools[name] = _build_unavailable_tool(row)
-            elif row.enabled and row.rule is None and source_tools_by_name[row.source].trouble is None:
+                self.unavailable_tools[name] = _build_unavailable_tool(row, given.source.kind)
+            elif row.enabled and row.rule is None and given.trouble is None:
                 self.names_to_delete.append(name)
 
     def find_trouble_changes(self, source_tools: Sequence[SourceTools]) -> dict[str, str | None]:
@@ -157,7 +157,7 @@ class _RegistryBuilder:
             troubles.insert(0, source_tools.trouble)
         return "; ".join(troubles)[:MAX_TROUBLE_CHARS] or None
 
-    def _place_tool(self, tool: Tool, row: StoredTool | None) -> None:
+    def _place_tool(self, tool: Tool, row: StoredTool | None, source_kind: SourceKind | None = None) -> None:
         if row is not None and row.rule is not None:
             tool = replace(tool, rule=build_rule(row.rule, hash_tool(tool)) or tool.rule)
         if row is None or (row.enabled and not row.is_suspended):
@@ -165,7 +165,7 @@ class _RegistryBuilder:
         elif row.pending is None:
             self.unavailable_tools[tool.name] = replace(tool, function=_build_unavailable_function(tool.name))
         elif row.definition:  # no prompt ever names a definition that nobody has accepted
-            self.unavailable_tools[tool.name] = _build_unavailable_tool(row)
+            self.unavailable_tools[tool.name] = _build_unavailable_tool(row, source_kind)
 
     def _update_row(self, tool: Tool, source: Source) -> StoredTool:
         """The row of a tool as it stands now; to be stored if it differs from the stored one."""
@@ -211,14 +211,14 @@ def _describe_flags(definition: Mapping[str, Any]) -> str | None:
     return "; ".join(find_flags(definition)) or None
 
 
-def _build_unavailable_tool(row: StoredTool) -> Tool:
+def _build_unavailable_tool(row: StoredTool, source_kind: SourceKind | None) -> Tool:
     """A suspended tool as it was accepted: an admin accepts its words, not the function behind them."""
     words = {key: row.definition[key] for key in ("name", "description", "input_schema")}
     return Tool(
         **words,
         function=_build_unavailable_function(row.name),
         source=row.source,
-        told=build_told_schema(words["input_schema"]).schema,
+        told=choose_told_schema(words["input_schema"], source_kind),
     )
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from bot.db.tools.call_log import ToolCallRecord
-from bot.db.tools.sources import Source
+from bot.db.tools.sources import Source, SourceKind
 from bot.tool_registry.add_source import AddSourceResult
 from bot.tool_registry.admin_actions import PendingChange
 from bot.tool_registry.grants import EVERYONE, Grantee, list_grantees
@@ -147,7 +147,7 @@ def format_tool(
     yield f"Costs: {info.prompt_tokens} tokens of every prompt that offers it, estimated"
     if info.flagged is not None:
         yield f"Flagged: {escape_for_terminal(info.flagged)}"
-    yield from format_definition(info.effective_definition, show_checked=show_checked)
+    yield from format_definition(info.effective_definition, info.source_kind, show_checked=show_checked)
 
 
 def format_waiting_tools(infos: Iterable[ToolInfo], command: str) -> Iterator[str]:
@@ -262,7 +262,9 @@ def format_add_result(result: AddSourceResult) -> Iterator[str]:
         yield f"{result.source} has nothing new."
 
 
-def format_definition(definition: Mapping[str, Any], *, show_checked: bool = False) -> Iterator[str]:
+def format_definition(
+    definition: Mapping[str, Any], source_kind: SourceKind | None, *, show_checked: bool = False
+) -> Iterator[str]:
     """Yield a definition as the model reads it; `show_checked`: with the schema its arguments must fit."""
     marks = {"changes": "changes something", "outside": "brings words of strangers"}
     yield from (f"It {effect}." for mark, effect in marks.items() if definition.get(mark))
@@ -274,7 +276,7 @@ def format_definition(definition: Mapping[str, Any], *, show_checked: bool = Fal
     if show_checked:
         yield from _format_json({**words, "checked": definition.get("input_schema", {})})
     else:
-        yield from _format_json({**words, "parameters": derive_told_schema(definition)})
+        yield from _format_json({**words, "parameters": derive_told_schema(definition, source_kind)})
 
 
 def format_pending_change(change: PendingChange) -> Iterator[str]:
@@ -284,7 +286,7 @@ def format_pending_change(change: PendingChange) -> Iterator[str]:
     yield f"{escape_for_terminal(change.tool_name)}: {tokens} tokens of a prompt, estimated"
     yield from (f"Look twice: {escape_for_terminal(flag)}" for flag in change.flags)
     if change.before is None:
-        yield from format_definition(change.after)
+        yield from format_definition(change.after, change.source_kind)
         return
     diff = difflib.unified_diff(
         list(_format_json(change.before)), list(_format_json(change.after)), n=1, lineterm=""

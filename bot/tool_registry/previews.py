@@ -189,15 +189,15 @@ async def build_preview(
 ) -> SourcePreview:
     """Preview a source that is ready to be stored. Raises ChangeRefused if a tool cannot be built."""
     tools = await build_tools(source, private_hosts)
-    return SourcePreview(source, await run_in_thread(preview_tools, tools), warnings)
+    return SourcePreview(source, await run_in_thread(preview_tools, tools, source.kind), warnings)
 
 
-def preview_tools(tools: Iterable[Tool]) -> tuple[PreviewedTool, ...]:
+def preview_tools(tools: Iterable[Tool], kind: SourceKind) -> tuple[PreviewedTool, ...]:
     """Derive what is stored of tools and what admins are told of them; of hundreds it takes a second."""
-    return tuple(_preview_tool(tool) for tool in tools)
+    return tuple(_preview_tool(tool, kind) for tool in tools)
 
 
-def _preview_tool(tool: Tool) -> PreviewedTool:
+def _preview_tool(tool: Tool, kind: SourceKind) -> PreviewedTool:
     definition = definition_of(tool)
     return PreviewedTool(
         name=tool.name,
@@ -205,7 +205,7 @@ def _preview_tool(tool: Tool) -> PreviewedTool:
         definition=definition,
         hash=hash_definition(definition),
         flags=find_flags(definition),
-        prompt_tokens=estimate_tokens(definition),
+        prompt_tokens=estimate_tokens(definition, kind),
     )
 
 

@@ -11,7 +11,7 @@ from bot.agent import history
 from bot.db.engine import Transaction
 from bot.db.tools import grants, sources, tools
 from bot.db.tools.grants import Grant
-from bot.db.tools.sources import Source
+from bot.db.tools.sources import Source, SourceKind
 from bot.db.tools.tools import StoredTool
 from bot.errors import ChangeRefused
 from tools.base import Rule, Tool, definition_of, hash_definition
@@ -61,21 +61,31 @@ class ToolInfo:
     @property
     def prompt_tokens(self) -> int:
         """Estimated tokens of a prompt that offers it."""
-        return estimate_tokens(self.effective_definition)
+        return estimate_tokens(self.effective_definition, self.source_kind)
+
+    @property
+    def source_kind(self) -> SourceKind | None:
+        """The kind of its source; None: it is built in."""
+        return self.source.kind if self.source is not None else None
 
 
-def derive_told_schema(definition: Mapping[str, Any]) -> dict[str, Any]:
+def choose_told_schema(schema: dict[str, Any], source_kind: SourceKind | None) -> dict[str, Any]:
+    """Return the schema that the model is told: tools of functions are told as they are checked."""
+    if source_kind in (None, "file"):
+        return schema
+    return build_told_schema(schema).schema
+
+
+def derive_told_schema(definition: Mapping[str, Any], source_kind: SourceKind | None) -> dict[str, Any]:
     """The schema of a definition's arguments as the model reads it."""
-    schema = definition.get("input_schema", {})
-    if definition.get("address"):
-        schema = build_told_schema(schema).schema
-    return render_schema(schema)
+    return render_schema(choose_told_schema(definition.get("input_schema", {}), source_kind))
 
 
-def estimate_tokens(definition: Mapping[str, Any]) -> int:
+def estimate_tokens(definition: Mapping[str, Any], source_kind: SourceKind | None) -> int:
     """Estimate the tokens a definition takes of a prompt, as the rest of a prompt is estimated."""
     description = definition.get("description", "")
-    told = build_definition(definition.get("name", ""), description, derive_told_schema(definition))
+    told_schema = derive_told_schema(definition, source_kind)
+    told = build_definition(definition.get("name", ""), description, told_schema)
     return len(str(told)) // history.BYTES_PER_TOKEN
 
 

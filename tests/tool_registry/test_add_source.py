@@ -28,7 +28,7 @@ def build_tool(name: str, description: str = "Does it.") -> PreviewedTool:
         return "done"
 
     tool = Tool(name, description, {"type": "object", "properties": {}}, run, source="shop")
-    return preview_tools([tool])[0]
+    return preview_tools([tool], "openapi")[0]
 
 
 SHOP = Source("shop", "openapi", "https://shop.example/openapi.json", {"hosts": ["shop.example"]})

@@ -11,6 +11,7 @@ from bot.db.tools.tools import StoredTool
 from bot.tool_registry.assembly import RegistryState, SourceTools, assemble, format_unavailable
 from bot.tool_registry.tool_info import ONLY_READS
 from tools.base import Rule, Tool, ToolContext, ToolError, definition_of, hash_tool
+from tools.registry import render_definitions
 
 SCHEMA: dict[str, Any] = {"type": "object", "properties": {"place": {"type": "string"}}}
 
@@ -120,6 +121,18 @@ def test_a_changed_definition_is_suspended_until_an_admin_has_looked() -> None:
     back = assemble_state(build_source_tools("weather", RAIN), stored_tools=(row,))
     assert "rain" in back.tools
     assert back.rows_to_store == (replace(build_accepted_row(RAIN, "weather"), changed_at=5.0),)
+
+
+def test_a_suspended_tool_of_a_file_is_told_as_before() -> None:
+    schema = {"type": "object", "properties": {"day": {"type": "integer", "minimum": 1, "default": 3}}}
+    mine = replace(build_tool("mine", source="mine"), input_schema=schema)
+    changed = replace(mine, description="Tells more.")
+    state = assemble_state(
+        build_source_tools("mine", changed, kind="file"),
+        stored_tools=(build_accepted_row(mine, "mine"),),
+    )
+    assert "mine" not in state.tools
+    assert render_definitions([state.unavailable_tools["mine"]]) == render_definitions([mine])
 
 
 def test_that_a_tool_only_reads_holds_for_the_definition_it_was_said_of() -> None:

@@ -128,7 +128,7 @@ def test_everything_about_a_tool_shows_invisible_characters():
     assert "\u202e" not in text
     builtin = list(formatting.format_tool(replace(TOOL_INFO, source=None)))
     assert builtin[1] == "From: the house's own"
-    opening = formatting.format_definition(DEFINITION | {"opens": "city"})
+    opening = formatting.format_definition(DEFINITION | {"opens": "city"}, "openapi")
     assert "It opens the address in city." in list(opening)
 
 
@@ -148,6 +148,16 @@ def test_a_tool_is_shown_and_counted_as_the_model_reads_it():
         source="shop",
         told=build_told_schema(schema).schema,
     )
+    assert info.prompt_tokens == len(str(render_definitions([tool])[0])) // history.BYTES_PER_TOKEN
+
+
+def test_a_tool_of_a_file_is_shown_as_it_was_written():
+    day = {"type": "integer", "minimum": 1, "description": "Which day."}
+    schema = {"type": "object", "properties": {"day": day}}
+    definition = {**build_definition("mine"), "input_schema": schema, "address": "/srv/tools/mine.py"}
+    info = replace(TOOL_INFO, definition=definition, source=Source("mine", "file", "/srv/tools/mine.py"))
+    assert '"description": "Which day."' in "\n".join(formatting.format_tool(info))
+    tool = Tool("mine", definition["description"], schema, do_nothing, source="mine")
     assert info.prompt_tokens == len(str(render_definitions([tool])[0])) // history.BYTES_PER_TOKEN
 
 

@@ -63,7 +63,7 @@ async def show_tool(
         info = await load_tool_info(tx, session.builtin_tools, name)
     if as_json:
         definition = info.effective_definition
-        schemas = {"definition": dict(definition), "told": derive_told_schema(definition)}
+        schemas = {"definition": dict(definition), "told": derive_told_schema(definition, info.source_kind)}
         return [json.dumps(_to_record(info) | schemas, indent=1)]
     lookup_name = await session.load_name_lookup()
     return list(formatting.format_tool(info, lookup_name, show_checked=show_checked))
