@@ -181,8 +181,7 @@ async def _refuse_taken_names(
     for tool in candidates:
         holder = source_by_tool.get(tool.name, source_name)
         if tool.name in action.builtin_tools or tool.name in META_TOOL_NAMES:
-            holder = "the house"
+            holder = ""
         if holder != source_name:
-            raise ChangeRefused(
-                f"There is a tool {tool.name} already, of {holder or 'the house'}. Take another name."
-            )
+            origin = f"of {holder}" if holder else "built in"
+            raise ChangeRefused(f"There is a tool {tool.name} already, {origin}. Take another name.")

@@ -102,12 +102,12 @@ class _RegistryBuilder:
         self.rows_to_store: list[StoredTool] = []
         self.newly_pending: list[StoredTool] = []
         self.names_to_delete: list[str] = []
-        self._owners = dict.fromkeys(META_TOOL_NAMES, "the house")
+        self._owners = dict.fromkeys(META_TOOL_NAMES, "the gateway")
         self._name_conflicts: dict[str, list[str]] = defaultdict(list)
         self._now = now
 
     def add_builtin(self, tool: Tool) -> None:
-        self._owners[tool.name] = "the house"
+        self._owners[tool.name] = "the gateway"
         self._place_tool(tool, self.stored_tools.get(tool.name))
 
     def add_source(self, source_tools: SourceTools, owners: Mapping[str, str]) -> None:

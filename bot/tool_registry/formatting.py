@@ -136,7 +136,7 @@ def format_tool(
     """Yield everything about a tool, a line each; its arguments as the model reads them, or as checked."""
     yield f"{escape_for_terminal(info.name)}: {format_state(info)}"
     if info.source is None:
-        yield "From: the house's own"
+        yield "From: built in"
     else:
         name = escape_for_terminal(info.source.name)
         address = escape_for_terminal(info.source.address)

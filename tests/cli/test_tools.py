@@ -107,7 +107,7 @@ def test_builtin_tools_are_listed_shown_switched_ruled_and_granted(call: Command
     records = {record["name"]: record for record in json.loads(call.run_ok("list", "--json"))}
     assert (records["clock"]["rule"]["ask"], records["clock"]["rule"]["is_set"]) == ("never", False)
     assert records["clock"]["may_use"] == ["everyone"]
-    assert call.run_ok("show", "clock").startswith("clock: on\nFrom: the house's own\n")
+    assert call.run_ok("show", "clock").startswith("clock: on\nFrom: built in\n")
     assert json.loads(call.run_ok("show", "clock", "--json"))["definition"]["name"] == "clock"
     assert call.run_ok("disable", "clock") == "clock is off.\n"
     assert call.run_ok("enable", "clock") == "clock is on.\n"

@@ -33,10 +33,8 @@ async def test_think_holds_from_the_next_turn_and_the_details_say_why(tmp_path: 
         gateway.ann.send("@@say:one@@")
         await gateway.wait_for_texts()
         gateway.ann.send("/think")
-        assert (await gateway.wait_for_texts(2))[1].startswith(
-            "Thinking in this chat: off, as the house does."
-        )
-        await tap_and_wait(gateway, "on", "Thinking in this chat: on (the house: off).")
+        assert (await gateway.wait_for_texts(2))[1].startswith("Thinking in this chat: off, the default.")
+        await tap_and_wait(gateway, "on", "Thinking in this chat: on (the default: off).")
         gateway.ann.send("@@think:hm@@@@say:two@@")
         await gateway.wait_for_texts(3)
         thinking = [

@@ -212,7 +212,7 @@ def test_two_tools_of_one_name_are_refused_with_both_sources_named() -> None:
     assert state.tools["clock"] is BUILTIN_TOOLS[0]
     assert state.tools["rain"].source == "weather"
     assert state.trouble_changes == {
-        "a.py": "clock is left out: the house and a.py both have a tool of that name; "
+        "a.py": "clock is left out: the gateway and a.py both have a tool of that name; "
         "rain is left out: weather and a.py both have a tool of that name",
         "b.py": "b.py, line 3: it stumbled; rain is left out: weather and b.py both have a tool of that name",
         "weather": "snow is left out: weather and weather both have a tool of that name",

@@ -127,7 +127,7 @@ def test_everything_about_a_tool_shows_invisible_characters():
     assert "Lists\\u202e all.\\u001b[31m" in text
     assert "\u202e" not in text
     builtin = list(formatting.format_tool(replace(TOOL_INFO, source=None)))
-    assert builtin[1] == "From: the house's own"
+    assert builtin[1] == "From: built in"
     opening = formatting.format_definition(DEFINITION | {"opens": "city"}, "openapi")
     assert "It opens the address in city." in list(opening)
 

@@ -185,7 +185,7 @@ def _find_omission(name: str, location: str, *, is_required: bool) -> str | None
             raise DocumentUnreadable(f"it needs the cookie {name[:60]!r}, and {COOKIES_ADVICE}")
         return COOKIES_ADVICE
     if location == "header" and name.lower() in RESERVED_HEADERS:
-        return "it is the house's to set"
+        return "the gateway sets it"
     return None
 
 

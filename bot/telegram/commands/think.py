@@ -45,9 +45,9 @@ def _format_changed(mode: ThinkMode) -> str:
 def _build_settings_part(context: ActionContext, chat_mode: ThinkMode | None) -> Part:
     default = context.deps.default_thinking
     if chat_mode is None:
-        state = f"{default}, as the house does"
+        state = f"{default}, the default"
     else:
-        state = f"{chat_mode} (the house: {default})"
+        state = f"{chat_mode} (the default: {default})"
     lines = [f"Thinking in this chat: {state}."]
     lines += [f"{mode}: {label}" for mode, label in _MODE_LABELS.items()]
     effective = chat_mode or default

@@ -29,7 +29,7 @@ async def load_think_mode(harness: UpdateHarness, chat: int = ANNA) -> ThinkMode
 
 async def test_without_a_word_it_shows_how_it_stands_with_three_buttons(harness: UpdateHarness):
     (sent,) = await harness.send_text("/think")
-    assert sent.text.splitlines()[0] == "Thinking in this chat: auto, as the house does."
+    assert sent.text.splitlines()[0] == "Thinking in this chat: auto, the default."
     assert list(sent.buttons) == ["✓ auto", "on", "off"]
     assert list(sent.buttons.values()) == list(BUTTONS.values())
     assert await load_think_mode(harness) is None
@@ -55,7 +55,7 @@ async def test_a_word_changes_it_for_this_chat_alone(
     assert await load_think_mode(harness) == mode
     assert await load_think_mode(harness, BOB) is None
     (sent,) = await harness.send_text("/think")
-    assert sent.text.splitlines()[0] == f"Thinking in this chat: {mode} (the house: auto)."
+    assert sent.text.splitlines()[0] == f"Thinking in this chat: {mode} (the default: auto)."
     assert f"✓ {mode}" in sent.buttons
 
 
@@ -72,7 +72,7 @@ async def test_a_button_changes_it_and_shows_it(harness: UpdateHarness):
     assert (toast, sent) == ("Thinking from your next message on: never.", [])
     assert await load_think_mode(harness) == "off"
     (redrawn,) = harness.bot.calls_of("edit_message_text")
-    assert redrawn["given"][0].startswith("Thinking in this chat: off (the house: auto).")
+    assert redrawn["given"][0].startswith("Thinking in this chat: off (the default: auto).")
     assert "✓ off" in str(redrawn["reply_markup"])
 
 

@@ -80,7 +80,7 @@ async def test_an_operation_as_it_is_shown_to_the_model():
     assert told["properties"]["fields"]["items"]["enum"] == ["no", "yes", "name"]
     assert told["required"] == ["shipId"]
     assert show.reported[:2] == (
-        "the header Accept is left out: it is the house's to set",
+        "the header Accept is left out: the gateway sets it",
         "the cookie spy is left out: cookies are not asked of the model, they are somebody's login; "
         "give it as a secret (--cookie)",
     )
