@@ -53,6 +53,14 @@ class SignInRequest:
         return self.person if self.is_personal else None
 
 
+@dataclass(frozen=True, slots=True)
+class _WaitingSignIn:
+    """A sign-in whose link was shown to a person, and what its page will send back."""
+
+    person: int
+    answer: asyncio.Future[SignInAnswer]
+
+
 OnSignInEnded = Callable[[SignInRequest, SignIn | ToolError], Awaitable[None]]
 
 
@@ -86,7 +94,7 @@ class SignInFlows:
         self._on_ended = on_ended
         self._group: asyncio.TaskGroup | None = None
         self._tasks: dict[tuple[str, int | None], asyncio.Task[None]] = {}
-        self._answers: dict[str, asyncio.Future[SignInAnswer]] = {}
+        self._waiting: dict[str, _WaitingSignIn] = {}
 
     async def run(self) -> None:
         """Let sign-ins go on until cancelled."""
@@ -109,23 +117,24 @@ class SignInFlows:
         except (ToolError, ValueError) as error:
             raise ChangeRefused(f"{name}: {error}") from None
 
-    def is_open(self, answer: SignInAnswer) -> bool:
-        """Whether a sign-in waits for this answer."""
-        return answer.state in self._answers
+    def is_open(self, answer: SignInAnswer, person: int) -> bool:
+        """Whether a sign-in of this person waits for this answer."""
+        waiting = self._waiting.get(answer.state)
+        return waiting is not None and waiting.person == person
 
     def receive(self, answer: SignInAnswer) -> bool:
         """Take what a page sent back; False if no sign-in waits for it."""
-        waiting = self._answers.pop(answer.state, None)
-        if waiting is None or waiting.done():
+        waiting = self._waiting.pop(answer.state, None)
+        if waiting is None or waiting.answer.done():
             return False
-        waiting.set_result(answer)
+        waiting.answer.set_result(answer)
         return True
 
     async def _run_flow(self, request: SignInRequest, link: asyncio.Future[str]) -> None:
         answer: asyncio.Future[SignInAnswer] = asyncio.get_running_loop().create_future()
 
         async def show_link(url: str) -> None:
-            self._answers[find_state(url)] = answer
+            self._waiting[find_state(url)] = _WaitingSignIn(request.person, answer)
             link.set_result(url)
 
         async def wait_for_answer() -> SignInAnswer:
@@ -139,7 +148,12 @@ class SignInFlows:
                 link.set_exception(ToolError("another sign-in was begun."))
             raise
         finally:
-            self._answers = {state: other for state, other in self._answers.items() if other is not answer}
+            self._waiting = {
+                state: other for state, other in self._waiting.items() if other.answer is not answer
+            }
+            key = request.source.name, request.account
+            if self._tasks.get(key) is asyncio.current_task():
+                del self._tasks[key]
         if not link.done():
             assert isinstance(outcome, ToolError)
             link.set_exception(outcome)

@@ -125,9 +125,11 @@ async def test_a_sign_in_comes_back_to_the_public_address(tmp_path: Path) -> Non
 
 
 async def test_what_is_sent_back_wrongly_signs_nobody_in(tmp_path: Path) -> None:
-    async with running_oauth_server() as servers, run_gateway(tmp_path) as gateway:
+    async with running_oauth_server() as servers, run_gateway(tmp_path, access="open") as gateway:
         await say(gateway, f"/tools add mcp {servers.url} notes", "wants you to sign in")
         address = await servers.agree(find_link(gateway))
+        gateway.api.person(BOB, "Bob").send(address)
+        await wait_for(gateway, "not open any more", chat=BOB)
         await say(gateway, re.sub("state=[^&]+", "state=made-up", address), "not open any more")
         await say(gateway, address.replace("code=", "code=x"), "Its sign-in refused the code")
         await say(gateway, "/tools signin notes", "wants you to sign in")

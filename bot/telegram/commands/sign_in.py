@@ -36,7 +36,7 @@ async def take_answer(context: ActionContext) -> ActionResult:
     await inbox.forget_body(context.tx, [context.item.id])
     queued = await write_tool_task(context, "unsay", {"message": message["message_id"]})
     flows = context.deps.sign_ins
-    if flows is None or answer is None or not flows.is_open(answer):
+    if flows is None or answer is None or not flows.is_open(answer, context.person):
         return ActionResult(parts=(build_part(CLOSED_NOTICE),), after_commit=queued.after_commit)
     receive = partial(flows.receive, answer)
     return ActionResult(parts=(build_part(TAKEN_NOTICE),), after_commit=(receive, *queued.after_commit))
