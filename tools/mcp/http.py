@@ -39,18 +39,13 @@ class ResponseTooLarge(httpx2.StreamError):
         super().__init__(TOO_LARGE_TEXT)
 
 
-async def create_client(
-    remote: ServerUrl, policy: NetworkPolicy | None = None, read_seconds: float = READ_SECONDS
-) -> httpx2.AsyncClient:
+async def create_client(remote: ServerUrl, read_seconds: float = READ_SECONDS) -> httpx2.AsyncClient:
     """A client for this server, to be entered and left; its headers go to the server's own origin only.
 
     `read_seconds` is how long an answer may be silent: that of a call is, while a person is asked.
     """
-    policy = policy or NetworkPolicy(private=remote.private)
-    ssl_context = policy.ssl_context
-    if ssl_context is None:
-        ssl_context = await run_in_thread(_default_ssl_context)
-    transport = PolicyTransport(policy, ssl_context, read_seconds)
+    ssl_context = await run_in_thread(_default_ssl_context)
+    transport = PolicyTransport(NetworkPolicy(private=remote.private), ssl_context, read_seconds)
     headers = {"User-Agent": "Canvasgram/0.1", "Accept-Encoding": "identity", **remote.headers}
     timeout = httpx2.Timeout(read_seconds, connect=CONNECT_TIMEOUT_SECONDS, pool=CONNECT_TIMEOUT_SECONDS)
     return httpx2.AsyncClient(transport=transport, headers=headers, timeout=timeout, trust_env=False)

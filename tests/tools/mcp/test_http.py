@@ -20,7 +20,7 @@ from tests.support.mcp_session import QUICK_LIMITS, running_server
 from tools.base import ToolError
 from tools.mcp.definitions import McpToolListing
 from tools.mcp.errors import AddressNotAllowed
-from tools.mcp.http import create_client
+from tools.mcp.http import PolicyTransport
 from tools.mcp.location import ServerUrl
 from tools.net.policy import NetworkPolicy
 
@@ -34,6 +34,11 @@ def has_listed(name: str) -> Callable[[list[McpToolListing]], bool]:
         return name in [definition.name for definition in listings[-1].definitions]
 
     return predicate
+
+
+def open_client(policy: NetworkPolicy) -> httpx2.AsyncClient:
+    transport = PolicyTransport(policy, httpx2.create_ssl_context(trust_env=False), read_seconds=20.0)
+    return httpx2.AsyncClient(transport=transport, trust_env=False)
 
 
 @contextlib.asynccontextmanager
@@ -237,9 +242,7 @@ async def test_only_public_addresses_are_opened(url: str, addresses: list[str]):
             raise OSError("unknown")
         return addresses
 
-    async with await create_client(
-        ServerUrl(url), NetworkPolicy(resolve=resolve, private=frozenset({"other.example"}))
-    ) as client:
+    async with open_client(NetworkPolicy(resolve=resolve, private=frozenset({"other.example"}))) as client:
         with pytest.raises(AddressNotAllowed, match=r"is not on the public internet|No host is called"):
             await client.post(url)
 
@@ -253,14 +256,14 @@ async def test_the_address_that_was_checked_is_the_one_that_is_opened():
             looked_up.append(host)
             return ["127.0.0.2", "127.0.0.1"]  # nobody listens at the first
 
-        location = ServerUrl(f"http://server.example:{port}/mcp")
+        server_url = f"http://server.example:{port}/mcp"
         policy = NetworkPolicy(resolve=resolve, private=frozenset({f"server.example:{port}"}))
-        async with await create_client(location, policy) as client:
-            response = await client.post(location.url, json={"method": "server/discover"})
+        async with open_client(policy) as client:
+            response = await client.post(server_url, json={"method": "server/discover"})
             assert response.status_code == 400
             assert looked_up == ["server.example"]
             with pytest.raises(httpx2.ConnectError):
-                await client.post(location.url.replace(str(port), "9"))
+                await client.post(server_url.replace(str(port), "9"))
 
 
 async def test_a_server_on_a_private_host_is_not_available_unless_it_is_allowed():
