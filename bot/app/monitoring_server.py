@@ -16,7 +16,7 @@ from bot.settings import Settings
 async def serve_monitoring(
     settings: Settings, gateway: Gateway, database: Database, seats_by_endpoint: Mapping[str, SeatLimiter]
 ) -> AsyncIterator[None]:
-    """Serve `/healthz` and `/metrics` while the block runs, if HTTP_PORT is set."""
+    """Serve `/healthz`, `/metrics` and the page of sign-ins while the block runs, if HTTP_PORT is set."""
     async with contextlib.AsyncExitStack() as stack:
         if settings.http_port is not None:
             from bot.db.usage.ended import EndedWatcher

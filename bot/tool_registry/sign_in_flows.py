@@ -1,7 +1,7 @@
 """Sign-ins under way in this process: from a link that somebody opens to the tokens that it gives.
 
 Only memory: a gateway that stops forgets them, and the person asks for another link. What a page sends back
-is never stored.
+comes here from a browser, or in a message that is deleted as soon as it is read.
 """
 
 import asyncio

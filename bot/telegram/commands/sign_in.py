@@ -1,4 +1,4 @@
-"""What people send back from the page of a sign-in: used from memory, stored nowhere, deleted in the chat."""
+"""What people send back from the page of a sign-in: deleted as soon as it is read, here and in the chat."""
 
 import re
 from dataclasses import replace
