@@ -72,7 +72,8 @@ async def extend_source(action: AdminAction, preview: SourcePreview) -> AddSourc
     given_names = {entry["name"] for part in ("routes", "listing") for entry in options.get(part, ())}
     new_names = given_names - stored_names
     new_rows = [_build_row(action, tool) for tool in preview.tools if tool.name in new_names]
-    return await _store_tools(action, preview, "picked from", new_rows)
+    event = "picked from" if before.kind == "openapi" else "added tools of"
+    return await _store_tools(action, preview, event, new_rows)
 
 
 def _merge_options(stored: Source, preview: SourcePreview) -> dict[str, Any]:

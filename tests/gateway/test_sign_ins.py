@@ -64,6 +64,13 @@ def list_sealed(tmp_path: Path) -> list[str]:
     return [name for (name,) in rows]
 
 
+def list_changes(tmp_path: Path) -> list[str]:
+    with sqlite3.connect(tmp_path / "house.db") as database:
+        rows = database.execute("SELECT what FROM audit ORDER BY id").fetchall()
+    database.close()
+    return [what for (what,) in rows]
+
+
 async def test_an_admin_signs_in_by_sending_back_the_address(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -77,6 +84,7 @@ async def test_an_admin_signs_in_by_sending_back_the_address(
         await gateway.api.wait_until(
             lambda: any(address == message.text for message in chat.deleted_messages)
         )
+        assert list_changes(tmp_path) == ["added", "signed in", "added tools of"]
         await say(gateway, "/new", "A new conversation")
         assert "hello" in await use_echo(gateway, "hello")
 
