@@ -1,7 +1,8 @@
 """Writes the arguments of a tool as a type of TypeScript: a third of what JSON Schema takes. Pure.
 
 For texts in which many tools stand beside each other. Models read this notation well; what it leaves out
-(descriptions, bounds, patterns) is checked all the same when the tool is called.
+(descriptions, bounds, patterns) is checked all the same when the tool is called. Its schemas are those of
+tools.registry, with the keywords that the model's template renders and no others.
 """
 
 import json
@@ -44,9 +45,6 @@ class _TypeWriter:
             parts = [self.write_field(name, fields.get(name), depth) for name in required]
             parts += [self.write_field(f"{name}?", fields[name], depth) for name in optional]
             return f"{{{', '.join(parts)}}}"
-        values = schema.get("additionalProperties")
-        if isinstance(values, Mapping) and values:
-            return f"{{{self.write_field('[name]', values, depth)}}}"
         return "object"
 
     def write_field(self, name: str, schema: object, depth: int) -> str:
@@ -55,15 +53,10 @@ class _TypeWriter:
     def _write_type(self, schema: object, depth: int) -> str:
         if not isinstance(schema, Mapping):
             return "any"
-        choices = _list_choices(schema)
-        if choices and self._max_choices:
+        choices = schema.get("enum")
+        if isinstance(choices, list) and choices and self._max_choices:
             written = [json.dumps(choice, ensure_ascii=False) for choice in choices]
             return _join_options(written, self._max_choices)
-        for keyword in ("anyOf", "oneOf"):
-            options = schema.get(keyword)
-            if isinstance(options, list):
-                written = [self._write_type(option, depth) for option in options]
-                return _join_options(list(dict.fromkeys(written)), MAX_OPTIONS)
         kinds = schema.get("type", "any")
         if isinstance(kinds, list):
             return _join_options([self._write_kind(str(kind), schema, depth) for kind in kinds], MAX_OPTIONS)
@@ -77,8 +70,6 @@ class _TypeWriter:
             return f"{item}[]"
         if kind == "object" or isinstance(schema.get("properties"), Mapping):
             return self.write_object(schema, depth)
-        if kind == "string" and schema.get("format"):
-            return f"string<{schema['format']}>"
         return kind
 
 
@@ -101,15 +92,6 @@ def _list_required(schema: Mapping[str, Any]) -> list[str]:
     required = schema.get("required")
     if isinstance(required, list):
         return [name for name in required if isinstance(name, str)]
-    return []
-
-
-def _list_choices(schema: Mapping[str, Any]) -> list[Any]:
-    if "const" in schema:
-        return [schema["const"]]
-    choices = schema.get("enum")
-    if isinstance(choices, list):
-        return choices
     return []
 
 
