@@ -63,7 +63,8 @@ async def preview_configuration(
     hosts = list(dict.fromkeys([*source.options.get("hosts", ()), *confirmed_hosts]))
     after = replace(source, options={**source.options, **write_access(access), "hosts": hosts})
     warnings: tuple[str, ...] = ()
-    if source.kind == "openapi" and (changes.base_url or changes.variables or changes.cookies):
+    is_moved = changes.base_url is not None or changes.variables
+    if source.kind == "openapi" and (is_moved or changes.cookies):
         after, warnings = await refresh_document(after, secrets, private_hosts)
     check_fixed_names(after, changes.fixed)
     new_tools = await build_tools(after, private_hosts)

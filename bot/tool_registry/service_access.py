@@ -39,25 +39,26 @@ class ServiceAccess:
     """What an admin says about a service; a secret stands in each value by its name, as `{name}`.
 
     `basic` is `name:password`. `fixed` are arguments that have the same value in every call. `base_url` and
-    `variables` say where the server of a document is.
+    `variables` say where the server of a document is. As a change, an empty value removes what is set.
     """
 
     headers: Mapping[str, str] = field(default_factory=dict)
     query: Mapping[str, str] = field(default_factory=dict)
     cookies: Mapping[str, str] = field(default_factory=dict)
-    basic: str = ""
+    basic: str | None = None
     fixed: Mapping[str, str] = field(default_factory=dict)
-    base_url: str = ""
+    base_url: str | None = None
     variables: Mapping[str, str] = field(default_factory=dict)
 
     def __bool__(self) -> bool:
-        return any(getattr(self, each.name) for each in fields(self))
+        return self != ServiceAccess()
 
     @property
     def texts(self) -> list[str]:
         """All values."""
         mappings = (self.headers, self.query, self.cookies, self.fixed, self.variables)
-        return [*(text for mapping in mappings for text in mapping.values()), self.basic, self.base_url]
+        texts = [text for mapping in mappings for text in mapping.values()]
+        return [*texts, self.basic or "", self.base_url or ""]
 
 
 def parse_access(items: Iterable[tuple[str, str]]) -> ServiceAccess:
@@ -83,15 +84,15 @@ def parse_pair(option: str, text: str, separator: str) -> tuple[str, str]:
 
 
 def update_access(before: ServiceAccess, changes: ServiceAccess) -> ServiceAccess:
-    """The access with these changes; an empty value removes what had the name."""
+    """The access with these changes; an empty value removes what had the name, None keeps it."""
     values: dict[str, Any] = {}
     for each in fields(before):
         old = getattr(before, each.name)
         new = getattr(changes, each.name)
-        if isinstance(old, str):
-            values[each.name] = new or old
-        else:
+        if isinstance(old, Mapping):
             values[each.name] = {name: text for name, text in {**old, **new}.items() if text}
+        else:
+            values[each.name] = (old if new is None else new) or None
     return ServiceAccess(**values)
 
 
@@ -106,12 +107,12 @@ def check_access(access: ServiceAccess) -> None:
     for name, text in {**access.fixed, **access.variables}.items():
         if has_known_key(text) or (is_secret_name(name) and not find_secret_names([text])):
             refuse_plain_secret(name, text, is_certain=True)
-    person, has_colon, password = access.basic.partition(":")
+    person, has_colon, password = (access.basic or "").partition(":")
     if access.basic and not (person and has_colon and find_secret_names([password])):
         raise ChangeRefused(
             f"basic is written as NAME:{{secret}}, the password by the name of a secret. {SECRET_ADVICE}"
         )
-    if has_known_key(access.base_url):
+    if access.base_url and has_known_key(access.base_url):
         refuse_plain_secret("the base URL", access.base_url, is_certain=True)
 
 
@@ -142,9 +143,9 @@ def read_access(options: Mapping[str, Any]) -> ServiceAccess:
         headers=secrets.get("headers", {}),
         query=secrets.get("query", {}),
         cookies=secrets.get("cookies", {}),
-        basic=secrets.get("basic") or "",
+        basic=secrets.get("basic") or None,
         fixed=options.get("fixed", {}),
-        base_url=server.get("base_url", ""),
+        base_url=server.get("base_url") or None,
         variables=server.get("variables", {}),
     )
 
@@ -156,10 +157,10 @@ def write_access(access: ServiceAccess) -> dict[str, Any]:
             "headers": dict(access.headers),
             "query": dict(access.query),
             "cookies": dict(access.cookies),
-            "basic": access.basic,
+            "basic": access.basic or "",
         },
         "fixed": dict(access.fixed),
-        "server": {"base_url": access.base_url, "variables": dict(access.variables)},
+        "server": {"base_url": access.base_url or "", "variables": dict(access.variables)},
     }
 
 
@@ -181,7 +182,7 @@ def build_server_settings(access: ServiceAccess) -> "ServerSettings":
     """What the reader of a document is told about its server."""
     from tools.openapi.servers import ServerSettings
 
-    return ServerSettings(access.base_url, dict(access.variables), tuple(access.cookies))
+    return ServerSettings(access.base_url or "", dict(access.variables), tuple(access.cookies))
 
 
 def build_http_service(
@@ -202,7 +203,7 @@ def build_http_service(
         basic=basic,
         cookies=fill_secrets(access.cookies, secrets),
     )
-    in_address = find_secret_names([access.base_url, *access.variables.values()])
+    in_address = find_secret_names([access.base_url or "", *access.variables.values()])
     shown = {**access.fixed, **{f"{SECRET_PLACEHOLDER}{name}": f"{{{name}}}" for name in in_address}}
     filled = fill_secrets(shown, secrets)
     fixed = {

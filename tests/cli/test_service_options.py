@@ -202,6 +202,10 @@ async def test_another_base_url_and_an_argument_given_free_are_accepted(env_file
         await actions.configure_source(session, "shop", changes, (other.url.removeprefix("http://"),))
         assert (await actions.run_tool(session, "shop_list_items", '{"kind": "hats", "colour": "blue"}'))[1]
         assert other.calls[0][1] == f"/v1/items/hats?colour=blue&api_key={KEY}"
+        lines = await actions.configure_source(session, "shop", (("base-url", ""),), ())
+        assert lines == ["shop is changed.", "query api_key={shop}"]
+        assert (await actions.run_tool(session, "shop_list_items", '{"kind": "hats", "colour": "blue"}'))[1]
+        assert len(shop.calls) == 1
 
 
 async def test_a_base_url_replaces_the_servers_and_is_where_secrets_go(env_file: Path):

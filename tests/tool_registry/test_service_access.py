@@ -103,7 +103,13 @@ def test_an_empty_value_removes_what_had_the_name():
     after = update_access(before, parse_access([("query", "api_key="), ("set", "AccountSid=AC2")]))
     assert after.query == {}
     assert after.fixed == {"AccountSid": "AC2", "token": "{twilio}"}
-    assert after.basic == before.basic
+    assert (after.basic, after.base_url) == (before.basic, before.base_url)
+    changes = parse_access([("basic", ""), ("base-url", "")])
+    assert changes
+    check_access(changes)
+    after = update_access(before, changes)
+    assert (after.basic, after.base_url) == (None, None)
+    assert read_access(write_access(after)) == after
 
 
 def test_the_document_decides_which_secrets_are_asked_for():
