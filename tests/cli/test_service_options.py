@@ -287,6 +287,8 @@ async def test_more_operations_of_a_document_are_picked_later(env_file: Path):
         access = (("query", "api_key={shop}"),)
         with pytest.raises(ChangeRefused, match="`canvasgram tools configure shop`, then pick"):
             await add_tools(session, AddOptions(shop.document_url, "shop", pick=("evil",), access=access))
+        with pytest.raises(ChangeRefused, match="`canvasgram tools timeout shop 40`, then pick"):
+            await add_tools(session, AddOptions(shop.document_url, "shop", pick=("evil",), timeout=40.0))
 
 
 async def test_a_key_that_the_document_does_not_declare_is_pointed_out(env_file: Path):

@@ -175,7 +175,7 @@ async def test_each_person_of_a_personal_server_uses_an_account_of_their_own(tmp
     ):
         bob = gateway.api.person(BOB, "Bob")
         bob.send("/id")
-        await say(gateway, f"/tools add mcp {servers.url} notes --personal", "wants you to sign in")
+        await say(gateway, f"/tools add MCP {servers.url} notes --personal", "wants you to sign in")
         await sign_in(gateway, servers)
         granted = await say(gateway, "/grant notes_echo everyone", "notes_echo may be used by: everyone.")
         assert "share" not in granted

@@ -175,6 +175,11 @@ async def _extend_document(session: ToolsSession, source: Source, options: AddOp
             f"There is a source {source.name} already. Change how it is reached with "
             f"`canvasgram tools configure {source.name}`, then pick."
         )
+    if options.timeout is not None:
+        raise ChangeRefused(
+            f"There is a source {source.name} already. Change its time limit with "
+            f"`canvasgram tools timeout {source.name} {options.timeout:g}`, then pick."
+        )
     operations = openapi_sources.resolve_operations(source, options.pick)
     preview = await openapi_sources.fetch_and_preview_operations(
         _confirm_hosts(source, operations, options),

@@ -3,7 +3,6 @@
 A chat never starts programs, and never receives secrets.
 """
 
-import re
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
@@ -54,7 +53,7 @@ from bot.tool_registry.tool_info import BuiltinTools
 from bot.usage.plain_text import escape_for_terminal
 
 CONFIRM_HOST = "confirm-host"
-_PERSONAL_PATTERN = re.compile(r"(?:^|\s)(?:--|\N{EN DASH}|—)personal(?=\s|$)")
+PERSONAL = "personal"
 HOW_TO = (
     "Use /tools add URL [NAME] for an OpenAPI document, /tools add mcp URL [NAME] for an MCP server, or\n"
     "/tools add endpoint NAME GET https://api.example.com/weather/{city}\n"
@@ -97,10 +96,10 @@ class AddToolTasks:
 
     async def _add_source(self, task: ToolTask) -> FinishTask:
         first_line, description = _split_description(task.args)
-        first_line, is_personal = _take_personal(first_line)
-        words, options = split_options(first_line, ACCESS_OPTIONS)
-        access = parse_access(options)
-        if is_personal and words[:1] != ["mcp"]:
+        words, options = split_options(first_line, ACCESS_OPTIONS, (PERSONAL,))
+        access = parse_access(option for option in options if option[0] != PERSONAL)
+        is_personal = (PERSONAL, "") in options
+        if is_personal and not (words and words[0].lower() == "mcp"):
             raise ChangeRefused("--personal goes with an MCP server only.")
         match words:
             case [kind, url, *names] if kind.lower() == "mcp":
@@ -259,12 +258,6 @@ class AddToolTasks:
             access=access,
             private_hosts=self._tool_settings.private_hosts,
         )
-
-
-def _take_personal(line: str) -> tuple[str, bool]:
-    """Return a line without --personal, and whether it was there; phones make a dash of --."""
-    rest = _PERSONAL_PATTERN.sub(" ", line)
-    return rest, rest != line
 
 
 def _split_description(args: str) -> tuple[str, list[str]]:

@@ -11,10 +11,13 @@ from bot.errors import ChangeRefused
 _TYPED = str.maketrans({"“": '"', "”": '"', "„": '"', "‘": "'", "’": "'", "\N{EN DASH}": "--", "—": "--"})
 
 
-def split_options(text: str, known: Collection[str]) -> tuple[list[str], list[tuple[str, str]]]:
+def split_options(
+    text: str, known: Collection[str], flags: Collection[str] = ()
+) -> tuple[list[str], list[tuple[str, str]]]:
     """The words of a text without its options, and these, by name and value.
 
-    An option is written as `--name value` or `--name=value`. Raises ChangeRefused for others than `known`.
+    An option is written as `--name value` or `--name=value`, one of `flags` as `--name`; its value is empty.
+    Raises ChangeRefused for others than `known` and `flags`.
     """
     try:
         pending = shlex.split(_restore_typed(text))[::-1]
@@ -28,8 +31,12 @@ def split_options(text: str, known: Collection[str]) -> tuple[list[str], list[tu
             words.append(word)
             continue
         name, has_value, value = word.removeprefix("--").partition("=")
+        if word.removeprefix("--") in flags:
+            options.append((name, ""))
+            continue
         if name not in known:
-            raise ChangeRefused(f"There is no option --{name[:30]}; there are --{', --'.join(known)}.")
+            names = ", --".join((*known, *flags))
+            raise ChangeRefused(f"There is no option --{name[:30]}; there are --{names}.")
         if not has_value:
             if not pending:
                 raise ChangeRefused(f"--{name} needs a value.")
