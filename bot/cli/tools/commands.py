@@ -209,7 +209,7 @@ def show(
     json: Json = False,
     env_file: EnvFile = DEFAULT_ENV_FILE,
 ) -> None:
-    """Show a tool: what the model is told, source, rule, grants, cost and problems."""
+    """Show a tool (what the model is told, rule, grants, cost, problems) or how a source is reached."""
     from bot.cli.tools import actions
 
     print_lines(

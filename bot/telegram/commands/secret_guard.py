@@ -15,7 +15,7 @@ SECRET_NOTICE = (
     "Your message looks as if it held a secret, so I did not use it: "  # noqa: S105
     "I keep nothing of it and delete it here. "
     "Enter secrets on the machine, with `canvasgram tools secret set NAME`, "
-    "and name them in a header as {NAME}: `canvasgram tools add --help`. "
+    "and write {NAME} where they go, as in --header 'Authorization: Bearer {NAME}'. "
     "If somebody else may have seen it, have it replaced where it came from."
 )
 
