@@ -4,7 +4,6 @@ An admin says it on the command line or in a chat, in the same words. Kept in th
 (`secrets`, `fixed`, `server`), where secrets stand by name; `build_http_service` fills them in.
 """
 
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any
@@ -13,6 +12,7 @@ from bot.db.tools.sources import Source
 from bot.errors import ChangeRefused
 from bot.tool_registry.secret_references import fill_secrets, find_secret_names, remove_references
 from bot.tool_registry.secret_scanner import has_known_key, has_likely_secret, is_secret_name
+from tools.http.styles import HEADER_NAME_PATTERN, SENDER_HEADERS
 
 if TYPE_CHECKING:
     from tools.http.service import HttpService
@@ -26,10 +26,6 @@ _FIELDS = {
     "set": "fixed",
     "variable": "variables",
 }
-_HEADER_NAME_PATTERN = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}")
-_RESERVED_HEADERS = frozenset(
-    {"host", "content-length", "transfer-encoding", "connection", "te", "trailer", "upgrade", "expect"}
-)
 ACCESS_OPTIONS = (*_SEPARATORS, "basic", "base-url")
 SECRET_ADVICE = "Store it with `canvasgram tools secret set NAME` and write {NAME} here."  # noqa: S105
 
@@ -100,7 +96,7 @@ def check_access(access: ServiceAccess) -> None:
     """Refuse headers that cannot be set, and secrets in what is stored in the open. Raises ChangeRefused."""
     check_headers(access.headers)
     for name in access.cookies:
-        if not _HEADER_NAME_PATTERN.fullmatch(name):
+        if not HEADER_NAME_PATTERN.fullmatch(name):
             raise ChangeRefused(f"{name[:60]!r} is no name that a cookie can have.")
     for name, text in {**access.headers, **access.query, **access.cookies}.items():
         refuse_plain_secret(name, text)
@@ -128,7 +124,7 @@ def refuse_plain_secret(name: str, text: str, *, is_certain: bool = False) -> No
 def check_headers(headers: Mapping[str, str]) -> dict[str, str]:
     """Return the headers if they can be sent with each call. Raises ChangeRefused for others."""
     for name, value in headers.items():
-        if not _HEADER_NAME_PATTERN.fullmatch(name) or name.lower() in _RESERVED_HEADERS:
+        if not HEADER_NAME_PATTERN.fullmatch(name) or name.lower() in SENDER_HEADERS:
             raise ChangeRefused(f"{name[:60]!r} is no header that can be set.")
         if not value.isascii() or not value.isprintable():
             raise ChangeRefused(f"The value of {name[:60]} is none that a header can carry: plain ASCII is.")

@@ -1,11 +1,10 @@
 """Writes a form of parts (multipart/form-data): fields, and files of text. Pure."""
 
 import hashlib
-import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from tools.http.styles import HttpParameter, encode_query, to_text
+from tools.http.styles import HttpParameter, encode_query, to_compact_json, to_text
 
 # As browsers write names in a header; anything else of a name stays as it is.
 _NAME_ESCAPES = str.maketrans({'"': "%22", "\r": "%0D", "\n": "%0A"})
@@ -40,8 +39,7 @@ def _encode_field(
         [joined] = encode_query(forms[name], [to_text(item) for item in value]) or [""]
         yield _encode_part(name, joined.partition("=")[2], "")
     elif isinstance(value, Mapping):
-        text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-        yield _encode_part(name, text, "application/json")
+        yield _encode_part(name, to_compact_json(value), "application/json")
     else:
         yield _encode_part(name, to_text(value), "")
 

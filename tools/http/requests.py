@@ -1,6 +1,5 @@
 """Builds the HTTP request of a route from its arguments. Pure."""
 
-import json
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -16,6 +15,7 @@ from tools.http.styles import (
     encode_path,
     encode_query,
     placeholder_names,
+    to_compact_json,
     to_text,
 )
 
@@ -120,8 +120,7 @@ def _build_body(
         return body.media, _encode_form(content, body.forms, fixed_names)
     if body.media.startswith("text/"):
         return body.media, to_text(content).encode("utf-8", "replace")
-    text = json.dumps(content, ensure_ascii=False, separators=(",", ":"))
-    return body.media, text.encode("utf-8", "replace")
+    return body.media, to_compact_json(content).encode("utf-8", "replace")
 
 
 def _encode_form(

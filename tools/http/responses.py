@@ -11,6 +11,7 @@ import httpx
 
 from tools.base import Picture, ToolError
 from tools.http.service import MAX_RESPONSE_BYTES, HttpResponse
+from tools.http.styles import to_compact_json
 from tools.safety.injection import neutralize
 
 MAX_EXCERPT_CHARS = 400  # of an error response
@@ -168,6 +169,6 @@ def _compact_json(text: str) -> str:
     if len(text) > MAX_PARSED_CHARS:
         return text
     try:
-        return json.dumps(json.loads(text), ensure_ascii=False, separators=(",", ":"))
+        return to_compact_json(json.loads(text))
     except (ValueError, RecursionError):  # cut, broken, or built to be nested too deep
         return text

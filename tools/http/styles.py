@@ -23,7 +23,12 @@ STYLES: Mapping[str, frozenset[str]] = {
 # The same in a path, where ? would end it and ; is read by some servers.
 RESERVED_PATH_CHARS = "/:@!$'()*,"
 _SEPARATORS = {"form": ",", "spaceDelimited": "%20", "pipeDelimited": "%7C"}
-_PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
+PLACEHOLDER_PATTERN = re.compile(r"\{([^{}]*)\}")
+HEADER_NAME_PATTERN = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}")
+# Set by the sender of a request, never by an admin or an argument.
+SENDER_HEADERS = frozenset(
+    {"host", "content-length", "transfer-encoding", "connection", "te", "trailer", "upgrade", "expect"}
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +62,7 @@ def encode_path(template: str, values: Mapping[str, tuple[HttpParameter, Any]]) 
             raise ToolError(f"{parameter.argument} must not be empty: it is a part of the address.")
         return text
 
-    path = _PLACEHOLDER.sub(fill, template)
+    path = PLACEHOLDER_PATTERN.sub(fill, template)
     for segment in path.split("/"):
         if {".", ".."} & set(re.split(r"[/\\]", unquote(segment))):
             raise ToolError("A value with . or .. as a part of a path is not sent.")
@@ -66,7 +71,7 @@ def encode_path(template: str, values: Mapping[str, tuple[HttpParameter, Any]]) 
 
 def placeholder_names(template: str) -> list[str]:
     """The names a template needs, in order."""
-    return _PLACEHOLDER.findall(template)
+    return PLACEHOLDER_PATTERN.findall(template)
 
 
 def encode_query(parameter: HttpParameter, content: Any) -> list[str]:
@@ -81,7 +86,7 @@ def encode_query(parameter: HttpParameter, content: Any) -> list[str]:
 
     name = quote(parameter.name, safe="[]")
     if parameter.as_json:
-        return [f"{name}={encode(_compact_json(content))}"]
+        return [f"{name}={encode(to_compact_json(content))}"]
     if not isinstance(content, list | Mapping):
         return [f"{name}={encode(content)}"]
     if isinstance(content, Mapping):
@@ -103,7 +108,7 @@ def encode_query(parameter: HttpParameter, content: Any) -> list[str]:
 def encode_header(parameter: HttpParameter, content: Any) -> str:
     """The text of a header. Raises ToolError for what a header cannot carry."""
     if parameter.as_json:
-        text = _compact_json(content)
+        text = to_compact_json(content)
     else:
         text = _encode_simple(content, parameter.explode, to_text, ",")
     if not text.isascii() or not text.isprintable():
@@ -117,7 +122,7 @@ def to_text(content: Any) -> str:
         return ""
     if isinstance(content, str):
         return content
-    return _compact_json(content)
+    return to_compact_json(content)
 
 
 def _encode_path_value(parameter: HttpParameter, content: Any) -> str:
@@ -127,7 +132,7 @@ def _encode_path_value(parameter: HttpParameter, content: Any) -> str:
         return quote(to_text(part), safe=unencoded, errors="replace")
 
     if parameter.as_json:
-        return encode(_compact_json(content))
+        return encode(to_compact_json(content))
     if parameter.style == "matrix":
         return _encode_matrix(quote(parameter.name, safe=""), content, parameter.explode, encode)
     if parameter.style == "label":
@@ -167,5 +172,6 @@ def _encode_deep_object(name: str, content: Mapping[str, Any], encode: Callable[
     return pieces
 
 
-def _compact_json(content: Any) -> str:
+def to_compact_json(content: Any) -> str:
+    """The content as JSON without blanks."""
     return json.dumps(content, ensure_ascii=False, separators=(",", ":"))

@@ -57,7 +57,9 @@ def _check_version(document: dict[str, Any]) -> dict[str, Any]:
             "it has no `openapi` with a version; give the address of the JSON or YAML itself"
         )
     if not isinstance(version, str | float) or not SUPPORTED_VERSION.fullmatch(str(version)):
-        raise DocumentUnreadable(f"it is of version {str(version)[:20]}; OpenAPI 3.0 to 3.2 and Swagger 2.0 are read")
+        raise DocumentUnreadable(
+            f"it is of version {str(version)[:20]}; OpenAPI 3.0 to 3.2 and Swagger 2.0 are read"
+        )
     if not isinstance(document.get("paths"), dict) or not document["paths"]:
         raise DocumentUnreadable("it has no `paths`, so there is nothing to pick from")
     return document

@@ -4,14 +4,20 @@ Pure; runs in a process that can be killed. Raises DocumentUnreadable for an ope
 saying why.
 """
 
-import re
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
 
 from tools.http.requests import IDEMPOTENCY_HEADER
 from tools.http.routes import Body, HttpRoute
-from tools.http.styles import STYLES, HttpParameter, ParameterLocation, placeholder_names
+from tools.http.styles import (
+    HEADER_NAME_PATTERN,
+    SENDER_HEADERS,
+    STYLES,
+    HttpParameter,
+    ParameterLocation,
+    placeholder_names,
+)
 from tools.openapi.authentication import locate_parameter
 from tools.openapi.loader import DocumentUnreadable
 from tools.openapi.names import add_prefix, to_tool_name, unique_argument_names
@@ -28,15 +34,14 @@ COOKIES_ADVICE = (
     "cookies are not asked of the model, they are somebody's login; give it as a secret (--cookie)"
 )
 DEFAULT_STYLES: Mapping[str, str] = {"path": "simple", "query": "form", "header": "simple"}
-# Set by the sender of a request; a document may name them, an argument never fills them.
+# A document may name them, an argument never fills them.
 RESERVED_HEADERS = frozenset(
     {
-        *("host", "content-length", "transfer-encoding", "connection", "te", "trailer", "upgrade", "expect"),
+        *SENDER_HEADERS,
         *("cookie", "accept", "content-type", "authorization", "accept-encoding", "user-agent"),
         IDEMPOTENCY_HEADER.lower(),
     }
 )
-_HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}")
 _COMPLEX_KEYWORDS = frozenset(
     {"anyOf", "oneOf", "allOf", "not", "if", "nullable", "patternProperties", "minProperties"}
 )
@@ -196,7 +201,7 @@ def _build_parameter(location: ParameterLocation, parsed: Any, raw: Mapping[str,
             f"its parameter {parsed.name[:60]!r} has the style {style[:20]!r}, "
             f"which {location} values do not have"
         )
-    if location == "header" and not _HEADER_NAME.fullmatch(parsed.name):
+    if location == "header" and not HEADER_NAME_PATTERN.fullmatch(parsed.name):
         raise DocumentUnreadable(f"its header {parsed.name[:60]!r} has a name that no header can have")
     explode = style in ("form", "deepObject")
     if isinstance(raw.get("explode"), bool):

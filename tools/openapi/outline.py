@@ -13,6 +13,7 @@ from typing import Any
 
 import httpx
 
+from tools.http.routes import METHODS
 from tools.net.policy import host_of
 from tools.openapi.authentication import AuthRequirement, find_secret_parameters, read_auth_needs
 from tools.openapi.loader import DocumentUnreadable
@@ -25,7 +26,7 @@ from tools.openapi.servers import (
     read_server,
 )
 
-METHODS = ("get", "head", "post", "put", "patch", "delete")
+CALLED_METHODS = tuple(map(str.lower, METHODS))
 UNCALLED_METHODS = ("options", "trace")
 MAX_REFERENCE_HOPS = 8  # of references that lead to references
 MAX_OPERATIONS = 5000
@@ -87,7 +88,7 @@ class Outline:
         remaining = MAX_OPERATIONS
         for path, written in self.document["paths"].items():
             item = self._resolve_mapping(written)
-            for method in METHODS:
+            for method in CALLED_METHODS:
                 operation = item.get(method)
                 if remaining and isinstance(operation, Mapping) and str(path).startswith("/"):
                     remaining -= 1
@@ -97,12 +98,12 @@ class Outline:
         """Operations that are not listed, by key, with the reason."""
         for path, written in self.document["paths"].items():
             item = self._resolve_mapping(written)
-            methods = METHODS if not str(path).startswith("/") else UNCALLED_METHODS
+            methods = CALLED_METHODS if not str(path).startswith("/") else UNCALLED_METHODS
             for method in methods:
                 operation = item.get(method)
                 if isinstance(operation, Mapping):
                     reason = f"its method {method.upper()} is not called"
-                    if method in METHODS:
+                    if method in CALLED_METHODS:
                         reason = f"its path {str(path)[:60]!r} does not begin with /"
                     yield OpenApiOperation(method.upper(), str(path), operation, item).key, reason
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tools.http.requests import FORM_MEDIA_TYPE, MULTIPART_MEDIA_TYPE
+from tools.http.service import SAFE_METHODS
 from tools.http.styles import STYLES, HttpParameter
 from tools.openapi.loader import DocumentUnreadable
 from tools.openapi.outline import OpenApiOperation, Outline
@@ -57,7 +58,7 @@ def read_request_body(
         kinds = ", ".join(map(str, content))[:80] or "of no kind"
         _report_body(f"{kinds}; {SENDABLE_BODIES}", warnings, is_required=is_required)
         return None
-    if operation.method in ("GET", "HEAD"):
+    if operation.method in SAFE_METHODS:
         reason = f"that of a {operation.method}, which servers may ignore; it is not sent"
         _report_body(reason, warnings, is_required=is_required)
         return None

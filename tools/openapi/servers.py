@@ -13,12 +13,12 @@ import httpx
 from tools.base import ToolError
 from tools.http.routes import SECRET_PLACEHOLDER, check_url_template
 from tools.http.service import parse_url
+from tools.http.styles import PLACEHOLDER_PATTERN, placeholder_names
 from tools.net.policy import host_of
 from tools.openapi.loader import DocumentUnreadable
 from tools.schemas.signature import ToolDefinitionError
 
 BASE_URL_ADVICE = "say where it is with a base URL (--base-url)"
-_VARIABLE = re.compile(r"\{([^{}]*)\}")
 # As documents write hosts that nobody means: those reserved for examples, and `your-domain.atlassian.net`.
 _EXAMPLE_HOST = re.compile(r"(.*\.)?(example|invalid|example\.(com|net|org))|your-.*", re.IGNORECASE)
 _LOCAL_HOST = re.compile(r"(.*\.)?(localhost|local)|127\..*|\[::1\]", re.IGNORECASE)
@@ -74,7 +74,7 @@ def build_server_url(server: DocumentServer, document_url: str, settings: Server
         url = url.replace(f"{{{name}}}", text)
     if settings.base_url:
         url = _mark(url)
-    unknown = [name for name in _VARIABLE.findall(url) if not name.startswith(SECRET_PLACEHOLDER)]
+    unknown = [name for name in placeholder_names(url) if not name.startswith(SECRET_PLACEHOLDER)]
     if unknown:
         raise DocumentUnreadable(
             f"its server {url[:100]!r} has parts that nothing fills in: set {unknown[0][:60]} with --variable"
@@ -115,7 +115,7 @@ def describe_assumptions(
 
 def _mark(text: str) -> str:
     """The text with placeholders for the secrets that it names."""
-    return _VARIABLE.sub(
+    return PLACEHOLDER_PATTERN.sub(
         lambda match: (
             match[0] if match[1].startswith(SECRET_PLACEHOLDER) else f"{{{SECRET_PLACEHOLDER}{match[1]}}}"
         ),

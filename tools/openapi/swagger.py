@@ -8,10 +8,11 @@ everybody uses needs Node.
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from tools.http.requests import FORM_MEDIA_TYPE, MULTIPART_MEDIA_TYPE
+from tools.http.routes import METHODS
+
 CONVERTED_VERSION = "3.0.3"
-METHODS = ("get", "put", "post", "delete", "options", "head", "patch")
-FORM = "application/x-www-form-urlencoded"
-MULTIPART = "multipart/form-data"
+KEPT_METHODS = (*map(str.lower, METHODS), "options")
 DEFAULT_FORMAT = "csv"
 # What stands beside the name of a parameter and describes its value.
 SCHEMA_KEYWORDS = (
@@ -73,7 +74,7 @@ def _convert_path(document: Values, item: object) -> object:
         return item
     shared = list(_resolve_parameters(document, item.get("parameters")))
     converted: dict[str, Any] = {key: value for key, value in item.items() if key == "$ref"}
-    for method in METHODS:
+    for method in KEPT_METHODS:
         operation = item.get(method)
         if isinstance(operation, Mapping):
             converted[method] = _convert_operation(document, operation, shared)
@@ -151,7 +152,7 @@ def _convert_form(fields: Sequence[Values], media_types: Sequence[str]) -> dict[
     if required:
         schema["required"] = required
     has_file = any(each.get("type") == "file" for each in fields)
-    media_type = FORM
-    if has_file or (MULTIPART in media_types and FORM not in media_types):
-        media_type = MULTIPART
+    media_type = FORM_MEDIA_TYPE
+    if has_file or (MULTIPART_MEDIA_TYPE in media_types and FORM_MEDIA_TYPE not in media_types):
+        media_type = MULTIPART_MEDIA_TYPE
     return {"required": bool(required), "content": {media_type: {"schema": schema, "encoding": encoding}}}
