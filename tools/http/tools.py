@@ -9,9 +9,10 @@ from typing import Any, NoReturn
 from tools.arguments import ArgumentsRefused, check_arguments
 from tools.base import Found, Rule, Tool, ToolContext, ToolError
 from tools.http.requests import build_request
-from tools.http.results import build_result
+from tools.http.responses import find_page_charset, find_picture, render_response
 from tools.http.routes import SECRET_PLACEHOLDER, HttpRoute
-from tools.http.service import SAFE_METHODS, FixedArgument, HttpService
+from tools.http.service import SAFE_METHODS, FixedArgument, HttpResponse, HttpService
+from tools.net.pages import extract_page
 from tools.net.policy import ENCRYPTION_ADVICE
 from tools.schemas.options import list_options
 from tools.schemas.signature import ToolDefinitionError
@@ -19,6 +20,7 @@ from tools.schemas.told_schema import build_told_schema
 from tools.url_argument import find_url_argument
 
 GRACE_SECONDS = 6.0  # beyond those of an exchange: its own error arrives first, and a page is extracted
+MAX_PAGE_CHARS = 200_000
 
 
 def make_route_tool(route: HttpRoute, service: HttpService) -> Tool:
@@ -42,7 +44,7 @@ def make_route_tool(route: HttpRoute, service: HttpService) -> Tool:
         request = build_request(route, {**given, **fixed_values}, context.key, fixed_names, secret_names)
         response = await service.send(request)
         try:
-            result = await build_result(response, service.name, route.method)
+            result = await _build_result(response, service.name, route.method)
         except ToolError as error:
             raise ToolError(service.mask_secrets(str(error))) from None
         text = service.mask_secrets(result.text)
@@ -70,6 +72,25 @@ def make_route_tool(route: HttpRoute, service: HttpService) -> Tool:
             if not argument.name.startswith(SECRET_PLACEHOLDER)
         },
     )
+
+
+async def _build_result(response: HttpResponse, service_name: str, method: str) -> Found:
+    """What the model reads and is shown: text, the readable part of a page, or a picture.
+
+    Raises ToolError when the service `service_name` refused.
+    """
+    picture = find_picture(response)
+    if picture is not None:
+        return Found(f"A picture ({picture.media_type}, {len(picture.data)} bytes).", (picture,))
+    text = render_response(response, service_name, method)
+    charset = find_page_charset(response)
+    if charset is None or method == "HEAD":
+        return Found(text)
+    try:
+        page = await extract_page(response.body, "html", charset, MAX_PAGE_CHARS)
+    except ToolError:
+        return Found(text)
+    return Found("\n\n".join(part for part in (page["title"], page["text"]) if part) or text)
 
 
 def _check_service(route: HttpRoute, service: HttpService) -> None:
