@@ -30,17 +30,24 @@ class _Server(uvicorn.Server):
 
 @contextlib.asynccontextmanager
 async def serve(
-    app: ASGIApp, *, host: str = "127.0.0.1", port: int = 0, grace_seconds: float = 1.0
+    app: ASGIApp,
+    *,
+    host: str = "127.0.0.1",
+    port: int = 0,
+    grace_seconds: float = 1.0,
+    keep_alive_seconds: int = 5,
 ) -> AsyncIterator[str]:
     """Serve `app` while the block runs; yields its base URL, such as `http://127.0.0.1:40123`.
 
     Port 0 takes a free one. On leaving, open requests get `grace_seconds` before their tasks are cancelled.
+    A connection without a request is closed after `keep_alive_seconds`.
     """
     config = uvicorn.Config(
         app,
         log_config=None,
         access_log=False,
         lifespan="off",
+        timeout_keep_alive=keep_alive_seconds,
         timeout_graceful_shutdown=max(1, round(grace_seconds)),
     )
     server = _Server(config)

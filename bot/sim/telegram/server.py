@@ -28,6 +28,9 @@ __all__ = [
 
 T = TypeVar("T")
 
+# The front end of the real one is nginx, whose default this is. One that closes sooner than the client does
+# drops a connection now and then at the moment of a send: 2 of 9,000 answers were of unknown outcome so.
+KEEP_ALIVE_SECONDS = 75
 MAX_WAIT_SECONDS = 30.0  # seconds until a wait for what never comes is given up; the machine may be busy
 
 
@@ -67,7 +70,7 @@ class BotApi:
     @asynccontextmanager
     async def serve_on_loopback(self, port: int = 0) -> AsyncIterator[str]:
         """Serve `app` on loopback while the block runs; yields the URL. Calls open at its end are cut."""
-        async with serve(self.app, port=port) as url:
+        async with serve(self.app, port=port, keep_alive_seconds=KEEP_ALIVE_SECONDS) as url:
             try:
                 yield url
             finally:
