@@ -6,7 +6,8 @@ would lose a word. Nothing is cut off.
 
 import logging
 import re
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from telegramify_markdown import RenderConfig, convert
@@ -60,6 +61,7 @@ class RenderedBlock:
     `is_lead`: it belongs to the block after it.
     `gap_after`: what separates it from the block after it.
     `event_count`: what it takes of MAX_EVENTS.
+    `flaw`: the error for which it is shown as written; None: it is formatted.
     """
 
     content: Piece
@@ -67,6 +69,7 @@ class RenderedBlock:
     is_lead: bool
     gap_after: str
     event_count: int
+    flaw: str | None
 
 
 BlockCache = dict[str, tuple[RenderedBlock, ...]]
@@ -106,19 +109,31 @@ def _render_blocks(source: str, cache: BlockCache) -> Iterator[RenderedBlock]:
     """Yield each block, what follows MAX_EVENTS as written; at the end the cache holds these blocks."""
     config = _build_config()
     rendered: BlockCache = {}
+    flaws: Counter[str] = Counter()
     events_left = MAX_EVENTS
     for text in split_blocks(source):
         if events_left <= 0:
-            yield _render_block(text, None, config)
-            continue
-        if text not in rendered:
-            rendered[text] = cache.get(text) or tuple(
+            blocks: tuple[RenderedBlock, ...] = (_render_block(text, None, config),)
+        elif text in rendered:
+            blocks = rendered[text]
+        else:
+            blocks = cache.get(text) or tuple(
                 _render_block(block, events, config) for block, events in _parse_block(text)
             )
-        yield from rendered[text]
-        events_left -= sum(block.event_count for block in rendered[text])
+            rendered[text] = blocks
+        yield from blocks
+        if text not in cache:
+            flaws.update(block.flaw for block in blocks if block.flaw)
+        events_left -= sum(block.event_count for block in blocks)
     cache.clear()
     cache.update(rendered)
+    _log_flaws(flaws)
+
+
+def _log_flaws(flaws: Mapping[str, int]) -> None:
+    """Log how many blocks are shown as written, in one line: a text can have thousands of them."""
+    for flaw, count in flaws.items():
+        log.info("blocks are shown as written: %s", flaw, extra={"action": "markup.plain", "blocks": count})
 
 
 def _parse_block(text: str) -> list[tuple[str, tuple[MarkdownEvent, ...] | None]]:
@@ -137,13 +152,17 @@ def _render_block(
     source: str, events: tuple[MarkdownEvent, ...] | None, config: RenderConfig
 ) -> RenderedBlock:
     """Render a block, which depends on nothing around it."""
-    if events is None:
-        content = _show_as_written(source, MarkdownTooDense)
-    else:
+    flaw: str | None = None
+    try:
         content = _render_content(source, events, config)
+    except Exception as error:  # noqa: BLE001 the library may fail on anything; plain text always works
+        content = Piece(source.strip("\n"))
+        flaw = type(error).__name__
     events = events or ()
     gap_after = "\n\n" if source.endswith("\n\n") else "\n"
-    return RenderedBlock(content, _is_solid(events), _is_lead(events, content), gap_after, len(events) + 1)
+    return RenderedBlock(
+        content, _is_solid(events), _is_lead(events, content), gap_after, len(events) + 1, flaw
+    )
 
 
 def _separate_blocks(blocks: Iterable[RenderedBlock]) -> Iterator[tuple[MarkdownBlock, bool]]:
@@ -181,18 +200,13 @@ def _join_leads(rendered_blocks: Iterable[tuple[MarkdownBlock, bool]]) -> Iterat
         yield lead
 
 
-def _render_content(source: str, events: tuple[MarkdownEvent, ...], config: RenderConfig) -> Piece:
-    try:
-        if is_table(events):
-            return _render_table(source, events)
-        return _render_formatted(source, events, config)
-    except Exception as error:  # noqa: BLE001 the library may fail on anything; plain text always works
-        return _show_as_written(source, type(error))
-
-
-def _show_as_written(source: str, reason: type[Exception]) -> Piece:
-    log.info("a block is shown as written: %s", reason.__name__, extra={"action": "markup.plain"})
-    return Piece(source.strip("\n"))
+def _render_content(source: str, events: tuple[MarkdownEvent, ...] | None, config: RenderConfig) -> Piece:
+    """Render a block; raises MarkdownTooDense without events, and whatever the library fails on."""
+    if events is None:
+        raise MarkdownTooDense
+    if is_table(events):
+        return _render_table(source, events)
+    return _render_formatted(source, events, config)
 
 
 def _render_table(source: str, events: tuple[MarkdownEvent, ...]) -> Piece:

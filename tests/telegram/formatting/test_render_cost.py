@@ -5,6 +5,7 @@ linear work.
 """
 
 import gc
+import logging
 from collections.abc import Callable
 from time import thread_time
 
@@ -18,9 +19,8 @@ from tests.telegram.formatting.documents import load_documents
 
 LENGTH = 65_536
 SHORT_LENGTH = 4_096
-FACTOR = 8
-"""Times ordinary documents of 64 KB. Headings, the costliest, take 5.3 to 5.8 times as long. Quadratic work
-took 8 to 100 times as long, and more, when ordinary documents cost more than they do now."""
+FACTOR = 6
+"""Times ordinary documents of 64 KB; quadratic work was 8 to 100 times them, and more."""
 
 REPEATED = {  # {} is the number of the repetition: no block is rendered twice
     "headings": "# {}\n",
@@ -168,6 +168,16 @@ def test_what_follows_too_many_constructs_is_shown_as_written() -> None:
     pieces = render_markdown(text)
     assert pieces[0].text.startswith("0 a\n\n1 a\n\n")
     assert pieces[-1].text.endswith("**5998** a\n\n**5999** a")
+
+
+def test_however_many_blocks_are_shown_as_written_the_log_says_so_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.INFO)
+    render_markdown(_fill("# {}\n", 10_000))
+    assert [record.getMessage() for record in caplog.records] == [
+        "blocks are shown as written: MarkdownTooDense"
+    ]
 
 
 def test_lists_nested_as_deep_as_people_nest_them_keep_their_formatting() -> None:
