@@ -66,6 +66,7 @@ THREAD_LOOPS = 15  # times as long may work in a thread take
 SLACK = 2  # times as long: a busy machine is not slow evenly
 MAX_RATIO = 8  # times the cost of a quarter of the text; linear work takes 4, quadratic work 16
 NOISE_SHARE = 0.1  # of what is allowed; less is not compared with linear work
+MAX_TRIES = 12  # of each text: a neighbour may take the processor for several in a row
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,7 +266,7 @@ def _is_fast(parser: Parser, shape: Shape, chars: int, loop_seconds: float) -> b
     """Whether a text takes no more than what is allowed and than linear work; of several tries, for noise."""
     text = shape.build(chars)
     quarter = shape.build(chars // 4)
-    for _ in range(4):
+    for _ in range(MAX_TRIES):
         allowed = SLACK * loop_seconds
         cost = _measure(parser.parse, text)
         is_linear = cost < NOISE_SHARE * allowed or cost < MAX_RATIO * _measure(parser.parse, quarter)
