@@ -7,15 +7,21 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from bot.queue.dead_letters import DEAD_LETTER_NOTICE
+from bot.queue.worker import MAX_ATTEMPTS
 from bot.sim.telegram.chats import ChatMessage
 from bot.sim.telegram.server import BotApiCall, BotApiFault, SimulatedPerson
 from bot.sim.vllm.server import ChatRequest, ScriptedReply, SimulatedEndpoint, Timing, format_tool_call
 from tests.kill.environment import KillEnvironment
 from tests.kill.gateway import PATIENCE
 
-MAX_WAITING_CHATS = 4  # chats that wait for an answer; an item that runs at more than ten deaths is set aside
+MAX_WAITING_CHATS = 4  # chats that wait for an answer
+MAX_DEATHS = MAX_ATTEMPTS - 2  # of an item; then the gateway lives until the item is done
 MAX_CALLS_PER_LIFE = 12  # calls to Telegram, of which a start makes three or four
 KINDS = ("plain", "plain", "plain", "ring", "look", "remember", "long", "command")
+NO_OFTEN_KILLED_ITEM = (
+    "select 1 where not exists"
+    f" (select 1 from inbox where state in ('new', 'running') and attempt > {MAX_DEATHS})"
+)
 REQUEST_PATTERN = re.compile(r"\b(plain|ring|look|remember|long) (\d{3})\b")
 SLOW_SEND_SECONDS = 0.05
 STOP = "⏹ Stop"
@@ -110,7 +116,9 @@ class Chatter:
 
     def _missing(self, expected: list[str]) -> list[str]:
         seen = "\n".join(self.environment.texts(self.person.id))
-        assert DEAD_LETTER_NOTICE not in seen
+        assert DEAD_LETTER_NOTICE not in seen, self.environment.load_rows(
+            "select id, kind, attempt, error from inbox where state = 'dead'"
+        )
         return [word for word in expected if word not in seen]
 
     def _doubted_messages(self) -> list[int]:
@@ -170,6 +178,7 @@ class Reaper:
                 self.last_call += 2 * MAX_CALLS_PER_LIFE
             await self.environment.gateway.spawn()
             await self.environment.until(lambda: self.is_over or self.calls >= self.last_call)
+            await self.environment.wait_for_row(NO_OFTEN_KILLED_ITEM)
             await asyncio.sleep(self.rng.random() * 0.05)
             if self.rng.random() < 0.1:
                 assert (await self.environment.gateway.terminate())[0] == 0
