@@ -114,7 +114,7 @@ def gateway(
 
 @bench.command(epilog="Examples: canvasgram bench thinking --data cases · --data a --data b --json")
 def thinking(
-    data: Annotated[list[Path], typer.Option(help="A folder with cases.jsonl and tools.json; repeatable.")],
+    data: Annotated[list[Path], typer.Option(help="A folder with *.jsonl cases and tools.json; repeatable.")],
     costs: Annotated[bool, typer.Option(help="Also run turns against the simulated endpoint.")] = True,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")] = False,
 ) -> None:
@@ -132,7 +132,7 @@ def thinking(
 )
 def many_tools(
     data: Annotated[
-        list[Path] | None, typer.Option(help="A folder with cases.jsonl and tools.json; repeatable.")
+        list[Path] | None, typer.Option(help="A folder with *.jsonl cases and tools.json; repeatable.")
     ] = None,
     documents: Annotated[
         Path | None, typer.Option(help="Instead, a folder of OpenAPI documents: what is told, what arrives.")

@@ -261,7 +261,7 @@ def test_any_schema_is_indexed(fields: dict[str, Any]) -> None:
 
 
 def test_most_messages_in_each_of_ten_languages_match_their_tools() -> None:
-    cases = read_cases(FIXTURES, "languages.jsonl", "house-tools.json")
+    cases = read_cases(FIXTURES, "languages.jsonl")
     languages = {case.source for case in cases}
     assert len(languages) == 10
     assert len(cases) >= 200
@@ -275,9 +275,7 @@ def test_most_messages_in_each_of_ten_languages_match_their_tools() -> None:
 
 
 def test_small_talk_in_ten_languages_rarely_matches_a_tool() -> None:
-    talk = [
-        case for case in read_cases(FIXTURES, "languages.jsonl", "house-tools.json") if not case.needs_tools
-    ]
+    talk = [case for case in read_cases(FIXTURES, "languages.jsonl") if not case.needs_tools]
     assert sum(bool(decide_thinking([case.text], case.tool_index).tools) for case in talk) / len(talk) <= 0.1
 
 
@@ -288,7 +286,7 @@ def test_no_case_is_written_twice(name: str) -> None:
 
 
 def test_english_messages_that_need_tools_are_told_apart_from_others() -> None:
-    cases = read_cases(FIXTURES, "english.jsonl", "house-tools.json")
+    cases = read_cases(FIXTURES, "english.jsonl")
     has_tools: dict[bool, list[bool]] = {True: [], False: []}
     for case in cases:
         has_tools[case.needs_tools].append(bool(decide_thinking([case.text], case.tool_index).tools))

@@ -2,8 +2,7 @@
 
     python -m tests.training.thinking FOLDER ... --out bot/agent/tool_matching/weights.json
 
-A folder holds cases.jsonl with tools.json, or english.jsonl with house-tools.json. The same cases give the
-same weights.
+A folder holds cases.jsonl or english.jsonl, with tools.json. The same cases give the same weights.
 """
 
 import argparse
@@ -25,7 +24,7 @@ from bot.bench.policies.cases import PolicyCase, read_cases
 from bot.bench.policies.output import format_scores
 from bot.bench.policies.thinking import ThinkingScore, score_sources
 
-TRAINING_SETS = (("cases.jsonl", "tools.json"), ("english.jsonl", "house-tools.json"))
+TRAINING_FILES = ("cases.jsonl", "english.jsonl")
 IRRELEVANCE_SOURCE = "irrelevance"  # the source of cases that an offered tool is near to and does not fit
 TARGET_RECALL = 0.95
 L2_PENALTY = 10.0  # on squared weights of standardised features
@@ -134,9 +133,9 @@ def train(case_sets: Sequence[Sequence[PolicyCase]]) -> tuple[Weights, list[Thin
 def read_training_sets(folders: Sequence[Path]) -> Iterator[list[PolicyCase]]:
     """The sets of cases that lie in the folders; sets of other languages are for judging alone."""
     for folder in folders:
-        for cases_file, tools_file in TRAINING_SETS:
+        for cases_file in TRAINING_FILES:
             if (folder / cases_file).exists():
-                yield read_cases(folder, cases_file, tools_file)
+                yield read_cases(folder, cases_file)
 
 
 def main() -> None:

@@ -15,7 +15,7 @@ from bot.agent.tool_matching.features import extract_features
 from bot.bench.harness import machine
 from bot.bench.harness.statistics import median, percentile
 from bot.bench.policies import thinking_costs
-from bot.bench.policies.cases import PolicyCase, read_cases
+from bot.bench.policies.cases import PolicyCase, list_case_files, read_cases
 from bot.bench.policies.thinking_costs import PolicyCost
 from bot.errors import QuestionRefused
 from bot.sim.vllm.server import COUNTING_RULE
@@ -26,11 +26,6 @@ COSTS_NOTE = (
     "the simulated model works as well without thinking, so answers are not judged"
 )
 ALL_SOURCES = "together"
-CASE_SETS = (
-    ("cases.jsonl", "tools.json"),
-    ("english.jsonl", "house-tools.json"),
-    ("languages.jsonl", "house-tools.json"),
-)
 
 PrintLine = Callable[[str], None]
 
@@ -90,7 +85,7 @@ async def run_thinking(options: ThinkingOptions, print_line: PrintLine = lambda 
     sets = _read_sets(options.folders)
     if not sets:
         raise QuestionRefused(
-            f"No cases.jsonl with tools.json lies in {', '.join(map(str, options.folders))}."
+            f"No cases (*.jsonl) with tools.json lie in {', '.join(map(str, options.folders))}."
         )
     scores: list[ThinkingScore] = []
     weights = load_weights()
@@ -107,12 +102,7 @@ async def run_thinking(options: ThinkingOptions, print_line: PrintLine = lambda 
 
 
 def _read_sets(folders: Sequence[Path]) -> list[list[PolicyCase]]:
-    case_sets = (
-        read_cases(folder, cases_file, tools_file)
-        for folder in folders
-        for cases_file, tools_file in CASE_SETS
-        if (folder / cases_file).exists()
-    )
+    case_sets = (read_cases(path.parent, path.name) for folder in folders for path in list_case_files(folder))
     return [cases for cases in case_sets if cases]
 
 

@@ -18,17 +18,20 @@ from bot.agent.tool_matching.ranking import rank_tools
 from bot.agent.tool_search import MAX_FOUND_TOOLS, SearchableTools, pick_tools
 from bot.bench.harness import machine
 from bot.bench.harness.statistics import median, percentile
-from bot.bench.policies.cases import PolicyCase, ToolDescription, read_cases, read_tools
+from bot.bench.policies.cases import (
+    TOOLS_FILE,
+    PolicyCase,
+    ToolDescription,
+    find_beside,
+    list_case_files,
+    read_cases,
+    read_tools,
+)
 from bot.errors import QuestionRefused
 from bot.tables import format_table
 from tools.base import Tool, ToolContext
 from tools.registry import discover
 
-CASE_SETS = (
-    ("cases.jsonl", "tools.json"),
-    ("english.jsonl", "house-tools.json"),
-    ("languages.jsonl", "house-tools.json"),
-)
 ALL_SOURCES = "together"
 MIN_REACHED_SHARE = 0.95
 DRAWS = 5  # of other tools for the same ten
@@ -117,29 +120,27 @@ def run_tool_search(
     options: ToolSearchOptions, print_line: PrintLine = lambda line: None
 ) -> ToolSearchReport:
     """Score the cases in the folders. Raises QuestionRefused if there are none."""
-    pairs = [
-        (folder, *pair) for folder in options.folders for pair in CASE_SETS if (folder / pair[0]).exists()
-    ]
-    if not pairs:
+    paths = [path for folder in options.folders for path in list_case_files(folder)]
+    if not paths:
         raise QuestionRefused(
-            f"No cases.jsonl with tools.json lies in {', '.join(map(str, options.folders))}."
+            f"No cases (*.jsonl) with tools.json lie in {', '.join(map(str, options.folders))}."
         )
     descriptions: dict[str, ToolDescription] = {}
-    for folder, _, tools in pairs:
-        descriptions = read_tools(folder / tools) | descriptions
+    for path in paths:
+        descriptions = read_tools(find_beside(path.parent, TOOLS_FILE)) | descriptions
     scores = list[ToolSearchScore]()
     all_results = list[_CaseResult]()
     guessed_count = 0
     tool_pool = _ToolPool(options, descriptions)
-    for folder, name, tools in pairs:
-        print_line(f"judging: {folder / name}")
-        cases = [case for case in read_cases(folder, name, tools) if case.needs_tools]
-        case_tools = read_tools(folder / tools)
+    for path in paths:
+        print_line(f"judging: {path}")
+        cases = [case for case in read_cases(path.parent, path.name) if case.needs_tools]
+        case_tools = read_tools(find_beside(path.parent, TOOLS_FILE))
         results = []
         for number, case in enumerate(cases):
             tool_set = tool_pool.build_tool_set(case.tool_names, case_tools, number % DRAWS)
             results.append(_judge_case(case, tool_set, options.prompt_budget))
-        scores += _score_sources(f"{folder.name}/{name}", results)
+        scores += _score_sources(f"{path.parent.name}/{path.name}", results)
         all_results += results
         guessed_count += sum(not case.needed_tools for case in cases)
     return ToolSearchReport(

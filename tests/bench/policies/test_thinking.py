@@ -8,9 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from bot.bench.harness.bots import BenchFailed
 from bot.bench.policies import output, thinking, thinking_costs
-from bot.bench.policies.cases import read_cases
 from bot.bench.policies.thinking import (
     DecisionTimes,
     ThinkingOptions,
@@ -45,22 +43,6 @@ def test_auc_is_the_share_of_pairs_in_order(positives: list[float], negatives: l
 def test_auc_of_nothing_is_unknown() -> None:
     assert compute_auc([], [1.0]) is None
     assert compute_auc([1.0], []) is None
-
-
-@pytest.mark.parametrize(
-    ("cases", "tools"),
-    [
-        ("{", "{}"),
-        ('{"text": "a"}', "{}"),
-        ('{"text":"a","tools":["x"],"needs_tools":true,"source":"s"}', "{}"),
-        ("", "[]"),
-    ],
-)
-def test_invalid_cases_are_named(tmp_path: Path, cases: str, tools: str) -> None:
-    (tmp_path / "cases.jsonl").write_text(cases, encoding="utf-8")
-    (tmp_path / "tools.json").write_text(tools, encoding="utf-8")
-    with pytest.raises(BenchFailed, match="does not hold"):
-        read_cases(tmp_path)
 
 
 async def test_a_folder_without_cases_is_named(tmp_path: Path) -> None:
