@@ -43,6 +43,7 @@ from bot.telegram.delivery.renderer import MAX_DIRECT_CHARS, Snapshot, render_sn
 from bot.telegram.incoming.attachments import clean_name
 from bot.telegram.incoming.envelope import read_envelope
 from bot.telegram.incoming.prompt_text import format_message
+from bot.telegram.incoming.shared_items import format_shared_item
 from bot.telegram.incoming.update import to_display_name
 from bot.tool_registry import rule_parser, secret_scanner
 from bot.turns.redaction import redact
@@ -159,6 +160,13 @@ def _build_message(text: str) -> dict[str, object]:
     return {"text": text, "from": person, "chat": chat, "reply_to_message": replied, "forward_origin": person}
 
 
+def _describe_shared_items(text: str) -> None:
+    poll = {"question": text, "options": [{"text": text}] * 100}
+    contact = {"first_name": text, "last_name": text, "phone_number": text}
+    for fields in ({"poll": poll}, {"contact": contact}, {"venue": {"title": text, "address": text}}):
+        format_shared_item(fields)
+
+
 def _parse_form(text: str) -> None:
     with contextlib.suppress(ElicitationRefused):
         parse_form(text, {"properties": {"a": {"title": text, "description": text}}})
@@ -210,6 +218,7 @@ PARSERS = (
     Parser("person", lambda text: to_display_name(text, 1), MESSAGE_CHARS),
     Parser("envelope", lambda text: read_envelope({"update_id": 1, "message": _build_message(text)}, 1.0)),
     Parser("message", lambda text: format_message(_build_message(text)), MESSAGE_CHARS),
+    Parser("shared item", _describe_shared_items),
     Parser("rule", _parse_rule, MESSAGE_CHARS),
     Parser("secrets", secret_scanner.has_likely_secret, MESSAGE_CHARS),
     Parser("secret argument", secret_scanner.mask_secrets, MESSAGE_CHARS),

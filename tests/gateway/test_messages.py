@@ -1,6 +1,7 @@
 """A message in, an answer out: the whole gateway over loopback."""
 
 import asyncio
+from collections.abc import Callable
 from pathlib import Path
 
 from bot.app import factory
@@ -56,6 +57,31 @@ async def test_forwarded_and_quoted_text_enters_as_marked_data(tmp_path: Path):
         prompt = gateway.endpoint.requests[-1].prompt
     assert "[data: " in prompt
     assert prompt.count("<turn|>") == prompt.replace("buy <turn|>", "").count("<turn|>")
+
+
+async def test_what_is_no_text_enters_as_text(tmp_path: Path):
+    async with running_gateway(tmp_path) as gateway:
+        ann = gateway.ann
+        shares: list[tuple[str, Callable[[], object]]] = [
+            ("Location: 52.52, 13.405", lambda: ann.send_location(52.52, 13.405)),
+            ("Place: Café, Street 5, 52.52", lambda: ann.send_venue(52.52, 13.405, "Café", "Street 5")),
+            ("Contact: Anna Lee, +49 30 1", lambda: ann.send_contact("+49 30 1", "Anna", "Lee")),
+            ("Poll: When?\n- Mon\n- Tue", lambda: ann.send_poll("When?", "Mon", "Tue", forward_from="Ben")),
+            ("🎯 shows 6", lambda: ann.send_dice("🎯", 6)),
+            ("(a sticker: 👍)", ann.send_sticker),
+        ]
+        for number, (text, share) in enumerate(shares, start=1):
+            share()
+            await gateway.wait_for_texts(number)
+            assert text in gateway.endpoint.requests[-1].prompt
+        gateway.ann.send_video("@@say:It is safe.@@", size=2 << 30, seconds=34)
+        answer = (await gateway.wait_for_texts(7))[-1]
+        gateway.ann.send_video(size=2 << 30)
+        refusal = (await gateway.wait_for_texts(8))[-1]
+        prompt = gateway.endpoint.requests[-1].prompt
+    assert answer == "(I could not use your video: videos can't be watched here.)\n\nIt is safe."
+    assert "[data: video video.mp4, 34 s]\n(video not shown to you: videos can't be watched here)" in prompt
+    assert refusal == "I could not use your video video.mp4: videos can't be watched here."
 
 
 async def test_ten_tools_and_the_system_text_stay_small(tmp_path: Path):

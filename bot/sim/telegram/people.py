@@ -154,6 +154,43 @@ class SimulatedPerson:
             {"sticker": shapes.sticker_fields(self._store_file("sticker", b""), emoji)}, None, thread
         )
 
+    def send_video(
+        self, caption: str = "", *, seconds: int = 34, size: int = 1 << 20, album: str = ""
+    ) -> PersonMessage:
+        """Send a video of `size` bytes; more than 20 MB of it cannot be fetched by a bot."""
+        video = shapes.video_fields(self._store_file("video", b""), size, seconds, "video.mp4")
+        album_fields = {"media_group_id": album} if album else {}
+        return self._post({"video": video, **shapes.caption_fields(caption), **album_fields}, None, None)
+
+    def send_animation(self, caption: str = "", *, seconds: int = 3) -> PersonMessage:
+        """Send a GIF; as everywhere in Telegram it is a video without sound, and a document too."""
+        file = shapes.video_fields(self._store_file("animation", b""), 1 << 16, seconds, "funny.mp4")
+        document = {name: file[name] for name in file.keys() - {"width", "height", "duration"}}
+        fields = {"animation": file, "document": document, **shapes.caption_fields(caption)}
+        return self._post(fields, None, None)
+
+    def send_location(self, latitude: float, longitude: float) -> PersonMessage:
+        return self._post({"location": shapes.location_fields(latitude, longitude)}, None, None)
+
+    def send_venue(self, latitude: float, longitude: float, title: str, address: str) -> PersonMessage:
+        """Send a place that has a name; Telegram repeats its location outside of it."""
+        location = shapes.location_fields(latitude, longitude)
+        venue = {"location": location, "title": title, "address": address}
+        return self._post({"venue": venue, "location": location}, None, None)
+
+    def send_contact(self, phone_number: str, first_name: str, last_name: str = "") -> PersonMessage:
+        contact = shapes.contact_fields(phone_number, first_name, last_name)
+        return self._post({"contact": contact}, None, None)
+
+    def send_poll(
+        self, question: str, *options: str, forward_from: "SimulatedPerson | str | None" = None
+    ) -> PersonMessage:
+        poll = shapes.poll_fields(str(self._world.next_message_id()), question, options)
+        return self._post({"poll": poll} | self._context_fields(None, None, forward_from, None), None, None)
+
+    def send_dice(self, emoji: str = "🎲", value: int = 4) -> PersonMessage:
+        return self._post({"dice": shapes.dice_fields(emoji, value)}, None, None)
+
     def send_document(
         self,
         name: str,

@@ -18,6 +18,7 @@ from bot.usage.timers import TurnTimer
 
 MAX_CONCURRENT = 3  # downloads of one turn: the reader takes one more, which is always left to other chats
 SOUND_UNSUPPORTED = "sound is not understood here; please write it as text"
+VIDEO_UNSUPPORTED = "videos can't be watched here"
 IMAGES_UNSUPPORTED = "pictures are not looked at here"
 
 _EXTENSIONS = {
@@ -60,6 +61,8 @@ class AttachmentLoader:
         return marked
 
     def _find_rejection_reason(self, media: MediaItem, image_count: int) -> str:
+        if media.kind == "video":
+            return VIDEO_UNSUPPORTED
         if media.size_bytes > MAX_BYTES:
             return FILE_TOO_LARGE
         if media.kind == "sound" and self.transcriber is None:

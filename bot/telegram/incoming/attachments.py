@@ -1,11 +1,11 @@
-"""Extracts the media of a raw message: a picture, a file or sound, as Telegram describes it. Pure.
+"""Extracts the media of a raw message: a picture, a file, sound or a video, as Telegram describes it. Pure.
 
 Lenient: what is missing or malformed is left out.
 """
 
 import re
 import unicodedata
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from bot.attachments.images import MAX_AREA
@@ -15,6 +15,7 @@ _NAME_END_CHARS = 12
 
 _IMAGE_TYPES = frozenset({"image/jpeg", "image/png", "image/webp", "image/gif"})
 _SOUND_NOUNS = {"voice": "voice message", "video_note": "video message", "audio": "file"}
+_VIDEO_NOUNS = {"animation": "GIF", "video": "video"}
 _OGG = "audio/ogg"
 _MP4 = "video/mp4"
 _MEDIA_TYPE = re.compile(r"[a-z0-9.+-]{1,60}/[a-z0-9.+-]{1,60}")
@@ -30,7 +31,7 @@ class MediaItem:
     `is_own_voice`: the sender speaks, rather than sends a recording.
     """
 
-    kind: Literal["picture", "file", "sound"]
+    kind: Literal["picture", "file", "sound", "video"]
     noun: str
     file_id: str
     name: str = ""
@@ -46,15 +47,18 @@ class MediaItem:
 
 
 def extract_media(message: dict[str, Any]) -> MediaItem | None:
-    """Return what came with a message, if it is of a usable kind; a message never has more than one."""
+    """Return what came with a message, if it is of a known kind; a message never has more than one."""
     photo = message.get("photo")
     if isinstance(photo, list):
         return _parse_photo([size for size in photo if isinstance(size, dict)])
-    if "animation" in message and _read_media_type(message["animation"]) not in _IMAGE_TYPES:
-        return None
+    for key, noun in _VIDEO_NOUNS.items():
+        # A GIF that is still a picture is read as the document that comes with it.
+        if key in message and _read_media_type(message[key]) not in _IMAGE_TYPES:
+            return _parse_recording("video", noun, message[key], _MP4)
     for key, noun in _SOUND_NOUNS.items():
         if key in message:
-            return _parse_sound(key, noun, message[key])
+            sound = _parse_recording("sound", noun, message[key], _MP4 if key == "video_note" else _OGG)
+            return replace(sound, is_own_voice=key != "audio") if sound else None
     return _parse_document(message.get("document"))
 
 
@@ -85,19 +89,19 @@ def _parse_document(raw: object) -> MediaItem | None:
     return MediaItem("file", "file", *fields)
 
 
-def _parse_sound(key: str, noun: str, raw: object) -> MediaItem | None:
+def _parse_recording(
+    kind: Literal["sound", "video"], noun: str, raw: object, default_type: str
+) -> MediaItem | None:
     if not isinstance(raw, dict) or not _read_text(raw, "file_id"):
         return None
-    default_type = _MP4 if key == "video_note" else _OGG
     return MediaItem(
-        "sound",
+        kind,
         noun,
         _read_text(raw, "file_id"),
         clean_name(_read_text(raw, "file_name")),
         _read_media_type(raw) or default_type,
         _read_number(raw, "file_size"),
         _read_number(raw, "duration"),
-        is_own_voice=key != "audio",
     )
 
 

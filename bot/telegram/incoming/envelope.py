@@ -11,6 +11,7 @@ from typing import Any
 from bot.db.queues.inbox import STALE_SECONDS, TURN_SHAPES, IncomingUpdate
 from bot.domain import ItemShape, Lane
 from bot.telegram.incoming.attachments import extract_media
+from bot.telegram.incoming.shared_items import describe_shared_item
 from bot.tool_registry.sign_in_flows import SIGN_IN_PATH
 
 PASTE_UNITS = 4000  # Telegram cuts a long paste at 4096; a part of about that size is not the last one
@@ -103,7 +104,7 @@ def is_sign_in_address(text: str) -> bool:
 def _classify_caption(message: dict[str, Any]) -> ItemShape:
     """Return the shape of a message without text; of all commands, a caption can only be /deep."""
     if not extract_media(message):
-        return "other"
+        return "text" if describe_shared_item(message) else "other"
     caption = message.get("caption")
     if not isinstance(caption, str):
         return "text"

@@ -10,6 +10,7 @@ from telegram.constants import MessageType
 from bot.agent.prompt import build_data_block
 from bot.agent.sanitize import to_sendable
 from bot.telegram.incoming.attachments import extract_media
+from bot.telegram.incoming.shared_items import describe_shared_item, format_shared_item
 
 MAX_QUOTE_CHARS = 2000  # what is quoted is usually in the conversation already
 
@@ -45,8 +46,9 @@ def format_message(message: dict[str, Any], *, media_block: str = "", transcript
 
     `media_block` is the data block of what came with it, `transcript` what its sender said in it.
     """
-    own_text = "\n".join(text for text in (transcript, extract_text(message)) if text)
     origin = _get_object(message, "forward_origin")
+    shared_item = describe_shared_item(message) if origin else format_shared_item(message)
+    own_text = "\n".join(text for text in (transcript, shared_item, extract_text(message)) if text)
     if origin:
         label = f"message forwarded from {_find_origin_name(origin)}"
         own_text = build_data_block(label, own_text or "(no words)")
@@ -83,7 +85,7 @@ def _format_quote(message: dict[str, Any]) -> str | None:
     if isinstance(quoted_part, str):
         label = f"quoted part of {label}"
         text = quoted_part
-    text = text or _describe_quoted_media(replied)
+    text = text or describe_shared_item(replied) or _describe_quoted_media(replied)
     if not text:
         return None
     if len(text) > MAX_QUOTE_CHARS:
@@ -95,7 +97,8 @@ def _describe_quoted_media(replied: dict[str, Any]) -> str:
     kind = _find_kind_noun(replied)
     if kind is None:
         return ""
-    if extract_media(replied):
+    media = extract_media(replied)
+    if media is not None and media.kind != "video":
         return f"({kind}, which you see only where they stand in this conversation)"
     return f"({kind}, which you cannot see)"
 

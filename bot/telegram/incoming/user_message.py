@@ -17,6 +17,7 @@ from bot.attachments.excerpts import ExtractedDocument, shorten_text
 from bot.domain import Attachment
 from bot.telegram.incoming.attachments import MediaItem
 from bot.telegram.incoming.prompt_text import extract_text, format_message
+from bot.telegram.incoming.shared_items import describe_shared_item
 
 NOT_FETCHED = "it was not fetched, for the turn was stopped"
 
@@ -74,9 +75,13 @@ def compose_user_messages(messages: Sequence[IncomingMessage], max_text_bytes: i
 
 def explain_refusal(messages: Sequence[IncomingMessage]) -> str:
     """Explain why there is nothing to answer: no text, and nothing that could be used. "" if there is."""
-    if any(message.content is not None or extract_text(message.raw).strip() for message in messages):
+    if any(message.content is not None or _has_own_text(message.raw) for message in messages):
         return ""
     return describe_unusable(messages, with_names=True)
+
+
+def _has_own_text(raw: RawMessage) -> bool:
+    return bool(extract_text(raw).strip() or describe_shared_item(raw))
 
 
 def build_preface(messages: Sequence[IncomingMessage]) -> str:
@@ -131,7 +136,8 @@ def _format_text(message: IncomingMessage, max_text_bytes: int) -> str:
         return format_message(message.raw)
     if content is None:
         reason = message.unusable_reason or NOT_FETCHED
-        block = build_data_block(media.label, f"({media.noun} not shown to you: {reason})")
+        label = f"{media.label}{_format_duration(media)}"
+        block = build_data_block(label, f"({media.noun} not shown to you: {reason})")
         return format_message(message.raw, media_block=block)
     if isinstance(content, ExtractedDocument):
         label, text = content.build_excerpt(max_text_bytes)
@@ -144,14 +150,18 @@ def _format_text(message: IncomingMessage, max_text_bytes: int) -> str:
 def _format_transcript(raw: RawMessage, media: MediaItem, transcript: str, max_text_bytes: int) -> str:
     """Format a message with sound: what people say themselves is their text, what they send is data."""
     text = shorten_text(transcript, max_text_bytes)
-    details = ""
-    if media.duration_seconds:
-        details += f", {media.duration_seconds} s"
+    details = _format_duration(media)
     if len(text) < len(transcript):
         details += f", first {len(text):,} of {len(transcript):,} characters"
     if media.is_own_voice:
         return format_message(raw, transcript=f"[transcript of a {media.noun}{details}] {text}")
     return format_message(raw, media_block=build_data_block(f"{media.label}, transcript{details}", text))
+
+
+def _format_duration(media: MediaItem) -> str:
+    if not media.duration_seconds:
+        return ""
+    return f", {media.duration_seconds} s"
 
 
 def _list_media(items: Sequence[MediaItem], *, with_names: bool) -> str:

@@ -7,6 +7,7 @@ import httpx
 import pytest
 from telegram import Bot, InlineKeyboardButton, InlineKeyboardMarkup, Update
 from telegram.error import Conflict, TelegramError
+from telegram.helpers import effective_message_type
 
 from bot.sim.telegram.server import BotApi, FloodLimits
 from tests.support.telegram_client import fetch_updates, open_bot, refusal_reason
@@ -44,12 +45,19 @@ async def test_updates_are_understood_by_the_real_client(bot: Bot, api: BotApi):
     ann.send_voice()
     ann.send_sticker()
     ann.send_document("a.pdf", caption="read")
+    ann.send_video("safe?")
+    ann.send_animation("funny")
+    ann.send_location(52.52, 13.4)
+    ann.send_venue(52.52, 13.4, "Café", "Street 5")
+    ann.send_contact("+49 30 1", "Anna")
+    ann.send_poll("When?", "Mon", "Tue", forward_from=ben)
+    ann.send_dice("🎯", 6)
     ann.block()
     ann.unblock()
     group = api.add_group(-100200, "Team", added_by=ann)
     ann.send("/start", thread=group.add_topic(5))
     seen = await bot.get_updates()
-    assert [type(update) for update in seen] == [Update] * 14
+    assert [type(update) for update in seen] == [Update] * 21
     assert seen[0].message is not None
     assert seen[0].message.parse_entities() == {seen[0].message.entities[0]: "/start"}
     assert seen[1].message is not None
@@ -58,6 +66,10 @@ async def test_updates_are_understood_by_the_real_client(bot: Bot, api: BotApi):
     assert seen[4].edited_message is not None
     assert seen[5].callback_query is not None
     assert seen[5].callback_query.data == "go"
+    kinds = [effective_message_type(update) for update in seen[11:17]]
+    assert kinds == ["animation", "location", "location", "contact", "poll", "dice"]
+    assert seen[13].message is not None
+    assert seen[13].message.venue is not None
     assert seen[-1].message is not None
     assert seen[-1].message.message_thread_id == 5
 

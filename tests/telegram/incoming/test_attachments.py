@@ -73,6 +73,14 @@ FILE = {"file_id": "f", "file_name": "a.x", "file_size": 12}
         ),
         ({"animation": {"mime_type": "video/mp4"}, "document": FILE}, None),
         (
+            {"animation": FILE | {"mime_type": "video/mp4", "duration": 3}, "document": FILE},
+            MediaItem("video", "GIF", "f", "a.x", "video/mp4", 12, 3),
+        ),
+        (
+            {"video": {"file_id": "v", "file_size": 2 << 30, "duration": 34}},
+            MediaItem("video", "video", "v", "", "video/mp4", 2 << 30, 34),
+        ),
+        (
             {"voice": {"file_id": "v", "duration": 12, "mime_type": "audio/ogg"}},
             MediaItem("sound", "voice message", "v", "", "audio/ogg", 0, 12, is_own_voice=True),
         ),
@@ -88,7 +96,6 @@ FILE = {"file_id": "f", "file_name": "a.x", "file_size": 12}
         ({"document": {"file_name": "a"}}, None),
         ({"document": "f"}, None),
         ({"voice": {"duration": 3}}, None),
-        ({"video": FILE}, None),
         ({"sticker": FILE}, None),
         ({"text": "hi"}, None),
     ],
@@ -129,7 +136,7 @@ json = st.recursive(
 )
 keys = ["file_id", "file_name", "file_size", "mime_type", "duration", "width", "height"]
 things = st.dictionaries(st.sampled_from(keys), json, max_size=7)
-kinds = ["photo", "document", "voice", "audio", "video_note", "animation", "media_group_id"]
+kinds = ["photo", "document", "voice", "audio", "video_note", "animation", "video", "media_group_id"]
 messages = st.dictionaries(st.sampled_from(kinds), things | st.lists(things, max_size=3) | json, max_size=4)
 
 

@@ -20,23 +20,41 @@ async def harness(database: Database) -> UpdateHarness:
     return harness
 
 
-VIDEO = {"file_id": "f", "file_unique_id": "u", "width": 1, "height": 1, "duration": 1}
+VIDEO = {"file_id": "f", "file_unique_id": "u", "width": 1, "height": 1, "duration": 34}
+STORY = {"chat": {"id": -1, "type": "channel"}, "id": 1}
 
 
 async def test_a_kind_not_read_yet_is_answered_each_time(harness: UpdateHarness):
     for _ in range(2):
-        await harness.store_updates(harness.build_message(video=VIDEO))
+        await harness.store_updates(harness.build_message(story=STORY))
         (sent,) = await harness.handle_claimed()
-        assert sent.text == "I cannot read videos yet. Please write it to me as text."
+        assert sent.text == "I cannot read stories yet. Please write it to me as text."
 
 
-async def test_an_album_of_what_cannot_be_read_is_answered_once(harness: UpdateHarness):
-    answers = []
+async def test_an_album_of_videos_is_answered_once(harness: UpdateHarness):
     for _ in range(3):
         await harness.store_updates(harness.build_message(video=VIDEO, media_group_id="m1"))
-        answers += await harness.handle_claimed()
-    assert len(answers) == 1
+    harness.now += 1.1
+    (sent,) = await harness.handle_claimed()
+    assert sent.text == "I could not use 3 of your videos: videos can't be watched here."
     assert {row.state for row in await harness.load_items()} == {"done"}
+
+
+@pytest.mark.parametrize("kind", ["video", "animation"])
+async def test_the_caption_of_a_video_is_answered_and_that_nobody_watched_it_is_said(
+    harness: UpdateHarness, kind: str
+):
+    message: dict[str, Any] = {kind: VIDEO | {"file_size": 2 << 30}, "caption": "Is it safe?"}
+    await harness.store_updates(harness.build_message(**message))
+    assert await harness.handle_claimed() == []
+    (request,) = harness.turns.requests
+    noun = "GIF" if kind == "animation" else "video"
+    (text,) = request.texts
+    assert text == (
+        f"[data: {noun}, 34 s]\n({noun} not shown to you: videos can't be watched here)\n"
+        "[end of data]\nIs it safe?"
+    )
+    assert request.preface == f"(I could not use your {noun}: videos can't be watched here.)\n\n"
 
 
 def build_photo(file: str = "p") -> list[dict[str, Any]]:
