@@ -24,6 +24,7 @@ _TALKATIVE = (
     "httpcore2",
     "openai",
     "telegram",
+    "apscheduler",
     "sqlalchemy",
     "aiosqlite",
     "alembic",
@@ -95,7 +96,7 @@ class _Handler(logging.StreamHandler[TextIO]):
 
     def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802  # logging's own name
         """Report where a record could not be written; logging's own report would print secrets."""
-        with contextlib.suppress(OSError, ValueError):
+        with contextlib.suppress(OSError, ValueError, AttributeError):  # where stderr is closed, it is None
             self.stream.write(f"a log record of {record.pathname}:{record.lineno} could not be written\n")
 
 

@@ -1,6 +1,7 @@
 """Logs: one line a record, fields from context, and no secret in any of them."""
 
 import asyncio
+import contextlib
 import io
 import json
 import logging
@@ -136,7 +137,14 @@ def test_no_text_can_forge_a_line(text: str, key: str) -> None:
 def test_libraries_that_log_addresses_and_texts_are_quiet_even_at_debug() -> None:
     stream = io.StringIO()
     logs.configure(level="DEBUG", stream=stream)
-    for name in ("httpx", "httpx2", "openai._base_client", "telegram.Bot", "sqlalchemy.engine.Engine"):
+    for name in (
+        "httpx",
+        "httpx2",
+        "openai._base_client",
+        "telegram.Bot",
+        "sqlalchemy.engine.Engine",
+        "apscheduler.scheduler",
+    ):
         logging.getLogger(name).info("HTTP Request: POST /bot%s/getMe", TOKEN)
         logging.getLogger(name).debug("what a person wrote")
     assert stream.getvalue() == ""
@@ -171,6 +179,18 @@ def test_a_record_that_cannot_be_written_does_not_print_its_arguments(
     log.info("%d", TOKEN)
     assert "test_logs.py" in stream.getvalue()
     assert "AAE" not in stream.getvalue() + capsys.readouterr().err
+
+
+def test_what_cannot_be_written_ends_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    logging.getLogger().handlers = []
+    with open("/dev/full", "w", buffering=1) as full:  # noqa: PTH123  # a disk without space
+        logs.configure(stream=full)
+        logging.getLogger("bot").info("here")
+        with contextlib.suppress(OSError):
+            full.close()
+    monkeypatch.setattr("sys.stderr", None)  # as Python has it where it was closed
+    logs.configure()
+    logging.getLogger("bot").info("here")
 
 
 def test_without_a_stream_lines_go_to_stderr(capsys: pytest.CaptureFixture[str]) -> None:

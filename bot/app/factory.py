@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import importlib.metadata
 import logging
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
@@ -10,6 +11,7 @@ from functools import partial
 from pathlib import Path
 
 from bot.agent import history
+from bot.app.first_admin import FirstAdminLink
 from bot.app.gateway import Gateway
 from bot.app.maintenance_factory import MaintenanceFactory
 from bot.app.monitoring_server import serve_monitoring
@@ -31,6 +33,7 @@ from bot.jobs.schedule_tool import ChatSchedules
 from bot.jobs.scheduler import JobScheduler
 from bot.jobs.user_jobs import JobLimits, JobOwner, UserJobs
 from bot.llm.client import ModelClient
+from bot.llm.endpoint_watch import EndpointWatch, WatchedEndpoint
 from bot.llm.seats import SeatLimiter
 from bot.queue import DeadLetters, Worker
 from bot.settings import Settings
@@ -60,7 +63,6 @@ from bot.usage.timers import TurnTimers
 from tools.threads import run_in_thread
 
 FILES_DIVISOR = 4  # a prompt divided by this is what the images of a turn may take, and its files
-FIRST_LINK_MINUTES = 15
 SHUTDOWN_SECONDS = 1.0
 
 Models = tuple[ModelClient, ModelEndpoint | None]
@@ -126,14 +128,25 @@ async def _run_with_bot(
         gateway = await run_unless_stopped(stop, build_gateway((model, fallback)), None)
         if gateway is None:
             return
-        if not gateway.admins:
-            creating = retry_until_available(partial(_create_first_admin_link, database, bot))
-            link = await run_unless_stopped(stop, creating, "")
-            if link:
-                announce(link)
+        _log_start(settings, bot, gateway.access)
+        first_admin_link = FirstAdminLink(database, gateway.access, bot.username, announce)
+        await run_unless_stopped(stop, first_admin_link.show_if_due(), None)
         seats_by_endpoint = _list_seats(model, fallback)
         async with serve_monitoring(settings, gateway, database, seats_by_endpoint):
-            await gateway.run(stop)
+            await gateway.run(stop, first_admin_link)
+        log.info("stopped; what waits is stored", extra={"action": "app.stopped"})
+
+
+def _log_start(settings: Settings, bot: TelegramBot, access: Access) -> None:
+    log.info(
+        "Canvasgram %s runs as @%s; database %s; people: %d, admins among them: %d",
+        importlib.metadata.version("canvasgram"),
+        bot.username,
+        parse_database_path(settings.database_url),
+        access.count_people(),
+        len(access.list_admins()),
+        extra={"action": "app.started"},
+    )
 
 
 @contextlib.asynccontextmanager
@@ -292,9 +305,22 @@ async def build(
         scheduler=jobs.scheduler,
         system_job_sync=maintenance.build_system_job_sync(jobs.scheduler, worker.wake),
         approvals=tools.approvals,
-        admins=access.list_admins(),
+        access=access,
+        endpoint_watch=_build_endpoint_watch(settings),
         tool_registry=tools.tool_registry,
         sign_ins=tools.sign_in_tasks.flows,
+    )
+
+
+def _build_endpoint_watch(settings: Settings) -> EndpointWatch:
+    api_key = settings.model_api_key
+    return EndpointWatch(
+        WatchedEndpoint(
+            settings.model_url,
+            api_key.get_secret_value() if api_key else None,
+            settings.model_name,
+            settings.model_seats,
+        )
     )
 
 
@@ -355,15 +381,6 @@ def _build_attachment_loader(
         transcriber,
         max_images=min(settings.turn_images, max_tokens // history.TOKENS_PER_IMAGE),
         max_text_bytes=max_tokens * history.BYTES_PER_TOKEN,
-    )
-
-
-async def _create_first_admin_link(database: Database, bot: TelegramBot) -> str:
-    code = await people.create_invite(database, role="admin", minutes=FIRST_LINK_MINUTES)
-    link = f"https://t.me/{bot.username}?start={code}"
-    return (
-        "Nobody is admin yet. "
-        f"Whoever opens this link first, within {FIRST_LINK_MINUTES} minutes, is:\n  {link}"
     )
 
 

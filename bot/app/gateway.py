@@ -1,11 +1,15 @@
 """The running gateway: everything that runs side by side, and the order in which it starts and stops."""
 
 import asyncio
+import logging
 from dataclasses import dataclass
 
+from bot.app.first_admin import FirstAdminLink
 from bot.jobs.scheduler import JobScheduler
 from bot.jobs.system_job_runner import SystemJobSync
+from bot.llm.endpoint_watch import EndpointWatch
 from bot.queue import Worker
+from bot.telegram.access import Access
 from bot.telegram.best_effort_calls import BestEffortCalls
 from bot.telegram.delivery.sender import Sender
 from bot.telegram.incoming.polling import UpdatePoller
@@ -17,10 +21,12 @@ from bot.turns.cache_warmup import CacheWarmup
 from bot.usage.reconcile import Reconciliation
 from bot.usage.recorder import UsageRecorder
 
+log = logging.getLogger(__name__)
+
 
 @dataclass(frozen=True, slots=True)
 class Gateway:
-    """The parts that run; `admins` are those whose command menus are set."""
+    """The parts that run."""
 
     intake: UpdatePoller
     worker: Worker
@@ -33,11 +39,16 @@ class Gateway:
     scheduler: JobScheduler
     system_job_sync: SystemJobSync
     approvals: Approvals
-    admins: tuple[int, ...]
+    access: Access
+    endpoint_watch: EndpointWatch
     tool_registry: ToolRegistry
     sign_ins: SignInFlows
 
-    async def run(self, stop: asyncio.Event) -> None:
+    def is_ready(self) -> bool:
+        """Whether messages are fetched and answered: Telegram and the model endpoint were reached lately."""
+        return self.intake.has_recent_poll() and self.endpoint_watch.is_up
+
+    async def run(self, stop: asyncio.Event, first_admin_link: FirstAdminLink) -> None:
         """Work until `stop` is set, or until Telegram refuses the bot.
 
         Then fetch nothing more, let turns end within their grace period, and deliver what is ready.
@@ -48,7 +59,7 @@ class Gateway:
             tool_registry = tasks.create_task(self.tool_registry.run(), name="tool registry")
             worker = tasks.create_task(self.worker.run(), name="worker")
             try:
-                await self._run_ingress(stop)
+                await self._run_ingress(stop, first_admin_link)
             finally:
                 self.worker.drain()
                 await asyncio.wait([worker])
@@ -58,7 +69,7 @@ class Gateway:
                 self.usage_recorder.stop()
                 await asyncio.wait([usage_recorder])
 
-    async def _run_ingress(self, stop: asyncio.Event) -> None:
+    async def _run_ingress(self, stop: asyncio.Event, first_admin_link: FirstAdminLink) -> None:
         """Run what brings in work until `stop` is set."""
         async with asyncio.TaskGroup() as tasks:
             ingress_tasks = [
@@ -69,9 +80,12 @@ class Gateway:
                 tasks.create_task(self.system_job_sync.run(), name="system job sync"),
                 tasks.create_task(self.approvals.run(), name="approvals"),
                 tasks.create_task(self.sign_ins.run(), name="sign-ins"),
-                tasks.create_task(self.best_effort_calls.set_menus(self.admins), name="menus"),
+                tasks.create_task(self.best_effort_calls.set_menus(self.access.list_admins()), name="menus"),
+                tasks.create_task(self.endpoint_watch.run(), name="endpoint watch"),
+                tasks.create_task(first_admin_link.run(), name="first admin link"),
                 tasks.create_task(self.cache_warmup.run(), name="cache warm-up"),
             ]
+            log.info("ready: fetching messages from Telegram", extra={"action": "app.ready"})
             await stop.wait()
             self.worker.drain()  # its grace period begins now, even if a task here waits for the database
             for task in ingress_tasks:

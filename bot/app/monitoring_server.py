@@ -33,7 +33,7 @@ async def serve_monitoring(
                 importlib.metadata.version("canvasgram"),
             )
             server = serve(
-                build_app(gateway.intake.has_recent_poll, metrics, gateway.sign_ins.receive),
+                build_app(gateway.is_ready, metrics, gateway.sign_ins.receive),
                 host=settings.http_host,
                 port=settings.http_port,
             )

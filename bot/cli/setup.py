@@ -4,6 +4,7 @@ Owns the order of the questions; the command line asks them. Calls Telegram, the
 """
 
 import re
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -18,7 +19,6 @@ from bot.settings import NO_BOT_TOKEN, Settings, format_example, load_settings
 from bot.telegram.bot_identity import BotIdentity, check_token
 
 MAX_ANSWERS = 3  # to one question, then setup ends
-LINK_MINUTES = 15
 MIN_VLLM_VERSION = (0, 33)
 
 
@@ -71,7 +71,7 @@ class SetupWizard:
         self.prompter.say(f"Settings: {self.env_file}, readable by you alone.")
         code = await _create_invite(self._load_settings().database_url)
         self.prompter.say(
-            f"Open this link within {LINK_MINUTES} minutes; whoever opens it first becomes admin:\n"
+            f"Whoever opens this link first, within {people.FIRST_ADMIN_MINUTES} minutes, becomes admin:\n"
             f"  https://t.me/{bot.username}?start={code}\n"
             "Then start the gateway: canvasgram run"
         )
@@ -166,5 +166,5 @@ def _is_recent(version: str | None) -> bool:
 
 async def _create_invite(database_url: str) -> str:
     migrate(database_url)
-    async with open_database(database_url) as database:
-        return await people.create_invite(database, role="admin", minutes=LINK_MINUTES)
+    async with open_database(database_url) as database, database.transaction() as tx:
+        return await people.insert_first_admin_invite(tx, now=time.time())

@@ -170,7 +170,10 @@ def _log_missed(fired_jobs: Sequence[FiredJob]) -> None:
     for job in fired_jobs:
         if job.row is None:
             log.info(
-                "job %s was missed at %s", job.job, job.previous_due, extra={"action": "schedule.missed"}
+                "job %s was missed at %s",
+                job.job,
+                datetime.fromtimestamp(job.previous_due, UTC).isoformat(timespec="seconds"),
+                extra={"action": "schedule.missed"},
             )
 
 

@@ -19,7 +19,7 @@ from bot.monitoring.sign_in_page import ReceiveAnswer, build_sign_in_route
 def build_app(
     is_ready: Callable[[], bool], metrics: GatewayMetrics, receive_answer: ReceiveAnswer
 ) -> ASGIApp:
-    """`/healthz` is 200 while the process answers; `is_ready` says whether Telegram answered recently.
+    """`/healthz` is 200 while the process answers; `is_ready` says whether messages are answered now.
 
     `receive_answer` takes what the page of a sign-in sent back, and says whether it was waited for.
     """

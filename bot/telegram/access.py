@@ -55,6 +55,11 @@ class Access:
         stored = {person.id for person in self._people.values() if person.role == "admin"}
         return tuple(sorted(stored | self.configured_admins))
 
+    def count_people(self) -> int:
+        """How many people may write, guests of an open bot included."""
+        everyone = self.configured_admins | self._people.keys()
+        return sum(self.get_role(person) in {"admin", "member"} for person in everyone)
+
     def is_new_guest(self, person: int) -> bool:
         """Whether a person may write although nobody has let them in, and this is their first message."""
         return self.get_role(person) == "member" and person not in self._people

@@ -5,6 +5,7 @@ ask, and what to make of the reply.
 """
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from typing import Literal, Protocol
@@ -37,6 +38,9 @@ class FailoverPolicy(Protocol):
     async def __call__(self, *, is_refusal: bool) -> FailoverDecision:
         """`is_refusal`: this endpoint would refuse the same request again."""
         ...
+
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,14 +254,20 @@ class ModelCaller:
         match result:
             case Reply() if self._is_away:
                 self._is_away = False
+                log.info("the %s answers again", label, extra={"action": "endpoint.answers"})
                 if self._on_cache_lost is not None and result.usage.cached_tokens == 0:
                     self._on_cache_lost()
                 await self._post(label, f"The {label} answers again.")
             case EndpointRefused():
                 self._is_away = True
+                log.warning("the %s refused a request", label, extra={"action": "endpoint.refused"})
                 await self._post(label, f"The {label} refused a request: {result}")
             case EndpointAway() if not self._is_away:
                 self._is_away = True
+                reason = str(result).partition(":")[0]  # then come the server's words
+                log.warning(
+                    "the %s does not answer calls: %s", label, reason, extra={"action": "endpoint.away"}
+                )
                 await self._post(label, f"The {label} is not answering: {result}")
 
     async def _detect_no_image_support(

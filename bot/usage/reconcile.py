@@ -124,6 +124,7 @@ class Reconciliation:
             await counter_readings.store(tx, reading)
         notice = build_gap_notice(previous_gap, reading, self._min_reported_gap)
         if notice is not None:
+            log.warning("%s", notice, extra={"action": "reconcile.gap"})
             await self._notify(NOTICE_SUBJECT, notice)
         return reading
 

@@ -1,6 +1,7 @@
 """What a user can do in the chat except ask: join, stop, retry, drop; the whole gateway over loopback."""
 
 import re
+import time
 from pathlib import Path
 
 from bot.db.engine import open_database
@@ -12,8 +13,8 @@ BOB = 8
 
 async def test_the_first_admin_comes_in_by_a_link_and_taps_an_example(tmp_path: Path):
     async with open_harness(tmp_path, admin_ids="") as gateway:
-        async with open_database(gateway.settings.database_url) as database:
-            code = await people.create_invite(database, role="admin", minutes=15)
+        async with open_database(gateway.settings.database_url) as database, database.transaction() as tx:
+            code = await people.insert_first_admin_invite(tx, now=time.time())
         async with gateway.run():
             gateway.ann.send(f"/start {code}")
             (greeting,) = await gateway.wait_for_texts()

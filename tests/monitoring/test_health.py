@@ -42,11 +42,21 @@ def parse_series(page: str) -> Iterator[tuple[str, float]]:
             yield name, float(value)
 
 
+async def wait_until_ready(http: httpx.AsyncClient, port: int) -> httpx.Response:
+    """The first answer of `/healthz` that says ready."""
+    async with asyncio.timeout(20):
+        while True:
+            answer = await http.get(f"http://127.0.0.1:{port}/healthz")
+            if answer.json()["ready"]:
+                return answer
+            await asyncio.sleep(0.01)
+
+
 async def test_a_running_gateway_says_that_it_is_live_and_ready_and_nothing_else(tmp_path: Path):
     port = find_free_port()
     async with running_gateway(tmp_path, http_port=port) as gateway, httpx.AsyncClient() as http:
         await gateway.api.wait_until(lambda: gateway.api.calls_of("getUpdates"))
-        answer = await http.get(f"http://127.0.0.1:{port}/healthz")
+        answer = await wait_until_ready(http, port)
         assert (answer.status_code, answer.json()) == (200, {"live": True, "ready": True})
         assert (await http.get(f"http://127.0.0.1:{port}/")).status_code == 404
 

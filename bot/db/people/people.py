@@ -1,12 +1,10 @@
 """People and their roles and time zones, single-use invites, and strangers who ask to be let in.
 
-Codes are stored as hashes only. Functions work inside the caller's transaction `tx`; `create_invite` opens
-its own.
+Codes are stored as hashes only. Functions work inside the caller's transaction `tx`.
 """
 
 import hashlib
 import secrets
-import time
 from dataclasses import dataclass
 from typing import Any, Literal, cast
 
@@ -15,7 +13,6 @@ from sqlalchemy import insert as insert_row
 from sqlalchemy.dialects.sqlite import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from bot.db.engine import Database
 from bot.db.tables import inbox, invites, people, strangers
 from bot.domain import Lane
 
@@ -23,9 +20,13 @@ RoleOrBlocked = Literal["admin", "member", "blocked"]
 Role = Literal["admin", "member"]
 
 COMMAND_LINE_INVITER = 0  # the inviter of people who used a link made on the command line
+FIRST_ADMIN_MINUTES = 60
 MAX_STRANGERS = 50
 STRANGER_CODE_SECONDS = 3600
 STRANGER_REPLY_INTERVAL_SECONDS = 600
+_IS_OWNERS_INVITE = and_(
+    invites.c.made_by == COMMAND_LINE_INVITER, invites.c.role == "admin", invites.c.used_by.is_(None)
+)
 _CODE_LETTERS = "ABCDEFGHJKMNPQRSTUVWXYZ"  # no digits, so that a code is never mistaken for a user id
 
 
@@ -128,14 +129,6 @@ async def ensure_person(tx: AsyncConnection, person: int, name: str, *, now: flo
     await tx.execute(insert(people).values(row).on_conflict_do_nothing(index_elements=["id"]))
 
 
-async def create_invite(
-    database: Database, role: Role, minutes: float, made_by: int = COMMAND_LINE_INVITER
-) -> str:
-    """Make the code of a link that lets one person in once within `minutes`; commits."""
-    async with database.transaction() as tx:
-        return await insert_invite(tx, role, minutes, made_by=made_by, now=time.time())
-
-
 async def insert_invite(tx: AsyncConnection, role: Role, minutes: float, *, made_by: int, now: float) -> str:
     """Make such a code inside a transaction, and delete codes that are used or expired."""
     await tx.execute(delete(invites).where(or_(invites.c.expires_at <= now, invites.c.used_by.is_not(None))))
@@ -149,6 +142,19 @@ async def insert_invite(tx: AsyncConnection, role: Role, minutes: float, *, made
     }
     await tx.execute(insert_row(invites).values(row))
     return code
+
+
+async def insert_first_admin_invite(tx: AsyncConnection, *, now: float) -> str:
+    """Make the code that makes its user an admin, for the owner of the machine; earlier ones are void."""
+    await tx.execute(delete(invites).where(_IS_OWNERS_INVITE))
+    return await insert_invite(tx, "admin", FIRST_ADMIN_MINUTES, made_by=COMMAND_LINE_INVITER, now=now)
+
+
+async def find_first_admin_invite_expiry(tx: AsyncConnection, *, now: float) -> float | None:
+    """When the valid code of that kind expires (epoch seconds); None: there is none."""
+    query = select(func.max(invites.c.expires_at)).where(_IS_OWNERS_INVITE, invites.c.expires_at > now)
+    expires_at: float | None = (await tx.execute(query)).scalar()
+    return expires_at
 
 
 async def redeem_invite(tx: AsyncConnection, code: str, person: int, name: str, *, now: float) -> Role | None:

@@ -1,5 +1,6 @@
 """Silent notices to all admins; a subject is reported again only when its text has changed."""
 
+import logging
 from collections.abc import Iterable
 
 from sqlalchemy.dialects.sqlite import insert
@@ -11,6 +12,8 @@ from bot.db.tables import notices
 from bot.domain import Lane, Part
 
 MAX_CHARACTERS = 3500
+
+log = logging.getLogger(__name__)
 
 
 class AdminNotices:
@@ -34,9 +37,11 @@ class AdminNotices:
         """
         if not await record_if_changed(tx, subject, text, now=now):
             return ()
-        return await self.send(
-            tx, Part(text[:MAX_CHARACTERS], silent=True), now=now, excluded_admin=excluded_admin
-        )
+        part = Part(text[:MAX_CHARACTERS], silent=True)
+        lanes = await self.send(tx, part, now=now, excluded_admin=excluded_admin)
+        # Not the text: it may repeat what a person or a server wrote.
+        log.info("%d admins are told about: %s", len(lanes), subject, extra={"action": "notices.sent"})
+        return lanes
 
     async def send(
         self, tx: AsyncConnection, part: Part, *, now: float, excluded_admin: int | None = None

@@ -1,5 +1,6 @@
 """How people get access: strangers get a code or a refusal, a link lets in; then comes a greeting."""
 
+import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from functools import partial
@@ -9,12 +10,18 @@ from bot.db.people.people import Person, RoleOrBlocked
 from bot.domain import Button, Part
 from bot.telegram.actions import ActionContext, ActionResult, build_part, reply_text
 
-LINK_USED_UP = "This link has been used, or it is too old. Ask for a new one."
+LINK_USED_UP = "This link no longer works. Ask an admin for a new one."
+FIRST_LINK_USED_UP = (
+    "This link no longer works. While nobody is admin, the gateway's log shows a new one every hour; "
+    "`canvasgram setup` shows one at once."
+)
 EXAMPLES = (
     "What time is it in Tokyo?",
     "What is 17.5 % of 2,480?",
     "Explain tides in three sentences.",
 )
+
+log = logging.getLogger(__name__)
 
 
 async def reject_stranger(context: ActionContext) -> ActionResult:
@@ -54,7 +61,7 @@ async def join_by_link(context: ActionContext) -> ActionResult:
     before = await people.find(context.tx, context.person)
     role = await people.redeem_invite(context.tx, context.args, context.person, context.name, now=context.now)
     if role is None:
-        return reply_text(LINK_USED_UP)
+        return reply_text(LINK_USED_UP if access.list_admins() else FIRST_LINK_USED_UP)
     after = await people.find(context.tx, context.person)
     if after != before:
         await _record_joining(context, before, role)
@@ -72,6 +79,7 @@ async def _record_joining(context: ActionContext, before: Person | None, role: p
 async def _admit(context: ActionContext, role: people.Role) -> ActionResult:
     """Welcome a person who has been let in, and notify the admins."""
     deps = context.deps
+    log.info("person %d came in by a link, as %s", context.person, role, extra={"action": "people.joined"})
     line = f"{context.name} ({context.person}) came in by a link, as {role}."
     lanes = await deps.notices.notify(
         context.tx, f"person {context.person}", line, now=context.now, excluded_admin=context.person
