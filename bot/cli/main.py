@@ -183,7 +183,9 @@ def report(  # noqa: PLR0913  # an option is an argument here
     chat: Annotated[str | None, typer.Option(help="Only this chat, or chat:topic, by number.")] = None,
     user: Annotated[int | None, typer.Option(help="Only this user, by number.")] = None,
     model: Annotated[str | None, typer.Option(help="Only this model.")] = None,
-    by: Annotated[str | None, typer.Option(help="Group by day, chat, user, model, tool or purpose.")] = None,
+    by: Annotated[
+        str | None, typer.Option(help="Group by day, chat, user, thinking, model, tool or purpose.")
+    ] = None,
     form: Annotated[str, typer.Option("--format", help="table, csv, json, md or png.")] = "table",
     list_of: Annotated[
         str | None,

@@ -9,6 +9,7 @@ from typing import Any, TypeAlias, get_args
 from bot.db.tools.approvals import ApprovalAnswer
 from bot.db.usage.usage_sums import CallSums, TurnSums
 from bot.domain import ResultOutcome
+from bot.usage import thinking_report
 from bot.usage.report import (
     INTERVAL_COLUMNS,
     ApprovalCounts,
@@ -68,7 +69,7 @@ def build_report_object(report: UsageReport) -> dict[str, object]:
         "all": build_record(report.total, "group"),
         "groups": [build_record(group, label_field) for group in report.groups],
         "server": _server_fields(report),
-        "notes": list(build_notes(report)),
+        "notes": [*thinking_report.build_notes(report), *build_notes(report)],
     }
 
 
@@ -87,6 +88,8 @@ def build_record(group: ReportGroup, label_field: str) -> JsonRecord:
         record |= _tool_fields(group.tools)
     if group.approvals is not None:
         record |= _approval_fields(group.approvals)
+    if group.thinking is not None:
+        record |= thinking_report.build_fields(group.thinking)
     for interval, percentiles in group.percentiles.items():
         record[f"{interval}_count"] = percentiles.count
         record[f"{interval}_p50_seconds"] = percentiles.p50

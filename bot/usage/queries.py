@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 from bot.db.engine import Database, Transaction
 from bot.db.usage import counter_readings, report_sums
+from bot.db.usage.thinking_sums import ThinkingSums, sum_by_thinking
 from bot.db.usage.usage_sums import (
     ApprovalSums,
     CallSums,
@@ -54,6 +55,7 @@ class _TurnRows:
     turns: Sequence[TurnSums]
     tools: Sequence[ToolSums]
     approvals: Sequence[ApprovalSums]
+    thinking: Sequence[ThinkingSums]
     server: ServerSums | None
     durations: _DurationRows
 
@@ -91,6 +93,7 @@ def _build_report(query: ReportQuery, call_rows: _CallRows, turn_rows: _TurnRows
         total_durations=turn_rows.durations.total,
         percentile_method=turn_rows.durations.percentile_method,
         approvals=turn_rows.approvals,
+        thinking=turn_rows.thinking,
     )
     return build_report(query, sums)
 
@@ -112,10 +115,14 @@ async def _load_turn_rows(tx: Transaction, query: ReportQuery) -> _TurnRows:
     turns = await report_sums.sum_turns(tx, scope, _turn_grouping(query.by))
     tools = await report_sums.sum_tool_calls(tx, scope, query.by)
     approvals = await report_sums.sum_approvals(tx, scope, query.by)
+    thinking: Sequence[ThinkingSums] = ()
+    if query.by == "thinking":
+        thinking = await sum_by_thinking(tx, scope)
     server = None
     if not scope.is_turns_only and not scope.model:
         server = await counter_readings.sum_server_counters(tx, scope)
-    return _TurnRows(turns, tools, approvals, server, await _load_durations(tx, query, turns))
+    durations = await _load_durations(tx, query, turns)
+    return _TurnRows(turns, tools, approvals, thinking, server, durations)
 
 
 async def _load_durations(tx: Transaction, query: ReportQuery, turns: Iterable[TurnSums]) -> _DurationRows:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Literal, TypeVar, get_args
 
+from bot.db.usage.thinking_sums import ThinkingSums
 from bot.db.usage.usage_sums import (
     DAY_SECONDS,
     ApprovalSums,
@@ -22,14 +23,14 @@ from bot.db.usage.usage_sums import (
 )
 from bot.usage.histogram import exact_percentile, percentile
 
-Grouping = Literal["day", "chat", "user", "model", "tool", "purpose"]
+Grouping = Literal["day", "chat", "user", "thinking", "model", "tool", "purpose"]
 PercentileMethod = Literal["exact", "buckets"]
 
 INTERVAL_COLUMNS: tuple[BreakdownColumn, ...] = get_args(BreakdownColumn)
 NO_TURN_LABEL = "(no turn)"
 MAX_EXACT_TURNS = 20_000
 """Up to this many turns, percentiles are computed from the turns themselves."""
-_TURN_GROUPINGS = {"day", "chat", "user"}  # what a turn belongs to; a turn may ask several models
+_TURN_GROUPINGS = {"day", "chat", "user", "thinking"}  # what a turn belongs to; a turn may ask several models
 _TOOL_GROUPINGS = {*_TURN_GROUPINGS, "tool"}
 
 AddableSums = TypeVar("AddableSums", CallSums, TurnSums)
@@ -91,7 +92,7 @@ class ReportGroup:
     """The figures of one group. None where this grouping cannot separate them.
 
     `can_hold_turns` is False by model, purpose and tool: a turn may belong to several of them. `approvals` is
-    None, too, if no tool call of the group needed one.
+    None, too, if no tool call of the group needed one. `thinking` is None unless it is grouped by thinking.
     """
 
     key: GroupKey
@@ -102,6 +103,7 @@ class ReportGroup:
     approvals: ApprovalCounts | None = None
     retries_by_reason: Mapping[str, int] = field(default_factory=dict)
     percentiles: Mapping[str, Percentiles] = field(default_factory=dict)
+    thinking: ThinkingSums | None = None
     can_hold_turns: bool = True
 
     @property
@@ -157,6 +159,7 @@ class ReportSums:
     total_durations: Durations = field(default_factory=dict)
     percentile_method: PercentileMethod | None = "exact"
     approvals: Sequence[ApprovalSums] = ()
+    thinking: Sequence[ThinkingSums] = ()
 
 
 def build_report(query: ReportQuery, sums: ReportSums) -> UsageReport:
@@ -175,6 +178,8 @@ def group_label(by: Grouping | None, key: GroupKey) -> str:
         return "all"
     if key is None:
         return NO_TURN_LABEL
+    if by == "thinking":
+        return "on" if key else "off"
     if by == "day":
         return (datetime(1970, 1, 1, tzinfo=UTC) + timedelta(days=int(key))).date().isoformat()
     return str(key)
@@ -204,6 +209,7 @@ def _build_groups(by: Grouping, sums: ReportSums) -> list[ReportGroup]:
     approvals_by_key = _group_by_key(sums.approvals)
     retries_by_key = _group_by_key(sums.retries)
     percentiles_by_key = _compute_percentiles(sums.durations)
+    thinking_by_key = {thinking_sums.thinking: thinking_sums for thinking_sums in sums.thinking}
     return [
         ReportGroup(
             key=key,
@@ -214,6 +220,7 @@ def _build_groups(by: Grouping, sums: ReportSums) -> list[ReportGroup]:
             approvals=_sum_approvals(approvals_by_key.get(key, ())),
             retries_by_reason=_sum_retries(retries_by_key.get(key, ())),
             percentiles=percentiles_by_key.get(key, {}),
+            thinking=thinking_by_key.get(bool(key)) if key is not None else None,
             can_hold_turns=by in _TURN_GROUPINGS,
         )
         for key in {**calls_by_key, **turns_by_key, **tools_by_key}

@@ -24,6 +24,7 @@ from bot.usage import (
     rankings,
     reading_report,
     tables,
+    thinking_report,
     turn_report,
 )
 from bot.usage.json_records import JsonRecord
@@ -185,11 +186,19 @@ def _nothing_found_message(scope: Scope) -> str:
 
 
 def _render_table(report: UsageReport) -> str:
-    return formats.render_table(tables.build_sections(report), tables.build_notes(report))
+    return formats.render_table(_build_sections(report), _build_notes(report))
 
 
 def _render_markdown(report: UsageReport) -> str:
-    return formats.render_markdown(tables.build_sections(report), tables.build_notes(report))
+    return formats.render_markdown(_build_sections(report), _build_notes(report))
+
+
+def _build_sections(report: UsageReport) -> list[ReportSection]:
+    return [*thinking_report.build_sections(report), *tables.build_sections(report)]
+
+
+def _build_notes(report: UsageReport) -> list[str]:
+    return [*thinking_report.build_notes(report), *tables.build_notes(report)]
 
 
 def _render_csv(report: UsageReport) -> str:

@@ -91,6 +91,51 @@ async def test_json_of_one_person(filled: str):
     assert (records["user"], records["until"], records["server"]) == (6, "2024-10-05 00:00:00", None)
 
 
+async def test_turns_that_thought_stand_beside_those_that_did_not(filled: str, database: Database):
+    ledger = UsageRows(database)
+    for item, ending in enumerate(("stopped", "away", "steps", "limit"), start=90):
+        state = "replaced" if ending == "stopped" else "ended"
+        await ledger.add_turn(item=item, ending=ending, state=state)
+    open_turn = await ledger.add_turn(item=99, ending=None, state="running", ended_at=None)
+    await ledger.add_call(open_turn, completion_tokens=None, ended_at=None, reasoning_tokens=None)
+    await ledger.add_call(open_turn, purpose="decision", completion_tokens=2, ended_at=NOON + 1.5)
+    tables = (await render(filled, by="thinking")).split("\n\n")
+    costs, endings = ([line.split() for line in table.splitlines()[2:]] for table in tables[:2])
+    assert costs == [
+        ["on", "1", "14.3", "%", "3", "75.0", "%", "3.0", "0", "3.500", "3.500", "0", "0.000"],
+        [
+            "off",
+            "6",
+            "85.7",
+            "%",
+            "≥",
+            "1",
+            "25.0",
+            "%",
+            "0.2",
+            "≥",
+            "0",
+            "≥",
+            "33.500",
+            "6.700",
+            "1",
+            "0.500",
+        ],
+    ]
+    assert endings == [
+        ["on", "1", "1", "0", "0", "0", "0", "0", "0"],
+        ["off", "6", "1", "1", "1", "1", "1", "1", "1"],
+    ]
+    report = json.loads(await render(filled, by="thinking", form="json"))
+    records = {record["thinking"]: record for record in report["groups"]}
+    assert set(records) == {"on", "off", "(no turn)"}
+    assert [records[key]["turns_answered"] for key in ("on", "off")] == [1, 1]
+    assert records["off"]["decision_reads"] == 1
+    assert report["notes"][0].startswith("A turn counts as it began.")
+    [of_person] = json.loads(await render(filled, by="thinking", form="json", user=6))["groups"]
+    assert (of_person["thinking"], of_person["turns"], of_person["thought_tokens"]) == ("on", 1, 0)
+
+
 async def test_a_table_of_tools(filled: str):
     lines = [line.split() for line in (await render(filled, by="tool")).splitlines()]
     assert ["clock", "2", "0", "0", "1.000", "0.500", "0.500", "0.500"] in lines

@@ -121,6 +121,7 @@ _TURN_GROUP_COLUMNS = {
     "day": cast(_turn.received_at / DAY_SECONDS, Integer),
     "chat": _turn.lane,
     "user": _turn.person,
+    "thinking": _turn.thinking,
 }
 _CALL_GROUP_COLUMNS = {"model": _call.model, "purpose": _call.purpose}
 
@@ -275,7 +276,7 @@ async def sum_turns(tx: AsyncConnection, scope: Scope, group: GroupBy | None) ->
         .select_from(turns.outerjoin(accounts, _account.turn == _turn.id))
         .where(*build_turn_and_model_filter(scope))
     )
-    turn_group = _keep_turn_group(group)
+    turn_group = group if group in _TURN_GROUP_COLUMNS else None
     rows = await _load_rows(tx, query, turn_group, None)
     call_rows = await _load_rows(tx, _select_thinking_calls(scope, key), turn_group, None)
     calls_by_key = {call_key: sums for call_key, *sums in call_rows}
@@ -292,13 +293,6 @@ def _select_thinking_calls(scope: Scope, key: ColumnElement[Any]) -> Select[Any]
     )
     calls = select(key, *sums).select_from(turns.join(model_calls, _call.turn == _turn.id))
     return calls.where(_turn.thinking, ~_IS_DECISION, *build_turn_and_model_filter(scope))
-
-
-def _keep_turn_group(group: GroupBy | None) -> GroupBy | None:
-    """The group if turns have it (day, chat, user); else None."""
-    if group in _TURN_GROUP_COLUMNS:
-        return group
-    return None
 
 
 def _to_turn_sums(row: tuple[Any, ...], thinking_calls: Sequence[int]) -> TurnSums:

@@ -3,6 +3,7 @@
 Only reads; bot.db.conversations.calls writes the rows. Functions work inside the caller's transaction `tx`.
 """
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -80,7 +81,8 @@ class TurnSpending:
     """An ended turn in detail: what was decided about it, and its calls in order.
 
     `endpoint_why`: why it was answered at that endpoint; None: there was only one. `account` is its seconds
-    by kind in the order of a turn, `whole` first; empty until the answer is delivered.
+    by kind in the order of a turn, `whole` first; empty until the answer is delivered. `tools` are the names
+    of those it called.
     """
 
     id: int
@@ -91,6 +93,7 @@ class TurnSpending:
     seconds: float
     calls: tuple[CallSpending, ...]
     account: Mapping[str, float]
+    tools: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,6 +161,7 @@ async def load_details(tx: AsyncConnection, lane: Lane, turn: int) -> TurnSpendi
         seconds=account.get("whole", row.ended_at - row.received_at),
         calls=tuple(CallSpending(**call._asdict()) for call in calls),
         account=account,
+        tools=tuple(json.loads(row.used)),
     )
 
 

@@ -8,7 +8,7 @@ from typing import Literal, TypeAlias
 
 DAY_SECONDS = 86_400  # days are UTC
 GroupKey: TypeAlias = str | int | None
-GroupBy = Literal["day", "chat", "user", "model", "purpose"]
+GroupBy = Literal["day", "chat", "user", "thinking", "model", "purpose"]
 BreakdownColumn = Literal[
     "whole",
     "intake",

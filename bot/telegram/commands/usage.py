@@ -6,11 +6,17 @@ For admins `/usage all` ranks people and chats.
 from functools import partial
 
 from bot.db.usage import spending
+from bot.db.usage.thinking_sums import sum_by_thinking
 from bot.db.usage.usage_sums import DAY_SECONDS, Scope
 from bot.domain import Button, Part
 from bot.telegram.actions import BUTTON_EXPIRED, ActionContext, ActionResult, build_part, reply_text
 from bot.telegram.commands.usage_chart import send_chart
-from bot.telegram.commands.usage_format import format_details, format_ranking, format_summary
+from bot.telegram.commands.usage_format import (
+    format_details,
+    format_ranking,
+    format_summary,
+    format_thinking,
+)
 from bot.usage.queries import load_report_in
 from bot.usage.report import ReportQuery
 
@@ -80,8 +86,11 @@ async def _build_summary(context: ActionContext) -> Part:
     if newest is None:
         return build_part(format_summary(None, today, month))
     last = await spending.sum_turn(context.tx, newest)
+    scope = Scope(since=_get_month_start(context), user=context.person)
+    thinking_lines = format_thinking(await sum_by_thinking(context.tx, scope))
+    text = "\n".join([format_summary(last, today, month), *thinking_lines])
     row = (Button("Details", f"details:{newest}"), *_chart_buttons(context))
-    return build_part(format_summary(last, today, month), row)
+    return build_part(text, row)
 
 
 async def _build_ranking(context: ActionContext) -> Part:

@@ -4,15 +4,18 @@ Canvases are estimates and labelled so. Unknown is shown as unknown, and a sum w
 least". There is no rate: seconds and counts say enough.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 
 from bot.db.usage.spending import CallSpending, RankedSpender, SpendingOverview, SpendingSums, TurnSpending
+from bot.db.usage.thinking_sums import ThinkingSums
 from bot.domain import EndpointRole
-from bot.usage.tables import INTERVAL_NAMES, UNKNOWN
+from bot.usage.tables import EMPTY_CELL, INTERVAL_NAMES, UNKNOWN
+from bot.usage.thinking_report import count_endings
 
 MAX_LINE_CHARS = 35  # a phone shows a line of this length without wrapping it
 MAX_LISTED_CALLS = 20  # further calls of a turn are only counted
+MAX_LISTED_TOOLS = 8
 MIN_SHOWN_SECONDS = 0.05
 
 # Why a call was made that would not have been needed, as it is stored.
@@ -50,6 +53,52 @@ def format_summary(last: SpendingSums | None, today: SpendingSums, month: Spendi
     if last is not None:
         lines += [_format_sums("Last", last), _format_tokens(last)]
     return "\n".join([*lines, _format_sums("Today", today), _format_sums("30 d", month), DAYS_IN_UTC])
+
+
+def format_thinking(all_sums: Sequence[ThinkingSums]) -> list[str]:
+    """Format what thinking cost in 30 days, and how many turns got an answer with and without it.
+
+    At most five lines, each under 36 characters; none if no turn thought.
+    """
+    with_thinking = next((sums for sums in all_sums if sums.thinking), None)
+    if with_thinking is None:
+        return []
+    without = [sums for sums in all_sums if not sums.thinking]
+    turns = f"{abbreviate_count(with_thinking.turns)} of {_format_total_turns(all_sums)} turns"
+    seconds = sum(sums.seconds for sums in all_sums)
+    shares = ", without ".join(map(_format_answered_share, ([with_thinking], without)))
+    lines = [
+        f"Thinking, 30 d: {turns}",
+        f"    {_format_known_canvases([with_thinking])} of {_format_known_canvases(all_sums)} canvases est.",
+        f"    {format_seconds(with_thinking.seconds)} of {format_seconds(seconds)}",
+        f"    answered {shares}",
+    ]
+    replaced = [str(sum(sums.replaced for sums in group)) for group in ([with_thinking], without)]
+    if any(sums.replaced for sums in all_sums):
+        lines.append(f"    asked again {', without '.join(replaced)}")
+    return lines
+
+
+def _format_total_turns(all_sums: Iterable[ThinkingSums]) -> str:
+    return abbreviate_count(sum(sums.turns for sums in all_sums))
+
+
+def _format_known_canvases(all_sums: Sequence[ThinkingSums]) -> str:
+    canvases = abbreviate_count(sum(sums.canvases for sums in all_sums))
+    if not any(sums.counted for sums in all_sums) and any(sums.calls for sums in all_sums):
+        return "?"
+    if any(sums.counted < sums.calls or sums.partial for sums in all_sums):
+        return f"≥{canvases}"
+    return canvases
+
+
+def _format_answered_share(all_sums: Sequence[ThinkingSums]) -> str:
+    """The share of the turns that ran and have ended."""
+    endings = [count_endings(sums) for sums in all_sums]
+    ended = sum(counts.answered + counts.cut + counts.stopped + counts.failed for counts in endings)
+    if not ended:
+        return EMPTY_CELL
+    return f"{100 * sum(counts.answered for counts in endings) // ended} %"
 
 
 def format_ranking(today: SpendingSums, month: SpendingOverview) -> str:
@@ -110,12 +159,13 @@ def _format_count(number: int | None, sums: SpendingSums) -> str:
 
 
 def format_details(turn: TurnSpending) -> str:
-    """Format the details of an ended turn: thinking and why, each model call, the model."""
+    """Format the details of an ended turn: thinking and why, tools, each model call, the model."""
     calls = [call for call in turn.calls if call.purpose != "decision"]
     lines = [
         f"Turn {turn.id}: {format_seconds(turn.seconds)}",
         f"Thinking: {_format_on_off(turn.thinking)}",
         f"Why: {turn.thinking_why or 'unknown'}",
+        *_format_tools(turn.tools),
     ]
     lines += islice(_format_changes(turn.thinking, calls), MAX_LISTED_CALLS)
     for call in turn.calls:
@@ -127,6 +177,16 @@ def format_details(turn: TurnSpending) -> str:
     if len(calls) > MAX_LISTED_CALLS:
         lines.append(f"… and {len(calls) - MAX_LISTED_CALLS} more calls")
     return "\n".join([*lines, *_format_cached(calls), *_format_breakdown(turn), *_format_models(turn, calls)])
+
+
+def _format_tools(names: Sequence[str]) -> Iterator[str]:
+    """Yield the line of the tools that were called, if any were; of many, the last are only counted."""
+    if names:
+        listed = ", ".join(names[:MAX_LISTED_TOOLS])
+        left_out = len(names) - MAX_LISTED_TOOLS
+        if left_out > 0:
+            listed += f" and {left_out} more"
+        yield f"Tools: {listed}"
 
 
 def _format_on_off(thinking: bool) -> str:

@@ -144,7 +144,7 @@ async def test_a_decision_read_costs_no_canvas(database: Database):
 
 async def test_details_show_the_decision_and_every_call_in_order(database: Database):
     decisions = {"thinking_why": "two tools match: a, b", "endpoint": "fallback", "endpoint_why": "down"}
-    await store_turn(database, 1, thinking=True, **decisions)
+    await store_turn(database, 1, thinking=True, used='["a", "b"]', **decisions)
     times = {"seat_at": 102.0, "ended_at": 104.0, "outcome": "ok"}
     await add_call(
         database, purpose="decision", prompt_tokens=141, completion_tokens=4, ended_at=101.5, outcome="ok"
@@ -164,6 +164,7 @@ async def test_details_show_the_decision_and_every_call_in_order(database: Datab
             CallSpending("turn", "away", "m", False, None, None, None, None, None, "failed"),
         ),
         {},
+        ("a", "b"),
     )
 
 

@@ -121,7 +121,14 @@ async def test_an_admin_who_asks_for_something_else_reads_what_there_is(harness:
 async def test_a_chart_is_sent_as_figures_and_then_as_a_picture(harness: UpdateHarness):
     await store_call(harness, await harness.store_answered_turn("hi"))
     (sent,) = await harness.send_text("/usage chart")
-    assert sent.text.splitlines()[-2] == "30 d: 2 canvases est., 2.0 s"
+    assert sent.text.splitlines()[3:] == [
+        "30 d: 2 canvases est., 2.0 s",
+        "Days begin at 0:00 UTC.",
+        "Thinking, 30 d: 1 of 1 turns",
+        "    2 of 2 canvases est.",
+        "    2.0 s of 2.0 s",
+        "    answered 100 %, without –",
+    ]
     (photo,) = harness.bot.calls_of("send_photo")
     chat, png, caption = photo["given"]
     assert (chat, caption, photo["message_thread_id"]) == (ANNA, "You, the last 30 days (UTC)", None)

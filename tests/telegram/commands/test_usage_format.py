@@ -10,6 +10,7 @@ from bot.db.conversations import calls as call_rows
 from bot.db.conversations.calls import NewCall
 from bot.db.engine import Database
 from bot.db.usage.spending import CallSpending, RankedSpender, SpendingOverview, SpendingSums, TurnSpending
+from bot.db.usage.thinking_sums import ThinkingSums
 from bot.domain import EndpointRole
 from bot.telegram.commands import usage_format
 from bot.telegram.commands.usage_format import (
@@ -19,6 +20,7 @@ from bot.telegram.commands.usage_format import (
     format_details,
     format_ranking,
     format_summary,
+    format_thinking,
 )
 from bot.usage.json_records import RETRY_REASONS
 from bot.usage.report import INTERVAL_COLUMNS
@@ -123,6 +125,61 @@ def test_usage_is_at_most_five_lines_under_36_characters(
     lines = format_summary(last, today, month).splitlines()
     assert len(lines) <= 5
     assert max(map(len, lines)) < 36
+
+
+thinking_counts = st.integers(0, 10**10)
+thinking_sums = st.builds(
+    ThinkingSums,
+    thinking=st.booleans(),
+    turns=st.integers(1, 10**5),
+    endings=st.dictionaries(
+        st.sampled_from(["answered", "cut", "stopped", "limit", None]), st.integers(0, 10**5)
+    ),
+    replaced=st.integers(0, 999),
+    timed=st.integers(0, 10**5),
+    seconds=st.floats(0, 10**6),
+    calls=thinking_counts,
+    counted=thinking_counts,
+    partial=thinking_counts,
+    canvases=thinking_counts,
+    thought_tokens=thinking_counts,
+    unknown_thoughts=thinking_counts,
+    reads=thinking_counts,
+    read_seconds=st.floats(0, 10**6),
+)
+
+
+@given(st.lists(thinking_sums, max_size=2, unique_by=lambda sums: sums.thinking))
+def test_what_thinking_cost_is_at_most_five_lines_under_36_characters(all_sums: list[ThinkingSums]):
+    lines = format_thinking(all_sums)
+    assert len(lines) <= 5
+    assert max(map(len, lines), default=0) < 36
+
+
+def test_what_thinking_cost_stands_beside_all_turns():
+    endings: dict[str | None, int] = {"answered": 2, "stopped": 1, "limit": 5, None: 1}
+    thought = ThinkingSums(True, 9, endings, 1, 8, 45.0, 12, 12, 0, 28, 9000, 0, 2, 0.5)
+    plain = ThinkingSums(False, 41, {"answered": 41}, 0, 41, 120.0, 60, 59, 0, 62, 0, 0, 0, 0.0)
+    assert format_thinking([thought, plain]) == [
+        "Thinking, 30 d: 9 of 50 turns",
+        "    28 of ≥90 canvases est.",
+        "    45.0 s of 165 s",
+        "    answered 66 %, without 100 %",
+        "    asked again 1, without 0",
+    ]
+    uncounted = replace(thought, counted=0, canvases=0, replaced=0, endings={None: 9})
+    assert format_thinking([uncounted])[1:] == [
+        "    ? of ? canvases est.",
+        "    45.0 s of 45.0 s",
+        "    answered –, without –",
+    ]
+    assert format_thinking([plain]) == []
+
+
+def test_the_tools_of_a_turn_are_named_up_to_a_few():
+    names = tuple(f"tool_{number}" for number in range(10))
+    details = format_details(replace(build_turn(False, "it looks light", "main", None, 1.5, ()), tools=names))
+    assert "Tools: tool_0, tool_1, tool_2, tool_3, tool_4, tool_5, tool_6, tool_7 and 2 more" in details
 
 
 ranked = st.lists(st.builds(RankedSpender, st.text(min_size=1, max_size=64), spendings), max_size=3)

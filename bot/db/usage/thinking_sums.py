@@ -1,0 +1,94 @@
+"""What turns took and how they ended, those that thought apart from those that did not. Only reads.
+
+A turn belongs where it was decided to begin, also if a failing call or an endless thought switched it later.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import and_, case, func, select
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from bot.db.tables import accounts, model_calls, turns
+from bot.db.usage.scope_filters import build_turn_and_model_filter
+from bot.db.usage.usage_sums import Scope
+from bot.domain import CANVAS_TOKENS
+
+_call = model_calls.c
+_turn = turns.c
+_IS_READ = _call.purpose == "decision"  # a typed read of one step, which costs no canvas
+_CANVASES = (_call.completion_tokens + (CANVAS_TOKENS - 1)) // CANVAS_TOKENS
+_IS_PARTLY_COUNTED = and_(_call.usage_partial, _call.completion_tokens.is_not(None))
+_SECONDS = func.coalesce(accounts.c.whole, _turn.ended_at - _turn.received_at)
+_TURN_SUMS = (
+    func.count(),
+    func.count(case((_turn.state == "replaced", 1))),
+    func.count(_SECONDS),
+    func.coalesce(func.sum(_SECONDS), 0.0),
+)
+_CALL_SUMS = (
+    func.count(case((~_IS_READ, 1))),
+    func.count(case((~_IS_READ, _call.completion_tokens))),
+    func.count(case((and_(~_IS_READ, _IS_PARTLY_COUNTED), 1))),
+    func.coalesce(func.sum(case((~_IS_READ, _CANVASES))), 0),
+    func.coalesce(func.sum(_call.reasoning_tokens), 0),
+    func.count(case((and_(~_IS_READ, _call.reasoning_tokens.is_(None)), 1))),
+    func.count(case((_IS_READ, 1))),
+    func.coalesce(func.sum(case((_IS_READ, _call.ended_at - _call.created_at))), 0.0),
+)
+_NO_CALLS = (0, 0, 0, 0, 0, 0, 0, 0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class ThinkingSums:
+    """Turns that thought, or that did not.
+
+    `endings`: turns by ending (None: they have not ended). `replaced`: those that were asked again by /retry.
+    `seconds`: from messages received to answers delivered, over the `timed` turns.
+    `calls`: of model calls that cost canvases, the output of `counted` is known, of `partial` ones only from
+    before their end; `canvases` is estimated over those. `thought_tokens` are without `unknown_thoughts`
+    calls. `reads`: how often the endpoint was asked whether to think, and the seconds that took.
+    """
+
+    thinking: bool
+    turns: int
+    endings: Mapping[str | None, int]
+    replaced: int
+    timed: int
+    seconds: float
+    calls: int
+    counted: int
+    partial: int
+    canvases: int
+    thought_tokens: int
+    unknown_thoughts: int
+    reads: int
+    read_seconds: float
+
+
+async def sum_by_thinking(tx: AsyncConnection, scope: Scope) -> list[ThinkingSums]:
+    """The turns of the scope that thought, then those that did not; neither is listed if it has no turn."""
+    conditions = build_turn_and_model_filter(scope)
+    turns_with_accounts = turns.outerjoin(accounts, accounts.c.turn == _turn.id)
+    turn_query = select(_turn.thinking, _turn.ending, *_TURN_SUMS).select_from(turns_with_accounts)
+    turn_query = turn_query.where(*conditions).group_by(_turn.thinking, _turn.ending)
+    turn_rows = (await tx.execute(turn_query)).all()
+    turns_with_calls = turns.join(model_calls, _call.turn == _turn.id)
+    call_query = select(_turn.thinking, *_CALL_SUMS).select_from(turns_with_calls)
+    call_rows = await tx.execute(call_query.where(*conditions).group_by(_turn.thinking))
+    calls_by_thinking = {row[0]: tuple(row[1:]) for row in call_rows}
+    all_sums = []
+    for thinking in (True, False):
+        rows = [tuple(row) for row in turn_rows if row.thinking == thinking]
+        if rows:
+            call_sums = calls_by_thinking.get(thinking, _NO_CALLS)
+            all_sums.append(_build_sums(rows, call_sums))
+    return all_sums
+
+
+def _build_sums(turn_rows: Sequence[tuple[Any, ...]], call_sums: tuple[Any, ...]) -> ThinkingSums:
+    """`turn_rows`: one for each ending, of turns that thought or of those that did not."""
+    endings = {ending: count for _, ending, count, *_ in turn_rows}
+    replaced, timed, seconds = (sum(row[column] for row in turn_rows) for column in (3, 4, 5))
+    return ThinkingSums(turn_rows[0][0], sum(endings.values()), endings, replaced, timed, seconds, *call_sums)
