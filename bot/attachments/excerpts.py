@@ -1,11 +1,26 @@
 """A document's text, and the excerpt of it that goes into a prompt. Pure."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from bot.domain import Attachment
 
 _MAX_TRIMMED_CHARS = 200  # given up at most so that an excerpt ends where a line or a word does
+
+
+@dataclass(frozen=True, slots=True)
+class Excerpt:
+    """What of a text goes into a prompt.
+
+    part: which part of it that is, such as `pages 1-12 of 200`; "" for a short text that is whole.
+    is_whole: nothing was left out.
+    textless_pages: pages of it that hold no text, as where they are scanned.
+    """
+
+    text: str
+    part: str = ""
+    is_whole: bool = True
+    textless_pages: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,15 +45,15 @@ class ExtractedDocument:
         """All that was read, as an attachment to store."""
         return Attachment("document", self.name, self.media_type, text="\n\n".join(self._mark_pages()))
 
-    def build_excerpt(self, max_bytes: int) -> tuple[str, str]:
-        """What part of the document it is, such as `, pages 1-12 of 200`, and a text of about `max_bytes`."""
+    def build_excerpt(self, max_bytes: int) -> Excerpt:
+        """The part of the document that fits in about `max_bytes`."""
         if self.page_count is None:
-            label, text = self._excerpt_text(max_bytes)
+            excerpt = self._excerpt_text(max_bytes)
         else:
-            label, text = self._excerpt_pages(self.page_count, max_bytes)
-        if not self.is_encoding_known:
-            text = f"(some letters may be read wrongly)\n{text}"
-        return label, text
+            excerpt = self._excerpt_pages(self.page_count, max_bytes)
+        if self.is_encoding_known:
+            return excerpt
+        return replace(excerpt, text=f"(some letters may be read wrongly)\n{excerpt.text}")
 
     def _mark_pages(self) -> Iterator[str]:
         """The texts, each page with its number."""
@@ -48,27 +63,36 @@ class ExtractedDocument:
         for number, text in enumerate(self.texts, start=1):
             yield f"(page {number})\n{text}"
 
-    def _excerpt_text(self, max_bytes: int) -> tuple[str, str]:
-        text = shorten_text(self.texts[0], max_bytes)
-        if self.char_count is None or len(text) == self.char_count:
-            return "", text
-        return f", first {len(text):,} of {self.char_count:,} characters", f"{text}\n(the rest is left out)"
+    def _excerpt_text(self, max_bytes: int) -> Excerpt:
+        excerpt = excerpt_text(self.texts[0], max_bytes, self.char_count)
+        if excerpt.is_whole:
+            return excerpt
+        return replace(excerpt, text=f"{excerpt.text}\n(the rest is left out)")
 
-    def _excerpt_pages(self, page_count: int, max_bytes: int) -> tuple[str, str]:
+    def _excerpt_pages(self, page_count: int, max_bytes: int) -> Excerpt:
         pages = list(self._mark_pages())
         shown_count = _count_fitting(pages, max_bytes)
         text = "\n\n".join(pages[:shown_count])
+        textless_pages = sum(not page_text.strip() for page_text in self.texts[:shown_count])
         if shown_count == page_count == 1:
-            return "", text
+            return Excerpt(text)
         if shown_count == page_count:
-            return f", {page_count} pages", text
+            return Excerpt(text, f"{page_count} pages", textless_pages=textless_pages)
         if shown_count == 0:
-            beginning = shorten_text(pages[0], max_bytes)
-            return f", beginning of page 1 of {page_count}", f"{beginning}\n(the rest is left out)"
+            beginning = f"{shorten_text(pages[0], max_bytes)}\n(the rest is left out)"
+            return Excerpt(beginning, f"beginning of page 1 of {page_count}", is_whole=False)
         text = f"{text}\n{_describe_left_out(shown_count, page_count)}"
-        if shown_count == 1:
-            return f", page 1 of {page_count}", text
-        return f", pages 1-{shown_count} of {page_count}", text
+        part = f"pages 1-{shown_count} of {page_count}" if shown_count > 1 else f"page 1 of {page_count}"
+        return Excerpt(text, part, is_whole=False, textless_pages=textless_pages)
+
+
+def excerpt_text(text: str, max_bytes: int, char_count: int | None = None) -> Excerpt:
+    """The beginning of a text that has `char_count` characters in all, where `text` is not all of it."""
+    beginning = shorten_text(text, max_bytes)
+    all_chars = char_count or len(text)
+    if len(beginning) == all_chars:
+        return Excerpt(beginning)
+    return Excerpt(beginning, f"first {len(beginning):,} of {all_chars:,} characters", is_whole=False)
 
 
 def shorten_text(text: str, max_bytes: int) -> str:

@@ -20,47 +20,49 @@ def make_text_document(
 
 
 @pytest.mark.parametrize(
-    ("document", "max_bytes", "label", "text"),
+    ("document", "max_bytes", "part", "text"),
     [
         (make_paged_document("one"), 100, "", "(page 1)\none"),
-        (make_paged_document("one", "two"), 100, ", 2 pages", "(page 1)\none\n\n(page 2)\ntwo"),
+        (make_paged_document("one", "two"), 100, "2 pages", "(page 1)\none\n\n(page 2)\ntwo"),
         (
             make_paged_document("one", "two", "three"),
             24,
-            ", pages 1-2 of 3",
+            "pages 1-2 of 3",
             "(page 1)\none\n\n(page 2)\ntwo\n(page 3 is left out)",
         ),
         (
             make_paged_document("one", "two", "three"),
             12,
-            ", page 1 of 3",
+            "page 1 of 3",
             "(page 1)\none\n(pages 2-3 are left out)",
         ),
         (
             make_paged_document("one", pages=200),
             100,
-            ", page 1 of 200",
+            "page 1 of 200",
             "(page 1)\none\n(pages 2-200 are left out)",
         ),
         (
             make_paged_document("one two", "b"),
             14,
-            ", beginning of page 1 of 2",
+            "beginning of page 1 of 2",
             "(page 1)\none\n(the rest is left out)",
         ),
         (make_text_document("one\ntwo"), 7, "", "one\ntwo"),
-        (make_text_document("one\ntwo"), 6, ", first 3 of 7 characters", "one\n(the rest is left out)"),
+        (make_text_document("one\ntwo"), 6, "first 3 of 7 characters", "one\n(the rest is left out)"),
         (
             make_text_document("one", length=2_000_000),
             9,
-            ", first 3 of 2,000,000 characters",
+            "first 3 of 2,000,000 characters",
             "one\n(the rest is left out)",
         ),
         (make_text_document("hé", is_encoding_known=False), 9, "", "(some letters may be read wrongly)\nhé"),
     ],
 )
-def test_an_excerpt_says_which_part_it_is(document: ExtractedDocument, max_bytes: int, label: str, text: str):
-    assert document.build_excerpt(max_bytes) == (label, text)
+def test_an_excerpt_says_which_part_it_is(document: ExtractedDocument, max_bytes: int, part: str, text: str):
+    excerpt = document.build_excerpt(max_bytes)
+    assert (excerpt.part, excerpt.text) == (part, text)
+    assert excerpt.is_whole == ("left out" not in text)
 
 
 def test_all_that_was_read_is_stored():
@@ -84,6 +86,6 @@ def test_a_shortened_text_is_its_beginning_and_fits(text: str, max_bytes: int):
 
 @given(st.lists(st.text(max_size=60), min_size=1, max_size=9), st.integers(0, 200), st.integers(0, 300))
 def test_no_excerpt_is_much_longer_than_allowed(texts: list[str], pages_not_read: int, max_bytes: int):
-    label, text = make_paged_document(*texts, pages=len(texts) + pages_not_read).build_excerpt(max_bytes)
-    assert len(text.encode()) <= max_bytes + 60
-    assert len(label) < 40
+    excerpt = make_paged_document(*texts, pages=len(texts) + pages_not_read).build_excerpt(max_bytes)
+    assert len(excerpt.text.encode()) <= max_bytes + 60
+    assert len(excerpt.part) < 40

@@ -133,7 +133,9 @@ async def test_the_pages_of_a_document_are_in_the_prompt_as_far_as_they_fit(tmp_
         gateway.ann.send_document(
             "the report.pdf", content=attachment_files.make_pdf(pages), caption="Sum it up."
         )
-        assert await gateway.wait_for_texts() == ["Long."]
+        assert await gateway.wait_for_texts() == [
+            "(I read your file only in part: pages 1-15 of 200.)\n\nLong."
+        ]
     [message] = last_user_messages(gateway)
     head, _, rest = message_text(message).partition("\n")
     assert head == "[data: file the report.pdf, pages 1-15 of 200]"
@@ -195,25 +197,19 @@ UNUSABLE = [
 ]
 
 
-@pytest.mark.parametrize(("name", "content", "problem"), UNUSABLE)
-async def test_what_cannot_be_used_is_one_line_and_no_call_of_the_model(
-    tmp_path: Path, name: str, content: bytes, problem: str
-):
-    async with running_gateway(tmp_path) as gateway:
-        gateway.ann.send_document(name, content=content)
-        assert await gateway.wait_for_texts() == [f"I could not use {problem}."]
-        assert gateway.endpoint.requests == []
-
-
-async def test_with_a_caption_the_turn_continues_and_the_model_gets_the_reason(tmp_path: Path):
+async def test_what_cannot_be_read_is_told_with_and_without_a_question(tmp_path: Path):
     async with running_gateway(tmp_path, SimulatedEndpoint(brain=reply_with("Sorry."))) as gateway:
-        gateway.ann.send_document("a.zip", content=b"PK\x03\x04\0\0", caption="Unpack it.")
-        assert await gateway.wait_for_texts() == ["Sorry."]
-    [message] = last_user_messages(gateway)
-    assert message_text(message).startswith(
-        "[data: file a.zip]\n(file not shown to you: files of this kind cannot be read"
-    )
-    assert message_text(message).endswith("[end of data]\nUnpack it.")
+        for number, (name, content, problem) in enumerate(UNUSABLE):
+            gateway.ann.send_document(name, content=content)
+            told = (await gateway.wait_for_texts(2 * number + 1))[-1]
+            assert len(gateway.endpoint.requests) == number
+            gateway.ann.send_document(name, content=content, caption="Sum it up.")
+            answer = (await gateway.wait_for_texts(2 * number + 2))[-1]
+            noun, reason = problem.split(f" {name}: ")
+            assert told == f"I could not use {problem}."
+            assert answer == f"(I could not use {noun}: {reason}.)\n\nSorry."
+            text = message_text(last_user_messages(gateway)[-1])
+            assert text.endswith(f"not shown to you: {reason})\n[end of data]\nSum it up.")
 
 
 async def test_a_file_over_twenty_megabytes_is_not_asked_for(tmp_path: Path):

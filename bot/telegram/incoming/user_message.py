@@ -3,7 +3,7 @@
 The entry of message assembly. A raw message with its media (`attachments`) becomes an IncomingMessage;
 `attachment_loader` fills in its content, or the reason why it cannot be used; `compose_user_messages` joins
 the texts of `prompt_text`, excerpts and transcripts to what the model reads. What could not be used stands
-in the prompt as data; if nothing is left to be answered, the sender reads why.
+in the prompt as data, and before the answer; if nothing is left to be answered, the sender reads why.
 """
 
 from collections import Counter
@@ -13,7 +13,7 @@ from itertools import groupby
 from typing import Any
 
 from bot.agent.prompt import build_data_block
-from bot.attachments.excerpts import ExtractedDocument, shorten_text
+from bot.attachments.excerpts import Excerpt, ExtractedDocument, excerpt_text
 from bot.domain import Attachment
 from bot.telegram.incoming.attachments import MediaItem
 from bot.telegram.incoming.prompt_text import extract_text, format_message
@@ -48,11 +48,23 @@ class IncomingMessage:
 
 @dataclass(frozen=True, slots=True)
 class UserMessages:
-    """The texts of a turn, and for each of them its attachments and when it was sent."""
+    """The texts of a turn, and for each of them its attachments and when it was sent.
+
+    `preface`: what the sender reads before the answer: what was not read, or not all of it; or "".
+    """
 
     texts: tuple[str, ...]
     attachments: tuple[tuple[Attachment, ...], ...]
     sent_times: tuple[float, ...]
+    preface: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _FormattedMessage:
+    """A message as the model reads it, and which part of what came with it that is; "": all of it."""
+
+    text: str
+    partial_note: str = ""
 
 
 def compose_user_messages(messages: Sequence[IncomingMessage], max_text_bytes: int) -> UserMessages:
@@ -62,15 +74,20 @@ def compose_user_messages(messages: Sequence[IncomingMessage], max_text_bytes: i
     texts = []
     attachments = []
     sent_times = []
+    notes = [describe_unusable(messages, with_names=False)]  # names may hold Markdown characters
     for album in _group_albums(messages):
         # The pictures of a forwarded album would each say who it is from.
-        distinct = dict.fromkeys(_format_text(message, share) for message in album)
+        formatted = [_format_message(message, share) for message in album]
+        distinct = dict.fromkeys(message.text for message in formatted)
         texts.append("\n".join(text for text in distinct if text))
+        notes += [message.partial_note for message in formatted]
         attachments.append(
             tuple(_to_attachment(message.content) for message in album if message.content is not None)
         )
         sent_times.append(album[0].sent_at)
-    return UserMessages(tuple(texts), tuple(attachments), tuple(sent_times))
+    told = " ".join(note for note in notes if note)
+    preface = f"({told})\n\n" if told else ""
+    return UserMessages(tuple(texts), tuple(attachments), tuple(sent_times), preface)
 
 
 def explain_refusal(messages: Sequence[IncomingMessage]) -> str:
@@ -82,14 +99,6 @@ def explain_refusal(messages: Sequence[IncomingMessage]) -> str:
 
 def _has_own_text(raw: RawMessage) -> bool:
     return bool(extract_text(raw).strip() or describe_shared_item(raw))
-
-
-def build_preface(messages: Sequence[IncomingMessage]) -> str:
-    """Build what stands before an answer that could not use everything that came."""
-    explanation = describe_unusable(messages, with_names=False)  # names may hold Markdown characters
-    if not explanation:
-        return ""
-    return f"({explanation})\n\n"
 
 
 def describe_unusable(messages: Sequence[IncomingMessage], *, with_names: bool) -> str:
@@ -128,34 +137,55 @@ def _to_attachment(content: MediaContent) -> Attachment:
     return content
 
 
-def _format_text(message: IncomingMessage, max_text_bytes: int) -> str:
+def _format_message(message: IncomingMessage, max_text_bytes: int) -> _FormattedMessage:
     """Format one message, with what came with it as far as that is text."""
     media = message.media
     content = message.content
     if media is None:
-        return format_message(message.raw)
+        return _FormattedMessage(format_message(message.raw))
     if content is None:
         reason = message.unusable_reason or NOT_FETCHED
         label = f"{media.label}{_format_duration(media)}"
         block = build_data_block(label, f"({media.noun} not shown to you: {reason})")
-        return format_message(message.raw, media_block=block)
+        return _FormattedMessage(format_message(message.raw, media_block=block))
     if isinstance(content, ExtractedDocument):
-        label, text = content.build_excerpt(max_text_bytes)
-        return format_message(message.raw, media_block=build_data_block(media.label + label, text))
+        excerpt = content.build_excerpt(max_text_bytes)
+        block = build_data_block(_join_label(media.label, excerpt.part), excerpt.text)
+        text = format_message(message.raw, media_block=block)
+        return _FormattedMessage(text, _describe_partial(f"your {media.noun}", excerpt))
     if content.text is None:
-        return format_message(message.raw)
+        return _FormattedMessage(format_message(message.raw))
     return _format_transcript(message.raw, media, content.text, max_text_bytes)
 
 
-def _format_transcript(raw: RawMessage, media: MediaItem, transcript: str, max_text_bytes: int) -> str:
+def _format_transcript(
+    raw: RawMessage, media: MediaItem, transcript: str, max_text_bytes: int
+) -> _FormattedMessage:
     """Format a message with sound: what people say themselves is their text, what they send is data."""
-    text = shorten_text(transcript, max_text_bytes)
-    details = _format_duration(media)
-    if len(text) < len(transcript):
-        details += f", first {len(text):,} of {len(transcript):,} characters"
+    excerpt = excerpt_text(transcript, max_text_bytes)
+    details = _join_label(_format_duration(media), excerpt.part)
     if media.is_own_voice:
-        return format_message(raw, transcript=f"[transcript of a {media.noun}{details}] {text}")
-    return format_message(raw, media_block=build_data_block(f"{media.label}, transcript{details}", text))
+        words = f"[transcript of a {media.noun}{details}] {excerpt.text}"
+        text = format_message(raw, transcript=words)
+    else:
+        block = build_data_block(f"{media.label}, transcript{details}", excerpt.text)
+        text = format_message(raw, media_block=block)
+    return _FormattedMessage(text, _describe_partial(f"the transcript of your {media.noun}", excerpt))
+
+
+def _describe_partial(whole: str, excerpt: Excerpt) -> str:
+    sentences = []
+    if not excerpt.is_whole:
+        sentences.append(f"I read {whole} only in part: {excerpt.part}.")
+    if excerpt.textless_pages == 1:
+        sentences.append(f"One page of {whole} holds no text that I can read.")
+    elif excerpt.textless_pages:
+        sentences.append(f"{excerpt.textless_pages} pages of {whole} hold no text that I can read.")
+    return " ".join(sentences)
+
+
+def _join_label(label: str, part: str) -> str:
+    return f"{label}, {part}" if part else label
 
 
 def _format_duration(media: MediaItem) -> str:

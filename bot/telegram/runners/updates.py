@@ -38,7 +38,6 @@ from bot.telegram.incoming.envelope import find_question_key
 from bot.telegram.incoming.update import ParsedUpdate, parse_update
 from bot.telegram.incoming.user_message import (
     IncomingMessage,
-    build_preface,
     compose_user_messages,
     explain_refusal,
 )
@@ -116,9 +115,7 @@ class UpdateRunner:
         reply_to = None
         if last_message and _should_quote(updates, now):
             reply_to = last_message.message_id
-        preface = build_preface(messages)
-        if first.item.stale:
-            preface = format_late_preface(now - first.sent_at) + preface
+        late_preface = format_late_preface(now - first.sent_at) if first.item.stale else ""
         composed = compose_user_messages(messages, self._attachment_loader.max_text_bytes)
         return TurnRequest(
             items=tuple(update.item for update in updates),
@@ -130,7 +127,7 @@ class UpdateRunner:
             sent_at=composed.sent_times,
             reply_to=reply_to,
             silent=first.item.stale,
-            preface=preface,
+            preface=late_preface + composed.preface,
             deep=first.item.shape == "deep",
         )
 
@@ -150,8 +147,8 @@ class UpdateRunner:
         if refusal := explain_refusal(loaded):
             await self._refuse(updates, refusal)
             return None
-        composed = compose_user_messages(loaded, self._attachment_loader.max_text_bytes)
-        return replace(request, texts=composed.texts, attachments=composed.attachments)
+        completed = self._build_request(updates, loaded, request.person, request.lane)
+        return replace(completed, reply_to=request.reply_to)
 
     async def _has_decided_attachments(self, item: InboxItem) -> bool:
         """Whether its turn began before a restart, or was stopped: then its attachments are settled."""

@@ -20,6 +20,10 @@ def build_document(text: str) -> ExtractedDocument:
     return ExtractedDocument("a.txt", "text/plain", (text,), char_count=len(text))
 
 
+def build_pages(*texts: str) -> ExtractedDocument:
+    return ExtractedDocument("a.pdf", "application/pdf", texts, page_count=len(texts))
+
+
 def build_sound(text: str) -> Attachment:
     return Attachment("sound", "", "audio/ogg", text=text)
 
@@ -130,8 +134,35 @@ def test_what_is_refused_is_listed_with_names_a_sentence_for_each_reason():
     sentences = "I could not use 2 of your photos, your voice message: it is damaged. "
     sentences += "I could not use your file a.txt: it is empty."
     assert user_message.explain_refusal(messages) == sentences
-    assert user_message.build_preface(messages) == f"({sentences.replace(' a.txt', '')})\n\n"
-    assert user_message.build_preface([IncomingMessage({}, 1.0, PHOTO)]) == ""
+    preface = f"({sentences.replace(' a.txt', '')})\n\n"
+    assert compose_user_messages(messages, 900).preface == preface
+    assert compose_user_messages([IncomingMessage({}, 1.0, PHOTO)], 900).preface == ""
+
+
+@pytest.mark.parametrize(
+    ("media", "content", "preface"),
+    [
+        (FILE, build_document("x" * 2000), "I read your file only in part: first 900 of 2,000 characters."),
+        (FILE, build_document("one"), ""),
+        (FILE, build_pages("one", "", ""), "2 pages of your file hold no text that I can read."),
+        (
+            FILE,
+            build_pages("one", "", "x" * 2000),
+            "I read your file only in part: pages 1-2 of 3. "
+            "One page of your file holds no text that I can read.",
+        ),
+        (
+            VOICE,
+            Attachment("sound", "", "audio/ogg", text="la " * 400),
+            "I read the transcript of your voice message only in part: first 899 of 1,200 characters.",
+        ),
+    ],
+)
+def test_what_was_read_only_in_part_is_said_before_the_answer(
+    media: MediaItem, content: user_message.MediaContent, preface: str
+):
+    composed = compose_user_messages([IncomingMessage({}, 1.0, media, content)], 900)
+    assert composed.preface == (f"({preface})\n\n" if preface else "")
 
 
 def test_of_very_many_files_only_the_count_is_named():
