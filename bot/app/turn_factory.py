@@ -15,7 +15,7 @@ from bot.db.engine import Database, Transaction
 from bot.domain import PEOPLE_PRIORITY, ChannelFactory, Lane
 from bot.errors import AttachmentUnusable, SettingsRefused
 from bot.llm.client import ModelClient
-from bot.llm.typed_reads import ToolWorkEstimator
+from bot.llm.typed_reads import HeavyWorkEstimator
 from bot.settings import Settings
 from bot.tool_registry.registry import ToolRegistry
 from bot.turns import context_window
@@ -207,7 +207,7 @@ class TurnFactory:
             thinking=settings.thinking,
             thinking_canvases=settings.thinking_canvases,
             can_count_tokens=True,
-            can_estimate_tool_work=settings.thinking_read == "auto",
+            can_estimate_heavy_work=settings.thinking_read == "auto",
             summaries_enabled=settings.summary == "on",
         )
 
@@ -243,7 +243,7 @@ class TurnFactory:
         return Preflight(
             self.ledger,
             build_token_counter(url, self._api_key),
-            ToolWorkEstimator(url, self._api_key, self.settings.model_name),
+            HeavyWorkEstimator(url, self._api_key, self.settings.model_name),
             endpoint_name=url,
             model_name=lambda: self.model.name,
         )

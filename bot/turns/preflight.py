@@ -12,7 +12,7 @@ from bot.agent.toolbox import Toolbox
 from bot.db.conversations.calls import CallCompletion, NewCall
 from bot.domain import CallTimes, Message, Reply, Usage
 from bot.llm import server_api
-from bot.llm.typed_reads import ToolWorkEstimate, ToolWorkEstimator
+from bot.llm.typed_reads import HeavyWorkEstimate, HeavyWorkEstimator
 from bot.turns.call_ledger import CallLedger
 from bot.turns.turn_request import PreflightRequest, PreflightResult
 
@@ -35,7 +35,7 @@ def build_token_counter(url: str, api_key: str | None) -> TokenCounter:
 
 
 class Preflight:
-    """Asks the endpoint; one that cannot judge tool work is not asked to again.
+    """Asks the endpoint; one that cannot judge whether work is heavy is not asked to again.
 
     `endpoint_name`, `model_name`: as the ledger names them.
     """
@@ -44,7 +44,7 @@ class Preflight:
         self,
         ledger: CallLedger,
         count_tokens: TokenCounter,
-        estimator: ToolWorkEstimator,
+        estimator: HeavyWorkEstimator,
         *,
         endpoint_name: str,
         model_name: Callable[[], str],
@@ -60,12 +60,12 @@ class Preflight:
         prompt_tokens: int | None = None
         if request.needs_token_count:
             prompt_tokens = await self._count_tokens(request.prompt, request.toolbox, request.thinking)
-        if not request.needs_tool_work_chance or self._estimator.is_unsupported:
+        if not request.needs_heavy_chance or self._estimator.is_unsupported:
             return PreflightResult(prompt_tokens)
-        call, chance = await self._read_tool_work_chance(request, texts)
+        call, chance = await self._read_heavy_chance(request, texts)
         return PreflightResult(prompt_tokens, chance, call)
 
-    async def _read_tool_work_chance(
+    async def _read_heavy_chance(
         self, request: PreflightRequest, texts: Sequence[str]
     ) -> tuple[int, float | None]:
         """The ledger's row of the call, and the chance; None: the endpoint gave none."""
@@ -91,7 +91,7 @@ class Preflight:
         )
 
 
-def _build_closing(call: int, estimate: ToolWorkEstimate | None, created_at: float) -> CallCompletion:
+def _build_closing(call: int, estimate: HeavyWorkEstimate | None, created_at: float) -> CallCompletion:
     if estimate is None:
         return CallCompletion(call, None, "failed", "the endpoint gave no reading")
     usage = Usage(estimate.input_tokens, None, estimate.output_tokens)

@@ -27,7 +27,7 @@ from bot.turns.turn_request import (
 # Tokens kept free for tool results, so that a turn that needs tools has space in its prompt:
 TOOL_RESERVE_TOKENS = 2000  # where tools match the message
 FOLLOW_UP_RESERVE_TOKENS = 600  # where the turn before used some: a search, or a short result
-THINKING_THRESHOLD = 0.5  # a turn thinks if the endpoint gives tool work at least this chance
+READ_THRESHOLD = 0.5  # a turn thinks if the endpoint gives heavy work at least this chance
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,7 +206,7 @@ def _plan_preflight(
     """What the endpoint should be asked before this turn begins, about its user messages; None: nothing."""
     window = assessment.current_window
     needs_count = config.can_count_tokens and window.is_near_budget(new_tokens, budget)
-    needs_chance = config.can_estimate_tool_work and assessment.is_undecided and not request.deep
+    needs_chance = config.can_estimate_heavy_work and assessment.is_undecided and not request.deep
     if not (needs_count or needs_chance):
         return None
     return PreflightRequest(
@@ -237,8 +237,8 @@ def _decide_thinking(
         evidence = replace(evidence, recent_tools=last_turn.used, was_thinking=last_turn.thinking)
     texts = [prompt.strip_files(text) for text in request.texts]
     decision = decide_thinking(texts, window.toolbox.tool_index, evidence)
-    chance = preflight_result.tool_work_chance
+    chance = preflight_result.heavy_chance
     if chance is None or not decision.is_unsure:
         return decision
-    reason = f"words did not tell; the endpoint reads {chance:.0%} for tool work"
-    return replace(decision, thinking=chance >= THINKING_THRESHOLD, reason=reason)
+    reason = f"the words leave it open; the endpoint gives heavy work {chance:.0%}"
+    return replace(decision, thinking=chance >= READ_THRESHOLD, reason=reason)

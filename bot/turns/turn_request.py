@@ -57,7 +57,7 @@ class TurnConfig:
     """What every turn of this gateway shares: system text, tools, and limits in tokens.
 
     `thinking`: applies where the chat has set nothing.
-    `can_count_tokens`, `can_estimate_tool_work`: whether the endpoint may be asked for the length of a
+    `can_count_tokens`, `can_estimate_heavy_work`: whether the endpoint may be asked for the length of a
     prompt, and whether to think.
     `summaries_enabled`: a summary is made ahead of a cut.
     """
@@ -70,7 +70,7 @@ class TurnConfig:
     thinking: ThinkingSetting = "auto"
     thinking_canvases: int = 4
     can_count_tokens: bool = False
-    can_estimate_tool_work: bool = False
+    can_estimate_heavy_work: bool = False
     summaries_enabled: bool = False
 
 
@@ -79,7 +79,7 @@ class PreflightRequest:
     """Nothing is stored yet: the endpoint should first count `prompt`, or judge whether to think."""
 
     needs_token_count: bool
-    needs_tool_work_chance: bool
+    needs_heavy_chance: bool
     thinking: bool
     prompt: tuple[Message, ...]
     toolbox: Toolbox
@@ -89,12 +89,12 @@ class PreflightRequest:
 class PreflightResult:
     """What the endpoint answered before a turn began; None: it was not asked, or gave no answer.
 
-    `tool_work_chance`: the chance that the turn needs thought.
+    `heavy_chance`: the chance that the turn's work is heavy.
     `call`: the ledger's row of the judgement.
     """
 
     prompt_tokens: int | None = None
-    tool_work_chance: float | None = None
+    heavy_chance: float | None = None
     call: int | None = None
 
 

@@ -23,7 +23,6 @@ _COST_COLUMNS = (
 )
 _ENDING_COLUMNS = ("turns", "answered", "cut short", "stopped", "failed", "not begun", "open", "asked again")
 _CUT_ENDINGS = ("cut", "steps", "seconds")
-_FAILED_ENDINGS = ("failed", "empty", "away", "too_long", "refused")
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from bot.http_server import serve
-from bot.llm.typed_reads import MAX_DESCRIPTION_CHARS, MAX_TEXT_CHARS, MAX_TOOLS, ToolWorkEstimator
+from bot.llm.typed_reads import MAX_DESCRIPTION_CHARS, MAX_TEXT_CHARS, MAX_TOOLS, HeavyWorkEstimator
 from bot.sim.vllm.server import Profile, SimulatedEndpoint
 
 
@@ -22,7 +22,7 @@ async def estimate_repeatedly(
 ) -> Any:
     """The last of several estimates, and the estimator."""
     async with serve(endpoint.app) as url:
-        estimator = ToolWorkEstimator(f"{url}/v1", endpoint.api_key, endpoint.model)
+        estimator = HeavyWorkEstimator(f"{url}/v1", endpoint.api_key, endpoint.model)
         for _ in range(times):
             estimate = await estimator.estimate(texts, tools)
     return estimate, estimator
@@ -58,20 +58,20 @@ async def test_an_endpoint_without_the_route_is_asked_once(profile: Profile) -> 
 
 async def test_an_endpoint_that_serves_another_model_is_not_asked_again() -> None:
     async with serve(SimulatedEndpoint(model="another").app) as url:
-        estimator = ToolWorkEstimator(f"{url}/v1", None, "this")
+        estimator = HeavyWorkEstimator(f"{url}/v1", None, "this")
         assert await estimator.estimate(["hi"], ()) is None
     assert estimator.is_unsupported
 
 
 async def test_without_a_model_name_the_served_model_is_asked() -> None:
     async with serve(SimulatedEndpoint(model="another").app) as url:
-        assert await ToolWorkEstimator(f"{url}/v1", None, None).estimate(["hi"], ()) is not None
+        assert await HeavyWorkEstimator(f"{url}/v1", None, None).estimate(["hi"], ()) is not None
 
 
 async def test_an_endpoint_that_is_away_is_asked_again() -> None:
     endpoint = SimulatedEndpoint()
     async with serve(endpoint.app) as url:
-        estimator = ToolWorkEstimator(f"{url}/v1", None, None)
+        estimator = HeavyWorkEstimator(f"{url}/v1", None, None)
         endpoint.simulate_loading(60)
         assert await estimator.estimate(["hi"], ()) is None
         assert not estimator.is_unsupported
@@ -83,9 +83,9 @@ async def test_an_endpoint_that_is_away_is_asked_again() -> None:
     "body",
     [
         b"[]",
-        b'{"answers": {"steps": {"noul": "much"}}}',
-        b'{"answers": {"steps": {"noul": 2}}}',
-        b'{"answers": {"steps": {"noul": NaN}}}',
+        b'{"answers": {"heavy": {"noul": "much"}}}',
+        b'{"answers": {"heavy": {"noul": 2}}}',
+        b'{"answers": {"heavy": {"noul": NaN}}}',
         b'{"answers": {"other": 1}}',
         b'{"answers": 7}',
         b"[" * 5000,
@@ -97,7 +97,7 @@ async def test_an_invalid_answer_gives_no_estimate(body: bytes) -> None:
         await send({"type": "http.response.body", "body": body})
 
     async with serve(app) as url:
-        estimator = ToolWorkEstimator(f"{url}/v1", None, None)
+        estimator = HeavyWorkEstimator(f"{url}/v1", None, None)
         assert await estimator.estimate(["hi"], ()) is None
     assert not estimator.is_unsupported
 
@@ -105,11 +105,11 @@ async def test_an_invalid_answer_gives_no_estimate(body: bytes) -> None:
 async def test_invalid_counts_are_unknown() -> None:
     async def app(_scope: Any, _receive: Any, send: Any) -> None:
         await send({"type": "http.response.start", "status": 200, "headers": []})
-        body = b'{"answers": {"steps": {"noul": 0.5}}, "usage": {"input_tokens": true, "output_tokens": "2"}}'
+        body = b'{"answers": {"heavy": {"noul": 0.5}}, "usage": {"input_tokens": true, "output_tokens": "2"}}'
         await send({"type": "http.response.body", "body": body})
 
     async with serve(app) as url:
-        estimate = await ToolWorkEstimator(f"{url}/v1", None, None).estimate(["hi"], ())
+        estimate = await HeavyWorkEstimator(f"{url}/v1", None, None).estimate(["hi"], ())
     assert estimate is not None
     assert (estimate.input_tokens, estimate.output_tokens) == (None, None)
 

@@ -222,7 +222,7 @@ class TurnHarness:
             256,
             thinking=self.thinking,
             can_count_tokens=has_preflight,
-            can_estimate_tool_work=has_preflight,
+            can_estimate_heavy_work=has_preflight,
         )
 
     async def run_preflight(self, request: PreflightRequest, texts: Sequence[str]) -> PreflightResult:

@@ -11,12 +11,12 @@ from bot.db.engine import Database
 from bot.db.tables import model_calls
 from bot.domain import Message
 from bot.http_server import serve
-from bot.llm.typed_reads import ToolWorkEstimator
+from bot.llm.typed_reads import HeavyWorkEstimator
 from bot.sim.vllm.server import Profile, SimulatedEndpoint
 from bot.turns.call_ledger import CallLedger
 from bot.turns.preflight import Preflight, build_token_counter
 from bot.turns.turn_request import PreflightRequest, PreflightResult
-from tests.support.gateway import running_gateway
+from tests.support.gateway import ADMIN, running_gateway
 from tests.support.turn_harness import SHUTDOWN_SECONDS, ScriptedModel, TurnHarness
 from tools.registry import discover
 
@@ -35,7 +35,7 @@ async def open_preflight(
 ) -> AsyncIterator[Preflight]:
     async with serve(endpoint.app) as address:
         url = f"{address}/v1"
-        estimator = ToolWorkEstimator(url, endpoint.api_key, None)
+        estimator = HeavyWorkEstimator(url, endpoint.api_key, None)
         count = build_token_counter(url, endpoint.api_key)
         ledger = CallLedger(database, shutdown_seconds=SHUTDOWN_SECONDS)
         yield Preflight(
@@ -102,8 +102,21 @@ async def test_in_the_gateway_words_that_do_not_decide_are_judged_by_the_endpoin
         gateway.ann.send("Könntest du mir bei der Sache von gestern helfen?")
         await gateway.wait_for_texts(1)
         await gateway.api.wait_until(gateway.is_finished)
-    assert len(endpoint.typed_questions) == 1
+        gateway.ann.send("/usage")
+        await gateway.wait_for_texts(2)
+        summary = gateway.api.chat(ADMIN).bot_messages[-1]
+        gateway.ann.tap(summary, "Details")
+        await gateway.api.wait_until(lambda: summary.text.startswith("Turn "))
+    [question] = endpoint.typed_questions
+    assert "heavy work" in str(question)
     assert [request.thinking for request in endpoint.requests] == [True]
+    lines = summary.text.splitlines()
+    assert lines[1:3] == [
+        "Thinking: on",
+        "Why: the words leave it open; the endpoint gives heavy work 90%",
+    ]
+    assert lines[3].startswith("Decision read: ")
+    assert lines[4].endswith(" in")
 
 
 async def test_a_judgement_is_no_step_of_the_turn_when_it_is_opened_again(tmp_path: Path) -> None:

@@ -189,17 +189,20 @@ async def test_heavy_tool_work_thinks_and_says_why_and_small_talk_does_not(
     assert await harness.load_rows(model_calls, "thinking") == [(True,), (False,)]
 
 
-async def test_the_endpoint_judges_what_words_do_not_decide(database: Database, model: ScriptedModel):
+@pytest.mark.parametrize(("chance", "thinks"), [(0.9, True), (0.5, True), (0.49, False)])
+async def test_the_endpoint_judges_what_words_do_not_decide(
+    database: Database, model: ScriptedModel, chance: float, thinks: bool
+):
     harness = TurnHarness(
-        database, model, [search], thinking="auto", preflight_result=PreflightResult(tool_work_chance=0.9)
+        database, model, [search], thinking="auto", preflight_result=PreflightResult(heavy_chance=chance)
     )
     model.script = [OK]
     await say(harness, model, "ቡችላዎች ስንት ዓመት ይኖራሉ")
     [preflight_request] = harness.preflight_requests
-    assert preflight_request.needs_tool_work_chance
+    assert preflight_request.needs_heavy_chance
     assert not preflight_request.needs_token_count
     assert await harness.load_rows(turns, "thinking", "thinking_why") == [
-        (True, "words did not tell; the endpoint reads 90% for tool work")
+        (thinks, f"the words leave it open; the endpoint gives heavy work {chance:.0%}")
     ]
 
 
