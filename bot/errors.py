@@ -40,6 +40,10 @@ class SettingsRefused(CanvasgramError):
     """A setting is missing or wrong. The text names it, the problem and an example."""
 
 
+class SettingMissing(SettingsRefused):
+    """A setting that has no default is not set."""
+
+
 class QuestionRefused(CanvasgramError):
     """A query or an option makes no sense as written. The text says how to write it."""
 

@@ -12,6 +12,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from pydantic import AfterValidator, BeforeValidator, SecretStr
 from pydantic_settings import NoDecode
 
+_HOST_WITH_PORT = re.compile(r"(localhost|[A-Za-z0-9.-]{1,253}:[0-9]{1,5})(/[^\s]*)?")
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
@@ -46,6 +47,8 @@ def _check_telegram_address(value: str) -> str:
 
 
 def _check_model_address(value: str) -> str:
+    if _HOST_WITH_PORT.fullmatch(value.strip()):
+        value = f"http://{value.strip()}"
     value = _check_web_address(value)
     if urlsplit(value).path:
         return value

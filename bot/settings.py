@@ -3,6 +3,7 @@
 `load_settings` reads the environment and `.env`; `build_settings` takes values alone, for the demo and tests.
 """
 
+import os
 import re
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -11,7 +12,8 @@ from pydantic import AfterValidator, Field, ValidationError, ValidationInfo, fie
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from bot.domain import CANVAS_TOKENS, MAX_CALL_CANVASES
-from bot.errors import SettingsRefused
+from bot.errors import SettingMissing, SettingsRefused
+from bot.setting_names import list_misspelled_variables, list_unknown_in_file
 from bot.setting_types import (
     ApiKey,
     BotToken,
@@ -174,7 +176,7 @@ class Settings(BaseSettings):
     tools_dir: Path | None = Field(
         None,
         description="a folder with Python files of your own tools; only its owner may write there",
-        examples=["tools"],
+        examples=["my-tools"],
     )
     tools_prompt_tokens: int = Field(
         2000,
@@ -311,6 +313,9 @@ class Settings(BaseSettings):
         return [secret.get_secret_value() for secret in secrets if secret is not None]
 
 
+_NAMES = frozenset(name.upper() for name in Settings.model_fields)
+
+
 class _ExplicitSettings(Settings):
     """Settings from values alone, without the environment and files."""
 
@@ -329,12 +334,20 @@ class _ExplicitSettings(Settings):
 def load_settings(env_file: Path | str | None = ".env", **overrides: Any) -> Settings:
     """Load settings from `overrides`, else the environment, else `env_file`, else the defaults.
 
-    Raises SettingsRefused.
+    Raises SettingsRefused, also for a missing file (`.env` may be) and for a misspelled name in it.
     """
+    if env_file is not None and Path(env_file).name != ".env" and not Path(env_file).exists():
+        raise SettingsRefused(f"{env_file} does not exist. `canvasgram setup`, with this option, writes it.")
     try:
+        for unknown in list_unknown_in_file(env_file, _NAMES):
+            if unknown.nearest is not None:
+                raise SettingsRefused(
+                    f"{unknown.name} in {env_file} is no setting. Did you mean {unknown.nearest}? "
+                    f"Example: {format_example(unknown.nearest.lower())}"
+                )
         return Settings(**{"_env_file": env_file, **overrides})
     except ValidationError as error:
-        raise SettingsRefused(_describe_error(error)) from None
+        raise _translate_error(error) from None
     except OSError as error:
         raise SettingsRefused(f"{env_file} cannot be read: {error.strerror}.") from None
     except UnicodeDecodeError:
@@ -346,7 +359,17 @@ def build_settings(**values: Any) -> Settings:
     try:
         return _ExplicitSettings(**values)
     except ValidationError as error:
-        raise SettingsRefused(_describe_error(error)) from None
+        raise _translate_error(error) from None
+
+
+def list_ignored_names(env_file: Path | str | None) -> list[str]:
+    """What is set in the file or the environment and is no setting: a sentence each, for the log."""
+    unknown_names = list_unknown_in_file(env_file, _NAMES)
+    misspelled = list_misspelled_variables(os.environ, _NAMES)  # noqa: TID251
+    return [
+        *(f"{unknown.name} in {env_file} is no setting" for unknown in unknown_names),
+        *(f"{unknown.name} is no setting; {unknown.nearest} is" for unknown in misspelled),
+    ]
 
 
 def format_example(name: str) -> str:
@@ -356,15 +379,18 @@ def format_example(name: str) -> str:
     return f"{name.upper()}={value}"
 
 
-def _describe_error(error: ValidationError) -> str:
+def _translate_error(error: ValidationError) -> SettingsRefused:
     first = error.errors(include_input=False, include_url=False)[0]
     name = str(first["loc"][0])
+    example = f"Example: {format_example(name)}"
     if first["type"] == "missing":
-        problem = f"is missing: {Settings.model_fields[name].description}"
-    else:
-        message = re.sub("^(Value error, )?(Input should be)?", _rephrase, first["msg"])
-        problem = message.partition(", unable")[0]
-    return f"{name.upper()} {problem}. Example: {format_example(name)}"
+        description = Settings.model_fields[name].description
+        return SettingMissing(
+            f"{name.upper()} is missing: {description}. `canvasgram setup` asks for it. {example}"
+        )
+    message = re.sub("^(Value error, )?(Input should be)?", _rephrase, first["msg"])
+    problem = message.partition(", unable")[0]
+    return SettingsRefused(f"{name.upper()} {problem}. {example}")
 
 
 def _rephrase(match: re.Match[str]) -> str:

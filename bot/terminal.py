@@ -4,10 +4,11 @@ Owns the terminal and the exit after a signal; the commands themselves know neit
 """
 
 import asyncio
+import contextlib
 import os
 import signal
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 
 import typer
@@ -59,12 +60,24 @@ class TerminalPrompter:
     def ask(self, question: str, *, hidden: bool = False) -> str | None:
         if self._silent:
             return None
-        # With asyncio's own handler Ctrl-C would not end the prompt.
-        previous = signal.signal(signal.SIGINT, signal.default_int_handler)
-        try:
+        with _default_interrupt():
             return str(typer.prompt(question, hide_input=hidden))
-        finally:
-            signal.signal(signal.SIGINT, previous)
+
+    def choose(self, question: str, default: str) -> str:
+        if self._silent:
+            return default
+        with _default_interrupt():
+            return str(typer.prompt(question, default=default))
+
+
+@contextlib.contextmanager
+def _default_interrupt() -> Iterator[None]:
+    """Let Ctrl-C end a prompt, which asyncio's own handler would not."""
+    previous = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, previous)
 
 
 async def run_until_signal(work: Work, *, grace_seconds: float = GRACE_SECONDS) -> int:

@@ -94,8 +94,8 @@ def test_the_key_is_set_no_port_is_open_and_the_weights_are_kept(
     assert "ports" not in model
     assert "ports" not in gateway
     assert model["volumes"] == ["weights:/root/.cache/huggingface"]
-    assert gateway["volumes"] == ["data:/data"]
-    assert set(compose["volumes"]) == {"weights", "data"}
+    assert gateway["volumes"] == ["data:/data", "backups:/backups"]
+    assert set(compose["volumes"]) == {"weights", "data", "backups"}
 
 
 def test_every_profile_says_why_and_the_file_says_that_nothing_was_measured() -> None:
@@ -171,9 +171,9 @@ async def health_check(port: str) -> int:
     command = re.search(r"^HEALTHCHECK .* CMD (\[.+\])$", dockerfile(), re.MULTILINE)
     assert command
     args = json.loads(command[1])
-    assert args[0] == "python"
+    assert args[0] == "bash"
     process = await asyncio.create_subprocess_exec(
-        sys.executable, *args[1:], env={"HTTP_PORT": port}, stderr=asyncio.subprocess.DEVNULL
+        *args, env={"HTTP_PORT": port}, stderr=asyncio.subprocess.DEVNULL
     )
     return await process.wait()
 

@@ -8,7 +8,7 @@ from hypothesis import given as for_each
 from hypothesis import strategies as st
 
 from bot.errors import SettingsRefused
-from bot.settings import Settings, build_settings, format_example, load_settings
+from bot.settings import Settings, build_settings, format_example, list_ignored_names, load_settings
 
 TOKEN = "1234567890:AAE-not-a-real-token"
 
@@ -125,6 +125,51 @@ def test_explicit_settings_read_neither_environment_nor_file(monkeypatch: pytest
     with pytest.raises(SettingsRefused, match=r"^TELEGRAM_TOKEN is missing"):
         build_settings()
     assert build_settings(telegram_token="1:other").model_seats == 4
+
+
+@pytest.mark.parametrize(
+    ("name", "setting"),
+    [
+        ("MODEL_SEAT", "MODEL_SEATS"),
+        ("model_seat", "MODEL_SEATS"),
+        ("TIMEZONE", "TIME_ZONE"),
+        ("TELEGRAM_BOT_TOKEN", "TELEGRAM_TOKEN"),
+        ("ADMIN_ID", "ADMIN_IDS"),
+        ("LOGLEVEL", "LOG_LEVEL"),
+    ],
+)
+def test_a_misspelled_name_in_the_file_is_refused(name: str, setting: str) -> None:
+    Path(".env").write_text(f"TELEGRAM_TOKEN={TOKEN}\n{name}=4\n")
+    with pytest.raises(SettingsRefused, match=f"^{name} in .env is no setting. Did you mean {setting}?"):
+        load_settings()
+
+
+def test_names_of_other_programs_are_not_taken_for_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+    others = ("COMPOSE_PROFILES", "HF_TOKEN", "TZ", "VLLM_API_KEY", "FOO", "TELEGRAM_API_ID", "HTTP_PROXY")
+    Path(".env").write_text(f"TELEGRAM_TOKEN={TOKEN}\n" + "".join(f"{name}=1\n" for name in others))
+    for name in ("HTTP_PROXY", "HTTPS_PROXY", "MODEL_PATH", "LOG_LEVELS", "MODEL_SEAT"):
+        monkeypatch.setenv(name, "1")
+    load_settings()
+    assert list_ignored_names(".env") == [
+        "FOO in .env is no setting",
+        "TELEGRAM_API_ID in .env is no setting",
+        "HTTP_PROXY in .env is no setting",
+        "LOG_LEVELS is no setting; LOG_LEVEL is",
+        "MODEL_SEAT is no setting; MODEL_SEATS is",
+    ]
+    assert load_settings(env_file=None, telegram_token=TOKEN).model_seats == 4
+
+
+@pytest.mark.parametrize(
+    ("value", "url"),
+    [
+        ("localhost:8000", "http://localhost:8000/v1"),
+        ("localhost", "http://localhost/v1"),
+        ("gpu.lan:8000/v1/", "http://gpu.lan:8000/v1"),
+    ],
+)
+def test_a_model_address_without_scheme_is_mended(value: str, url: str) -> None:
+    assert build_settings(telegram_token=TOKEN, model_url=value).model_url == url
 
 
 def test_settings_cannot_be_changed() -> None:
@@ -308,9 +353,19 @@ def test_an_unreadable_settings_file_is_reported(clean: Path) -> None:
 def test_the_example_file_names_every_setting_in_order() -> None:
     text = (Path(__file__).parent.parent / ".env.example").read_text(encoding="utf-8")
     assert re.findall(r"^(?:# )?([A-Z_]+)=", text, re.MULTILINE) == [
-        name.upper() for name in Settings.model_fields
+        "COMPOSE_PROFILES",
+        "HF_TOKEN",
+        *(name.upper() for name in Settings.model_fields),
+    ]
+    to_fill_in = re.findall(r"^([A-Z_]+)=(.*)$", text, re.MULTILINE)
+    assert to_fill_in == [
+        ("COMPOSE_PROFILES", ""),
+        ("HF_TOKEN", ""),
+        ("TELEGRAM_TOKEN", ""),
+        ("MODEL_API_KEY", ""),
     ]
     for name, field in Settings.model_fields.items():
         assert field.description
         assert f"\n# {field.description[0].upper()}{field.description[1:]}\n" in text
-        assert name == "telegram_token" or f"\n# {format_example(name)}\n" in text or name == "system_prompt"
+        if name not in {"telegram_token", "model_api_key", "system_prompt"}:
+            assert f"\n# {format_example(name)}\n" in text

@@ -110,7 +110,7 @@ def setup(
 )
 def run(env_file: EnvFile = ENV_FILE) -> Work:
     """Run the gateway until SIGTERM or Ctrl-C; neither loses anything. A second Ctrl-C exits at once."""
-    from bot.settings import load_settings
+    from bot.settings import list_ignored_names, load_settings
 
     settings = load_settings(env_file)  # before the slow imports, so that a wrong setting is reported at once
 
@@ -120,6 +120,8 @@ def run(env_file: EnvFile = ENV_FILE) -> Work:
     from bot.app import factory
 
     logs.configure(settings.log_level, settings.log_format, settings.list_secrets())
+    for line in list_ignored_names(env_file):
+        logging.getLogger(__name__).warning("%s", line, extra={"action": "settings.ignored"})
     gc.freeze()
     gc.enable()
     return functools.partial(factory.run, settings, announce=typer.echo)

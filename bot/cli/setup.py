@@ -3,17 +3,23 @@
 Owns the order of the questions; the command line asks them. Calls Telegram, the endpoint and the database.
 """
 
+import base64
 import re
+import secrets
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
+from zoneinfo import ZoneInfoNotFoundError
+
+import tzlocal
 
 from bot.cli.env_file import write_settings
-from bot.db.engine import open_database
+from bot.db.engine import open_database, parse_database_path
 from bot.db.migrate import migrate
 from bot.db.people import people
-from bot.errors import KeyRefused, ServerAway, SettingsRefused, TelegramRefused
+from bot.errors import KeyRefused, ServerAway, SettingMissing, SettingsRefused, TelegramRefused
 from bot.llm.server_api import ServedModel, fetch_models, fetch_version
 from bot.settings import NO_BOT_TOKEN, Settings, format_example, load_settings
 from bot.telegram.bot_identity import BotIdentity, check_token
@@ -31,9 +37,17 @@ class _Question:
     hidden: bool = False
 
 
+FIRST_WORDS = (
+    "Two things are needed: a Telegram bot and a model. "
+    "For the bot, send /newbot to @BotFather in Telegram; at the end it shows a token."
+)
 _TOKEN_QUESTION = _Question("telegram_token", "Bot token from @BotFather (not shown)", hidden=True)
 _KEY_QUESTION = _Question("model_api_key", "Key of the endpoint (not shown)", hidden=True)
 _ADDRESS_QUESTION = _Question("model_url", "Address of the endpoint")
+_ZONE_QUESTION = _Question("time_zone", "Your time zone")
+_BACKUP_QUESTION = _Question("backup_dir", "Folder for a backup every night (none: no backups)")
+_PORT_QUESTION = _Question("http_port", "Port for /healthz and /metrics on this machine (none: no port)")
+NO_ANSWER = "none"
 
 
 class Prompter(Protocol):
@@ -45,6 +59,10 @@ class Prompter(Protocol):
 
     def ask(self, question: str, *, hidden: bool = False) -> str | None:
         """Return the answer to a question (not shown while typed if `hidden`), None if nobody is there."""
+        ...
+
+    def choose(self, question: str, default: str) -> str:
+        """Return the answer to a question, or the default if nobody is there or nothing is typed."""
         ...
 
 
@@ -62,14 +80,16 @@ class SetupWizard:
         Raises SettingsRefused or TelegramAway, with one clear line.
         """
         # Whatever else is wrong is reported before the first question.
-        load_settings(self.env_file, **{"telegram_token": NO_BOT_TOKEN, **self.values})
+        self._load_settings({"telegram_token": NO_BOT_TOKEN, **self.values})
         bot = await self._check_bot()
         self.prompter.say(f"Bot: @{bot.username} ({bot.name}).")
         self._save()
         self.prompter.say(await self._check_endpoint())
+        if "telegram_token" in self.values:  # it was not in the file: this is the first setup
+            self._offer_options()
         self._save()
         self.prompter.say(f"Settings: {self.env_file}, readable by you alone.")
-        code = await _create_invite(self._load_settings().database_url)
+        code = await _create_invite(self._load_settings(self.values).database_url)
         self.prompter.say(
             f"Whoever opens this link first, within {people.FIRST_ADMIN_MINUTES} minutes, becomes admin:\n"
             f"  https://t.me/{bot.username}?start={code}\n"
@@ -80,10 +100,13 @@ class SetupWizard:
         answers_left = MAX_ANSWERS
         while True:
             try:
-                settings = self._load_settings()
+                settings = self._load_settings(self.values)
                 return await check_token(
                     settings.telegram_token.get_secret_value(), settings.telegram_api_url
                 )
+            except SettingMissing as missing:
+                answers_left = self._ask_again(_TOKEN_QUESTION, missing, answers_left, FIRST_WORDS)
+                continue
             except TelegramRefused as refused:
                 problem = SettingsRefused(
                     f"TELEGRAM_TOKEN: {refused} Example: {format_example('telegram_token')}"
@@ -97,7 +120,7 @@ class SetupWizard:
         answers_left = MAX_ANSWERS
         while True:
             try:
-                settings = self._load_settings()
+                settings = self._load_settings(self.values)
                 key = None
                 if settings.model_api_key:
                     key = settings.model_api_key.get_secret_value()
@@ -114,21 +137,61 @@ class SetupWizard:
                 problem = refused
             answers_left = self._ask_again(question, problem, answers_left)
 
-    def _ask_again(self, question: _Question, problem: SettingsRefused, answers_left: int) -> int:
-        """Ask because of `problem`; return how many answers are left after this one.
+    def _ask_again(
+        self,
+        question: _Question,
+        problem: SettingsRefused,
+        answers_left: int,
+        introduction: str | None = None,
+    ) -> int:
+        """Ask because of `problem`, or with an introduction in place of it; return how many answers are left.
 
         Raises `problem` when nobody is there or no answer is left.
         """
         if not answers_left:
             raise problem
-        answer = self.prompter.ask(f"{problem}\n{question.prompt}", hidden=question.hidden)
+        answer = self.prompter.ask(f"{introduction or problem}\n{question.prompt}", hidden=question.hidden)
         if answer is None:
             raise problem
         self.values[question.setting] = answer.strip()
         return answers_left - 1
 
-    def _load_settings(self) -> Settings:
-        return load_settings(self.env_file, **self.values)
+    def _offer_options(self) -> None:
+        """Offer what an owner would miss later, each with a default."""
+        database_file = parse_database_path(self._load_settings(self.values).database_url)
+        for question, default in (
+            (_ZONE_QUESTION, _find_machine_zone()),
+            (_BACKUP_QUESTION, str(database_file.parent / "backups")),
+            (_PORT_QUESTION, NO_ANSWER),
+        ):
+            self._offer(question, default)
+        if not self._is_set("secrets_key"):
+            self.values["secrets_key"] = base64.b64encode(secrets.token_bytes(32)).decode()
+            self.prompter.say(
+                "SECRETS_KEY is a new key that encrypts secrets of tools. It is in no backup: keep a copy."
+            )
+
+    def _offer(self, question: _Question, default: str) -> None:
+        if self._is_set(question.setting):
+            return
+        for _ in range(MAX_ANSWERS):
+            answer = self.prompter.choose(question.prompt, default).strip()
+            if answer.lower() == NO_ANSWER:
+                return
+            try:
+                self._load_settings({**self.values, question.setting: answer})
+            except SettingsRefused as refused:
+                self.prompter.say(str(refused))
+            else:
+                self.values[question.setting] = answer
+                return
+
+    def _is_set(self, name: str) -> bool:
+        return name in self._load_settings(self.values).model_fields_set
+
+    def _load_settings(self, values: Mapping[str, str]) -> Settings:
+        file = self.env_file if self.env_file.exists() else None
+        return load_settings(file, **values)
 
     def _save(self) -> None:
         write_settings(self.env_file, {name.upper(): value for name, value in self.values.items()})
@@ -162,6 +225,14 @@ async def _describe_endpoint(settings: Settings, models: tuple[ServedModel, ...]
 def _is_recent(version: str | None) -> bool:
     numbers = re.match(r"(\d+)\.(\d+)", version or "")
     return numbers is None or (int(numbers[1]), int(numbers[2])) >= MIN_VLLM_VERSION
+
+
+def _find_machine_zone() -> str:
+    """The IANA name of the machine's time zone; UTC where it has none, or several."""
+    try:
+        return tzlocal.get_localzone_name() or "UTC"
+    except (ValueError, OSError, ZoneInfoNotFoundError):
+        return "UTC"
 
 
 async def _create_invite(database_url: str) -> str:

@@ -104,6 +104,20 @@ def test_a_missing_setting_is_one_line_and_exit_code_2(call: CommandRunner, args
     code, out, err = call(*args)
     assert (code, out) == (2, "")
     assert re.fullmatch(r"TELEGRAM_TOKEN is missing: .+\. Example: TELEGRAM_TOKEN=\S+\n", err)
+    assert "`canvasgram setup` asks for it" in err
+
+
+def test_a_settings_file_that_is_not_there_is_named(call: CommandRunner) -> None:
+    for command in ("run", "report", "check", "migrate"):
+        code, out, err = call(command, "--env-file", "nofile.env")
+        assert (code, out) == (2, "")
+        assert err == "nofile.env does not exist. `canvasgram setup`, with this option, writes it.\n"
+
+
+def test_a_misspelled_setting_is_named_with_the_right_one(call: CommandRunner, folder: Path) -> None:
+    (folder / ".env").write_text(f"TELEGRAM_TOKEN={TOKEN}\nMODEL_SEAT=4\n")
+    line = "MODEL_SEAT in .env is no setting. Did you mean MODEL_SEATS? Example: MODEL_SEATS=4\n"
+    assert call("run") == (2, "", line)
 
 
 def test_a_wrong_setting_is_one_line_and_exit_code_2(call: CommandRunner, folder: Path) -> None:

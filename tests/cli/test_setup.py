@@ -49,9 +49,13 @@ class FakeServers:
 
 @dataclass
 class ScriptedPrompter:
-    """Answers questions with prepared answers; None stands for nobody at the terminal."""
+    """Answers questions with prepared answers; None stands for nobody at the terminal.
+
+    `choices` are the answers to questions with a default, by a word in the question.
+    """
 
     answers: list[str | None] = field(default_factory=list)
+    choices: dict[str, list[str]] = field(default_factory=dict)
     questions: list[tuple[str, bool]] = field(default_factory=list)
     lines: list[str] = field(default_factory=list)
 
@@ -61,6 +65,12 @@ class ScriptedPrompter:
     def ask(self, question: str, *, hidden: bool = False) -> str | None:
         self.questions.append((question, hidden))
         return self.answers.pop(0) if self.answers else None
+
+    def choose(self, question: str, default: str) -> str:
+        for word, answers in self.choices.items():
+            if word in question and answers:
+                return answers.pop(0)
+        return default
 
 
 @pytest.fixture
@@ -115,8 +125,8 @@ async def test_without_questions_it_writes_the_file_and_prints_a_link_that_works
 async def test_it_asks_for_a_missing_token_and_again_for_a_wrong_one(servers: FakeServers) -> None:
     prompter = await run_setup(servers, "nonsense", "1:wrong", f" {TOKEN} ", model_url=f"{servers.url}/v1")
     assert [hidden for _, hidden in prompter.questions] == [True, True, True]
-    missing, no_token, refused = (question for question, _ in prompter.questions)
-    assert missing.startswith("TELEGRAM_TOKEN is missing")
+    first, no_token, refused = (question for question, _ in prompter.questions)
+    assert first.startswith("Two things are needed: a Telegram bot and a model.")
     assert no_token.startswith("TELEGRAM_TOKEN must be")
     assert refused.startswith("TELEGRAM_TOKEN: Telegram does not know this bot token")
     assert load_settings(".env").telegram_token.get_secret_value() == TOKEN
@@ -136,6 +146,40 @@ async def test_it_asks_for_the_address_and_the_key_of_the_endpoint(servers: Fake
     assert settings.model_api_key
     assert settings.model_api_key.get_secret_value() == KEY
     assert KEY not in " ".join([*prompter.lines, *(question for question, _ in prompter.questions)])
+
+
+async def test_the_first_setup_offers_what_an_owner_would_miss_later(
+    servers: FakeServers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tzlocal.get_localzone_name", lambda: "Europe/Berlin")
+    await run_setup(servers, telegram_token=TOKEN, model_url=f"{servers.url}/v1")
+    settings = load_settings(".env")
+    assert (settings.time_zone, settings.backup_dir, settings.http_port) == (
+        "Europe/Berlin",
+        Path("backups"),
+        None,
+    )
+    [key] = settings.secrets_key
+    await run_setup(servers)  # a second one changes nothing
+    assert load_settings(".env").secrets_key == (key,)
+
+
+async def test_answers_to_the_offers_are_checked_and_none_is_an_answer(servers: FakeServers) -> None:
+    prompter = ScriptedPrompter(
+        choices={"time zone": ["Atlantis", "Asia/Tokyo"], "backup": ["None"], "Port": ["99999", "8080"]}
+    )
+    values = {"telegram_api_url": servers.url, "telegram_token": TOKEN, "model_url": f"{servers.url}/v1"}
+    await SetupWizard(Path("sub.env"), prompter, values).run()
+    settings = load_settings("sub.env")
+    assert (settings.time_zone, settings.backup_dir, settings.http_port) == ("Asia/Tokyo", None, 8080)
+    assert any(line.startswith("TIME_ZONE must be the name of a time zone") for line in prompter.lines)
+    assert any(line.startswith("HTTP_PORT must be") for line in prompter.lines)
+
+
+async def test_an_address_without_its_scheme_is_mended(servers: FakeServers) -> None:
+    host = servers.url.removeprefix("http://")
+    await run_setup(servers, telegram_token=TOKEN, model_url=host)
+    assert load_settings(".env").model_url == f"{servers.url}/v1"
 
 
 async def test_a_second_run_keeps_the_file_and_asks_nothing(servers: FakeServers) -> None:
