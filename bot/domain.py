@@ -1,12 +1,14 @@
 """The domain's values, frozen, and the Protocols through which a lower layer reaches a higher one.
 
-Imports nothing of the project. Times are seconds since the epoch (UTC) unless a name says otherwise; tokens
-are the server's counts, None where it gave none.
+Imports nothing of the project but the translator. Times are seconds since the epoch (UTC) unless a name says
+otherwise; tokens are the server's counts, None where it gave none.
 """
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal, Protocol
+
+from bot.translations.translator import Translator
 
 Role = Literal["system", "user", "assistant", "tool"]
 ItemKind = Literal["update", "resume", "reminder", "task", "house"]
@@ -253,6 +255,11 @@ class Part:
 class Channel(Protocol):
     """Shows one turn to its user. Nothing here waits for Telegram; the caller stores what must last."""
 
+    @property
+    def translate(self) -> Translator:
+        """Translates the gateway's own words into the user's language."""
+        ...
+
     def begin(self) -> None:
         """Mark the turn as running: show a sign of life unless something is shown within 300 ms."""
         ...
@@ -290,7 +297,7 @@ class Channel(Protocol):
 class ChannelFactory(Protocol):
     """Opens the channel of a turn that answers inbox item `item`; a `silent` one makes no sound."""
 
-    def __call__(self, lane: Lane, item: int, *, silent: bool) -> Channel: ...
+    def __call__(self, lane: Lane, item: int, *, silent: bool, translate: Translator) -> Channel: ...
 
 
 class Runner(Protocol):

@@ -41,7 +41,7 @@ from bot.telegram.access import Access
 from bot.telegram.actions import ActionDependencies
 from bot.telegram.best_effort_calls import BestEffortCalls
 from bot.telegram.client import TelegramBot, open_bot, run_unless_stopped
-from bot.telegram.commands.registry import build_menu
+from bot.telegram.commands.registry import build_menus
 from bot.telegram.delivery.channel import ChatChannel
 from bot.telegram.delivery.sender import Sender
 from bot.telegram.incoming.attachment_loader import AttachmentLoader
@@ -328,8 +328,8 @@ def _build_best_effort_calls(bot: TelegramBot, fallback: ModelEndpoint | None) -
     has_fallback = fallback is not None
     return BestEffortCalls(
         bot,
-        member_commands=build_menu("member", has_fallback=has_fallback),
-        admin_commands=build_menu("admin", has_fallback=has_fallback),
+        member_menus=build_menus("member", has_fallback=has_fallback),
+        admin_menus=build_menus("admin", has_fallback=has_fallback),
     )
 
 

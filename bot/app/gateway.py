@@ -71,6 +71,8 @@ class Gateway:
 
     async def _run_ingress(self, stop: asyncio.Event, first_admin_link: FirstAdminLink) -> None:
         """Run what brings in work until `stop` is set."""
+        admins = self.access.list_admins()
+        admin_languages = {admin: self.access.get_languages(admin).effective for admin in admins}
         async with asyncio.TaskGroup() as tasks:
             ingress_tasks = [
                 tasks.create_task(self.intake.run(), name="intake"),
@@ -80,7 +82,7 @@ class Gateway:
                 tasks.create_task(self.system_job_sync.run(), name="system job sync"),
                 tasks.create_task(self.approvals.run(), name="approvals"),
                 tasks.create_task(self.sign_ins.run(), name="sign-ins"),
-                tasks.create_task(self.best_effort_calls.set_menus(self.access.list_admins()), name="menus"),
+                tasks.create_task(self.best_effort_calls.set_menus(admin_languages), name="menus"),
                 tasks.create_task(self.endpoint_watch.run(), name="endpoint watch"),
                 tasks.create_task(first_admin_link.run(), name="first admin link"),
                 tasks.create_task(self.cache_warmup.run(), name="cache warm-up"),

@@ -1,7 +1,7 @@
-"""Access control: who may talk to the bot, without a database query, and how often strangers may try.
+"""Who may talk to the bot and in which language, without a database query; how often strangers may try.
 
-Owns the in-memory copy of everybody's role; code that changes a role in the database calls `remember` or
-`forget` once that is committed.
+Owns the in-memory copy of everybody's role and languages; code that changes them in the database calls
+`remember`, `forget` or `remember_languages` once that is committed.
 """
 
 from collections.abc import Iterable
@@ -9,8 +9,9 @@ from typing import Literal
 
 from bot.db.engine import Database
 from bot.db.people import people
-from bot.db.people.people import Person, RoleOrBlocked
+from bot.db.people.people import Person, PersonLanguages, RoleOrBlocked
 from bot.telegram.rate_limit import RateLimiter
+from bot.translations.translator import Translator, load_translator
 
 ACCESS_LOST = "the person is not let in any more"
 """The reason stored with a turn that ends because its person lost access."""
@@ -28,13 +29,15 @@ class Access:
         self.mode = mode
         self.configured_admins = frozenset(configured_admins)
         self._people: dict[int, Person] = {}
+        self._languages: dict[int, PersonLanguages] = {}
         self._code_attempts = RateLimiter(max_calls=5, window_seconds=3600)
         self._refusal_notices = RateLimiter(max_calls=1, window_seconds=3600)
 
     async def load(self, database: Database) -> None:
-        """Read everybody's role. Call it once, before the first message is handled."""
+        """Read everybody's role and languages. Call it once, before the first message is handled."""
         async with database.read_transaction() as tx:
             self._people = {person.id: person for person in await people.list_people(tx)}
+            self._languages = await people.load_languages(tx)
 
     def get_role(self, person: int) -> RoleOrBlocked | None:
         """Return the role of a person, None for a stranger.
@@ -71,6 +74,19 @@ class Access:
     def forget(self, person: int) -> None:
         """Note that this person no longer has a role."""
         self._people.pop(person, None)
+        self._languages.pop(person, None)
+
+    def get_languages(self, person: int) -> PersonLanguages:
+        """Return the languages of a person, as far as they are known."""
+        return self._languages.get(person, PersonLanguages())
+
+    def remember_languages(self, person: int, languages: PersonLanguages) -> None:
+        """Note the languages of a person with a role."""
+        self._languages[person] = languages
+
+    def get_translator(self, person: int) -> Translator:
+        """Return the translator into a person's language: the one they chose, else Telegram's."""
+        return load_translator(self.get_languages(person).effective)
 
     def can_try_code(self, person: int, now: float) -> bool:
         """Count an attempt to enter a code; False after five within an hour."""

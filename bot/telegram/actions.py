@@ -22,6 +22,7 @@ from bot.telegram.access import Access
 from bot.telegram.best_effort_calls import BestEffortCalls
 from bot.tool_registry.sign_in_flows import SignInFlows
 from bot.tool_registry.tool_info import BuiltinTools
+from bot.translations.translator import Translator
 from bot.turns import Approvals, ModelEndpoint, PromptBreakdown, RequestCompleter, ToolQuestions, TurnRequest
 from bot.usage.charts import are_charts_installed
 
@@ -102,6 +103,7 @@ class ActionContext:
     """One action being carried out: who did what, where, in which transaction.
 
     `args` is what follows the command, or what the button carried.
+    `translate`: into the person's language.
     """
 
     tx: Transaction
@@ -113,6 +115,7 @@ class ActionContext:
     role: RoleOrBlocked | None
     args: str
     now: float
+    translate: Translator
 
     @property
     def actor(self) -> Actor:
@@ -177,6 +180,23 @@ def build_part(text: str, *rows: tuple[Button, ...], code: str = "") -> Part:
     offset = count_utf16_units(text[: text.index(code)])
     entity = {"type": "code", "offset": offset, "length": count_utf16_units(code)}
     return Part(text, (entity,), rows)
+
+
+def reply_hint(text: str, *rows: tuple[Button, ...]) -> ActionResult:
+    """Build an answer of the gateway's own words; `words like these` of it are copied by a tap."""
+    return ActionResult(parts=(build_hint(text, *rows),))
+
+
+def build_hint(text: str, *rows: tuple[Button, ...]) -> Part:
+    """Build one short message of the gateway's own words, with each `command like this` as code."""
+    plain = ""
+    entities = []
+    for number, piece in enumerate(text.split("`")):
+        if number % 2:
+            offset = count_utf16_units(plain)
+            entities.append({"type": "code", "offset": offset, "length": count_utf16_units(piece)})
+        plain += piece
+    return Part(plain, tuple(entities), rows)
 
 
 def count_utf16_units(text: str) -> int:

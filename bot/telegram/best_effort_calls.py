@@ -5,38 +5,46 @@ Each takes a few seconds at most and never raises; what must arrive goes through
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Iterable, Sequence
+from collections.abc import Awaitable, Iterable, Mapping, Sequence
 
-from telegram import Bot, BotCommand, BotCommandScopeAllPrivateChats, BotCommandScopeChat
+from telegram import (
+    Bot,
+    BotCommand,
+    BotCommandScope,
+    BotCommandScopeAllPrivateChats,
+    BotCommandScopeChat,
+)
 from telegram.error import TelegramError
 
 from bot.domain import Lane, Part
 from bot.telegram.client import TelegramClient
+from bot.translations.translator import ENGLISH
 
 TIMEOUT_SECONDS = 5.0
 MAX_DELETE_ATTEMPTS = 3  # a message to be deleted may hold a secret
 PHOTO_TIMEOUT_SECONDS = 30.0  # an upload takes longer
 
 CommandMenu = Sequence[tuple[str, str]]  # (name, line of help) of each command
+MenusByLanguage = Mapping[str, CommandMenu]
 
 log = logging.getLogger(__name__)
 
 
 class BestEffortCalls:
-    """Makes the calls; `member_commands` and `admin_commands` are the menus of members and of admins."""
+    """Makes the calls; `member_menus` and `admin_menus` are the menus of members and of admins."""
 
     def __init__(
         self,
         bot: Bot,
         *,
-        member_commands: CommandMenu,
-        admin_commands: CommandMenu,
+        member_menus: MenusByLanguage,
+        admin_menus: MenusByLanguage,
         timeout_seconds: float = TIMEOUT_SECONDS,
     ) -> None:
         self._bot = bot
         self._client = TelegramClient(bot)
-        self._member_commands = [BotCommand(name, line) for name, line in member_commands]
-        self._admin_commands = [BotCommand(name, line) for name, line in admin_commands]
+        self._member_menus = member_menus
+        self._admin_menus = admin_menus
         self._timeout_seconds = timeout_seconds
 
     async def answer_callback_query(self, query_id: str, toast: str = "") -> None:
@@ -79,22 +87,29 @@ class BestEffortCalls:
         for admin in admins:
             await self._attempt("alarm", self._bot.send_message(admin, text))
 
-    async def set_menus(self, admins: Iterable[int]) -> None:
-        """Set the members' menu for everybody and the admins' menu for each admin; called at start."""
-        await self._attempt(
-            "menu", self._bot.set_my_commands(self._member_commands, scope=BotCommandScopeAllPrivateChats())
-        )
-        for admin in admins:
-            await self.set_admin_menu(admin)
+    async def set_menus(self, admins: Mapping[int, str]) -> None:
+        """Set the members' menu for everybody, by Telegram's language, and that of admins for each of them.
 
-    async def set_admin_menu(self, person: int) -> None:
-        """Give a person the menu of admins."""
-        await self._attempt(
-            "menu", self._bot.set_my_commands(self._admin_commands, scope=BotCommandScopeChat(person))
-        )
+        `admins`: the language of each. Called at start.
+        """
+        for language, menu in self._member_menus.items():
+            code = None if language == ENGLISH.language else language
+            await self._set_menu(menu, BotCommandScopeAllPrivateChats(), code)
+        for admin, language in admins.items():
+            await self.set_menu(admin, language, is_admin=True)
+
+    async def set_menu(self, person: int, language: str, *, is_admin: bool) -> None:
+        """Give a person the menu of members or admins in a language, whatever Telegram's is."""
+        menus = self._admin_menus if is_admin else self._member_menus
+        await self._set_menu(menus[language], BotCommandScopeChat(person), None)
+
+    async def _set_menu(self, menu: CommandMenu, scope: BotCommandScope, language_code: str | None) -> None:
+        commands = [BotCommand(name, line) for name, line in menu]
+        setting = self._bot.set_my_commands(commands, scope=scope, language_code=language_code)
+        await self._attempt("menu", setting)
 
     async def reset_menu(self, person: int) -> None:
-        """Give somebody who is no longer an admin the menu of members."""
+        """Give somebody the menu of members in the language of their Telegram."""
         await self._attempt("menu", self._bot.delete_my_commands(scope=BotCommandScopeChat(person)))
 
     async def _attempt(

@@ -51,7 +51,9 @@ class TurnRunner:
         `complete` adds what has to be fetched first; it returns None if there is nothing to answer, which it
         has already said in the chat.
         """
-        channel = self._dependencies.channel_for(request.lane, request.items[0].id, silent=request.silent)
+        channel = self._dependencies.channel_for(
+            request.lane, request.items[0].id, silent=request.silent, translate=request.translate
+        )
         timer = self._dependencies.timers.open(request.items[0], request.lane)
         handle = TurnHandle(request.items[-1].id, self._dependencies.turn_seconds, timer)
         self._handles[request.lane.key] = handle

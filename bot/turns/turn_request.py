@@ -12,6 +12,7 @@ from bot.agent.thinking_policy import ThinkingSetting
 from bot.agent.toolbox import Toolbox
 from bot.domain import PEOPLE_PRIORITY, Attachment, Image, InboxItem, Lane, Message
 from bot.tool_registry.registry import ToolRegistry
+from bot.translations.translator import ENGLISH, Translator
 
 STAMP_SECONDS = 1800  # a message that comes so long after the one before it says when it was written
 
@@ -30,6 +31,7 @@ class TurnRequest:
     `deep`: the second endpoint was asked for.
     `is_continuation`: the request is to continue the last answer.
     `priority`: of the turn's model calls.
+    `translate`: into the language of the person.
     """
 
     items: tuple[InboxItem, ...]
@@ -45,6 +47,7 @@ class TurnRequest:
     deep: bool = False
     is_continuation: bool = False
     priority: int = PEOPLE_PRIORITY
+    translate: Translator = ENGLISH
 
     @property
     def attachment_count(self) -> int:

@@ -316,7 +316,7 @@ def test_marks_are_read_from_texts_in_order() -> None:
         "M00012-003",
         "E00012",
     ]
-    assert [mark.word for mark in read_marks("I do not know /c00007. /help")] == ["/c00007"]
+    assert [mark.word for mark in read_marks("I don't know /c00007. /help")] == ["/c00007"]
     assert [mark.word for mark in read_marks("⏰ I remind you: tea R00003")] == ["R00003"]
     assert [mark.word for mark in read_marks("⏰ tea R00003")] == ["D00003"]
     assert read_marks("B1 XB00012 B000123") == []

@@ -24,7 +24,7 @@ async def test_the_first_admin_comes_in_by_a_link_and_taps_an_example(tmp_path: 
             tap = gateway.ann.tap(message, message.buttons[0]["text"])
             await gateway.api.wait_until(lambda: tap.answer)
             answers = await gateway.wait_for_texts(3)
-            assert answers[1] == f"You ask: {message.buttons[0]['text']}"
+            assert answers[1] == f"You asked: {message.buttons[0]['text']}"
             assert any(command["command"] == "invite" for command in gateway.api.commands)
 
 
@@ -49,7 +49,7 @@ async def test_stop_frees_the_seat_and_what_waits_goes_on(tmp_path: Path):
         gateway.ann.send("@@say:next@@")
         gateway.ann.send("/stop")
         assert sorted(await gateway.wait_for_texts(3)) == [
-            "One message of yours is answered next.",
+            "One more message of yours is waiting; I'll answer it next.",
             "Stopped.",
             "next",
         ]

@@ -39,7 +39,7 @@ async def wait_for(gateway: GatewayHarness, expected: str, before: int = 0) -> C
 
 async def add_server(gateway: GatewayHarness, url: str) -> None:
     await say(gateway, f"/tools add mcp {url}/mcp rail", "Added, for admins")
-    await say(gateway, "/new", "A new conversation")
+    await say(gateway, "/new", "New conversation.")
 
 
 async def test_a_person_answers_by_buttons_and_by_replying_while_no_seat_is_held(tmp_path: Path) -> None:

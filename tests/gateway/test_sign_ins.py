@@ -85,7 +85,7 @@ async def test_an_admin_signs_in_by_sending_back_the_address(
             lambda: any(address == message.text for message in chat.deleted_messages)
         )
         assert list_changes(tmp_path) == ["added", "signed in", "added tools of"]
-        await say(gateway, "/new", "A new conversation")
+        await say(gateway, "/new", "New conversation.")
         assert "hello" in await use_echo(gateway, "hello")
 
         servers.authorization.revoke_access()
@@ -103,7 +103,7 @@ async def test_a_sign_in_that_is_over_is_reported_and_made_again(tmp_path: Path)
     async with running_oauth_server() as servers, run_gateway(tmp_path) as gateway:
         await say(gateway, f"/tools add mcp {servers.url} notes", "wants you to sign in")
         await sign_in(gateway, servers)
-        await say(gateway, "/new", "A new conversation")
+        await say(gateway, "/new", "New conversation.")
         assert "hello" in await use_echo(gateway, "hello")
         servers.authorization.revoke_all()
         prompt = await use_echo(gateway, "lost")
@@ -179,7 +179,7 @@ async def test_each_person_of_a_personal_server_uses_an_account_of_their_own(tmp
         await sign_in(gateway, servers)
         granted = await say(gateway, "/grant notes_echo everyone", "notes_echo may be used by: everyone.")
         assert "share" not in granted
-        await say(gateway, "/new", "A new conversation")
+        await say(gateway, "/new", "New conversation.")
         await use_echo(gateway, "mine")
         [anns_token] = set(servers.seen_tokens)
 
@@ -225,6 +225,6 @@ async def test_another_admin_takes_the_place_of_one_who_is_removed(tmp_path: Pat
         await say(gateway, "/tools signin notes", "wants you to sign in")
         await sign_in(gateway, servers)
         assert list_sealed(tmp_path) == ["sign-in:notes"]
-        await say(gateway, "/new", "A new conversation")
+        await say(gateway, "/new", "New conversation.")
         assert "hello" in await use_echo(gateway, "hello")
         assert servers.seen_tokens[-1] != bobs_token

@@ -197,7 +197,7 @@ async def run_noon(day: DayHarness) -> ChatMessage:
     )
     await day.ask_as_admin(f"/grant shop_list_items {MEMBER}", f"Person {MEMBER}")
     day.bob.send("/new")
-    await day.wait_for_message("A new conversation", MEMBER)
+    await day.wait_for_message("New conversation.", MEMBER)
     day.bob.send(tool_prompt("shop_order_item", "it is ordered", item="hat"))
     question = await day.wait_for_message('"item": "hat"')
     day.bob.send("@@say:something else@@")

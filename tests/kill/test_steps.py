@@ -297,7 +297,7 @@ async def test_while_a_new_conversation_is_asked_for(surround: OpenEnvironment, 
     await environment.gateway.start()
     await environment.until(lambda: len(environment.texts()) == 2)
     assert environment.texts()[0] == "Stopped."
-    assert environment.texts()[1].startswith("A new conversation")
+    assert environment.texts()[1].startswith("New conversation.")
     environment.endpoint.release()
 
 

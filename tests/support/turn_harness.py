@@ -21,6 +21,7 @@ from bot.db.tables import inbox as inbox_table
 from bot.db.tables import outbox
 from bot.domain import Button, CallTimes, Channel, InboxItem, Lane, ModelRequest, Part, Reply, ToolCall, Usage
 from bot.tool_registry.registry import ToolRegistry
+from bot.translations.translator import ENGLISH, Translator
 from bot.turns.approvals import ApprovalDependencies, Approvals
 from bot.turns.call_ledger import CallLedger
 from bot.turns.endpoint_router import EndpointRoute, EndpointRoutes
@@ -102,6 +103,7 @@ class FakeChannel:
     snapshots: list[str] = field(default_factory=list)
     status_shown: asyncio.Event = field(default_factory=asyncio.Event)
     end_count: int = 0
+    translate: Translator = ENGLISH
 
     def begin(self) -> None: ...
 
@@ -264,7 +266,8 @@ class TurnHarness:
         """The final texts stored, oldest first."""
         return [json.loads(body)["text"] for [body] in await self.load_rows(outbox, "body")]
 
-    def _channel_for(self, lane: Lane, item: int, *, silent: bool) -> Channel:
+    def _channel_for(self, lane: Lane, item: int, *, silent: bool, translate: Translator) -> Channel:
+        self.channel.translate = translate
         return self.channel
 
     def _context_for(self, request: TurnRequest, call_id: str, call_position: str) -> ToolContext:

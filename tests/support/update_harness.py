@@ -29,7 +29,7 @@ from bot.jobs.user_jobs import JobLimits, UserJobs
 from bot.telegram.access import Access, AccessMode
 from bot.telegram.actions import ActionDependencies
 from bot.telegram.best_effort_calls import BestEffortCalls
-from bot.telegram.commands.registry import build_menu
+from bot.telegram.commands.registry import build_menus
 from bot.telegram.incoming.attachment_loader import AttachmentLoader
 from bot.telegram.incoming.downloads import FILE_GONE, FileDownloader
 from bot.telegram.incoming.envelope import read_envelope
@@ -155,8 +155,8 @@ class UpdateHarness:
         )
         best_effort_calls = BestEffortCalls(
             cast(Bot, self.bot),
-            member_commands=build_menu("member"),
-            admin_commands=build_menu("admin"),
+            member_menus=build_menus("member"),
+            admin_menus=build_menus("admin"),
             timeout_seconds=0.2,
         )
         self.approvals = Approvals(

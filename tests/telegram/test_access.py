@@ -33,12 +33,12 @@ async def test_a_stranger_gets_one_line_with_a_code_and_then_silence(harness: Up
     (sent,) = await harness.send_text("let me in", person=STRANGER)
     assert (
         sent.text == "This is a private bot. "
-        f"Give an admin this code to be let in: {extract_code(sent)} (good for an hour)."
+        f"To be let in, give an admin this code: {extract_code(sent)} (valid for an hour)."
     )
     assert await harness.send_text("hello?", person=STRANGER) == []
     harness.now += 11 * 60
     (again,) = await harness.send_text("hello??", person=STRANGER)
-    assert again.text == "An admin has not let you in yet. The code you have is good for 49 more minutes."
+    assert again.text == "You have not been let in yet. Your code is valid for another 49 minutes."
     assert harness.turns.requests == []
 
 
@@ -62,7 +62,7 @@ async def test_blocked_people_get_no_answer_not_even_their_number(harness: Updat
 
 async def test_a_stranger_may_ask_for_their_number(harness: UpdateHarness):
     (sent,) = await harness.send_text("/id", person=STRANGER)
-    assert sent.text == "Your number is 77."
+    assert sent.text == "Your number in Telegram is 77."
 
 
 @pytest.mark.parametrize("text", ["/start", "/help", "/people", "/stop", "/nonsense", "/new"])
@@ -168,7 +168,7 @@ async def test_codes_can_be_tried_five_times_an_hour(harness: UpdateHarness):
     for _ in range(5):
         await harness.send_text("/start wrong", person=ANNA)
     (sent,) = await harness.send_text("/start wrong", person=ANNA)
-    assert sent.text.startswith("That were too many")
+    assert sent.text.startswith("That was too many")
     harness.now += 3601
     await harness.send_text(f"/start {code}", person=STRANGER)
     assert harness.access.get_role(STRANGER) == "member"

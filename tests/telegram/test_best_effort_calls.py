@@ -25,8 +25,8 @@ async def run_telegram(patience: float = 5.0) -> AsyncIterator[tuple[BotApi, Bes
             api,
             BestEffortCalls(
                 bot,
-                member_commands=registry.build_menu("member"),
-                admin_commands=registry.build_menu("admin"),
+                member_menus=registry.build_menus("member"),
+                admin_menus=registry.build_menus("admin"),
                 timeout_seconds=patience,
             ),
         )
@@ -57,11 +57,13 @@ async def test_a_tap_is_answered_and_its_message_redrawn():
 
 async def test_menus_are_set_for_everybody_and_for_each_admin():
     async with run_telegram() as (api, client):
-        await client.set_menus([ANN])
+        await client.set_menus({ANN: "de"})
         assert [command["command"] for command in api.commands][-3:] == ["invite", "people", "tools"]
         await client.reset_menu(ANN)
-        methods = [call.method for call in api.calls if call.method.endswith("MyCommands")]
-        assert methods == ["setMyCommands", "setMyCommands", "deleteMyCommands"]
+        menu_calls = [call for call in api.calls if call.method.endswith("MyCommands")]
+        assert [call.method for call in menu_calls] == ["setMyCommands"] * 7 + ["deleteMyCommands"]
+        codes = [call.params.get("language_code") for call in menu_calls]
+        assert codes == [None, "de", "es", "fr", "ru", "zh", None, None]
 
 
 async def test_a_persons_message_is_deleted_and_a_missing_one_is_reported():
@@ -92,4 +94,4 @@ async def test_a_gesture_does_not_wait_for_a_slow_telegram():
         api.latency = 30.0
         async with asyncio.timeout(20):
             await client.answer_callback_query("1")
-            await client.set_admin_menu(ANN)
+            await client.set_menu(ANN, "en", is_admin=True)

@@ -1,4 +1,4 @@
-"""People and their roles and time zones, single-use invites, and strangers who ask to be let in.
+"""People and their roles, time zones and languages, single-use invites, and strangers who ask to be let in.
 
 Codes are stored as hashes only. Functions work inside the caller's transaction `tx`.
 """
@@ -15,6 +15,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from bot.db.tables import inbox, invites, people, strangers
 from bot.domain import Lane
+from bot.translations.translator import ENGLISH
 
 RoleOrBlocked = Literal["admin", "member", "blocked"]
 Role = Literal["admin", "member"]
@@ -41,6 +42,19 @@ class Person:
 
 
 @dataclass(frozen=True, slots=True)
+class PersonLanguages:
+    """The language a person has chosen (None: none), and the one that Telegram names for them."""
+
+    chosen: str | None = None
+    telegram: str | None = None
+
+    @property
+    def effective(self) -> str:
+        """The language that they are written to in."""
+        return self.chosen or self.telegram or ENGLISH.language
+
+
+@dataclass(frozen=True, slots=True)
 class Stranger:
     """Somebody without a role who wrote: when they got their code and when it expires (epoch seconds)."""
 
@@ -48,6 +62,7 @@ class Stranger:
     name: str
     asked_at: float
     expires_at: float
+    language: str | None
 
 
 async def list_people(tx: AsyncConnection) -> list[Person]:
@@ -123,6 +138,18 @@ async def set_time_zone(tx: AsyncConnection, person: int, zone: str) -> None:
     await tx.execute(update(people).where(people.c.id == person).values(zone=zone))
 
 
+async def load_languages(tx: AsyncConnection) -> dict[int, PersonLanguages]:
+    """The languages of everybody with a role."""
+    query = select(people.c.id, people.c.language, people.c.telegram_language)
+    return {row.id: PersonLanguages(row.language, row.telegram_language) for row in await tx.execute(query)}
+
+
+async def set_languages(tx: AsyncConnection, person: int, languages: PersonLanguages) -> None:
+    """Store the languages of a person, if they have a role."""
+    values = {"language": languages.chosen, "telegram_language": languages.telegram}
+    await tx.execute(update(people).where(people.c.id == person).values(values))
+
+
 async def ensure_person(tx: AsyncConnection, person: int, name: str, *, now: float) -> None:
     """Give a person whom the settings let in a row, which gives them no right that the settings do not."""
     row = {"id": person, "name": name, "role": "member", "since": now, "let_in_by": None}
@@ -191,7 +218,7 @@ def _list_higher_roles(known_person: Person | None) -> tuple[Role, ...]:
 
 
 async def register_stranger(
-    tx: AsyncConnection, person: int, name: str, *, now: float
+    tx: AsyncConnection, person: int, name: str, *, language: str | None = None, now: float
 ) -> tuple[str | None, float] | None:
     """Store that a stranger wrote; returns what to reply, or None: nothing yet.
 
@@ -213,6 +240,7 @@ async def register_stranger(
         "asked_at": now,
         "told_at": now,
         "expires_at": expires_at,
+        "language": language,
     }
     statement = insert(strangers).values({"id": person, **values})
     await tx.execute(statement.on_conflict_do_update(index_elements=["id"], set_=values))
@@ -261,4 +289,4 @@ def _to_person(row: Row[Any]) -> Person:
 
 
 def _to_stranger(row: Row[Any]) -> Stranger:
-    return Stranger(row.id, row.name, row.asked_at, row.expires_at)
+    return Stranger(row.id, row.name, row.asked_at, row.expires_at, row.language)

@@ -14,6 +14,8 @@ people = Table(
     Column("let_in_by", BigInteger),
     Column("reachable", Boolean, nullable=False, server_default=text("1")),  # false once they block the bot
     Column("zone", Text),  # an IANA name; NULL: not asked yet
+    Column("language", Text),  # the one they chose; NULL: Telegram's
+    Column("telegram_language", Text),
 )
 
 # Single-use links: only the hash of the code is kept.
@@ -39,6 +41,7 @@ strangers = Table(
     Column("asked_at", Float, nullable=False),
     Column("told_at", Float, nullable=False),
     Column("expires_at", Float, nullable=False),
+    Column("language", Text),
 )
 
 # How many canvases a person may use a day; without a row the settings apply.

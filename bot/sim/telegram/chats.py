@@ -172,7 +172,7 @@ class World:
         self.updates = UpdateQueue(self.clock, self.changes, throttled=limits.throttles_polls)
         self.chats: dict[int, Chat] = {}
         self.taps: dict[str, Tap] = {}
-        self.commands: dict[str, list[Json]] = {}
+        self.commands: dict[tuple[str, str], list[Json]] = {}  # by scope and language
         self.files: dict[str, bytes] = {}
         self._message_ids: Iterator[int] = iter(range(1, 1 << 31))
 

@@ -128,8 +128,8 @@ def answer_callback_query(world: World, params: Params) -> bool:
     return True
 
 
-def _command_scope(params: Params) -> str:
-    return f"{params.text('scope')} {params.text('language_code')}"
+def _command_scope(params: Params) -> tuple[str, str]:
+    return params.text("scope"), params.text("language_code")
 
 
 def _read_list(params: Params, name: str) -> list[Any]:

@@ -86,8 +86,9 @@ class BotApi:
 
     @property
     def commands(self) -> list[dict[str, Any]]:
-        """The command menu as last set, of any scope."""
-        return next(reversed(self._world.commands.values()), [])
+        """The command menu as last set for all languages, of any scope."""
+        menus = [menu for (_, language), menu in self._world.commands.items() if not language]
+        return next(reversed(menus), [])
 
     def person(
         self, user_id: int, first_name: str = "Ann", *, username: str = "", language: str = "en"

@@ -23,10 +23,11 @@ from bot.telegram.actions import (
 from bot.telegram.commands import (
     approvals,
     consent,
+    conversation,
     forget,
     jobs,
+    language,
     people,
-    registry,
     sign_in,
     think,
     tool_answers,
@@ -85,7 +86,7 @@ async def _retry_turn(context: ActionContext, turn: int) -> ActionResult:
         return ActionResult(
             toast="This is not the last answer any more.", replacement=Part("Not tried again.")
         )
-    queued = await registry.repeat_turn(context, last)
+    queued = await conversation.repeat_turn(context, last)
     return ActionResult(
         toast="Trying again.", replacement=Part("Trying again."), after_commit=queued.after_commit
     )
@@ -94,15 +95,16 @@ async def _retry_turn(context: ActionContext, turn: int) -> ActionResult:
 async def _delete_note(context: ActionContext, note_id: int) -> ActionResult:
     number = await notes.delete(context.tx, context.lane, note_id)
     toast = "This note is gone already." if number is None else f"Note {number} is deleted."
-    return redraw_list(toast, await registry.build_notes_pages(context))
+    return redraw_list(toast, await conversation.build_notes_pages(context))
 
 
 async def _ask_example(context: ActionContext, number: int) -> ActionResult:
     if number >= len(EXAMPLES):
         return BUTTON_EXPIRED
-    example = EXAMPLES[number]
-    queued = await registry.queue_task(context, (example,))
-    return ActionResult(parts=(Part(f"You ask: {example}", silent=True),), after_commit=queued.after_commit)
+    example = context.translate(EXAMPLES[number])
+    queued = await conversation.queue_task(context, (example,))
+    text = context.translate("You asked: {question}", question=example)
+    return ActionResult(parts=(Part(text, silent=True),), after_commit=queued.after_commit)
 
 
 async def _continue_answer(context: ActionContext, turn: int) -> ActionResult:
@@ -117,7 +119,7 @@ async def _continue_answer(context: ActionContext, turn: int) -> ActionResult:
         return ActionResult(toast="This is not the last answer any more.", best_effort_calls=remove_buttons)
     if await inbox.is_lane_busy(context.tx, context.lane):
         return ActionResult(toast="Something newer is under way already.", best_effort_calls=remove_buttons)
-    queued = await registry.queue_task(context, (CONTINUE_PROMPT,), deep=last.deep, continues=True)
+    queued = await conversation.queue_task(context, (CONTINUE_PROMPT,), deep=last.deep, continues=True)
     return ActionResult(toast="I go on.", after_commit=queued.after_commit, best_effort_calls=remove_buttons)
 
 
@@ -157,6 +159,7 @@ _BUTTON_ACTIONS: dict[str, Action] = {
     "tools": tool_cards.handle_tool_button,
     "consent": consent.handle_consent_button,
     "more": _with_number(_continue_answer),
+    "language": language.handle_language_button,
     "think": think.handle_think_button,
     "forget": forget.handle_forget_button,
     "job": jobs.handle_job_button,

@@ -24,6 +24,7 @@ from bot.telegram.actions import (
     reply_text,
 )
 from bot.telegram.commands.onboarding import build_greeting
+from bot.translations.translator import load_translator
 
 LINK_HOURS = 24
 MAX_PEOPLE_LISTED = 60
@@ -93,14 +94,21 @@ async def _let_in(context: ActionContext, person_id: int) -> ActionResult:
     if access.get_role(person_id) in {"admin", "member"} and not access.is_new_guest(person_id):
         return reply_text(f"{name} is in already.")
     await _record_role_change(context, person_id, "let in", "member")
+    stranger = await people.find_stranger(context.tx, person_id)
+    languages = access.get_languages(person_id)
+    if stranger is not None:
+        languages = replace(languages, telegram=stranger.language)
     await people.put(context.tx, person_id, name, "member", let_in_by=context.person, now=context.now)
+    await people.set_languages(context.tx, person_id, languages)
     lane = Lane(person_id)
-    greeting = build_greeting(name, "member")
+    greeting = build_greeting(load_translator(languages.effective), name, "member")
     await outbox.add(context.tx, item=None, lane=lane, parts=(greeting,), reply_to=None, now=context.now)
-    remember = partial(access.remember, Person(person_id, name, "member"))
-    return ActionResult(
-        reply_text(f"{name} is in.").parts, after_commit=(remember, partial(context.deps.wake_sender, lane))
+    after_commit = (
+        partial(access.remember, Person(person_id, name, "member")),
+        partial(access.remember_languages, person_id, languages),
+        partial(context.deps.wake_sender, lane),
     )
+    return ActionResult(reply_text(f"{name} is in.").parts, after_commit=after_commit)
 
 
 async def _remove_person(context: ActionContext, person_id: int) -> ActionResult:

@@ -5,31 +5,27 @@
 
 import re
 from dataclasses import dataclass
-from functools import partial
-from typing import Any, Literal
+from typing import Literal
 
-from bot.db.conversations import conversations, notes, retries
-from bot.db.conversations.retries import LastTurn
 from bot.db.people.people import RoleOrBlocked
-from bot.db.queues import inbox, stop_requests
-from bot.domain import Button, Part
 from bot.telegram.actions import (
     Action,
     ActionContext,
     ActionResult,
     ReadOnlyAction,
-    build_pages,
-    build_part,
     do_nothing,
+    reply_hint,
     reply_text,
 )
 from bot.telegram.best_effort_calls import CommandMenu
 from bot.telegram.commands import (
     approvals,
     consent,
+    conversation,
     forget,
     grants,
     jobs,
+    language,
     limits,
     onboarding,
     people,
@@ -40,21 +36,29 @@ from bot.telegram.commands import (
     tools,
     usage,
 )
+from bot.translations.translator import LANGUAGES, Translator, load_translator, translatable
 
-RETRY_ANYWAY = "Try again anyway"
 _COMMAND_PATTERN = re.compile(r"/(\w+)(?:@\w+)?\s*(.*)", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """One command; `needs_fallback`: it is about the second endpoint, and hidden where there is none."""
+    """One command.
+
+    `help`: what it does, in a few words.
+    `group`: the heading of /help below which it stands.
+    `example`: the command as somebody might write it.
+    `needs_fallback`: it is about the second endpoint, and hidden where there is none.
+    """
 
     name: str
     help: str
     action: Action
+    group: str
     min_role: Literal["anyone", "member", "admin"] = "member"
     in_menu: bool = True
     needs_fallback: bool = False
+    example: str = ""
 
 
 def find_command(name: str) -> Command | None:
@@ -102,10 +106,18 @@ def can_use(command: Command, role: RoleOrBlocked | None) -> bool:
     return command.min_role == "member" and role == "member"
 
 
-def build_menu(role: RoleOrBlocked, *, has_fallback: bool = False) -> CommandMenu:
-    """Return what Telegram shows beside the text field, as (name, line of help)."""
+def build_menus(role: RoleOrBlocked, *, has_fallback: bool = False) -> dict[str, CommandMenu]:
+    """Return what Telegram shows beside the text field in each language, as (name, line of help)."""
+    return {
+        language: build_menu(role, load_translator(language), has_fallback=has_fallback)
+        for language in LANGUAGES
+    }
+
+
+def build_menu(role: RoleOrBlocked, translate: Translator, *, has_fallback: bool = False) -> CommandMenu:
+    """Return the menu of a role in one language."""
     commands = list_commands(role, has_fallback=has_fallback)
-    return [(command.name, command.help) for command in commands if command.in_menu]
+    return [(command.name, translate(command.help)) for command in commands if command.in_menu]
 
 
 def list_commands(role: RoleOrBlocked | None, *, has_fallback: bool) -> list[Command]:
@@ -115,11 +127,14 @@ def list_commands(role: RoleOrBlocked | None, *, has_fallback: bool) -> list[Com
 
 
 async def reply_unknown(context: ActionContext) -> ActionResult:
-    return reply_text(f"I do not know /{context.args[:32]}. /help shows what I know.")
+    command = f"/{context.args[:32]}"
+    return reply_text(
+        context.translate("I don't know {command}. /help shows what I can do.", command=command)
+    )
 
 
 async def reply_admins_only(context: ActionContext) -> ActionResult:
-    return reply_text(f"/{context.args} is for admins.")
+    return reply_text(context.translate("{command} is for admins.", command=f"/{context.args}"))
 
 
 async def handle_start(context: ActionContext) -> ActionResult:
@@ -131,151 +146,146 @@ async def handle_start(context: ActionContext) -> ActionResult:
 
 
 async def handle_help(context: ActionContext) -> ActionResult:
+    translate = context.translate
+    intro = translate(
+        "Just write to me. Send me photos, PDFs and other files, too. I can look things up on web pages, "
+        "calculate, keep notes, and remind you of things. For example:"
+    )
+    paragraphs = ["\n".join([intro, *(f"`{translate(example)}`" for example in HELP_EXAMPLES)])]
     commands = list_commands(context.role, has_fallback=context.deps.fallback_endpoint is not None)
-    lines = [f"/{command.name} – {command.help}" for command in commands]
-    return reply_text("\n".join(["Write to me as you would to a person. My commands:", *lines]))
+    for group in HELP_GROUPS:
+        lines = [_format_command(translate, command) for command in commands if command.group == group]
+        if lines:
+            paragraphs.append("\n".join([translate(group), *lines]))
+    return reply_hint("\n\n".join(paragraphs))
 
 
-async def handle_new(context: ActionContext) -> ActionResult:
-    await conversations.start_new(context.tx, context.lane)
-    return reply_text("A new conversation: I do not see any more what was said before. Your notes stay.")
-
-
-async def handle_stop(context: ActionContext) -> ActionResult:
-    stopped = await stop_requests.stop(
-        context.tx, context.lane, before=context.item.id, now=context.now, include_parked=True
-    )
-    if stopped.parked:
-        lanes = await context.deps.approvals.stop_turns(context.tx, stopped.parked, now=context.now)
-        wakes = (partial(context.deps.wake_sender, lane) for lane in lanes)
-        return ActionResult(after_commit=(context.deps.wake_worker, *wakes))
-    if stopped.running:
-        stop_turn = partial(context.deps.turns.stop, context.lane, context.item.id)
-        return ActionResult(parts=_offer_to_drop(context, stopped.waiting), after_commit=(stop_turn,))
-    if stopped.dropped:
-        return reply_text(f"Dropped {_format_message_count(stopped.dropped)}.")
-    return reply_text("Nothing is running.")
-
-
-def _offer_to_drop(context: ActionContext, waiting: int) -> tuple[Part, ...]:
-    """Offer to drop the messages that wait, if there are any."""
-    data = f"drop:{context.item.id}"
-    match waiting:
-        case 0:
-            return ()
-        case 1:
-            return (build_part("One message of yours is answered next.", (Button("Drop it", data),)),)
-    text = f"{waiting} messages of yours are answered next."
-    return (build_part(text, (Button("Drop them", data),)),)
-
-
-def _format_message_count(count: int) -> str:
-    if count == 1:
-        return "one message"
-    return f"{count} messages"
-
-
-async def handle_retry(context: ActionContext) -> ActionResult:
-    last = await retries.find_last_turn(context.tx, context.lane, before_item=context.item.id)
-    if last is None:
-        return reply_text("There is nothing in this conversation to try again.")
-    not_repeatable = [tool for tool in last.ran_tools if not context.deps.is_repeatable(tool)]
-    if not_repeatable:
-        tool_names = ", ".join(not_repeatable)
-        question = f"The last turn used {tool_names}, and trying again may do the same a second time."
-        return reply_text(question, (Button(RETRY_ANYWAY, f"retry:{last.id}"),))
-    return await repeat_turn(context, last)
-
-
-async def repeat_turn(context: ActionContext, last_turn: LastTurn) -> ActionResult:
-    """Replace the last turn by a new one with the same messages."""
-    await retries.mark_replaced(context.tx, last_turn.id)
-    return await queue_task(context, last_turn.texts, of_turn=last_turn.id, deep=last_turn.deep)
-
-
-async def queue_task(
-    context: ActionContext,
-    texts: tuple[str, ...],
-    of_turn: int | None = None,
-    *,
-    deep: bool = False,
-    continues: bool = False,
-) -> ActionResult:
-    """Have these messages answered as if the person had sent them.
-
-    `of_turn`: the turn whose messages they are, if any's.
-    `deep`: by the second endpoint.
-    `continues`: the last answer is to be continued.
-    """
-    body: dict[str, Any] = {"person": context.person, "name": context.name, "texts": texts}
-    if of_turn is not None:
-        body["turn"] = of_turn
-    if deep:
-        body["deep"] = True
-    if continues:
-        body["goes_on"] = True
-    await inbox.add(
-        context.tx, kind="task", lane=context.lane, sender=context.person, body=body, now=context.now
-    )
-    return ActionResult(after_commit=(context.deps.wake_worker,))
-
-
-async def handle_notes(context: ActionContext) -> ActionResult:
-    return ActionResult(parts=await build_notes_pages(context))
-
-
-async def build_notes_pages(context: ActionContext) -> tuple[Part, ...]:
-    """List the notes of the chat, each with a button to delete it."""
-    stored_notes = await notes.list_stored(context.tx, context.lane)
-    if not stored_notes:
-        return (Part("No notes yet. Ask me to remember something."),)
-    entries = [_build_note_entry(row) for row in stored_notes]
-    return build_pages("Notes of this chat:", entries, buttons_per_row=4)
-
-
-def _build_note_entry(row: notes.StoredNote) -> tuple[str, tuple[Button, ...]]:
-    note = row.note
-    line = f"{note.number}. {note.text} ({note.author}, {note.made.isoformat()})"
-    return line, (Button(f"Delete {note.number}", f"note:{row.id}"),)
+def _format_command(translate: Translator, command: Command) -> str:
+    line = f"/{command.name} – {translate(command.help)}"
+    if command.example:
+        return f"{line}: `{translate(command.example)}`"
+    return line
 
 
 async def handle_id(context: ActionContext) -> ActionResult:
-    return reply_text(f"Your number is {context.person}.", code=str(context.person))
+    text = context.translate("Your number in Telegram is {number}.", number=context.person)
+    return reply_text(text, code=str(context.person))
 
+
+CHAT = translatable("Talk with me")
+LATER = translatable("Reminders and tasks")
+SETTINGS = translatable("You and this chat")
+ADMINS = translatable("For admins")
+HELP_GROUPS = (CHAT, LATER, SETTINGS, ADMINS)
+HELP_EXAMPLES = (
+    translatable("Remind me tomorrow at 9 to call Anna"),
+    translatable("Summarise https://en.wikipedia.org/wiki/Tide in five sentences"),
+)
 
 COMMANDS = (
-    Command("new", "start a new conversation", handle_new),
-    Command("stop", "stop what I am doing", handle_stop),
-    Command("retry", "answer the last message again", handle_retry),
-    Command("deep", "have the second model answer what follows", consent.handle_deep, needs_fallback=True),
+    Command("new", translatable("start a new conversation"), conversation.handle_new, CHAT),
+    Command("stop", translatable("stop what I'm doing"), conversation.handle_stop, CHAT),
+    Command("retry", translatable("answer the last message again"), conversation.handle_retry, CHAT),
+    Command(
+        "deep",
+        translatable("let the second model answer"),
+        consent.handle_deep,
+        CHAT,
+        needs_fallback=True,
+        example=translatable("/deep compare these two contracts"),
+    ),
+    Command("notes", translatable("what I keep in mind for this chat"), conversation.handle_notes, CHAT),
+    Command(
+        "think", translatable("whether I think before I answer"), think.handle_think, CHAT, in_menu=False
+    ),
+    Command(
+        "context",
+        translatable("what I currently see of our conversation"),
+        prompt_context.handle_context,
+        CHAT,
+        in_menu=False,
+    ),
+    Command(
+        "remind",
+        translatable("set a reminder"),
+        jobs.handle_remind,
+        LATER,
+        example=translatable("/remind tomorrow at 9 call Anna"),
+    ),
+    Command("jobs", translatable("your reminders and tasks"), jobs.handle_jobs, LATER),
+    Command(
+        "zone",
+        translatable("your time zone"),
+        jobs.handle_zone,
+        LATER,
+        in_menu=False,
+        example=translatable("/zone Berlin"),
+    ),
+    Command("usage", translatable("how much you have used"), ReadOnlyAction(usage.handle_usage), SETTINGS),
+    Command("limits", translatable("your daily limit"), limits.handle_limits, SETTINGS, in_menu=False),
+    Command("language", translatable("the language of my own messages"), language.handle_language, SETTINGS),
+    Command(
+        "approvals",
+        translatable("what I may do without asking, and what waits for your answer"),
+        approvals.handle_approvals,
+        SETTINGS,
+        in_menu=False,
+    ),
     Command(
         "consent",
-        "what may go to the second model",
+        translatable("what may be sent to the second model"),
         consent.handle_consent,
+        SETTINGS,
         in_menu=False,
         needs_fallback=True,
     ),
-    Command("notes", "what I keep for this chat", handle_notes),
-    Command("remind", "have me say something later", jobs.handle_remind, in_menu=False),
-    Command("jobs", "what I am to say or do later", jobs.handle_jobs, in_menu=False),
-    Command("zone", "your time zone", jobs.handle_zone, in_menu=False),
-    Command("think", "when I think before I answer", think.handle_think),
-    Command("usage", "what the last turn, today and 30 days took", ReadOnlyAction(usage.handle_usage)),
-    Command("context", "what my next prompt is made of", prompt_context.handle_context, in_menu=False),
-    Command("limits", "how much I may do for you a day", limits.handle_limits, in_menu=False),
     Command(
-        "approvals",
-        "what I may do without asking, and what waits for an answer",
-        approvals.handle_approvals,
+        "forget",
+        translatable("delete what I keep of this chat"),
+        forget.handle_forget,
+        SETTINGS,
         in_menu=False,
     ),
-    Command("forget", "delete what I keep of this chat", forget.handle_forget, in_menu=False),
-    Command("help", "what I can do", handle_help),
-    Command("start", "the greeting, with examples", handle_start, min_role="anyone", in_menu=False),
-    Command("id", "your number in Telegram", handle_id, min_role="anyone", in_menu=False),
-    Command("invite", "a link that lets one person in", people.handle_invite, min_role="admin"),
-    Command("people", "who is in, and who waits", people.handle_people, min_role="admin"),
-    Command("tools", "what I can do, and what admins add to it", tools.handle_tools, min_role="admin"),
-    Command("grant", "let somebody use a tool", grants.handle_grant, min_role="admin", in_menu=False),
-    Command("revoke", "take that back", grants.handle_revoke, min_role="admin", in_menu=False),
+    Command(
+        "id", translatable("your number in Telegram"), handle_id, SETTINGS, min_role="anyone", in_menu=False
+    ),
+    Command(
+        "start",
+        translatable("the greeting, with examples"),
+        handle_start,
+        SETTINGS,
+        min_role="anyone",
+        in_menu=False,
+    ),
+    Command("help", translatable("what I can do"), handle_help, SETTINGS),
+    Command(
+        "invite",
+        translatable("make a link that lets one person in"),
+        people.handle_invite,
+        ADMINS,
+        min_role="admin",
+        example="/invite admin",
+    ),
+    Command("people", translatable("members and requests"), people.handle_people, ADMINS, min_role="admin"),
+    Command(
+        "tools", translatable("my tools, and how to add some"), tools.handle_tools, ADMINS, min_role="admin"
+    ),
+    Command(
+        "grant",
+        translatable("let somebody use a tool"),
+        grants.handle_grant,
+        ADMINS,
+        min_role="admin",
+        in_menu=False,
+        example=translatable("/grant weather everyone"),
+    ),
+    Command(
+        "revoke",
+        translatable("take a tool away again"),
+        grants.handle_revoke,
+        ADMINS,
+        min_role="admin",
+        in_menu=False,
+        example=translatable("/revoke weather everyone"),
+    ),
 )

@@ -9,14 +9,19 @@ from bot.domain import Button, Lane, Part
 from bot.telegram.delivery.progress import TurnProgress
 from bot.telegram.delivery.sender import Sender
 from bot.telegram.formatting.render import Piece
-
-_EMPTY_ANSWER = "(This answer holds nothing that can be shown.)"
+from bot.translations.translator import ENGLISH, Translator
 
 
 class ChatChannel:
-    """Opened for one turn; after a restart it continues with the messages that the turn already had."""
+    """Opened for one turn; after a restart it continues with the messages that the turn already had.
 
-    def __init__(self, sender: Sender, lane: Lane, item: int, *, silent: bool) -> None:
+    `translate`: into the person's language.
+    """
+
+    def __init__(
+        self, sender: Sender, lane: Lane, item: int, *, silent: bool, translate: Translator = ENGLISH
+    ) -> None:
+        self.translate = translate
         self._sender = sender
         self._progress = TurnProgress(lane, item, silent, sender.limits)
 
@@ -54,9 +59,13 @@ class ChatChannel:
         pieces = await self._sender.renderer.render_answer(text, self._progress.block_cache)
         parts = [
             Part(piece.text, piece.entities, silent=silent or number > 0)
-            for number, piece in enumerate(pieces or (Piece(_EMPTY_ANSWER),))
+            for number, piece in enumerate(pieces or (self._empty_piece,))
         ]
         return (*parts[:-1], replace(parts[-1], buttons=buttons))
+
+    @property
+    def _empty_piece(self) -> Piece:
+        return Piece(self.translate("(There is nothing in this answer that I can show.)"))
 
     def end(self) -> None:
         """Deliver the final parts, which are stored (committed), and show nothing else of this turn."""

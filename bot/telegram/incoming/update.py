@@ -23,6 +23,7 @@ class ParsedUpdate:
     lane: Lane | None = None
     person: int | None = None
     name: str = ""
+    language_code: str | None = None
     sent_at: float = 0.0
     chat_type: str = ""  # in Telegram's words: private, group, supergroup, channel
     message: Message | None = None
@@ -89,11 +90,14 @@ def _parse_stop(item: InboxItem, payload: Mapping[str, Any]) -> ParsedUpdate:
     return ParsedUpdate(item, lane, person, chat_type=chat_type)
 
 
-def _read_person(user: User | None) -> tuple[int | None, str]:
-    """Return a person's id and name; for another bot none, so that no two bots answer each other for ever."""
+def _read_person(user: User | None) -> tuple[int | None, str, str | None]:
+    """Return a person's id, name and language code.
+
+    None of another bot, so that no two bots answer each other for ever.
+    """
     if user and not user.is_bot:
-        return (user.id, to_display_name(user.first_name, user.id))
-    return (None, "")
+        return (user.id, to_display_name(user.first_name, user.id), user.language_code)
+    return (None, "", None)
 
 
 def _is_plain(letter: str) -> bool:

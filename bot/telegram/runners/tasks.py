@@ -60,6 +60,7 @@ class TaskRunner:
             attachments=await self._load_attachments(item.body.get("turn")),
             deep=bool(item.body.get("deep")),
             is_continuation=bool(item.body.get("goes_on")),
+            translate=self._access.get_translator(person),
         )
         if item.job is None:
             await self._turns.run(request)

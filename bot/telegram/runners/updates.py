@@ -31,7 +31,7 @@ from bot.telegram.actions import (
     do_nothing,
     reply_text,
 )
-from bot.telegram.commands import callbacks, consent, onboarding, registry, tool_answers
+from bot.telegram.commands import callbacks, consent, conversation, onboarding, registry, tool_answers
 from bot.telegram.incoming.attachment_loader import AttachmentLoader
 from bot.telegram.incoming.attachments import extract_media
 from bot.telegram.incoming.envelope import find_question_key
@@ -42,6 +42,7 @@ from bot.telegram.incoming.user_message import (
     explain_refusal,
 )
 from bot.telegram.runners.refusals import RefusalReplies
+from bot.translations.translator import Translator, load_translator, match_language
 from bot.turns import TurnHandle, TurnRequest
 
 UNREADABLE_UPDATE = "An update from Telegram could not be read and was set aside; the log says more."
@@ -73,6 +74,8 @@ class UpdateRunner:
         updates = await self._parse_items(items)
         first = updates[0]
         role = self._deps.access.get_role(first.person) if first.person is not None else None
+        if role is not None and first.person is not None:
+            await self._note_language(first.person, first.language_code)
         may_ask = role in {"admin", "member"}
         if may_ask and first.lane is not None and await self._is_turn(first, first.lane):
             await self._run_turn(updates, first.lane)
@@ -129,6 +132,7 @@ class UpdateRunner:
             silent=first.item.stale,
             preface=late_preface + composed.preface,
             deep=first.item.shape == "deep",
+            translate=self._deps.access.get_translator(person),
         )
 
     async def _complete_request(
@@ -165,6 +169,22 @@ class UpdateRunner:
 
         await self._run_action(updates, "member", refuse, "")
 
+    async def _note_language(self, person: int, language_code: str | None) -> None:
+        """Store which language Telegram names for a person, if it is another one than before."""
+        known = self._deps.access.get_languages(person)
+        if language_code is None or match_language(language_code) == known.telegram:
+            return
+        languages = replace(known, telegram=match_language(language_code))
+        async with self._database.transaction() as tx:
+            await people.set_languages(tx, person, languages)
+        self._deps.access.remember_languages(person, languages)
+
+    def _get_translator(self, update: ParsedUpdate, role: RoleOrBlocked | None) -> Translator:
+        """Return the translator for the person who sent this; nothing is stored of one without a role."""
+        if role is None or update.person is None:
+            return load_translator(match_language(update.language_code))
+        return self._deps.access.get_translator(update.person)
+
     async def _admit_guest(self, person: int, name: str) -> None:
         """Store a new person as a guest of the open bot, whom admins can see and block."""
         async with self._database.transaction() as tx:
@@ -182,7 +202,7 @@ class UpdateRunner:
         if update.query:
             return callbacks.choose_button_action(update.query.data or "", role)
         if update.item.shape == "stop" and role:
-            return registry.handle_stop, ""
+            return conversation.handle_stop, ""
         question_key = find_question_key(update.item.body["message"]) if update.message else None
         if question_key and role:
             return partial(tool_answers.take_reply, question_key), _get_text(update.message)
@@ -208,7 +228,10 @@ class UpdateRunner:
 
         def build_context(tx: Transaction) -> ActionContext:
             person = first.person or 0
-            return ActionContext(tx, self._deps, first.item, lane, person, first.name, role, args, now)
+            translate = self._get_translator(first, role)
+            return ActionContext(
+                tx, self._deps, first.item, lane, person, first.name, role, args, now, translate
+            )
 
         result: ActionResult | None = None
         if isinstance(action, ReadOnlyAction):

@@ -133,7 +133,7 @@ async def test_a_code_finds_its_stranger_for_an_hour_however_it_is_typed(databas
     typed = f" {code[:4].lower()}-{code[4:]} "
     async with database.read_transaction() as tx:
         assert await people.find_stranger_by_code(tx, typed, now=NOW + HOUR - 1) == people.Stranger(
-            5, "P5", NOW, NOW + HOUR
+            5, "P5", NOW, NOW + HOUR, None
         )
         assert await people.find_stranger_by_code(tx, typed, now=NOW + HOUR) is None
         assert await people.find_stranger_by_code(tx, "", now=NOW) is None

@@ -86,7 +86,7 @@ async def test_nobody_stops_the_turn_of_another_chat(harness: UpdateHarness):
 async def test_an_example_is_asked_as_if_it_had_been_written(harness: UpdateHarness):
     toast, sent = await harness.tap("ask:0")
     assert toast is None
-    assert [message.text for message in sent] == [f"You ask: {EXAMPLES[0]}"]
+    assert [message.text for message in sent] == [f"You asked: {EXAMPLES[0]}"]
     (task,) = await harness.load_items(kind="task")
     assert json.loads(task.body) == {"person": ANNA, "name": "Anna", "texts": [EXAMPLES[0]]}
     assert (task.lane, harness.worker_wakes) == (str(ANNA), 1)

@@ -24,19 +24,26 @@ async def harness(database: Database) -> UpdateHarness:
     return harness
 
 
-def test_a_members_menu_has_at_most_seven_commands_and_none_of_an_admins():
-    menu = [name for name, _ in registry.build_menu("member")]
-    assert len(menu) <= 7
-    assert {"new", "stop", "retry", "notes", "usage", "help"} <= set(menu)
-    assert {name for name, _ in registry.build_menu("admin")} - set(menu) == {"invite", "people", "tools"}
+def test_a_members_menu_has_what_people_use_and_nothing_of_an_admins():
+    menu = [name for name, _ in registry.build_menus("member")["en"]]
+    assert menu == ["new", "stop", "retry", "notes", "remind", "jobs", "usage", "language", "help"]
+    admin_menu = {name for name, _ in registry.build_menus("admin")["en"]}
+    assert admin_menu - set(menu) == {"invite", "people", "tools"}
 
 
-async def test_help_lists_what_a_member_may_use(harness: UpdateHarness):
+async def test_help_has_groups_with_examples_to_copy(harness: UpdateHarness):
     (sent,) = await harness.send_text("/help")
-    assert "/new – start a new conversation" in sent.text
+    assert "photos, PDFs" in sent.text
+    assert "\n\nTalk with me\n/new – start a new conversation\n" in sent.text
+    assert "\n\nReminders and tasks\n/remind – set a reminder: /remind tomorrow at 9 call Anna\n" in sent.text
+    assert "\n\nYou and this chat\n/usage – how much you have used\n" in sent.text
     assert "/people" not in sent.text
+    assert "For admins" not in sent.text
+    copied = [sent.text[entity["offset"] :][: entity["length"]] for entity in sent.entities]
+    assert "Remind me tomorrow at 9 to call Anna" in copied
+    assert "/zone Berlin" in copied
     (sent,) = await harness.send_text("/help", person=ADMIN)
-    assert "/people" in sent.text
+    assert "/people – members and requests" in sent.text
 
 
 @pytest.mark.parametrize("text", ["/HELP", "/help@canvas_bot", "/help me please"])
@@ -47,7 +54,7 @@ async def test_a_command_is_known_however_it_is_written(harness: UpdateHarness, 
 
 async def test_an_unknown_command_names_help(harness: UpdateHarness):
     (sent,) = await harness.send_text("/frobnicate now")
-    assert sent.text == "I do not know /frobnicate. /help shows what I know."
+    assert sent.text == "I don't know /frobnicate. /help shows what I can do."
 
 
 @pytest.mark.parametrize("command", ["invite", "people"])
@@ -67,13 +74,13 @@ async def test_the_greeting_has_three_examples_to_tap(harness: UpdateHarness):
 
 async def test_id_shows_ones_number_to_be_copied(harness: UpdateHarness):
     (sent,) = await harness.send_text("/id")
-    assert sent.text == "Your number is 5."
-    assert sent.entities == [{"type": "code", "offset": 15, "length": 1}]
+    assert sent.text == "Your number in Telegram is 5."
+    assert sent.entities == [{"type": "code", "offset": 27, "length": 1}]
 
 
 async def test_new_begins_another_conversation(harness: UpdateHarness):
     (sent,) = await harness.send_text("/new")
-    assert sent.text.startswith("A new conversation")
+    assert sent.text.startswith("New conversation.")
     async with harness.database.read_transaction() as tx:
         assert (await conversations.find(tx, LANE)).number == 2
 
@@ -97,7 +104,7 @@ async def test_stop_offers_to_drop_what_waits(harness: UpdateHarness):
         harness.build_message(text="one"), harness.build_message(text="two")
     )
     (sent,) = await harness.send_text("/stop")
-    assert sent.text == "2 messages of yours are answered next."
+    assert sent.text == "2 more messages of yours are waiting; I'll answer them next."
     assert [(await harness.load_item(item)).state for item in waiting] == ["new", "new"]
     toast, _ = await harness.tap(sent.buttons["Drop them"])
     assert toast == "Dropped."
@@ -109,7 +116,7 @@ async def test_what_waited_can_be_dropped_after_it_began_to_run(harness: UpdateH
     first = await harness.start_turn()
     (waiting,) = await harness.store_updates(harness.build_message(text="one"))
     (sent,) = await harness.send_text("/stop")
-    assert sent.text == "One message of yours is answered next."
+    assert sent.text == "One more message of yours is waiting; I'll answer it next."
     async with harness.database.transaction() as tx:
         await inbox.mark_done(tx, [first], now=harness.now)
         await inbox.claim(tx, now=harness.now)
@@ -131,7 +138,7 @@ async def test_stop_drops_what_waits_when_nothing_runs(harness: UpdateHarness):
     update = harness.build_message(text="a" * 4050)  # waits for the rest of its paste
     await harness.store_updates(update)
     (sent,) = await harness.send_text("/stop")
-    assert sent.text == "Dropped one message."
+    assert sent.text == "I won't answer the message that was waiting."
     assert harness.turns.requests == []
 
 
@@ -251,6 +258,6 @@ def test_help_and_menus_name_every_command_once_and_fit(second: bool):
         names = [command.name for command in offered]
         assert len(names) == len(set(names))
         assert {"think", "usage", "context"} <= set(names)
-        assert {name for name, _ in registry.build_menu(standing, has_fallback=second)} <= set(names)
+        assert {name for name, _ in registry.build_menus(standing, has_fallback=second)["en"]} <= set(names)
         assert sum(len(f"/{command.name} – {command.help}\n") for command in offered) < 2000
         assert all(len(command.help) <= 60 for command in offered)

@@ -51,7 +51,7 @@ class ToolTaskHarness:
         self.updates = UpdateHarness(database)
         registry = ToolRegistry(database, [order, look], lambda person: person == ADMIN)
         best_effort_calls = BestEffortCalls(
-            cast(Bot, self.updates.bot), member_commands=(), admin_commands=(), timeout_seconds=0.05
+            cast(Bot, self.updates.bot), member_menus={}, admin_menus={}, timeout_seconds=0.05
         )
         self.woken: list[Any] = []
         tasks = TryToolTasks(database, registry, ToolSettings(), best_effort_calls)

@@ -1,0 +1,119 @@
+"""/new, /stop, /retry and /notes: what a person does about the conversation of a chat."""
+
+from functools import partial
+from typing import Any
+
+from bot.db.conversations import conversations, notes, retries
+from bot.db.conversations.retries import LastTurn
+from bot.db.queues import inbox, stop_requests
+from bot.domain import Button, Part
+from bot.telegram.actions import ActionContext, ActionResult, build_pages, build_part, reply_text
+from bot.translations.translator import Translator
+
+
+async def handle_new(context: ActionContext) -> ActionResult:
+    await conversations.start_new(context.tx, context.lane)
+    return reply_text(
+        context.translate("New conversation. I no longer see what was said before; your notes are kept.")
+    )
+
+
+async def handle_stop(context: ActionContext) -> ActionResult:
+    stopped = await stop_requests.stop(
+        context.tx, context.lane, before=context.item.id, now=context.now, include_parked=True
+    )
+    if stopped.parked:
+        lanes = await context.deps.approvals.stop_turns(context.tx, stopped.parked, now=context.now)
+        wakes = (partial(context.deps.wake_sender, lane) for lane in lanes)
+        return ActionResult(after_commit=(context.deps.wake_worker, *wakes))
+    if stopped.running:
+        stop_turn = partial(context.deps.turns.stop, context.lane, context.item.id)
+        return ActionResult(parts=_offer_to_drop(context, stopped.waiting), after_commit=(stop_turn,))
+    if stopped.dropped:
+        return reply_text(
+            context.translate.plural(
+                "I won't answer the message that was waiting.",
+                "I won't answer the {count} messages that were waiting.",
+                stopped.dropped,
+            )
+        )
+    return reply_text(context.translate("Nothing is running."))
+
+
+def _offer_to_drop(context: ActionContext, waiting: int) -> tuple[Part, ...]:
+    """Offer to drop the messages that wait, if there are any."""
+    if not waiting:
+        return ()
+    text = context.translate.plural(
+        "One more message of yours is waiting; I'll answer it next.",
+        "{count} more messages of yours are waiting; I'll answer them next.",
+        waiting,
+    )
+    label = context.translate.plural("Drop it", "Drop them", waiting)
+    return (build_part(text, (Button(label, f"drop:{context.item.id}"),)),)
+
+
+async def handle_retry(context: ActionContext) -> ActionResult:
+    last = await retries.find_last_turn(context.tx, context.lane, before_item=context.item.id)
+    if last is None:
+        return reply_text(context.translate("There is nothing in this conversation to try again."))
+    not_repeatable = [tool for tool in last.ran_tools if not context.deps.is_repeatable(tool)]
+    if not_repeatable:
+        question = context.translate(
+            "For my last answer I used {tools}. If I try again, I may do the same a second time.",
+            tools=", ".join(not_repeatable),
+        )
+        return reply_text(question, (Button(context.translate("Try again anyway"), f"retry:{last.id}"),))
+    return await repeat_turn(context, last)
+
+
+async def repeat_turn(context: ActionContext, last_turn: LastTurn) -> ActionResult:
+    """Replace the last turn by a new one with the same messages."""
+    await retries.mark_replaced(context.tx, last_turn.id)
+    return await queue_task(context, last_turn.texts, of_turn=last_turn.id, deep=last_turn.deep)
+
+
+async def queue_task(
+    context: ActionContext,
+    texts: tuple[str, ...],
+    of_turn: int | None = None,
+    *,
+    deep: bool = False,
+    continues: bool = False,
+) -> ActionResult:
+    """Have these messages answered as if the person had sent them.
+
+    `of_turn`: the turn whose messages they are, if any's.
+    `deep`: by the second endpoint.
+    `continues`: the last answer is to be continued.
+    """
+    body: dict[str, Any] = {"person": context.person, "name": context.name, "texts": texts}
+    if of_turn is not None:
+        body["turn"] = of_turn
+    if deep:
+        body["deep"] = True
+    if continues:
+        body["goes_on"] = True
+    await inbox.add(
+        context.tx, kind="task", lane=context.lane, sender=context.person, body=body, now=context.now
+    )
+    return ActionResult(after_commit=(context.deps.wake_worker,))
+
+
+async def handle_notes(context: ActionContext) -> ActionResult:
+    return ActionResult(parts=await build_notes_pages(context))
+
+
+async def build_notes_pages(context: ActionContext) -> tuple[Part, ...]:
+    """List the notes of the chat, each with a button to delete it."""
+    stored_notes = await notes.list_stored(context.tx, context.lane)
+    if not stored_notes:
+        return (Part(context.translate("No notes yet. Ask me to remember something.")),)
+    entries = [_build_note_entry(context.translate, row) for row in stored_notes]
+    return build_pages(context.translate("Notes of this chat:"), entries, buttons_per_row=4)
+
+
+def _build_note_entry(translate: Translator, row: notes.StoredNote) -> tuple[str, tuple[Button, ...]]:
+    note = row.note
+    line = f"{note.number}. {note.text} ({note.author}, {note.made.isoformat()})"
+    return line, (Button(translate("Delete {number}", number=note.number), f"note:{row.id}"),)

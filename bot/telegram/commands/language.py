@@ -1,0 +1,84 @@
+"""/language: shows in which language the gateway's own words are, with a button for each, and changes it."""
+
+from dataclasses import replace
+from functools import partial
+
+from bot.db.people import people
+from bot.db.people.people import PersonLanguages
+from bot.domain import Button, Part
+from bot.telegram.actions import BUTTON_EXPIRED, ActionContext, ActionResult, build_part, build_rows
+from bot.translations.translator import LANGUAGES, Translator, load_translator
+
+AUTOMATIC = "auto"  # the language that Telegram names
+BUTTONS_PER_ROW = 3
+
+
+async def handle_language(context: ActionContext) -> ActionResult:
+    """/language, and the language that may follow it: its code, its own name, or auto."""
+    languages = context.deps.access.get_languages(context.person)
+    if not context.args:
+        return ActionResult(parts=(_build_settings_part(context.translate, languages),))
+    choice = _parse_choice(context.args)
+    if choice is None:
+        text = context.translate("I don't know this language yet. Choose one of these:")
+        return ActionResult(parts=(build_part(text, *_build_buttons(context.translate, languages)),))
+    changed, result = await _change_language(context, choice)
+    return replace(result, parts=(changed,))
+
+
+async def handle_language_button(context: ActionContext) -> ActionResult:
+    """A button of /language; `context.args` is the language's code, or auto."""
+    choice = _parse_choice(context.args)
+    if choice is None:
+        return BUTTON_EXPIRED
+    changed, result = await _change_language(context, choice)
+    return replace(result, replacement=changed)
+
+
+async def _change_language(context: ActionContext, choice: str) -> tuple[Part, ActionResult]:
+    """Store the choice; return the settings in the new language, and what is to be done after that."""
+    access = context.deps.access
+    known = access.get_languages(context.person)
+    languages = replace(known, chosen=None if choice == AUTOMATIC else choice)
+    await people.ensure_person(context.tx, context.person, context.name, now=context.now)
+    await people.set_languages(context.tx, context.person, languages)
+    translate = load_translator(languages.effective)
+    client = context.deps.best_effort_calls
+    if context.role == "admin" or languages.chosen:
+        is_admin = context.role == "admin"
+        set_menu = partial(client.set_menu, context.person, translate.language, is_admin=is_admin)
+    else:
+        set_menu = partial(client.reset_menu, context.person)
+    result = ActionResult(
+        after_commit=(partial(access.remember_languages, context.person, languages),),
+        best_effort_calls=(set_menu,),
+    )
+    return _build_settings_part(translate, languages), result
+
+
+def _parse_choice(words: str) -> str | None:
+    """Return the code of a language, given by its code or its own name, or AUTOMATIC; None: neither."""
+    word = words.strip().casefold()
+    if word == AUTOMATIC:
+        return AUTOMATIC
+    return next((code for code, name in LANGUAGES.items() if word in {code, name.casefold()}), None)
+
+
+def _build_settings_part(translate: Translator, languages: PersonLanguages) -> Part:
+    name = LANGUAGES[translate.language]
+    if languages.chosen:
+        text = translate("My own messages to you are in {language}.", language=name)
+    else:
+        text = translate("My own messages to you are in {language}, like your Telegram.", language=name)
+    hint = translate("I answer in whatever language you write.")
+    return build_part(f"{text}\n{hint}", *_build_buttons(translate, languages))
+
+
+def _build_buttons(translate: Translator, languages: PersonLanguages) -> tuple[tuple[Button, ...], ...]:
+    labels = {AUTOMATIC: translate("Like Telegram"), **LANGUAGES}
+    current = languages.chosen or AUTOMATIC
+    buttons = [
+        Button(f"✓ {label}" if code == current else label, f"language:{code}")
+        for code, label in labels.items()
+    ]
+    return build_rows(buttons, BUTTONS_PER_ROW)

@@ -1,0 +1,1 @@
+"""The gateway's own words in several languages: gettext catalogues, and the translator that looks them up."""

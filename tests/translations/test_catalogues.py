@@ -1,0 +1,109 @@
+"""All texts of the gateway are in the catalogues, and each translation fits its text."""
+
+import ast
+import re
+import string
+from collections.abc import Iterator
+
+import pytest
+from babel.messages.catalog import Message
+
+from bot.translations.translator import LANGUAGES, load_translator, match_language
+from tests.translations import catalogues
+
+TEMPLATE = catalogues.extract_texts()
+TEXTS = {catalogues.get_texts(message) for message in catalogues.iterate_messages(TEMPLATE)}
+LOOK_UPS = {"translate", "translatable", "plural"}
+
+
+def find_placeholders(text: str) -> set[str]:
+    if not re.search(r"\{\w+", text):
+        return set()
+    return {name for _, name, _, _ in string.Formatter().parse(text) if name}
+
+
+def find_commands(text: str) -> set[str]:
+    """The commands and settings a text names, which are the same in every language."""
+    return set(re.findall(r"(?<![\w/])/[a-z]+\b(?!/)|\b[A-Z]+_[A-Z_]+\b", text))
+
+
+def list_translations(language: str) -> Iterator[Message]:
+    return catalogues.iterate_messages(catalogues.read_catalogue(language))
+
+
+def test_the_page_lists_all_texts():
+    assert catalogues.PAGE.read_text(encoding="utf-8") == catalogues.format_page(TEMPLATE), (
+        "run `python -m tests.translations`"
+    )
+
+
+@pytest.mark.parametrize("language", catalogues.TRANSLATED)
+def test_a_catalogue_has_the_texts_of_the_code_and_no_others(language: str):
+    texts = {catalogues.get_texts(message) for message in list_translations(language)}
+    assert texts == TEXTS, "run `python -m tests.translations`"
+
+
+@pytest.mark.parametrize("language", catalogues.TRANSLATED)
+def test_a_catalogue_is_compiled(language: str):
+    compiled = catalogues.find_file(language, ".mo").read_bytes()
+    assert compiled == catalogues.format_mo(catalogues.read_catalogue(language)), (
+        "run `python -m tests.translations`"
+    )
+
+
+@pytest.mark.parametrize("language", catalogues.TRANSLATED)
+def test_a_translation_has_the_placeholders_commands_and_code_of_its_text(language: str):
+    for message in list_translations(language):
+        texts = catalogues.get_texts(message)
+        for translation in filter(None, catalogues.get_translations(message)):
+            assert find_placeholders(translation) <= find_placeholders(texts[-1]), translation
+            assert find_placeholders(texts[0]) - {"count"} <= find_placeholders(translation), translation
+            assert find_commands(translation) == find_commands(texts[-1]), translation
+            assert translation.count("`") == texts[-1].count("`"), translation
+            assert translation.strip() == translation or texts[-1].strip() != texts[-1], translation
+
+
+def iterate_calls() -> Iterator[tuple[str, ast.Call]]:
+    """Every call of the gateway that looks up or marks a text, with its place."""
+    for path in sorted((catalogues.ROOT / "bot").rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if not isinstance(node, ast.Call):
+                continue
+            function = node.func
+            name = function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
+            if name in LOOK_UPS:
+                yield f"{path.name}:{node.lineno}", node
+
+
+def test_values_come_into_a_text_by_its_placeholders():
+    """A text that was formatted before it is looked up is in no catalogue."""
+    for place, call in iterate_calls():
+        for argument in call.args:
+            assert not isinstance(argument, ast.JoinedStr | ast.BinOp), place
+
+
+def test_each_placeholder_of_a_text_gets_its_value():
+    for place, call in iterate_calls():
+        if not call.args or not isinstance(call.args[0], ast.Constant):
+            continue
+        values = [argument.value for argument in call.args if isinstance(argument, ast.Constant)]
+        texts = [value for value in values if isinstance(value, str)]
+        names = {keyword.arg for keyword in call.keywords}
+        placeholders = set[str]().union(*map(find_placeholders, texts)) - {"count"}
+        is_marked = getattr(call.func, "id", "") == "translatable"
+        assert is_marked or None in names or names - {"count"} == placeholders, place
+
+
+@pytest.mark.parametrize(
+    ("code", "language"),
+    [("de-AT", "de"), ("zh-hans", "zh"), ("EN", "en"), ("pt-br", "en"), ("", "en"), (None, "en")],
+)
+def test_a_language_code_of_telegram_finds_the_language_that_suits(code: str | None, language: str):
+    assert match_language(code) == language
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_a_text_without_translation_stays_english(language: str):
+    translate = load_translator(language)
+    assert translate("A text that {name} made up.", name="Anna") == "A text that Anna made up."
+    assert translate.plural("{count} thing", "{count} things", 1).endswith("1 thing")
