@@ -13,7 +13,9 @@ from bot.domain import Message
 # The server prefills what a cut keeps again. Keeping half would double all prefill in the long run, a quarter
 # adds a third.
 CUT_KEEPS_DIVISOR = 4
-SHORTENED_FITS_DIVISOR = 2  # shortening alone is enough if the rest takes at most this part of the tokens
+CUT_KEEPS_AT_MOST_DIVISOR = 2  # a cut keeps more where that is recent, but this part of the tokens at most
+KEPT_TURNS = 6
+LONG_TURN_TOKENS = 500  # of a turn whose text was pasted, or whose answer is long, apart from tool results
 BYTES_PER_TOKEN = 4
 TOKENS_PER_MESSAGE = 5  # the template's own tokens around one message
 TOKENS_PER_IMAGE = 280  # the model's default
@@ -66,24 +68,45 @@ def estimate_held_tokens(turns: Sequence[TurnSize], history_cut: HistoryCut) -> 
 def fit_history(turns: Sequence[TurnSize], current_cut: HistoryCut, max_tokens: int) -> HistoryCut:
     """The current cut while its turns fit into `max_tokens`; else a new, big one.
 
-    So the prompt only grows at its end between cuts. A new cut shortens all turns but the newest; if the
-    rest still takes more than half of the tokens, whole turns are dropped, oldest first, until it takes a
-    quarter. The newest turn stays, shortened, where it fits so.
+    So the prompt only grows at its end between cuts. A new cut shortens all turns but the newest, and that
+    one, too, where it is very long. If the rest still takes too much, whole turns are dropped, oldest first,
+    until it takes a quarter; but the newest six turns stay, and all since the last long one, as far as they
+    take at most half of the tokens. The newest turn stays, shortened, where it fits so.
     """
     if estimate_held_tokens(turns, current_cut) <= max_tokens:
         return current_cut
     newest = len(turns) - 1
-    shorter = HistoryCut(current_cut.first_turn, max(current_cut.first_full_turn, newest))
-    if estimate_held_tokens(turns, shorter) <= max_tokens // SHORTENED_FITS_DIVISOR:
-        return shorter
-    for first in range(current_cut.first_turn, len(turns)):
-        cut = replace(shorter, first_turn=first)
-        if estimate_held_tokens(turns, cut) <= max_tokens // CUT_KEEPS_DIVISOR:
-            return cut
+    for first_full_turn in (newest, len(turns)):
+        shorter = HistoryCut(current_cut.first_turn, max(current_cut.first_full_turn, first_full_turn))
+        largest = _drop_to_fit(turns, shorter, max_tokens // CUT_KEEPS_AT_MOST_DIVISOR)
+        if largest == shorter:
+            return shorter
+        if largest.first_turn <= newest:
+            usual = _drop_to_fit(turns, shorter, max_tokens // CUT_KEEPS_DIVISOR)
+            kept_turn = max(largest.first_turn, _find_first_kept_turn(turns))
+            return replace(shorter, first_turn=min(usual.first_turn, kept_turn))
     newest_only = HistoryCut(newest, len(turns))
     if estimate_held_tokens(turns, newest_only) <= max_tokens:
         return newest_only
     return HistoryCut(len(turns), len(turns))
+
+
+def _drop_to_fit(turns: Sequence[TurnSize], cut: HistoryCut, max_tokens: int) -> HistoryCut:
+    """The cut, moved on until its turns fit; beyond the newest turn where that alone does not."""
+    for first in range(cut.first_turn, len(turns)):
+        moved_cut = replace(cut, first_turn=first)
+        if estimate_held_tokens(turns, moved_cut) <= max_tokens:
+            return moved_cut
+    return replace(cut, first_turn=len(turns))
+
+
+def _find_first_kept_turn(turns: Sequence[TurnSize]) -> int:
+    """Index from which on turns should stay: the newest few, and those since the last long text."""
+    first_recent = max(0, len(turns) - KEPT_TURNS)
+    long_turns = (
+        index for index in reversed(range(len(turns))) if turns[index].short_tokens >= LONG_TURN_TOKENS
+    )
+    return min(first_recent, next(long_turns, first_recent))
 
 
 def compute_token_ratio(estimated_tokens: int | None, counted_tokens: int | None) -> float:

@@ -23,6 +23,7 @@ MAX_LABEL_CHARS = 80  # characters of a data block's label
 DATA_END = "\n[end of data]"
 NOTES_LABEL = "notes of this chat"
 SUMMARY_LABEL = "summary of what was said before"
+OLDER_LEFT = "Older messages of this conversation are no longer shown"
 
 # Without its end a block reaches to the end of the text: then no other can have an end either.
 _FILE_BLOCK = re.compile(
@@ -84,23 +85,34 @@ def strip_files(text: str) -> str:
     return _FILE_BLOCK.sub(lambda block: "" if block["end"] else block[0], text)
 
 
+def build_cut_notice(search_tool: str | None) -> str:
+    """What tells the model that older messages left, and the tool that finds them; None: it has none."""
+    if search_tool is None:
+        return f"[{OLDER_LEFT}.]"
+    return f"[{OLDER_LEFT}; {search_tool} finds what was said in them.]"
+
+
 def build_prompt(
     system: str,
     turns: Iterable[Sequence[Message]],
     newest: Sequence[Message],
     notes: str | None = None,
     summary: str | None = None,
+    cut_notice: str | None = None,
 ) -> tuple[Message, ...]:
     """The prompt of a turn: `system` text, notes, summary, finished `turns`, `newest` user messages.
 
-    `notes` are those of the chat, `summary` is of what was cut from it; both become data. Reasoning of
-    finished turns is left out. Control tokens in text from outside are neutralised.
+    `notes` are those of the chat, `summary` is of what was cut from it; both become data. `cut_notice`
+    stands where the cut messages were. Reasoning of finished turns is left out. Control tokens in text from
+    outside are neutralised.
     """
     head = [Message("system", build_system_text(system))]
     if notes:
         head.append(Message("user", build_data_block(NOTES_LABEL, notes)))
     if summary:
         head.append(Message("user", build_data_block(SUMMARY_LABEL, summary)))
+    if cut_notice:
+        head.append(Message("user", cut_notice))
     history = [_neutralise_message(replace(message, reasoning=None)) for turn in turns for message in turn]
     return (*head, *history, *map(_neutralise_message, newest))
 

@@ -127,6 +127,25 @@ def thinking(
     typer.echo(format_json(report) if json else "\n".join(format_lines(report)))
 
 
+@bench.command(epilog="Examples: canvasgram bench prefill · canvasgram bench prefill --turns 200 --check")
+def prefill(
+    turns: Annotated[int, typer.Option(min=20, max=1000, help="Turns of each conversation.")] = 60,
+    budget: Annotated[
+        int | None, typer.Option(min=2000, help="Largest prompt in tokens; the default of PROMPT_BUDGET.")
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of a table.")] = False,
+    check: Annotated[bool, typer.Option("--check", help="Exit with 1 if too much is computed.")] = False,
+) -> None:
+    """Measure how much of the prompts an endpoint computes. Compares with the least for the same prompts."""
+    from bot.bench.policies.prefill import PrefillOptions, format_json, format_lines, run_prefill
+
+    options = PrefillOptions(turns) if budget is None else PrefillOptions(turns, budget)
+    report = run_prefill(options, functools.partial(typer.echo, err=True))
+    typer.echo(format_json(report) if json else "\n".join(format_lines(report)))
+    if check and not report.has_passed:
+        raise typer.Exit(1)
+
+
 @bench.command(
     "tools", epilog="Examples: canvasgram bench tools --data cases --registered 1000 · --documents openapi"
 )

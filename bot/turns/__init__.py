@@ -7,7 +7,14 @@ tool_questions.
 """
 
 from bot.turns.approvals import Approvals
-from bot.turns.context_window import PromptBreakdown
+from bot.turns.cache_warmup import WARMUP_PROMPTS
+from bot.turns.context_window import (
+    ContextWindow,
+    PromptBreakdown,
+    compute_token_ratio,
+    estimate_fixed_tokens,
+    render_window,
+)
 from bot.turns.endpoints import (
     ModelEndpoint,
     build_consent_question,
@@ -18,10 +25,15 @@ from bot.turns.endpoints import (
 from bot.turns.handle import TurnHandle
 from bot.turns.runner import RequestCompleter, TurnRunner
 from bot.turns.tool_questions import ToolQuestions
+from bot.turns.turn_plan import FOLLOW_UP_RESERVE_TOKENS, TOOL_RESERVE_TOKENS
 from bot.turns.turn_request import TurnRequest, build_user_messages
 
 __all__ = [
+    "FOLLOW_UP_RESERVE_TOKENS",
+    "TOOL_RESERVE_TOKENS",
+    "WARMUP_PROMPTS",
     "Approvals",
+    "ContextWindow",
     "ModelEndpoint",
     "PromptBreakdown",
     "RequestCompleter",
@@ -32,6 +44,9 @@ __all__ = [
     "build_consent_question",
     "build_user_messages",
     "can_send_to",
+    "compute_token_ratio",
+    "estimate_fixed_tokens",
     "format_consent_data",
     "hash_host",
+    "render_window",
 ]

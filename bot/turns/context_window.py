@@ -15,6 +15,7 @@ from bot.db.conversations.conversations import Conversation
 from bot.db.conversations.turns import PastTurn
 from bot.db.engine import Transaction
 from bot.domain import Lane, Message
+from tools.builtin.look_back import look_back
 
 ToolboxFor = Callable[[tuple[str, ...] | None], Toolbox]
 """The tools of a conversation whose prompt offers these names; None: it has not begun, so those it would be
@@ -108,11 +109,6 @@ async def load_window(
     cut = HistoryCut(
         _index_after(past_turns, conversation.cut), _index_after(past_turns, conversation.shortened)
     )
-    token_ratio = 1.0
-    counted_turn = next((turn for turn in reversed(past_turns) if turn.counted), None)
-    if counted_turn is not None:
-        token_ratio = history.compute_token_ratio(counted_turn.prompt, counted_turn.counted)
-    fixed_tokens = _estimate_fixed_tokens(conversation, system, toolbox)
     return ContextWindow(
         stored_conversation,
         conversation,
@@ -120,9 +116,17 @@ async def load_window(
         toolbox,
         tuple(past_turns),
         cut,
-        fixed_tokens,
-        token_ratio,
+        estimate_fixed_tokens(conversation, system, toolbox),
+        compute_token_ratio(past_turns),
     )
+
+
+def compute_token_ratio(past_turns: Sequence[PastTurn]) -> float:
+    """Tokens the server counts for each estimated one, by its count of the newest prompt it counted."""
+    counted_turn = next((turn for turn in reversed(past_turns) if turn.counted), None)
+    if counted_turn is None:
+        return 1.0
+    return history.compute_token_ratio(counted_turn.prompt, counted_turn.counted)
 
 
 async def renew_head(tx: Transaction, lane: Lane, window: ContextWindow, system: str) -> ContextWindow:
@@ -138,7 +142,7 @@ async def renew_head(tx: Transaction, lane: Lane, window: ContextWindow, system:
             summary_ahead=None,
             summary_upto=None,
         )
-    fixed_tokens = _estimate_fixed_tokens(conversation, system, window.toolbox)
+    fixed_tokens = estimate_fixed_tokens(conversation, system, window.toolbox)
     return replace(window, conversation=conversation, fixed_tokens=fixed_tokens)
 
 
@@ -151,14 +155,25 @@ async def build_prompt(
     tx: Transaction, window: ContextWindow, system: str, new_messages: Sequence[Message]
 ) -> tuple[Message, ...]:
     """The prompt of this window with the newest user messages."""
-    cut = window.history_cut
-    held_turns = window.past_turns[cut.first_turn :]
+    held_turns = window.past_turns[window.history_cut.first_turn :]
     stored = await turns.load_messages(tx, [turn.id for turn in held_turns])
+    return render_window(window, system, stored, new_messages)
+
+
+def render_window(
+    window: ContextWindow,
+    system: str,
+    held_messages: Sequence[Sequence[Message]],
+    new_messages: Sequence[Message],
+) -> tuple[Message, ...]:
+    """The prompt of this window: `held_messages` are those of the turns it holds, as they are stored."""
+    cut = window.history_cut
     short_count = max(0, cut.first_full_turn - cut.first_turn)
-    turn_messages = [*map(history.shorten_turn, stored[:short_count]), *stored[short_count:]]
-    return prompt.build_prompt(
-        system, turn_messages, new_messages, window.conversation.notes, window.conversation.summary
-    )
+    turn_messages = [
+        *map(history.shorten_turn, held_messages[:short_count]),
+        *held_messages[short_count:],
+    ]
+    return _build_messages(window.conversation, system, window.toolbox, turn_messages, new_messages)
 
 
 async def load_prompt_breakdown(
@@ -170,9 +185,10 @@ async def load_prompt_breakdown(
     image_tokens = history.TOKENS_PER_IMAGE * sum(len(message.images) for message in messages)
     held_tokens = history.estimate_held_tokens(_list_turn_sizes(window.past_turns), window.history_cut)
     turn_count = len(window.past_turns) - window.history_cut.first_turn
+    cut_notice = _find_cut_notice(window.conversation, window.toolbox)
     turns_label = "1 turn" if turn_count == 1 else f"{turn_count} turns"
     sizes = [
-        ("system text", history.estimate_tokens(prompt.build_prompt(system, (), ()))),
+        ("system text", history.estimate_tokens(prompt.build_prompt(system, (), (), cut_notice=cut_notice))),
         *(
             (f"tool {definition['function']['name']}", len(str(definition)) // history.BYTES_PER_TOKEN)
             for definition in window.toolbox.definitions
@@ -192,16 +208,41 @@ async def load_prompt_breakdown(
 
 def estimate_minimum_tokens(system: str, toolbox: Toolbox) -> int:
     """Estimated tokens that every prompt takes before any message."""
-    return _estimate_fixed_tokens(Conversation(), system, toolbox)
+    return estimate_fixed_tokens(Conversation(), system, toolbox)
 
 
 def _estimate_added_tokens(system: str, *, notes: str | None = None, summary: str | None = None) -> int:
     return history.estimate_tokens(prompt.build_prompt(system, (), (), notes, summary)[1:])
 
 
-def _estimate_fixed_tokens(conversation: Conversation, system: str, toolbox: Toolbox) -> int:
-    head = prompt.build_prompt(system, (), (), conversation.notes, conversation.summary)
+def estimate_fixed_tokens(conversation: Conversation, system: str, toolbox: Toolbox) -> int:
+    """Estimated tokens of what comes before the turns: system text, tools, notes and summary."""
+    head = _build_messages(conversation, system, toolbox)
     return history.estimate_tokens(head) + toolbox.size_chars // history.BYTES_PER_TOKEN
+
+
+def _build_messages(
+    conversation: Conversation,
+    system: str,
+    toolbox: Toolbox,
+    turn_messages: Iterable[Sequence[Message]] = (),
+    new_messages: Sequence[Message] = (),
+) -> tuple[Message, ...]:
+    """The prompt of a conversation; without messages, what comes before them."""
+    return prompt.build_prompt(
+        system,
+        turn_messages,
+        new_messages,
+        conversation.notes,
+        conversation.summary,
+        _find_cut_notice(conversation, toolbox),
+    )
+
+
+def _find_cut_notice(conversation: Conversation, toolbox: Toolbox) -> str | None:
+    if conversation.cut is None:
+        return None
+    return prompt.build_cut_notice(look_back.name if look_back.name in toolbox.offered_names else None)
 
 
 def _list_turn_sizes(past_turns: Iterable[PastTurn]) -> list[TurnSize]:

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from bot.agent.history import (
     BYTES_PER_TOKEN,
     IMAGE_PLACEHOLDER,
+    LONG_TURN_TOKENS,
     MAX_OLD_RESULT_CHARS,
     TOKENS_PER_MESSAGE,
     HistoryCut,
@@ -34,14 +35,27 @@ def test_all_turns_go_in_while_they_fit():
 
 
 def test_after_a_big_cut_there_is_none_for_a_while():
-    sizes = make_turns(*[100] * 30)
+    sizes = make_turns(*[25] * 120)
     cut = HistoryCut()
     moves = []
-    for count in range(1, 31):
+    for count in range(1, 121):
         cut = fit_history(sizes[:count], cut, 1000)
         moves.append(cut.first_turn)
-    assert moves[:11] == [0] * 10 + [9]
+    assert moves[:41] == [0] * 40 + [31]
     assert len(set(moves)) == 4
+
+
+def test_the_newest_six_turns_stay_as_far_as_they_take_at_most_half():
+    small = make_turns(*[80] * 13)
+    assert fit_history(small, HistoryCut(), 1000).first_turn == 7
+    large = make_turns(*[110] * 10)
+    assert fit_history(large, HistoryCut(), 1000).first_turn == 6
+
+
+def test_a_long_text_stays_with_all_that_followed_it_where_they_take_at_most_half():
+    sizes = make_turns(*[60] * 20, LONG_TURN_TOKENS, *[40] * 9)
+    assert fit_history(sizes, HistoryCut(), 2 * (LONG_TURN_TOKENS + 9 * 40)).first_turn == 20
+    assert fit_history(sizes, HistoryCut(), 1700).first_turn == 21
 
 
 def test_old_results_are_shortened_before_a_turn_is_dropped():
@@ -56,7 +70,8 @@ def test_shortening_that_saves_little_is_followed_by_the_big_cut():
 
 
 def test_the_newest_turn_is_shortened_if_it_does_not_fit_in_full():
-    assert fit_history([TurnSize(50, 50), TurnSize(2000, 300)], HistoryCut(), 1000) == HistoryCut(1, 2)
+    assert fit_history([TurnSize(50, 50), TurnSize(2000, 300)], HistoryCut(), 1000) == HistoryCut(0, 2)
+    assert fit_history([TurnSize(50, 50), TurnSize(2000, 900)], HistoryCut(), 1000) == HistoryCut(1, 2)
 
 
 def test_if_nothing_fits_the_cut_holds_nothing():

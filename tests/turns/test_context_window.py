@@ -6,6 +6,7 @@ from typing import Any
 
 from sqlalchemy import Select, select
 
+from bot.agent.prompt import build_cut_notice
 from bot.db.engine import open_database
 from bot.db.tables import lanes, turns
 from bot.sim.vllm.server import RequestRecord
@@ -105,6 +106,10 @@ async def test_a_long_conversation_is_cut_within_the_budget_and_the_chat_is_noti
     assert len(cuts) >= 2
     assert all(lengths[n] > lengths[n - 1] for n in range(1, TURNS) if n not in cuts)
     assert "number 0 " not in firsts[-1].prompt
+    told = [build_cut_notice("look_back") in request.prompt for request in firsts]
+    assert told == [False] * cuts[0] + [True] * (TURNS - cuts[0])
+    for before, after in pairwise(firsts[cuts[0] : cuts[1]]):
+        assert after.prompt.startswith(head(before))
     [(cut, is_notified)] = await load_rows(gateway, select(lanes.c.cut, lanes.c.told_cut))
     assert cut is not None
     assert is_notified is True
