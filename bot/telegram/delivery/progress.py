@@ -202,13 +202,15 @@ class TurnProgress:
 
     def _find_step_towards_parts(self) -> ProgressStep | None:
         is_status = not self._snapshot.text
-        for number, part in enumerate(self._parts):
-            if number == len(self.messages):
-                return SendMessage(number, part, is_status=is_status)
-            message = self.messages[number]
+        for message, part in zip(self.messages, self._parts, strict=False):
             if message.message_id is not None and message.part != part:
                 return EditMessage(message, part, is_status=is_status)
-        return None
+        number = len(self.messages)
+        # What is missing is sent, or asked about, at the end; until then nothing may stand in its place.
+        is_missing = any(message.message_id is None for message in self.messages)
+        if number >= len(self._parts) or is_missing:
+            return None
+        return SendMessage(number, self._parts[number], is_status=is_status)
 
     def _find_step_without_text(self, now: float) -> ProgressStep | None:
         if not self.messages:

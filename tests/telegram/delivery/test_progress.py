@@ -96,6 +96,19 @@ def test_a_message_with_unknown_id_is_not_edited(progress: TurnProgress):
     assert get_next_step(progress, 11.5) is None
 
 
+def test_nothing_is_sent_below_a_message_that_may_be_missing(progress: TurnProgress):
+    """At the end the person is asked about it, where it is missing and not below what follows it."""
+    progress.text = "word " * 1600
+    step = get_next_step(progress, 11.5)
+    assert isinstance(step, SendMessage)
+    progress.messages.append(MessageState(1, None))
+    assert get_next_step(progress, 11.5) is None
+    progress.messages[0] = MessageState(1, 5, step.part)
+    following = get_next_step(progress, 11.5)
+    assert isinstance(following, SendMessage)
+    assert following.number == 1
+
+
 def test_a_status_line_is_deleted_but_a_text_is_not(progress: TurnProgress):
     line = add_message(progress, "Loading.", called_at=10.0, is_status=True)
     assert get_next_step(progress, 11.0) == WaitUntil(11.5)
