@@ -36,6 +36,19 @@ async def send_and_collect(gateway: GatewayHarness, text: str, count: int = 1) -
     return (await gateway.wait_for_texts(before + count))[before:]
 
 
+async def try_tool(gateway: GatewayHarness, name: str, arguments: str) -> str:
+    """What the bot says of a trial; other messages may come between."""
+    begins = f"{name} {{"
+    count = sum(text.startswith(begins) for text in gateway.texts())
+    gateway.ann.send(f"/tools try {name} {arguments}")
+
+    def list_trials() -> list[str]:
+        trials = [text for text in gateway.texts() if text.startswith(begins)]
+        return trials[count:]
+
+    return (await gateway.api.wait_until(list_trials))[0]
+
+
 async def press(gateway: GatewayHarness, label: str, expected_prefix: str) -> str:
     """Tap a button of the bot's newest message, and wait until that message says something that begins so."""
     newest = gateway.api.chat(ADMIN).bot_messages[-1]
@@ -71,7 +84,7 @@ async def test_a_document_is_looked_at_picked_from_tried_and_used(tmp_path: Path
         assert button_labels(gateway) == ["✓ 1", "2", "✓ 3", "4", "Add 2"]
         added = await press(gateway, "Add 2", "Added, for admins until it is granted: shop_list_items.")
         assert "shop_evil waits, for its words want a second look" in added
-        tried = (await send_and_collect(gateway, '/tools try shop_list_items {"kind": "hats"}', count=2))[1]
+        tried = await try_tool(gateway, "shop_list_items", '{"kind": "hats"}')
         assert tried.splitlines()[1].startswith("ok after ")
         assert "hats one" in tried
         assert "<|turn>" not in tried
@@ -114,7 +127,7 @@ async def test_one_endpoint_is_described_in_the_chat(tmp_path: Path):
         args = f"endpoint hats GET {shop.url}/v1/items/{{kind}}\nWhat hats there are.\nkind: the kind of hat"
         texts = await send_and_collect(gateway, f"/tools add {args}", count=2)
         assert texts[1].startswith("Added, for admins until it is granted: hats.")
-        tried = (await send_and_collect(gateway, '/tools try hats {"kind": "top/hat"}', count=2))[1]
+        tried = await try_tool(gateway, "hats", '{"kind": "top/hat"}')
         assert "ok after" in tried
         assert shop.calls[0][1] == "/v1/items/top%2Fhat"
         assert (
@@ -128,7 +141,7 @@ async def test_an_mcp_server_is_added_by_its_url(tmp_path: Path):
     async with serve(web.app) as url, open_for_loopback(tmp_path) as gateway:
         texts = await send_and_collect(gateway, f"/tools add mcp {url}/mcp odd", count=2)
         assert texts[1].startswith("Added, for admins until it is granted: odd_drop, odd_echo")
-        tried = (await send_and_collect(gateway, '/tools try odd_echo {"text": "hello"}', count=2))[1]
+        tried = await try_tool(gateway, "odd_echo", '{"text": "hello"}')
         assert "hello" in tried
 
 
@@ -199,7 +212,7 @@ async def test_a_secret_is_named_in_the_chat_and_reaches_the_service(tmp_path: P
         assert texts[1].splitlines() == ["shop is changed.", "query api_key={shop}"]
         assert texts[2].startswith("shop: which of these 4 operations?")
         await send_and_collect(gateway, "/tools pick shop listItems", count=2)
-        tried = (await send_and_collect(gateway, '/tools try shop_list_items {"kind": "hats"}', count=2))[1]
+        tried = await try_tool(gateway, "shop_list_items", '{"kind": "hats"}')
         assert "hats one" in tried
         assert shop.calls[0][1] == "/v1/items/hats?api_key=hunter2hunter2"
         assert not any("hunter2" in text for text in gateway.texts())
