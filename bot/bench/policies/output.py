@@ -20,6 +20,7 @@ _SCORE_TITLES = (
 )
 _COST_TITLES = (
     "policy",
+    "thought",
     "canvases",
     "prefill computed",
     "prompt",
@@ -27,6 +28,8 @@ _COST_TITLES = (
     "turns thinking",
     "heavy ones",
     "switches",
+    "seconds",
+    "pays from",
 )
 
 
@@ -37,9 +40,8 @@ def format_lines(report: ThinkingReport) -> Iterator[str]:
     yield f"one decision: {pace.median:.0f} µs of processor time, 99 of 100 within {pace.longest:.0f} µs"
     yield ""
     if report.costs:
-        yield from format_table(
-            [_format_cost(cost) for cost in report.costs], headers=_COST_TITLES, rule=True
-        )
+        rows = [_format_cost(cost) for cost in report.costs]
+        yield from format_table(rows, headers=_COST_TITLES, rule=True)
         yield ""
     for name, text in report.conditions:
         yield f"{name}: {text}"
@@ -67,12 +69,14 @@ def format_json(report: ThinkingReport) -> str:
 
 
 def _format_cost(cost: PolicyCost) -> tuple[str, ...]:
-    counts = (cost.canvases, cost.computed, cost.prompt, cost.calls, cost.turns)
+    counts = (cost.thought_tokens, cost.canvases, cost.computed, cost.prompt, cost.calls, cost.turns)
     return (
         cost.policy,
         *(f"{count:,}" for count in counts),
         f"{cost.useful} of {cost.heavy}",
         str(cost.switches),
+        f"{cost.seconds:.1f}",
+        _format_percent(cost.pays_from),
     )
 
 

@@ -22,8 +22,10 @@ from bot.sim.vllm.server import COUNTING_RULE
 
 COSTS_NOTE = (
     f"{len(thinking_costs.SCRIPTED_TURNS)} scripted turns, one chat, ten tools; "
-    f"a thought takes {thinking_costs.THOUGHT_TOKENS} tokens a call; "
-    "the simulated model works as well without thinking, so answers are not judged"
+    f"seconds at {thinking_costs.TIMING.canvas_time(0):.1f} s a canvas and "
+    f"{thinking_costs.TIMING.prefill_tokens_per_s:.0f} prompt tokens a second, as about a DGX Spark; "
+    "the simulated model works as well without thinking, so answers are not judged: a policy pays if it "
+    "saves at least the last column's share of the heavy turns from being asked again"
 )
 ALL_SOURCES = "together"
 

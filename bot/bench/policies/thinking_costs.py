@@ -1,14 +1,14 @@
 """The cost of a thinking policy: a scripted mix of turns, run by the gateway's loop on a simulated endpoint.
 
 The model's part is scripted: it calls the tools of the script, and thinks a fixed number of tokens a call
-when thinking is on.
+when thinking is on. Seconds are the simulator's, at the speed of a DGX Spark.
 """
 
 import itertools
 import json
 import re
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from math import ceil
 
 from bot.agent import loop
@@ -24,15 +24,18 @@ from bot.http_server import serve
 from bot.llm.client import ModelClient
 from bot.llm.seats import SeatLimiter
 from bot.settings import SYSTEM_PROMPT
+from bot.sim.vllm.profile import Timing
+from bot.sim.vllm.request import RequestRecord
 from bot.sim.vllm.server import ChatRequest, SimulatedEndpoint, format_thought, format_tool_call
 
-THOUGHT_TOKENS = 600  # of one thought: between two and three canvases
+THOUGHT_LENGTHS = (150, 300, 600)  # tokens of one thought
 LOOP_LIMITS = TurnLimits(max_steps=8, max_tokens=4096)
 RESULT_TOKENS = 60  # of a tool's result
 
 _TURN_NUMBER = re.compile(r"\(turn (\d+)\)")
 
-Policy = Callable[[ThinkingDecision], bool]
+TIMING = Timing.spark()
+LATE_STEP = 3  # the first after two calls, of which the second may have used what the first found
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,11 +51,18 @@ class ScriptedTurn:
     is_heavy: bool = False
 
 
+Policy = Callable[[ThinkingDecision, ScriptedTurn], int | None]
+"""The step from which a turn thinks; None: it does not think."""
+
+
 @dataclass(frozen=True, slots=True)
 class PolicyCost:
     """Sums of one policy over the mix.
 
-    `turns` thought, and `useful` of them were heavy; `switches` changed the lineage of the prefix cache.
+    `turns` thought, and `useful` of them were heavy; `switches` changed the lineage of the prefix cache
+    between turns. A thought takes `thought_tokens`, 0 if there is none.
+    `pays_from`: it is cheaper than never thinking if it saves this share of the heavy turns from being asked
+    again; None: nothing to compare with.
     """
 
     policy: str
@@ -64,6 +74,9 @@ class PolicyCost:
     useful: int
     heavy: int
     switches: int
+    thought_tokens: int
+    seconds: float
+    pays_from: float | None = None
 
 
 @dataclass(slots=True)
@@ -122,51 +135,94 @@ SCRIPTED_TURNS = (
     ScriptedTurn("What is 2^10 / 3?", (_CALCULATE_CALL,), 20),
     ScriptedTurn("I could not sleep last night.", answer_tokens=90),
 )
+
+
+def _think_if(should_think: bool) -> int | None:
+    return 1 if should_think else None
+
+
+def _never(decision: ThinkingDecision, turn: ScriptedTurn) -> None:
+    """Switch thinking off."""
+
+
 POLICIES: Mapping[str, Policy] = {
-    "always off": lambda decision: False,
-    "ours": lambda decision: decision.thinking,
-    "on with tools": lambda decision: bool(decision.tools),
-    "always on": lambda decision: True,
+    "ours": lambda decision, turn: _think_if(decision.thinking),
+    "exactly the heavy ones": lambda decision, turn: _think_if(turn.is_heavy),
+    "once it turned out heavy": lambda decision, turn: LATE_STEP if turn.is_heavy else None,
+    "on with tools": lambda decision, turn: _think_if(bool(decision.tools)),
+    "always on": lambda decision, turn: 1,
 }
 
 
-async def measure(scripted_turns: tuple[ScriptedTurn, ...] = SCRIPTED_TURNS) -> list[PolicyCost]:
-    """The same mix under each policy, each on an endpoint of its own that starts with an empty cache."""
+async def measure(
+    scripted_turns: tuple[ScriptedTurn, ...] = SCRIPTED_TURNS,
+    thought_lengths: Sequence[int] = THOUGHT_LENGTHS,
+) -> list[PolicyCost]:
+    """The same mix without thinking, and under each policy with thoughts of each length.
+
+    Each run has an endpoint of its own that starts with an empty cache.
+    """
     tools = {tool.name: tool for tool in discover_with_samples()}
-    return [
-        await _run_policy(name, policy, scripted_turns, Toolbox(tools.values()))
-        for name, policy in POLICIES.items()
-    ]
+    toolbox = Toolbox(tools.values())
+    off, seconds_of_heavy_turns = await _run_policy("always off", _never, scripted_turns, 0, toolbox)
+    costs = [off]
+    for thought_tokens in thought_lengths:
+        for name, policy in POLICIES.items():
+            cost, _ = await _run_policy(name, policy, scripted_turns, thought_tokens, toolbox)
+            if seconds_of_heavy_turns:
+                cost = replace(cost, pays_from=(cost.seconds - off.seconds) / seconds_of_heavy_turns)
+            costs.append(cost)
+    return costs
 
 
 async def _run_policy(
-    name: str, policy: Policy, scripted_turns: tuple[ScriptedTurn, ...], toolbox: Toolbox
-) -> PolicyCost:
-    endpoint = SimulatedEndpoint(brain=_ScriptedBrain(scripted_turns))
+    name: str,
+    policy: Policy,
+    scripted_turns: tuple[ScriptedTurn, ...],
+    thought_tokens: int,
+    toolbox: Toolbox,
+) -> tuple[PolicyCost, float]:
+    """The costs, and the seconds of the heavy turns among them."""
+    endpoint = SimulatedEndpoint(brain=_ScriptedBrain(scripted_turns, thought_tokens))
     chat = _ChatState()
     tool_index = build_index(toolbox.tools.values())
     thinking: list[bool] = []
+    seconds: list[float] = []
     async with serve(endpoint.app) as url:
         llm = ModelClient(f"{url}/v1", None, SeatLimiter(1))
         for number, turn in enumerate(scripted_turns):
-            thinking.append(policy(_decide(turn, chat, tool_index)))
+            first_step = policy(_decide(turn, chat, tool_index), turn)
             message = Message("user", f"{turn.text} (turn {number})")
-            await _run_turn(llm, toolbox, chat, message, thinking[-1])
+            previous_calls = len(endpoint.requests)
+            await _run_turn(llm, toolbox, chat, message, first_step)
+            thinking.append(first_step is not None)
+            seconds.append(sum(map(_estimate_seconds, endpoint.requests[previous_calls:])))
         await llm.close()
     log = endpoint.requests
-    return PolicyCost(
+    heavy_numbers = [number for number, turn in enumerate(scripted_turns) if turn.is_heavy]
+    cost = PolicyCost(
         policy=name,
-        canvases=sum(ceil(record.completion_tokens / CANVAS_TOKENS) for record in log),
+        canvases=sum(map(_count_canvases, log)),
         computed=sum(record.prompt_tokens - record.cached_tokens for record in log),
         prompt=sum(record.prompt_tokens for record in log),
         calls=len(log),
         turns=sum(thinking),
-        useful=sum(
-            turn.is_heavy and is_thinking for turn, is_thinking in zip(scripted_turns, thinking, strict=True)
-        ),
-        heavy=sum(turn.is_heavy for turn in scripted_turns),
+        useful=sum(thinking[number] for number in heavy_numbers),
+        heavy=len(heavy_numbers),
         switches=sum(previous != current for previous, current in itertools.pairwise(thinking)),
+        thought_tokens=thought_tokens,
+        seconds=sum(seconds),
     )
+    return cost, sum(seconds[number] for number in heavy_numbers)
+
+
+def _count_canvases(record: RequestRecord) -> int:
+    return ceil(record.completion_tokens / CANVAS_TOKENS)
+
+
+def _estimate_seconds(record: RequestRecord) -> float:
+    prefill_seconds = TIMING.prefill_seconds(record.prompt_tokens - record.cached_tokens)
+    return prefill_seconds + _count_canvases(record) * TIMING.canvas_time(record.prompt_tokens)
 
 
 def _decide(turn: ScriptedTurn, chat: _ChatState, tool_index: ToolIndex) -> ThinkingDecision:
@@ -175,10 +231,11 @@ def _decide(turn: ScriptedTurn, chat: _ChatState, tool_index: ToolIndex) -> Thin
 
 
 async def _run_turn(
-    model_client: ModelClient, toolbox: Toolbox, chat: _ChatState, user: Message, thinking: bool
+    model_client: ModelClient, toolbox: Toolbox, chat: _ChatState, user: Message, first_step: int | None
 ) -> None:
+    """`first_step`: the step from which it thinks; None: never."""
     prompt = build_prompt(SYSTEM_PROMPT, chat.turns, (user,))
-    run = loop.run_turn(prompt, toolbox.tools, LOOP_LIMITS, thinking)
+    run = loop.run_turn(prompt, toolbox.tools, LOOP_LIMITS, first_step == 1)
     event = next(run)
     messages: list[Message] = [*event.new_messages]
     used_tools: list[str] = []
@@ -188,7 +245,7 @@ async def _run_turn(
                 event.messages,
                 toolbox.definitions,
                 event.tool_choice,
-                event.thinking,
+                first_step is not None and event.step >= first_step,
                 event.max_tokens,
             )
             request = ModelRequest(*request_fields, session="bench", lane="bench")
@@ -201,7 +258,7 @@ async def _run_turn(
         messages += event.new_messages
     chat.turns.append((user, *messages))
     chat.recent_tools = tuple(used_tools)
-    chat.has_thought = thinking
+    chat.has_thought = first_step is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,12 +266,13 @@ class _ScriptedBrain:
     """Plays the model's part of a mix; finds the turn by the number at the end of the newest message."""
 
     scripted_turns: tuple[ScriptedTurn, ...]
+    thought_tokens: int
 
     def __call__(self, request: ChatRequest) -> str:
         turn = self.scripted_turns[int(_TURN_NUMBER.findall(request.user_texts[-1])[-1])]
         thought = ""
         if request.thinking:
-            thought = format_thought(write_prose(THOUGHT_TOKENS, request.step), request)
+            thought = format_thought(write_prose(self.thought_tokens, request.step), request)
         if request.step < len(turn.calls):
             name, arguments = turn.calls[request.step]
             return thought + format_tool_call(name, json.loads(json.dumps(arguments)))

@@ -64,17 +64,31 @@ async def test_a_run_scores_and_measures(folder: Path) -> None:
 
 async def test_ours_costs_less_than_thinking_always_and_thinks_in_heavy_turns() -> None:
     mix = thinking_costs.SCRIPTED_TURNS[:5]
-    costs = {cost.policy: cost for cost in await thinking_costs.measure(mix)}
+    costs = {cost.policy: cost for cost in await thinking_costs.measure(mix, (600,))}
     assert costs["always off"].canvases < costs["ours"].canvases < costs["always on"].canvases
     assert costs["ours"].computed < costs["on with tools"].computed
     assert (costs["ours"].useful, costs["ours"].heavy, costs["ours"].turns) == (1, 1, 1)
     assert (costs["always on"].turns, costs["always on"].switches) == (5, 0)
 
 
+async def test_thinking_that_begins_late_computes_the_prompt_again_and_saves_early_thoughts() -> None:
+    mix = thinking_costs.SCRIPTED_TURNS[:5]
+    costs = await thinking_costs.measure(mix, (150, 600))
+    off, *others = costs
+    assert (off.policy, off.thought_tokens, off.pays_from) == ("always off", 0, None)
+    [late_short, late_long] = [cost for cost in others if cost.policy == "once it turned out heavy"]
+    [early_short, early_long] = [cost for cost in others if cost.policy == "exactly the heavy ones"]
+    assert late_short.computed > 1.5 * off.computed
+    assert late_long.canvases < early_long.canvases
+    assert 0 < (late_short.pays_from or 0) < (late_long.pays_from or 0) < (early_long.pays_from or 0)
+    assert (early_short.pays_from or 0) < (late_long.pays_from or 0)
+
+
 async def test_the_scripted_model_calls_the_tools_of_its_turn() -> None:
     mix = (ScriptedTurn("What time is it?", (("clock", {"zone": "UTC"}),), 10),)
-    off = (await thinking_costs.measure(mix))[0]
+    [off, *others] = await thinking_costs.measure(mix, (150,))
     assert (off.calls, off.turns, off.canvases) == (2, 0, 2)
+    assert {cost.pays_from for cost in others} == {None}  # no turn is heavy
 
 
 REPORT = ThinkingReport(
@@ -83,7 +97,7 @@ REPORT = ThinkingReport(
         ThinkingScore("shipped", "simple", 400, None, 0.958, None, 0.002),
     ),
     DecisionTimes(198.2, 753.9),
-    (PolicyCost("ours", 57, 14230, 107990, 34, 3, 3, 3, 6),),
+    (PolicyCost("ours", 57, 14230, 107990, 34, 3, 3, 3, 6, 600, 93.64, 0.175),),
     (("load", "1.0"),),
 )
 
@@ -93,7 +107,8 @@ def test_the_tables_show_the_figures() -> None:
     assert "chatable                shipped    200  0.9700       -         9.0 %    0.0 %   0.5 %" in text
     assert "simple                  shipped    400       -  95.8 %             -    0.2 %       -" in text
     assert "one decision: 198 µs of processor time, 99 of 100 within 754 µs" in text
-    assert "ours          57            14,230  107,990     34               3      3 of 3         6" in text
+    assert "ours        600        57            14,230  107,990" in text
+    assert "3 of 3         6     93.6     17.5 %" in text
     assert text.endswith("load: 1.0")
 
 
