@@ -254,6 +254,7 @@ async def build(
         builtin_tools=tools.builtin_tools,
         program_homes=find_homes_folder(settings.database_url),
         reload_tools=tools.tool_registry.refresh,
+        end_programs=tools.tool_registry.end_person,
         on_limits_changed=quota.clear_cache,
         backups_kept_until=maintenance.retention_policy.find_copies_expiry,
         sign_ins=tools.sign_in_tasks.flows,

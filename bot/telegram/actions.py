@@ -69,6 +69,7 @@ class ActionDependencies:
     `program_homes`: the folder of the homes of MCP servers that are started here.
     `on_limits_changed`: called once an admin has changed a limit.
     `reload_tools`: applies changes to tools at once (otherwise they are noticed within two seconds).
+    `end_programs`: ends the programs of a person who lost access.
     `sign_ins`: those under way.
     `tool_questions`: what running tools ask people.
     `backups_kept_until`: when the newest backup of the database is deleted (None: there is none).
@@ -93,6 +94,7 @@ class ActionDependencies:
     on_limits_changed: Callable[[], None] = lambda: None
     reload_tools: Callable[[], Awaitable[None]] = _reload_nothing
     backups_kept_until: Callable[[], float | None] = lambda: None
+    end_programs: Callable[[int], None] = lambda person: None
     sign_ins: SignInFlows | None = None
     tool_questions: ToolQuestions | None = None
     can_draw_charts: bool = field(default_factory=are_charts_installed)

@@ -116,6 +116,10 @@ class RegistryLoader:
         """Keep the connections to servers until cancelled."""
         await self._source_loader.run()
 
+    def end_person(self, person: int) -> None:
+        """End the programs of somebody who lost access, and delete their homes."""
+        self._source_loader.end_person(person)
+
     async def load_files(self) -> tuple[str, ...]:
         """Load the files of TOOLS_DIR again; return what went wrong, a line each."""
         if self._settings.folder is None:

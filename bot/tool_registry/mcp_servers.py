@@ -77,6 +77,12 @@ class McpServers:
             if key.partition(":")[0] not in names:
                 self._stop_server(key)
 
+    def end_person(self, person: int) -> None:
+        """Stop the servers of one person."""
+        for key in [*self._servers]:
+            if key.endswith(f":{person}"):
+                self._stop_server(key)
+
     def delete_home(self, name: str, home: Path) -> None:
         """Delete the home of a server that is not used any more, once its program has ended."""
         if self._group is not None:

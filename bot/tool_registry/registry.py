@@ -220,6 +220,10 @@ class ToolRegistry:
         await self.refresh()
         return (*troubles, *await self._loader.list_left_out())
 
+    def end_person(self, person: int) -> None:
+        """End the programs of somebody who lost access, and delete their homes."""
+        self._loader.end_person(person)
+
     async def refresh_listings(self) -> tuple[str, ...]:
         """Have all servers list their tools again; return what went wrong, a line each.
 

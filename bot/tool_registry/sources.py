@@ -132,6 +132,13 @@ class SourceLoader:
             servers.delete_home(name, self._homes_in_use[name])
         self._homes_in_use = {name: home for name, home in homes.items() if home is not None}
 
+    def end_person(self, person: int) -> None:
+        """End the programs of somebody who lost access, and delete their homes."""
+        if self._servers is not None:
+            self._servers.end_person(person)
+            for name, home in self._homes_in_use.items():
+                self._servers.delete_home(name, home.with_name(f"{home.name}-{person}"))
+
     @property
     def has_trouble_changed(self) -> bool:
         """Whether a server became unavailable or came back since sources were loaded last."""

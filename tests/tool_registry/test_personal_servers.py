@@ -32,8 +32,8 @@ async def ignore_listing(name: str, listing: McpToolListing) -> None:
 
 
 @contextlib.asynccontextmanager
-async def open_process_tool(homes: Path) -> AsyncIterator[Tool]:
-    """The tool `process` of a personal program, which returns the number of its process."""
+async def open_process_tool(homes: Path) -> AsyncIterator[tuple[Tool, SourceLoader]]:
+    """The tool `process` of a personal program, which returns the number of its process; and its loader."""
     request = SourceRequest("odd", COMMAND, homes=homes, personal=NOBODY)
     source = (await preview_server(request, {}, is_remote=False)).source
     loader = SourceLoader(frozenset(), ignore_listing, homes)
@@ -41,21 +41,28 @@ async def open_process_tool(homes: Path) -> AsyncIterator[Tool]:
         running = tasks.create_task(loader.run())
         [loaded] = await loader.load_sources([source], {})
         try:
-            yield next(tool for tool in loaded.tools if tool.name == "odd_process")
+            yield next(tool for tool in loaded.tools if tool.name == "odd_process"), loader
         finally:
             running.cancel()
 
 
 async def test_each_person_has_a_process_and_a_home(tmp_path: Path):
-    async with open_process_tool(tmp_path) as tool:
+    async with open_process_tool(tmp_path) as (tool, loader):
         people = (7, 8, 7, NOBODY)
         calls: list[Any] = [
             await tool.function({}, replace(build_context(), person_id=person)) for person in people
         ]
-    anns, bobs, anns_again, of_machine = (call.text for call in calls)
-    assert anns == anns_again
-    assert len({anns, bobs, of_machine}) == 3
-    assert {folder.name for folder in tmp_path.iterdir()} == {"odd", "odd-7", "odd-8"}
+        anns, bobs, anns_again, of_machine = (call.text for call in calls)
+        assert anns == anns_again
+        assert len({anns, bobs, of_machine}) == 3
+        assert {folder.name for folder in tmp_path.iterdir()} == {"odd", "odd-7", "odd-8"}
+        loader.end_person(7)  # an admin removed Ann
+        async with asyncio.timeout(20):
+            while (tmp_path / "odd-7").exists():  # noqa: ASYNC110  # another thread deletes it
+                await asyncio.sleep(0.01)
+        assert Path(f"/proc/{bobs}").exists()
+        assert not Path(f"/proc/{anns}").exists()
+    assert {folder.name for folder in tmp_path.iterdir()} == {"odd", "odd-8"}
 
 
 async def test_a_connection_of_one_person_ends_when_it_is_idle():

@@ -185,7 +185,8 @@ async def _end_turns(context: ActionContext, person_id: int) -> tuple[Callable[[
     callbacks = await context.deps.approvals.end_for_person(
         context.tx, person_id, reason=ACCESS_LOST, now=context.now
     )
-    return (*(partial(context.deps.turns.stop, lane, context.item.id) for lane in lanes), *callbacks)
+    stops = (partial(context.deps.turns.stop, lane, context.item.id) for lane in lanes)
+    return (*stops, *callbacks, partial(context.deps.end_programs, person_id))
 
 
 async def _load_name(context: ActionContext, person_id: int) -> str:
