@@ -9,7 +9,7 @@ import time
 from collections.abc import Awaitable, Callable
 from dataclasses import asdict, dataclass
 
-from bot.db.engine import Database
+from bot.db.engine import Database, Transaction
 from bot.db.usage import counter_readings
 from bot.db.usage.counter_readings import CounterReading, OwnCounts
 from bot.domain import CANVAS_TOKENS
@@ -48,6 +48,18 @@ class CountersEndpoint:
 
     url: str
     key: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class GapHistory:
+    """The gaps before a reading, in tokens: of all readings together, and of the last one (0: none).
+
+    `was_growing`: the last reading and the one before it both had a gap.
+    """
+
+    total: int
+    last: int
+    was_growing: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,13 +132,21 @@ class Reconciliation:
             since = previous.read_at if previous else read.read_at
             own = await counter_readings.sum_own_calls(tx, url, since=since, until=read.read_at)
             reading = build_reading(url, previous, read.counters, own, read.read_at, read.running_calls)
-            previous_gap = await counter_readings.sum_gaps(tx, url)
+            history = await self._load_gap_history(tx, previous)
             await counter_readings.store(tx, reading)
-        notice = build_gap_notice(previous_gap, reading, self._min_reported_gap)
+        notice = build_gap_notice(history, reading, self._min_reported_gap)
         if notice is not None:
             log.warning("%s", notice, extra={"action": "reconcile.gap"})
             await self._notify(NOTICE_SUBJECT, notice)
         return reading
+
+    async def _load_gap_history(self, tx: Transaction, last: CounterReading | None) -> GapHistory:
+        if last is None:
+            return GapHistory(0, 0, was_growing=False)
+        before = await counter_readings.find_latest(tx, last.endpoint, before=last.read_at)
+        was_growing = _has_gap(last) and before is not None and _has_gap(before)
+        total = await counter_readings.sum_gaps(tx, last.endpoint)
+        return GapHistory(total, (last.gap or 0) if _has_gap(last) else 0, was_growing)
 
 
 def build_reading(
@@ -214,19 +234,31 @@ def explain_gap(gap: int | None, increase: ServerCounters, own: OwnCounts, runni
 
 
 def build_gap_notice(
-    previous_gap: int, reading: CounterReading, min_gap: int = MIN_REPORTED_GAP_TOKENS
+    history: GapHistory, reading: CounterReading, min_gap: int = MIN_REPORTED_GAP_TOKENS
 ) -> str | None:
-    """The notice when the total gap reaches `min_gap` tokens, ten times as much, and so on."""
-    total_gap = abs(previous_gap + (reading.gap or 0))
-    threshold = min_gap
-    while threshold * 10 <= total_gap:
-        threshold *= 10
-    if not abs(previous_gap) < threshold <= total_gap:
+    """The notice when the total gap reaches `min_gap` tokens, ten times as much, and so on.
+
+    Two readings in a row must have a gap: a single one is a `canvasgram check`, or somebody who tried the
+    endpoint.
+    """
+    if not _has_gap(reading) or not history.last:
         return None
+    total = history.total + (reading.gap or 0)
+    reported_total = history.total if history.was_growing else history.total - history.last
+    threshold = min_gap
+    while threshold * 10 <= abs(total):
+        threshold *= 10
+    if not abs(reported_total) < threshold <= abs(total):
+        return None
+    comparison = "more" if total > 0 else "fewer"
     return (
-        f"The endpoint's own counters and this ledger differ by more than {threshold:,} tokens by now. "
-        f"Last time: {reading.why}. /usage shows only what this gateway was told."
+        f"The model server has counted over {threshold:,} tokens {comparison} than I have. "
+        f"The last time: {reading.why}. My figures cover only my own calls."
     )
+
+
+def _has_gap(reading: CounterReading) -> bool:
+    return bool(reading.gap) and reading.why != SUMS_AGREE
 
 
 def _increase_since(previous: CounterReading, counters: ServerCounters) -> ServerCounters | None:

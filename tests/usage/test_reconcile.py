@@ -28,6 +28,7 @@ from bot.usage.reconcile import (
     DEFAULT_PACE,
     MIN_REPORTED_GAP_TOKENS,
     CountersEndpoint,
+    GapHistory,
     ReadingPace,
     Reconciliation,
 )
@@ -148,7 +149,7 @@ async def test_what_others_requested_is_attributed_to_them_and_reported_once_it_
         await harness.make_foreign_call()
         await harness.take_reading()
         assert len(harness.notices) == 1
-        assert "differ by more than 400 tokens" in harness.notices[0]
+        assert "over 400 tokens more than I have" in harness.notices[0]
         await harness.make_foreign_call()
         await harness.take_reading()
         await harness.take_reading()
@@ -305,9 +306,30 @@ def test_a_gap_is_explained(gap: int | None, own: OwnCounts, running: int, reaso
 def test_a_gap_is_reported_at_ten_times_as_much_and_not_in_between(
     before: int, gap: int | None, mark: str | None
 ) -> None:
-    notice = reconcile.build_gap_notice(before, CounterReading("u", 1.0, 0.0, {}, 0, "why", gap=gap))
+    notice = reconcile.build_gap_notice(
+        GapHistory(before, 1, was_growing=True), CounterReading("u", 1.0, 0.0, {}, 0, "why", gap=gap)
+    )
     assert (notice is None) == (mark is None)
-    assert notice is None or f"more than {mark} tokens" in notice
+    assert notice is None or f"over {mark} tokens" in notice
+
+
+def test_a_single_gap_is_not_reported_and_one_that_goes_on_is_once() -> None:
+    """What `canvasgram check` takes beside a gateway is one gap; a second program's go on."""
+
+    def read(*gaps: int) -> list[bool]:
+        notices = []
+        for number, gap in enumerate(gaps):
+            last = gaps[number - 1] if number else 0
+            was_growing = number > 1 and bool(gaps[number - 1] and gaps[number - 2])
+            history = GapHistory(sum(gaps[:number]), last, was_growing)
+            why = "others use it" if gap else reconcile.SUMS_AGREE
+            reading = CounterReading("u", 1.0, 0.0, {}, 0, why, gap=gap)
+            notices.append(reconcile.build_gap_notice(history, reading) is not None)
+        return notices
+
+    assert read(0, 30_000, 0, 30_000, 0) == [False] * 5
+    assert read(0, 30_000, 100, 100) == [False, False, True, False]
+    assert read(20_000, 20_000, 20_000, 50_000, 50_000) == [False, True, False, True, False]
 
 
 def test_a_counter_the_server_lacks_stays_unknown() -> None:

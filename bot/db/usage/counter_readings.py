@@ -109,11 +109,14 @@ async def sum_own_calls(tx: AsyncConnection, endpoint: str, *, since: float, unt
     )
 
 
-async def find_latest(tx: AsyncConnection, endpoint: str) -> CounterReading | None:
-    """The newest reading of this endpoint."""
-    newest = (
-        select(readings).where(readings.c.endpoint == endpoint).order_by(readings.c.read_at.desc()).limit(1)
-    )
+async def find_latest(
+    tx: AsyncConnection, endpoint: str, *, before: float | None = None
+) -> CounterReading | None:
+    """The newest reading of this endpoint, or the newest before a moment (epoch seconds)."""
+    query = select(readings).where(readings.c.endpoint == endpoint)
+    if before is not None:
+        query = query.where(readings.c.read_at < before)
+    newest = query.order_by(readings.c.read_at.desc()).limit(1)
     row = (await tx.execute(newest)).mappings().one_or_none()
     return None if row is None else _to_reading(row)
 
