@@ -88,14 +88,14 @@ class SystemJobRunner:
     async def _run_job(self, name: str) -> tuple[Part | None, str | None]:
         """Run the job; returns the message for admins, and the reason if it failed."""
         if name not in self._system_jobs:
-            log.info("the job %s is not wanted any more", name, extra={"action": "house.unwanted"})
+            log.info("the job %s is not wanted any more", name, extra={"action": "system_job.unwanted"})
             return None, None
         try:
             return await self._system_jobs[name].run(), None
         except StoreUnavailable:
             raise
         except CanvasgramError as error:
-            log.warning("the job %s failed: %s", name, error, extra={"action": "house.failed"})
+            log.warning("the job %s failed: %s", name, error, extra={"action": "system_job.failed"})
             return None, str(error)
         except Exception:  # the border: a failing job must not look like a message that cannot be handled
             log.exception("the job %s failed", name, extra={"action": "system_job.crashed"})
@@ -112,14 +112,14 @@ class SystemJobRunner:
             subject = f"job {name}"
             if failure_reason is not None:
                 await inbox.mark_dead(tx, [item.id], error=failure_reason, now=now)
-                text = f"The house job {name} failed: {failure_reason}"
+                text = f"The job {name} failed: {failure_reason}"
                 return await self._notices.notify(tx, subject, text, now=now)
             await inbox.mark_done(tx, [item.id], now=now)
             lanes: tuple[Lane, ...] = ()
             if message is not None:
                 lanes = await self._notices.send(tx, message, now=now)
             if failures_before:
-                text = f"The house job {name} works again."
+                text = f"The job {name} works again."
                 lanes += await self._notices.notify(tx, subject, text, now=now)
             return lanes
 

@@ -32,7 +32,7 @@ SUMMARY_TOKENS = 512  # two canvases
 # computed from its beginning. The roles in it stay as they are, and the summary is given to later prompts as
 # data.
 SUMMARY_PROMPT = (
-    "This is asked by the house, not by the user: sum this conversation up for yourself, "
+    "This is asked by the bot itself, not by the user: sum this conversation up for yourself, "
     "since its beginning is about to leave your sight. "
     "At most 200 words of plain text in its language: "
     "what the user wants, what was found out and decided, what is still open; "

@@ -154,20 +154,20 @@ async def test_a_job_that_fails_is_reported_once_and_once_more_when_it_works_aga
         await harness.run_scheduler()
         await harness.run_inbox()
         assert (await harness.load_rows())["care"].failures == night + 1
-    assert await harness.sent_texts() == ["The house job care failed: The disk is full."]
+    assert await harness.sent_texts() == ["The job care failed: The disk is full."]
     assert harness.woken_lanes == [Lane(7)]
     harness.error = None
     harness.now += 24 * HOUR
     await harness.run_scheduler()
     await harness.run_inbox()
-    assert (await harness.sent_texts())[1:] == ["The house job care works again."]
+    assert (await harness.sent_texts())[1:] == ["The job care works again."]
     harness.error = RuntimeError("a bug")
     harness.now += 24 * HOUR
     await harness.run_scheduler()
     await harness.run_inbox()
     assert sorted((await harness.sent_texts())[2:]) == [
-        "The house job care failed: The log says why.",
-        "The house job report failed: The log says why.",
+        "The job care failed: The log says why.",
+        "The job report failed: The log says why.",
     ]
 
 
@@ -349,8 +349,7 @@ async def test_a_backup_that_cannot_be_made_is_reported_to_admins_once(tmp_path:
         await job_commands.run_system_job(url, "backup", now=time.time())
         [_, notice] = await gateway.wait_for_texts(2)
         assert (
-            notice
-            == f"The house job backup failed: No backup could be made in {tmp_path / 'file'}: File exists."
+            notice == f"The job backup failed: No backup could be made in {tmp_path / 'file'}: File exists."
         )
         await wait_until_settled(gateway, 1)
         await job_commands.run_system_job(url, "backup", now=time.time())

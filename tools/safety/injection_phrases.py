@@ -125,7 +125,7 @@ def compile_injection_patterns() -> tuple[tuple[str, re.Pattern[str]], ...]:
         "asks to set instructions aside": _IGNORE_INSTRUCTIONS,
         "asks to keep something from people": _SECRECY,
         "orders the model about": _TOOL_CALL_ORDERS,
-        "poses as instructions of the house": _IMPERSONATION,
+        "poses as instructions of the bot": _IMPERSONATION,
         "asks for more than it needs": _EXFILTRATION,
     }
     return tuple(

@@ -194,7 +194,7 @@ def _describe_conditions(case_count: int, weights: Weights) -> tuple[tuple[str, 
         ),
         (
             "shipped",
-            "the weights that come with the house; on the cases they were trained on, believe the folds",
+            "the weights that are shipped; on the cases they were trained on, believe the folds",
         ),
         ("AUC", "of a source's cases that need no tool, against all cases of its set that need one"),
         (

@@ -263,7 +263,7 @@ def _describe_conditions(
             f"{min(options.registered_tools, pool_size)} tools a case: its own, "
             f"and others drawn from {pool_size}, in every run the same",
         ),
-        ("beside them", "the house's own tools, which stand in every prompt; a case may need one of those"),
+        ("beside them", "the gateway's own tools, which stand in every prompt; a case may need one of those"),
         (
             "in the prompt",
             f"at most {options.prompt_budget} tokens; "
