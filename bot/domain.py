@@ -12,7 +12,7 @@ from bot.translations.translator import Translator
 
 Role = Literal["system", "user", "assistant", "tool"]
 ItemKind = Literal["update", "resume", "reminder", "task", "house"]
-ItemShape = Literal["text", "deep", "command", "new", "tap", "stop", "overflow", "other"]
+ItemShape = Literal["text", "deep", "command", "new", "tap", "stop", "edit", "overflow", "other"]
 CallPurpose = Literal["turn", "summary", "task", "warmup", "probe", "bench", "decision"]
 ResultOutcome = Literal["ok", "error", "refused", "timeout", "interrupted", "unknown"]
 CallOutcome = Literal["ok", "cut", "cancelled", "failed"]

@@ -206,7 +206,10 @@ class Settings(BaseSettings):
     # Limits of a user
 
     waiting_messages: int = Field(
-        20, ge=1, le=1000, description="most messages of one user that wait for an answer"
+        20,
+        ge=1,
+        le=1000,
+        description="most messages of one user that wait for an answer; forwarded together, they are one",
     )
     canvases_a_day: Annotated[int, Field(ge=1, le=1_000_000_000)] | None = Field(
         500,

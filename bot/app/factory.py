@@ -45,6 +45,7 @@ from bot.telegram.commands.registry import build_menus
 from bot.telegram.delivery.channel import ChatChannel
 from bot.telegram.delivery.sender import Sender
 from bot.telegram.incoming.attachment_loader import AttachmentLoader
+from bot.telegram.incoming.backlog import BacklogLimits
 from bot.telegram.incoming.downloads import FileDownloader
 from bot.telegram.incoming.polling import PollerCallbacks, UpdatePoller
 from bot.telegram.quota import QuotaGate, QuotaSettings
@@ -294,8 +295,9 @@ async def build(
     poller_callbacks = PollerCallbacks(
         on_stored, lambda line: best_effort_calls.alert_admins(access.list_admins(), line)
     )
+    backlog_limits = BacklogLimits(settings.waiting_messages, settings.prompt_budget)
     return Gateway(
-        intake=UpdatePoller(bot, database, poller_callbacks, max_waiting=settings.waiting_messages),
+        intake=UpdatePoller(bot, database, poller_callbacks, limits=backlog_limits),
         worker=worker,
         sender=sender,
         reactions=reactions,

@@ -136,6 +136,7 @@ class ActionResult:
     """What an action answers, and what is to be done after its transaction.
 
     `parts`: the messages of the answer.
+    `reply_to`: the message that the first of them replies to.
     `toast`: a short line over the chat (taps only).
     `replacement`: what the tapped message becomes.
 
@@ -144,6 +145,7 @@ class ActionResult:
     """
 
     parts: tuple[Part, ...] = ()
+    reply_to: int | None = None
     toast: str = ""
     replacement: Part | None = None
     after_commit: tuple[Callable[[], object], ...] = ()

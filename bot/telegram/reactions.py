@@ -31,9 +31,15 @@ class SeenReactions:
         self._pending: asyncio.Queue[IncomingUpdate] = asyncio.Queue(_MAX_PENDING)
 
     def enqueue(self, updates: Sequence[IncomingUpdate]) -> None:
-        """Queue a reaction to each message that waits; a full queue drops the rest."""
+        """Queue a reaction to each message that waits, and to the first of a burst of forwards.
+
+        A full queue drops the rest.
+        """
+        forwarding_lane = None
         for update in updates:
-            if self._has_to_wait(update) and not self._pending.full():
+            is_burst = update.is_forward and update.lane == forwarding_lane
+            forwarding_lane = update.lane if update.is_forward else None
+            if self._has_to_wait(update) and not is_burst and not self._pending.full():
                 self._pending.put_nowait(update)
 
     def _has_to_wait(self, update: IncomingUpdate) -> bool:

@@ -20,7 +20,9 @@ from tests.support.attachment_files import make_image
 
 PATIENCE_SECONDS = 20.0  # until a person writes the next message without an answer to the last one
 TAP_AGAIN_SECONDS = 15.0  # until a person taps again on a button that is still there
-EDITED_NUMBERS = 90_000  # what a person edits a message into has such a number, and is never answered
+EDITED_NUMBERS = (
+    90_000  # what a person edits an answered message into has such a number, and is never answered
+)
 KINDS = {
     "plain": 24,
     "long": 14,
@@ -86,6 +88,10 @@ class Writer:
         if any(self.run.requests[number].kind == "stopped" for number in numbers):
             await self._stop(first_message_id)
         await self._wait_for_answers(numbers, first_message_id)
+        newest = self.run.requests[numbers[-1]] if numbers else None
+        if newest and newest.kind == "plain" and self._sees_answer(newest) and self.rng.random() < 0.15:
+            self.person.edit(message, f"plain {EDITED_NUMBERS + newest.number}")
+            self.run.forbidden.add(f"B{EDITED_NUMBERS + newest.number}")
 
     def _write(self, kind: str, numbers: list[int]) -> PersonMessage:
         number = len(self.run.requests)
@@ -101,8 +107,7 @@ class Writer:
             is_ordered=kind not in UNORDERED_KINDS,
         )
         if kind == "plain" and self.rng.random() < 0.15:
-            self.person.edit(message, f"plain {EDITED_NUMBERS + number}")
-            self.run.forbidden.add(f"B{EDITED_NUMBERS + number}")
+            self.person.edit(message, f"plain {number:05} now")
         if self.rng.random() < 0.03:
             self.run.environment.api.updates.repeat(message.update_id)
         return message

@@ -8,6 +8,8 @@ from typing import Any
 
 from sqlalchemy import Row
 
+OVERFLOW_SECONDS = 20.0  # refused messages of one person are collected at most, to be told about together
+MAX_OVERFLOWS = 500  # collected at most
 MAX_RUNNING_DUE_TASKS = 8  # due tasks at a time; most endpoints have fewer seats
 
 
@@ -25,12 +27,13 @@ def choose_claimable(
     start; None: no lane is held.
     """
     rows_by_lane: dict[str, list[Row[Any]]] = {}
-    groups = [[row] for row in rows if row.lane is None]
+    groups = [[row] for row in rows if row.lane is None and row.shape != "overflow"]
+    overflow_groups, held_until = _group_overflows(rows, now)
+    groups += overflow_groups
     for row in rows:
         if row.lane is not None:
             rows_by_lane.setdefault(row.lane, []).append(row)
     cutting_rows = []
-    held_until = None
     for lane, lane_rows in rows_by_lane.items():
         waiting_rows = _order_by_priority(lane_rows)
         if lane in busy_lanes:
@@ -45,6 +48,23 @@ def choose_claimable(
             began_at = compute_begin_time(group[0])  # before a restart, if at all
             cutting_rows += _find_cut(waiting_rows[len(group) :], began_at)
     return groups, cutting_rows, held_until
+
+
+def _group_overflows(rows: Sequence[Row[Any]], now: float) -> tuple[list[list[Row[Any]]], float | None]:
+    """The refused messages of each person, once no more of them come; and when to look again."""
+    rows_by_sender: dict[int, list[Row[Any]]] = {}
+    for row in rows:
+        if row.shape == "overflow":
+            rows_by_sender.setdefault(row.sender, []).append(row)
+    groups = []
+    held_until = None
+    for sender_rows in rows_by_sender.values():
+        due_at = min(sender_rows[-1].not_before or 0.0, sender_rows[0].received_at + OVERFLOW_SECONDS)
+        if due_at <= now or len(sender_rows) >= MAX_OVERFLOWS:
+            groups.append(sender_rows)
+        else:
+            held_until = min(due_at, held_until or due_at)
+    return groups, held_until
 
 
 def limit_due_tasks(groups: list[list[Row[Any]]], running_rows: Sequence[Row[Any]]) -> list[list[Row[Any]]]:

@@ -5,7 +5,7 @@ Functions work inside the caller's transaction `tx`.
 """
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,16 +25,6 @@ _CLAIM_SCAN_ROWS = 5000  # rows a claim looks at; the rest is looked at when the
 
 # Statements that every message needs are built once: building one costs more than running it.
 _INSERT_UPDATES = upsert(inbox).on_conflict_do_nothing(index_elements=["update_id"])
-_COUNT_WAITING = (
-    select(inbox.c.sender, func.count())
-    .where(
-        inbox.c.state == "new",
-        inbox.c.shape.in_(TURN_SHAPES),
-        inbox.c.sender.in_(bindparam("senders", expanding=True)),
-    )
-    .group_by(inbox.c.sender)
-)
-
 # The claim query. It reads, oldest first, what runs and what might start; claim.py decides about each row.
 #   Running rows keep their lane busy, and a due task among them may have to yield to a person.
 #   New rows are left out while another item of their lane runs: a lane never has two turns at a time, and
@@ -93,11 +83,21 @@ _MARK_STOPPED = (
 
 
 @dataclass(frozen=True, slots=True)
+class MessageEdit:
+    """What an edit makes of a message: its shape, and its body as it would be stored."""
+
+    lane: Lane
+    message_id: int
+    shape: ItemShape
+    body: str
+
+
+@dataclass(frozen=True, slots=True)
 class IncomingUpdate:
     """An update as it is stored: read leniently, parsed only when it is handled.
 
     `lane` None: a control item, claimed at once. `not_before` (epoch seconds): a part of a paste waits until
-    then for the rest.
+    then for the rest. `edit`: of an update that says that a message was edited.
     """
 
     update_id: int
@@ -107,6 +107,9 @@ class IncomingUpdate:
     body: str
     stale: bool
     not_before: float | None
+    message_id: int | None = None
+    is_forward: bool = False
+    edit: MessageEdit | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,12 +154,6 @@ async def find_known(tx: AsyncConnection, update_ids: Sequence[int]) -> set[int]
     """Which of these updates are stored already."""
     query = select(inbox.c.update_id).where(inbox.c.update_id.in_(update_ids))
     return set((await tx.execute(query)).scalars())
-
-
-async def count_waiting(tx: AsyncConnection, senders: Iterable[int]) -> dict[int, int]:
-    """How many messages of each of these senders wait to be claimed."""
-    rows = await tx.execute(_COUNT_WAITING, {"senders": list(senders)})
-    return {int(sender): int(count) for sender, count in rows}
 
 
 async def is_lane_busy(tx: AsyncConnection, lane: Lane) -> bool:

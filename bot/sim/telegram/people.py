@@ -213,10 +213,24 @@ class SimulatedPerson:
         return self._post(fields, None, None)
 
     def edit(self, message: MessageReference, text: str, *, thread: ChatThread | None = None) -> int:
-        """Change an own message; returns the update's id."""
+        """Change an own text; returns the update's id. ValueError for what Telegram lets nobody edit."""
+        return self._edit(message, "text", shapes.text_fields(text), thread)
+
+    def edit_caption(self, message: MessageReference, caption: str) -> int:
+        """Change the caption of an own photo, file or video; returns the update's id."""
+        return self._edit(message, "caption", shapes.caption_fields(caption), None)
+
+    def _edit(self, message: MessageReference, key: str, content: Json, thread: ChatThread | None) -> int:
         there = self._find_message(message, thread)
-        raw = {name: value for name, value in there.raw.items() if name != "entities"}
-        self._world.edit(self._thread_or_private(thread).chat, there, raw | shapes.text_fields(text))
+        is_other_kind = (key == "caption" and "text" in there.raw) or (
+            key == "text" and "text" not in there.raw
+        )
+        if there.from_bot or "forward_origin" in there.raw or is_other_kind:
+            raise ValueError("people edit what they wrote themselves: texts, and captions of media")
+        if content.get(key, "") == there.raw.get(key, ""):
+            raise ValueError("an edit changes something")
+        raw = {name: value for name, value in there.raw.items() if name not in {"entities", key}}
+        self._world.edit(self._thread_or_private(thread).chat, there, raw | content)
         return self._world.updates.put("edited_message", there.raw, sent_at=there.raw["edit_date"])
 
     def tap(self, message: MessageReference, button: str, *, thread: ChatThread | None = None) -> Tap:

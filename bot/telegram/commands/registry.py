@@ -13,7 +13,6 @@ from bot.telegram.actions import (
     ActionContext,
     ActionResult,
     ReadOnlyAction,
-    do_nothing,
     reply_hint,
     reply_text,
 )
@@ -83,12 +82,12 @@ def choose_command_action(text: str, role: RoleOrBlocked | None) -> tuple[Action
     return reply_admins_only, name
 
 
-def choose_edit_action(text: str, role: RoleOrBlocked | None) -> tuple[Action, str]:
-    """Return what is done about an edited message: nothing, unless it is /tools with a secret now."""
+def choose_edit_action(text: str, role: RoleOrBlocked | None, otherwise: Action) -> tuple[Action, str]:
+    """Return what is done about an edited message; `otherwise` unless it is /tools with a secret now."""
     name, args = parse_command(text)
     if name == "tools" and role and secret_guard.has_secret(args):
         return choose_command_action(text, role)
-    return do_nothing, ""
+    return otherwise, ""
 
 
 def parse_command(text: str) -> tuple[str, str]:

@@ -8,15 +8,17 @@ import json
 import re
 from typing import Any
 
-from bot.db.queues.inbox import STALE_SECONDS, TURN_SHAPES, IncomingUpdate
+from bot.db.queues.inbox import STALE_SECONDS, TURN_SHAPES, IncomingUpdate, MessageEdit
 from bot.domain import ItemShape, Lane
 from bot.telegram.incoming.attachments import extract_media
+from bot.telegram.incoming.backlog import is_forwarded
 from bot.telegram.incoming.shared_items import describe_shared_item
 from bot.tool_registry.sign_in_flows import SIGN_IN_PATH
 
 PASTE_UNITS = 4000  # Telegram cuts a long paste at 4096; a part of about that size is not the last one
 PASTE_SECONDS = 1.5
 ALBUM_SECONDS = 1.0  # the messages of an album come one by one, and none says that it is the last
+FORWARD_SECONDS = 1.0  # so do those that somebody forwards together
 
 _COMMAND = re.compile(r"/([A-Za-z0-9_]{1,32})(?:@\w+)?(?=\s|$)")
 _SIGN_IN_ADDRESS = re.compile(rf"\s*https?://[^\s?]{{1,300}}{SIGN_IN_PATH}\?")
@@ -43,15 +45,32 @@ def read_envelope(raw: object, now: float) -> IncomingUpdate | None:
         body=json.dumps(update, separators=(",", ":")),
         stale=_get_age_seconds(message, now) > STALE_SECONDS,
         not_before=now + hold_seconds if hold_seconds else None,
+        message_id=_parse_id(message.get("message_id")),
+        is_forward=is_forwarded(message),
+        edit=_read_edit(update),
     )
 
 
+def _read_edit(update: dict[str, Any]) -> MessageEdit | None:
+    """Return the message that an edit leaves, if it is one that a turn may answer."""
+    message = _as_object(update.get("edited_message"))
+    shape, _ = _classify({}, message)
+    lane = find_lane(message)
+    message_id = _parse_id(message.get("message_id"))
+    if shape not in TURN_SHAPES or lane is None or message_id is None:
+        return None
+    body = json.dumps({"update_id": update["update_id"], "message": message}, separators=(",", ":"))
+    return MessageEdit(lane, message_id, shape, body)
+
+
 def _get_hold_seconds(message: dict[str, Any], shape: ItemShape) -> float:
-    """Return how many seconds to wait for more parts of the same paste or album."""
+    """Return how many seconds to wait for more of the same paste, album or burst of forwards."""
     if shape not in TURN_SHAPES:
         return 0.0
     if _count_utf16_units(message.get("text")) >= PASTE_UNITS:
         return PASTE_SECONDS
+    if is_forwarded(message):
+        return FORWARD_SECONDS
     if isinstance(message.get("media_group_id"), str):
         return ALBUM_SECONDS
     return 0.0
@@ -63,6 +82,8 @@ def _classify(update: dict[str, Any], message: dict[str, Any]) -> tuple[ItemShap
         return "tap", False
     if "stopped_message_generation" in update:
         return "stop", False
+    if "edited_message" in update:
+        return "edit", False
     if not message or _as_object(message.get("chat")).get("type") != "private":
         return "other", False
     text = message.get("text")
@@ -71,7 +92,7 @@ def _classify(update: dict[str, Any], message: dict[str, Any]) -> tuple[ItemShap
     command = _COMMAND.match(text)
     if is_sign_in_address(text) or find_question_key(message) is not None:
         return "command", False
-    if command is None:
+    if command is None or is_forwarded(message):  # what others wrote commands nothing
         return "text", True
     name = command[1].lower()
     if name in _ORDERED_COMMANDS:
@@ -109,7 +130,7 @@ def _classify_caption(message: dict[str, Any]) -> ItemShape:
     if not isinstance(caption, str):
         return "text"
     command = _COMMAND.match(caption)
-    if command and command[1].lower() == "deep":
+    if command and command[1].lower() == "deep" and not is_forwarded(message):
         return "deep"
     return "text"
 

@@ -5,11 +5,12 @@ Owns the offset, the recovery from failures of Telegram or of the database, and 
 
 import asyncio
 import contextlib
+import json
 import logging
 import math
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,14 +18,18 @@ from telegram import Bot
 from telegram.error import Conflict, EndPointNotFound, Forbidden, InvalidToken, RetryAfter, TelegramError
 
 from bot.db.engine import Database, Transaction
-from bot.db.queues import inbox
+from bot.db.queues import inbox, waiting_messages
 from bot.db.queues.inbox import TURN_SHAPES, IncomingUpdate
+from bot.domain import ItemShape
 from bot.errors import StoreUnavailable, TelegramConflict, TelegramRefused
 from bot.telegram.client import POLL_SECONDS, UNREADABLE_ANSWER_ERRORS
-from bot.telegram.incoming.envelope import read_envelope
+from bot.telegram.incoming.backlog import Backlog, BacklogLimits, WaitingMessage, build_waiting_message
+from bot.telegram.incoming.edits import fold_edits
+from bot.telegram.incoming.envelope import find_lane, read_envelope
 from bot.telegram.outcomes import get_retry_after
 
 MAX_PAUSE_SECONDS = 30.0
+OVERFLOW_HOLD_SECONDS = 1.5  # a refusal waits so long for more that is refused, and names all of it
 MAX_REMEMBERED_PEOPLE = 1000  # people whose waiting messages need not be counted again
 ALLOWED_UPDATES = [
     "message",
@@ -51,7 +56,7 @@ class PollerCallbacks:
 class UpdatePoller:
     """Polls until cancelled.
 
-    `max_waiting`: how many waiting messages of one person are accepted.
+    `limits`: how much of one person may wait.
     `conflict_seconds`: how long conflicts with another program may recur before the poller gives up.
     """
 
@@ -61,14 +66,14 @@ class UpdatePoller:
         database: Database,
         callbacks: PollerCallbacks,
         *,
-        max_waiting: int = 20,
+        limits: BacklogLimits | None = None,
         conflict_seconds: float = 40.0,
         max_remembered_people: int = MAX_REMEMBERED_PEOPLE,
     ) -> None:
         self._bot = bot
         self._database = database
         self._callbacks = callbacks
-        self._max_waiting = max_waiting
+        self._limits = limits or BacklogLimits()
         self._conflict_seconds = conflict_seconds
         self._max_remembered_people = max_remembered_people
         self._conflict_since = -math.inf
@@ -177,49 +182,65 @@ class UpdatePoller:
         return max((update.update_id for update in updates), default=None)
 
     async def _store_updates(self, updates: Sequence[IncomingUpdate], now: float) -> None:
-        text_counts = Counter(
+        updates = fold_edits(updates)
+        message_counts = Counter(
             update.sender for update in updates if update.shape in TURN_SHAPES and update.sender is not None
         )
+        crowded = self._find_crowded(updates, message_counts)
         async with self._database.transaction() as tx:
-            waiting = await self._count_waiting(tx, text_counts)
-            rows = self._mark_overflows(updates, waiting)
-            if any(row.shape == "overflow" for row in rows):
-                # Updates that are stored already were counted twice.
+            rows = list(updates)
+            if crowded or any(update.edit for update in updates):
+                # An update that is stored already counts once, and an older edit must not undo a newer one.
                 stored_ids = await inbox.find_known(tx, [update.update_id for update in updates])
-                new = [update for update in updates if update.update_id not in stored_ids]
-                waiting = await self._count_waiting(tx, text_counts)
-                rows = self._mark_overflows(new, waiting)
+                rows = [update for update in updates if update.update_id not in stored_ids]
+            waiting = await waiting_messages.load_waiting(tx, crowded) if crowded else {}
+            rows = self._mark_overflows(rows, waiting, now)
+            rows = [await _apply_edit(tx, row) for row in rows]
             await inbox.store(tx, rows, now=now)
-        self._max_waiting_by_person |= waiting
+        for person, count in message_counts.items():
+            known_count = len(waiting[person]) if person in waiting else self._max_waiting_by_person[person]
+            self._max_waiting_by_person[person] = known_count + count
         self._callbacks.on_stored(rows)
 
-    async def _count_waiting(self, tx: Transaction, text_counts: Counter[int]) -> dict[int, int]:
-        """Return an upper bound of the waiting messages of these people.
-
-        The database is asked only for those whose bound and new messages together may be too many.
-        """
+    def _find_crowded(self, updates: Sequence[IncomingUpdate], message_counts: Mapping[int, int]) -> set[int]:
+        """Return the people of whom too much may wait: too many messages, or the text of forwarded ones."""
         if len(self._max_waiting_by_person) > self._max_remembered_people:
             self._max_waiting_by_person.clear()
-        bounds = {person: self._max_waiting_by_person.get(person, math.inf) for person in text_counts}
-        near = [person for person, count in text_counts.items() if bounds[person] + count > self._max_waiting]
-        counted = dict[int, int]()
-        if near:
-            counted = dict.fromkeys(near, 0) | await inbox.count_waiting(tx, near)
-        return {
-            person: self._max_waiting_by_person[person] for person in text_counts if person not in counted
-        } | counted
+        bounds = {
+            person: self._max_waiting_by_person.get(person, math.inf) + count
+            for person, count in message_counts.items()
+        }
+        crowded = {person for person, bound in bounds.items() if bound > self._limits.max_waiting}
+        return crowded | (message_counts.keys() & {update.sender for update in updates if update.is_forward})
 
     def _mark_overflows(
-        self, updates: Sequence[IncomingUpdate], waiting: dict[int, int]
+        self,
+        updates: Sequence[IncomingUpdate],
+        waiting: Mapping[int, Sequence[tuple[ItemShape, dict[str, Any]]]],
+        now: float,
     ) -> list[IncomingUpdate]:
-        """Return the updates as they are stored, counting them into `waiting`."""
-        return [self._mark_overflow(update, waiting) for update in updates]
+        """Return the updates as they are stored: what is not taken becomes an overflow."""
+        backlogs = {person: Backlog(self._limits) for person in waiting}
+        for person, stored in waiting.items():
+            backlogs[person].add_waiting(_build_waiting(body, shape) for shape, body in stored)
+        return [_mark_overflow(update, backlogs, now) for update in updates]
 
-    def _mark_overflow(self, update: IncomingUpdate, counts: dict[int, int]) -> IncomingUpdate:
-        """Beyond the bound a message becomes an overflow, whose sender is notified at once."""
-        if update.shape not in TURN_SHAPES or update.sender is None:
-            return update
-        counts[update.sender] = counts.get(update.sender, 0) + 1
-        if counts[update.sender] <= self._max_waiting:
-            return update
-        return replace(update, shape="overflow", lane=None)
+
+def _mark_overflow(update: IncomingUpdate, backlogs: Mapping[int, Backlog], now: float) -> IncomingUpdate:
+    if update.shape not in TURN_SHAPES or update.sender is None or update.sender not in backlogs:
+        return update
+    if backlogs[update.sender].try_add(_build_waiting(json.loads(update.body), update.shape)):
+        return update
+    return replace(update, shape="overflow", lane=None, not_before=now + OVERFLOW_HOLD_SECONDS)
+
+
+def _build_waiting(body: Mapping[str, Any], shape: ItemShape) -> WaitingMessage:
+    lane = find_lane(body["message"])
+    return build_waiting_message(body["message"], lane.key if lane else "", is_refused=shape == "overflow")
+
+
+async def _apply_edit(tx: Transaction, update: IncomingUpdate) -> IncomingUpdate:
+    """Change a waiting message as its edit says; nothing is left to be done about the edit then."""
+    if update.edit is None or not await waiting_messages.replace_waiting(tx, update.edit):
+        return update
+    return replace(update, shape="other")

@@ -3,15 +3,21 @@
 Owns when it last sent such a line.
 """
 
+from collections.abc import Sequence
+from dataclasses import replace
+
 from bot.db.people import people
-from bot.db.queues import admin_notices
+from bot.db.queues import admin_notices, waiting_messages
 from bot.telegram.actions import ActionContext, ActionResult, reply_text
-from bot.telegram.incoming.prompt_text import describe_kind
+from bot.telegram.incoming.edits import has_new_text
+from bot.telegram.incoming.prompt_text import describe_kind, extract_text
 from bot.telegram.incoming.update import ParsedUpdate
 from bot.telegram.rate_limit import RateLimiter
 
+EDIT_UNREAD = "I don't read edits of messages I have already answered; please send it again."
 PRIVATE_ONLY = "I only work in private chats for now."
 NOTICE_INTERVAL_SECONDS = 60.0
+MAX_PREVIEW_CHARS = 40  # of a message that is not taken
 
 
 class RefusalReplies:
@@ -19,7 +25,6 @@ class RefusalReplies:
 
     def __init__(self, max_waiting: int) -> None:
         self._max_waiting = max_waiting
-        self._overflow_limiter = RateLimiter(max_calls=1, window_seconds=NOTICE_INTERVAL_SECONDS)
         self._album_limiter = RateLimiter(max_calls=1, window_seconds=NOTICE_INTERVAL_SECONDS)
 
     async def handle_membership(self, update: ParsedUpdate, context: ActionContext) -> ActionResult:
@@ -42,9 +47,7 @@ class RefusalReplies:
         return reply_text(PRIVATE_ONLY)
 
     async def refuse_message(self, update: ParsedUpdate, context: ActionContext) -> ActionResult:
-        """Refuse a message beyond the bound, or of a kind that the bot cannot read."""
-        if update.item.shape == "overflow":
-            return self._refuse_overflow(context)
+        """Refuse a message of a kind that the bot cannot read."""
         kind = describe_kind(context.item.body["message"])
         if kind is None:
             return ActionResult()
@@ -53,8 +56,44 @@ class RefusalReplies:
             return ActionResult()
         return reply_text(f"I cannot read {kind} yet. Please write it to me as text.")
 
-    def _refuse_overflow(self, context: ActionContext) -> ActionResult:
-        if not self._overflow_limiter.try_acquire(context.lane.key, context.now):
+    async def refuse_overflow(self, updates: Sequence[ParsedUpdate], context: ActionContext) -> ActionResult:
+        """Refuse messages of one person that are too many, in a reply to the first of them."""
+        first = updates[0].message
+        assert first is not None
+        if first.forward_origin:
+            reason = "That's more than I can read at once"
+        elif self._max_waiting == 1:
+            reason = "You have a message waiting"
+        else:
+            reason = f"You have {self._max_waiting} messages waiting"
+        if len(updates) == 1:
+            line = f"{reason}, so I skipped this one. Please send it again in a minute."
+        else:
+            beginning = f', from "{preview}" on' if (preview := _build_preview(updates[0])) else ""
+            line = (
+                f"{reason}, so I skipped your last {len(updates)}{beginning}. "
+                "Please send them again in a minute."
+            )
+        return replace(reply_text(line), reply_to=first.message_id)
+
+    async def refuse_edit(self, update: ParsedUpdate, context: ActionContext) -> ActionResult:
+        """Reply once a chat that the edit of a message that does not wait any more is not read."""
+        if update.item.shape != "edit" or update.edited is None:
             return ActionResult()
-        count = f"{self._max_waiting} messages" if self._max_waiting > 1 else "a message"
-        return reply_text(f"You already have {count} waiting; I did not take this one. Send it again later.")
+        message_id = update.edited.message_id
+        original = await waiting_messages.find_message(context.tx, context.lane, message_id)
+        if original is None or not has_new_text(update.item.body["edited_message"], original):
+            return ActionResult()
+        is_first = await admin_notices.record_if_changed(
+            context.tx, f"edits {context.lane.chat}", EDIT_UNREAD, now=context.now
+        )
+        if not is_first:
+            return ActionResult()
+        return replace(reply_text(EDIT_UNREAD), reply_to=message_id)
+
+
+def _build_preview(update: ParsedUpdate) -> str:
+    words = " ".join(extract_text(update.item.body["message"]).split())
+    if len(words) <= MAX_PREVIEW_CHARS:
+        return words
+    return f"{words[: MAX_PREVIEW_CHARS - 1].rstrip()}…"

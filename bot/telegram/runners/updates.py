@@ -70,7 +70,7 @@ class UpdateRunner:
         self._clock = clock
 
     async def __call__(self, items: tuple[InboxItem, ...]) -> None:
-        """Handle one item, or several texts of one lane together; raises when an update cannot be read."""
+        """Handle one item, or several messages of a lane or a person; raises if an update cannot be read."""
         updates = await self._parse_items(items)
         first = updates[0]
         role = self._deps.access.get_role(first.person) if first.person is not None else None
@@ -79,6 +79,9 @@ class UpdateRunner:
         may_ask = role in {"admin", "member"}
         if may_ask and first.lane is not None and await self._is_turn(first, first.lane):
             await self._run_turn(updates, first.lane)
+            return
+        if role and first.item.shape == "overflow":
+            await self._run_action(updates, role, partial(self._refusals.refuse_overflow, updates), "")
             return
         action, args = self._choose_action(first, role)
         await self._run_action(updates, role, action, args)
@@ -209,7 +212,8 @@ class UpdateRunner:
         if update.message and update.item.shape in {"command", "new", "deep"}:
             return registry.choose_command_action(_get_text(update.message), role)
         if update.message is None:
-            return registry.choose_edit_action(_get_text(update.edited), role)
+            refuse_edit = partial(self._refusals.refuse_edit, update)
+            return registry.choose_edit_action(_get_text(update.edited), role, otherwise=refuse_edit)
         if role:
             return partial(self._refusals.refuse_message, update), ""
         return onboarding.reject_stranger, ""
@@ -242,7 +246,9 @@ class UpdateRunner:
                 result = await action(build_context(tx))
             if result.parts:
                 parts = _mute(result.parts, all_silent=first.item.stale)
-                await outbox.add(tx, item=first.item.id, lane=lane, parts=parts, now=now)
+                await outbox.add(
+                    tx, item=first.item.id, lane=lane, parts=parts, reply_to=result.reply_to, now=now
+                )
             await inbox.mark_done(tx, ids, now=now)
             if role in {None, "blocked"}:
                 await inbox.forget_body(tx, ids)

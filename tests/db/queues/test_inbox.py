@@ -8,8 +8,10 @@ from sqlalchemy import select
 
 from bot.db.engine import Database
 from bot.db.queues import inbox, stop_requests
+from bot.db.queues.claim import OVERFLOW_SECONDS
 from bot.db.queues.inbox import ClaimResult, IncomingUpdate
 from bot.db.queues.stop_requests import StopResult
+from bot.db.queues.waiting_messages import load_waiting
 from bot.db.tables import inbox as inbox_table
 from bot.domain import Lane
 from bot.telegram.incoming import envelope
@@ -148,7 +150,7 @@ async def test_messages_wait_until_it_is_known_which_of_them_a_stop_drops(databa
     assert list_ids(await claim(database)) == [[1, 3]]
 
 
-async def test_waiting_messages_are_counted_by_person(database: Database):
+async def test_waiting_messages_are_known_by_person(database: Database):
     await store(
         database,
         build_update(1),
@@ -157,7 +159,24 @@ async def test_waiting_messages_are_counted_by_person(database: Database):
         build_update(4, shape="command"),
     )
     async with database.transaction() as tx:
-        assert await inbox.count_waiting(tx, {5, 6, 7}) == {5: 2, 6: 1}
+        waiting = await load_waiting(tx, {5, 6, 7})
+    assert {sender: len(messages) for sender, messages in waiting.items()} == {5: 2, 6: 1, 7: 0}
+
+
+async def test_refused_messages_of_a_person_are_one_group_once_no_more_come(database: Database):
+    refused = [build_update(number, shape="overflow", lane=None, not_before=102.0) for number in (1, 2, 3)]
+    await store(database, *refused, build_update(4, shape="overflow", lane=None, sender=6))
+    claimed = await claim(database, now=101.0)
+    assert (list_ids(claimed), claimed.held_until) == ([[4]], 102.0)
+    assert list_ids(await claim(database, now=102.0)) == [[1, 2, 3]]
+
+
+async def test_refused_messages_are_told_about_though_more_and_more_come(database: Database):
+    late = 100.0 + OVERFLOW_SECONDS
+    await store(database, build_update(1, shape="overflow", lane=None, not_before=102.0))
+    await store(database, build_update(2, shape="overflow", lane=None, not_before=late + 2))
+    assert list_ids(await claim(database, now=late - 1)) == []
+    assert list_ids(await claim(database, now=late)) == [[1, 2]]
 
 
 async def test_the_gateway_can_add_items_of_its_own(database: Database):

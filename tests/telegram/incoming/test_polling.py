@@ -21,6 +21,7 @@ from bot.http_server import serve
 from bot.sim.telegram.server import BotApi, BotApiFault
 from bot.telegram.client import create_bot
 from bot.telegram.getupdates import parse_whole_updates
+from bot.telegram.incoming.backlog import BacklogLimits
 from bot.telegram.incoming.polling import PollerCallbacks, UpdatePoller
 
 
@@ -218,7 +219,7 @@ async def test_updates_that_come_twice_do_not_count_against_a_person(harness: Po
         harness.bot,
         harness.database,
         PollerCallbacks(harness.count_updates, harness.alert_admins),
-        max_waiting=3,
+        limits=BacklogLimits(max_waiting=3),
     )
     raw = [{"update_id": n, "message": _build_message(n)} for n in range(1, 6)]
     await poller._store_batch(raw[:2])
@@ -239,12 +240,58 @@ async def test_updates_that_come_twice_do_not_count_against_a_person(harness: Po
     assert ann.chat.id == 7
 
 
+async def test_a_waiting_message_is_stored_as_it_was_edited_last(harness: PollerHarness):
+    poller = harness.build_poller()
+
+    def build(update_id: int, kind: str, text: str) -> dict[str, object]:
+        return {"update_id": update_id, kind: _build_message(1) | {"text": text}}
+
+    async def load_text() -> str:
+        async with harness.database.read_transaction() as tx:
+            body = (await tx.execute(select(inbox.c.body).where(inbox.c.update_id == 1))).scalar_one()
+            return str(json.loads(body)["message"]["text"])
+
+    batches = [
+        [build(1, "message", "one"), build(2, "edited_message", "two")],
+        [build(3, "edited_message", "three")],
+        [build(4, "edited_message", "/stop")],
+        [build(2, "edited_message", "two"), build(3, "edited_message", "three")],
+        [build(1, "message", "one"), build(2, "edited_message", "two")],
+    ]
+    texts = []
+    for batch in batches:  # the last two again: the process died before it could acknowledge them
+        await poller._store_batch(batch)
+        texts.append(await load_text())
+    assert texts == ["two", "three", "three", "three", "three"]
+    assert [shape for _, shape in await harness.load_rows()] == ["text", "other", "other", "edit"]
+    async with harness.database.transaction() as tx:
+        await tx.execute(update(inbox).where(inbox.c.update_id == 1).values(state="running"))
+    await poller._store_batch([build(5, "edited_message", "four")])
+    assert (await load_text(), (await harness.load_rows())[-1]) == ("three", (5, "edit"))
+
+
+async def test_forwards_in_many_batches_are_one_burst(harness: PollerHarness):
+    poller = harness.build_poller()
+    origin = {"forward_origin": {"type": "hidden_user", "date": 1, "sender_user_name": "Zed"}}
+    for start in (0, 100, 200):
+        forwards = [
+            {"update_id": number + 1, "message": _build_message(number) | origin}
+            for number in range(start, start + 100)
+        ]
+        await poller._store_batch(forwards)
+    await poller._store_batch([{"update_id": 301, "message": _build_message(301)}])
+    shapes = [shape for _, shape in await harness.load_rows()]
+    taken = shapes.index("overflow")
+    assert 100 < taken < 200
+    assert shapes == ["text"] * taken + ["overflow"] * (300 - taken) + ["text"]
+
+
 async def test_a_person_who_has_been_answered_may_write_again(harness: PollerHarness):
     poller = UpdatePoller(
         harness.bot,
         harness.database,
         PollerCallbacks(harness.count_updates, harness.alert_admins),
-        max_waiting=2,
+        limits=BacklogLimits(max_waiting=2),
         max_remembered_people=1,
     )
 

@@ -1,0 +1,75 @@
+"""The messages that wait in the inbox to be claimed, and what edits make of them.
+
+Functions work inside the caller's transaction `tx`.
+"""
+
+import json
+from collections.abc import Iterable
+from typing import Any
+
+from sqlalchemy import bindparam, func, select, update
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from bot.db.queues.inbox import TURN_SHAPES, MessageEdit
+from bot.db.tables import inbox
+from bot.domain import ItemShape, Lane
+
+_EDITABLE_ROWS = 100  # newest messages of a lane among which an edited one is looked for
+
+_SELECT_WAITING = (
+    select(inbox.c.sender, inbox.c.shape, inbox.c.body)
+    .where(
+        inbox.c.state == "new",
+        inbox.c.shape.in_((*TURN_SHAPES, "overflow")),
+        inbox.c.sender.in_(bindparam("senders", expanding=True)),
+        inbox.c.body.is_not(None),
+    )
+    .order_by(inbox.c.id)
+)
+_MESSAGE_ID = func.json_extract(inbox.c.body, "$.message.message_id")
+
+
+async def load_waiting(
+    tx: AsyncConnection, senders: Iterable[int]
+) -> dict[int, list[tuple[ItemShape, dict[str, Any]]]]:
+    """Shape and body of the messages of each of these senders that wait to be claimed, oldest first."""
+    waiting: dict[int, list[tuple[ItemShape, dict[str, Any]]]] = {sender: [] for sender in senders}
+    for row in await tx.execute(_SELECT_WAITING, {"senders": list(waiting)}):
+        waiting[row.sender].append((row.shape, json.loads(row.body)))
+    return waiting
+
+
+async def replace_waiting(tx: AsyncConnection, edit: MessageEdit) -> bool:
+    """Have a waiting message read as it was edited; False if none waits, or it became something else."""
+    waiting = update(inbox).where(
+        inbox.c.lane == edit.lane.key,
+        inbox.c.state == "new",
+        inbox.c.turn.is_(None),
+        inbox.c.shape == edit.shape,
+        _MESSAGE_ID == edit.message_id,  # noqa: SIM300 - a column
+    )
+    return (await tx.execute(waiting.values(body=edit.body))).rowcount > 0
+
+
+async def find_message(tx: AsyncConnection, lane: Lane, message_id: int) -> dict[str, Any] | None:
+    """The raw message of this id among the lane's newest that a turn answered, or is to answer."""
+    newest = (
+        select(inbox.c.body)
+        .where(
+            inbox.c.lane == lane.key,
+            inbox.c.state.in_(("new", "running", "parked", "done")),
+            inbox.c.shape.in_(TURN_SHAPES),
+            inbox.c.body.is_not(None),
+        )
+        .order_by(inbox.c.id.desc())
+        .limit(_EDITABLE_ROWS)
+        .subquery()
+    )
+    query = select(newest.c.body).where(
+        func.json_extract(newest.c.body, "$.message.message_id") == message_id
+    )
+    body = (await tx.execute(query)).scalars().first()
+    if body is None:
+        return None
+    message: dict[str, Any] = json.loads(body)["message"]
+    return message

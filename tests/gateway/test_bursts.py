@@ -1,0 +1,90 @@
+"""Messages that come in bursts, and edits of those that wait: nothing is lost without a word."""
+
+from pathlib import Path
+
+from bot.sim.telegram.server import SimulatedPerson
+from bot.telegram.runners.refusals import EDIT_UNREAD
+from tests.support.gateway import GatewayHarness, running_gateway
+
+
+def replied_to(gateway: GatewayHarness) -> list[int | None]:
+    """The message that each message of the bot replies to."""
+    replied = [message.raw.get("reply_to_message") for message in gateway.ann.chat.bot_messages]
+    return [raw and raw["message_id"] for raw in replied]
+
+
+def forward(person: SimulatedPerson, count: int) -> list[int]:
+    messages = [person.send(f"Group message {number}", forward_from="Anna") for number in range(count)]
+    return [message.message_id for message in messages]
+
+
+async def test_forty_forwards_and_the_question_after_them_are_one_turn(tmp_path: Path):
+    async with running_gateway(tmp_path) as gateway:
+        forward(gateway.ann, 40)
+        question = gateway.ann.send("@@say:On Monday.@@")
+        assert await gateway.wait_for_texts() == ["On Monday."]
+        assert replied_to(gateway) == [question.message_id]
+        [request] = gateway.endpoint.requests
+        assert all(f"\nGroup message {number}\n" in request.prompt for number in range(40))
+        assert gateway.api.calls_of("setMessageReaction") == []
+
+
+async def test_of_three_hundred_forwards_the_rest_is_refused_once_and_others_are_served(tmp_path: Path):
+    async with running_gateway(tmp_path) as gateway:
+        gateway.endpoint.hold()
+        gateway.ann.send("@@say:first@@")
+        await gateway.endpoint.wait_until(lambda: gateway.endpoint.running == 1)
+        sent = forward(gateway.ann, 300)
+        gateway.ann.send("@@say:second@@")
+        [refusal] = await gateway.wait_for_texts()
+        [first_refused] = [int(message_id) for message_id in replied_to(gateway) if message_id]
+        gateway.endpoint.release()
+        assert (await gateway.wait_for_texts(3))[1:] == ["first", "second"]
+        taken = sent.index(first_refused)
+        prompt = gateway.endpoint.requests[-1].prompt
+    assert refusal == (
+        f"That's more than I can read at once, so I skipped your last {300 - taken}, "
+        f'from "Group message {taken}" on. Please send them again in a minute.'
+    )
+    assert 100 < taken < 200
+    assert f"\nGroup message {taken - 1}\n" in prompt
+    assert f"\nGroup message {taken}\n" not in prompt
+    assert len(gateway.api.calls_of("setMessageReaction")) < 6  # one a batch of updates
+
+
+async def test_of_too_many_messages_the_last_are_named_once(tmp_path: Path):
+    async with running_gateway(tmp_path, waiting_messages=3) as gateway:
+        gateway.endpoint.hold()
+        gateway.ann.send("@@say:first@@")
+        await gateway.endpoint.wait_until(lambda: gateway.endpoint.running == 1)
+        sent = [gateway.ann.send(f"line {number}").message_id for number in range(5)]
+        [refusal] = await gateway.wait_for_texts()
+        assert (refusal, replied_to(gateway)) == (
+            'You have 3 messages waiting, so I skipped your last 2, from "line 3" on. '
+            "Please send them again in a minute.",
+            [sent[3]],
+        )
+
+
+async def test_a_waiting_message_is_answered_as_it_was_edited_and_an_answered_one_is_not(tmp_path: Path):
+    async with running_gateway(tmp_path) as gateway:
+        gateway.endpoint.hold()
+        first = gateway.ann.send("@@say:first@@")
+        await gateway.endpoint.wait_until(lambda: gateway.endpoint.running == 1)
+        waiting = gateway.ann.send("the capitol of Frnace")
+        photo = gateway.ann.send_video("Is it saef?")
+        gateway.ann.edit(waiting, "the capital of France")
+        gateway.ann.edit_caption(photo, "Is it safe?")
+        gateway.ann.edit(first, "@@say:second@@")
+        assert await gateway.wait_for_texts() == [EDIT_UNREAD]
+        gateway.endpoint.release()
+        await gateway.wait_for_texts(3)
+        prompt = gateway.endpoint.requests[-1].prompt
+        gateway.ann.edit(waiting, "the capital of Spain")
+        gateway.ann.send("@@say:last@@")
+        assert (await gateway.wait_for_texts(4))[-1] == "last"
+    assert "the capital of France" in prompt
+    assert "Is it safe?" in prompt
+    assert "Frnace" not in prompt
+    assert gateway.texts().count(EDIT_UNREAD) == 1
+    assert replied_to(gateway)[0] == first.message_id

@@ -1,0 +1,94 @@
+"""What is not taken, and what is edited too late, is said once, in a reply to what it is about."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from sqlalchemy import select
+
+from bot.db.engine import Database
+from bot.db.queues import inbox
+from bot.db.tables import outbox
+from bot.telegram.incoming import envelope
+from bot.telegram.runners.refusals import EDIT_UNREAD
+from tests.support.update_harness import ADMIN, ANNA, UpdateHarness
+
+FORWARDED = {"forward_origin": {"type": "hidden_user", "date": 1, "sender_user_name": "Zed"}}
+
+
+@pytest.fixture
+async def harness(database: Database) -> UpdateHarness:
+    harness = UpdateHarness(database)
+    await harness.let_in(ADMIN, "admin")
+    await harness.let_in(ANNA)
+    return harness
+
+
+async def store_overflows(harness: UpdateHarness, *messages: dict[str, Any]) -> None:
+    """Store messages as the poller does that takes none of them."""
+    rows = []
+    for message in messages:
+        harness._last_update_id += 1
+        update = envelope.read_envelope(
+            {"update_id": harness._last_update_id, **harness.build_message(**message)}, harness.now
+        )
+        assert update is not None
+        rows.append(replace(update, shape="overflow", lane=None, not_before=harness.now + 1.5))
+    async with harness.database.transaction() as tx:
+        await inbox.store(tx, rows, now=harness.now)
+
+
+async def read_replies(harness: UpdateHarness) -> list[int | None]:
+    async with harness.database.read_transaction() as tx:
+        return list((await tx.execute(select(outbox.c.reply_to).order_by(outbox.c.id))).scalars())
+
+
+@pytest.mark.parametrize(
+    ("messages", "line"),
+    [
+        (
+            [{"text": "more"}],
+            "You have 3 messages waiting, so I skipped this one. Please send it again in a minute.",
+        ),
+        (
+            [{"text": f"Group message {number}"} for number in range(20, 41)],
+            'You have 3 messages waiting, so I skipped your last 21, from "Group message 20" on. '
+            "Please send them again in a minute.",
+        ),
+        (
+            [{"text": "long " * 20, **FORWARDED}, {"text": "x", **FORWARDED}],
+            "That's more than I can read at once, so I skipped your last 2, "
+            'from "long long long long long long long long…" on. Please send them again in a minute.',
+        ),
+        (
+            [{"dice": {"emoji": "🎲", "value": 3}}] * 2,
+            "You have 3 messages waiting, so I skipped your last 2. Please send them again in a minute.",
+        ),
+    ],
+)
+async def test_what_is_not_taken_is_told_together(
+    harness: UpdateHarness, messages: list[dict[str, Any]], line: str
+):
+    await store_overflows(harness, *(message | {"message_id": 50 + n} for n, message in enumerate(messages)))
+    assert await harness.handle_claimed() == []
+    harness.now += 2
+    (sent,) = await harness.handle_claimed()
+    assert (sent.text, await read_replies(harness)) == (line, [50])
+    assert {row.state for row in await harness.load_items()} == {"done"}
+    assert await harness.handle_claimed() == []
+    assert harness.turns.requests == []
+
+
+async def test_an_edit_of_what_was_answered_is_told_once_a_chat(harness: UpdateHarness):
+    original = harness.build_message(text="capitol")["message"] | {"message_id": 50}
+    await harness.store_updates({"message": original})
+    await harness.handle_claimed()
+    for changes in ({}, {"edit_date": 9}, {"message_id": 99, "text": "other"}):
+        await harness.store_updates({"edited_message": original | changes})
+        assert await harness.handle_claimed() == []
+    await harness.store_updates({"edited_message": original | {"text": "capital"}})
+    (sent,) = await harness.handle_claimed()
+    assert (sent.text, await read_replies(harness)) == (EDIT_UNREAD, [50])
+    await harness.store_updates({"edited_message": original | {"text": "the capital"}})
+    assert await harness.handle_claimed() == []
+    assert [request.texts for request in harness.turns.requests] == [("capitol",)]
