@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 
 from bot.agent.history import MAX_OLD_RESULT_CHARS
+from bot.agent.prompt import OLDER_LEFT
 from bot.db.conversations import conversations, retries
 from bot.db.conversations.turns import list_past_turns
 from bot.db.engine import Database
@@ -219,4 +220,6 @@ async def test_a_cut_stays_where_it_was_when_the_turn_it_names_is_replaced(
         await conversations.store_cut(tx, LANE, replace(conversation, cut=newest.id, shortened=newest.id))
         await retries.mark_replaced(tx, newest.id)
     await harness.build_runner().run(await harness.new_request("three, please"))
-    assert [message.role for message in model.requests[-1].messages] == ["system", "user"]
+    system, older_left, user = model.requests[-1].messages
+    assert (system.role, user.role) == ("system", "user")
+    assert OLDER_LEFT in older_left.text
