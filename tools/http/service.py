@@ -16,7 +16,7 @@ import httpx
 
 from tools.base import ToolError
 from tools.net.bodies import ACCEPT_ENCODING, read_body
-from tools.net.policy import NetworkPolicy, describe_connection_error, host_of
+from tools.net.policy import USER_AGENT, NetworkPolicy, describe_connection_error, host_of
 
 TIMEOUT_SECONDS = 20.0  # for everything: lookups, redirects, the response
 CONNECT_TIMEOUT_SECONDS = 10.0
@@ -27,7 +27,7 @@ SAFE_METHODS = frozenset({"GET", "HEAD"})
 MASK = "•••"
 MIN_MASKED_CHARS = 4  # of a secret that is masked where it comes back; shorter ones occur in any text
 HEADERS = {
-    "User-Agent": "Canvasgram/0.1",
+    "User-Agent": USER_AGENT,
     "Accept": "application/json, text/*;q=0.9, */*;q=0.1",
     "Accept-Encoding": ACCEPT_ENCODING,
     "Connection": "close",

@@ -22,7 +22,7 @@ from tools.mcp.limits import (
     weigh_message,
 )
 from tools.mcp.location import ServerUrl
-from tools.net.policy import DEFAULT_PORTS, NetworkPolicy
+from tools.net.policy import DEFAULT_PORTS, USER_AGENT, NetworkPolicy
 from tools.threads import run_in_thread
 
 CONNECT_TIMEOUT_SECONDS = 5.0
@@ -46,7 +46,7 @@ async def create_client(remote: ServerUrl, read_seconds: float = READ_SECONDS) -
     """
     ssl_context = await run_in_thread(_default_ssl_context)
     transport = PolicyTransport(NetworkPolicy(private=remote.private), ssl_context, read_seconds)
-    headers = {"User-Agent": "Canvasgram/0.1", "Accept-Encoding": "identity", **remote.headers}
+    headers = {"User-Agent": USER_AGENT, "Accept-Encoding": "identity", **remote.headers}
     timeout = httpx2.Timeout(read_seconds, connect=CONNECT_TIMEOUT_SECONDS, pool=CONNECT_TIMEOUT_SECONDS)
     return httpx2.AsyncClient(transport=transport, headers=headers, timeout=timeout, trust_env=False)
 

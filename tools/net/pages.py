@@ -17,7 +17,7 @@ import httpx
 from tools.base import ToolError
 from tools.net.addresses import AddressFilter, Resolver, is_public, resolve_host
 from tools.net.bodies import ACCEPT_ENCODING, read_body
-from tools.net.policy import NetworkPolicy, describe_connection_error, port_of
+from tools.net.policy import USER_AGENT, NetworkPolicy, describe_connection_error, port_of
 from tools.net.readable import extract_readable
 from tools.sandbox.process import SandboxLimits, SandboxStopped, run_in_sandbox
 
@@ -27,7 +27,7 @@ MAX_PAGE_BYTES = 2 * 1024 * 1024  # unpacked; the rest of a page is left unread
 CONNECT_TIMEOUT_SECONDS = 3.0  # for one address
 EXTRACT_LIMITS = SandboxLimits(wall_seconds=4, cpu_seconds=3, memory_bytes=512 * 1024 * 1024)
 HEADERS = {
-    "User-Agent": "Mozilla/5.0 (compatible; Canvasgram/0.1)",
+    "User-Agent": f"Mozilla/5.0 (compatible; {USER_AGENT})",
     "Accept": "text/html,text/plain,application/json,application/xml;q=0.9,*/*;q=0.1",
     "Accept-Encoding": ACCEPT_ENCODING,
     "Connection": "close",

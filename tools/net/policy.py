@@ -15,6 +15,7 @@ from tools.net.addresses import AddressFilter, Resolver, are_all_allowed, is_pub
 from tools.threads import run_in_thread
 
 MAX_TRIED_ADDRESSES = 3  # of one name, in the order of the lookup
+USER_AGENT = "Canvasgram/0.1"
 DEFAULT_PORTS: Mapping[str, int] = {"http": 80, "https": 443}
 ENCRYPTION_ADVICE = "register its https:// address, or name its host in TOOLS_PRIVATE_HOSTS if it is your own"
 
