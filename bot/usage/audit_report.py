@@ -1,21 +1,22 @@
 """What admins changed: a table for people and records for machines. Pure."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from bot.db.tools.audit import AuditEntry
 from bot.usage.json_records import JsonRecord
-from bot.usage.report import format_utc
+from bot.usage.report import format_person, format_utc
 from bot.usage.tables import EMPTY_CELL, ReportSection
 
 MACHINE_LABEL = "the machine"
 _COLUMNS = ("when (UTC)", "who", "via", "what", "subject", "before", "after")
 
 
-def build_section(changes: Sequence[AuditEntry]) -> ReportSection:
+def build_section(changes: Sequence[AuditEntry], names: Mapping[int, str]) -> ReportSection:
     """The changes, one per row."""
-    return ReportSection("Changes by admins", _COLUMNS, tuple(_build_row(change) for change in changes))
+    rows = tuple(_build_row(change, names) for change in changes)
+    return ReportSection("Changes by admins", _COLUMNS, rows)
 
 
 def build_records(changes: Sequence[AuditEntry]) -> list[JsonRecord]:
@@ -35,10 +36,10 @@ def build_records(changes: Sequence[AuditEntry]) -> list[JsonRecord]:
     ]
 
 
-def _build_row(change: AuditEntry) -> tuple[str, ...]:
+def _build_row(change: AuditEntry, names: Mapping[int, str]) -> tuple[str, ...]:
     return (
         format_utc(change.at),
-        str(change.who or MACHINE_LABEL),
+        format_person(str(change.who or MACHINE_LABEL), names),
         change.via,
         change.what,
         change.subject,

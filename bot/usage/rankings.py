@@ -3,12 +3,12 @@
 A rate is shown only beside the output length it was measured at, and never for a reply of one canvas.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 
 from bot.db.usage.rankings import RankedCall, RankedTurn
 from bot.usage.json_records import JsonRecord
-from bot.usage.report import format_utc
+from bot.usage.report import format_person, format_utc
 from bot.usage.tables import EMPTY_CELL, UNKNOWN, ReportSection, format_seconds
 
 _TURN_COLUMNS = (
@@ -21,14 +21,15 @@ _CALL_COLUMNS = (
 )
 
 
-def build_turn_section(turns: Sequence[RankedTurn], sort: str) -> ReportSection:
+def build_turn_section(turns: Sequence[RankedTurn], sort: str, names: Mapping[int, str]) -> ReportSection:
     """The turns, one per row."""
-    return ReportSection(f"Turns by {sort}", _TURN_COLUMNS, tuple(_turn_cells(turn) for turn in turns))
+    return ReportSection(f"Turns by {sort}", _TURN_COLUMNS, tuple(_turn_cells(turn, names) for turn in turns))
 
 
-def build_call_section(calls: Sequence[RankedCall], sort: str) -> ReportSection:
+def build_call_section(calls: Sequence[RankedCall], sort: str, names: Mapping[int, str]) -> ReportSection:
     """The model calls, one per row."""
-    return ReportSection(f"Model calls by {sort}", _CALL_COLUMNS, tuple(_call_cells(call) for call in calls))
+    rows = tuple(_call_cells(call, names) for call in calls)
+    return ReportSection(f"Model calls by {sort}", _CALL_COLUMNS, rows)
 
 
 def build_records(rows: Sequence[RankedTurn] | Sequence[RankedCall]) -> list[JsonRecord]:
@@ -58,12 +59,12 @@ def tokens_per_second(call: RankedCall) -> float | None:
     return round(call.output / call.seconds, 1)
 
 
-def _turn_cells(turn: RankedTurn) -> tuple[str, ...]:
+def _turn_cells(turn: RankedTurn, names: Mapping[int, str]) -> tuple[str, ...]:
     return (
         f"{turn.turn}",
         format_utc(turn.received_at),
         turn.chat,
-        f"{turn.user}",
+        format_person(str(turn.user), names),
         _format_yes_no(turn.thinking),
         f"{turn.calls}",
         f"{turn.tools}",
@@ -86,7 +87,7 @@ def _turn_token_cells(turn: RankedTurn) -> tuple[str, str, str, str]:
     )
 
 
-def _call_cells(call: RankedCall) -> tuple[str, ...]:
+def _call_cells(call: RankedCall, names: Mapping[int, str]) -> tuple[str, ...]:
     rate = tokens_per_second(call)
     is_complete = not call.partial
     if call.purpose == "decision":
@@ -97,7 +98,7 @@ def _call_cells(call: RankedCall) -> tuple[str, ...]:
         f"{call.call}",
         str(call.turn or EMPTY_CELL),
         format_utc(call.created_at),
-        str(call.user or EMPTY_CELL),
+        format_person(str(call.user or EMPTY_CELL), names),
         call.purpose,
         call.again or "",
         call.model,

@@ -3,6 +3,7 @@
 Pure: sums of the database in, figures out. `tables`, `json_records` and `charts` decide how they look.
 """
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, datetime, timedelta
@@ -183,6 +184,24 @@ def group_label(by: Grouping | None, key: GroupKey) -> str:
     if by == "day":
         return (datetime(1970, 1, 1, tzinfo=UTC) + timedelta(days=int(key))).date().isoformat()
     return str(key)
+
+
+def name_people(report: UsageReport, names: Mapping[int, str]) -> UsageReport:
+    """The report with names beside the numbers of people and private chats."""
+    if report.query.by not in {"user", "chat"}:
+        return report
+    groups = (replace(group, label=format_person(group.label, names)) for group in report.groups)
+    return replace(report, groups=tuple(groups))
+
+
+def format_person(number: str, names: Mapping[int, str]) -> str:
+    """A person, or a lane of their private chat, such as `Ann (12:3)`; the number alone if it has no name."""
+    name = None
+    if re.fullmatch(r"\d{1,20}(:\d{1,20})?", number, re.ASCII):
+        name = names.get(int(number.partition(":")[0]))
+    if name is None:
+        return number
+    return f"{name} ({number})"
 
 
 def format_utc(seconds: float) -> str:

@@ -3,14 +3,15 @@
 Raises a CanvasgramError for whatever cannot be answered.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
 
 from bot.db.engine import Database, open_database
+from bot.db.people import people
 from bot.db.readonly import open_readonly
 from bot.db.tools import audit
-from bot.db.usage import counter_readings
+from bot.db.usage import counter_readings, report_sums
 from bot.db.usage import rankings as ranking_rows
 from bot.db.usage.rankings import Sort
 from bot.db.usage.turn_steps import load_steps
@@ -27,10 +28,12 @@ from bot.usage import (
     thinking_report,
     turn_report,
 )
+from bot.usage.headline import build_lines as build_headline
 from bot.usage.json_records import JsonRecord
+from bot.usage.plain_text import escape_for_markdown, escape_for_terminal
 from bot.usage.queries import load_report
 from bot.usage.query_args import GROUPINGS, SORTS, parse_choice, parse_scope, parse_turn_id
-from bot.usage.report import Grouping, ReportQuery, UsageReport
+from bot.usage.report import Grouping, ReportQuery, UsageReport, name_people
 from bot.usage.tables import ReportSection
 
 ReportFormat = Literal["table", "csv", "json", "md", "png"]
@@ -90,9 +93,15 @@ async def render_report(
         by = by or "day"  # a picture of one bar says little
     async with open_readonly(url) as database:
         report = await load_report(database, ReportQuery(scope, by))
-    if report.is_empty:
-        raise NothingFound(_nothing_found_message(scope))
-    return _RENDERERS[form](report)
+        if report.is_empty:
+            raise NothingFound(_nothing_found_message(scope))
+        if form in {"csv", "json"}:  # for machines: numbers alone
+            return _RENDERERS[form](report, [])
+        async with database.read_transaction() as tx:
+            names = await people.list_names(tx)
+            calls_by_person = await report_sums.sum_calls(tx, scope, "user")
+    headline = list(build_headline(report, calls_by_person, names))
+    return _RENDERERS[form](name_people(report, names), headline)
 
 
 async def render_audit(url: str, options: ReportOptions, *, now: float) -> str:
@@ -108,12 +117,13 @@ async def render_audit(url: str, options: ReportOptions, *, now: float) -> str:
             "report audit goes with --since, --until, --user, --top, --format and --out alone."
         )
     async with open_readonly(url) as database, database.read_transaction() as tx:
+        names = await people.list_names(tx)
         entries = await audit.list_entries(
             tx, since=scope.since, until=scope.until, person=scope.user, limit=options.top
         )
     if not entries:
         raise NothingFound("No admin has changed anything that this asks for.")
-    return _render_list(form, audit_report.build_section(entries), audit_report.build_records(entries))
+    return _render_list(form, audit_report.build_section(entries, names), audit_report.build_records(entries))
 
 
 async def render_turn(url: str, turn_id_text: str, *, with_texts: bool, as_json: bool, now: float) -> str:
@@ -121,6 +131,7 @@ async def render_turn(url: str, turn_id_text: str, *, with_texts: bool, as_json:
     turn_id = parse_turn_id(turn_id_text)
     async with open_readonly(url) as database, database.read_transaction() as tx:
         turn = await load_steps(tx, turn_id, with_texts=with_texts)
+        names = await people.list_names(tx)
     if turn is None:
         raise NothingFound(
             f"There is no turn {turn_id}. `canvasgram report --list turns` shows those there are."
@@ -131,7 +142,7 @@ async def render_turn(url: str, turn_id_text: str, *, with_texts: bool, as_json:
             await audit.record(tx, audit.MACHINE, "texts read", subject, change=(None, None), now=now)
     if as_json:
         return turn_report.render_json(turn)
-    return "\n".join(turn_report.render_lines(turn))
+    return "\n".join(turn_report.render_lines(turn, names))
 
 
 def _parse_scope(options: ReportOptions, now: float) -> Scope:
@@ -161,11 +172,12 @@ async def _load_ranking(
         if kind == "readings":
             readings = await counter_readings.list_newest(tx, scope, limit)
             return reading_report.build_section(readings), reading_report.build_records(readings)
+        names = await people.list_names(tx)
         if kind == "turns":
             turns = await ranking_rows.rank_turns(tx, scope, sort, limit)
-            return rankings.build_turn_section(turns, sort), rankings.build_records(turns)
+            return rankings.build_turn_section(turns, sort, names), rankings.build_records(turns)
         calls = await ranking_rows.rank_calls(tx, scope, sort, limit)
-        return rankings.build_call_section(calls, sort), rankings.build_records(calls)
+        return rankings.build_call_section(calls, sort, names), rankings.build_records(calls)
 
 
 def _render_list(form: ReportFormat, section: ReportSection, records: list[JsonRecord]) -> str:
@@ -185,12 +197,14 @@ def _nothing_found_message(scope: Scope) -> str:
     return "There is nothing in the ledger for this."
 
 
-def _render_table(report: UsageReport) -> str:
-    return formats.render_table(_build_sections(report), _build_notes(report))
+def _render_table(report: UsageReport, headline: Sequence[str]) -> str:
+    lines = [escape_for_terminal(line) for line in headline]
+    return "\n".join([*lines, "", formats.render_table(_build_sections(report), _build_notes(report))])
 
 
-def _render_markdown(report: UsageReport) -> str:
-    return formats.render_markdown(_build_sections(report), _build_notes(report))
+def _render_markdown(report: UsageReport, headline: Sequence[str]) -> str:
+    lines = [f"- {escape_for_markdown(line)}" for line in headline]
+    return "\n".join([*lines, "", formats.render_markdown(_build_sections(report), _build_notes(report))])
 
 
 def _build_sections(report: UsageReport) -> list[ReportSection]:
@@ -201,22 +215,22 @@ def _build_notes(report: UsageReport) -> list[str]:
     return [*thinking_report.build_notes(report), *tables.build_notes(report)]
 
 
-def _render_csv(report: UsageReport) -> str:
+def _render_csv(report: UsageReport, _: Sequence[str]) -> str:
     names = json_records.list_record_fields(report.query.by or "group")
     return formats.render_csv(json_records.build_records(report), names)
 
 
-def _render_json(report: UsageReport) -> str:
+def _render_json(report: UsageReport, _: Sequence[str]) -> str:
     return formats.render_json(json_records.build_report_object(report))
 
 
-def _render_picture(report: UsageReport) -> bytes:
+def _render_picture(report: UsageReport, _: Sequence[str]) -> bytes:
     scope_note = next(tables.build_notes(report))
     title = scope_note.partition(" Canvases")[0]
     return charts.draw_png(charts.build_chart(report, title))
 
 
-_RENDERERS: Mapping[ReportFormat, Callable[[UsageReport], str | bytes]] = {
+_RENDERERS: Mapping[ReportFormat, Callable[[UsageReport, Sequence[str]], str | bytes]] = {
     "table": _render_table,
     "md": _render_markdown,
     "csv": _render_csv,

@@ -4,13 +4,13 @@ Texts are shown only where they were asked for, and a line says so.
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 
 from bot.db.usage.turn_steps import CallStep, PartStep, ToolStep, TurnSteps
 from bot.domain import CANVAS_TOKENS
 from bot.usage.plain_text import escape_for_terminal
-from bot.usage.report import format_utc
+from bot.usage.report import format_person, format_utc
 from bot.usage.tables import INTERVAL_NAMES, format_seconds
 
 TEXTS_SHOWN_NOTICE = (
@@ -30,10 +30,13 @@ _SERVER_TIME_FIELDS = ("queue_time_ms", "time_to_first_token_ms", "generation_ti
 TurnEvent = tuple[float, int, str]  # epoch seconds, the order of simultaneous events, what happened
 
 
-def render_lines(turn: TurnSteps) -> Iterator[str]:
+def render_lines(turn: TurnSteps, names: Mapping[int, str]) -> Iterator[str]:
     """The turn for a terminal."""
     ending = escape_for_terminal(turn.ending or turn.state)
-    yield f"Turn {turn.id} in chat {escape_for_terminal(turn.chat)}, of user {turn.user}: {ending}"
+    person = f"user {turn.user}"
+    if turn.user in names:
+        person = escape_for_terminal(format_person(str(turn.user), names))
+    yield f"Turn {turn.id} in chat {escape_for_terminal(turn.chat)}, of {person}: {ending}"
     thinking = "on" if turn.thinking else "off"
     yield f"Thinking: {thinking}, for: {escape_for_terminal(turn.thinking_why) or 'unknown'}"
     if turn.endpoint_why is not None:

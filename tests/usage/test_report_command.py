@@ -3,12 +3,15 @@
 import csv
 import io
 import json
+import re
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from bot.db.engine import Database
+from bot.db.people import people
+from bot.db.tools import audit
 from bot.db.usage import counter_readings
 from bot.db.usage.counter_readings import CounterReading
 from bot.errors import NothingFound, QuestionRefused, StoreUnavailable
@@ -17,7 +20,7 @@ from bot.usage.histogram import bucket_number
 from bot.usage.queries import load_report, load_report_in
 from bot.usage.reconcile import FIRST_READING
 from bot.usage.report import INTERVAL_COLUMNS, ReportQuery
-from bot.usage.report_command import ReportOptions, render_report, render_turn
+from bot.usage.report_command import ReportOptions, render_audit, render_report, render_turn
 from tests.support.usage_rows import NOON, UsageRows
 
 NOW = NOON + 100.0
@@ -48,6 +51,38 @@ async def test_a_table_of_everything(filled: str):
     assert "Unknown, for the server did not tell: cached of 1 of 3 calls; sums leave them out." in text
     assert "Percentiles are exact" in text
     assert await render(filled, form="md") != text
+
+
+async def test_a_report_begins_with_who_used_it_how_fast_it_was_and_what_failed(
+    filled: str, database: Database
+):
+    async with database.transaction() as tx:
+        await people.put(tx, 6, "Bob\x1b[31m", "member", let_in_by=5, now=NOON)
+    used, speed, failed, *_ = (await render(filled)).splitlines()
+    assert used == (
+        r"Used: 2 answers, about 6 canvases: Bob\x1b[31m (6) 50 %, the gateway itself 33 %, 5 17 %."
+    )
+    assert speed == "Speed: half of the answers took at most 1.500 s, 95 of 100 at most 3.500 s."
+    assert failed == "Failed: nothing."
+    assert (await render(filled, form="md")).startswith("- Used: 2 answers")
+    assert "Bob" not in await render(filled, by="user", form="json")
+
+
+async def test_people_and_private_chats_are_named_also_after_they_were_removed(
+    filled: str, database: Database
+):
+    async with database.transaction() as tx:
+        await people.put(tx, 6, "Bob", "member", let_in_by=5, now=NOON)
+        await audit.record(
+            tx, audit.Actor(6, "telegram"), "let in", "person 7", change=(None, None), now=NOON
+        )
+        await people.remove(tx, 6, now=NOON)
+    for by in ("user", "chat"):
+        assert re.search(r"^Bob \(6\) ", await render(filled, by=by), re.MULTILINE)
+    for list_of in ("turns", "calls"):
+        assert "Bob (6)" in await render(filled, what=list_of)
+    assert "Bob (6)" in await render_turn(filled, "2", with_texts=False, as_json=False, now=NOW)
+    assert "Bob (6)" in await render_audit(filled, ReportOptions(), now=NOW)
 
 
 async def test_csv_of_people(filled: str):
@@ -99,7 +134,7 @@ async def test_turns_that_thought_stand_beside_those_that_did_not(filled: str, d
     open_turn = await ledger.add_turn(item=99, ending=None, state="running", ended_at=None)
     await ledger.add_call(open_turn, completion_tokens=None, ended_at=None, reasoning_tokens=None)
     await ledger.add_call(open_turn, purpose="decision", completion_tokens=2, ended_at=NOON + 1.5)
-    tables = (await render(filled, by="thinking")).split("\n\n")
+    _, *tables = (await render(filled, by="thinking")).split("\n\n")
     costs, endings = ([line.split() for line in table.splitlines()[2:]] for table in tables[:2])
     assert costs == [
         ["on", "1", "14.3", "%", "3", "75.0", "%", "3.0", "0", "3.500", "3.500", "0", "0.000"],

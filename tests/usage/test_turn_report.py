@@ -57,7 +57,7 @@ TURN = TurnSteps(
 
 
 def render(turn: TurnSteps) -> list[str]:
-    return list(render_lines(turn))
+    return list(render_lines(turn, {5: "Ann"}))
 
 
 def test_an_approval_request_and_its_answer_are_shown():
@@ -67,13 +67,13 @@ def test_an_approval_request_and_its_answer_are_shown():
     assert "     5.400  tool clock: allowed for a while" in lines
     waiting = replace(approved, began_at=None, ended_at=None, outcome=None, answered_at=None, answer=None)
     lines = render(replace(TURN, state="parked", ending=None, ended_at=None, tools=(waiting,)))
-    assert lines[0] == "Turn 12 in chat 5, of user 5: parked"
+    assert lines[0] == "Turn 12 in chat 5, of Ann (5): parked"
     assert [line for line in lines if "tool clock" in line] == ["     5.100  tool clock: a person is asked"]
 
 
 def test_a_turn_is_shown_in_the_order_of_events():
     assert render(TURN) == [
-        "Turn 12 in chat 5, of user 5: answered",
+        "Turn 12 in chat 5, of Ann (5): answered",
         "Thinking: on, for: two tools match: a, b",
         "",
         "2024-10-04 12:00:00 UTC, and seconds since:",
@@ -146,7 +146,7 @@ def test_a_turn_that_still_runs_is_shown_as_far_as_it_is():
         thinking_why="",
     )
     text = "\n".join(render(running))
-    assert text.startswith("Turn 12 in chat 5, of user 5: running\nThinking: off, for: unknown")
+    assert text.startswith("Turn 12 in chat 5, of Ann (5): running\nThinking: off, for: unknown")
     assert "call 1: has not ended" in text
     assert "tool clock: unknown" in text
     assert "message 1 is stored; its delivery: sending" in text

@@ -13,6 +13,7 @@ from sqlalchemy import Column, ColumnElement, and_, case, delete, exists, func, 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from bot.db.engine import Database
+from bot.db.people import people
 from bot.db.queues.outbox_rows import serialize_part
 from bot.db.tables import (
     approval_messages,
@@ -145,6 +146,8 @@ async def forget(
     await wipe(audit.c.id, and_(scope.audit, _IS_TRIAL_WITH_ARGUMENTS), _wipe_trials)
     await wipe(notices.c.subject, and_(scope.notices, quotes_endpoint), _wipe_notices)
     await wipe(lanes.c.lane, and_(scope.lanes, _LANE_HAS_TEXT), _wipe_lanes)
+    async with database.transaction() as tx:
+        await people.forget_removed(tx)
     await database.truncate_wal()
 
 

@@ -8,12 +8,12 @@ import secrets
 from dataclasses import dataclass
 from typing import Any, Literal, cast
 
-from sqlalchemy import ColumnElement, Row, and_, delete, func, or_, select, update
+from sqlalchemy import ColumnElement, Row, and_, delete, exists, func, or_, select, update
 from sqlalchemy import insert as insert_row
 from sqlalchemy.dialects.sqlite import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from bot.db.tables import inbox, invites, people, strangers
+from bot.db.tables import inbox, invites, people, strangers, turns
 from bot.domain import Lane
 from bot.translations.translator import ENGLISH
 
@@ -28,6 +28,8 @@ STRANGER_REPLY_INTERVAL_SECONDS = 600
 _IS_OWNERS_INVITE = and_(
     invites.c.made_by == COMMAND_LINE_INVITER, invites.c.role == "admin", invites.c.used_by.is_(None)
 )
+_REMOVED = "removed"  # the role of those who have none
+_HAS_ROLE = people.c.role != _REMOVED
 _CODE_LETTERS = "ABCDEFGHJKMNPQRSTUVWXYZ"  # no digits, so that a code is never mistaken for a user id
 
 
@@ -68,12 +70,17 @@ class Stranger:
 async def list_people(tx: AsyncConnection) -> list[Person]:
     """All people with a role: admins, then members, then blocked people, each the newest first."""
     order = (people.c.role != "admin", people.c.role == "blocked", people.c.since.desc(), people.c.id)
-    return [_to_person(row) for row in await tx.execute(select(people).order_by(*order))]
+    return [_to_person(row) for row in await tx.execute(select(people).where(_HAS_ROLE).order_by(*order))]
+
+
+async def list_names(tx: AsyncConnection) -> dict[int, str]:
+    """The names of people by number, also of those removed of whom texts are kept."""
+    return {row.id: row.name for row in await tx.execute(select(people.c.id, people.c.name))}
 
 
 async def find(tx: AsyncConnection, person: int) -> Person | None:
     """This person, if they have a role."""
-    row = (await tx.execute(select(people).where(people.c.id == person))).one_or_none()
+    row = (await tx.execute(select(people).where(people.c.id == person, _HAS_ROLE))).one_or_none()
     if row:
         return _to_person(row)
     return None
@@ -98,9 +105,17 @@ async def put(
     await tx.execute(delete(strangers).where(strangers.c.id == person))
 
 
-async def remove(tx: AsyncConnection, person: int) -> None:
-    """Make somebody a stranger again."""
-    await tx.execute(delete(people).where(people.c.id == person))
+async def remove(tx: AsyncConnection, person: int, *, now: float) -> None:
+    """Make somebody a stranger again. Reports name them as long as a text of theirs is kept."""
+    removed = {"role": _REMOVED, "since": now, "let_in_by": None, "reachable": True, "zone": None}
+    await tx.execute(update(people).where(people.c.id == person).values(removed))
+    await forget_removed(tx)
+
+
+async def forget_removed(tx: AsyncConnection) -> None:
+    """Delete the names of removed people of whom no text is kept."""
+    has_texts = exists().where(turns.c.person == people.c.id, turns.c.state != "forgotten")
+    await tx.execute(delete(people).where(people.c.role == _REMOVED, ~has_texts))
 
 
 async def set_reachable(tx: AsyncConnection, person: int, *, reachable: bool) -> None:
@@ -153,7 +168,12 @@ async def set_languages(tx: AsyncConnection, person: int, languages: PersonLangu
 async def ensure_person(tx: AsyncConnection, person: int, name: str, *, now: float) -> None:
     """Give a person whom the settings let in a row, which gives them no right that the settings do not."""
     row = {"id": person, "name": name, "role": "member", "since": now, "let_in_by": None}
-    await tx.execute(insert(people).values(row).on_conflict_do_nothing(index_elements=["id"]))
+    again = (
+        insert(people)
+        .values(row)
+        .on_conflict_do_update(index_elements=["id"], set_=row, where=people.c.role == _REMOVED)
+    )
+    await tx.execute(again)
 
 
 async def insert_invite(tx: AsyncConnection, role: Role, minutes: float, *, made_by: int, now: float) -> str:

@@ -9,7 +9,7 @@ people = Table(
     metadata,
     Column("id", BigInteger, primary_key=True, autoincrement=False),  # Telegram's user id
     Column("name", Text, nullable=False),
-    Column("role", Text, nullable=False),  # admin, member or blocked
+    Column("role", Text, nullable=False),  # admin, member or blocked; removed: only the name is kept
     Column("since", Float, nullable=False),
     Column("let_in_by", BigInteger),
     Column("reachable", Boolean, nullable=False, server_default=text("1")),  # false once they block the bot

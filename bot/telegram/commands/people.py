@@ -118,7 +118,7 @@ async def _remove_person(context: ActionContext, person_id: int) -> ActionResult
     if person is None:
         return reply_text("Nobody with this number is in.")
     await _record_role_change(context, person_id, "removed", None)
-    await people.remove(context.tx, person_id)
+    await people.remove(context.tx, person_id, now=context.now)
     await jobs.remove_all(context.tx, person_id)
     cuts = await _end_turns(context, person_id)
     state = "blocked no more" if person.role == "blocked" else "out"

@@ -55,7 +55,7 @@ async def find_tool_by_hash(context: ActionContext, name_hash: str) -> ToolInfo 
 
 async def load_person_names(context: ActionContext) -> NameLookup:
     """Return a function that names a person in lists: name and number."""
-    names = {person.id: person.name for person in await people.list_people(context.tx)}
+    names = await people.list_names(context.tx)
     return lambda number: f"{names.get(number, 'person')} ({number})"
 
 

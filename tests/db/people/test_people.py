@@ -8,8 +8,9 @@ from sqlalchemy import select
 from bot.db.engine import Database
 from bot.db.people import people
 from bot.db.tables import inbox as inbox_table
-from bot.db.tables import invites, strangers
+from bot.db.tables import invites, strangers, turns
 from bot.domain import Lane
+from tests.support.usage_rows import UsageRows
 
 NOW = 1_000_000.0
 HOUR = 3600.0
@@ -178,8 +179,36 @@ async def test_reachable_admins_can_be_listed_alone(database: Database):
 async def test_a_removed_person_has_no_role(database: Database):
     await put_person(database, 1, "member")
     async with database.transaction() as tx:
-        await people.remove(tx, 1)
+        await people.remove(tx, 1, now=NOW)
     assert await find_role(database, 1) is None
+    async with database.transaction() as tx:
+        assert await people.list_names(tx) == {}  # nothing of theirs is kept
+
+
+async def test_the_name_of_a_removed_person_stays_as_long_as_a_text_of_theirs(database: Database):
+    await put_person(database, 1, "admin")
+    await put_person(database, 2, "member")
+    turn = await UsageRows(database).add_turn(person=1, lane="1")
+    async with database.transaction() as tx:
+        await people.remove(tx, 1, now=NOW)
+        assert await people.list_names(tx) == {1: "P1", 2: "P2"}
+        assert [person.id for person in await people.list_people(tx)] == [2]
+        assert await people.list_admins(tx) == []
+        await people.put(tx, 1, "Ann", "member", let_in_by=2, now=NOW)  # let in again
+        assert [person.id for person in await people.list_people(tx)] == [1, 2]
+        await people.remove(tx, 1, now=NOW)
+        await tx.execute(turns.update().where(turns.c.id == turn).values(state="forgotten"))
+        await people.forget_removed(tx)
+        assert await people.list_names(tx) == {2: "P2"}
+
+
+async def test_an_admin_of_the_settings_who_was_removed_has_a_row_again(database: Database):
+    await put_person(database, 1, "blocked")
+    await UsageRows(database).add_turn(person=1, lane="1")
+    async with database.transaction() as tx:
+        await people.remove(tx, 1, now=NOW)
+        await people.ensure_person(tx, 1, "Ann", now=NOW)
+        assert await people.find(tx, 1) is not None
 
 
 async def test_busy_lanes_are_those_in_which_something_runs_for_a_person(database: Database):

@@ -1,0 +1,73 @@
+"""The first lines of a report: who used how much, how fast answers came, what failed. Pure."""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from bot.db.usage.usage_sums import CallSums
+from bot.usage.report import UsageReport, format_person
+from bot.usage.tables import format_seconds
+
+MAX_NAMED = 5  # people; the others are counted together
+
+
+def build_lines(
+    report: UsageReport, calls_by_person: Sequence[CallSums], names: Mapping[int, str]
+) -> Iterator[str]:
+    """One line each; `calls_by_person` are of the same scope, the gateway's own under None."""
+    yield _describe_use(report, calls_by_person, names)
+    yield _describe_speed(report)
+    yield _describe_failures(report)
+
+
+def _describe_use(report: UsageReport, calls_by_person: Sequence[CallSums], names: Mapping[int, str]) -> str:
+    calls = report.total.calls
+    if calls is None or not calls.canvases:
+        return "Used: nothing that is known."
+    ordered = sorted(calls_by_person, key=lambda sums: -sums.canvases)
+    shares = [
+        f"{_name_spender(sums, names)} {_format_share(sums.canvases, calls.canvases)}"
+        for sums in ordered[:MAX_NAMED]
+    ]
+    others = ordered[MAX_NAMED:]
+    if others:
+        share = _format_share(sum(sums.canvases for sums in others), calls.canvases)
+        shares.append(f"{len(others)} others {share}")
+    turns = report.total.turns.turns if report.total.turns else 0
+    answers = "1 answer" if turns == 1 else f"{turns:,} answers"
+    return f"Used: {answers}, about {calls.canvases:,} canvases: {', '.join(shares)}."
+
+
+def _name_spender(sums: CallSums, names: Mapping[int, str]) -> str:
+    if sums.key is None:
+        return "the gateway itself"
+    return format_person(str(sums.key), names)
+
+
+def _format_share(part: int, total: int) -> str:
+    return f"{100 * part / total:.0f} %"
+
+
+def _describe_speed(report: UsageReport) -> str:
+    whole = report.total.percentiles.get("whole")
+    turns = report.total.turns
+    if whole is not None:
+        half = format_seconds(whole.p50)
+        most = format_seconds(whole.p95)
+        return f"Speed: half of the answers took at most {half} s, 95 of 100 at most {most} s."
+    if turns is None or not turns.settled:
+        return "Speed: unknown."
+    return f"Speed: an answer took {format_seconds(turns.seconds[0] / turns.settled)} s on average."
+
+
+def _describe_failures(report: UsageReport) -> str:
+    calls = report.total.calls
+    tools = report.total.tools
+    turns = report.total.turns
+    counts: list[tuple[int, str]] = []
+    if calls is not None:
+        counts.append((calls.failed, f"of {calls.calls:,} model calls"))
+    if tools is not None:
+        counts.append((tools.failed, f"of {tools.calls:,} tool calls"))
+    if turns is not None:
+        counts.append((turns.empty, "answers that stayed empty"))
+    failures = [f"{count:,} {what}" for count, what in counts if count]
+    return f"Failed: {', '.join(failures) or 'nothing'}."
