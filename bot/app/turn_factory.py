@@ -6,12 +6,13 @@ A part of the composition root; factory.py builds the rest.
 import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import partial
 
 from bot.attachments.reader import AttachmentReader
 from bot.db.conversations.notes import ChatNotes
 from bot.db.engine import Database, Transaction
+from bot.db.people import people
 from bot.domain import PEOPLE_PRIORITY, ChannelFactory, Lane
 from bot.errors import AttachmentUnusable, SettingsRefused
 from bot.llm.client import ModelClient
@@ -209,9 +210,14 @@ class TurnFactory:
             can_count_tokens=True,
             can_estimate_heavy_work=settings.thinking_read == "auto",
             summaries_enabled=settings.summary == "on",
+            time_zone=settings.time_zone,
         )
 
-    def _build_tool_context(self, request: TurnRequest, call_id: str, call_position: str) -> ToolContext:
+    async def _build_tool_context(
+        self, request: TurnRequest, call_id: str, call_position: str
+    ) -> ToolContext:
+        async with self.database.read_transaction() as tx:
+            zone = await people.load_zone(tx, request.person, self.settings.time_zone)
         # Another database counts its turns from the beginning, so the moment of the message is part of the
         # key.
         key = f"{request.lane.key} {request.items[0].received_at} {call_position}"
@@ -223,7 +229,7 @@ class TurnFactory:
             call_id=call_id,
             notes=ChatNotes(self.database, request.lane, author=request.name, person=request.person),
             past=HistorySearch(self.database, request.lane),
-            now=partial(datetime.now, UTC),
+            now=partial(datetime.now, zone),
             key=hashlib.sha256(key.encode()).hexdigest()[:32],
             see=self._shrink_picture,
             schedules=self.schedules_for(request),

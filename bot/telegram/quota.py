@@ -10,6 +10,7 @@ it off would throw away what it has cost. A refused message is kept as a turn wi
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import UTC
 from functools import partial
 
 from bot.agent import history
@@ -252,7 +253,7 @@ async def _store_refused_turn(tx: Transaction, request: TurnRequest, answer: str
         thinking_why="it was not begun: the day's canvases were used up",
         received_at=request.items[0].received_at,
     )
-    questions = build_user_messages(request, now, now)
+    questions = build_user_messages(request, now, now, UTC)
     messages = [*questions, Message("assistant", answer)]
     turn = await turns.open_turn(tx, new, [item.id for item in request.items], questions, now=now)
     assert turn is not None  # none had begun

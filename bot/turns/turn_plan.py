@@ -6,6 +6,7 @@ turn.
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from datetime import UTC, tzinfo
 from functools import partial
 
 from bot.agent import history, prompt
@@ -13,6 +14,7 @@ from bot.agent.thinking_policy import ThinkingDecision, ThinkingEvidence, Thinki
 from bot.db.conversations import turns
 from bot.db.conversations.turns import StoredTurn
 from bot.db.engine import Transaction
+from bot.db.people import people
 from bot.domain import Message
 from bot.turns import context_window
 from bot.turns.context_window import ContextWindow, ToolboxFor
@@ -22,6 +24,7 @@ from bot.turns.turn_request import (
     TurnConfig,
     TurnRequest,
     build_user_messages,
+    may_need_stamp,
 )
 
 # Tokens kept free for tool results, so that a turn that needs tools has space in its prompt:
@@ -167,7 +170,10 @@ async def _assess(
     if window.past_turns:
         last_message_at = window.past_turns[-1].received_at
     if stored_turn is None:
-        user_messages = build_user_messages(request, last_message_at, now)
+        zone: tzinfo = UTC
+        if may_need_stamp(request, last_message_at, now):
+            zone = await people.load_zone(tx, request.person, config.time_zone)
+        user_messages = build_user_messages(request, last_message_at, now, zone)
     else:
         user_messages = stored_turn.user_messages
     thinking_setting = window.conversation.think or config.thinking

@@ -5,7 +5,7 @@ Values only, and the user messages made from a request; start.py opens the turn.
 
 import re
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime, tzinfo
 
 from bot.agent import prompt
 from bot.agent.thinking_policy import ThinkingSetting
@@ -63,6 +63,7 @@ class TurnConfig:
     `can_count_tokens`, `can_estimate_heavy_work`: whether the endpoint may be asked for the length of a
     prompt, and whether to think.
     `summaries_enabled`: a summary is made ahead of a cut.
+    `time_zone`: that of people who have not named theirs.
     """
 
     system: str
@@ -75,6 +76,7 @@ class TurnConfig:
     can_count_tokens: bool = False
     can_estimate_heavy_work: bool = False
     summaries_enabled: bool = False
+    time_zone: str = "UTC"
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,18 +103,26 @@ class PreflightResult:
     call: int | None = None
 
 
-def build_user_messages(request: TurnRequest, last_message_at: float, now: float) -> tuple[Message, ...]:
+def may_need_stamp(request: TurnRequest, last_message_at: float, now: float) -> bool:
+    """Whether one of the texts may say when it was written."""
+    return max(request.sent_at, default=now) - last_message_at >= STAMP_SECONDS
+
+
+def build_user_messages(
+    request: TurnRequest, last_message_at: float, now: float, zone: tzinfo
+) -> tuple[Message, ...]:
     """The texts of a request as they are stored and sent; `last_message_at` is when the last turn's came.
 
-    A text that comes long after the one before it says when it was written. Such a stamp is a dozen tokens in
-    every later prompt, so a lively conversation has few of them.
+    A text that comes long after the one before it says when it was written, in the person's zone of then: it
+    is stored so and never changes. Such a stamp is a dozen tokens in every later prompt, so a lively
+    conversation has few of them.
     """
     messages = []
     sent_at = request.sent_at or (now,) * len(request.texts)
     attachments = request.attachments or ((),) * len(request.texts)
     for text, moment, enclosed in zip(request.texts, sent_at, attachments, strict=True):
         needs_stamp = moment - last_message_at >= STAMP_SECONDS and not _STAMP.match(text)
-        stamp = prompt.format_timestamp(datetime.fromtimestamp(moment, UTC)) if needs_stamp else ""
+        stamp = prompt.format_timestamp(datetime.fromtimestamp(moment, zone)) if needs_stamp else ""
         images = tuple(
             Image(attachment.media_type, attachment.data)
             for attachment in enclosed

@@ -270,7 +270,7 @@ class TurnHarness:
         self.channel.translate = translate
         return self.channel
 
-    def _context_for(self, request: TurnRequest, call_id: str, call_position: str) -> ToolContext:
+    async def _context_for(self, request: TurnRequest, call_id: str, call_position: str) -> ToolContext:
         notes = ChatNotes(self.database, request.lane, author=request.name, person=request.person)
         past = HistorySearch(self.database, request.lane)
         now = partial(datetime.now, UTC)

@@ -2,6 +2,7 @@
 
 import asyncio
 from dataclasses import replace
+from datetime import UTC, datetime
 
 import pytest
 
@@ -10,6 +11,7 @@ from bot.agent.prompt import OLDER_LEFT
 from bot.db.conversations import conversations, retries
 from bot.db.conversations.turns import list_past_turns
 from bot.db.engine import Database
+from bot.db.people import people
 from bot.db.tables import model_calls, turns
 from bot.domain import Message, Usage
 from bot.turns.turn_request import PreflightResult
@@ -223,3 +225,25 @@ async def test_a_cut_stays_where_it_was_when_the_turn_it_names_is_replaced(
     system, older_left, user = model.requests[-1].messages
     assert (system.role, user.role) == ("system", "user")
     assert OLDER_LEFT in older_left.text
+
+
+async def test_a_stamp_is_in_the_zone_of_its_time_and_a_later_zone_changes_no_earlier_one(
+    database: Database, model: ScriptedModel
+):
+    harness = TurnHarness(database, model)
+    model.script = [OK, OK, OK]
+    moment = datetime(2036, 7, 1, 20, 30, tzinfo=UTC).timestamp()
+    for hours, zone in enumerate((None, "Europe/Berlin", "Asia/Tokyo")):
+        async with database.transaction() as tx:
+            await people.put(tx, 7, "Ann", "member", now=1.0)
+            if zone is not None:
+                await people.set_time_zone(tx, 7, zone)
+        request = await harness.new_request("hello")
+        await harness.build_runner().run(replace(request, sent_at=(moment + 3600 * hours,)))
+    _, *messages = model.requests[-1].messages
+    assert [message.text for message in messages if message.role == "user"] == [
+        "[Tue 2036-07-01 20:30 UTC] hello",
+        "[Tue 2036-07-01 23:30 CEST] hello",
+        "[Wed 2036-07-02 07:30 JST] hello",
+    ]
+    assert messages[:2] == list(model.requests[-2].messages[1:3])

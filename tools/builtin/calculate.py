@@ -12,11 +12,7 @@ SANDBOX_LIMITS = SandboxLimits(wall_seconds=4, cpu_seconds=3, memory_bytes=256 *
 
 @tool(repeatable=True, thinking="never", timeout=10)
 async def calculate(expression: str) -> str:
-    """Exact arithmetic with sqrt, factorial, gcd, ln, sin and the like.
-
-    Args:
-        expression: Such as 2^10/3 or 15% of 80.
-    """
+    """Compute an expression exactly, such as 15% of 80; also sqrt, factorial, ln."""
     try:
         return format_number(evaluate_expression(expression, INLINE_MAX_BITS))
     except ExpressionRefused as refused:

@@ -56,14 +56,13 @@ Pacific/Honolulu: Hawaii
 
 
 @tool(repeatable=True, thinking="never", timeout=5)
-async def clock(context: ToolContext, zone: str = "UTC") -> str:
-    """Current date, weekday and time.
-
-    Args:
-        zone: City or IANA zone.
-    """
-    name, zone_info = find_zone(zone)
-    now = context.now().astimezone(zone_info)
+async def clock(context: ToolContext, zone: str = "") -> str:
+    """Date, weekday and time now, the user's or of a city or zone."""
+    now = context.now()
+    name = str(now.tzinfo)
+    if zone.strip():
+        name, zone_info = find_zone(zone)
+        now = now.astimezone(zone_info)
     return f"{now:%A, %Y-%m-%d %H:%M:%S} in {name} ({_format_offset(now)})"
 
 

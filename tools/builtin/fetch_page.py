@@ -14,11 +14,7 @@ def make_page_tool(reader: PageReader) -> Tool:
 
     @tool(timeout=15, repeatable=True, outside=True, opens="url")
     async def fetch_page(url: str) -> str:
-        """Read the text of a public web page.
-
-        Args:
-            url: Its address.
-        """
+        """Read the public web page at a url."""
         return _format_page(await reader.read(url.strip(), MAX_PAGE_CHARS))
 
     return fetch_page

@@ -5,11 +5,7 @@ from tools.base import ToolContext, tool
 
 @tool(repeatable=True, thinking="never", timeout=10, outside=True)
 async def look_back(words: str, context: ToolContext) -> str:
-    """Search earlier messages and documents of this chat, also those you no longer see.
-
-    Args:
-        words: Words that stood there.
-    """
+    """Search this chat's older messages and files for words."""
     passages = await context.past.find(words)
     lines = [f"{passage.said.isoformat()}, {passage.source}: {passage.text}" for passage in passages]
     return "\n\n".join(lines) or "Nothing earlier in this conversation has these words. Others may find it."

@@ -7,12 +7,7 @@ CHUNK_CHARS = 6000
 
 @tool(repeatable=True, thinking="never", timeout=10, outside=True)
 async def read_more(number: int, start: int, context: ToolContext) -> str:
-    """Go on reading a cut result.
-
-    Args:
-        number: Told at the cut.
-        start: Character to go on from.
-    """
+    """Continue a cut result from the number and start it names."""
     result = await context.past.result(number)
     if result is None:
         raise ToolError(

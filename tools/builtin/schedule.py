@@ -5,15 +5,16 @@ from tools.base import ToolContext, ToolError, tool
 
 @tool(thinking="never", timeout=30, changes=True)
 async def schedule(
-    context: ToolContext, when: str = "", text: str = "", task: bool = False, remove: int = 0
+    context: ToolContext,
+    when: str = "",
+    text: str = "",
+    task: bool | None = None,
+    remove: int | None = None,
 ) -> str:
-    """Remind later, or do a task at times. Alone: list.
+    """Set a reminder text, such as to call at 6, or a task you do then; list them, or remove one by number.
 
     Args:
-        when: Time or period in English.
-        text: To say or do.
-        task: You do it.
-        remove: Its number.
+        when: In English, also every Monday at 9.
     """
     schedules = context.schedules
     if schedules is None:
@@ -24,4 +25,4 @@ async def schedule(
         return await schedules.list()
     if not when.strip() or not text.strip():
         raise ToolError("To schedule something, give both when and text.")
-    return await schedules.add(when, text, task=task)
+    return await schedules.add(when, text, task=bool(task))

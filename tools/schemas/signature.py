@@ -8,6 +8,7 @@ check of arguments.
 import dataclasses
 import inspect
 import json
+import re
 import types
 import typing
 from collections.abc import Callable, Mapping
@@ -72,6 +73,13 @@ def parse_signature(function: Callable[..., Any], context_type: type) -> Signatu
     shapes = {
         name: _build_parameter(f"{location}({name})", p, hints, described) for name, p in parameters.items()
     }
+    named = set(re.findall(r"\w+", docstring.description))
+    for name, shape in shapes.items():
+        if "description" not in shape.schema and name not in named:
+            raise ToolDefinitionError(
+                f"{location}({name}) is not described: "
+                "add it under 'Args:' in the docstring, or name it above"
+            )
     required = [name for name, parameter in parameters.items() if parameter.default is parameter.empty]
     return Signature(
         description=" ".join(docstring.description.split()),
@@ -96,21 +104,25 @@ def _build_parameter(
     if parameter.name not in hints:
         raise ToolDefinitionError(f"{location} has no type")
     description = " ".join((described.get(parameter.name) or "").split())
-    if not description:
-        raise ToolDefinitionError(f"{location} is not described: add it under 'Args:' in the docstring")
     shape = build_parameter_type(hints[parameter.name], location)
     if parameter.default is parameter.empty:
-        return ParameterType({"description": description, **shape.schema}, shape.convert)
+        return ParameterType(_describe(description, shape.schema), shape.convert)
     # An argument that may be left out need not be nullable too: fewer tokens in every prompt.
     schema = {key: value for key, value in shape.schema.items() if key != "nullable"}
     default = parameter.default
     if isinstance(default, Enum):
         default = default.value
     if default is None:
-        return ParameterType({"description": description, **schema}, shape.convert)
+        return ParameterType(_describe(description, schema), shape.convert)
     if "default" not in description and default != "":
-        description = f"{description.removesuffix('.')} (default {default})"
-    return ParameterType({"description": description, **schema, "default": default}, shape.convert)
+        description = f"{description.removesuffix('.')} (default {default})".lstrip()
+    return ParameterType({**_describe(description, schema), "default": default}, shape.convert)
+
+
+def _describe(description: str, schema: dict[str, Any]) -> dict[str, Any]:
+    if description:
+        return {"description": description, **schema}
+    return schema
 
 
 def build_parameter_type(annotation: Any, location: str) -> ParameterType:

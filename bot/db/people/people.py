@@ -7,6 +7,7 @@ import hashlib
 import secrets
 from dataclasses import dataclass
 from typing import Any, Literal, cast
+from zoneinfo import ZoneInfo
 
 from sqlalchemy import ColumnElement, Row, and_, delete, exists, func, or_, select, update
 from sqlalchemy import insert as insert_row
@@ -146,6 +147,11 @@ async def list_busy_lanes(tx: AsyncConnection, person: int) -> list[Lane]:
 async def find_time_zone(tx: AsyncConnection, person: int) -> str | None:
     """A person's time zone by its IANA name; None: it is not known."""
     return (await tx.execute(select(people.c.zone).where(people.c.id == person))).scalar()
+
+
+async def load_zone(tx: AsyncConnection, person: int, default: str) -> ZoneInfo:
+    """A person's time zone, or that of the name `default`."""
+    return ZoneInfo(await find_time_zone(tx, person) or default)
 
 
 async def set_time_zone(tx: AsyncConnection, person: int, zone: str) -> None:

@@ -1,6 +1,8 @@
 """The clock: zones, cities and offsets, in any spelling."""
 
+from dataclasses import replace
 from datetime import UTC, datetime
+from zoneinfo import ZoneInfo
 
 import pytest
 from hypothesis import given
@@ -36,6 +38,12 @@ async def test_the_clock_reads_zones_cities_and_offsets(context: ToolContext, zo
     except ToolError as refusal:
         answer = str(refusal)
     assert expected in answer
+
+
+async def test_without_a_zone_the_clock_goes_by_the_person(context: ToolContext):
+    in_berlin = replace(context, now=lambda: context.now().astimezone(ZoneInfo("Europe/Berlin")))
+    answer = await run_tool_text(clock, {"zone": " "}, in_berlin)
+    assert answer == "Friday, 2026-11-20 11:30:05 in Europe/Berlin (UTC+01:00)"
 
 
 @given(st.text())
