@@ -118,7 +118,7 @@ def thinking(
     costs: Annotated[bool, typer.Option(help="Also run turns against the simulated endpoint.")] = True,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")] = False,
 ) -> None:
-    """Measure the choice to think. Who needs tools, how fast it is made, what it costs or saves."""
+    """Measure the choice to think. In which turns it is made, how fast, what it costs or saves."""
     from bot.bench.policies.output import format_json, format_lines
     from bot.bench.policies.thinking import ThinkingOptions, run_thinking
 

@@ -1,7 +1,7 @@
 """The decision to think: what speaks for it, what against it, and the reason it gives."""
 
 import json
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot.agent.thinking_policy import ThinkingEvidence, decide_thinking, estimate_tool_need
-from bot.agent.tool_matching.classifier import load_weights
+from bot.agent.thinking_policy import UNSURE_FROM, UNSURE_TO, ThinkingEvidence, decide_thinking
 from bot.agent.tool_matching.index import ThinkingNeed, ToolIndex, build_index
 from bot.bench.harness.sample_tools import discover_with_samples
 from bot.bench.policies.cases import read_cases
@@ -37,85 +36,69 @@ def tool_index() -> ToolIndex:
 PLAN = FakeTool("plan_trip", "Plan a journey of several days with trains and hotels.", "needs")
 
 
-def test_a_clock_is_a_light_tool(tool_index: ToolIndex) -> None:
+def test_one_call_is_not_heavy(tool_index: ToolIndex) -> None:
     decision = decide_thinking(["What time is it in Tokyo?"], tool_index)
-    assert (decision.thinking, decision.reason, decision.tools) == (
-        False,
-        "one light tool: clock",
-        ("clock",),
-    )
-
-
-@pytest.mark.parametrize(
-    "text", ["Good morning!", "Why is the sky blue?", "Tell me a joke", "explain recursion"]
-)
-def test_small_talk_needs_no_tool(tool_index: ToolIndex, text: str) -> None:
-    decision = decide_thinking([text], tool_index)
-    assert (decision.thinking, decision.reason, decision.tools) == (False, "no tool fits", ())
-
-
-def test_one_step_with_one_tool_is_not_heavy(tool_index: ToolIndex) -> None:
+    assert (decision.thinking, decision.reason, decision.tools) == (False, "one step: clock", ("clock",))
     decision = decide_thinking(["Convert 100 EUR to JPY"], tool_index)
-    assert (decision.thinking, decision.reason) == (False, "one tool, one step: convert_currency")
-
-
-@pytest.mark.parametrize(
-    ("text", "reason"),
-    [
-        (
-            "Search the web for papers on sleep and remind me tomorrow",
-            "two tools match: search_web, remind_me",
-        ),
-        ("1. search for cheap flights\n2. remind me on friday", "two tools match: search_web, remind_me"),
-        ("Read https://a.example/x and https://b.example/y and compare them", "several steps for fetch_page"),
-        ("find three papers, compare them and remind me", "several steps for remind_me"),
-        ("Find out the exchange rate and remind me tomorrow", "something to find out, and remind_me"),
-        ("Such im Netz nach Zügen und erinnere mich morgen", "two tools match: search_web, remind_me"),
-        ("Busca en internet un hotel y luego recuérdame pagar", "two tools match: search_web, remind_me"),
-    ],
-)
-def test_several_tools_or_steps_are_heavy(tool_index: ToolIndex, text: str, reason: str) -> None:
-    decision = decide_thinking([text], tool_index)
-    assert (decision.thinking, decision.reason) == (True, reason)
-
-
-def test_a_search_beside_a_light_tool_is_heavy() -> None:
-    light = build_index([tool for tool in discover() if tool.thinking == "never"])
-    decision = decide_thinking(["Find out the fare to Porto and remember it for this chat"], light)
-    assert (decision.thinking, decision.reason) == (True, "something to find out, and remember")
+    assert (decision.thinking, decision.reason) == (False, "one step: convert_currency")
 
 
 @pytest.mark.parametrize(
     "text",
     [
-        "Remind me to buy eggs, milk, bread and butter tomorrow",
-        "What will the weather be like in Rome, Paris, Oslo and Bonn?",
-        "Convert 100 EUR, which I got from my aunt in Basel, to JPY, and quickly",
-        "Tell me the weather for Lisbon, Portugal, with wind, sun and rain",
+        "Good morning!",
+        "Why is the sky blue?",
+        "Tell me a joke",
+        "explain recursion",
+        "Danke!",
+        "Merci beaucoup",
+        "Ciao, come stai?",
+        "你好",
+        "おはよう",
+        "Спасибо",
     ],
 )
-def test_a_list_is_one_step(tool_index: ToolIndex, text: str) -> None:
+def test_small_talk_needs_no_tool(tool_index: ToolIndex, text: str) -> None:
     decision = decide_thinking([text], tool_index)
-    assert (decision.thinking, len(decision.tools)) == (False, 1)
-
-
-@pytest.mark.parametrize("text", ["What's 3+4, 5*6 and 7/8?", "What time is it in Tokyo, Rome and Lima?"])
-def test_many_questions_to_light_tools_stay_light(tool_index: ToolIndex, text: str) -> None:
-    assert decide_thinking([text], tool_index).reason.startswith("one light tool: ")
-
-
-def test_a_question_after_an_and_is_a_step_of_its_own(tool_index: ToolIndex) -> None:
-    decision = decide_thinking(
-        ["What will the weather be like in Oslo, and what is 100 EUR in JPY?"], tool_index
-    )
-    assert (decision.thinking, decision.reason) == (True, "two tools match: weather, convert_currency")
+    assert (decision.thinking, decision.reason, decision.tools) == (False, "no tool fits", ())
+    assert decision.is_unsure is False
 
 
 @pytest.mark.parametrize(
-    "text", ["Danke!", "Merci beaucoup", "Ciao, come stai?", "你好", "おはよう", "Спасибо"]
+    ("text", "reason"),
+    [
+        ("Search the web for papers on sleep and remind me tomorrow", "several steps: find out, remind"),
+        (
+            "Read https://a.example/x and https://b.example/y and compare them",
+            "several links to read",
+        ),
+        ("find three papers, compare them and remind me", "several steps: find out, remind"),
+        ("Such im Netz nach Zügen und erinnere mich morgen", "several steps: find out, remind"),
+        ("Busca el precio y luego recuérdame mañana", "several steps: find out, remind"),
+        (
+            "What will the weather be like in Oslo, and what is 100 EUR in JPY?",
+            "several things at once",
+        ),
+    ],
 )
-def test_greetings_and_thanks_are_known_in_other_languages(tool_index: ToolIndex, text: str) -> None:
-    assert decide_thinking([text], tool_index).reason == "no tool fits"
+def test_several_steps_are_heavy(tool_index: ToolIndex, text: str, reason: str) -> None:
+    decision = decide_thinking([text], tool_index)
+    assert (decision.thinking, decision.reason) == (True, reason)
+
+
+def test_several_calls_of_light_tools_are_heavy() -> None:
+    light = build_index([tool for tool in discover() if tool.thinking == "never"])
+    decision = decide_thinking(["Look up the fare to Porto, remember it and remind me on friday"], light)
+    assert (decision.thinking, decision.reason) == (True, "several steps: find out, note, remind")
+
+
+def test_the_threshold_is_given_or_the_shipped_one(tool_index: ToolIndex) -> None:
+    texts = ["Search the web for papers on sleep and remind me tomorrow"]
+    decision = decide_thinking(texts, tool_index)
+    above = ThinkingEvidence(threshold=decision.heavy_chance + 0.01)
+    assert decide_thinking(texts, tool_index, above).thinking is False
+    below = ThinkingEvidence(threshold=decide_thinking(["hello"], tool_index).heavy_chance)
+    assert decide_thinking(["hello"], tool_index, below).thinking is True
 
 
 def test_all_messages_of_a_turn_are_judged_together(tool_index: ToolIndex) -> None:
@@ -125,20 +108,10 @@ def test_all_messages_of_a_turn_are_judged_together(tool_index: ToolIndex) -> No
     assert (decision.thinking, decision.tools) == (True, ("search_web", "remind_me"))
 
 
-def test_a_tool_that_needs_thinking_gets_it(tool_index: ToolIndex) -> None:
-    decision = decide_thinking(
-        ["Plan a journey to Rome with trains and hotels"],
-        build_index([PLAN, FakeTool("clock", "Tell the time.")]),
-    )
+def test_a_tool_that_needs_thinking_gets_it() -> None:
+    tools = build_index([PLAN, FakeTool("clock", "Tell the time.")])
+    decision = decide_thinking(["A journey of several days to Rome with trains and hotels"], tools)
     assert (decision.thinking, decision.reason) == (True, "plan_trip works best with thinking")
-
-
-def test_light_tools_stay_light_together() -> None:
-    light = build_index(
-        [FakeTool("switch_lamp", "Switch a lamp.", "never"), FakeTool("play_song", "Play a song.", "never")]
-    )
-    decision = decide_thinking(["Switch the lamp off, and play a song"], light)
-    assert (decision.thinking, decision.reason) == (False, "light tools: switch_lamp, play_song")
 
 
 def test_a_link_is_for_the_tool_that_reads_pages(tool_index: ToolIndex) -> None:
@@ -160,37 +133,26 @@ def test_arithmetic_is_for_the_calculator_in_any_language(tool_index: ToolIndex)
     assert decide_thinking(["2^10 / 3 = ?"], tool_index).tools == ("calculate",)
 
 
-@pytest.mark.parametrize("thought", [True, False])
-def test_a_short_question_continues_the_work_before_it(tool_index: ToolIndex, thought: bool) -> None:
-    decision = decide_thinking(
-        ["and tomorrow?"], tool_index, ThinkingEvidence(recent_tools=("weather",), was_thinking=thought)
-    )
-    assert (decision.thinking, decision.reason, decision.tools) == (
-        thought,
-        "goes on with weather",
-        ("weather",),
-    )
+@pytest.mark.parametrize("text", ["and tomorrow?", "und morgen?", "а завтра?", "那明天呢？", "in Lisbon?"])
+@pytest.mark.parametrize("was_thinking", [True, False])
+def test_a_continuation_needs_what_the_turn_before_needed(
+    tool_index: ToolIndex, text: str, was_thinking: bool
+) -> None:
+    evidence = ThinkingEvidence(recent_tools=("weather",), was_thinking=was_thinking)
+    decision = decide_thinking([text], tool_index, evidence)
+    assert (decision.thinking, decision.reason) == (was_thinking, "it continues weather")
+    assert decision.tools == ("weather",)
 
 
-@pytest.mark.parametrize(
-    "text", ["Thanks, that helps.", "And now for something else: how do you feel about jazz?"]
-)
+@pytest.mark.parametrize("text", ["Thanks, that helps.", "really?", "also, thanks!", "wirklich?", "ok, cool"])
 def test_an_unrelated_message_ends_the_work_before_it(tool_index: ToolIndex, text: str) -> None:
-    assert (
-        decide_thinking(
-            [text], tool_index, ThinkingEvidence(recent_tools=("weather",), was_thinking=True)
-        ).thinking
-        is False
-    )
+    evidence = ThinkingEvidence(recent_tools=("weather",), was_thinking=True)
+    assert decide_thinking([text], tool_index, evidence).thinking is False
 
 
 def test_work_with_tools_no_longer_offered_is_not_continued(tool_index: ToolIndex) -> None:
-    assert (
-        decide_thinking(
-            ["and tomorrow?"], tool_index, ThinkingEvidence(recent_tools=("gone",), was_thinking=True)
-        ).reason
-        == "no tool fits"
-    )
+    evidence = ThinkingEvidence(recent_tools=("gone",), was_thinking=True)
+    assert decide_thinking(["and tomorrow?"], tool_index, evidence).reason == "no tool fits"
 
 
 @pytest.mark.parametrize(("setting", "thinking"), [("on", True), ("off", False)])
@@ -216,27 +178,15 @@ def test_without_tools_there_is_no_reason_to_think() -> None:
     assert decide_thinking(["hello"], build_index([]), ThinkingEvidence(setting="on")).thinking is True
 
 
-def test_an_unreadable_message_thinks_only_for_a_tool_that_needs_it(tool_index: ToolIndex) -> None:
-    text = "ขอบคุณมากครับ"
-    assert decide_thinking([text], tool_index).reason == "the words do not tell"
-    decision = decide_thinking([text], build_index([PLAN]))
-    assert (decision.thinking, decision.is_unsure) == (True, True)
-    assert decision.reason == "the words do not tell, and plan_trip works best with thinking"
+def test_an_unreadable_message_leaves_the_decision_to_the_endpoint(tool_index: ToolIndex) -> None:
+    decision = decide_thinking(["ⴰⵣⵓⵍ ⴼⵍⵍⴰⵡⵏ"], tool_index)
+    assert (decision.thinking, decision.is_unsure) == (False, True)
 
 
-def test_a_decision_near_the_threshold_is_unsure(tool_index: ToolIndex) -> None:
-    text = "Note that my car is a red Volvo"
-    above = replace(load_weights(), threshold=estimate_tool_need(text, tool_index)[0] + 0.1)
-    near = decide_thinking([text], tool_index, weights=above)
-    far = decide_thinking(["Why is the sky blue?"], tool_index, weights=above)
-    assert (near.is_unsure, far.is_unsure) == (True, False)
-
-
-def test_many_commands_that_match_no_tool_are_unsure(tool_index: ToolIndex) -> None:
-    decision = decide_thinking(
-        ["Find the best e-bikes, compare their range, and save the winner"], tool_index
-    )
-    assert (decision.reason, decision.is_unsure) == ("no tool fits", True)
+def test_a_chance_between_two_bounds_is_unsure(tool_index: ToolIndex) -> None:
+    decision = decide_thinking(["What time is it in Tokyo, Rome and Lima?"], tool_index)
+    assert UNSURE_FROM <= decision.heavy_chance <= UNSURE_TO
+    assert decision.is_unsure is True
 
 
 @given(st.lists(st.text(max_size=300), max_size=3), st.integers(0, 2))
@@ -244,6 +194,7 @@ def test_any_text_is_decided(texts: list[str], attachments: int) -> None:
     tool_index = build_index([PLAN, FakeTool("clock", "Tell the time.", "never")])
     decision = decide_thinking(texts, tool_index, ThinkingEvidence(attachment_count=attachments))
     assert 0 <= decision.tool_chance <= 1
+    assert 0 <= decision.heavy_chance <= 1
     assert decision.reason
     assert set(decision.tools) <= {"plan_trip", "clock"}
     assert decision == decide_thinking(texts, tool_index, ThinkingEvidence(attachment_count=attachments))
@@ -257,7 +208,7 @@ def test_any_schema_is_indexed(fields: dict[str, Any]) -> None:
     tool_index = build_index(
         [FakeTool("odd", "Odd.", input_schema={"properties": fields, "required": list(fields)})]
     )
-    assert 0 <= estimate_tool_need("an odd thing", tool_index)[0] <= 1
+    assert 0 <= decide_thinking(["an odd thing"], tool_index).tool_chance <= 1
 
 
 def test_most_messages_in_each_of_ten_languages_match_their_tools() -> None:

@@ -28,6 +28,7 @@ def write_cases(folder: Path) -> None:
             (f"Who made the first {subject}?", False, "irrelevance"),
             (f"Turn the page of book {number}", False, "chatable"),
         ):
-            cases.append({"text": text, "tools": offered, "needs_tools": needs_tools, "source": source})
+            case = {"text": text, "tools": offered, "needs_tools": needs_tools, "heavy": False}
+            cases.append({**case, "source": source})
     lines = "".join(json.dumps(case) + "\n" for case in cases)
     (folder / "cases.jsonl").write_text(lines, encoding="utf-8")

@@ -187,7 +187,7 @@ async def test_heavy_tool_work_thinks_and_says_why_and_small_talk_does_not(
     )
     assert [request.thinking for request in model.requests] == [True, False]
     [heavy, (light_thinks, _)] = await harness.load_rows(turns, "thinking", "thinking_why")
-    assert heavy == (True, "two tools match: search, remind")
+    assert heavy == (True, "several steps: find out, remind")
     assert light_thinks is False
     assert await harness.load_rows(model_calls, "thinking") == [(True,), (False,)]
 

@@ -1,6 +1,6 @@
 """A small classifier of whether a message needs the tools it matches: the lower of two logistic models.
 
-Pure apart from reading the shipped `weights.json` once; `python -m tests.training.thinking` writes that file.
+Pure apart from reading the shipped `weights.json` once; `python -m tests.training.tool_need` writes it.
 """
 
 import json

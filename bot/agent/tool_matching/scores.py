@@ -5,7 +5,7 @@ Takes a fraction of a millisecond.
 
 import math
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from bot.agent.tool_matching.features import MessageFeatures
@@ -179,7 +179,7 @@ def _build_match(tool: ToolProfile, counts: MatchCounts, message_weight: float) 
     return ToolMatch(tool, score, features, counts, message_weight)
 
 
-def build_features(message: MessageFeatures, tool_matches: list[ToolMatch]) -> dict[str, float]:
+def build_features(message: MessageFeatures, tool_matches: Sequence[ToolMatch]) -> dict[str, float]:
     """The classifier's input: the best tool, its lead, the best values of all tools, and the sentence."""
     best = tool_matches[0]
     second_score = tool_matches[1].score if len(tool_matches) > 1 else 0.0

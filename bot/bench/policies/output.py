@@ -4,20 +4,11 @@ import json
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict
 
-from bot.bench.policies.thinking import ThinkingReport, ThinkingScore
+from bot.bench.policies.thinking import ThinkingReport, ThinkingScore, ThinkingShare
 from bot.bench.policies.thinking_costs import PolicyCost
 from bot.tables import format_table
 
-_SCORE_TITLES = (
-    "needs tools, by source",
-    "judged",
-    "cases",
-    "AUC",
-    "recall",
-    "false alarms",
-    "unknown",
-    "thinks",
-)
+_SCORE_TITLES = ("turns that think", "heavy", "n", "one call", "n", "chat", "n", "AUC", "unsure")
 _COST_TITLES = (
     "policy",
     "thought",
@@ -35,7 +26,7 @@ _COST_TITLES = (
 
 def format_lines(report: ThinkingReport) -> Iterator[str]:
     """Tables of the figures, and below them the conditions."""
-    yield from format_scores(report.told)
+    yield from format_scores(report.scores)
     pace = report.pace
     yield f"one decision: {pace.median:.0f} µs of processor time, 99 of 100 within {pace.longest:.0f} µs"
     yield ""
@@ -48,19 +39,24 @@ def format_lines(report: ThinkingReport) -> Iterator[str]:
 
 
 def format_scores(scores: Iterable[ThinkingScore]) -> Iterator[str]:
-    """One row for each source of cases."""
+    """One row for each source and language."""
     rows = [
         (
-            score.source,
-            score.judged,
-            str(score.cases),
+            score.group,
+            *_format_share(score.heavy),
+            *_format_share(score.one_call),
+            *_format_share(score.chat),
             _format_number(score.auc),
-            *map(_format_percent, score.shares),
+            _format_percent(score.unsure),
         )
         for score in scores
     ]
     yield from format_table(rows, headers=_SCORE_TITLES, rule=True)
     yield ""
+
+
+def _format_share(share: ThinkingShare) -> tuple[str, str]:
+    return _format_percent(share.thinks), str(share.cases)
 
 
 def format_json(report: ThinkingReport) -> str:
@@ -83,7 +79,7 @@ def _format_cost(cost: PolicyCost) -> tuple[str, ...]:
 def _format_number(value: float | None) -> str:
     if value is None:
         return "-"
-    return f"{value:.4f}"
+    return f"{value:.3f}"
 
 
 def _format_percent(value: float | None) -> str:

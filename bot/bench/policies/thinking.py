@@ -1,17 +1,17 @@
-"""`bench thinking`: how well the thinking policy recognizes who needs tools, and its speed and costs.
+"""`bench thinking`: in which turns the thinking policy thinks, how fast it decides, and what that costs.
 
 Builds the report; prints nothing.
 """
 
 import itertools
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from time import thread_time
+from typing import Literal
 
-from bot.agent.thinking_policy import decide_thinking, estimate_tool_need
-from bot.agent.tool_matching.classifier import Weights, load_weights
-from bot.agent.tool_matching.features import extract_features
+from bot.agent.heavy_turns.model import load_model
+from bot.agent.thinking_policy import ThinkingDecision, ThinkingEvidence, decide_thinking
 from bot.bench.harness import machine
 from bot.bench.harness.statistics import median, percentile
 from bot.bench.policies import thinking_costs
@@ -27,9 +27,10 @@ COSTS_NOTE = (
     "the simulated model works as well without thinking, so answers are not judged: a policy pays if it "
     "saves at least the last column's share of the heavy turns from being asked again"
 )
-ALL_SOURCES = "together"
+ALL_CASES = "together"
 
 PrintLine = Callable[[str], None]
+CaseClass = Literal["heavy", "one call", "chat"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,27 +42,37 @@ class ThinkingOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class ThinkingScore:
-    """How well predictions recognize the cases of one source, or of a whole set (ALL_SOURCES).
+class JudgedCase:
+    """A case, the probability that its turn is heavy, and whether it thinks, or the words leave doubt."""
 
-    `auc`: its cases that need no tool against all cases of the set that do.
-    `recall` of its cases that need tools, `false_alarms` of those that do not, `unknown` of all; shares, None
-    for no cases. `thinks`: the share whose turn would think.
+    case: PolicyCase
+    heavy_chance: float
+    is_thinking: bool
+    is_unsure: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ThinkingShare:
+    """How many cases of a class there are, and the share of them whose turn thinks; None for no cases."""
+
+    cases: int
+    thinks: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class ThinkingScore:
+    """In which turns of one source or language the policy thinks.
+
+    `auc`: the chance that of a heavy case and another one the heavy one is given the higher probability.
+    `unsure`: the share of all cases that the words leave in doubt.
     """
 
-    judged: str
-    source: str
-    cases: int
+    group: str
+    heavy: ThinkingShare
+    one_call: ThinkingShare
+    chat: ThinkingShare
     auc: float | None
-    recall: float | None
-    false_alarms: float | None
-    unknown: float
-    thinks: float | None = None
-
-    @property
-    def shares(self) -> tuple[float | None, ...]:
-        """Recall, false alarms, unknown and thinks, for a table."""
-        return self.recall, self.false_alarms, self.unknown, self.thinks
+    unsure: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,9 +85,9 @@ class DecisionTimes:
 
 @dataclass(frozen=True, slots=True)
 class ThinkingReport:
-    """All figures of a run; `told` are the scores."""
+    """All figures of a run: scores by source and by language, the last of all cases together."""
 
-    told: tuple[ThinkingScore, ...]
+    scores: tuple[ThinkingScore, ...]
     pace: DecisionTimes
     costs: tuple[PolicyCost, ...]
     conditions: tuple[tuple[str, str], ...]
@@ -84,28 +95,76 @@ class ThinkingReport:
 
 async def run_thinking(options: ThinkingOptions, print_line: PrintLine = lambda line: None) -> ThinkingReport:
     """Score the cases in the folders. Raises QuestionRefused if there are none."""
-    sets = _read_sets(options.folders)
-    if not sets:
+    cases = [case for folder in options.folders for case in _read_folder(folder)]
+    if not cases:
         raise QuestionRefused(
-            f"No cases (*.jsonl) with tools.json lie in {', '.join(map(str, options.folders))}."
+            f"No file of cases with a tools.json lies in {', '.join(map(str, options.folders))}."
         )
-    scores: list[ThinkingScore] = []
-    weights = load_weights()
-    for cases in sets:
-        predictions = [estimate_tool_need(case.text, case.tool_index, weights) for case in cases]
-        shipped = score_sources("shipped", cases, predictions, weights)
-        scores += [replace(score, thinks=_thinking_share(cases, score.source)) for score in shipped]
-    print_line("measuring: microseconds")
-    pace = _measure_decisions([case for cases in sets for case in cases])
+    print_line("measuring: decisions")
+    judged = []
+    microseconds = []
+    for case in cases:
+        started_at = thread_time()
+        decision = decide_case(case)
+        microseconds.append(1e6 * (thread_time() - started_at))
+        judged.append(JudgedCase(case, decision.heavy_chance, decision.thinking, decision.is_unsure))
     print_line("measuring: costs")
     costs = await thinking_costs.measure() if options.include_costs else []
-    conditions = _describe_conditions(sum(map(len, sets)), weights)
-    return ThinkingReport(tuple(scores), pace, tuple(costs), conditions)
+    pace = DecisionTimes(median(microseconds) or 0.0, percentile(microseconds, 0.99) or 0.0)
+    return ThinkingReport(tuple(score_groups(judged)), pace, tuple(costs), _describe_conditions(cases))
 
 
-def _read_sets(folders: Sequence[Path]) -> list[list[PolicyCase]]:
-    case_sets = (read_cases(path.parent, path.name) for folder in folders for path in list_case_files(folder))
-    return [cases for cases in case_sets if cases]
+def _read_folder(folder: Path) -> Iterator[PolicyCase]:
+    for path in list_case_files(folder):
+        yield from read_cases(folder, path.name)
+
+
+def decide_case(case: PolicyCase) -> ThinkingDecision:
+    """Decide about a case; the turn before it is taken to have thought if it was heavy."""
+    evidence = ThinkingEvidence()
+    if case.before is not None:
+        evidence = ThinkingEvidence(recent_tools=case.before.tool_names, was_thinking=case.before.heavy)
+    return decide_thinking([case.text], case.tool_index, evidence)
+
+
+def find_class(case: PolicyCase) -> CaseClass | None:
+    """Whether a case is heavy, one call or chat; None: it needs tools, and nobody says how many calls."""
+    if case.heavy:
+        return "heavy"
+    if not case.needs_tools:
+        return "chat"
+    if case.heavy is None:
+        return None
+    return "one call"
+
+
+def score_groups(judged: Sequence[JudgedCase]) -> Iterator[ThinkingScore]:
+    """Score each source, each language, and all together; cases whose class is unknown do not count."""
+    known = [row for row in judged if find_class(row.case) is not None]
+    for source in dict.fromkeys(row.case.source for row in known):
+        yield score_group(source, (row for row in known if row.case.source == source))
+    for language in sorted({row.case.language for row in known} - {""}):
+        yield score_group(f"language {language}", (row for row in known if row.case.language == language))
+    yield score_group(ALL_CASES, known)
+
+
+def score_group(group: str, judged: Iterable[JudgedCase]) -> ThinkingScore:
+    """Score some cases."""
+    rows = list(judged)
+    shares = {name: _share_of_class(rows, name) for name in ("heavy", "one call", "chat")}
+    auc = compute_auc(
+        [row.heavy_chance for row in rows if find_class(row.case) == "heavy"],
+        [row.heavy_chance for row in rows if find_class(row.case) != "heavy"],
+    )
+    unsure = sum(row.is_unsure for row in rows) / max(1, len(rows))
+    return ThinkingScore(group, shares["heavy"], shares["one call"], shares["chat"], auc, unsure)
+
+
+def _share_of_class(rows: Sequence[JudgedCase], name: str) -> ThinkingShare:
+    thinks = [row.is_thinking for row in rows if find_class(row.case) == name]
+    if not thinks:
+        return ThinkingShare(0, None)
+    return ThinkingShare(len(thinks), sum(thinks) / len(thinks))
 
 
 def compute_auc(positives: Sequence[float], negatives: Sequence[float]) -> float | None:
@@ -124,83 +183,13 @@ def compute_auc(positives: Sequence[float], negatives: Sequence[float]) -> float
     return wins / (len(positives) * len(negatives))
 
 
-def score_sources(
-    label: str, cases: Sequence[PolicyCase], predictions: Sequence[tuple[float, bool]], weights: Weights
-) -> list[ThinkingScore]:
-    """Score each source of a set, and all together.
-
-    A prediction is a probability, and whether the words of the message allow one.
-    """
-    predicted = [
-        (case, chance, is_readable) for case, (chance, is_readable) in zip(cases, predictions, strict=True)
-    ]
-    positives = [chance for case, chance, _ in predicted if case.needs_tools]
-    scores = []
-    for source in _list_sources(cases):
-        in_source = [row for row in predicted if source in (row[0].source, ALL_SOURCES)]
-        hits: dict[bool, list[bool]] = {True: [], False: []}
-        for case, chance, is_readable in in_source:
-            is_english = extract_features(case.text).is_english
-            hits[case.needs_tools].append(is_readable and chance >= weights.threshold_for(is_english))
-        negatives = [chance for case, chance, _ in in_source if not case.needs_tools]
-        scores.append(
-            ThinkingScore(
-                judged=label,
-                source=source,
-                cases=len(in_source),
-                auc=compute_auc(positives, negatives),
-                recall=_share_of_hits(hits[True]),
-                false_alarms=_share_of_hits(hits[False]),
-                unknown=sum(not is_readable for *_, is_readable in in_source) / len(in_source),
-            )
-        )
-    return scores
-
-
-def _list_sources(cases: Sequence[PolicyCase]) -> list[str]:
-    """The sources of a set, and all of them together where there are several."""
-    sources = list(dict.fromkeys(case.source for case in cases))
-    if len(sources) > 1:
-        return [*sources, ALL_SOURCES]
-    return sources
-
-
-def _thinking_share(cases: Sequence[PolicyCase], source: str) -> float | None:
-    in_source = [case for case in cases if source in (case.source, ALL_SOURCES)]
-    return _share_of_hits([decide_thinking([case.text], case.tool_index).thinking for case in in_source])
-
-
-def _share_of_hits(hits: Sequence[bool]) -> float | None:
-    if hits:
-        return sum(hits) / len(hits)
-    return None
-
-
-def _measure_decisions(cases: Sequence[PolicyCase]) -> DecisionTimes:
-    microseconds = []
-    for case in cases:
-        started_at = thread_time()
-        decide_thinking([case.text], case.tool_index)
-        microseconds.append(1e6 * (thread_time() - started_at))
-    return DecisionTimes(median(microseconds) or 0.0, percentile(microseconds, 0.99) or 0.0)
-
-
-def _describe_conditions(case_count: int, weights: Weights) -> tuple[tuple[str, str], ...]:
+def _describe_conditions(cases: Sequence[PolicyCase]) -> tuple[tuple[str, str], ...]:
+    unknown = sum(find_class(case) is None for case in cases)
     return (
-        (
-            "cases",
-            f"{case_count}; shipped threshold {weights.threshold:g}, "
-            f"not English {weights.non_english_threshold:g}",
-        ),
-        (
-            "shipped",
-            "the weights that are shipped; on the cases they were trained on, believe the folds",
-        ),
-        ("AUC", "of a source's cases that need no tool, against all cases of its set that need one"),
-        (
-            "unknown",
-            "nothing in the words to judge by: then a turn thinks if a tool is offered that needs it",
-        ),
+        ("cases", f"{len(cases)}, {unknown} of them of unknown weight; without the endpoint's own judgement"),
+        ("threshold", f"a turn thinks from a probability of {load_model().threshold:g} of heavy work"),
+        ("AUC", "of heavy cases against all others of their group"),
+        ("unsure", "cases where the endpoint would be asked if it has the route for it"),
         ("costs", COSTS_NOTE),
         ("tokens", COUNTING_RULE),
         ("load", machine.describe_load()),

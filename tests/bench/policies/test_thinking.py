@@ -14,6 +14,7 @@ from bot.bench.policies.thinking import (
     ThinkingOptions,
     ThinkingReport,
     ThinkingScore,
+    ThinkingShare,
     compute_auc,
 )
 from bot.bench.policies.thinking_costs import PolicyCost, ScriptedTurn
@@ -46,7 +47,7 @@ def test_auc_of_nothing_is_unknown() -> None:
 
 
 async def test_a_folder_without_cases_is_named(tmp_path: Path) -> None:
-    with pytest.raises(QuestionRefused, match="No cases"):
+    with pytest.raises(QuestionRefused, match="No file of cases"):
         await thinking.run_thinking(ThinkingOptions((tmp_path,)))
 
 
@@ -55,8 +56,11 @@ async def test_a_run_scores_and_measures(folder: Path) -> None:
     report = await thinking.run_thinking(
         ThinkingOptions((folder, FIXTURES), include_costs=False), progress.append
     )
-    assert {score.judged for score in report.told} == {"shipped"}
-    assert {"simple", "irrelevance", "chatable", "de", "zh"} <= {score.source for score in report.told}
+    groups = {score.group: score for score in report.scores}
+    assert {"simple", "irrelevance", "chatable", "de", "language tr", "together"} <= set(groups)
+    assert groups["chatable"].chat.cases == 10
+    assert groups["language de"].chat.thinks == 0
+    assert groups["simple"].one_call.cases == 10
     assert 0 < report.pace.median <= report.pace.longest
     assert progress[0].startswith("measuring")
     assert report.costs == ()
@@ -91,10 +95,11 @@ async def test_the_scripted_model_calls_the_tools_of_its_turn() -> None:
     assert {cost.pays_from for cost in others} == {None}  # no turn is heavy
 
 
+NOTHING = ThinkingShare(0, None)
 REPORT = ThinkingReport(
     (
-        ThinkingScore("shipped", "chatable", 200, 0.97, None, 0.09, 0.0, 0.005),
-        ThinkingScore("shipped", "simple", 400, None, 0.958, None, 0.002),
+        ThinkingScore("written", ThinkingShare(40, 0.85), NOTHING, ThinkingShare(60, 0.05), 0.97, 0.25),
+        ThinkingScore("language de", NOTHING, ThinkingShare(30, 0.1), NOTHING, None, 0.0),
     ),
     DecisionTimes(198.2, 753.9),
     (PolicyCost("ours", 57, 14230, 107990, 34, 3, 3, 3, 6, 600, 93.64, 0.175),),
@@ -104,8 +109,9 @@ REPORT = ThinkingReport(
 
 def test_the_tables_show_the_figures() -> None:
     text = "\n".join(output.format_lines(REPORT))
-    assert "chatable                shipped    200  0.9700       -         9.0 %    0.0 %   0.5 %" in text
-    assert "simple                  shipped    400       -  95.8 %             -    0.2 %       -" in text
+    rows = [" ".join(line.split()) for line in text.splitlines()]
+    assert "written 85.0 % 40 - 0 5.0 % 60 0.970 25.0 %" in rows
+    assert "language de - 0 10.0 % 30 - 0 - 0.0 %" in rows
     assert "one decision: 198 µs of processor time, 99 of 100 within 754 µs" in text
     assert "ours        600        57            14,230  107,990" in text
     assert "3 of 3         6     93.6     17.5 %" in text
@@ -114,7 +120,7 @@ def test_the_tables_show_the_figures() -> None:
 
 def test_json_has_the_same_figures() -> None:
     fields = json.loads(output.format_json(REPORT))
-    assert fields["told"][0]["auc"] == 0.97
+    assert fields["scores"][0]["heavy"] == {"cases": 40, "thinks": 0.85}
     assert fields["costs"][0]["computed"] == 14230
     assert fields["conditions"] == {"load": "1.0"}
 
@@ -122,14 +128,10 @@ def test_json_has_the_same_figures() -> None:
 def test_the_command_prints_json_and_names_what_is_missing(folder: Path, tmp_path: Path) -> None:
     done = CliRunner().invoke(cli, ["bench", "thinking", "--data", str(folder), "--no-costs", "--json"])
     assert done.exit_code == 0
-    scores = {score["source"]: score for score in json.loads(done.stdout)["told"]}
+    scores = {score["group"]: score for score in json.loads(done.stdout)["scores"]}
     assert set(scores) == {"simple", "irrelevance", "chatable", "together"}
-    together = scores["together"]
-    assert together["cases"] == sum(
-        scores[source]["cases"] for source in ("simple", "irrelevance", "chatable")
-    )
-    assert min(scores[source]["auc"] for source in ("irrelevance", "chatable")) <= together["auc"] <= 1
-    assert together["recall"] == scores["simple"]["recall"]
+    assert scores["together"]["chat"]["cases"] == 20
+    assert scores["together"]["heavy"] == {"cases": 0, "thinks": None}
     gone = CliRunner().invoke(cli, ["bench", "thinking", "--data", str(tmp_path / "gone")])
     assert isinstance(gone.exception, QuestionRefused)
 

@@ -1,4 +1,4 @@
-"""The training of the thinking policy's weights: folds, models, threshold, and one whole run."""
+"""The training of what tells whether a tool is needed: folds, models, threshold, and one whole run."""
 
 import random
 import sys
@@ -8,8 +8,8 @@ import pytest
 
 from bot.agent.tool_matching.classifier import parse_weights
 from tests.support.thinking_cases import write_cases
-from tests.training import thinking
-from tests.training.thinking import (
+from tests.training import tool_need
+from tests.training.tool_need import (
     TrainingSample,
     assign_folds,
     find_threshold,
@@ -74,18 +74,17 @@ def test_a_run_writes_weights_and_prints_scores_of_cases_left_out(
 ) -> None:
     weights = tmp_path / "weights.json"
     write_cases(tmp_path)
-    monkeypatch.setattr(sys, "argv", ["thinking", str(tmp_path), str(FIXTURES), "--out", str(weights)])
-    thinking.main()
+    monkeypatch.setattr(sys, "argv", ["tool_need", str(tmp_path), str(FIXTURES), "--out", str(weights)])
+    tool_need.main()
     assert parse_weights(weights.read_text(encoding="utf-8")).non_english_threshold == 0.25
-    assert {"folds by text", "folds by tool"} <= {
-        line[24:37] for line in capsys.readouterr().out.splitlines()
-    }
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split(":")[0] for line in lines] == ["folds by text", "folds by tool"]
 
 
 def test_a_folder_without_training_cases_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(sys, "argv", ["thinking", str(tmp_path), "--out", str(tmp_path / "weights.json")])
+    monkeypatch.setattr(sys, "argv", ["tool_need", str(tmp_path), "--out", str(tmp_path / "weights.json")])
     with pytest.raises(SystemExit):
-        thinking.main()
+        tool_need.main()
     assert "no cases.jsonl and no english.jsonl" in capsys.readouterr().err

@@ -1,6 +1,6 @@
-"""Trains the weights of the thinking policy and prints how they do on cases left out.
+"""Trains the weights that tell whether a message needs a tool, and prints how they do on cases left out.
 
-    python -m tests.training.thinking FOLDER ... --out bot/agent/tool_matching/weights.json
+    python -m tests.training.tool_need FOLDER ... --out bot/agent/tool_matching/weights.json
 
 A folder holds cases.jsonl or english.jsonl, with tools.json. The same cases give the same weights.
 """
@@ -21,8 +21,7 @@ from bot.agent.tool_matching.features import extract_features
 from bot.agent.tool_matching.scores import build_features, match_tools
 from bot.bench.harness.statistics import percentile
 from bot.bench.policies.cases import PolicyCase, read_cases
-from bot.bench.policies.output import format_scores
-from bot.bench.policies.thinking import ThinkingScore, score_sources
+from bot.bench.policies.thinking import compute_auc
 
 TRAINING_FILES = ("cases.jsonl", "english.jsonl")
 IRRELEVANCE_SOURCE = "irrelevance"  # the source of cases that an offered tool is near to and does not fit
@@ -100,8 +99,8 @@ def find_threshold(
     return 0.5 if threshold is None else threshold
 
 
-def train(case_sets: Sequence[Sequence[PolicyCase]]) -> tuple[Weights, list[ThinkingScore]]:
-    """Train on all cases, and score cases left out: by text, and by the tool that is nearest to a case.
+def train(case_sets: Sequence[Sequence[PolicyCase]]) -> tuple[Weights, dict[str, float | None]]:
+    """Train on all cases; and the AUC of cases left out by text, and by the tool that is nearest to a case.
 
     The threshold keeps its recall on the first set.
     """
@@ -120,14 +119,17 @@ def train(case_sets: Sequence[Sequence[PolicyCase]]) -> tuple[Weights, list[Thin
     weights = replace(
         train_weights(samples), threshold=threshold, non_english_threshold=NON_ENGLISH_THRESHOLD
     )
-    scores: list[ThinkingScore] = []
-    for label, probabilities in (("folds by text", by_text), ("folds by tool", by_tool)):
-        predictions = iter([(probability, True) for probability in probabilities])
-        for case_set in case_sets:
-            scores += score_sources(
-                label, case_set, list(itertools.islice(predictions, len(case_set))), weights
-            )
-    return weights, scores
+    needs_tools = [sample.needs_tools for sample in samples]
+    return weights, {
+        "folds by text": _compute_auc(by_text, needs_tools),
+        "folds by tool": _compute_auc(by_tool, needs_tools),
+    }
+
+
+def _compute_auc(probabilities: Sequence[float], needs_tools: Sequence[bool]) -> float | None:
+    positives = list(itertools.compress(probabilities, needs_tools))
+    negatives = list(itertools.compress(probabilities, (not needed for needed in needs_tools)))
+    return compute_auc(positives, negatives)
 
 
 def read_training_sets(folders: Sequence[Path]) -> Iterator[list[PolicyCase]]:
@@ -139,16 +141,17 @@ def read_training_sets(folders: Sequence[Path]) -> Iterator[list[PolicyCase]]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Train the weights of the thinking policy.")
+    parser = argparse.ArgumentParser(description="Train the weights that tell whether a tool is needed.")
     parser.add_argument("folders", nargs="+", type=Path, help="folders with cases")
     parser.add_argument("--out", required=True, type=Path, help="the file to write the weights to")
     options = parser.parse_args()
     case_sets = list(read_training_sets(options.folders))
     if not case_sets:
         parser.error("no cases.jsonl and no english.jsonl in these folders")
-    weights, scores = train(case_sets)
+    weights, aucs = train(case_sets)
     options.out.write_text(format_weights(weights), encoding="utf-8")
-    print("\n".join(format_scores(scores)))
+    for name, auc in aucs.items():
+        print(f"{name}: AUC {auc:.4f}" if auc is not None else f"{name}: one class only")
 
 
 if __name__ == "__main__":

@@ -1,0 +1,144 @@
+"""Trains the model of heavy turns and prints how it does on sources and languages left out.
+
+    python -m tests.training.heavy_turns [--out bot/agent/heavy_turns/weights.txt] [FOLDER ...]
+
+A folder holds files of labelled cases beside a tools.json; without one, those of tests/fixtures are read, not
+what is held out. The same cases give the same weights.
+"""
+
+import argparse
+import random
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+from sklearn.feature_extraction import DictVectorizer
+from sklearn.linear_model import LogisticRegression
+
+from bot.agent.heavy_turns.message_features import read_message
+from bot.agent.heavy_turns.model import HeavyModel, build_features, format_model
+from bot.agent.heavy_turns.tool_features import match_message
+from bot.agent.tool_matching.classifier import load_weights
+from bot.bench.policies.cases import PolicyCase, list_case_files, read_cases
+from bot.bench.policies.thinking import find_class
+
+FIXTURES = Path(__file__).parents[1] / "fixtures"
+FOLDERS = (FIXTURES / "heavy_sources", FIXTURES / "heavy", FIXTURES / "thinking")
+WEIGHTS = Path(__file__).parents[2] / "bot" / "agent" / "heavy_turns" / "weights.txt"
+
+INVERSE_PENALTY = 0.3  # of squared weights: the smaller, the less a single feature counts
+WORD_SCALE = 0.5  # of features that stand for words: what is said matters less than how it is put together
+MIN_CASES = 6  # that have a feature
+MIN_WEIGHT = 0.02  # of a feature that is kept
+THRESHOLD = 0.6
+JOINED_CHAT = "joined chat"
+MAX_JOINED = 3  # messages behind another
+JOINTS = ("\n", " ", "\n\n", ". ")
+CLASS_SHARES = {
+    "heavy": 0.37,
+    "one call": 0.27,
+    "chat": 0.27,
+    JOINED_CHAT: 0.09,
+}  # of the weight of all cases
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingSample:
+    """A case as the model sees it. `origin` is the file it stands in."""
+
+    features: Mapping[str, float]
+    is_heavy: bool
+    label: str
+    origin: str
+
+
+def read_samples(folders: Sequence[Path]) -> list[TrainingSample]:
+    """The cases of all folders whose label is known, and joined ones."""
+    dice = random.Random(0)  # the same joined messages in every run
+    samples = []
+    for folder in folders:
+        for path in list_case_files(folder):
+            origin = f"{folder.name}/{path.stem}"
+            cases = read_cases(folder, path.name)
+            labelled = [(case, find_class(case)) for case in cases]
+            samples += [build_sample(case, origin, label) for case, label in labelled if label is not None]
+            chats = [case for case, label in labelled if label == "chat" and case.before is None]
+            samples += [build_sample(case, origin, JOINED_CHAT) for case in join_chats(chats, dice)]
+    return samples
+
+
+def join_chats(chats: Sequence[PolicyCase], dice: random.Random) -> Iterator[PolicyCase]:
+    """Each message that needs no tool with others behind it: talk is no work, however much of it there is."""
+    for chat in chats:
+        others = dice.sample(chats, min(len(chats), dice.randint(1, MAX_JOINED)))
+        texts = [chat.text, *(other.text for other in others)]
+        yield replace(chat, text=dice.choice(JOINTS).join(texts))
+
+
+def build_sample(case: PolicyCase, origin: str, label: str) -> TrainingSample:
+    """The features of a case, with its class."""
+    message = read_message(case.text)
+    matched = match_message(message.plain, case.tool_index, load_weights())
+    return TrainingSample(build_features(message, matched), bool(case.heavy), label, origin)
+
+
+def train(samples: Sequence[TrainingSample], threshold: float = THRESHOLD) -> HeavyModel:
+    """Fit a logistic model. No origin and no class dominates it, however many cases it has."""
+    counts = Counter(name for sample in samples for name in sample.features)
+    rows = [
+        {
+            name: value * find_scale(name)
+            for name, value in sample.features.items()
+            if counts[name] >= MIN_CASES
+        }
+        for sample in samples
+    ]
+    vectorizer = DictVectorizer()
+    regression = LogisticRegression(C=INVERSE_PENALTY, tol=1e-6, max_iter=3000)
+    is_heavy = [sample.is_heavy for sample in samples]
+    regression.fit(vectorizer.fit_transform(rows), is_heavy, sample_weight=weigh_samples(samples))
+    names = vectorizer.get_feature_names_out()
+    weights = {
+        name: round(float(weight) * find_scale(name), 3)
+        for name, weight in zip(names, regression.coef_[0], strict=True)
+    }
+    kept = {name: weight for name, weight in weights.items() if abs(weight) >= MIN_WEIGHT}
+    return HeavyModel(kept, float(regression.intercept_[0]), threshold)
+
+
+def find_scale(name: str) -> float:
+    """What a feature is multiplied with before the fit: the less, the more its weight is held back."""
+    if name.startswith("w "):
+        return WORD_SCALE
+    return 1.0
+
+
+def weigh_samples(samples: Sequence[TrainingSample]) -> np.ndarray:
+    """The weight of each sample, 1 on average: by class as CLASS_SHARES say, by origin by its root."""
+    counts = Counter((sample.origin, sample.label) for sample in samples)
+    raw = [counts[sample.origin, sample.label] ** -0.5 for sample in samples]
+    sums: defaultdict[str, float] = defaultdict(float)
+    for sample, weight in zip(samples, raw, strict=True):
+        sums[sample.label] += weight
+    shares = (
+        weight * CLASS_SHARES[sample.label] / sums[sample.label]
+        for sample, weight in zip(samples, raw, strict=True)
+    )
+    return np.array(list(shares)) * len(samples)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Train the model of heavy turns.")
+    parser.add_argument("folders", nargs="*", type=Path, default=FOLDERS, help="folders with cases")
+    parser.add_argument("--out", type=Path, default=WEIGHTS, help="the file to write the weights to")
+    options = parser.parse_args()
+    samples = read_samples(options.folders)
+    model = train(samples)
+    options.out.write_text(format_model(model), encoding="utf-8")
+    print(f"{len(samples)} samples, {len(model.weights)} features in {options.out}")
+
+
+if __name__ == "__main__":
+    main()
