@@ -14,7 +14,7 @@ class Excerpt:
 
     part: which part of it that is, such as `pages 1-12 of 200`; "" for a short text that is whole.
     is_whole: nothing was left out.
-    textless_pages: pages of it that hold no text, as where they are scanned.
+    textless_pages: pages of it that hold no text, as where they are scanned; of a PDF.
     """
 
     text: str
@@ -31,6 +31,7 @@ class ExtractedDocument:
     page_count: pages of the file; None if it has none.
     char_count: characters of the whole text; None where only pages are counted.
     is_encoding_known: False if some letters may be wrong.
+    page_noun: what its pages are called, such as slide.
     """
 
     name: str
@@ -39,6 +40,7 @@ class ExtractedDocument:
     page_count: int | None = None
     char_count: int | None = None
     is_encoding_known: bool = True
+    page_noun: str = "page"
 
     @property
     def stored_attachment(self) -> Attachment:
@@ -61,7 +63,7 @@ class ExtractedDocument:
             yield from self.texts
             return
         for number, text in enumerate(self.texts, start=1):
-            yield f"(page {number})\n{text}"
+            yield f"({self.page_noun} {number})\n{text}"
 
     def _excerpt_text(self, max_bytes: int) -> Excerpt:
         excerpt = excerpt_text(self.texts[0], max_bytes, self.char_count)
@@ -77,12 +79,13 @@ class ExtractedDocument:
         if shown_count == page_count == 1:
             return Excerpt(text)
         if shown_count == page_count:
-            return Excerpt(text, f"{page_count} pages", textless_pages=textless_pages)
+            return Excerpt(text, f"{page_count} {self.page_noun}s", textless_pages=textless_pages)
         if shown_count == 0:
             beginning = f"{shorten_text(pages[0], max_bytes)}\n(the rest is left out)"
-            return Excerpt(beginning, f"beginning of page 1 of {page_count}", is_whole=False)
-        text = f"{text}\n{_describe_left_out(shown_count, page_count)}"
-        part = f"pages 1-{shown_count} of {page_count}" if shown_count > 1 else f"page 1 of {page_count}"
+            return Excerpt(beginning, f"beginning of {self.page_noun} 1 of {page_count}", is_whole=False)
+        text = f"{text}\n{_describe_left_out(self.page_noun, shown_count, page_count)}"
+        numbers = f"s 1-{shown_count}" if shown_count > 1 else " 1"
+        part = f"{self.page_noun}{numbers} of {page_count}"
         return Excerpt(text, part, is_whole=False, textless_pages=textless_pages)
 
 
@@ -117,7 +120,7 @@ def _count_fitting(texts: Sequence[str], bytes_left: int) -> int:
     return len(texts)
 
 
-def _describe_left_out(shown_pages: int, page_count: int) -> str:
+def _describe_left_out(noun: str, shown_pages: int, page_count: int) -> str:
     if shown_pages + 1 == page_count:
-        return f"(page {page_count} is left out)"
-    return f"(pages {shown_pages + 1}-{page_count} are left out)"
+        return f"({noun} {page_count} is left out)"
+    return f"({noun}s {shown_pages + 1}-{page_count} are left out)"

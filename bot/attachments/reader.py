@@ -1,17 +1,19 @@
-"""Opens files of users in killable processes: pictures are shrunk, PDFs and text files become text.
+"""Opens files of users in killable processes: pictures are shrunk, documents of all kinds become text.
 
 The content decides what a file is; its name and the type Telegram gives are ignored.
 """
 
 import asyncio
 import base64
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from bot.attachments.excerpts import ExtractedDocument
 from bot.attachments.images import shrink_image
-from bot.attachments.text_extraction import extract_pdf_text, extract_plain_text
+from bot.attachments.office_extraction import extract_office_text
+from bot.attachments.text_extraction import extract_html_text, extract_pdf_text, extract_plain_text
 from bot.domain import Attachment
 from bot.errors import AttachmentUnusable
 from tools.sandbox.process import SandboxLimits, SandboxStopped, run_in_sandbox
@@ -25,6 +27,13 @@ _MAX_RESULT_BYTES = 12 * MAX_CHARACTERS + 64 * 1024  # JSON takes up to twelve b
 _IMAGE_SIGNATURES = (b"\xff\xd8\xff", b"\x89PNG\r\n\x1a\n", b"GIF87a", b"GIF89a")
 _PDF_HEADER_BYTES = 1024  # some programs write something before a PDF
 _RTF_SIGNATURE = b"{\\rtf"
+_ZIP_SIGNATURE = b"PK\x03\x04"
+_OLE_SIGNATURE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"  # Office files before 2007, and all that are encrypted
+_ENCRYPTED_ENTRY = "EncryptedPackage".encode("utf-16-le")
+_HTML_START = re.compile(
+    rb"(\xef\xbb\xbf)?\s*(<\?xml[^>]{0,200}>\s*)?<(!doctype\s+html|html|head|body)\b", re.IGNORECASE
+)
+_HTML_START_BYTES = 1024
 
 EMPTY = "it is empty"
 DAMAGED = "it is damaged"
@@ -32,7 +41,10 @@ TOO_HEAVY = "opening it takes too much time or memory"
 LOCKED = "it is locked with a password"
 NOT_AN_IMAGE = "it is no picture that can be opened here; JPEG, PNG, WebP and GIF work"
 NO_TEXT = "there is no text in it that can be read; if its pages are scanned, photos of them work"
-OTHER_KIND = "files of this kind cannot be read here; pictures, PDFs and text files work"
+OLD_OFFICE = "it is in a format from before 2007; saved as docx, xlsx, pptx or PDF it works"
+OTHER_KIND = (
+    "files of this kind cannot be read here; pictures, PDFs, docx, xlsx, pptx, web pages and text files work"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,13 +86,14 @@ class AttachmentReader:
             return await self.read_image(body, name)
         if b"%PDF-" in body[:_PDF_HEADER_BYTES]:
             return await self._read_pdf(body, name)
+        if body.startswith(_ZIP_SIGNATURE):
+            return await self._read_office(body, name)
+        if body.startswith(_OLE_SIGNATURE):
+            raise AttachmentUnusable(LOCKED if _ENCRYPTED_ENTRY in body else OLD_OFFICE)
         return await self._read_text(body, name)
 
     async def _read_pdf(self, body: bytes, name: str) -> ExtractedDocument:
-        seconds = self._timeouts.document_seconds
-        # Pages stop after half of the time, so that one that never ends does not lose those before it.
-        page_bounds = {"pages": MAX_PAGES, "characters": MAX_CHARACTERS, "within": seconds / 2}
-        document = await self._run_in_sandbox(extract_pdf_text, body, seconds, **page_bounds)
+        document = await self._read_pages(extract_pdf_text, body)
         match document.get("refused"):
             case "locked":
                 raise AttachmentUnusable(LOCKED)
@@ -89,11 +102,37 @@ class AttachmentReader:
         texts = tuple(document["texts"])
         return ExtractedDocument(name, "application/pdf", texts, page_count=document["of"])
 
+    async def _read_office(self, body: bytes, name: str) -> ExtractedDocument:
+        document = await self._read_pages(extract_office_text, body)
+        match document.get("refused"):
+            case "unknown":
+                raise AttachmentUnusable(OTHER_KIND)
+            case "heavy":
+                raise AttachmentUnusable(TOO_HEAVY)
+            case "empty":
+                raise AttachmentUnusable(NO_TEXT)
+        return ExtractedDocument(
+            name,
+            "text/plain",
+            tuple(document["texts"]),
+            page_count=document["of"],
+            char_count=document.get("length"),
+            page_noun=document["noun"],
+        )
+
+    async def _read_pages(self, extract: Callable[..., Any], body: bytes) -> dict[str, Any]:
+        seconds = self._timeouts.document_seconds
+        # Pages stop after half of the time, so that one that never ends does not lose those before it.
+        bounds = {"pages": MAX_PAGES, "characters": MAX_CHARACTERS, "within": seconds / 2}
+        return await self._run_in_sandbox(extract, body, seconds, **bounds)
+
     async def _read_text(self, body: bytes, name: str) -> ExtractedDocument:
         if body.startswith(_RTF_SIGNATURE):
             raise AttachmentUnusable(OTHER_KIND)
+        is_html = _HTML_START.match(body[:_HTML_START_BYTES]) is not None
+        extract = extract_html_text if is_html else extract_plain_text
         document = await self._run_in_sandbox(
-            extract_plain_text, body, self._timeouts.document_seconds, characters=MAX_CHARACTERS
+            extract, body, self._timeouts.document_seconds, characters=MAX_CHARACTERS
         )
         if "refused" in document:
             raise AttachmentUnusable(OTHER_KIND)

@@ -1,4 +1,4 @@
-"""Extracts the text of a PDF or a text file. Runs in a killable process of its own, never in the gateway's.
+"""Extracts the text of a PDF, a web page or a text file. Runs in a killable process, never in the gateway's.
 
 pypdf is imported only there; a file may be made so that reading it never ends.
 """
@@ -9,6 +9,8 @@ import re
 import time
 from typing import Any
 
+from tools.net.readable import extract_all_text
+
 _BYTE_ORDER_MARKS = (
     (codecs.BOM_UTF32_LE, "utf-32"),
     (codecs.BOM_UTF32_BE, "utf-32"),
@@ -17,6 +19,8 @@ _BYTE_ORDER_MARKS = (
     (codecs.BOM_UTF8, "utf-8-sig"),
 )
 _NON_TEXT_CHARS = re.compile("[\x00-\x08\x0e-\x1a\x1c-\x1f]")
+_CHARSET = re.compile(rb"charset\s*=\s*[\"']?([A-Za-z0-9_.:-]{1,40})", re.IGNORECASE)
+_CHARSET_BYTES = 4096  # of a web page, where it names its charset
 _CHARS_PER_STRAY = 500  # of a text, for each control character that is tolerated as a mistake
 
 
@@ -46,7 +50,7 @@ def extract_pdf_text(body: bytes, pages: int, characters: int, within: float) ->
 def _extract_page_text(page: Any) -> str:
     """A page's text; empty if it cannot be read, since the other pages may be."""
     try:
-        return _clean_text(str(page.extract_text())).strip()
+        return clean_text(str(page.extract_text())).strip()
     except MemoryError:
         raise
     except Exception:  # noqa: BLE001 - some page somewhere breaks any reader
@@ -61,7 +65,19 @@ def extract_plain_text(body: bytes, characters: int) -> dict[str, Any]:
     text, is_encoding_known = _decode_text(body)
     if len(_NON_TEXT_CHARS.findall(text)) * _CHARS_PER_STRAY > len(text):
         return {"refused": "unknown"}
-    text = _clean_text(text)
+    text = clean_text(text)
+    return {"text": text[:characters], "length": len(text), "sure": is_encoding_known}
+
+
+def extract_html_text(body: bytes, characters: int) -> dict[str, Any]:
+    """All words of a saved web page, its title first, as `extract_plain_text` gives them."""
+    named = _CHARSET.search(body[:_CHARSET_BYTES])
+    try:
+        html, is_encoding_known = body.decode(named[1].decode() if named else "utf-8"), True
+    except (LookupError, ValueError):  # no such charset, or it is another one
+        html, is_encoding_known = _decode_text(body)
+    title, text = extract_all_text(html)
+    text = clean_text(f"{title}\n{text}").strip()
     return {"text": text[:characters], "length": len(text), "sure": is_encoding_known}
 
 
@@ -74,7 +90,7 @@ def _decode_text(body: bytes) -> tuple[str, bool]:
         return body.decode("cp1252", "replace"), False
 
 
-def _clean_text(text: str) -> str:
+def clean_text(text: str) -> str:
     """The text with one kind of line end, without control characters and lone surrogates."""
     lines = text.replace("\r\n", "\n").replace("\r", "\n")
     return _NON_TEXT_CHARS.sub("", lines).encode("utf-8", "replace").decode()

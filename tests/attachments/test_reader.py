@@ -116,7 +116,7 @@ async def test_the_beginning_of_a_very_long_text_is_read_and_its_length_is_known
     [
         (b"", EMPTY),
         (b" \n\t", EMPTY),
-        (b"PK\x03\x04\x14\0\0\0\x08\0", OTHER_KIND),
+        (b"PK\x03\x04\x14\0\0\0\x08\0", DAMAGED),
         (os.urandom(4096), OTHER_KIND),
         (b"{\\rtf1 hello}", OTHER_KIND),
         (b"\xff\xd8\xff nothing more", NOT_AN_IMAGE),

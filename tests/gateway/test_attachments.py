@@ -19,7 +19,7 @@ from bot.http_server import serve
 from bot.sim.telegram.server import BotApiFault
 from bot.sim.vllm.server import Profile, RequestRecord, SimulatedEndpoint, reply_with
 from bot.turns.model_caller import IMAGE_PLACEHOLDER
-from tests.support import attachment_files
+from tests.support import attachment_files, office_files
 from tests.support.gateway import GatewayHarness, running_gateway
 
 
@@ -172,6 +172,28 @@ async def test_what_a_file_speaks_of_does_not_make_the_model_think(tmp_path: Pat
     assert [request.thinking for request in gateway.endpoint.requests] == [True, False]
 
 
+async def test_office_files_and_web_pages_are_read(tmp_path: Path):
+    html = b"<html><head><title>Offer</title></head><table><tr><td>Tea<td>3</table><script>evil()</script>"
+    files = {
+        "a.docx": office_files.make_docx(office_files.make_paragraph("the contract")),
+        "a.xlsx": office_files.make_xlsx({"Prices": [["Tea", 3]]}),
+        "a.pptx": office_files.make_pptx(["Welcome", "Bye"]),
+        "a.html": html,
+    }
+    async with running_gateway(tmp_path, SimulatedEndpoint(brain=reply_with("Read."))) as gateway:
+        texts = []
+        for number, (name, content) in enumerate(files.items(), start=1):
+            gateway.ann.send_document(name, content=content)
+            assert (await gateway.wait_for_texts(number))[-1] == "Read."
+            texts.append(message_text(last_user_messages(gateway)[-1]))
+    assert texts == [
+        "[data: file a.docx]\nthe contract\n[end of data]",
+        "[data: file a.xlsx]\n(sheet 1)\nSheet: Prices\nTea | 3\n[end of data]",
+        "[data: file a.pptx, 2 slides]\n(slide 1)\nWelcome\nleft | right\n\n(slide 2)\nBye\n[end of data]",
+        "[data: file a.html]\nOffer\nTea | 3\n[end of data]",
+    ]
+
+
 UNUSABLE = [
     (
         "a.jpg",
@@ -186,8 +208,14 @@ UNUSABLE = [
     ("a.pdf", b"", "your file a.pdf: it is empty"),
     (
         "a.zip",
-        b"PK\x03\x04\0\0",
-        "your file a.zip: files of this kind cannot be read here; pictures, PDFs and text files work",
+        office_files.make_zip({"a.txt": "x"}),
+        "your file a.zip: files of this kind cannot be read here; "
+        "pictures, PDFs, docx, xlsx, pptx, web pages and text files work",
+    ),
+    (
+        "a.docx",
+        office_files.make_locked_office_file(),
+        "your file a.docx: it is locked with a password",
     ),
     (
         "a.pdf",

@@ -12,6 +12,8 @@ HIDDEN_TAGS = frozenset({"head", "title", "script", "style", "template", "svg", 
 BLOCK_TAGS = frozenset(
     {"p", "div", "br", "li", "tr", "h1", "h2", "h3", "h4", "section", "article", "ul", "ol", "table"}
 )
+CELL_TAGS = frozenset({"td", "th"})
+CELL_END_TAGS = CELL_TAGS | {"tr", "table"}
 HTML_START = re.compile(r"\s*(<!doctype html|<html|<head|<body|<!--)", re.IGNORECASE)
 
 
@@ -27,7 +29,7 @@ def extract_readable(
     title = ""
     if kind == "html" or (not kind and HTML_START.match(text)):
         if plainly:
-            title, text = _extract_plain(text)
+            title, text = extract_all_text(text)
         else:
             # Without a charset from the server the bytes go in: the page may name its own.
             title, text = _extract_html(text if charset else body, text)
@@ -47,7 +49,7 @@ def _extract_html(source: str | bytes, text: str) -> tuple[str, str]:
 
     tree = trafilatura.load_html(source)
     if tree is None:
-        return _extract_plain(text)
+        return extract_all_text(text)
     title = tree.findtext(".//title") or ""
     try:
         extracted = trafilatura.extract(tree, output_format="markdown", include_comments=False)
@@ -55,10 +57,11 @@ def _extract_html(source: str | bytes, text: str) -> tuple[str, str]:
         extracted = None
     if extracted:
         return title, extracted
-    return _extract_plain(text)
+    return extract_all_text(text)
 
 
-def _extract_plain(text: str) -> tuple[str, str]:
+def extract_all_text(text: str) -> tuple[str, str]:
+    """Title and all words of HTML that are not hidden; the cells of a table row stand side by side."""
     reader = _PlainTextParser()
     reader.feed(text)
     reader.close()
@@ -74,16 +77,27 @@ class _PlainTextParser(HTMLParser):
         self.title: list[str] = []
         self.chunks: list[str] = []
         self._open_hidden_tags: list[str] = []
+        self._cell_count = 0  # of the row so far
+        self._is_in_cell = False
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         if tag == "body":
             self._open_hidden_tags.clear()  # a head need not be closed
         elif tag in HIDDEN_TAGS:
             self._open_hidden_tags.append(tag)
-        elif tag in BLOCK_TAGS:
+        elif tag in CELL_TAGS:
+            self.chunks.append(" | " if self._cell_count else "")
+            self._cell_count += 1
+            self._is_in_cell = True
+        elif tag == "tr":
             self.chunks.append("\n")
+            self._cell_count = 0
+        elif tag in BLOCK_TAGS:
+            self.chunks.append(" " if self._is_in_cell else "\n")
 
     def handle_endtag(self, tag: str) -> None:
+        if tag in CELL_END_TAGS:
+            self._is_in_cell = False
         if tag in self._open_hidden_tags:
             del self._open_hidden_tags[self._open_hidden_tags.index(tag) :]
 

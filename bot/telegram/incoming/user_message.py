@@ -152,7 +152,7 @@ def _format_message(message: IncomingMessage, max_text_bytes: int) -> _Formatted
         excerpt = content.build_excerpt(max_text_bytes)
         block = build_data_block(_join_label(media.label, excerpt.part), excerpt.text)
         text = format_message(message.raw, media_block=block)
-        return _FormattedMessage(text, _describe_partial(f"your {media.noun}", excerpt))
+        return _FormattedMessage(text, _describe_partial(f"your {media.noun}", excerpt, content.page_noun))
     if content.text is None:
         return _FormattedMessage(format_message(message.raw))
     return _format_transcript(message.raw, media, content.text, max_text_bytes)
@@ -173,14 +173,14 @@ def _format_transcript(
     return _FormattedMessage(text, _describe_partial(f"the transcript of your {media.noun}", excerpt))
 
 
-def _describe_partial(whole: str, excerpt: Excerpt) -> str:
+def _describe_partial(whole: str, excerpt: Excerpt, page_noun: str = "page") -> str:
     sentences = []
     if not excerpt.is_whole:
         sentences.append(f"I read {whole} only in part: {excerpt.part}.")
     if excerpt.textless_pages == 1:
-        sentences.append(f"One page of {whole} holds no text that I can read.")
+        sentences.append(f"One {page_noun} of {whole} holds no text that I can read.")
     elif excerpt.textless_pages:
-        sentences.append(f"{excerpt.textless_pages} pages of {whole} hold no text that I can read.")
+        sentences.append(f"{excerpt.textless_pages} {page_noun}s of {whole} hold no text that I can read.")
     return " ".join(sentences)
 
 
