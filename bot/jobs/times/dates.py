@@ -56,9 +56,13 @@ _RELATIVE_DAYS = {
     "gestern": -1,
 }
 _LEADING_WORDS = re.compile(r"^(?:on|am|the|den|der|this|diesen|an|for)\s+")
-_NEXT = r"(?P<next>next|coming|nächsten?r?|naechsten?|kommenden?r?)\s+"
-_WEEKDAY = re.compile(rf"(?:{_NEXT})?(?P<day>{WEEKDAY_PATTERN})")
+_NEXT = r"(?:next|coming|nächsten?r?|naechsten?|kommenden?r?)\s+"
+_WEEKDAY = re.compile(rf"(?P<next>{_NEXT})?(?P<day>{WEEKDAY_PATTERN})")
 _SPAN = re.compile(rf"{_NEXT}(?P<span>week|month|year|woche|monat|jahr)")
+_WEEKDAY_OF_NEXT_WEEK = re.compile(
+    rf"{_NEXT}(?:week|woche)(?:\s+(?:on|am))?\s+(?P<day>{WEEKDAY_PATTERN})|"
+    rf"(?P<day_first>{WEEKDAY_PATTERN})(?:\s+(?:of|in der))?\s+{_NEXT}(?:week|woche)"
+)
 _DAY_OF_MONTH = re.compile(r"(?P<number>\d{1,2})(?:st|nd|rd|th|\.)(?: of the month| des monats)?")
 _WEEKDAY_AND_DATE = re.compile(rf"(?P<day>{WEEKDAY_PATTERN})\.?,?\s+(?P<date>.*\d.*)")
 _NUMERIC_DATE = re.compile(
@@ -102,6 +106,8 @@ def find_date(phrase: str, now: datetime, time_of_day: time) -> date:
         return today + timedelta(days=_RELATIVE_DAYS[day_text])
     if weekday := _WEEKDAY.fullmatch(day_text):
         return _find_weekday(WEEKDAYS[weekday["day"]], now, time_of_day, after_today=bool(weekday["next"]))
+    if in_next_week := _WEEKDAY_OF_NEXT_WEEK.fullmatch(day_text):
+        return _find_day_of_next_week(today, WEEKDAYS[in_next_week["day"] or in_next_week["day_first"]])
     if span := _SPAN.fullmatch(day_text):
         return _add_span(today, span["span"])
     if numbered := _DAY_OF_MONTH.fullmatch(day_text):
@@ -116,9 +122,14 @@ def _find_weekday(number: int, now: datetime, time_of_day: time, *, after_today:
     return now.date() + timedelta(days=days_ahead)
 
 
+def _find_day_of_next_week(today: date, weekday: int) -> date:
+    """Return that day of the week that begins with the next Monday."""
+    return today + timedelta(days=7 - today.weekday() + weekday)
+
+
 def _add_span(today: date, span: str) -> date:
     if span in {"week", "woche"}:
-        return today + timedelta(days=7)
+        return _find_day_of_next_week(today, 0)
     return add_months(today, 1 if span in {"month", "monat"} else 12)
 
 

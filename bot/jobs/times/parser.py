@@ -21,6 +21,8 @@ _TEXT_LEAD_IN = re.compile(r"^(?:[:,\-–]\s*|(?:me\s+)?(?:to|that|dass)\s+)+", 
 _REMIND_ME = re.compile(
     r"^(?:(?:please|bitte)\s+)?(?:(?:remind|erinnere)\s+)?(?:me|mich|uns|us)\s+", re.IGNORECASE
 )
+_ABOUT = re.compile(r"^(?:about|of|an(?:\s+(?:den|die|das))?|ans|daran,?(?:\s+dass)?)\s+", re.IGNORECASE)
+_BARE_SPAN = re.compile(rf"\d{{1,6}}(?:[.,]\d{{1,2}})?\s*(?:{instants.UNIT_PATTERN})(?!\w)", re.IGNORECASE)
 _SEPARATORS = (":", "–", "-")  # between a time and its text
 _SHORT_DAY = re.compile(
     r"(?P<name>mo|tu|we|th|fr|sa|su|so|di|mi|do|mon|tue|wed|thu|fri|sat|sun)\b(?P<more>.*)", re.DOTALL
@@ -101,7 +103,19 @@ def parse_line(line: str, zone: str, now: float, min_interval_seconds: int) -> t
     Its time stands first or last, or its day first and its hour last. Raises UnclearTime, with what is wrong
     with the time where that is known.
     """
-    line = _REMIND_ME.sub("", line.strip())
+    wish = _REMIND_ME.sub("", line.strip())
+    try:
+        schedule, text = _parse_wish(wish, zone, now, min_interval_seconds)
+    except UnclearTime as error:
+        if error.has_reason or not _BARE_SPAN.match(wish):
+            raise
+        schedule, text = _parse_wish(f"in {wish}", zone, now, min_interval_seconds)  # `5 min tea`
+    if wish != line.strip():
+        text = _ABOUT.sub("", text)
+    return schedule, text
+
+
+def _parse_wish(line: str, zone: str, now: float, min_interval_seconds: int) -> tuple[ParsedSchedule, str]:
     words = line.split()
     limit = min(MAX_WORDS, len(words))
     leading = ((words[:count], words[count:]) for count in range(limit, 0, -1))

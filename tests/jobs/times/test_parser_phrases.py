@@ -63,7 +63,11 @@ def parse_refusal(text: str) -> str:
         ("friday at 15:00", "2026-11-27 15:00"),
         ("next friday 5pm", "2026-11-27 17:00"),
         ("on Monday", "2026-11-23 09:00"),
-        ("next week", "2026-11-27 09:00"),
+        ("next week", "2026-11-23 09:00"),
+        ("nächste Woche um 8", "2026-11-23 08:00"),
+        ("next week on Wednesday at 10", "2026-11-25 10:00"),
+        ("Tuesday next week", "2026-11-24 09:00"),
+        ("am Dienstag in der nächsten Woche um 8", "2026-11-24 08:00"),
         ("next month", "2026-12-20 09:00"),
         ("next year", "2027-11-20 09:00"),
         ("on the 3rd at 9", "2026-12-03 09:00"),
@@ -126,6 +130,13 @@ def parse_refusal(text: str) -> str:
 )
 def test_a_moment_is_parsed(phrase: str, expected: str):
     assert parse_once(phrase) == expected
+
+
+def test_next_week_begins_with_monday_also_for_whoever_says_it_on_a_sunday():
+    sunday = NOW + 2 * 86_400
+    assert parse_once("next week", sunday) == "2026-11-23 09:00"
+    assert parse_once("sunday next week", sunday) == "2026-11-29 09:00"
+    assert parse_once("next monday", NOW + 3 * 86_400) == "2026-11-30 09:00"
 
 
 @pytest.mark.parametrize(
@@ -331,6 +342,17 @@ def test_in_two_hours_is_elapsed_time_and_in_two_days_the_calendar():
         ("sat at 10 run", "2026-11-21 10:00", "run"),
         ("2.5 kg flour tomorrow", "2026-11-21 09:00", "2.5 kg flour"),
         ("remind me tomorrow at 9 to call", "2026-11-21 09:00", "call"),
+        ("remind me about the dentist tomorrow at 9", "2026-11-21 09:00", "the dentist"),
+        ("erinnere mich morgen um 9 an Zahnarzt", "2026-11-21 09:00", "Zahnarzt"),
+        ("erinnere mich bitte nicht erst morgen um 9", "2026-11-21 09:00", "bitte nicht erst"),
+        ("erinnere mich an den Zahnarzt übermorgen um 8 Uhr", "2026-11-22 08:00", "Zahnarzt"),
+        ("morgen um 9 an Anna schreiben", "2026-11-21 09:00", "an Anna schreiben"),
+        ("nächste Woche Montag um 9 Arzt", "2026-11-23 09:00", "Arzt"),
+        ("5 min tea", "2026-11-20 16:05", "tea"),
+        ("10m: take out the pizza", "2026-11-20 16:10", "take out the pizza"),
+        ("1 h 30 min call", "2026-11-20 17:30", "call"),
+        ("2 weeks notice to the landlord tomorrow", "2026-11-21 09:00", "2 weeks notice to the landlord"),
+        ("remind me next week to water the plants", "2026-11-23 09:00", "water the plants"),
     ],
 )
 def test_a_line_is_split_into_its_time_and_its_text(line: str, first: str, text: str):
@@ -359,7 +381,6 @@ def test_a_line_is_split_into_its_time_and_its_text(line: str, first: str, text:
         ("tomorrow and friday at 9 run", "as far as “tomorrow”"),
         ("every monday wednesday friday at 7 run", "as far as “every monday”"),
         ("every day at 9 for 3 days vitamins", "as far as “every day at 9”"),
-        ("nächste Woche Montag um 9 Arzt", "as far as “nächste Woche”"),
         ("Montag in einer Woche um 9 Arzt", "as far as “Montag”"),
         ("Friday the 4th at 9 gifts", "as far as “Friday”. If “the 4th at” is part of it"),
         ("Montag, den 30.11., um 9 Uhr Arzt", "as far as “Montag,”"),
