@@ -10,7 +10,9 @@ from datetime import UTC, tzinfo
 from functools import partial
 
 from bot.agent import history, prompt
+from bot.agent.heavy_turns.model import load_model
 from bot.agent.thinking_policy import ThinkingDecision, ThinkingEvidence, ThinkingSetting, decide_thinking
+from bot.agent.thinking_threshold import ThoughtCost, adjust_threshold, explain_cost
 from bot.db.conversations import turns
 from bot.db.conversations.turns import StoredTurn
 from bot.db.engine import Transaction
@@ -177,6 +179,7 @@ async def _assess(
     else:
         user_messages = stored_turn.user_messages
     thinking_setting = window.conversation.think or config.thinking
+    thought_cost = await config.thought_costs.load(tx, now)
     return _Assessment(
         stored_turn,
         window,
@@ -185,7 +188,7 @@ async def _assess(
         history.estimate_tokens(user_messages),
         preflight_result,
         thinking_setting,
-        _decide_thinking(request, window, thinking_setting, preflight_result),
+        _decide_thinking(request, window, thinking_setting, preflight_result.heavy_chance, thought_cost),
     )
 
 
@@ -235,16 +238,28 @@ def _decide_thinking(
     request: TurnRequest,
     window: ContextWindow,
     thinking_setting: ThinkingSetting,
-    preflight_result: PreflightResult,
+    read_chance: float | None,
+    thought_cost: ThoughtCost | None,
 ) -> ThinkingDecision:
+    """`read_chance`: that the work is heavy, as the endpoint reads it; None: it was not asked."""
     evidence = ThinkingEvidence(thinking_setting, attachment_count=request.attachment_count)
     if window.past_turns:
         last_turn = window.past_turns[-1]
         evidence = replace(evidence, recent_tools=last_turn.used, was_thinking=last_turn.thinking)
     texts = [prompt.strip_files(text) for text in request.texts]
+    shipped_threshold = load_model().threshold
+    evidence = replace(evidence, threshold=adjust_threshold(shipped_threshold, thought_cost))
     decision = decide_thinking(texts, window.toolbox.tool_index, evidence)
-    chance = preflight_result.heavy_chance
-    if chance is None or not decision.is_unsure:
+    chance = decision.heavy_chance
+    if read_chance is not None and decision.is_unsure:
+        shipped_threshold = READ_THRESHOLD
+        chance = read_chance
+        decision = replace(
+            decision,
+            thinking=chance >= adjust_threshold(READ_THRESHOLD, thought_cost),
+            reason=f"the words leave it open; the endpoint gives heavy work {chance:.0%}",
+        )
+    explanation = explain_cost(chance, shipped_threshold, thought_cost, thinking=decision.thinking)
+    if thinking_setting != "auto" or explanation is None:
         return decision
-    reason = f"the words leave it open; the endpoint gives heavy work {chance:.0%}"
-    return replace(decision, thinking=chance >= READ_THRESHOLD, reason=reason)
+    return replace(decision, reason=f"{decision.reason}; {explanation}")

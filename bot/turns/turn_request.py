@@ -4,7 +4,7 @@ Values only, and the user messages made from a request; start.py opens the turn.
 """
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, tzinfo
 
 from bot.agent import prompt
@@ -13,6 +13,7 @@ from bot.agent.toolbox import Toolbox
 from bot.domain import PEOPLE_PRIORITY, Attachment, Image, InboxItem, Lane, Message
 from bot.tool_registry.registry import ToolRegistry
 from bot.translations.translator import ENGLISH, Translator
+from bot.turns.thought_costs import ThoughtCosts
 
 STAMP_SECONDS = 1800  # a message that comes so long after the one before it says when it was written
 
@@ -64,6 +65,7 @@ class TurnConfig:
     prompt, and whether to think.
     `summaries_enabled`: a summary is made ahead of a cut.
     `time_zone`: that of people who have not named theirs.
+    `thought_costs`: what a thought costs at the endpoint, which moves the threshold of thinking.
     """
 
     system: str
@@ -77,6 +79,7 @@ class TurnConfig:
     can_estimate_heavy_work: bool = False
     summaries_enabled: bool = False
     time_zone: str = "UTC"
+    thought_costs: ThoughtCosts = field(default_factory=ThoughtCosts)
 
 
 @dataclass(frozen=True, slots=True)

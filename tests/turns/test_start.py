@@ -8,6 +8,7 @@ import pytest
 
 from bot.agent.history import MAX_OLD_RESULT_CHARS
 from bot.agent.prompt import OLDER_LEFT
+from bot.agent.thinking_threshold import MIN_THOUGHTS
 from bot.db.conversations import conversations, retries
 from bot.db.conversations.turns import list_past_turns
 from bot.db.engine import Database
@@ -16,10 +17,12 @@ from bot.db.tables import model_calls, turns
 from bot.domain import Message, Usage
 from bot.turns.turn_request import PreflightResult
 from tests.support.turn_harness import LANE, ScriptedModel, TurnHarness, hang_forever, make_call, make_reply
+from tests.support.usage_rows import UsageRows
 from tools.base import tool
 
 LONG = "word " * 400  # about 500 tokens
 OK = replace(make_reply("ok"), usage=Usage())  # the server counts nothing, so the estimate holds
+UNREADABLE = "ቡችላዎች ስንት ዓመት ይኖራሉ"  # no word of it is known
 DIG = replace(OK, text="", calls=(make_call("dig"),))
 
 
@@ -200,12 +203,38 @@ async def test_the_endpoint_judges_what_words_do_not_decide(
         database, model, [search], thinking="auto", preflight_result=PreflightResult(heavy_chance=chance)
     )
     model.script = [OK]
-    await say(harness, model, "ቡችላዎች ስንት ዓመት ይኖራሉ")
+    await say(harness, model, UNREADABLE)
     [preflight_request] = harness.preflight_requests
     assert preflight_request.needs_heavy_chance
     assert not preflight_request.needs_token_count
     assert await harness.load_rows(turns, "thinking", "thinking_why") == [
         (thinks, f"the words leave it open; the endpoint gives heavy work {chance:.0%}")
+    ]
+
+
+async def test_what_was_decided_holds_for_a_turn_that_is_resumed_while_thinking_has_become_slow(
+    database: Database, model: ScriptedModel
+):
+    harness = TurnHarness(
+        database, model, [search], thinking="auto", preflight_result=PreflightResult(heavy_chance=0.6)
+    )
+    request = await harness.new_request(UNREADABLE)
+    model.script = [hang_forever]
+    async with asyncio.TaskGroup() as tasks:
+        running = tasks.create_task(harness.build_runner().run(request))
+        await model.was_called.wait()
+        running.cancel()
+    for _ in range(MIN_THOUGHTS):
+        await UsageRows(database).add_call(99, thinking=True, reasoning_tokens=2000)
+    model.script = [OK, OK]
+    await harness.build_runner().run(await harness.restart(UNREADABLE))
+    assert len(harness.preflight_requests) == 1
+    await say(harness, model, UNREADABLE)
+    assert [request.thinking for request in model.requests] == [True, True, False]
+    read = "the words leave it open; the endpoint gives heavy work 60%"
+    assert await harness.load_rows(turns, "thinking", "thinking_why") == [
+        (True, read),
+        (False, f"{read}; thinking is slow here: about 2000 tokens, 11.7 s"),
     ]
 
 

@@ -1,0 +1,37 @@
+"""What thinking has cost decides, in the whole gateway, how sure a turn must be before it thinks."""
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+from bot.agent.thinking_threshold import MIN_THOUGHTS
+from bot.sim.vllm.server import SimulatedEndpoint
+from tests.support.gateway import running_gateway
+
+OPEN_TEXT = "ቡችላዎች ስንት ዓመት ይኖራሉ"  # no word of it is known, so the endpoint is asked
+READ = "the words leave it open; the endpoint gives heavy work 40%"
+
+
+def load_decisions(folder: Path) -> list[tuple[bool, str]]:
+    with closing(sqlite3.connect(folder / "house.db")) as database:
+        rows = database.execute("select thinking, thinking_why from turns order by id").fetchall()
+    return [(bool(thinking), reason) for thinking, reason in rows]
+
+
+async def test_a_turn_thinks_sooner_where_thoughts_have_been_short(tmp_path: Path) -> None:
+    endpoint = SimulatedEndpoint(judge=lambda question: (4, 6))
+    async with running_gateway(tmp_path, endpoint, thinking_read="auto") as gateway:
+        gateway.ann.send(OPEN_TEXT)
+        await gateway.wait_for_texts(1)
+    async with running_gateway(tmp_path, endpoint, thinking="on") as gateway:
+        for number in range(1, MIN_THOUGHTS + 1):
+            gateway.ann.send("@@think:hm@@@@say:done@@")
+            await gateway.wait_for_texts(number)
+    async with running_gateway(tmp_path, endpoint, thinking_read="auto") as gateway:
+        gateway.ann.send(OPEN_TEXT)
+        await gateway.wait_for_texts(1)
+    (before, *_, after) = load_decisions(tmp_path)
+    assert before == (False, READ)
+    assert after[0]
+    assert after[1].startswith(f"{READ}; thinking is cheap here: about ")
+    assert [request.thinking for request in endpoint.requests[-1:]] == [True]
