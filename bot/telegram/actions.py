@@ -5,6 +5,7 @@ Its effect, its answer and `done` are one transaction: an action changes the dat
 transaction, as a ReadOnlyAction.
 """
 
+import itertools
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -209,19 +210,23 @@ def count_utf16_units(text: str) -> int:
 
 
 def build_pages(
-    heading: str, entries: Iterable[tuple[str, tuple[Button, ...]]], *, buttons_per_row: int
+    heading: str, entries: Iterable[tuple[str, tuple[Button, ...]]], *, buttons_per_row: int | None
 ) -> tuple[Part, ...]:
-    """Split a list into messages; each has the buttons of its own lines below it."""
+    """Split a list into messages; each has the buttons of its own lines below it.
+
+    `buttons_per_row` None: those of each line in a row of their own.
+    """
     pages: list[Part] = []
     lines = [heading]
-    buttons = list[Button]()
+    buttons = list[tuple[Button, ...]]()
     for line, line_buttons in entries:
         if len(lines) > MAX_PAGE_ENTRIES or count_utf16_units("\n".join([*lines, line])) > MAX_PAGE_UNITS:
             pages.append(_build_page(lines, buttons, buttons_per_row))
             lines = []
             buttons = []
         lines.append(line)
-        buttons.extend(line_buttons)
+        if line_buttons:
+            buttons.append(line_buttons)
     return (*pages, _build_page(lines, buttons, buttons_per_row))
 
 
@@ -230,8 +235,13 @@ def redraw_list(toast: str, pages: tuple[Part, ...]) -> ActionResult:
     return ActionResult(toast=toast, replacement=pages[0] if len(pages) == 1 else None)
 
 
-def _build_page(lines: Sequence[str], buttons: Sequence[Button], buttons_per_row: int) -> Part:
-    return Part("\n".join(lines), buttons=build_rows(buttons, buttons_per_row))
+def _build_page(
+    lines: Sequence[str], buttons: Sequence[tuple[Button, ...]], buttons_per_row: int | None
+) -> Part:
+    if buttons_per_row is None:
+        return Part("\n".join(lines), buttons=tuple(buttons))
+    all_buttons = tuple(itertools.chain.from_iterable(buttons))
+    return Part("\n".join(lines), buttons=build_rows(all_buttons, buttons_per_row))
 
 
 def build_rows(buttons: Sequence[Button], per_row: int) -> tuple[tuple[Button, ...], ...]:

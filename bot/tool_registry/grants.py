@@ -98,18 +98,8 @@ async def resolve_grantee(tx: Transaction, text: str, current_chat: int | None =
         value = int(number)
         return Grantee("chat" if word == "chat" or value < 0 else "person", value)
     if word.startswith("@"):
-        return Grantee("person", await _find_person(tx, f"{word} {rest}".strip()[1:]))
+        return Grantee("person", await people.find_id(tx, f"{word} {rest}"))
     raise ChangeRefused(f"Whom? Say {GRANTEE_HELP}.")
-
-
-async def _find_person(tx: Transaction, name: str) -> int:
-    matches = [person for person in await people.list_people(tx) if person.name.casefold() == name.casefold()]
-    if not matches:
-        raise ChangeRefused(f"Nobody who is in is called {name[:40]}. /people shows names and numbers.")
-    if len(matches) > 1:
-        numbers = ", ".join(str(person.id) for person in matches)
-        raise ChangeRefused(f"Several people are called {name[:40]}: say which by number: {numbers}.")
-    return matches[0].id
 
 
 async def grant_tool(action: AdminAction, name: str, grantee: Grantee) -> ToolInfo:

@@ -16,7 +16,7 @@ from bot.demo.page import serve_page
 from bot.errors import SettingsRefused
 from bot.http_server import serve
 from bot.sim.vllm.server import SimulatedEndpoint, reply_with
-from bot.telegram.commands.onboarding import EXAMPLES
+from bot.telegram.commands.welcome import EXAMPLES
 
 ROOT = Path(__file__).parents[2]
 

@@ -29,8 +29,17 @@ def extract_code(sent: SentMessage) -> str:
     return sent.text[entity["offset"] : entity["offset"] + entity["length"]]
 
 
+async def ask(
+    harness: UpdateHarness, text: str = "hi", person: int = STRANGER
+) -> tuple[SentMessage, list[SentMessage]]:
+    """Write as a stranger; return the answer, and the cards that admins get."""
+    messages = await harness.send_text(text, person=person)
+    [answer] = [message for message in messages if message.lane == str(person)]
+    return answer, [message for message in messages if message is not answer]
+
+
 async def test_a_stranger_gets_one_line_with_a_code_and_then_silence(harness: UpdateHarness):
-    (sent,) = await harness.send_text("let me in", person=STRANGER)
+    sent, _ = await ask(harness, "let me in")
     assert (
         sent.text == "This is a private bot. "
         f"To be let in, give an admin this code: {extract_code(sent)} (valid for an hour)."
@@ -67,20 +76,74 @@ async def test_a_stranger_may_ask_for_their_number(harness: UpdateHarness):
 
 @pytest.mark.parametrize("text", ["/start", "/help", "/people", "/stop", "/nonsense", "/new"])
 async def test_for_strangers_every_other_command_is_a_knock(harness: UpdateHarness, text: str):
-    (sent,) = await harness.send_text(text, person=STRANGER)
+    sent, _ = await ask(harness, text)
     assert "code" in sent.text
 
 
-async def test_admins_are_not_notified_of_a_stranger_but_find_them_in_people(harness: UpdateHarness):
-    assert {message.lane for message in await harness.send_text("hi", person=STRANGER)} == {str(STRANGER)}
+async def test_admins_get_a_card_about_a_stranger_once_and_find_them_in_people(harness: UpdateHarness):
+    await harness.let_in(BOB, "admin")
+    sent, cards = await ask(harness)
+    code = extract_code(sent)
+    assert [card.lane for card in cards] == [str(ADMIN), str(BOB)]
+    assert {card.text for card in cards} == {f"P77 (77) asks to be let in, with the code {code}."}
+    assert all(card.silent for card in cards)
+    assert cards[0].buttons == {"Let in": "stranger:add:77", "Block": "stranger:block:77"}
     harness.now += 300
     (listed,) = await harness.send_text("/people", person=ADMIN)
-    assert "P77 · 77 · 5 min ago" in listed.text
+    assert f"P77 · 77 · {code} · 5 min ago" in listed.text
     assert listed.buttons["Let in P77"] == "people:add:77"
+    harness.now += 3600
+    _, cards = await ask(harness)  # another code, but no other card
+    assert cards == []
+
+
+async def test_the_second_admin_who_taps_a_card_sees_what_the_first_one_did(harness: UpdateHarness):
+    await harness.let_in(BOB, "admin")
+    await ask(harness)
+    assert (await harness.tap("stranger:add:77", person=ANNA))[0] == "This button is too old."
+    toast, (greeting,) = await harness.tap("stranger:add:77", person=ADMIN)
+    assert (toast, greeting.lane) == ("P77 is in.", str(STRANGER))
+    toast, sent = await harness.tap("stranger:block:77", person=BOB)
+    assert (toast, sent) == ("P77 has been let in by Ada.", [])
+    assert harness.access.get_role(STRANGER) == "member"
+    edits = [call["given"][0] for call in harness.bot.calls_of("edit_message_text")]
+    assert edits == ["P77 is in.", "P77 has been let in by Ada."]
+
+
+async def test_a_stranger_is_blocked_by_a_card_and_cards_are_few(harness: UpdateHarness):
+    await ask(harness)
+    assert (await harness.tap("stranger:block:77", person=ADMIN))[0] == "P77 is blocked."
+    assert (await harness.tap("stranger:add:77", person=ADMIN))[0] == "P77 has been blocked by Ada."
+    for data in ("stranger:dance:77", "stranger:add:x", "stranger:add"):
+        assert (await harness.tap(data, person=ADMIN))[0] == "This button is too old."
+    cards = [len((await ask(harness, person=person))[1]) for person in range(100, 107)]
+    assert cards == [1, 1, 1, 1, 0, 0, 0]
+
+
+async def test_an_admin_pastes_a_bare_code(harness: UpdateHarness):
+    sent, _ = await ask(harness)
+    code = extract_code(sent)
+    await harness.send_text(code, person=ANNA)  # a member's message is for the model
+    await harness.send_text("ABCDEFGH", person=ADMIN)  # nobody's code
+    assert len(harness.turns.requests) == 2
+    greeting, reply = await harness.send_text(f" {code.lower()} ", person=ADMIN)
+    assert (greeting.lane, reply.text) == (str(STRANGER), "P77 is in.")
+    assert len(harness.turns.requests) == 2
+
+
+async def test_people_are_removed_and_blocked_by_name(harness: UpdateHarness):
+    await harness.let_in(BOB)
+    await harness.let_in(8)
+    (sent,) = await harness.send_text("/people block bob", person=ADMIN)
+    assert sent.text == "Bob is blocked."
+    (sent,) = await harness.send_text("/people remove @P8", person=ADMIN)
+    assert sent.text == "P8 is out."
+    (sent,) = await harness.send_text("/people remove P8", person=ADMIN)
+    assert sent.text == "Nobody who is in is called P8. /people shows names and numbers."
 
 
 async def test_a_code_lets_its_stranger_in_and_greets_them(harness: UpdateHarness):
-    (sent,) = await harness.send_text("hi", person=STRANGER)
+    sent, _ = await ask(harness)
     messages = await harness.send_text(f"/people add {extract_code(sent).lower()}", person=ADMIN)
     assert [(message.lane, message.text.split(".")[0]) for message in messages] == [
         ("77", "Hello P77"),
@@ -92,7 +155,7 @@ async def test_a_code_lets_its_stranger_in_and_greets_them(harness: UpdateHarnes
 
 
 async def test_an_old_code_lets_nobody_in(harness: UpdateHarness):
-    (sent,) = await harness.send_text("hi", person=STRANGER)
+    sent, _ = await ask(harness)
     harness.now += 3601
     (reply,) = await harness.send_text(f"/people add {extract_code(sent)}", person=ADMIN)
     assert reply.text.startswith("No stranger has this code.")
@@ -163,7 +226,7 @@ async def test_codes_can_be_tried_five_times_an_hour(harness: UpdateHarness):
     for _ in range(5):
         (sent,) = await harness.send_text("/start wrong", person=STRANGER)
         assert sent.text.startswith("This link")
-    (sent,) = await harness.send_text(f"/start {code}", person=STRANGER)
+    sent, _ = await ask(harness, f"/start {code}")
     assert "private bot" in sent.text
     for _ in range(5):
         await harness.send_text("/start wrong", person=ANNA)
@@ -264,10 +327,16 @@ async def test_admins_named_by_the_settings_stay(database: Database):
     assert sent.text == "Bob is out."
 
 
-@pytest.mark.parametrize("args", ["dance", "block", "block anna", "remove -5", "remove 5 6", "block ٣"])
+@pytest.mark.parametrize("args", ["dance", "block", "remove ", "dance Anna"])
 async def test_people_with_other_words_says_how(harness: UpdateHarness, args: str):
     (sent,) = await harness.send_text(f"/people {args}", person=ADMIN)
     assert sent.text.startswith("Use /people")
+
+
+@pytest.mark.parametrize("name", ["nobody", "-5", "5 6", "٣", "x" * 4000])
+async def test_a_name_that_nobody_has_is_said(harness: UpdateHarness, name: str):
+    (sent,) = await harness.send_text(f"/people block {name}", person=ADMIN)
+    assert sent.text == f"Nobody who is in is called {name[:40]}. /people shows names and numbers."
 
 
 async def test_a_forged_button_of_an_admin_is_too_old(harness: UpdateHarness):

@@ -1,9 +1,10 @@
 """People and their roles, time zones and languages, single-use invites, and strangers who ask to be let in.
 
-Codes are stored as hashes only. Functions work inside the caller's transaction `tx`.
+Codes of links are stored as hashes only. Functions work inside the caller's transaction `tx`.
 """
 
 import hashlib
+import re
 import secrets
 from dataclasses import dataclass
 from typing import Any, Literal, cast
@@ -16,6 +17,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from bot.db.tables import inbox, invites, people, strangers, turns
 from bot.domain import Lane
+from bot.errors import ChangeRefused
 from bot.translations.translator import ENGLISH
 
 RoleOrBlocked = Literal["admin", "member", "blocked"]
@@ -63,6 +65,7 @@ class Stranger:
 
     id: int
     name: str
+    code: str
     asked_at: float
     expires_at: float
     language: str | None
@@ -85,6 +88,20 @@ async def find(tx: AsyncConnection, person: int) -> Person | None:
     if row:
         return _to_person(row)
     return None
+
+
+async def find_id(tx: AsyncConnection, number_or_name: str) -> int:
+    """The number of a person, by itself or by their name. Raises ChangeRefused for nobody, or several."""
+    text = " ".join(number_or_name.split()).removeprefix("@")
+    if re.fullmatch(r"[1-9][0-9]{0,15}", text, re.ASCII):
+        return int(text)
+    matches = [person.id for person in await list_people(tx) if person.name.casefold() == text.casefold()]
+    if not matches:
+        raise ChangeRefused(f"Nobody who is in is called {text[:40]}. /people shows names and numbers.")
+    if len(matches) > 1:
+        numbers = ", ".join(map(str, matches))
+        raise ChangeRefused(f"Several people are called {text[:40]}: say which by number: {numbers}.")
+    return matches[0]
 
 
 async def put(
@@ -262,7 +279,7 @@ async def register_stranger(
     expires_at = now + STRANGER_CODE_SECONDS
     values = {
         "name": name,
-        "code_hash": _hash_code(code),
+        "code": code,
         "asked_at": now,
         "told_at": now,
         "expires_at": expires_at,
@@ -288,9 +305,7 @@ async def find_stranger(tx: AsyncConnection, person: int) -> Stranger | None:
 async def find_stranger_by_code(tx: AsyncConnection, code: str, *, now: float) -> Stranger | None:
     """The stranger who got this code, while it is valid; only its letters count, in either case."""
     letters = "".join(letter for letter in code.upper() if letter in _CODE_LETTERS)
-    return await _select_stranger(
-        tx, and_(strangers.c.code_hash == _hash_code(letters), strangers.c.expires_at > now)
-    )
+    return await _select_stranger(tx, and_(strangers.c.code == letters, strangers.c.expires_at > now))
 
 
 async def _select_stranger(tx: AsyncConnection, condition: ColumnElement[bool]) -> Stranger | None:
@@ -315,4 +330,4 @@ def _to_person(row: Row[Any]) -> Person:
 
 
 def _to_stranger(row: Row[Any]) -> Stranger:
-    return Stranger(row.id, row.name, row.asked_at, row.expires_at, row.language)
+    return Stranger(row.id, row.name, row.code, row.asked_at, row.expires_at, row.language)

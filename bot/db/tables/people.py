@@ -31,13 +31,13 @@ invites = Table(
     Column("used_at", Float),
 )
 
-# Strangers who wrote; the code they were shown is stored as a hash and is valid for an hour.
+# Strangers who wrote; the code they were shown is valid for an hour, and only admins can use it.
 strangers = Table(
     "strangers",
     metadata,
     Column("id", BigInteger, primary_key=True, autoincrement=False),
     Column("name", Text, nullable=False),
-    Column("code_hash", Text, nullable=False, unique=True),
+    Column("code", Text, nullable=False, unique=True),
     Column("asked_at", Float, nullable=False),
     Column("told_at", Float, nullable=False),
     Column("expires_at", Float, nullable=False),

@@ -57,6 +57,13 @@ async def record(
     await tx.execute(insert(audit).values(row | {"before": _to_json(before), "after": _to_json(after)}))
 
 
+async def find_latest(tx: AsyncConnection, subject: str) -> AuditEntry | None:
+    """The newest change to a subject, such as `person 12`."""
+    query = select(audit).where(audit.c.subject == subject).order_by(audit.c.id.desc()).limit(1)
+    row = (await tx.execute(query)).one_or_none()
+    return None if row is None else _to_entry(row)
+
+
 async def list_entries(
     tx: AsyncConnection,
     *,

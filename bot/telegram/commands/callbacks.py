@@ -29,12 +29,13 @@ from bot.telegram.commands import (
     language,
     people,
     sign_in,
+    strangers,
     think,
     tool_answers,
     tool_cards,
     usage,
 )
-from bot.telegram.commands.onboarding import EXAMPLES
+from bot.telegram.commands.welcome import EXAMPLES
 
 CONTINUE_PROMPT = "Please go on exactly where you stopped."
 """The request to the model when a person wants more of an answer that was cut at its length."""
@@ -143,7 +144,7 @@ def _with_number(action: Callable[[ActionContext, int], Awaitable[ActionResult]]
 
 
 _NUMBER = re.compile(r"[0-9]{1,18}")
-_ADMIN_BUTTONS = {"people", "tools"}
+_ADMIN_BUTTONS = {"people", "stranger", "tools"}
 _BUTTON_ACTIONS: dict[str, Action] = {
     "stop": _with_number(_stop_turn),
     "allow": approvals.handle_answer_button,
@@ -155,6 +156,7 @@ _BUTTON_ACTIONS: dict[str, Action] = {
     "retry": _with_number(_retry_turn),
     "note": _with_number(_delete_note),
     "ask": _with_number(_ask_example),
+    "stranger": strangers.handle_card_button,
     "people": people.handle_people_button,
     "tools": tool_cards.handle_tool_button,
     "consent": consent.handle_consent_button,

@@ -5,15 +5,16 @@ from typing import Any
 
 from bot.db.people import limits, people
 from bot.db.people.limits import EVERYBODY, QuotaRule
+from bot.errors import ChangeRefused
 from bot.telegram.actions import ActionContext, ActionResult, build_pages, build_part, reply_text
 from bot.telegram.quota import QuotaUsage, format_canvases, load_limit, load_quota_usage
 
 HOW_TO = (
-    "Use /limits NUMBER 200 for one person, /limits all 200 for every member; "
+    "Use /limits NAME 200 (or a number) for one person, /limits all 200 for every member; "
     "none in place of 200 lifts a limit, default takes back what was set."
 )
 
-_LIMIT_PATTERN = re.compile(r"(all|[1-9][0-9]{0,15}) (none|default|[0-9]{1,9})", re.ASCII)
+_VALUE = re.compile(r"none|default|[0-9]{1,9}", re.ASCII)
 
 
 async def handle_limits(context: ActionContext) -> ActionResult:
@@ -22,13 +23,17 @@ async def handle_limits(context: ActionContext) -> ActionResult:
         return await _show_current(context)
     if context.role != "admin":
         return reply_text("Admins set limits; /limits alone shows yours.")
-    match = _LIMIT_PATTERN.fullmatch(" ".join(context.args.lower().split()))
-    if match is None:
+    target, _, value = " ".join(context.args.split()).rpartition(" ")
+    value = value.lower()
+    if not target or not _VALUE.fullmatch(value):
         return reply_text(HOW_TO)
-    target, value = match.groups()
-    if target == "all":
+    if target.lower() == "all":
         return await _set_limit(context, EVERYBODY, value)
-    return await _set_limit(context, int(target), value)
+    try:
+        person = await people.find_id(context.tx, target)
+    except ChangeRefused as refused:
+        return reply_text(str(refused))
+    return await _set_limit(context, person, value)
 
 
 async def _show_current(context: ActionContext) -> ActionResult:

@@ -14,6 +14,7 @@ from bot.db.people.people import Person, Role, RoleOrBlocked, Stranger
 from bot.db.queues import jobs, outbox, stop_requests
 from bot.db.tools import grants, secrets
 from bot.domain import Button, Lane, Part
+from bot.errors import ChangeRefused
 from bot.telegram.access import ACCESS_LOST
 from bot.telegram.actions import (
     BUTTON_EXPIRED,
@@ -23,12 +24,15 @@ from bot.telegram.actions import (
     redraw_list,
     reply_text,
 )
-from bot.telegram.commands.onboarding import build_greeting
+from bot.telegram.commands.welcome import build_greeting
 from bot.translations.translator import load_translator
 
 LINK_HOURS = 24
 MAX_PEOPLE_LISTED = 60
-HOW_TO = "Use /people, or /people add CODE (or a number), /people remove NUMBER, /people block NUMBER."
+HOW_TO = (
+    "Use /people, or /people add CODE (or a number), /people remove NAME, /people block NAME "
+    "(or a number). Another admin comes in by /invite admin."
+)
 
 
 async def handle_invite(context: ActionContext) -> ActionResult:
@@ -56,10 +60,13 @@ async def handle_people(context: ActionContext) -> ActionResult:
     if verb == "add":
         return await _add_person(context, target.strip())
     change = _ROLE_CHANGES.get(verb)
-    person_id = _parse_number(target)
-    if change and person_id:
-        return await change(context, person_id)
-    return reply_text(HOW_TO)
+    if change is None or not target.strip():
+        return reply_text(HOW_TO)
+    try:
+        person_id = await people.find_id(context.tx, target)
+    except ChangeRefused as refused:
+        return reply_text(str(refused))
+    return await change(context, person_id)
 
 
 async def handle_people_button(context: ActionContext) -> ActionResult:
@@ -81,14 +88,15 @@ async def handle_people_button(context: ActionContext) -> ActionResult:
 async def _add_person(context: ActionContext, code_or_number: str) -> ActionResult:
     stranger = await people.find_stranger_by_code(context.tx, code_or_number, now=context.now)
     if stranger is not None:
-        return await _let_in(context, stranger.id)
+        return await let_in(context, stranger.id)
     person_id = _parse_number(code_or_number)
     if person_id is None:
         return reply_text("No stranger has this code. Codes are good for an hour; /people shows who waits.")
-    return await _let_in(context, person_id)
+    return await let_in(context, person_id)
 
 
-async def _let_in(context: ActionContext, person_id: int) -> ActionResult:
+async def let_in(context: ActionContext, person_id: int) -> ActionResult:
+    """Make somebody a member, and greet them."""
     access = context.deps.access
     name = await _load_name(context, person_id)
     if access.get_role(person_id) in {"admin", "member"} and not access.is_new_guest(person_id):
@@ -133,7 +141,8 @@ async def _remove_person(context: ActionContext, person_id: int) -> ActionResult
     )
 
 
-async def _block_person(context: ActionContext, person_id: int) -> ActionResult:
+async def block_person(context: ActionContext, person_id: int) -> ActionResult:
+    """Block somebody, and end what runs for them."""
     if refusal := await _explain_must_stay(context, person_id):
         return reply_text(refusal)
     name = await _load_name(context, person_id)
@@ -208,7 +217,7 @@ async def _build_list(context: ActionContext) -> tuple[Part, ...]:
     if strangers:
         entries += [("", ()), ("Waiting to be let in:", ())]
         entries += [_build_stranger_entry(context, stranger) for stranger in strangers]
-    return build_pages("People:", entries, buttons_per_row=2)
+    return build_pages("People:", entries, buttons_per_row=None)
 
 
 def _build_entry(context: ActionContext, person: Person) -> tuple[str, tuple[Button, ...]]:
@@ -239,7 +248,8 @@ def _build_stranger_entry(context: ActionContext, stranger: Stranger) -> tuple[s
         Button(f"Let in {stranger.name}", f"people:add:{stranger.id}"),
         Button(f"Block {stranger.name}", f"people:block:{stranger.id}"),
     )
-    return f"{stranger.name} · {stranger.id} · {ago}", buttons
+    code = stranger.code if stranger.expires_at > context.now else "code expired"
+    return f"{stranger.name} · {stranger.id} · {code} · {ago}", buttons
 
 
 def _parse_number(text: str) -> int | None:
@@ -249,7 +259,7 @@ def _parse_number(text: str) -> int | None:
 
 
 _ROLE_CHANGES: dict[str, Callable[[ActionContext, int], Awaitable[ActionResult]]] = {
-    "add": _let_in,
+    "add": let_in,
     "remove": _remove_person,
-    "block": _block_person,
+    "block": block_person,
 }

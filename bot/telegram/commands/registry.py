@@ -31,9 +31,11 @@ from bot.telegram.commands import (
     prompt_context,
     secret_guard,
     sign_in,
+    strangers,
     think,
     tools,
     usage,
+    welcome,
 )
 from bot.translations.translator import LANGUAGES, Translator, load_translator, translatable
 
@@ -76,7 +78,7 @@ def choose_command_action(text: str, role: RoleOrBlocked | None) -> tuple[Action
     if command is not None and can_use(command, role):
         return command.action, args
     if role is None:
-        return onboarding.reject_stranger, ""
+        return strangers.reject_stranger, ""
     if command is None:
         return reply_unknown, name
     return reply_admins_only, name
@@ -140,8 +142,8 @@ async def handle_start(context: ActionContext) -> ActionResult:
     if context.args:
         return await onboarding.join_by_link(context)
     if context.role is None:
-        return await onboarding.reject_stranger(context)
-    return onboarding.build_welcome(context, context.role)
+        return await strangers.reject_stranger(context)
+    return welcome.build_welcome(context, context.role)
 
 
 async def handle_help(context: ActionContext) -> ActionResult:

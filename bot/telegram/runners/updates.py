@@ -31,7 +31,7 @@ from bot.telegram.actions import (
     do_nothing,
     reply_text,
 )
-from bot.telegram.commands import callbacks, consent, conversation, onboarding, registry, tool_answers
+from bot.telegram.commands import callbacks, consent, conversation, registry, strangers, tool_answers
 from bot.telegram.incoming.attachment_loader import AttachmentLoader
 from bot.telegram.incoming.attachments import extract_media
 from bot.telegram.incoming.envelope import find_question_key
@@ -76,6 +76,9 @@ class UpdateRunner:
         role = self._deps.access.get_role(first.person) if first.person is not None else None
         if role is not None and first.person is not None:
             await self._note_language(first.person, first.language_code)
+        if role == "admin" and len(updates) == 1 and await self._is_stranger_code(first):
+            await self._run_action(updates, role, strangers.let_in_by_code, _get_text(first.message))
+            return
         may_ask = role in {"admin", "member"}
         if may_ask and first.lane is not None and await self._is_turn(first, first.lane):
             await self._run_turn(updates, first.lane)
@@ -85,6 +88,14 @@ class UpdateRunner:
             return
         action, args = self._choose_action(first, role)
         await self._run_action(updates, role, action, args)
+
+    async def _is_stranger_code(self, update: ParsedUpdate) -> bool:
+        """Whether a message is the valid code of a stranger, and nothing else."""
+        text = _get_text(update.message)
+        if update.item.shape != "text" or not strangers.is_code(text):
+            return False
+        async with self._database.read_transaction() as tx:
+            return await people.find_stranger_by_code(tx, text, now=self._clock()) is not None
 
     async def _is_turn(self, update: ParsedUpdate, lane: Lane) -> bool:
         if update.item.shape != "deep" or update.message is None:
@@ -216,7 +227,7 @@ class UpdateRunner:
             return registry.choose_edit_action(_get_text(update.edited), role, otherwise=refuse_edit)
         if role:
             return partial(self._refusals.refuse_message, update), ""
-        return onboarding.reject_stranger, ""
+        return strangers.reject_stranger, ""
 
     async def _run_action(
         self, updates: Sequence[ParsedUpdate], role: RoleOrBlocked | None, action: Action, args: str

@@ -11,7 +11,7 @@ from bot.db.queues import outbox
 from bot.domain import Lane, Part
 from bot.telegram.commands import callbacks
 from bot.telegram.commands.callbacks import CONTINUE_PROMPT
-from bot.telegram.commands.onboarding import EXAMPLES
+from bot.telegram.commands.welcome import EXAMPLES
 from tests.support.update_harness import ADMIN, ANNA, BOB, UpdateHarness
 
 TOO_OLD = "This button is too old."

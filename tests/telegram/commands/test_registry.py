@@ -9,7 +9,7 @@ from bot.db.engine import Database
 from bot.db.queues import inbox
 from bot.domain import Lane
 from bot.telegram.commands import registry
-from bot.telegram.commands.onboarding import EXAMPLES
+from bot.telegram.commands.welcome import EXAMPLES
 from tests.support.update_harness import ADMIN, ANNA, BOB, UpdateHarness
 
 LANE = Lane(ANNA)

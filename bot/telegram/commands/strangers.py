@@ -1,0 +1,133 @@
+"""Strangers: they get a code or a refusal, and admins once a card with buttons.
+
+An admin lets a stranger in by a button, by /people, or by pasting the code.
+"""
+
+import logging
+import re
+from dataclasses import replace
+from functools import partial
+
+from bot.db.people import people
+from bot.db.queues import outbox
+from bot.db.tools import audit
+from bot.domain import Button, Lane
+from bot.telegram.actions import BUTTON_EXPIRED, ActionContext, ActionResult, build_part, reply_text
+from bot.telegram.commands.people import block_person, let_in
+
+_CODE = re.compile(r"[A-Za-z]{8}", re.ASCII)
+_BUTTON = re.compile(r"(add|block):([1-9][0-9]{0,15})", re.ASCII)
+
+log = logging.getLogger(__name__)
+
+
+def is_code(text: str) -> bool:
+    """Whether a message may be a stranger's code and nothing else."""
+    return _CODE.fullmatch(text.strip()) is not None
+
+
+async def reject_stranger(context: ActionContext) -> ActionResult:
+    """Answer a stranger with one line, and not again for a while. What they wrote is not stored."""
+    if context.deps.access.mode != "pairing":
+        return _refuse_access(context)
+    translate = context.translate
+    is_known = await people.find_stranger(context.tx, context.person) is not None
+    registered = await people.register_stranger(
+        context.tx, context.person, context.name, language=translate.language, now=context.now
+    )
+    if registered is None:
+        return ActionResult()
+    code, good_until = registered
+    if code is None:
+        minutes = max(1, round((good_until - context.now) / 60))
+        return reply_text(
+            translate.plural(
+                "You have not been let in yet. Your code is valid for another minute.",
+                "You have not been let in yet. Your code is valid for another {count} minutes.",
+                minutes,
+            )
+        )
+    text = translate(
+        "This is a private bot. To be let in, give an admin this code: {code} (valid for an hour).", code=code
+    )
+    lanes = () if is_known else await _send_cards(context, code)
+    wake_lanes = tuple(partial(context.deps.wake_sender, lane) for lane in lanes)
+    return replace(reply_text(text, code=code), after_commit=wake_lanes)
+
+
+def _refuse_access(context: ActionContext) -> ActionResult:
+    if not context.deps.access.can_send_refusal(context.person, context.now):
+        return ActionResult()
+    line = context.translate(
+        "This is a private bot. Its admins can let you in: tell them your number, {number}.",
+        number=context.person,
+    )
+    return reply_text(line, code=str(context.person))
+
+
+async def _send_cards(context: ActionContext, code: str) -> tuple[Lane, ...]:
+    """Send every admin a card about the stranger who has just got this code; returns lanes to wake."""
+    if not context.deps.access.can_announce_stranger(context.now):
+        return ()
+    log.info("person %d asks to be let in", context.person, extra={"action": "people.asked"})
+    lanes = tuple(Lane(admin) for admin in await context.deps.notices.list_admins(context.tx))
+    for lane in lanes:
+        translate = context.deps.access.get_translator(lane.chat)
+        card = build_part(
+            translate(
+                "{name} ({number}) asks to be let in, with the code {code}.",
+                name=context.name,
+                number=context.person,
+                code=code,
+            ),
+            (
+                Button(translate("Let in"), f"stranger:add:{context.person}"),
+                Button(translate("Block"), f"stranger:block:{context.person}"),
+            ),
+        )
+        await outbox.add(
+            context.tx, item=None, lane=lane, parts=(replace(card, silent=True),), now=context.now
+        )
+    return lanes
+
+
+async def handle_card_button(context: ActionContext) -> ActionResult:
+    """A button of a card; `context.args` is the change and the person, such as `add:12345`.
+
+    An admin who taps after another one sees what that one did.
+    """
+    match = _BUTTON.fullmatch(context.args)
+    if match is None:
+        return BUTTON_EXPIRED
+    person = int(match[2])
+    if decision := await _describe_decision(context, person):
+        return ActionResult(toast=decision, replacement=build_part(decision))
+    change = let_in if match[1] == "add" else block_person
+    result = await change(context, person)
+    outcome = "".join(part.text for part in result.parts)
+    return replace(result, parts=(), toast=outcome, replacement=build_part(outcome))
+
+
+async def _describe_decision(context: ActionContext, person_id: int) -> str | None:
+    """What became of a stranger in the meantime, and who decided it; None: nothing yet."""
+    person = await people.find(context.tx, person_id)
+    if person is None:
+        return None
+    entry = await audit.find_latest(context.tx, f"person {person_id}")
+    names = await people.list_names(context.tx)
+    admin = context.translate("an admin")
+    if entry is not None and entry.who is not None:
+        admin = names.get(entry.who, admin)
+    if person.role == "blocked":
+        return context.translate("{name} has been blocked by {admin}.", name=person.name, admin=admin)
+    if entry is not None and entry.who == person_id:
+        return context.translate("{name} has come in by a link.", name=person.name)
+    return context.translate("{name} has been let in by {admin}.", name=person.name, admin=admin)
+
+
+async def let_in_by_code(context: ActionContext) -> ActionResult:
+    """Let in the stranger whose code an admin has pasted; `context.args` is the code."""
+    stranger = await people.find_stranger_by_code(context.tx, context.args, now=context.now)
+    if stranger is None:
+        return BUTTON_EXPIRED
+    return await let_in(context, stranger.id)
