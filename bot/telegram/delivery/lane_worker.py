@@ -89,6 +89,7 @@ class LaneSender:
 
     async def _deliver_next(self) -> None:
         """Make the next call for the oldest stored message."""
+        await self._clear_long_status()
         await self._calls.acquire_rate()
         self.is_due = False
         row = await self._context.write_queue.write(partial(outbox.take, lane=self.lane))
@@ -99,6 +100,14 @@ class LaneSender:
             self.progress.mark_final(row.id)
         await self._record_outcome(row, await self._start_call(row))
         self.is_due |= row.has_more
+
+    async def _clear_long_status(self) -> None:
+        """Delete a status line that stood long, so that the answer comes as a new message, with a sound."""
+        if self.progress is None or not self.progress.is_over:
+            return
+        long_status = self.progress.find_long_status(self._context.rate_queue.now)
+        if long_status is not None and long_status.message_id is not None:
+            await self._progress_sender.clear_status(self.progress, long_status)
 
     def _start_call(self, row: OutboxRow) -> Awaitable[DeliveryOutcome]:
         """Start the call that makes Telegram show what this row says."""

@@ -4,6 +4,7 @@ Pure: the time is passed in (seconds of the sender's monotonic clock). Only the 
 is queued.
 """
 
+import math
 from dataclasses import dataclass, field, replace
 
 from bot.domain import Button, Lane, Part
@@ -34,6 +35,7 @@ class MessageState:
     `part`: what the message shows (None: unknown).
     `called_at`: when its last call was made.
     `is_status`: it shows only a status line.
+    `sent_at`: when it was sent (infinity: by an earlier process).
     """
 
     row: int
@@ -41,6 +43,7 @@ class MessageState:
     part: Part | None = None
     called_at: float = 0.0
     is_status: bool = False
+    sent_at: float = math.inf
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,6 +169,13 @@ class TurnProgress:
             return None
         return next((message for message in self.messages if message.is_status), None)
 
+    def find_long_status(self, now: float) -> MessageState | None:
+        """Return the status line that stands so long that its person may have put the phone away."""
+        long_ago = now - self.limits.long_status_seconds
+        return next(
+            (message for message in self.messages if message.is_status and message.sent_at < long_ago), None
+        )
+
     def hold(self, until: float) -> None:
         """Make no call before this moment."""
         self._not_before = until
@@ -194,14 +204,17 @@ class TurnProgress:
 
     def get_next_step(self, now: float) -> ProgressStep | None:
         """Return the call that shows what was rendered; None: nothing until something changes."""
-        step = self._find_step_towards_parts() if self._parts else self._find_step_without_text(now)
+        step = self._find_step_towards_parts(now) if self._parts else self._find_step_without_text(now)
         due_at = max(self._not_before, self._get_due_at(step))
         if step is not None and not isinstance(step, WaitUntil) and due_at > now:
             return WaitUntil(due_at)
         return step
 
-    def _find_step_towards_parts(self) -> ProgressStep | None:
+    def _find_step_towards_parts(self, now: float) -> ProgressStep | None:
         is_status = not self._snapshot.text
+        long_status = None if is_status else self.find_long_status(now)
+        if long_status is not None and long_status.message_id is not None:
+            return DeleteMessage(long_status)
         for message, part in zip(self.messages, self._parts, strict=False):
             if message.message_id is not None and message.part != part:
                 return EditMessage(message, part, is_status=is_status)

@@ -49,7 +49,7 @@ class ProgressSender:
                 progress.hold(rate_queue.now + self._calls.record_failure(outcome))
 
     async def clear_status(self, progress: TurnProgress, message: MessageState) -> None:
-        """Delete, in one attempt, the status line of a turn that ended without a text."""
+        """Delete, in one attempt, the status line of a turn that has ended."""
         await self._calls.acquire_rate()
         await self._delete_message(progress, message)
         message.is_status = False
@@ -97,7 +97,8 @@ class ProgressSender:
         self._record_first_send(row, step, outcome)
         if isinstance(outcome, DeliverySuccess):
             now = self._context.rate_queue.now
-            progress.messages.append(MessageState(row.id, outcome.message_id, step.part, now, step.is_status))
+            sent = MessageState(row.id, outcome.message_id, step.part, now, step.is_status, sent_at=now)
+            progress.messages.append(sent)
             progress.forget_draft()
         elif isinstance(outcome, DeliveryRefusal) or (
             isinstance(outcome, UnknownDelivery) and not step.is_status

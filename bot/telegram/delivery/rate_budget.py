@@ -24,6 +24,8 @@ class RateLimits:
     """What we allow ourselves, a little below what Telegram's FAQ names (30/s; 1/s a chat; 20/min a group).
 
     `…_edit_gap`: minimum seconds between two edits of one message.
+    `long_status_seconds`: an answer does not replace a status line that stood so long by an edit, which makes
+    no sound, but comes as a new message.
     """
 
     overall: CallRate = CallRate(1 / 25, 25)
@@ -32,6 +34,7 @@ class RateLimits:
     group_progress: CallRate = CallRate(6.6, 3)
     private_edit_gap: float = 1.5
     group_edit_gap: float = 4.0
+    long_status_seconds: float = 20.0
 
     def get_edit_gap(self, chat: int, length: int) -> float:
         """Return the minimum seconds between two edits of a message of `length` characters."""

@@ -13,7 +13,7 @@ from bot.telegram.delivery import progress as progress_module
 from bot.telegram.delivery.progress import YOUR_TURN
 from bot.telegram.delivery.renderer import Snapshot, render_snapshot
 from bot.telegram.formatting.render import BlockCache, Piece
-from tests.support.delivery_harness import ONE, THREE, TWO, DeliveryHarness
+from tests.support.delivery_harness import NO_GAP_LIMITS, ONE, THREE, TWO, DeliveryHarness
 
 
 async def test_a_quick_answer_is_exactly_one_call(harness: DeliveryHarness, monkeypatch: pytest.MonkeyPatch):
@@ -172,6 +172,27 @@ async def test_a_line_says_why_one_waits_and_the_answer_takes_its_place(harness:
         await sender.wait_until_idle()
     assert harness.list_texts() == ["Paris."]
     assert harness.list_methods() == ["sendMessage", "editMessageText", "editMessageText"]
+
+
+@pytest.mark.parametrize("has_snapshot", [True, False])
+async def test_after_a_long_wait_the_answer_is_a_new_message(harness: DeliveryHarness, has_snapshot: bool):
+    harness.limits = replace(NO_GAP_LIMITS, long_status_seconds=0.0)
+    async with harness.run_sender() as sender:
+        channel = harness.open_channel(sender)
+        channel.show_status("The model is not answering.")
+        await harness.api.wait_until(lambda: harness.list_texts())
+        await harness.send_text(sender, "a command's reply", item=2)
+        await harness.api.wait_until(lambda: len(harness.list_texts()) == 2)
+        if has_snapshot:
+            channel.show(ONE)
+            await harness.api.wait_until(lambda: len(harness.api.calls_of("sendMessage")) == 3)
+        await harness.finish_turn(channel, ONE + "Paris.")
+        await sender.wait_until_idle()
+    assert harness.list_texts() == ["a command's reply", ONE + "Paris."]
+    methods = ["sendMessage", "sendMessage", "deleteMessage", "sendMessage"]
+    assert harness.list_methods() == methods + ["editMessageText"] * has_snapshot
+    assert harness.api.calls_of("sendMessage")[-1].params["disable_notification"] == "false"
+    assert await harness.load_states() == ["done", "done"]
 
 
 async def test_a_line_can_be_taken_back_and_the_answer_still_comes(harness: DeliveryHarness):

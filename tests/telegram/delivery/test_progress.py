@@ -233,3 +233,19 @@ def test_a_line_is_left_only_by_a_turn_that_ended_without_a_text(progress: TurnP
         progress.mark_final(row)
         leftovers.append(progress.leftover_status)
     assert leftovers == [None, line, line, None]
+
+
+def test_a_text_is_no_edit_of_a_line_that_stood_long(progress: TurnProgress):
+    line = add_message(progress, "The model is not answering.", called_at=100.0, is_status=True)
+    line.sent_at = 100.0
+    progress.text = "A whole block.\n\n"
+    assert isinstance(get_next_step(progress, 119.0), EditMessage)
+    assert get_next_step(progress, 121.0) == DeleteMessage(line)
+    progress.messages.remove(line)
+    assert isinstance(get_next_step(progress, 121.0), SendMessage)
+
+
+def test_a_line_that_stood_long_may_change_as_long_as_there_is_no_text(progress: TurnProgress):
+    add_message(progress, "The model is not answering.", called_at=100.0, is_status=True).sent_at = 100.0
+    progress.status = "The model is loading."
+    assert isinstance(get_next_step(progress, 200.0), EditMessage)
