@@ -163,5 +163,6 @@ def _build_launch(bot_name: BotName, environment: BotEnvironment) -> tuple[list[
         "ACCESS": "open",
         "CANVASES_A_DAY": "1000000000",  # checked for every message, and never used up
         "WARM_UP": "off",  # the baseline bots do not warm up, and every call counts
+        "THINKING": "off",  # nor do they think, and what is written to them are no sentences to judge
         **environment.settings,
     }
