@@ -48,7 +48,7 @@ async def list_system_jobs(database_url: str) -> str:
 async def run_system_job(database_url: str, name: str, *, now: float) -> str:
     """Order a system job; return what to print. Raises NothingFound if there is none of this name."""
     async with open_readonly(database_url) as database, database.read_transaction() as tx:
-        job = await jobs.find_system_job(tx, name)
+        job = await jobs.find_named(tx, name)
         names = ", ".join(status.name for status in await list_statuses(tx))
     if job is None:
         raise NothingFound(f"There is no system job {name!r}. There are: {names or 'none yet'}.")

@@ -106,7 +106,7 @@ class UserJobs:
             raise UnclearTime(
                 f"What I shall say or do then has 1 to {MAX_TEXT_CHARS} characters, this has {len(text)}."
             )
-        await self._check_limits(tx, owner.person)
+        await self.check_limits(tx, owner.person)
         await people.ensure_person(tx, owner.person, owner.name, now=now)
         new = NewJob(
             kind=kind,
@@ -148,11 +148,8 @@ class UserJobs:
         except (ValueError, KeyError):
             raise UnclearTime("I cannot read when that was to be. Delete it, and ask for it anew.") from None
 
-    async def _load_zone(self, person: int) -> str | None:
-        async with self.database.read_transaction() as tx:
-            return await self.find_zone(tx, person)
-
-    async def _check_limits(self, tx: Transaction, person: int) -> None:
+    async def check_limits(self, tx: Transaction, person: int) -> None:
+        """Raise UnclearTime if this person may have no more jobs."""
         own_count, total_count = await jobs.count_open(tx, person)
         if not (self.limits.max_per_person and self.limits.max_total):
             raise UnclearTime("This bot keeps no reminders and tasks.")
@@ -163,6 +160,10 @@ class UserJobs:
             raise UnclearTime(
                 f"This bot keeps {self.limits.max_total} jobs for all its people, and they are taken."
             )
+
+    async def _load_zone(self, person: int) -> str | None:
+        async with self.database.read_transaction() as tx:
+            return await self.find_zone(tx, person)
 
     def _parse_in_zone(
         self, parse: "WhenParser", text: str, zone: str | None, written_at: float
@@ -240,8 +241,8 @@ def _format_state(job: Job) -> str:
 
 def _format_confirmation(kind: JobKind, text: str) -> str:
     if kind == "reminder":
-        return f"⏰ I remind you: {text}"
-    return f"🤖 I do this then: {text}"
+        return f"⏰ I'll remind you: {text}"
+    return f"🤖 I'll do this then: {text}"
 
 
 def _choose_missed_policy(rule: RecurrenceRule | None) -> MissedRunPolicy:

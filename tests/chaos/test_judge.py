@@ -131,7 +131,7 @@ def remind(*message_ids: int) -> Journal:
     """The second message was a /remind, which came due, and is shown in these messages."""
     request = replace(ANSWERED.requests[1], kind="remind", words=("R00002",), is_ordered=False)
     confirmed = change_row(
-        change_message(ANSWERED, 20, text="⏰ I remind you: R00002"), 2, text="⏰ I remind you: R00002"
+        change_message(ANSWERED, 20, text="⏰ I'll remind you: R00002"), 2, text="⏰ I remind you: R00002"
     )
     return add(
         replace(
@@ -185,7 +185,7 @@ BREACH_CASES = [
     ("tool without approval", use_tool("toll", 1)),
     ("tool without approval", use_tool("toll", 1, taps=DENIED)),
     ("unknown not said", DOUBT),
-    ("unknown not said", add(ANSWERED, outbox=(make_part(4, "I do this then.", "unknown", item=None),))),
+    ("unknown not said", add(ANSWERED, outbox=(make_part(4, "I'll do this then.", "unknown", item=None),))),
     ("unknown not said", add(DOUBT, outbox=(ask(4, 2),))),
     ("not finished", change_row(ANSWERED, 2, state="open")),
     ("not finished", replace(ANSWERED, inbox=(*ANSWERED.inbox, InboxRow(9, None, None, "parked")))),
@@ -317,6 +317,6 @@ def test_marks_are_read_from_texts_in_order() -> None:
         "E00012",
     ]
     assert [mark.word for mark in read_marks("I don't know /c00007. /help")] == ["/c00007"]
-    assert [mark.word for mark in read_marks("⏰ I remind you: tea R00003")] == ["R00003"]
+    assert [mark.word for mark in read_marks("⏰ I'll remind you: tea R00003")] == ["R00003"]
     assert [mark.word for mark in read_marks("⏰ tea R00003")] == ["D00003"]
     assert read_marks("B1 XB00012 B000123") == []

@@ -93,7 +93,7 @@ async def test_words_become_a_reminder_that_is_said_back_listed_and_taken_back(t
         gateway.ann.send('@@tool:schedule {"when": "every weekday at 8", "text": "stand up"}@@@@say:Done.@@')
         await gateway.api.wait_until(lambda: "Done." in gateway.texts() and len(gateway.texts()) > 1)
         [reminder] = messages_starting_with(
-            gateway, "⏰ I remind you: stand up\nEvery weekday at 08:00. Next: "
+            gateway, "⏰ I'll remind you: stand up\nEvery weekday at 08:00. Next: "
         )
         assert reminder.text.endswith("(Europe/Berlin)")
         gateway.ann.send(
@@ -102,7 +102,7 @@ async def test_words_become_a_reminder_that_is_said_back_listed_and_taken_back(t
         await gateway.api.wait_until(
             lambda: (
                 "And." in gateway.texts()
-                and messages_starting_with(gateway, "🤖 I do this then: tell me a joke")
+                and messages_starting_with(gateway, "🤖 I'll do this then: tell me a joke")
             )
         )
         gateway.ann.send("@@tool:schedule {}@@@@say:Listed.@@")
@@ -166,7 +166,7 @@ async def test_the_model_gets_what_is_wrong_and_is_asked_for_a_city_where_one_is
             strict=True,
         ):
             assert expected in result
-        assert len(messages_starting_with(gateway, "⏰ I remind you: tea")) == 1
+        assert len(messages_starting_with(gateway, "⏰ I'll remind you: tea")) == 1
 
 
 async def test_a_due_reminder_is_text_without_a_model_call_and_a_due_task_a_turn_with_tools(tmp_path: Path):
@@ -266,6 +266,25 @@ async def test_tasks_of_many_never_take_the_last_seat_from_whoever_writes(tmp_pa
         for chat in range(21, 26):
             await gateway.api.wait_until(partial(has_said, gateway, "The news.", chat))
         assert gateway.texts() == ["Hello, Ann."]
+
+
+async def test_a_reminder_that_is_snoozed_says_when_it_comes_again_and_comes(tmp_path: Path):
+    async with running_gateway(tmp_path, time_zone="UTC") as gateway:
+        await introduce_person(gateway)
+        await add_due_job(gateway, "tea", kind="reminder", rule=None)
+        await gateway.api.wait_until(lambda: messages_starting_with(gateway, "⏰ tea"))
+        [reminder] = messages_starting_with(gateway, "⏰ tea")
+        assert [button["text"] for button in reminder.buttons] == ["10 min", "1 h", "Tomorrow"]
+        gateway.ann.tap(reminder, "10 min")
+        gateway.ann.tap(reminder, "Tomorrow")
+        await gateway.api.wait_until(lambda: messages_starting_with(gateway, "⏰ tea\n\nAgain "))
+        assert not messages_starting_with(gateway, "⏰ tea")[0].buttons
+        async with open_database(gateway.settings.database_url) as database, database.transaction() as tx:
+            is_snooze = jobs_table.c.name.startswith("snooze")
+            moved = await tx.execute(update(jobs_table).where(is_snooze).values(next_due=time.time()))
+            assert moved.rowcount == 1
+        await gateway.api.wait_until(lambda: len(messages_starting_with(gateway, "⏰ tea")) == 2)
+        assert len(messages_starting_with(gateway, "⏰ tea")[1].buttons) == 3
 
 
 async def test_what_an_earlier_process_left_unnoted_is_noted_and_what_was_forgotten_is_gone(tmp_path: Path):

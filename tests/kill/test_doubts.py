@@ -116,7 +116,7 @@ async def test_a_half_shown_message_is_left_only_by_a_first_send_that_was_in_dou
 async def test_a_confirmation_of_unknown_outcome_is_repeated(surround: OpenEnvironment, arrives: bool):
     """Nobody is asked about it, since it answers no message; and two of it do no harm."""
     environment = await surround(time_zone="UTC")
-    confirmation = environment.freeze_at("sendMessage", "I do this then", arrives=arrives)
+    confirmation = environment.freeze_at("sendMessage", "I'll do this then", arrives=arrives)
     schedule = '@@tool:schedule {"when": "in 2 hours", "text": "water", "task": true}@@'
     environment.ann.send(f"{schedule}@@say:It is planned.@@")
     await environment.until(lambda: confirmation.hit_count)
@@ -125,4 +125,4 @@ async def test_a_confirmation_of_unknown_outcome_is_repeated(surround: OpenEnvir
     await environment.wait_until_idle()
     *confirmations, answer = sorted(environment.texts(), key=lambda text: text == "It is planned.")
     assert answer == "It is planned."
-    assert [text.splitlines()[0] for text in confirmations] == ["🤖 I do this then: water"] * (1 + arrives)
+    assert [text.splitlines()[0] for text in confirmations] == ["🤖 I'll do this then: water"] * (1 + arrives)

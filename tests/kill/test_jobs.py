@@ -78,6 +78,45 @@ async def is_killed_on_the_way(environment: KillEnvironment, kind: str, when: st
     return has_died
 
 
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("when", ["before", "after"])
+async def test_around_every_commit_of_a_snooze_that_is_tapped_twice(surround: OpenEnvironment, when: str):
+    """It is stored once, and its message says when it comes again."""
+    environment = await surround(time_zone="UTC")
+    commit = 1 if when == "before" else 2
+    while await is_killed_at_a_snooze(environment, when, commit):
+        commit += 2
+    assert commit > 3
+    environment.assert_all_accounted()
+
+
+async def is_killed_at_a_snooze(environment: KillEnvironment, when: str, commit: int) -> bool:
+    chat = 100 + commit
+    await greet(environment, chat)
+    job, _ = add_due_job(environment, chat, "reminder", "tea")
+    await wait_until_recorded(environment, job)
+    reminder = environment.messages(chat)[-1]
+    await environment.gateway.arm(f"{when} {commit}")
+    for label in ("10 min", "1 h"):
+        environment.api.person(chat).tap(reminder, label)
+    has_died = False
+    try:
+        await environment.until(lambda: "Again at " in environment.texts(chat)[-1])
+        await environment.gateway.while_alive(environment.wait_until_idle())
+    except GatewayDied:
+        has_died = True
+        await environment.gateway.wait_for_exit()
+        await environment.gateway.start()
+        await environment.until(lambda: "Again at " in environment.texts(chat)[-1])
+        await environment.wait_until_idle()
+    assert not environment.messages(chat)[-1].buttons
+    snoozes = environment.load_rows(
+        f"select text, state, rule from jobs where person = {chat} and name is not null"
+    )
+    assert snoozes == [("tea", "active", None)]
+    return has_died
+
+
 async def test_a_reminder_that_was_asked_for_and_came_due_while_the_gateway_was_down_is_said_at_once(
     surround: OpenEnvironment,
 ):
@@ -86,7 +125,7 @@ async def test_a_reminder_that_was_asked_for_and_came_due_while_the_gateway_was_
     await environment.gateway.start()
     await environment.until(lambda: len(environment.texts()) == 2)
     confirmation, reminder = environment.texts()
-    assert confirmation.startswith("⏰ I remind you: tea")
+    assert confirmation.startswith("⏰ I'll remind you: tea")
     assert reminder.startswith("⏰ tea\n\n(This was due ")
     await environment.wait_until_idle()
     environment.assert_all_accounted()

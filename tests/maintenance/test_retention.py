@@ -109,7 +109,7 @@ async def test_forget_leaves_no_byte_of_a_text_in_any_file_and_every_figure(
             lambda: any("calculate" in text and "error after" in text for text in gateway.texts())
         )
         gateway.ann.send(f"/remind in 2 hours {CANARY}")
-        await gateway.api.wait_until(lambda: any("I remind you" in text for text in gateway.texts()))
+        await gateway.api.wait_until(lambda: any("I'll remind you" in text for text in gateway.texts()))
         assert find_traces(tmp_path)
         before = {table.name: await count_rows(gateway, table) for table in (turns, model_calls, tool_calls)}
         question = await forget_all(gateway)

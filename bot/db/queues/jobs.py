@@ -61,7 +61,7 @@ _FINISH_JOB = (
 class NewJob:
     """A job to store: `rule` is None for one that is due once, `name` is that of a system job.
 
-    `next_due` None: it runs only when ordered.
+    `next_due` None: it runs only when ordered. `name` is also that of a snooze.
     """
 
     kind: JobKind
@@ -131,8 +131,8 @@ async def find(tx: AsyncConnection, job: int) -> Job | None:
     return None
 
 
-async def find_system_job(tx: AsyncConnection, name: str) -> Job | None:
-    """The system job with this name."""
+async def find_named(tx: AsyncConnection, name: str) -> Job | None:
+    """The system job or the snooze with this name."""
     return await _find_job(tx, jobs.c.name == name)
 
 

@@ -249,14 +249,18 @@ async def allow_repeat(tx: AsyncConnection, rows: Sequence[int]) -> None:
 
 
 async def close_buttons(tx: AsyncConnection, rows: Sequence[int], line: str) -> list[Lane]:
-    """Replace the buttons of these messages by a line of text; returns the lanes of those that had some."""
+    """Replace the buttons of these messages by a line of text, or by nothing.
+
+    Returns the lanes of those that had some.
+    """
     query = select(*OUTBOX_COLUMNS).where(outbox.c.id.in_(rows)).order_by(outbox.c.id)
     stored_rows: Sequence[Any] = (await tx.execute(query)).all()
     lanes = []
     for message in (to_outbox_row(row) for row in stored_rows):
         if message.body is None or not message.body.buttons or message.state in {"unknown", "failed"}:
             continue
-        body = serialize_part(replace(message.body, text=f"{message.body.text}\n\n{line}", buttons=()))
+        text = f"{message.body.text}\n\n{line}".rstrip()
+        body = serialize_part(replace(message.body, text=text, buttons=()))
         state = case((outbox.c.state == "done", "open"), else_=outbox.c.state)
         await tx.execute(update(outbox).where(outbox.c.id == message.id).values(body=body, state=state))
         lanes.append(message.lane)

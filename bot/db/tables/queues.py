@@ -49,7 +49,7 @@ jobs = Table(
     metadata,
     Column("id", Id, primary_key=True),
     Column("kind", Text, nullable=False),  # "reminder", "task" or "house" (a system job)
-    Column("name", Text, unique=True),  # of a system job; NULL: a person's job
+    Column("name", Text, unique=True),  # of a system job or a snooze; NULL: another job of a person
     Column("person", BigInteger),  # its owner; NULL: a system job
     Column("lane", Text),
     Column("text", Text, nullable=False),

@@ -187,7 +187,7 @@ def _answer_remind(match: re.Match[str], results: Sequence[_ToolResult], tool_na
             "Remind me tomorrow at 9 in Paris to call Anna."
         )
     if result.startswith("Scheduled."):
-        return "All right, I remind you."
+        return "All right, I'll remind you."
     return result
 
 

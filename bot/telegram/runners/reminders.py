@@ -8,8 +8,9 @@ import time
 from collections.abc import Callable
 
 from bot.db.engine import Database, Transaction
-from bot.db.queues import inbox, jobs, outbox
+from bot.db.queues import inbox, jobs, outbox, snoozes
 from bot.domain import InboxItem, Lane, Part
+from bot.jobs.snooze import build_snooze_buttons
 from bot.jobs.times.formatting import format_duration, format_time
 from bot.jobs.times.next_run import LATE_SECONDS
 from bot.jobs.times.zones import UnclearTime
@@ -57,7 +58,12 @@ class ReminderRunner:
                 await jobs.remove_all(tx, person)
             elif item.job is not None and (job := await jobs.find(tx, item.job)) is not None:
                 text = f"⏰ {item.body['texts'][0]}{format_lateness(item, job.zone, now)}"
-                await outbox.add(tx, item=item.id, lane=lane, parts=(Part(text),), now=now)
+                buttons = build_snooze_buttons(self._access.get_translator(person), item.id)
+                last_messages = await snoozes.list_messages_of_last_run(tx, job.id, before_item=item.id)
+                await outbox.close_buttons(tx, last_messages, "")
+                await outbox.add(
+                    tx, item=item.id, lane=lane, parts=(Part(text, buttons=(buttons,)),), now=now
+                )
             await inbox.mark_done(tx, [item.id], now=now)
 
     async def _store_new(self, item: InboxItem, lane: Lane) -> None:

@@ -101,7 +101,7 @@ async def test_it_has_itself_reminded_and_asks_where_the_person_is() -> None:
         SHOWCASE_QUESTIONS[5], "Scheduled. Fri 20 Nov 2026, 10:25 (UTC). The person was shown this."
     )
     assert calls == [("schedule", '{"when": "in one minute", "text": "stretch"}')]
-    assert text == "All right, I remind you."
+    assert text == "All right, I'll remind you."
     _, text = await answer_question(
         "remind me at 8 to eat", "The person's time zone is unknown. Ask in which city they are."
     )

@@ -57,7 +57,7 @@ async def store_job(
 async def test_a_reminder_is_confirmed_with_its_time_its_zone_and_an_undo_button(harness: UpdateHarness):
     await harness.send_text("/remind tomorrow at nine call Bob")
     [sent] = await harness.handle_claimed()
-    assert sent.text == "⏰ I remind you: call Bob\nSat 21 Nov 2026, 09:00 (Europe/Berlin)"
+    assert sent.text == "⏰ I'll remind you: call Bob\nSat 21 Nov 2026, 09:00 (Europe/Berlin)"
     [job] = await load_jobs(harness)
     assert (job.kind, job.text, job.lane, job.rule, job.missed) == (
         "reminder",
@@ -75,7 +75,7 @@ async def test_a_reminder_is_confirmed_with_its_time_its_zone_and_an_undo_button
 
 async def test_a_recurring_reminder_is_confirmed_with_its_next_three_times(harness: UpdateHarness):
     assert await send_command(harness, "/remind every weekday at 8 stand up") == [
-        "⏰ I remind you: stand up\nEvery weekday at 08:00. "
+        "⏰ I'll remind you: stand up\nEvery weekday at 08:00. "
         "Next: Mon 23 Nov 2026, 08:00 · Tue 24 Nov 2026, 08:00 · Wed 25 Nov 2026, 08:00 (Europe/Berlin)"
     ]
     await send_command(harness, "/remind every 10 minutes breathe")
@@ -313,9 +313,9 @@ async def test_jobs_can_be_switched_off_altogether(database: Database, bounds: J
 @pytest.mark.parametrize(
     ("line", "expected"),
     [
-        ("in 10 minutes tea", "⏰ I remind you: tea\nFri 20 Nov 2026, 16:10 (Europe/Berlin)"),
-        ("in 3 hours tea", "⏰ I remind you: tea\nFri 20 Nov 2026, 19:00 (Europe/Berlin)"),
-        ("every 1 hour tea", "⏰ I remind you: tea\nEvery hour. Next: Fri 20 Nov 2026, 19:00"),
+        ("in 10 minutes tea", "⏰ I'll remind you: tea\nFri 20 Nov 2026, 16:10 (Europe/Berlin)"),
+        ("in 3 hours tea", "⏰ I'll remind you: tea\nFri 20 Nov 2026, 19:00 (Europe/Berlin)"),
+        ("every 1 hour tea", "⏰ I'll remind you: tea\nEvery hour. Next: Fri 20 Nov 2026, 19:00"),
     ],
 )
 async def test_what_was_written_while_the_gateway_was_down_counts_from_then(
@@ -337,7 +337,7 @@ async def test_tomorrow_counts_from_the_day_it_was_written_even_if_the_zone_is_s
     harness.now += 120
     assert (await send_command(harness, "/zone Berlin"))[
         1
-    ] == "⏰ I remind you: tea\nSat 21 Nov 2026, 09:00 (Europe/Berlin)"
+    ] == "⏰ I'll remind you: tea\nSat 21 Nov 2026, 09:00 (Europe/Berlin)"
 
 
 async def test_a_zone_is_set_by_a_city_and_shown_with_its_time(harness: UpdateHarness):
@@ -397,7 +397,7 @@ async def test_whose_zone_is_unknown_is_asked_once_and_what_they_wanted_is_kept_
     assert (await harness.load_items(kind="reminder"))[0].error == ZONE_NEEDED
     [zone_reply, job_reply] = await send_command(harness, "/zone Berlin")
     assert zone_reply == "Your time zone is Europe/Berlin, where it is 16:00."
-    assert job_reply == "⏰ I remind you: tea\nSat 21 Nov 2026, 09:00 (Europe/Berlin)"
+    assert job_reply == "⏰ I'll remind you: tea\nSat 21 Nov 2026, 09:00 (Europe/Berlin)"
     await send_command(harness, "/zone Paris")
     assert len(await load_jobs(harness)) == 1
 
@@ -407,7 +407,7 @@ async def test_what_needs_no_zone_is_kept_without_one(database: Database):
     harness.now = NOW
     await harness.let_in(ANNA)
     [reply] = await send_command(harness, "/remind in 20 minutes tea")
-    assert reply == "⏰ I remind you: tea\nFri 20 Nov 2026, 15:20 (UTC)"
+    assert reply == "⏰ I'll remind you: tea\nFri 20 Nov 2026, 15:20 (UTC)"
     assert len(await send_command(harness, "/remind every 2 hours tea")) == 1
     assert [job.next_due for job in await load_jobs(harness)] == [NOW + 1200, NOW + 7200]
 
