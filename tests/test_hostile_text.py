@@ -38,7 +38,8 @@ from bot.domain import Message, ToolCall
 from bot.errors import ChangeRefused
 from bot.jobs.times.parser import parse_line, parse_when
 from bot.jobs.times.zones import UnclearTime
-from bot.telegram.commands import sign_in
+from bot.setting_names import list_misspelled_variables
+from bot.telegram.commands import sign_in, strangers
 from bot.telegram.delivery.renderer import MAX_DIRECT_CHARS, Snapshot, render_snapshot
 from bot.telegram.incoming.attachments import clean_name
 from bot.telegram.incoming.envelope import read_envelope
@@ -180,6 +181,8 @@ PARSERS = (
     Parser("repeating reply", _parse_reply("repetition")),
     Parser("partial reply", reply_parser.extract_visible_text),
     Parser("sign-in", sign_in.is_answer),
+    Parser("code of a stranger", strangers.is_code),
+    Parser("name of a setting", lambda text: list_misspelled_variables([text.upper()], {"MODEL_SEATS"})),
     Parser(
         "sign-in address", lambda text: sign_in.is_answer(f"/tools signin notes http://a.example/?{text}")
     ),

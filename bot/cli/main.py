@@ -124,7 +124,13 @@ def run(env_file: EnvFile = ENV_FILE) -> Work:
         logging.getLogger(__name__).warning("%s", line, extra={"action": "settings.ignored"})
     gc.freeze()
     gc.enable()
-    return functools.partial(factory.run, settings, announce=typer.echo)
+    announce = typer.echo if settings.log_format == "text" else _log_announcement
+    return functools.partial(factory.run, settings, announce=announce)
+
+
+def _log_announcement(text: str) -> None:
+    """Show a text for the owner as a line of a log that machines read."""
+    logging.getLogger(__name__).warning("%s", text, extra={"action": "app.announced"})
 
 
 @cli.command(epilog='Examples: canvasgram demo · canvasgram demo --say "What is 19 % of 84.50?"')
@@ -179,7 +185,8 @@ def report(  # noqa: PLR0913  # an option is an argument here
         str | None, typer.Argument(metavar="[audit]", help="With `audit`: show what admins changed instead.")
     ] = None,
     since: Annotated[
-        str | None, typer.Option(help="Start: a date, a date and time (UTC), today, or 24h, 30d, 4w ago.")
+        str | None,
+        typer.Option(help="Start: a date, a date and time (UTC), today, yesterday, or 24h, 30d, 4w ago."),
     ] = None,
     until: Annotated[str | None, typer.Option(help="End, written like --since; a date is inclusive.")] = None,
     chat: Annotated[str | None, typer.Option(help="Only this chat, or chat:topic, by number.")] = None,

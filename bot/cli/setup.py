@@ -93,7 +93,7 @@ class SetupWizard:
         self.prompter.say(
             f"Whoever opens this link first, within {people.FIRST_ADMIN_MINUTES} minutes, becomes admin:\n"
             f"  https://t.me/{bot.username}?start={code}\n"
-            "Then start the gateway: canvasgram run"
+            "Then start the gateway, in the way you started this: canvasgram run"
         )
 
     async def _check_bot(self) -> BotIdentity:

@@ -21,7 +21,8 @@ _NEW_YEAR_9999 = 253_370_764_800  # epoch seconds; later times cannot be shown a
 _MAX_INTEGER = 2**63  # no database takes a larger number
 _CHAT_PATTERN = re.compile(r"-?[0-9]{1,20}(:[0-9]{1,20})?")
 TIME_FORMATS = (
-    "a date such as 2026-11-03, a date and time (UTC) such as 2026-11-03T14:30, today, or 24h, 30d, 4w ago"
+    "a date such as 2026-11-03, a date and time (UTC) such as 2026-11-03T14:30, today, yesterday, "
+    "or 24h, 30d, 4w ago"
 )
 SORTS: tuple[Sort, ...] = get_args(Sort)
 GROUPINGS: tuple[Grouping, ...] = get_args(Grouping)
@@ -53,8 +54,10 @@ def parse_time(option: str, text: str, now: float, *, whole_day: bool = False) -
     `whole_day`: of a date, the end of its day.
     """
     word = text.strip().lower()
-    if word == "today":
+    if word in {"today", "yesterday"}:
         midnight = now - now % DAY_SECONDS
+        if word == "yesterday":
+            midnight -= DAY_SECONDS
         if whole_day:
             return midnight + DAY_SECONDS
         return midnight

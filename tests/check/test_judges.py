@@ -344,6 +344,7 @@ def queued_response(seconds: float) -> ProbeResponse:
     ("running", "status", "text"),
     [
         ((3, 4, 4), "pass", "4 of 9"),
+        ((8, 8), "pass", "The gateway uses 4 of these seats: see MODEL_SEATS."),
         ((3, 4), "pass", "4 of 9"),
         ((3, 3), "warn", "MODEL_SEATS=3"),
         ((2, 3, 3), "warn", "MODEL_SEATS=3"),

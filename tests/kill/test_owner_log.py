@@ -1,6 +1,7 @@
 """The log of a real gateway: start, the endpoint coming and going, notices, the stop."""
 
 import json
+import re
 
 import pytest
 
@@ -63,14 +64,17 @@ async def test_an_endpoint_that_is_away_and_what_admins_are_told_are_logged_as_j
     assert "secret word" not in environment.gateway.output
 
 
-async def test_without_an_admin_the_log_names_who_became_one(surround: OpenEnvironment):
-    environment = await surround(plain=True, start=False, admin_ids="", access="pairing")
+@pytest.mark.parametrize("log_format", ["text", "json"])
+async def test_without_an_admin_the_log_names_who_became_one(surround: OpenEnvironment, log_format: str):
+    settings = {"admin_ids": "", "access": "pairing", "log_format": log_format}
+    environment = await surround(plain=True, start=False, **settings)
     await environment.gateway.start()
     await environment.gateway.wait_for_output("?start=")
-    code = environment.gateway.output.partition("?start=")[2].split()[0]
+    code = re.findall(r"start=([\w-]+)", environment.gateway.output)[0]
     await environment.gateway.restart()  # the link is still good, and no second one is shown
     await environment.gateway.wait_for_output("The link shown earlier works for")
     assert environment.gateway.output.count("?start=") == 1
     environment.ann.send(f"/start {code}")
     await environment.gateway.wait_for_output("people.joined")
     assert "person 7 came in by a link, as admin" in environment.gateway.output
+    assert log_format == "text" or parse_records(environment)

@@ -18,6 +18,7 @@ MIDNIGHT = 1_728_000_000.0
         (" 2024-10-04T01:00 ", MIDNIGHT + 3600),
         ("2024-10-04 01:00:00+01:00", MIDNIGHT),
         ("today", MIDNIGHT),
+        ("yesterday", MIDNIGHT - DAY_SECONDS),
         ("TODAY", MIDNIGHT),
         ("24h", NOW - DAY_SECONDS),
         ("1d", MIDNIGHT - DAY_SECONDS),
@@ -33,6 +34,7 @@ def test_moments(text: str, seconds: float):
     [
         ("2024-10-03", MIDNIGHT),
         ("today", MIDNIGHT + DAY_SECONDS),
+        ("yesterday", MIDNIGHT),
         ("2024-10-03T12:00", MIDNIGHT - DAY_SECONDS / 2),
     ],
 )
@@ -41,7 +43,7 @@ def test_a_last_day_is_meant_whole(text: str, seconds: float):
 
 
 @pytest.mark.parametrize(
-    "text", ["", "yesterday", "2024-13-01", "30", "d", "-3d", "0x1d", "9999999d", "2024-10-04T99:00"]
+    "text", ["", "tomorrow", "2024-13-01", "30", "d", "-3d", "0x1d", "9999999d", "2024-10-04T99:00"]
 )
 def test_what_is_no_moment_is_refused_with_what_is(text: str):
     with pytest.raises(QuestionRefused, match="--since must be a date such as"):

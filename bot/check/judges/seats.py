@@ -32,8 +32,11 @@ def judge_seats(observations: Observations) -> Verdict:
     if running is None:
         return unknown_verdict("The calls were over before it showed who waited.")
     observation = f"{running} of {len(crowd.calls)} calls ran at once"
+    unused = ""
+    if observations.needs_seats is not None and running > observations.needs_seats:
+        unused = f" The gateway uses {observations.needs_seats} of these seats: see MODEL_SEATS."
     if may_be_more:
-        return pass_verdict(f"At least {observation}.")
+        return pass_verdict(f"At least {observation}.{unused}")
     if observations.needs_seats is not None and running < observations.needs_seats:
         if _full_counts(crowd).count(running) == 1:
             return unknown_verdict(f"{observation}, but that showed only once; ask again.")
@@ -41,7 +44,7 @@ def judge_seats(observations: Observations) -> Verdict:
             f"{observation}; the gateway is set to {observations.needs_seats}.",
             f"MODEL_SEATS={running}, or --max-num-seqs {observations.needs_seats}",
         )
-    return pass_verdict(f"{observation}, the others waited.")
+    return pass_verdict(f"{observation}, the others waited.{unused}")
 
 
 def judge_priority(observations: Observations) -> Verdict:
