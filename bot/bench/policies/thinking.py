@@ -5,7 +5,8 @@ Builds the report; prints nothing.
 
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from math import floor
 from pathlib import Path
 from time import thread_time
 from typing import Literal
@@ -28,6 +29,7 @@ COSTS_NOTE = (
     "saves at least the last column's share of the heavy turns from being asked again"
 )
 ALL_CASES = "together"
+READ_ACCURACIES = (0.7, 0.8, 0.9)  # of the endpoint's judgement where the words leave doubt, simulated
 
 PrintLine = Callable[[str], None]
 CaseClass = Literal["heavy", "one call", "chat"]
@@ -139,13 +141,35 @@ def find_class(case: PolicyCase) -> CaseClass | None:
 
 
 def score_groups(judged: Sequence[JudgedCase]) -> Iterator[ThinkingScore]:
-    """Score each source, each language, and all together; cases whose class is unknown do not count."""
+    """Score each source, each language, all together, and all with the endpoint's judgement simulated.
+
+    Cases whose class is unknown do not count.
+    """
     known = [row for row in judged if find_class(row.case) is not None]
     for source in dict.fromkeys(row.case.source for row in known):
         yield score_group(source, (row for row in known if row.case.source == source))
     for language in sorted({row.case.language for row in known} - {""}):
         yield score_group(f"language {language}", (row for row in known if row.case.language == language))
     yield score_group(ALL_CASES, known)
+    for accuracy in READ_ACCURACIES:
+        yield score_group(f"{ALL_CASES}, reads {accuracy:.0%} right", simulate_reads(known, accuracy))
+
+
+def simulate_reads(judged: Iterable[JudgedCase], accuracy: float) -> Iterator[JudgedCase]:
+    """Decide the cases in doubt as an endpoint would whose judgement is right in this share of them.
+
+    Of every class the same share is judged wrongly.
+    """
+    wrong_counts: dict[CaseClass | None, float] = {}
+    for row in judged:
+        if not row.is_unsure:
+            yield row
+            continue
+        case_class = find_class(row.case)
+        wrong_before = wrong_counts.get(case_class, 0.0)
+        wrong_counts[case_class] = wrong_before + 1 - accuracy
+        is_right = floor(wrong_counts[case_class] + 1e-9) == floor(wrong_before + 1e-9)
+        yield replace(row, is_thinking=(case_class == "heavy") == is_right)
 
 
 def score_group(group: str, judged: Iterable[JudgedCase]) -> ThinkingScore:
@@ -187,6 +211,10 @@ def _describe_conditions(cases: Sequence[PolicyCase]) -> tuple[tuple[str, str], 
     unknown = sum(find_class(case) is None for case in cases)
     return (
         ("cases", f"{len(cases)}, {unknown} of them of unknown weight; without the endpoint's own judgement"),
+        (
+            "reads",
+            "the same where the endpoint is asked in doubt; its judgement is simulated, nobody was asked",
+        ),
         ("threshold", f"a turn thinks from a probability of {load_model().threshold:g} of heavy work"),
         ("AUC", "of heavy cases against all others of their group"),
         ("unsure", "cases where the endpoint would be asked if it has the route for it"),

@@ -1,6 +1,7 @@
 """`bench thinking`: its arithmetic, its reading of cases, and one small run."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -8,9 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
+from bot.agent.tool_matching.index import build_index
 from bot.bench.policies import output, thinking, thinking_costs
+from bot.bench.policies.cases import PolicyCase
 from bot.bench.policies.thinking import (
     DecisionTimes,
+    JudgedCase,
     ThinkingOptions,
     ThinkingReport,
     ThinkingScore,
@@ -64,6 +68,19 @@ async def test_a_run_scores_and_measures(folder: Path) -> None:
     assert 0 < report.pace.median <= report.pace.longest
     assert progress[0].startswith("measuring")
     assert report.costs == ()
+
+
+def test_a_judgement_of_the_endpoint_is_simulated_for_cases_in_doubt_alone() -> None:
+    index = build_index(())
+    heavy = PolicyCase("a", index, needs_tools=True, source="written", heavy=True)
+    chat = replace(heavy, needs_tools=False, heavy=False)
+    judged = [JudgedCase(case, 0.5, False, is_unsure=True) for case in [heavy] * 10 + [chat] * 10]
+    sure = [JudgedCase(heavy, 0.1, False)] * 10
+    read = list(thinking.simulate_reads(judged + sure, 0.8))
+    assert sum(row.is_thinking for row in read[:10]) == 8
+    assert sum(row.is_thinking for row in read[10:20]) == 2
+    assert read[20:] == sure
+    assert not any(row.is_thinking for row in list(thinking.simulate_reads(judged, 1.0))[10:])
 
 
 async def test_ours_costs_less_than_thinking_always_and_thinks_in_heavy_turns() -> None:
@@ -129,7 +146,8 @@ def test_the_command_prints_json_and_names_what_is_missing(folder: Path, tmp_pat
     done = CliRunner().invoke(cli, ["bench", "thinking", "--data", str(folder), "--no-costs", "--json"])
     assert done.exit_code == 0
     scores = {score["group"]: score for score in json.loads(done.stdout)["scores"]}
-    assert set(scores) == {"simple", "irrelevance", "chatable", "together"}
+    reads = {f"together, reads {share} right" for share in ("70%", "80%", "90%")}
+    assert set(scores) == {"simple", "irrelevance", "chatable", "together"} | reads
     assert scores["together"]["chat"]["cases"] == 20
     assert scores["together"]["heavy"] == {"cases": 0, "thinks": None}
     gone = CliRunner().invoke(cli, ["bench", "thinking", "--data", str(tmp_path / "gone")])
