@@ -261,10 +261,13 @@ async def build(
         sign_ins=tools.sign_in_tasks.flows,
         tool_questions=tool_questions,
     )
-    attachment_loader = _build_attachment_loader(settings, bot, turn_factory.reader)
     runners: dict[ItemKind, Runner] = {
         "update": UpdateRunner(
-            database, action_dependencies, attachment_loader, max_waiting=settings.waiting_messages
+            database,
+            action_dependencies,
+            _build_attachment_loader(settings, bot, turn_factory.reader),
+            max_waiting=settings.waiting_messages,
+            on_answered=lambda items: reactions.remove(items),
         ),
         "reminder": jobs.outcomes.record_after(ReminderRunner(database, access, jobs.user_jobs, sender.wake)),
         "task": jobs.outcomes.record_after(

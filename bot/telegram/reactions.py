@@ -1,23 +1,27 @@
-"""Puts 👀 on messages that have to wait for their turn, so that their senders know that they arrived.
+"""Puts 👀 on messages that have to wait for their turn, and takes it off once they are answered.
 
-A courtesy: each is tried once, in parallel for all chats, and delays nothing.
+A courtesy: each call is tried once, in parallel for all chats, delays nothing, and nothing is stored of it.
 """
 
 import asyncio
-import json
 import logging
+import time
 from collections.abc import Callable, Sequence
 
 from telegram import Bot
 from telegram.error import TelegramError
 
 from bot.db.queues.inbox import TURN_SHAPES, IncomingUpdate
-from bot.domain import Lane
+from bot.domain import InboxItem, Lane
 from bot.telegram.client import UNREADABLE_ANSWER_ERRORS
 
 TIMEOUT_SECONDS = 5.0
 MAX_CONCURRENT = 8
+REMOVAL_GAP_SECONDS = 0.1  # between two removals, since many messages may be answered at once
 _MAX_PENDING = 100
+_MAX_MARKED = 1000
+
+MessageKey = tuple[int, int]  # chat and message
 
 log = logging.getLogger(__name__)
 
@@ -28,7 +32,10 @@ class SeenReactions:
     def __init__(self, bot: Bot, is_busy: Callable[[Lane], bool]) -> None:
         self._bot = bot
         self._is_busy = is_busy
-        self._pending: asyncio.Queue[IncomingUpdate] = asyncio.Queue(_MAX_PENDING)
+        self._started_at = time.time()
+        self._pending: asyncio.Queue[MessageKey] = asyncio.Queue(_MAX_PENDING)
+        self._removals: asyncio.Queue[MessageKey] = asyncio.Queue(_MAX_PENDING)
+        self._marked: dict[MessageKey, Lane] = {}  # messages that have a reaction, or get one
 
     def enqueue(self, updates: Sequence[IncomingUpdate]) -> None:
         """Queue a reaction to each message that waits, and to the first of a burst of forwards.
@@ -40,23 +47,60 @@ class SeenReactions:
             is_burst = update.is_forward and update.lane == forwarding_lane
             forwarding_lane = update.lane if update.is_forward else None
             if self._has_to_wait(update) and not is_burst and not self._pending.full():
-                self._pending.put_nowait(update)
+                self._add(update)
 
     def _has_to_wait(self, update: IncomingUpdate) -> bool:
         return update.shape in TURN_SHAPES and update.lane is not None and self._is_busy(update.lane)
+
+    def _add(self, update: IncomingUpdate) -> None:
+        if update.lane is None or update.message_id is None or len(self._marked) >= _MAX_MARKED:
+            return
+        key = (update.lane.chat, update.message_id)
+        self._marked[key] = update.lane
+        self._pending.put_nowait(key)
+
+    def remove(self, items: Sequence[InboxItem]) -> None:
+        """Queue the removal of the reactions to messages that are answered; a full queue drops the rest."""
+        answered = {_find_key(item): item for item in items}
+        newest = max(answered)
+        lane = items[0].lane
+        # What was dropped by a /stop is older, and will not be answered any more.
+        passed = {key for key, marked_lane in self._marked.items() if marked_lane == lane and key <= newest}
+        # An earlier process may have put a reaction on what came before this one began.
+        old = {key for key, item in answered.items() if item.received_at < self._started_at}
+        for key in passed | old:
+            self._marked.pop(key, None)
+            if not self._removals.full():
+                self._removals.put_nowait(key)
 
     async def run(self) -> None:
         """React until cancelled."""
         async with asyncio.TaskGroup() as tasks:
             for _ in range(MAX_CONCURRENT):
                 tasks.create_task(self._react_forever())
+            tasks.create_task(self._remove_forever())
 
     async def _react_forever(self) -> None:
         while True:
-            update = await self._pending.get()
-            try:
-                message = json.loads(update.body)["message"]
-                async with asyncio.timeout(TIMEOUT_SECONDS):
-                    await self._bot.set_message_reaction(message["chat"]["id"], message["message_id"], "👀")
-            except (TelegramError, TimeoutError, *UNREADABLE_ANSWER_ERRORS) as error:
-                log.info("👀 was lost: %s", type(error).__name__, extra={"action": "reactions.lost"})
+            key = await self._pending.get()
+            if key in self._marked:
+                await self._set_reaction(key, "👀")
+            if key not in self._marked and not self._removals.full():  # answered while the call was made
+                self._removals.put_nowait(key)
+
+    async def _remove_forever(self) -> None:
+        while True:
+            await self._set_reaction(await self._removals.get(), None)
+            await asyncio.sleep(REMOVAL_GAP_SECONDS)
+
+    async def _set_reaction(self, key: MessageKey, emoji: str | None) -> None:
+        try:
+            async with asyncio.timeout(TIMEOUT_SECONDS):
+                await self._bot.set_message_reaction(*key, emoji)
+        except (TelegramError, TimeoutError, *UNREADABLE_ANSWER_ERRORS) as error:
+            log.info("a reaction was lost: %s", type(error).__name__, extra={"action": "reactions.lost"})
+
+
+def _find_key(item: InboxItem) -> MessageKey:
+    message = item.body["message"]
+    return int(message["chat"]["id"]), int(message["message_id"])

@@ -61,6 +61,7 @@ async def test_waiting_messages_go_on_after_a_stop_or_are_dropped_by_a_button(tm
         gateway.endpoint.release()
         await gateway.api.wait_until(lambda: "I waited" in gateway.texts())
         await gateway.api.wait_until(lambda: any("answer it next" in text for text in gateway.texts()))
+        await gateway.api.wait_until(lambda: not _has_reactions(gateway, waiting.message_id))
 
 
 def _has_reactions(gateway: GatewayHarness, message_id: int) -> bool:

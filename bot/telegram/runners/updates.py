@@ -52,7 +52,11 @@ log = logging.getLogger(__name__)
 
 
 class UpdateRunner:
-    """The runner; `max_waiting` is how many waiting messages of one person are accepted."""
+    """The runner.
+
+    `max_waiting`: how many waiting messages of one person are accepted.
+    `on_answered`: called with the items of a turn that has ended, or waits for a person.
+    """
 
     def __init__(
         self,
@@ -61,12 +65,14 @@ class UpdateRunner:
         attachment_loader: AttachmentLoader,
         *,
         max_waiting: int,
+        on_answered: Callable[[Sequence[InboxItem]], None] = lambda _: None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._database = database
         self._deps = deps
         self._attachment_loader = attachment_loader
         self._refusals = RefusalReplies(max_waiting)
+        self._on_answered = on_answered
         self._clock = clock
 
     async def __call__(self, items: tuple[InboxItem, ...]) -> None:
@@ -82,6 +88,7 @@ class UpdateRunner:
         may_ask = role in {"admin", "member"}
         if may_ask and first.lane is not None and await self._is_turn(first, first.lane):
             await self._run_turn(updates, first.lane)
+            self._on_answered([update.item for update in updates])
             return
         if role and first.item.shape == "overflow":
             await self._run_action(updates, role, partial(self._refusals.refuse_overflow, updates), "")
