@@ -292,6 +292,7 @@ def with_cached_tokens(**tokens: int) -> Observations:
         "tools": "tools",
         "same": "tools, whole",
         "toggled": "thought",
+        "second": "counting",
         "again": "tools, thinking, whole",
     }
     answers: dict[Any, ProbeResponse] = {
@@ -312,6 +313,13 @@ def test_lineages_that_push_each_other_out_are_seen() -> None:
     )
     assert_verdict("pass", engine.judge_prefix_cache(with_cached_tokens(toggled=0)), "thinking toggled: 0")
     assert_verdict("warn", engine.judge_prefix_cache(with_cached_tokens(same=0)), "nothing of it")
+
+
+def test_a_cache_of_ends_only_passes_and_names_the_flag_that_keeps_more() -> None:
+    default = with_cached_tokens(second=0)
+    assert_verdict("pass", engine.judge_prefix_cache(default), "--prefix-cache-retention-interval 1024")
+    dense = engine.judge_prefix_cache(with_cached_tokens())
+    assert "retention" not in dense.seen
 
 
 @pytest.mark.parametrize(

@@ -21,6 +21,14 @@ _CACHE_CALLS: Mapping[str, CallKind] = {
 """Calls that share a head, by what the finding calls them."""
 
 
+SPARSE_CACHE = (
+    "Only the ends of prompts are kept, as vLLM does by itself: each answer is computed again in the next "
+    "prompt. --prefix-cache-retention-interval 1024 keeps them, too: chats then compute 15 to 55 % less of "
+    "their prompts, tool loops 2 to 5 % (simulated), but each conversation takes more of the cache's memory. "
+    "Neither was measured on a card."
+)
+
+
 def judge_reply_length(observations: Observations) -> Verdict:
     """Whether long replies are cut."""
     response = observations.answers.get("counting")
@@ -114,6 +122,9 @@ def judge_prefix_cache(observations: Observations) -> Verdict:
             f"{observation}. Who shares only the head finds nothing, even the third.",
             "--prefix-cache-retention-interval 512",
         )
+    second = observations.answers.get("counting")
+    if second is not None and second.ok and second.cached_tokens == 0:
+        return pass_verdict(f"{observation}. {SPARSE_CACHE}")
     return pass_verdict(f"{observation}.")
 
 
