@@ -233,7 +233,7 @@ async def build(
         turns,
         database,
         access,
-        settings=QuotaSettings(settings.canvases_a_day, turn_factory.max_canvases),
+        settings=QuotaSettings(settings.canvases_a_day, turn_factory.max_canvases, settings.time_zone),
         wake_sender=sender.wake,
     )
     maintenance = MaintenanceFactory(settings, database, cache_warmup, dead_letters.notify_admins)
@@ -252,6 +252,7 @@ async def build(
         user_jobs=jobs.user_jobs,
         fallback_endpoint=fallback,
         canvases_per_day=settings.canvases_a_day,
+        time_zone=settings.time_zone,
         builtin_tools=tools.builtin_tools,
         program_homes=find_homes_folder(settings.database_url),
         reload_tools=tools.tool_registry.refresh,

@@ -10,9 +10,11 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
+from zoneinfo import ZoneInfo
 
 from bot.db.conversations.chat_settings import ThinkMode
 from bot.db.engine import Transaction
+from bot.db.people import people
 from bot.db.people.people import RoleOrBlocked
 from bot.db.queues.admin_notices import AdminNotices
 from bot.db.tools import audit
@@ -66,6 +68,7 @@ class ActionDependencies:
     `user_jobs`: keeps what is to be done later.
     `fallback_endpoint`: the second endpoint, if there is one.
     `canvases_per_day`: what a member may use (None: no limit).
+    `time_zone`: the gateway's; that of limits, and of people who have not named theirs.
     `builtin_tools`: the gateway's own tools.
     `program_homes`: the folder of the homes of MCP servers that are started here.
     `on_limits_changed`: called once an admin has changed a limit.
@@ -90,6 +93,7 @@ class ActionDependencies:
     user_jobs: UserJobs
     fallback_endpoint: ModelEndpoint | None = None
     canvases_per_day: int | None = None
+    time_zone: str = "UTC"
     builtin_tools: BuiltinTools = field(default_factory=dict)
     program_homes: Path | None = None
     on_limits_changed: Callable[[], None] = lambda: None
@@ -124,6 +128,10 @@ class ActionContext:
     def actor(self) -> Actor:
         """The person, as the author of what this action changes."""
         return Actor(self.person, "telegram")
+
+    async def load_zone(self) -> ZoneInfo:
+        """The person's time zone, or the gateway's."""
+        return await people.load_zone(self.tx, self.person, self.deps.time_zone)
 
     async def record_audit(
         self, action: str, subject: str, before: Mapping[str, Any] | None, after: Mapping[str, Any] | None

@@ -10,22 +10,23 @@ it off would throw away what it has cost. A refused message is kept as a turn wi
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import UTC
+from datetime import UTC, datetime
 from functools import partial
+from zoneinfo import ZoneInfo
 
 from bot.agent import history
 from bot.db.conversations import attachments, conversations, turns
 from bot.db.conversations.turns import NewTurn, TurnEnd
 from bot.db.engine import Database, Transaction
-from bot.db.people import limits
+from bot.db.people import limits, people
 from bot.db.people.people import RoleOrBlocked
 from bot.db.queues import admin_notices, inbox, outbox
 from bot.domain import Lane, Message, Part
 from bot.telegram.access import Access
 from bot.telegram.actions import TurnService
 from bot.turns import RequestCompleter, TurnHandle, TurnRequest, build_user_messages
+from bot.usage.report import start_of_day
 
-DAY_SECONDS = 86_400  # a day begins at midnight UTC
 WARN_FRACTION = 0.8
 QUOTA_ENDING = "limit"
 """How the turn of a refused message ended."""
@@ -33,21 +34,27 @@ QUOTA_ENDING = "limit"
 
 @dataclass(frozen=True, slots=True)
 class QuotaSettings:
-    """In canvases: what the settings give a member a day (None: no limit), and the most one turn takes."""
+    """In canvases: what the settings give a member a day (None: no limit), and the most one turn takes.
+
+    A day is one of `time_zone` for everybody: in each person's own, a /zone would begin another.
+    """
 
     canvases_per_day: int | None
     max_canvases_per_turn: int
+    time_zone: str = "UTC"
 
 
 @dataclass(frozen=True, slots=True)
 class QuotaUsage:
     """What a person has used of today's canvases (estimated), and their limit (None: no limit).
 
-    Of `unknown_calls` it is not known what they took; each counts as one canvas at most.
+    `resets_at` is in the person's time zone. Of `unknown_calls` it is not known what they took; each counts
+    as one canvas at most.
     """
 
     used: int
     limit: int | None
+    resets_at: datetime
     resets_in_seconds: float
     unknown_calls: int = 0
 
@@ -83,7 +90,7 @@ class QuotaUsage:
             spans.append(f"{hours} h")
         if minutes:
             spans.append(f"{minutes} min")
-        return f"at 00:00 UTC, in {' '.join(spans)}"
+        return f"at {self.resets_at:%H:%M}, in {' '.join(spans)}"
 
 
 async def load_limit(
@@ -100,11 +107,21 @@ async def load_limit(
     return default_per_day
 
 
-async def load_quota_usage(tx: Transaction, person: int, limit: int | None, *, now: float) -> QuotaUsage:
-    """Return what a person has used today."""
-    day_start = now - now % DAY_SECONDS
-    used = await limits.count_used_canvases(tx, person, day_start)
-    return QuotaUsage(used.canvases, limit, day_start + DAY_SECONDS - now, used.unknown_calls)
+async def load_quota_usage(
+    tx: Transaction, person: int, limit: int | None, time_zone: str, *, now: float
+) -> QuotaUsage:
+    """Return what a person has used today; days are those of `time_zone`."""
+    zone = ZoneInfo(time_zone)
+    used = await limits.count_used_canvases(tx, person, start_of_day(now, zone))
+    resets_at = start_of_day(now, zone, days_later=1)
+    person_zone = await people.load_zone(tx, person, time_zone)
+    return QuotaUsage(
+        used.canvases,
+        limit,
+        datetime.fromtimestamp(resets_at, person_zone),
+        resets_at - now,
+        used.unknown_calls,
+    )
 
 
 def format_canvases(count: int) -> str:
@@ -137,7 +154,7 @@ class QuotaGate:
         self._clock = clock
         self._limit_cache: dict[tuple[int, RoleOrBlocked | None], int | None] = {}
         # By person: a day, and how many turns of it cannot reach the warning together.
-        self._unchecked_turns: dict[int, tuple[int, int]] = {}
+        self._unchecked_turns: dict[int, tuple[str, int]] = {}
 
     async def run(self, request: TurnRequest, complete: RequestCompleter | None = None) -> None:
         if self._take_unchecked_turn(request.person):
@@ -158,7 +175,7 @@ class QuotaGate:
 
     def _take_unchecked_turn(self, person: int) -> bool:
         """Whether a turn can do without a query of what they have used; counts it."""
-        day, turns_left = self._unchecked_turns.get(person, (0, 0))
+        day, turns_left = self._unchecked_turns.get(person, ("", 0))
         if day != self._today() or not turns_left:
             return False
         self._unchecked_turns[person] = day, turns_left - 1
@@ -170,7 +187,7 @@ class QuotaGate:
         if limit is None:
             return None
         async with self._database.read_transaction() as tx:
-            return await load_quota_usage(tx, person, limit, now=self._clock())
+            return await load_quota_usage(tx, person, limit, self._settings.time_zone, now=self._clock())
 
     async def _load_limit(self, person: int) -> int | None:
         role = self._access.get_role(person)
@@ -180,8 +197,8 @@ class QuotaGate:
                 self._limit_cache[key] = await load_limit(tx, person, role, self._settings.canvases_per_day)
         return self._limit_cache[key]
 
-    def _today(self) -> int:
-        return int(self._clock() // DAY_SECONDS)
+    def _today(self) -> str:
+        return str(datetime.fromtimestamp(self._clock(), ZoneInfo(self._settings.time_zone)).date())
 
     async def _complete_or_refuse(
         self, request: TurnRequest, complete: RequestCompleter | None, usage: QuotaUsage, handle: TurnHandle
@@ -237,8 +254,7 @@ class QuotaGate:
 
     async def _record_notified_today(self, tx: Transaction, person: int, now: float) -> bool:
         """Record that the person has been notified today; False if they had been already."""
-        today = str(int(now // DAY_SECONDS))
-        return await admin_notices.record_if_changed(tx, f"canvases of {person}", today, now=now)
+        return await admin_notices.record_if_changed(tx, f"canvases of {person}", self._today(), now=now)
 
 
 async def _store_refused_turn(tx: Transaction, request: TurnRequest, answer: str, now: float) -> None:

@@ -128,7 +128,8 @@ async def _load_turn_rows(tx: Transaction, query: ReportQuery) -> _TurnRows:
 async def _load_durations(tx: Transaction, query: ReportQuery, turns: Iterable[TurnSums]) -> _DurationRows:
     if sum(turn_sums.settled for turn_sums in turns) <= MAX_EXACT_TURNS:
         return await _load_exact_durations(tx, query)
-    if query.scope.is_whole_days:
+    has_stored_days = query.by != "day" or query.scope.zone == "UTC"
+    if query.scope.is_whole_days and has_stored_days:
         return await _load_bucket_counts(tx, query)
     return _DurationRows()
 

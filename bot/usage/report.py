@@ -6,12 +6,11 @@ Pure: sums of the database in, figures out. `tables`, `json_records` and `charts
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, time, timedelta, tzinfo
 from typing import Any, Literal, TypeVar, get_args
 
 from bot.db.usage.thinking_sums import ThinkingSums
 from bot.db.usage.usage_sums import (
-    DAY_SECONDS,
     ApprovalSums,
     BreakdownColumn,
     CallSums,
@@ -209,9 +208,10 @@ def format_utc(seconds: float) -> str:
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S")
 
 
-def start_of_day(now: float) -> float:
-    """When the day of `now` began, in UTC."""
-    return now - now % DAY_SECONDS
+def start_of_day(now: float, zone: tzinfo = UTC, *, days_later: int = 0) -> float:
+    """When the day of `now` began in a zone, or one so many days later."""
+    day = datetime.fromtimestamp(now, zone).date() + timedelta(days=days_later)
+    return datetime.combine(day, time(), zone).timestamp()
 
 
 def _build_groups(by: Grouping, sums: ReportSums) -> list[ReportGroup]:

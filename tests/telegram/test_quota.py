@@ -26,12 +26,14 @@ async def send_and_read(gateway: GatewayHarness, text: str, count: int) -> str:
 
 
 async def test_a_refused_message_is_answered_by_a_line_and_by_a_retry_when_there_are_new_ones(tmp_path: Path):
-    async with running_gateway(tmp_path, access="open", canvases_a_day="1") as gateway:
+    async with running_gateway(
+        tmp_path, access="open", canvases_a_day="1", time_zone="Asia/Kolkata"
+    ) as gateway:
         await send_and_read(gateway, "@@say:One.@@", 2)
         assert gateway.texts(BOB)[0] == "One."
         refused = await send_and_read(gateway, "@@say:Two.@@", 3)
         assert refused.startswith("You have used up your 1 canvas of today (about 1, estimated).")
-        assert "at 00:00 UTC, in " in refused
+        assert "at 00:00, in " in refused
         assert "/retry" in refused
         request_count = len(gateway.endpoint.requests)
         assert request_count == 1

@@ -31,6 +31,7 @@ from bot.db.tables import (
     tool_calls,
     turns,
 )
+from bot.db.usage.local_days import build_day_column
 from bot.db.usage.scope_filters import (
     build_turn_and_model_filter,
     build_turn_filter,
@@ -117,12 +118,8 @@ _ODD_SUMS: tuple[ColumnElement[Any], ...] = (
 )
 _NO_ODD_SUMS = (0,) * len(_ODD_SUMS)
 _NO_THINKING_CALLS = (0, 0, 0, 0)
-_TURN_GROUP_COLUMNS = {
-    "day": cast(_turn.received_at / DAY_SECONDS, Integer),
-    "chat": _turn.lane,
-    "user": _turn.person,
-    "thinking": _turn.thinking,
-}
+_TURN_GROUPS = frozenset({"day", "chat", "user", "thinking"})
+_TURN_GROUP_COLUMNS = {"chat": _turn.lane, "user": _turn.person, "thinking": _turn.thinking}
 _CALL_GROUP_COLUMNS = {"model": _call.model, "purpose": _call.purpose}
 
 
@@ -211,10 +208,10 @@ async def _sum_calls_by_group(
     `subgroup_column`, which must be the first of `sums`, it is a part of the key.
     """
     call_key: ColumnElement[Any] = _CALL_GROUP_COLUMNS.get(group or "", literal(None))
-    if scope.is_everything and group not in _TURN_GROUP_COLUMNS:
+    if scope.is_everything and group not in _TURN_GROUPS:
         query = select(call_key, *sums).select_from(model_calls).where(*extra_conditions)
         return await _load_rows(tx, query, group, subgroup_column)
-    turn_key = _TURN_GROUP_COLUMNS.get(group or "", call_key)
+    turn_key = _get_turn_group_column(scope, group, call_key)
     query = select(turn_key, *sums).select_from(turns.join(model_calls, _call.turn == _turn.id))
     query = query.where(*build_turn_filter(scope), *extra_conditions)
     if scope.model is not None:
@@ -223,7 +220,7 @@ async def _sum_calls_by_group(
     if scope.is_turns_only:
         return rows
     if group == "day":
-        call_key = cast(_call.created_at / DAY_SECONDS, Integer)
+        call_key = build_day_column(_call.created_at, scope)
     query = select(call_key, *sums).select_from(model_calls)
     query = query.where(_call.turn.is_(None), *build_turnless_call_filter(scope), *extra_conditions)
     rows_without_turn = await _load_rows(tx, query, group, subgroup_column)
@@ -258,7 +255,7 @@ async def _load_rows(
 
 async def sum_turns(tx: AsyncConnection, scope: Scope, group: GroupBy | None) -> list[TurnSums]:
     """Turns by group; by `model` and `purpose` there is one group (key None)."""
-    key = _TURN_GROUP_COLUMNS.get(group or "", literal(None))
+    key = _get_turn_group_column(scope, group, literal(None))
     settled = case((_account.turn.is_not(None), 1))
     columns = (  # in the order of the fields of TurnSums, its `seconds` last, without those of calls
         key,
@@ -276,7 +273,7 @@ async def sum_turns(tx: AsyncConnection, scope: Scope, group: GroupBy | None) ->
         .select_from(turns.outerjoin(accounts, _account.turn == _turn.id))
         .where(*build_turn_and_model_filter(scope))
     )
-    turn_group = group if group in _TURN_GROUP_COLUMNS else None
+    turn_group = group if group in _TURN_GROUPS else None
     rows = await _load_rows(tx, query, turn_group, None)
     call_rows = await _load_rows(tx, _select_thinking_calls(scope, key), turn_group, None)
     calls_by_key = {call_key: sums for call_key, *sums in call_rows}
@@ -305,7 +302,7 @@ async def sum_tool_calls(
     tx: AsyncConnection, scope: Scope, group: GroupBy | Literal["tool"] | None
 ) -> list[ToolSums]:
     """Tool calls by group and outcome; by `model` and `purpose` there is one group (key None)."""
-    key = _get_tool_group_column(group, _tool_call.name)
+    key = _get_tool_group_column(scope, group, _tool_call.name)
     seconds = _tool_call.ended_at - _tool_call.began_at
     columns = (
         key,
@@ -315,7 +312,7 @@ async def sum_tool_calls(
         func.coalesce(func.sum(seconds), 0.0),
     )
     query = select(*columns).group_by(*_list_group_columns(group, key, _tool_call.outcome))
-    if scope.is_everything and group not in _TURN_GROUP_COLUMNS:
+    if scope.is_everything and group not in _TURN_GROUPS:
         query = query.select_from(tool_calls)
     else:
         query = query.select_from(turns.join(tool_calls, _tool_call.turn == _turn.id)).where(
@@ -331,7 +328,7 @@ async def sum_approvals(
 
     By `model` and `purpose` there is one group (key None).
     """
-    key = _get_tool_group_column(group, _approval.tool)
+    key = _get_tool_group_column(scope, group, _approval.tool)
     waited = func.coalesce(func.sum(_approval.answered_at - _approval.asked_at), 0.0)
     query = select(key, _approval.answer, func.count(), waited).select_from(
         approvals.join(turns, _approval.turn == _turn.id)
@@ -342,17 +339,26 @@ async def sum_approvals(
 
 
 def _get_tool_group_column(
-    group: GroupBy | Literal["tool"] | None, name_column: ColumnElement[str]
+    scope: Scope, group: GroupBy | Literal["tool"] | None, name_column: ColumnElement[str]
 ) -> ColumnElement[Any]:
     if group == "tool":
         return name_column
-    return _TURN_GROUP_COLUMNS.get(group or "", literal(None))
+    return _get_turn_group_column(scope, group, literal(None))
+
+
+def _get_turn_group_column(
+    scope: Scope, group: str | None, other_column: ColumnElement[Any]
+) -> ColumnElement[Any]:
+    """What turns are grouped by; `other_column` where that is nothing of a turn."""
+    if group == "day":
+        return build_day_column(_turn.received_at, scope)
+    return _TURN_GROUP_COLUMNS.get(group or "", other_column)
 
 
 def _list_group_columns(
     group: GroupBy | Literal["tool"] | None, key: ColumnElement[Any], other_column: ColumnElement[Any]
 ) -> list[ColumnElement[Any]]:
-    if group == "tool" or group in _TURN_GROUP_COLUMNS:
+    if group == "tool" or group in _TURN_GROUPS:
         return [key, other_column]
     return [other_column]
 
@@ -361,7 +367,7 @@ async def list_breakdown_seconds(
     tx: AsyncConnection, scope: Scope, group: GroupBy | None
 ) -> list[tuple[Any, ...]]:
     """One row for each account: (key, then the seconds in the order of BreakdownColumn)."""
-    key = _TURN_GROUP_COLUMNS.get(group or "", literal(None))
+    key = _get_turn_group_column(scope, group, literal(None))
     query = (
         select(key, *_BREAKDOWN_COLUMNS)
         .select_from(turns.join(accounts, _account.turn == _turn.id))

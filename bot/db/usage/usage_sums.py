@@ -6,7 +6,7 @@ Each sum comes with the number of values that were known, so that unknown is nev
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-DAY_SECONDS = 86_400  # days are UTC
+DAY_SECONDS = 86_400
 GroupKey: TypeAlias = str | int | None
 GroupBy = Literal["day", "chat", "user", "thinking", "model", "purpose"]
 BreakdownColumn = Literal[
@@ -31,6 +31,7 @@ class Scope:
     """What a report covers; a field that is None does not restrict it.
 
     `since` and `until` (exclusive) are epoch seconds; `chat` is a lane's key, or a chat with all its topics.
+    Days are those of `zone`, an IANA name.
     """
 
     since: float | None = None
@@ -38,10 +39,11 @@ class Scope:
     chat: str | None = None
     user: int | None = None
     model: str | None = None
+    zone: str = "UTC"
 
     @property
     def is_everything(self) -> bool:
-        return self == Scope()
+        return self == Scope(zone=self.zone)
 
     @property
     def is_turns_only(self) -> bool:
@@ -50,7 +52,7 @@ class Scope:
 
     @property
     def is_whole_days(self) -> bool:
-        """Whether it covers whole days of everybody, for which durations are stored as counts."""
+        """Whether it covers whole days of everybody in UTC, for which durations are stored as counts."""
         if self.is_turns_only or self.model is not None:
             return False
         bounds = [bound for bound in (self.since, self.until) if bound is not None]

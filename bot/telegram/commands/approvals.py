@@ -1,9 +1,10 @@
 """The buttons under an approval question, and /approvals: open questions, and allowances to revoke."""
 
 import re
-from datetime import UTC, datetime
+from datetime import datetime, tzinfo
 from functools import partial
 from typing import cast, get_args
+from zoneinfo import ZoneInfo
 
 from bot.agent.approval_prompt import describe_binding
 from bot.db.people import people
@@ -57,7 +58,7 @@ async def _record_revocation(context: ActionContext, allowance: Allowance) -> No
     before = {
         "tool": allowance.tool,
         "allowed": describe_binding(allowance.binding),
-        "until": _format_time(allowance.until),
+        "until": _format_time(allowance.until, ZoneInfo(context.deps.time_zone)),
     }
     await context.record_audit("took back what was allowed", f"person {allowance.person}", before, None)
 
@@ -70,16 +71,17 @@ async def _build_list(context: ActionContext) -> tuple[Part, ...]:
     people_named = {question.asker for question in questions}
     people_named |= {allowance.person for allowance in allowances}
     names = await _load_names(context, people_named)
+    zone = await context.load_zone()
     entries: list[tuple[str, tuple[Button, ...]]] = []
     if questions:
         entries.append(("Waiting for an answer:", ()))
-        entries += [(_format_question(question, names), ()) for question in questions[:MAX_LISTED]]
+        entries += [(_format_question(question, names, zone), ()) for question in questions[:MAX_LISTED]]
     else:
         entries.append(("Nothing waits for an answer.", ()))
     if allowances:
         entries += [("", ()), ("Allowed for a while:", ())]
         entries += [
-            (_format_allowance(allowance, names), (_build_revoke_button(allowance),))
+            (_format_allowance(allowance, names, zone), (_build_revoke_button(allowance),))
             for allowance in allowances[:MAX_LISTED]
         ]
     else:
@@ -107,16 +109,16 @@ async def _load_names(context: ActionContext, persons: set[int]) -> dict[int, st
     return {person: names.get(person, f"Person {person}") for person in persons}
 
 
-def _format_question(question: ApprovalQuestion, names: dict[int, str]) -> str:
+def _format_question(question: ApprovalQuestion, names: dict[int, str], zone: tzinfo) -> str:
     asker = names[question.asker]
     answerer = "an admin" if question.who == "admins" else asker
-    until = _format_time(question.expires_at)
+    until = _format_time(question.expires_at, zone)
     return f"{question.tool}, for {asker}: {answerer} may answer until {until}"
 
 
-def _format_allowance(allowance: Allowance, names: dict[int, str]) -> str:
+def _format_allowance(allowance: Allowance, names: dict[int, str], zone: tzinfo) -> str:
     call = f"{allowance.tool} {describe_binding(allowance.binding)}"
-    until = _format_time(allowance.until)
+    until = _format_time(allowance.until, zone)
     return f"{call}, for {names[allowance.person]}, until {until} (number {allowance.id})"
 
 
@@ -124,5 +126,5 @@ def _build_revoke_button(allowance: Allowance) -> Button:
     return Button(f"Ask again: {allowance.tool} ({allowance.id})", f"{REVOKE_PREFIX}{allowance.id}")
 
 
-def _format_time(timestamp: float) -> str:
-    return f"{datetime.fromtimestamp(timestamp, UTC):%-d %B %H:%M} UTC"
+def _format_time(timestamp: float, zone: tzinfo) -> str:
+    return f"{datetime.fromtimestamp(timestamp, zone):%-d %B %H:%M %Z}"

@@ -1,7 +1,7 @@
 """/forget: says what would be deleted and what stays, asks, and leaves the deletion to a system job."""
 
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import partial
 
 from bot.db.maintenance import retention
@@ -32,7 +32,9 @@ async def handle_forget(context: ActionContext) -> ActionResult:
     backup_notice = NO_BACKUP_NOTICE
     until = context.deps.backups_kept_until()
     if until is not None:
-        backup_notice = BACKUP_NOTICE.format(day=f"{datetime.fromtimestamp(until, UTC):%-d %B %Y}")
+        backup_notice = BACKUP_NOTICE.format(
+            day=f"{datetime.fromtimestamp(until, await context.load_zone()):%-d %B %Y}"
+        )
     return reply_text(
         "\n\n".join((FORGET_QUESTION, KEPT_NOTICE, backup_notice)),
         (Button("Forget it all", YES), Button("Keep it", NO)),

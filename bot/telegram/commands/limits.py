@@ -38,7 +38,7 @@ async def handle_limits(context: ActionContext) -> ActionResult:
 
 async def _show_current(context: ActionContext) -> ActionResult:
     limit = await load_limit(context.tx, context.person, context.role, context.deps.canvases_per_day)
-    usage = await load_quota_usage(context.tx, context.person, limit, now=context.now)
+    usage = await load_quota_usage(context.tx, context.person, limit, context.deps.time_zone, now=context.now)
     if context.role != "admin":
         return reply_text(_format_usage(usage))
     rules = await limits.list_rules(context.tx)

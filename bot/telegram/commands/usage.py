@@ -7,7 +7,7 @@ from functools import partial
 
 from bot.db.usage import spending
 from bot.db.usage.thinking_sums import sum_by_thinking
-from bot.db.usage.usage_sums import DAY_SECONDS, Scope
+from bot.db.usage.usage_sums import Scope
 from bot.domain import Button, Part
 from bot.telegram.actions import BUTTON_EXPIRED, ActionContext, ActionResult, build_part, reply_text
 from bot.telegram.commands.usage_chart import send_chart
@@ -18,9 +18,9 @@ from bot.telegram.commands.usage_format import (
     format_thinking,
 )
 from bot.usage.queries import load_report_in
-from bot.usage.report import ReportQuery
+from bot.usage.report import ReportQuery, start_of_day
 
-MONTH_SECONDS = 30 * DAY_SECONDS  # days of /usage begin at midnight UTC
+MONTH_DAYS = 30  # today is the last of them; days begin at midnight where the person is
 MAX_RANKED = 10  # people, and as many chats
 NO_CHARTS = (
     "Pictures are not installed here. An admin can add them: uv sync --extra charts. /usage has the figures."
@@ -80,13 +80,13 @@ async def _build_figures(context: ActionContext, *, for_everybody: bool) -> Part
 
 
 async def _build_summary(context: ActionContext) -> Part:
-    today = await spending.sum_person(context.tx, context.person, _get_day_start(context))
-    month = await spending.sum_person(context.tx, context.person, _get_month_start(context))
+    today = await spending.sum_person(context.tx, context.person, await _find_day_start(context))
+    month = await spending.sum_person(context.tx, context.person, await _find_month_start(context))
     newest = await spending.find_newest_turn(context.tx, context.lane)
     if newest is None:
         return build_part(format_summary(None, today, month))
     last = await spending.sum_turn(context.tx, newest)
-    scope = Scope(since=_get_month_start(context), user=context.person)
+    scope = Scope(since=await _find_month_start(context), user=context.person)
     thinking_lines = format_thinking(await sum_by_thinking(context.tx, scope))
     text = "\n".join([format_summary(last, today, month), *thinking_lines])
     row = (Button("Details", f"details:{newest}"), *_chart_buttons(context))
@@ -94,19 +94,21 @@ async def _build_summary(context: ActionContext) -> Part:
 
 
 async def _build_ranking(context: ActionContext) -> Part:
-    today = await spending.load_overview(context.tx, _get_day_start(context), 0)
-    month = await spending.load_overview(context.tx, _get_month_start(context), MAX_RANKED)
+    today = await spending.load_overview(context.tx, await _find_day_start(context), 0)
+    month = await spending.load_overview(context.tx, await _find_month_start(context), MAX_RANKED)
     return build_part(format_ranking(today.total, month))
 
 
 async def _build_chart(context: ActionContext, *, for_everybody: bool) -> ActionResult:
     """Answer with the figures, delivered like any message, and with the picture, which may be lost."""
-    scope = Scope(since=_get_month_start(context), user=None if for_everybody else context.person)
+    zone = str(await context.load_zone())
+    user = None if for_everybody else context.person
+    scope = Scope(since=await _find_month_start(context), user=user, zone=zone)
     report = await load_report_in(context.tx, ReportQuery(scope, "day"))
     if report.is_empty:
         return reply_text("Nothing yet in the last 30 days.")
     subject = "Everybody" if for_everybody else "You"
-    title = f"{subject}, the last 30 days (UTC)"
+    title = f"{subject}, the last 30 days ({zone})"
     send_picture = partial(send_chart, context.deps.best_effort_calls, context.lane, report, title)
     figures = await _build_figures(context, for_everybody=for_everybody)
     return ActionResult(parts=(figures,), best_effort_calls=(send_picture,))
@@ -118,9 +120,9 @@ def _chart_buttons(context: ActionContext) -> tuple[Button, ...]:
     return ()
 
 
-def _get_day_start(context: ActionContext) -> float:
-    return context.now - context.now % DAY_SECONDS
+async def _find_day_start(context: ActionContext, *, days_later: int = 0) -> float:
+    return start_of_day(context.now, await context.load_zone(), days_later=days_later)
 
 
-def _get_month_start(context: ActionContext) -> float:
-    return _get_day_start(context) - MONTH_SECONDS + DAY_SECONDS
+async def _find_month_start(context: ActionContext) -> float:
+    return await _find_day_start(context, days_later=1 - MONTH_DAYS)

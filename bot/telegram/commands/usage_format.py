@@ -34,7 +34,6 @@ _RETRY_REASONS = {
     "silent": "two replies were empty",
     "yielded": "it had given way to your message",
 }
-DAYS_IN_UTC = "Days begin at 0:00 UTC."
 _ENDPOINT_LABELS: dict[EndpointRole, str] = {"main": "the first", "fallback": "the second"}
 _OUTCOME_LABELS = {
     "ok": "",
@@ -52,7 +51,7 @@ def format_summary(last: SpendingSums | None, today: SpendingSums, month: Spendi
     lines = []
     if last is not None:
         lines += [_format_sums("Last", last), _format_tokens(last)]
-    return "\n".join([*lines, _format_sums("Today", today), _format_sums("30 d", month), DAYS_IN_UTC])
+    return "\n".join([*lines, _format_sums("Today", today), _format_sums("30 d", month)])
 
 
 def format_thinking(all_sums: Sequence[ThinkingSums]) -> list[str]:
@@ -105,7 +104,7 @@ def format_ranking(today: SpendingSums, month: SpendingOverview) -> str:
     """Format what everybody took, and who took most in 30 days, in lines under 36 characters."""
     if not month.total.turns:
         return "Nothing yet in the last 30 days."
-    lines = ["Everybody, by days in UTC:", _format_sums("Today", today), _format_sums("30 d", month.total)]
+    lines = ["Everybody:", _format_sums("Today", today), _format_sums("30 d", month.total)]
     for heading, ranked in (
         ("People, canvases in 30 d:", month.people),
         ("Chats, canvases in 30 d:", month.chats),

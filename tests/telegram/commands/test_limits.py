@@ -1,5 +1,8 @@
 """/limits shows people their quota and lets admins set those of others; any input gets one clear line."""
 
+from datetime import datetime
+from zoneinfo import ZoneInfo
+
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -88,4 +91,5 @@ async def test_whatever_else_an_admin_types_is_answered_with_how_to(harness: Upd
     ],
 )
 def test_the_time_until_there_are_new_canvases_is_shown_in_words(seconds: float, text: str):
-    assert QuotaUsage(0, 1, seconds).reset_text == f"at 00:00 UTC, {text}"
+    resets_at = datetime(2026, 11, 23, 1, tzinfo=ZoneInfo("Europe/Berlin"))
+    assert QuotaUsage(0, 1, resets_at, seconds).reset_text == f"at 01:00, {text}"

@@ -2,6 +2,7 @@
 
 import asyncio
 import base64
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -85,7 +86,7 @@ async def test_everybody_is_ranked_for_admins(harness: UpdateHarness):
     await store_call(harness, turn)
     (sent,) = await harness.send_text("/usage all", person=ADMIN)
     assert sent.text.splitlines() == [
-        "Everybody, by days in UTC:",
+        "Everybody:",
         "Today: 6 canvases est., 4.0 s",
         "30 d: 6 canvases est., 4.0 s",
         "People, canvases in 30 d:",
@@ -98,6 +99,23 @@ async def test_everybody_is_ranked_for_admins(harness: UpdateHarness):
     harness.now += 40 * 86_400
     (sent,) = await harness.send_text("/usage all", person=ADMIN)
     assert sent.text == "Nothing yet in the last 30 days."
+
+
+@pytest.mark.usefixtures("drawn_at_once")
+async def test_a_day_begins_where_the_person_is(harness: UpdateHarness):
+    """Half past eleven at night in UTC is tomorrow in Berlin, so a call an hour before is of yesterday."""
+    harness.now = datetime(2026, 11, 20, 22, 30, tzinfo=UTC).timestamp()
+    turn = await harness.store_answered_turn("hi")
+    await store_call(harness, turn)
+    harness.now += 3600
+    await harness.send_text("/zone Berlin")
+    (sent,) = await harness.send_text("/usage chart")
+    assert "Today: nothing yet" in sent.text
+    assert "30 d: 2 canvases est., 2.0 s" in sent.text
+    (photo,) = harness.bot.calls_of("send_photo")
+    assert photo["given"][2] == "You, the last 30 days (Europe/Berlin)"
+    (sent,) = await harness.send_text("/limits")
+    assert sent.text.startswith("You have used 2 canvases today")
 
 
 async def test_others_are_shown_their_own_alone(harness: UpdateHarness):
@@ -123,7 +141,6 @@ async def test_a_chart_is_sent_as_figures_and_then_as_a_picture(harness: UpdateH
     (sent,) = await harness.send_text("/usage chart")
     assert sent.text.splitlines()[3:] == [
         "30 d: 2 canvases est., 2.0 s",
-        "Days begin at 0:00 UTC.",
         "Thinking, 30 d: 1 of 1 turns",
         "    2 of 2 canvases est.",
         "    2.0 s of 2.0 s",
@@ -150,7 +167,7 @@ async def test_a_chart_of_everybody_is_for_admins(harness: UpdateHarness):
     await harness.let_in(ADMIN, "admin")
     await store_call(harness, await harness.store_answered_turn("hi", person=BOB))
     (sent,) = await harness.send_text("/usage chart all", person=ADMIN)
-    assert sent.text.startswith("Everybody, by days in UTC:")
+    assert sent.text.startswith("Everybody:")
     (photo,) = harness.bot.calls_of("send_photo")
     assert photo["given"][2] == "Everybody, the last 30 days (UTC)"
 
