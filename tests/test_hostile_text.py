@@ -47,6 +47,7 @@ from bot.telegram.incoming.prompt_text import format_message
 from bot.telegram.incoming.shared_items import format_shared_item
 from bot.telegram.incoming.update import to_display_name
 from bot.tool_registry import rule_parser, secret_scanner
+from bot.translations.translator import ENGLISH
 from bot.turns.redaction import redact
 from tests.agent.test_toolbox import CONTEXT
 from tests.support.hostile_texts import SHAPES, Shape
@@ -114,7 +115,7 @@ async def _do_nothing(arguments: object, context: object) -> None:
 def _ask(text: str) -> object:
     arguments = json.dumps({"text": text})
     question = approval_prompt.ApprovalPrompt("send", arguments, "Anna", 1, "", None, is_for_admins=False)
-    return approval_prompt.render_question(question, 1)
+    return approval_prompt.render_question(ENGLISH, question, 1)
 
 
 def _render(text: str) -> object:

@@ -15,6 +15,7 @@ from bot.agent.argument_urls import MAX_ADDRESSES, list_addresses
 from bot.agent.rule_conditions import is_met
 from bot.agent.taint import TaintState
 from bot.agent.urls import extract_host
+from bot.translations.translator import translatable
 from tools.base import Tool
 
 ANY_ARGUMENTS = "*"
@@ -22,15 +23,19 @@ ANY_ARGUMENTS = "*"
 
 MAX_HOST_CHARS = 100  # of a host that a question names; the whole address stands in its arguments
 
-ASKED_BY_RULE = "This tool always asks first."
-ASKED_BY_ARGUMENTS = "With such arguments this tool asks first."
-ASKED_ONCE = "This tool asks once in a chat."
-ASKED_AFTER_OUTSIDE_TEXT = "Text from outside came into this answer, and could have told me to do this."
-ASKED_AFTER_EARLIER_TEXT = (
+ASKED_BY_RULE = translatable("This tool always asks first.")
+ASKED_BY_ARGUMENTS = translatable("With such values this tool asks first.")
+ASKED_ONCE = translatable("This tool asks once in each chat.")
+ASKED_AFTER_OUTSIDE_TEXT = translatable(
+    "I have read text from outside for this answer, and it could have told me to do this."
+)
+ASKED_AFTER_EARLIER_TEXT = translatable(
     "What I read for you earlier is still part of this chat, and could have told me to do this. "
     "/new leaves it behind."
 )
-NEW_ADDRESS = "The address at {} is new: you did not write it, and it stood in nothing that I read."
+NEW_ADDRESS = translatable(
+    "The address at {host} is new: you did not write it, and it was in nothing that I read."
+)
 URL_NOT_KNOWN = (
     "This was not run, for an address in it: since text from outside came into this answer, only addresses "
     "that the person wrote or that stood in that text are opened, letter by letter. Ask the person for it if "
@@ -47,11 +52,17 @@ class AllowCall:
 
 @dataclass(frozen=True, slots=True)
 class RequireApproval:
-    """A user is asked first. `binding` is what an "Allow here" would cover; None: there is no such answer."""
+    """A user is asked first.
+
+    `reason`: why, a translatable text.
+    `binding`: what an "Allow here" would cover; None: there is no such answer.
+    `new_host`: of an address that nobody wrote and nothing held that was read.
+    """
 
     reason: str
     approver: Literal["asker", "admins"]
     binding: str | None
+    new_host: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +83,8 @@ def assess(tool: Tool, arguments: Mapping[str, Any], taint: TaintState) -> CallV
         if new_addresses and taint.is_turn_tainted and not changes:
             return DenyCall(URL_NOT_KNOWN)
         if new_addresses or changes:
-            return RequireApproval(_explain_taint(taint, new_addresses), tool.rule.who, None)
+            reason = ASKED_AFTER_OUTSIDE_TEXT if taint.is_turn_tainted else ASKED_AFTER_EARLIER_TEXT
+            return RequireApproval(reason, tool.rule.who, None, _find_host(new_addresses))
     condition = tool.rule.when
     if tool.rule.ask == "never" or (condition is not None and not is_met(condition, arguments)):
         return AllowCall()
@@ -92,14 +104,11 @@ def compute_binding(tool: Tool, arguments: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(arguments, sort_keys=True).encode()).hexdigest()
 
 
-def _explain_taint(taint: TaintState, new_addresses: Iterable[object]) -> str:
-    reason = ASKED_AFTER_EARLIER_TEXT
-    if taint.is_turn_tainted:
-        reason = ASKED_AFTER_OUTSIDE_TEXT
-    hosts = [extract_host(address) for address in new_addresses if isinstance(address, str)]
-    for host in filter(None, hosts):
-        return f"{reason} {NEW_ADDRESS.format(host[:MAX_HOST_CHARS])}"
-    return reason
+def _find_host(new_addresses: Iterable[object]) -> str | None:
+    """The host of the first of these addresses that has one."""
+    hosts = (extract_host(address) for address in new_addresses if isinstance(address, str))
+    host = next(filter(None, hosts), None)
+    return host[:MAX_HOST_CHARS] if host else None
 
 
 def _find_new_addresses(tool: Tool, arguments: Mapping[str, Any], taint: TaintState) -> list[object]:

@@ -8,6 +8,7 @@ from typing import Any
 
 from bot.agent.approval_policy import ANY_ARGUMENTS
 from bot.domain import Button, Part
+from bot.translations.translator import Translator
 
 CALLBACK_PREFIX = "allow:"
 """Callback data of a button: this, an answer (once, here or denied), a colon, the number of the question."""
@@ -50,27 +51,39 @@ def serialize_arguments(arguments: Mapping[str, Any]) -> str:
     return json.dumps(arguments)
 
 
-def render_question(prompt: ApprovalPrompt, question_id: int) -> tuple[Part, ...]:
+def render_question(translate: Translator, prompt: ApprovalPrompt, question_id: int) -> tuple[Part, ...]:
     """The messages that ask question `question_id`; the buttons are under the last one."""
     requester = f"{prompt.requester_name} ({prompt.requester_id})"
-    head = f"May I run {prompt.tool_name}?\n{requester} asked for it. {prompt.reason}"
+    question = translate("May I run {tool}?", tool=prompt.tool_name)
+    asked_by = translate("{name} asked for it.", name=requester)
+    head = f"{question}\n{asked_by} {prompt.reason}"
     if prompt.is_for_admins:
-        head += " An admin decides."
-    answers = {"once": "Allow once", "here": "Allow here", "denied": "Deny"}
+        head += f" {translate('An admin decides.')}"
+    answers = {"once": translate("Allow once"), "here": translate("Allow here"), "denied": translate("Deny")}
     binding_note = ""
     if prompt.binding is None:
         del answers["here"]
     else:
-        covered = describe_binding(prompt.binding)
-        binding_note = f"\nAllow here: {ALLOW_HERE_HOURS} hours, in this chat, {covered}."
+        binding_note = translate(
+            "“Allow here” means: for {hours} hours, in this chat, {covered}.",
+            hours=ALLOW_HERE_HOURS,
+            covered=describe_binding(translate, prompt.binding),
+        )
+        binding_note = f"\n{binding_note}"
     arguments = json.dumps(json.loads(prompt.arguments), ensure_ascii=False, indent=2)
     pieces = list(_split_pieces(escape_invisible(arguments)))
     parts = []
     for number, piece in enumerate(pieces, start=1):
-        before = f"{prompt.tool_name}, continued ({number} of {len(pieces)}):\n"
+        before = translate(
+            "{tool}, continued ({number} of {total}):",
+            tool=prompt.tool_name,
+            number=number,
+            total=len(pieces),
+        )
         if number == 1:
-            before = f"{head}\nWith:\n"
-        after = "\n(It goes on below; the buttons are under the last message.)"
+            before = f"{head}\n{translate('With:')}"
+        before += "\n"
+        after = f"\n{translate('(It goes on below; the buttons are under the last message.)')}"
         if number == len(pieces):
             after = binding_note
         entity = {"type": "pre", "offset": _count_units(before), "length": _count_units(piece)}
@@ -84,13 +97,13 @@ def escape_invisible(text: str) -> str:
     return "".join(map(_escape_invisible_char, text))
 
 
-def describe_binding(binding: str) -> str:
+def describe_binding(translate: Translator, binding: str) -> str:
     """What an allowance covers, as text for users."""
     if binding == ANY_ARGUMENTS:
-        return "whatever the arguments"
+        return translate("with any values")
     if len(binding) == 64 and "." not in binding:
-        return "for just these arguments"
-    return f"for {binding}"
+        return translate("with exactly these values")
+    return translate("for {host}", host=binding)
 
 
 @lru_cache(maxsize=4096)

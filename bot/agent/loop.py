@@ -35,6 +35,7 @@ from bot.agent.reply_parser import (
 from bot.agent.token_budget import TokenBudget
 from bot.agent.tool_calls import CallHistory, CheckedCall
 from bot.domain import CANVAS_TOKENS, MAX_CALL_CANVASES, Message, Reply, ToolResult
+from bot.translations.translator import ENGLISH, Translator
 from tools.base import Tool
 
 THINK_AFTER_FAILED_STEPS = 2  # steps in a row without one call that could run, after which thinking may help
@@ -42,16 +43,21 @@ NO_TOOLS_AFTER_FAILED_STEPS = 3  # and after which no tools are offered any more
 
 
 def run_turn(
-    prompt: tuple[Message, ...], tools: Mapping[str, Tool], limits: TurnLimits, thinking: bool
+    prompt: tuple[Message, ...],
+    tools: Mapping[str, Tool],
+    limits: TurnLimits,
+    thinking: bool,
+    translate: Translator = ENGLISH,
 ) -> Generator[LoopEvent, LoopInput, None]:
     """Run one turn: call the model, run the tools it asks for, and again, until there is a TurnResult.
 
     `next` gives the first event, `send` takes the answer to an event and gives the next one. `prompt` ends
-    in the newest user message, `tools` are those offered, `thinking` is what was decided for the turn.
+    in the newest user message, `tools` are those offered, `thinking` is what was decided for the turn;
+    `translate` is for the notes that the user reads.
     After TurnResult the generator is exhausted. Raises TypeError when an event is answered with what
     belongs to another.
     """
-    turn = _TurnState(prompt, tools, limits, thinking)
+    turn = _TurnState(prompt, tools, limits, thinking, translate)
     while True:
         reply = yield turn.begin_step()
         event = turn.decide_next(reply)
@@ -67,8 +73,14 @@ class _TurnState:
     """What is known of a turn while it runs: its messages, and what it has tried."""
 
     def __init__(
-        self, prompt: tuple[Message, ...], tools: Mapping[str, Tool], limits: TurnLimits, thinking: bool
+        self,
+        prompt: tuple[Message, ...],
+        tools: Mapping[str, Tool],
+        limits: TurnLimits,
+        thinking: bool,
+        translate: Translator,
     ) -> None:
+        self._translate = translate
         self._messages = list(prompt)
         self._reported_count = len(prompt)  # messages that an event has passed on
         self._tools = tools
@@ -261,7 +273,7 @@ class _TurnState:
         if answer.note is not None:
             return self._finish("cut", answer.text, answer.note, has_more=has_more)
         if self._has_used_all_steps:
-            return self._finish("steps", answer.text, notices.format_out_of_steps(self._limits.max_steps))
+            return self._finish("steps", answer.text, notices.OUT_OF_STEPS)
         return self._finish("answered", answer.text, None)
 
     def _on_cut(self, cut: CutReply) -> TurnResult | None:
@@ -316,21 +328,32 @@ class _TurnState:
         """End without an answer: say why, and what was found."""
         if self._has_used_all_steps and ending != "seconds":
             ending = "steps"
-            note = notices.format_out_of_steps(self._limits.max_steps)
-        self._messages.append(Message("assistant", "\n\n".join(filter(None, [narration, note]))))
+            note = notices.OUT_OF_STEPS
+        self._messages.append(
+            Message("assistant", "\n\n".join(filter(None, [narration, self._format_note(ENGLISH, note)])))
+        )
         findings = [(tool, text) for (tool, _), text in self._findings.items()]
-        explanation = notices.append_findings(note, findings)
+        shown_note = self._format_note(self._translate, note)
+        explanation = notices.append_findings(shown_note, findings, self._translate(notices.FOUND_SO_FAR))
         text = "\n\n".join(filter(None, [notices.close_code_block(narration), explanation]))
-        return TurnResult(text, ending, note, self._take_new_messages())
+        return TurnResult(text, ending, shown_note, self._take_new_messages())
 
     def _finish(self, ending: Ending, text: str, note: str | None, *, has_more: bool = False) -> TurnResult:
         """End with `text`, or with the note alone where there is none."""
+        shown_note = None
+        if note is not None:
+            shown_note = self._format_note(self._translate, note)
+            note = self._format_note(ENGLISH, note)
         self._messages.append(Message("assistant", text or note or ""))
         if text:
-            shown_text = notices.append_note(text, note)
+            shown_text = notices.append_note(text, shown_note)
         else:
-            shown_text = note or ""
-        return TurnResult(shown_text, ending, note, self._take_new_messages(), has_more)
+            shown_text = shown_note or ""
+        return TurnResult(shown_text, ending, shown_note, self._take_new_messages(), has_more)
+
+    def _format_note(self, translate: Translator, note: str) -> str:
+        """A note in a language; the model's own history keeps it in English."""
+        return translate(note, steps=self._limits.max_steps)
 
     def _take_new_messages(self) -> tuple[Message, ...]:
         """The messages since the last event, which the next one passes on."""

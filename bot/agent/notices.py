@@ -1,24 +1,31 @@
-"""Texts of the gateway itself: notes at the end of an answer, and refusals of calls for the model. Pure."""
+"""Texts of the gateway itself: notes at the end of an answer, and refusals of calls for the model. Pure.
+
+A note is translated where it is shown; the model reads it in English.
+"""
 
 import re
 from collections.abc import Sequence
+
+from bot.translations.translator import translatable
 
 LAST_CALL = "(No tool can be used any more for this answer. Say what you found so far.)"
 REPEATED_CALL = "This call was already made with the same arguments. Use its result, or do something else."
 NO_RESULT = "The outcome of this call is unknown."
 
-NO_USABLE_ANSWER = "The model gave no usable answer this time. Please try again, or put it another way."
-ANSWER_TOO_LONG = (
-    "The answer did not fit the length limit of one reply. Please ask for a smaller piece of it."
+NO_USABLE_ANSWER = translatable(
+    "The model gave no usable answer this time. Please try again, or put it another way."
 )
-CALL_TOO_LONG = (
-    "What a tool was to be given was too long to write at once, so it was not run. Please ask for it in "
-    "smaller pieces. An admin can allow more with MODEL_MAX_TOKENS."
+ANSWER_TOO_LONG = translatable("The answer did not fit into one reply. Please ask for a smaller piece of it.")
+CALL_TOO_LONG = translatable(
+    "What I wanted to give to a tool was too long to write at once, so I did not run it. Please ask for it "
+    "in smaller pieces. An admin can allow more with MODEL_MAX_TOKENS."
 )
-OUT_OF_TIME = "The time for this answer was up before it was ready."
-NOTHING_TO_ADD = "The length limit fell here, and the model had nothing to add."
-STOPPED = "Stopped."
-TIME_UP = "The time for this answer was up."
+OUT_OF_TIME = translatable("I ran out of time before the answer was ready. Please ask for less at once.")
+NOTHING_TO_ADD = translatable("That was as long as one answer can be, and I had nothing to add.")
+STOPPED = translatable("Stopped.")
+TIME_UP = translatable("I ran out of time here.")
+OUT_OF_STEPS = translatable("I have used all {steps} steps that I may take for one answer.")
+FOUND_SO_FAR = translatable("Found so far:")
 
 _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})(.*)")
 
@@ -27,11 +34,6 @@ _MAX_PROGRESS_CHARS = 100
 
 MAX_FINDINGS = 3  # findings listed when a turn gives up
 MAX_FINDING_CHARS = 300  # characters shown of each
-
-
-def format_out_of_steps(steps: int) -> str:
-    """The note of a turn that used all its model calls."""
-    return f"All {steps} steps allowed for one answer were used."
 
 
 def format_tool_progress(tool: str, words: str) -> str:
@@ -69,12 +71,12 @@ def close_code_block(text: str) -> str:
     return text
 
 
-def append_findings(sentence: str, findings: Sequence[tuple[str, str]]) -> str:
+def append_findings(sentence: str, findings: Sequence[tuple[str, str]], heading: str) -> str:
     """A sentence and the last results (tool, text), as code so that nothing in them can be tapped."""
     if not findings:
         return sentence
     lines = [f"- {tool}: `{_shorten_finding(text)}`" for tool, text in findings[-MAX_FINDINGS:]]
-    return "\n".join([sentence, "", "Found so far:", *lines])
+    return "\n".join([sentence, "", heading, *lines])
 
 
 def _shorten_finding(text: str) -> str:

@@ -13,6 +13,7 @@ from bot.agent.leaked_calls import LeakedCall, find_leaked_calls, remove_calls, 
 from bot.agent.sanitize import strip_control_tokens, to_sendable
 from bot.agent.tool_calls import CheckedCall, check_call, refuse_call, write_json
 from bot.domain import Reply, ToolCall, ToolResult
+from bot.translations.translator import translatable
 from tools.base import Tool
 
 MAX_CALLS = 16  # calls of one reply that are considered
@@ -20,9 +21,9 @@ CALL_ID_PATTERN = re.compile(r"[\w.:-]{1,64}", re.ASCII)
 # Drawn as blanks, though Unicode calls them signs and letters.
 INVISIBLE_LETTERS = "\u2800\u3164\u115f\u1160\uffa0"
 
-CUT_AT_LENGTH = "The answer was cut at the length limit."
-BROKEN_OFF = "The answer broke off here."
-REPEATED = "It began to repeat itself and was stopped here."
+CUT_AT_LENGTH = translatable("That was as long as one answer can be.")
+BROKEN_OFF = translatable("The answer broke off here.")
+REPEATED = translatable("I began to repeat myself and stopped here.")
 
 _THOUGHT = re.compile(r"<\|channel>(?:thought\n)?(.*?)(?:<channel\|>|\Z)", re.DOTALL)
 _RESPONSE = re.compile(r"<\|tool_response>.*?(?:<tool_response\|>|\Z)", re.DOTALL)

@@ -18,13 +18,14 @@ from bot.db.maintenance.backup import BackupDirectory
 from bot.db.queues import inbox, outbox
 from bot.domain import InboxItem, Lane, Part
 from bot.errors import JobFailed
+from bot.translations.translator import load_translator, match_language, translatable
 from tools.threads import run_in_thread
 
 DAY_SECONDS = 86_400
 MAX_COPY_DAYS = 30  # the longest that a copy of the database is kept
 POLL_SECONDS = 0.1  # it waits for a command, or a summary of two canvases
 
-FORGOTTEN_TEXT = "Forgotten: of this chat I keep figures only, and what I named before."
+FORGOTTEN_TEXT = translatable("Done. I kept only the statistics and settings listed above.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +127,8 @@ class ForgetChatRunner:
         now = time.time()
         async with self._database.transaction() as tx:
             if item.body["tell"]:
-                await outbox.add(tx, item=item.id, lane=lane, parts=(Part(FORGOTTEN_TEXT),), now=now)
+                translate = load_translator(match_language(item.body.get("language")))
+                parts = (Part(translate(FORGOTTEN_TEXT)),)
+                await outbox.add(tx, item=item.id, lane=lane, parts=parts, now=now)
             await inbox.mark_done(tx, [item.id], now=now)
         self._wake_sender(lane)

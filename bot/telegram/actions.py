@@ -178,7 +178,9 @@ class ReadOnlyAction:
         return await self.action(context)
 
 
-BUTTON_EXPIRED = ActionResult(toast="This button is too old.")
+def expire_button(context: ActionContext) -> ActionResult:
+    """Answer a tap on a button whose subject is gone."""
+    return ActionResult(toast=context.translate("This button is too old."))
 
 
 def reply_text(text: str, *rows: tuple[Button, ...], code: str = "") -> ActionResult:

@@ -9,6 +9,7 @@ tool_questions.
 from bot.turns.approvals import Approvals
 from bot.turns.cache_warmup import WARMUP_PROMPTS
 from bot.turns.context_window import (
+    TOOL_LABEL,
     ContextWindow,
     PromptBreakdown,
     compute_token_ratio,
@@ -16,6 +17,7 @@ from bot.turns.context_window import (
     render_window,
 )
 from bot.turns.endpoints import (
+    CONTENT_NAMES,
     ModelEndpoint,
     build_consent_question,
     can_send_to,
@@ -29,7 +31,9 @@ from bot.turns.turn_plan import FOLLOW_UP_RESERVE_TOKENS, TOOL_RESERVE_TOKENS
 from bot.turns.turn_request import TurnRequest, build_user_messages
 
 __all__ = [
+    "CONTENT_NAMES",
     "FOLLOW_UP_RESERVE_TOKENS",
+    "TOOL_LABEL",
     "TOOL_RESERVE_TOKENS",
     "WARMUP_PROMPTS",
     "Approvals",

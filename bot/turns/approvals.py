@@ -14,10 +14,11 @@ from dataclasses import dataclass
 from functools import partial
 
 from bot.agent import approval_prompt
-from bot.agent.approval_policy import RequireApproval
+from bot.agent.approval_policy import NEW_ADDRESS, RequireApproval
 from bot.agent.approval_prompt import ALLOW_HERE_HOURS, ApprovalPrompt
 from bot.agent.tool_calls import CheckedCall
 from bot.db.engine import Database, Transaction
+from bot.db.people import people
 from bot.db.queues import outbox, parked_items
 from bot.db.queues.parked_items import EndedTurn
 from bot.db.retry import retry_until_available
@@ -30,32 +31,34 @@ from bot.db.tools.approvals import (
     NewApprovalQuestion,
 )
 from bot.domain import Lane, Part
+from bot.translations.translator import ENGLISH, Translator, translatable
 from tools.base import Tool, hash_tool
 
 ALLOW_HERE_SECONDS = ALLOW_HERE_HOURS * 3600.0
 
-ASKED_ADMINS = "I have asked the admins whether I may run {}. You can write on meanwhile; I answer here."
-NO_ADMIN = (
-    "Only an admin who did not ask could allow me to run {}, and none can be reached now. So I do not run it."
+ASKED_ADMINS = translatable(
+    "I have asked the admins whether I may run {tool}. You can go on writing; I'll answer here."
 )
-NOT_YOURS = "This is not yours to answer."
-TOO_LATE = "It is too late for that: nobody answered in time."
+NO_ADMIN = translatable(
+    "Only another admin could allow me to run {tool}, and none can be reached now. So I won't run it."
+)
+TOO_LATE = translatable("It is too late for that: nobody answered in time.")
 
 _TARGET = re.compile(r"(?:(?P<method>[A-Z]+) )?https?://(?:[^/?#{]*@)?(?P<host>[\w.:\[\]-]{1,100})")
 
 _ANSWER_NOTICES: dict[ApprovalAnswer, str] = {
-    "once": "Allowed once by {}.",
-    "here": f"Allowed for {ALLOW_HERE_HOURS} hours by {{}}. /approvals takes it back.",
-    "denied": "Denied by {}.",
-    "expired": "Nobody answered in time; it is not run.",
-    "stopped": "Stopped; it is not run.",
+    "once": translatable("Allowed once by {name}."),
+    "here": translatable("Allowed for {hours} hours by {name}. /approvals takes it back."),
+    "denied": translatable("Denied by {name}."),
+    "expired": translatable("Nobody answered in time, so I won't run it."),
+    "stopped": translatable("Stopped; I won't run it."),
 }
 _ANSWER_TOASTS: dict[ApprovalAnswer, str] = {
-    "once": "Allowed once.",
-    "here": "Allowed here.",
-    "denied": "Denied.",
+    "once": translatable("Allowed once."),
+    "here": translatable("Allowed here."),
+    "denied": translatable("Denied."),
     "expired": TOO_LATE,
-    "stopped": "This was stopped.",
+    "stopped": translatable("This was stopped."),
 }
 
 
@@ -181,24 +184,36 @@ class Approvals:
         """
         question = await approval_rows.find(tx, question_id)
         (person, name) = answered_by
+        translate = await people.find_translator(tx, person)
         if question is None or (answer == "here" and question.binding is None):
-            return AnswerOutcome("This button is too old.")
+            return AnswerOutcome(translate("This button is too old."))
         if not self.can_answer(question, person):
-            return AnswerOutcome(NOT_YOURS)
+            return AnswerOutcome(await self._explain_not_yours(tx, translate, question))
         if question.answer is not None and question.answered_by == person:
-            return AnswerOutcome("You have answered this.")
+            return AnswerOutcome(translate("You have already answered this."))
         if question.answer is not None:
-            return AnswerOutcome(_ANSWER_NOTICES[question.answer].format("another admin"))
+            return AnswerOutcome(_format_answer(translate, question.answer, translate("another admin")))
         if question.expires_at <= now:
             lanes = await self._resolve_questions(tx, [question], "expired", None, now=now)
-            return AnswerOutcome(TOO_LATE, lanes, is_settled=True)
+            return AnswerOutcome(translate(TOO_LATE), lanes, is_settled=True)
         lanes = await self._resolve_questions(tx, [question], answer, person, name, now=now)
         if answer == "here" and question.binding is not None:
             key = AllowanceKey(
                 question.asker, question.lane.chat, question.tool, question.hash, question.binding
             )
             await approval_rows.allow(tx, key, until=now + ALLOW_HERE_SECONDS, given_by=person, now=now)
-        return AnswerOutcome(_ANSWER_TOASTS[answer], lanes, is_settled=True)
+        return AnswerOutcome(translate(_ANSWER_TOASTS[answer]), lanes, is_settled=True)
+
+    async def _explain_not_yours(
+        self, tx: Transaction, translate: Translator, question: ApprovalQuestion
+    ) -> str:
+        """Who may answer a question that somebody else tapped."""
+        if question.who == "admins":
+            return translate("Only another admin can answer this.")
+        asker = await people.find(tx, question.asker)
+        if asker is None:
+            return translate("Only the person who asked can answer this.")
+        return translate("Only {name} can answer this.", name=asker.name)
 
     def can_answer(self, question: ApprovalQuestion, person: int) -> bool:
         """Whether this person may answer; admins may not allow their own calls where an admin decides."""
@@ -269,7 +284,6 @@ class Approvals:
         arguments = approval_prompt.serialize_arguments(pending.call.arguments)
         tool = pending.tool
         requirement = pending.requirement
-        reason = f"{requirement.reason}{_format_target(tool)}{_format_fixed_arguments(tool)}"
         question = NewApprovalQuestion(
             turn=requester.turn,
             step=step,
@@ -280,28 +294,30 @@ class Approvals:
             asker=requester.person,
             lane=requester.lane,
             who=requirement.approver,
-            why=reason,
+            why=_format_reason(ENGLISH, pending),
             binding=requirement.binding,
             expires_at=now + self._timeout_seconds,
         )
         question_id = await approval_rows.insert_question(tx, question, now=now)
-        prompt = ApprovalPrompt(
-            tool.name,
-            arguments,
-            requester.name,
-            requester.person,
-            reason,
-            requirement.binding,
-            is_for_admins=requirement.approver == "admins",
-        )
-        parts = approval_prompt.render_question(prompt, question_id)
         lanes = await self.find_recipients(tx, requirement.approver, requester)
         for lane in lanes:
+            translate = await people.find_translator(tx, lane.chat)
+            prompt = ApprovalPrompt(
+                tool.name,
+                arguments,
+                requester.name,
+                requester.person,
+                _format_reason(translate, pending),
+                requirement.binding,
+                is_for_admins=requirement.approver == "admins",
+            )
+            parts = approval_prompt.render_question(translate, prompt, question_id)
             rows = await outbox.add(tx, item=None, lane=lane, parts=parts, now=now)
             await outbox.allow_repeat(tx, rows)
             await approval_rows.link_messages(tx, question_id, rows)
         if requester.lane not in lanes:
-            line = Part(ASKED_ADMINS.format(tool.name), silent=True)
+            translate = await people.find_translator(tx, requester.person)
+            line = Part(translate(ASKED_ADMINS, tool=tool.name), silent=True)
             await outbox.add(tx, item=None, lane=requester.lane, parts=(line,), now=now)
         return [*lanes, requester.lane]
 
@@ -330,26 +346,36 @@ class Approvals:
         self, tx: Transaction, question: ApprovalQuestion, answer: ApprovalAnswer, answerer_name: str
     ) -> list[Lane]:
         """Replace the buttons by the answer, in every chat the question was put to."""
-        rows = await approval_rows.list_messages(tx, question.id)
-        return await outbox.close_buttons(tx, rows, _ANSWER_NOTICES[answer].format(answerer_name))
+        lanes: list[Lane] = []
+        for row, lane in await approval_rows.list_messages(tx, question.id):
+            translate = await people.find_translator(tx, lane.chat)
+            line = _format_answer(translate, answer, answerer_name)
+            lanes += await outbox.close_buttons(tx, [row], line)
+        return lanes
 
     def _wake_senders(self, lanes: Iterable[Lane]) -> None:
         for lane in dict.fromkeys(lanes):
             self._dependencies.wake_sender(lane)
 
 
-def _format_target(tool: Tool) -> str:
-    """Where a call goes, and by which method, as a sentence; not the path, which may hold a secret."""
-    match = _TARGET.match(tool.address)
-    if match is None:
-        return ""
-    method = f"{match['method']} " if match["method"] else ""
-    return f" It goes to {method}{match['host']}."
+def _format_answer(translate: Translator, answer: ApprovalAnswer, name: str) -> str:
+    return translate(_ANSWER_NOTICES[answer], name=name, hours=ALLOW_HERE_HOURS)
 
 
-def _format_fixed_arguments(tool: Tool) -> str:
-    """What is sent with every call and is no argument of this one, as a sentence."""
-    if not tool.fixed:
-        return ""
-    pairs = ", ".join(f"{name} {text}" for name, text in sorted(tool.fixed.items()))
-    return f" It always has {pairs}."
+def _format_reason(translate: Translator, pending: PendingCall) -> str:
+    """Why a call asks first, where it goes, and what is sent with every such call, as sentences.
+
+    Not the path of its address, which may hold a secret.
+    """
+    requirement = pending.requirement
+    sentences = [translate(requirement.reason)]
+    if requirement.new_host:
+        sentences.append(translate(NEW_ADDRESS, host=requirement.new_host))
+    match = _TARGET.match(pending.tool.address)
+    if match is not None:
+        target = " ".join(filter(None, (match["method"], match["host"])))
+        sentences.append(translate("It goes to {target}.", target=target))
+    if pending.tool.fixed:
+        pairs = ", ".join(f"{name} {text}" for name, text in sorted(pending.tool.fixed.items()))
+        sentences.append(translate("It always has {values}.", values=pairs))
+    return " ".join(sentences)

@@ -15,7 +15,11 @@ from bot.db.conversations.conversations import Conversation
 from bot.db.conversations.turns import PastTurn
 from bot.db.engine import Transaction
 from bot.domain import Lane, Message
+from bot.translations.translator import translatable
 from tools.builtin.look_back import look_back
+
+TOOL_LABEL = "tool "
+"""The label of a tool in a PromptBreakdown: this, and its name."""
 
 ToolboxFor = Callable[[tuple[str, ...] | None], Toolbox]
 """The tools of a conversation whose prompt offers these names; None: it has not begun, so those it would be
@@ -184,19 +188,18 @@ async def load_prompt_breakdown(
     messages = await build_prompt(tx, window, system, ())
     image_tokens = history.TOKENS_PER_IMAGE * sum(len(message.images) for message in messages)
     held_tokens = history.estimate_held_tokens(_list_turn_sizes(window.past_turns), window.history_cut)
-    turn_count = len(window.past_turns) - window.history_cut.first_turn
     cut_notice = _find_cut_notice(window.conversation, window.toolbox)
-    turns_label = "1 turn" if turn_count == 1 else f"{turn_count} turns"
+    fixed_prompt = prompt.build_prompt(system, (), (), cut_notice=cut_notice)
     sizes = [
-        ("system text", history.estimate_tokens(prompt.build_prompt(system, (), (), cut_notice=cut_notice))),
+        (translatable("system text"), history.estimate_tokens(fixed_prompt)),
         *(
-            (f"tool {definition['function']['name']}", len(str(definition)) // history.BYTES_PER_TOKEN)
+            (f"{TOOL_LABEL}{definition['function']['name']}", len(str(definition)) // history.BYTES_PER_TOKEN)
             for definition in window.toolbox.definitions
         ),
-        ("notes", _estimate_added_tokens(system, notes=window.conversation.notes)),
-        ("summary", _estimate_added_tokens(system, summary=window.conversation.summary)),
-        (turns_label, held_tokens - image_tokens),
-        ("images", image_tokens),
+        (translatable("notes"), _estimate_added_tokens(system, notes=window.conversation.notes)),
+        (translatable("summary"), _estimate_added_tokens(system, summary=window.conversation.summary)),
+        (translatable("earlier messages"), held_tokens - image_tokens),
+        (translatable("images"), image_tokens),
     ]
     last_counts: tuple[int | None, int | None] = (None, None)
     if window.past_turns:

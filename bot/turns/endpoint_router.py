@@ -11,15 +11,22 @@ from dataclasses import dataclass, replace
 from bot.db.conversations import chat_settings, turns
 from bot.db.conversations.chat_settings import CONTENT_KINDS, ContentKind
 from bot.db.engine import Database, Transaction
+from bot.db.people import people
 from bot.db.queues import outbox
 from bot.db.retry import retry_until_available
 from bot.domain import EndpointRole, Lane, Message, ModelRequest
-from bot.turns.endpoints import ModelEndpoint, build_consent_question, choose_endpoint
+from bot.translations.translator import Translator, translatable
+from bot.turns.endpoints import CONTENT_NAMES, ModelEndpoint, build_consent_question, choose_endpoint
 from bot.turns.model_caller import FailoverDecision, FailoverPolicy, ModelCaller, strip_images
 from bot.turns.redaction import redact
 
-OCCASION_HARD_QUESTION = "For hard questions"
-OCCASION_MAIN_DOWN = "My model does not answer. If the second one goes on"
+OCCASION_HARD_QUESTION = translatable(
+    "For hard questions I would send what is written in this chat to {host}, outside our own network."
+)
+OCCASION_MAIN_DOWN = translatable(
+    "My model is not answering. To go on with the second one, I would send what is written in this chat to "
+    "{host}, outside our own network."
+)
 MAX_NAME_CHARS = 80
 
 _ORDINALS: dict[EndpointRole, str] = {"main": "first", "fallback": "second"}
@@ -149,17 +156,18 @@ class EndpointRouter:
         await self._store_role(tx, turn, target_role, f"the {_ORDINALS[failed_role]} endpoint {failure}")
         await self.recheck_consent(tx, turn)
 
-    def format_signature(self, model_name: str | None, *, deep: bool) -> str:
+    def format_signature(self, translate: Translator, model_name: str | None, *, deep: bool) -> str:
         """The line (Markdown) that says which model wrote an answer; empty where it is the expected one."""
         name = _escape_model_name(model_name or self.route.endpoint.model_name())
         if self.role == "main":
             if deep:
-                return f"— written by {name}, not by the second model"
+                return translate("— written by {model}, not by the second model", model=name)
             return ""
         left_out = [kind for kind in CONTENT_KINDS if kind in self._left_out_kinds]
         if not left_out:
-            return f"— written by {name}"
-        return f"— written by {name}, without your {' and '.join(left_out)}"
+            return translate("— written by {model}", model=name)
+        kinds = ", ".join(translate(CONTENT_NAMES[kind]) for kind in left_out)
+        return translate("— written by {model}, without: {kinds}", model=name, kinds=kinds)
 
     @property
     def _other_endpoint(self) -> ModelEndpoint | None:
@@ -197,7 +205,8 @@ class EndpointRouter:
     async def _ask_consent(self, tx: Transaction, fallback: ModelEndpoint, occasion: str) -> None:
         """Ask the chat, once."""
         if await chat_settings.mark_consent_asked(tx, self._lane.chat, fallback.host):
-            parts = (build_consent_question(fallback, occasion),)
+            translate = await people.find_translator(tx, self._lane.chat)
+            parts = (build_consent_question(translate, fallback, occasion),)
             await outbox.add(tx, item=None, lane=self._lane, parts=parts, now=time.time())
 
     async def _store_role(self, tx: Transaction, turn: int, role: EndpointRole, reason: str) -> None:

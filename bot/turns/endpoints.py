@@ -12,15 +12,23 @@ from dataclasses import dataclass
 from typing import Final
 from urllib.parse import urlsplit
 
-from bot.db.conversations.chat_settings import Consent
+from bot.db.conversations.chat_settings import Consent, ContentKind
 from bot.db.conversations.turns import DEEP_REASON
 from bot.domain import Button, EndpointRole, LanguageModel, Part
 from bot.llm.client import ModelClient, SettingNames
 from bot.llm.dialect import PLAIN
 from bot.llm.seats import SeatLimiter
 from bot.settings import Settings
+from bot.translations.translator import Translator, translatable
 
 CONSENT_PREFIX: Final = "consent"
+
+CONTENT_NAMES: dict[ContentKind, str] = {
+    "text": translatable("messages"),
+    "notes": translatable("notes"),
+    "files": translatable("files"),
+    "images": translatable("images"),
+}
 
 # Written out: what `is_private` counts as private differs between Python's patch releases, and it includes
 # addresses that carry another one.
@@ -92,17 +100,21 @@ async def open_fallback_endpoint(settings: Settings) -> AsyncIterator[ModelEndpo
         await client.close()
 
 
-def build_consent_question(fallback: ModelEndpoint, occasion: str, *, item: int = 0) -> Part:
+def build_consent_question(
+    translate: Translator, fallback: ModelEndpoint, occasion: str, *, item: int = 0
+) -> Part:
     """What a chat is asked before anything of it goes to this endpoint.
 
+    `occasion`: a translatable text that says when, with the placeholder {host}.
     `item` is the inbox item of the message that waits for the answer; 0: none does.
     """
-    text = (
-        f"{occasion}, what is written in this chat would be sent to {fallback.host}, "
-        "which is outside our own network. "
-        "Your notes, files and images stay here unless you allow them, too. May it?"
-    )
-    labels_by_answer = {"text": "Yes, text only", "all": "Also notes, files, images", "no": "No"}
+    question = translate("Your notes, files and images stay here unless you allow them, too. May I?")
+    text = f"{translate(occasion, host=fallback.host)} {question}"
+    labels_by_answer = {
+        "text": translate("Yes, text only"),
+        "all": translate("Also notes, files, images"),
+        "no": translate("No"),
+    }
     rows = tuple(
         (Button(label, format_consent_data(answer, fallback, item)),)
         for answer, label in labels_by_answer.items()

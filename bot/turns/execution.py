@@ -169,7 +169,13 @@ class TurnExecution:
             await self._router.start(tx, turn.id, deep=self._turn_request.deep, thinks=turn.thinking)
         results = await load_results(tx, turn.id, turn.results, turn.toolbox, now=now)
         self._executor = await self._build_executor(tx, turn, results)
-        self._loop = loop.run_turn(turn.prompt, turn.toolbox.tools, self._build_limits(turn), turn.thinking)
+        self._loop = loop.run_turn(
+            turn.prompt,
+            turn.toolbox.tools,
+            self._build_limits(turn),
+            turn.thinking,
+            self._channel.translate,
+        )
         if turn.interrupted_call is not None:
             self._shown_reply = turn.interrupted_call.reply
         position = self._end_if_over(*replay(self._loop, turn.replies, results))

@@ -18,6 +18,7 @@ from bot.db.retry import retry_until_available
 from bot.domain import CANVAS_TOKENS, CallTimes, Channel, LanguageModel, Message, ModelRequest, Reply, Usage
 from bot.errors import CallFailed, EndpointAway, EndpointRefused
 from bot.llm.diagnostics import CAP_NOTICE, OutputCapDetector
+from bot.translations.translator import Translator, translatable
 from bot.turns.call_ledger import CallLedger
 from bot.turns.handle import TurnHandle
 from bot.usage.intervals import Span
@@ -26,7 +27,10 @@ BACKOFF_SECONDS = (0.5, 1.0, 2.0, 4.0, 8.0, 15.0)  # seconds between attempts; t
 SEAT_NOTICE_SECONDS = 2.0  # seconds in the queue for a seat until its place is shown, and between updates
 FAILURES_UNTIL_DOWN = 2  # failures in a row after which an endpoint counts as down, or a refusal as final
 IMAGE_PLACEHOLDER = "[an image that this model cannot see]"
-CONSENT_HINT = " With /consent the second one may answer."
+AWAY_NOTICE = translatable(
+    "The model is not answering. I'll keep trying for up to {minutes} min; /stop ends it."
+)
+CONSENT_HINT = translatable("With /consent the second one may answer.")
 
 NotifyAdmins = Callable[[str, str], Awaitable[None]]
 FailoverDecision = Literal["go", "wait", "no"]
@@ -141,7 +145,7 @@ class ModelCaller:
             if retry is None:
                 await self._detect_output_cap(call_result.result, attempt.request.max_tokens)
                 return call_result
-            hint = CONSENT_HINT if retry.awaits_consent else ""
+            hint = channel.translate(CONSENT_HINT) if retry.awaits_consent else ""
             await self._wait_before_retry(handle, channel, hint=hint)
             closing = call_result.closing
             if handle.stop_reason is not None:
@@ -242,9 +246,8 @@ class ModelCaller:
         failures = handle.failures.count
         if failures > 1:
             minutes = max(1, round(self._patience_seconds / 60))
-            channel.show_status(
-                f"The model is not answering. I keep trying for up to {minutes} min; /stop ends it.{hint}"
-            )
+            notice = channel.translate(AWAY_NOTICE, minutes=minutes)
+            channel.show_status(f"{notice} {hint}".strip())
         with handle.timer.measure("back-off"):
             await handle.pause(BACKOFF_SECONDS[min(failures, len(BACKOFF_SECONDS)) - 1])
 
@@ -328,8 +331,7 @@ class _SeatQueueNotice:
         if calls_before is None:
             return
         self._is_shown = True
-        place = f"{calls_before} before you" if calls_before else "you are next"
-        self._channel.show_queue_place(f"Waiting for a free seat; {place}.")
+        self._channel.show_queue_place(_format_place(self._channel.translate, calls_before))
         self._next_update = asyncio.get_running_loop().call_later(SEAT_NOTICE_SECONDS, self._show_position)
 
     def close(self) -> None:
@@ -338,3 +340,13 @@ class _SeatQueueNotice:
         if self._is_shown:
             self._is_shown = False
             self._channel.show_queue_place(None)
+
+
+def _format_place(translate: Translator, calls_before: int) -> str:
+    if not calls_before:
+        return translate("Waiting for my turn: you are next.")
+    return translate.plural(
+        "Waiting for my turn: {count} request ahead of yours.",
+        "Waiting for my turn: {count} requests ahead of yours.",
+        calls_before,
+    )

@@ -18,6 +18,7 @@ from bot.db.queues.parked_items import WaitTimes
 from bot.db.retry import retry_until_available
 from bot.domain import Button, Channel, EndpointRole, Message, Part
 from bot.errors import EndpointAway, PromptTooLong
+from bot.translations.translator import translatable
 from bot.turns import summaries
 from bot.turns.approvals import PendingCall
 from bot.turns.endpoint_router import EndpointRouter
@@ -28,11 +29,15 @@ from bot.turns.turn_request import TurnRequest
 from bot.usage.intervals import Span, serialize_spans, to_exclusive_spans
 from bot.usage.timers import TurnTimer
 
-CUT_NOTICE = (
-    "Our conversation has become longer than what I read at once: "
-    "I no longer see its beginning, but I can look it up. "
-    "/context shows what I see, /new begins afresh."
+CUT_NOTICE = translatable(
+    "Our conversation is longer than I can read at once. I no longer see the beginning, but I can look "
+    "things up. /new starts fresh."
 )
+MODEL_AWAY = translatable("The model is still not answering, so I've stopped trying. Send /retry later.")
+PROMPT_TOO_LONG = translatable(
+    "This is longer than I can read at once. Please send less of it, or start fresh with /new."
+)
+REQUEST_REFUSED = translatable("The model server refused my request. The admins know; /retry tries again.")
 CONTINUE_PREFIX = "more:"
 """The callback data of a Continue button: this, and the id of the turn whose answer is to continue."""
 
@@ -77,6 +82,7 @@ class TurnRecorder:
         self._request = request
         self._router = router
         self._summaries_enabled = summaries_enabled
+        self._translate = dependencies.channel.translate
         self._messages: list[Message] = []
         self._prompt_tokens: int | None = None
         self._model_name: str | None = None
@@ -165,7 +171,7 @@ class TurnRecorder:
         text, ending = _describe_failure(call_result.result)
         message = Message("assistant", text)
         self._messages.append(message)
-        parts = await self._render(text)
+        parts = await self._render(self._translate(text))
 
         async def end(tx: Transaction, now: float) -> None:
             await turns.append_messages(tx, self._turn.id, (message,), now=now)
@@ -267,7 +273,7 @@ class TurnRecorder:
     async def _render(self, text: str, *, can_continue: bool = False) -> tuple[Part, ...]:
         buttons: tuple[tuple[Button, ...], ...] = ()
         if can_continue:
-            buttons = ((Button("Continue", f"{CONTINUE_PREFIX}{self._turn.id}"),),)
+            buttons = ((Button(self._translate("Continue"), f"{CONTINUE_PREFIX}{self._turn.id}"),),)
         request = self._request
         return await self._dependencies.channel.render_parts(
             request.preface + text, silent=request.silent, buttons=buttons
@@ -277,7 +283,7 @@ class TurnRecorder:
         """The turn's text; what the model wrote is signed where it did not come from the main endpoint."""
         if event.note is not None and event.text.startswith(event.note):
             return event.text  # written by the gateway
-        signature = self._router.format_signature(self._model_name, deep=self._request.deep)
+        signature = self._router.format_signature(self._translate, self._model_name, deep=self._request.deep)
         if not signature:
             return event.text
         return f"{notices.close_code_block(event.text)}\n\n{signature}"
@@ -287,7 +293,7 @@ class TurnRecorder:
         first_item = request.items[0].id
         await turns.end(tx, self._turn.id, self._build_end(ending), now=now)
         if self._turn.needs_cut_notice:
-            parts = (*parts, Part(CUT_NOTICE, silent=True))
+            parts = (*parts, Part(self._translate(CUT_NOTICE), silent=True))
             await conversations.mark_cut_told(tx, request.lane)
         await outbox.add(
             tx, item=first_item, lane=request.lane, parts=parts, reply_to=request.reply_to, now=now
@@ -331,13 +337,7 @@ def _build_wait_spans(wait: WaitTimes | None) -> tuple[Span, ...]:
 def _describe_failure(error: object) -> tuple[str, str]:
     """What the user reads when there is no answer, and the turn's ending."""
     if isinstance(error, EndpointAway):
-        return "The model did not answer, however often I tried. Send /retry when it is back.", "away"
+        return MODEL_AWAY, "away"
     if isinstance(error, PromptTooLong):
-        return (
-            "This is longer than the model can read at once. Please send less of it, or begin with /new.",
-            "too_long",
-        )
-    return (
-        "The model endpoint refused my request. The admins have been told; /retry asks it again.",
-        "refused",
-    )
+        return PROMPT_TOO_LONG, "too_long"
+    return REQUEST_REFUSED, "refused"

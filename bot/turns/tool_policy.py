@@ -13,6 +13,7 @@ from bot.agent.taint import TaintState
 from bot.agent.tool_calls import CheckedCall
 from bot.agent.toolbox import Toolbox
 from bot.db.engine import Transaction
+from bot.db.people import people
 from bot.db.queues import outbox
 from bot.db.tools.approvals import ApprovalQuestion
 from bot.domain import Lane, Part, ToolResult
@@ -168,7 +169,8 @@ class ToolPolicy:
             return AllowCall()
         if await approvals.find_recipients(tx, requirement.approver, requester):
             return requirement
-        line = Part(NO_ADMIN.format(tool.name), silent=True)
+        translate = await people.find_translator(tx, requester.person)
+        line = Part(translate(NO_ADMIN, tool=tool.name), silent=True)
         await outbox.add(tx, item=None, lane=requester.lane, parts=(line,), now=now)
         self._lanes_to_notify = (requester.lane,)
         return DenyCall(NOBODY)

@@ -17,7 +17,6 @@ from bot.agent.approval_policy import (
     ASKED_BY_ARGUMENTS,
     ASKED_BY_RULE,
     ASKED_ONCE,
-    NEW_ADDRESS,
     URL_NOT_KNOWN,
     AllowCall,
     DenyCall,
@@ -159,9 +158,7 @@ def test_after_earlier_text_from_outside_a_new_url_is_asked_about_and_a_known_on
     taint = build_taint_state((*PAGE_TURN, THANKS), (THANKS,), {"fetch_page": opens})
     assert assess(opens, {"url": "https://a.example/"}, taint) == AllowCall()
     verdict = assess(opens, {"url": "https://a.example/?q=4711"}, taint)
-    assert verdict == RequireApproval(
-        f"{ASKED_AFTER_EARLIER_TEXT} {NEW_ADDRESS.format('a.example')}", "asker", None
-    )
+    assert verdict == RequireApproval(ASKED_AFTER_EARLIER_TEXT, "asker", None, "a.example")
 
 
 @pytest.mark.parametrize(
@@ -185,7 +182,7 @@ def test_an_address_binds_whatever_its_argument_is_called(arguments: dict[str, A
     verdict = assess(changes, arguments, taint)
     assert isinstance(verdict, RequireApproval)
     assert verdict.binding is None
-    assert ("evil.example is new" in verdict.reason) == ("evil" in str(arguments))
+    assert (verdict.new_host or "").endswith("evil.example") == ("evil" in str(arguments))
     assert assess(reads, {"urls": [GIVEN], "link": GIVEN, "q": f"see {GIVEN}."}, taint) == AllowCall()
 
 

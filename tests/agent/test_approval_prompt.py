@@ -15,6 +15,7 @@ from bot.agent.approval_prompt import (
     render_question,
     serialize_arguments,
 )
+from bot.translations.translator import ENGLISH
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=20),
@@ -32,7 +33,7 @@ def make_prompt(
 
 
 def read_arguments(prompt: ApprovalPrompt) -> str:
-    parts = render_question(prompt, 3)
+    parts = render_question(ENGLISH, prompt, 3)
     pieces = []
     for part in parts:
         [entity] = part.entities
@@ -84,7 +85,7 @@ def test_an_invisible_character_is_shown_as_an_escape(char: str, escape: str):
 
 def test_long_arguments_take_several_messages_and_the_last_has_the_buttons():
     long = {"text": "straße 🎈 " * 900, "list": list(range(500))}
-    parts = render_question(make_prompt(long, "example.com"), 3)
+    parts = render_question(ENGLISH, make_prompt(long, "example.com"), 3)
     assert len(parts) > 3
     assert all(len(part.text.encode("utf-16-le")) // 2 <= 4096 for part in parts)
     assert json.loads(read_arguments(make_prompt(long, "example.com"))) == long
@@ -95,11 +96,11 @@ def test_long_arguments_take_several_messages_and_the_last_has_the_buttons():
         "allow:here:3",
         "allow:denied:3",
     ]
-    assert parts[-1].text.endswith("Allow here: 24 hours, in this chat, for example.com.")
+    assert parts[-1].text.endswith("“Allow here” means: for 24 hours, in this chat, for example.com.")
 
 
 def test_a_question_names_the_requester_the_reason_and_who_decides():
-    (part,) = render_question(make_prompt({}, None, is_for_admins=True), 3)
+    (part,) = render_question(ENGLISH, make_prompt({}, None, is_for_admins=True), 3)
     assert part.text == (
         "May I run send_mail?\n"
         "Ann (7) asked for it. This tool always asks first. An admin decides.\n"
@@ -109,6 +110,6 @@ def test_a_question_names_the_requester_the_reason_and_who_decides():
 
 
 def test_a_binding_is_described_in_words():
-    assert describe_binding(ANY_ARGUMENTS) == "whatever the arguments"
-    assert describe_binding("a" * 64) == "for just these arguments"
-    assert describe_binding("example.com:8080") == "for example.com:8080"
+    assert describe_binding(ENGLISH, ANY_ARGUMENTS) == "with any values"
+    assert describe_binding(ENGLISH, "a" * 64) == "with exactly these values"
+    assert describe_binding(ENGLISH, "example.com:8080") == "for example.com:8080"

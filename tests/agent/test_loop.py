@@ -17,6 +17,7 @@ from bot.agent.events import (
 )
 from bot.agent.history import estimate_tokens
 from bot.agent.loop import run_turn
+from bot.agent.notices import OUT_OF_TIME
 from bot.domain import Message, Reply, ToolCall, ToolResult
 from tests.support.offered_tools import TOOLS, make_call, make_reply
 from tests.support.recorded_endpoint import (
@@ -201,8 +202,8 @@ def test_a_call_cut_twice_ends_the_turn_with_its_narration():
 
 def test_an_answer_cut_at_the_limit_ends_with_a_note():
     end = expect_result(run_loop([make_reply("One\n```py\nx = 1", finish="length")], STRICT_LIMITS)[-1])
-    assert end.text == "One\n```py\nx = 1\n```\n\n_The answer was cut at the length limit._"
-    assert (end.ending, end.note) == ("cut", "The answer was cut at the length limit.")
+    assert end.text == "One\n```py\nx = 1\n```\n\n_That was as long as one answer can be._"
+    assert (end.ending, end.note) == ("cut", "That was as long as one answer can be.")
     assert end.new_messages == (Message("assistant", "One\n```py\nx = 1"),)
 
 
@@ -227,14 +228,14 @@ def test_the_last_step_offers_no_tools_and_its_answer_says_why():
     assert [event.tool_choice for event in model_calls] == ["auto", "auto", "none"]
     end = expect_result(events[-1])
     assert end.ending == "steps"
-    assert end.text == "12 in both.\n\n_All 3 steps allowed for one answer were used._"
+    assert end.text == "12 in both.\n\n_I have used all 3 steps that I may take for one answer._"
 
 
 def test_a_last_step_without_text_ends_with_the_findings():
     last = make_reply("", make_call("get_weather", PARIS, "z"), finish="tool_calls")
     end = expect_result(run_loop([make_weather_reply(1), last], TurnLimits(2, 1024))[-1])
     assert end.ending == "steps"
-    assert end.text.startswith("All 2 steps allowed for one answer were used.\n\nFound so far:")
+    assert end.text.startswith("I have used all 2 steps that I may take for one answer.\n\nFound so far:")
 
 
 def test_findings_are_short_few_and_cannot_be_tapped():
@@ -331,7 +332,7 @@ def test_a_turn_out_of_time_keeps_its_text_with_a_note():
     end = expect_result(
         loop.send(TurnInterruption("seconds", make_reply("Half an ans <|tool_call>call:", finish=None)))
     )
-    assert end.text == "Half an ans\n\n_The time for this answer was up._"
+    assert end.text == "Half an ans\n\n_I ran out of time here._"
     assert (end.ending, end.new_messages) == ("seconds", (Message("assistant", "Half an ans"),))
 
 
@@ -341,7 +342,7 @@ def test_a_turn_out_of_time_without_text_lists_the_findings(partial):
     loop.send(make_results(loop.send(make_weather_reply())))
     end = expect_result(loop.send(TurnInterruption("seconds", partial)))
     assert end.ending == "seconds"
-    assert end.text.startswith("The time for this answer was up before it was ready.\n\nFound so far:")
+    assert end.text.startswith(f"{OUT_OF_TIME}\n\nFound so far:")
 
 
 def test_a_stopped_turn_keeps_what_was_shown():

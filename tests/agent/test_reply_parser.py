@@ -42,9 +42,9 @@ async def parse_recorded(name: str) -> ReplyVerdict:
         (
             "01-chat-cut-by-max-tokens",
             "слово слово слово слово слово",
-            "The answer was cut at the length limit.",
+            "That was as long as one answer can be.",
         ),
-        ("01-repetition-stop", "ab ab", "It began to repeat itself and was stopped here."),
+        ("01-repetition-stop", "ab ab", "I began to repeat myself and stopped here."),
         ("02-tool-choice-required-text-answer", "no tool", None),
         ("03-tool-garbage", "after", None),
         ("04-open-channel-answer-stream", "It is sunny.", None),

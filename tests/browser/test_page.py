@@ -158,7 +158,7 @@ async def test_commands_are_offered_and_chosen_by_keyboard_and_by_tap(visit: Vis
             await page.locator("#menu").get_by_text("/people").click()
             await expect(page.locator(".row.mine").last).to_contain_text("/people")
             await page.locator(".row:not(.mine) .link").get_by_text("/help").first.click()
-            await expect(answers(page).last).to_contain_text("My commands")
+            await expect(answers(page).last).to_contain_text("Just write to me")
 
 
 async def test_a_message_can_be_replied_to(visit: Visit):

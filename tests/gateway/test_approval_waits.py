@@ -76,13 +76,13 @@ async def test_a_chat_goes_on_while_calls_wait_and_a_late_answer_replies_to_its_
             async with gateway.run():
                 assert (
                     await tap_buttons(gateway, gateway.ann, question, "Allow once", "Deny")
-                    == "You have answered this."
+                    == "You have already answered this."
                 )
                 late = await wait_for_message(gateway, "rang one")
                 assert late.raw["reply_to_message"]["message_id"] == first.message_id
                 assert (await wait_for_message(gateway, "Allowed once by Ann.")).buttons == []
                 gateway.ann.send("/stop")
-                await wait_for_message(gateway, "Stopped; it is not run.")
+                await wait_for_message(gateway, "Stopped; I won't run it.")
                 await wait_for_message(gateway, "Stopped.")
     assert load_rung_bells(tmp_path) == ["one"]
     breakdowns = breakdown_clock.check_breakdowns(tmp_path / "house.db")
@@ -109,12 +109,12 @@ async def test_what_is_allowed_here_is_listed_taken_back_and_a_parked_turn_stays
         await wait_for_message(gateway, "again three")
         gateway.ann.send("/approvals")
         listed = await wait_for_message(gateway, "(number 1)")
-        assert "ring for just these arguments, for Ann" in listed.text
-        assert await tap_buttons(gateway, gateway.ann, listed, "Ask again: ring (1)") == "It asks again."
+        assert "ring with exactly these values, for Ann" in listed.text
+        assert await tap_buttons(gateway, gateway.ann, listed, "Ask again: ring (1)") == "I'll ask again."
         gateway.ann.send(ring_prompt("three", then="once more"))
         last = await wait_for_question(gateway, "three")
         gateway.ann.send("/new")
-        await wait_for_message(gateway, "Your notes stay.")
+        await wait_for_message(gateway, "your notes are kept.")
         assert await tap_buttons(gateway, gateway.ann, last, "Deny") == "Denied."
         await wait_for_message(gateway, "once more three")
         gateway.ann.send("@@say:something new@@")
@@ -132,7 +132,7 @@ async def let_bob_in(gateway: GatewayHarness, tool: str) -> SimulatedPerson:
     """Bob, who may use this tool when the gateway starts the next time."""
     async with gateway.run():
         gateway.ann.send(f"/people add {BOB}")
-        await wait_for_message(gateway, "is in.")
+        await wait_for_message(gateway, "has been let in.")
         gateway.ann.send(f"/grant {tool} {BOB}")
         await gateway.api.wait_until(
             lambda: any(text.startswith(f"{tool} may be used by") for text in gateway.texts())
@@ -145,7 +145,7 @@ async def test_an_admin_decides_about_a_members_call_and_a_removed_person_leaves
         bob = await let_bob_in(gateway, "toll")
         async with gateway.run():
             bob.send(ring_prompt("one", "toll"))
-            await wait_for_message(gateway, "I answer here.", BOB)
+            await wait_for_message(gateway, "I'll answer here.", BOB)
             question = await wait_for_question(gateway, "one")
             assert "Bob (8) asked for it." in question.text
             bob.send("@@say:meanwhile@@")
@@ -155,10 +155,10 @@ async def test_an_admin_decides_about_a_members_call_and_a_removed_person_leaves
             bob.send(ring_prompt("two", "toll"))
             await wait_for_question(gateway, "two")
             gateway.ann.send(f"/people remove {BOB}")
-            await wait_for_message(gateway, "is out.")
-            await wait_for_message(gateway, "Stopped; it is not run.")
+            await wait_for_message(gateway, "has been removed.")
+            await wait_for_message(gateway, "Stopped; I won't run it.")
             gateway.ann.send("/approvals")
-            assert (await wait_for_message(gateway, "Nothing is allowed ahead.")).text.count("Nothing") == 2
+            await wait_for_message(gateway, "nothing is allowed in advance.")
     assert load_rung_bells(tmp_path) == ["one"]
     breakdowns = breakdown_clock.check_breakdowns(tmp_path / "house.db")
     assert [breakdown.ending for breakdown in breakdowns] == ["answered", "answered", "failed"]
@@ -168,7 +168,7 @@ async def test_a_question_that_nobody_answers_ends_by_itself_and_forgetting_ends
     async with running_gateway(tmp_path, tools_dir=install_bells(tmp_path), approval_seconds=0.5) as gateway:
         gateway.ann.send(ring_prompt("one"))
         await wait_for_question(gateway, "one")
-        await wait_for_message(gateway, "Nobody answered in time; it is not run.")
+        await wait_for_message(gateway, "Nobody answered in time, so I won't run it.")
         await wait_for_message(gateway, "rang one")  # the model says so whatever came of it
         assert load_rung_bells(tmp_path) == []
     breakdown_clock.check_breakdowns(tmp_path / "house.db")
@@ -179,10 +179,10 @@ async def test_forgetting_a_chat_ends_what_waits_in_it(tmp_path: Path):
         gateway.ann.send(ring_prompt("secret"))
         await wait_for_question(gateway, "secret")
         gateway.ann.send("/forget")
-        await gateway.api.wait_until(lambda: "Shall I forget" in gateway.texts()[-1])
+        await gateway.api.wait_until(lambda: "Forget this chat" in gateway.texts()[-1])
         ask = gateway.api.chat(gateway.ann.id).bot_messages[-1]
         await tap_buttons(gateway, gateway.ann, ask, "Forget it all")
-        await wait_for_message(gateway, "what I named before.")
+        await wait_for_message(gateway, "I kept only the statistics and settings listed above.")
     data = (tmp_path / "house.db").read_bytes()
     assert b'"secret"' not in data
     assert b"ring" in data

@@ -36,7 +36,7 @@ async def test_a_stranger_is_let_in_by_the_code_they_were_shown(tmp_path: Path):
         code = re.search(r"\b[A-Z]{8}\b", text)
         assert code is not None
         gateway.ann.send(f"/people add {code[0]}")
-        assert await gateway.wait_for_texts() == ["Bob is in."]
+        assert await gateway.wait_for_texts() == ["Bob has been let in."]
         await gateway.wait_for_texts(2, chat=BOB)
         bob.send("@@say:Welcome@@")
         assert (await gateway.wait_for_texts(3, chat=BOB))[-1] == "Welcome"

@@ -60,7 +60,7 @@ async def test_work_that_an_earlier_version_left_is_finished_and_its_grants_hold
             gateway.ann.send(ring_prompt("three", then="allowed"))
             await wait_for_message(gateway, "allowed three")
             bob.send(ring_prompt("two", "toll"))
-            await wait_for_message(gateway, "I answer here.", BOB)
+            await wait_for_message(gateway, "I'll answer here.", BOB)
             bob.send("/stop")
             await wait_for_message(gateway, "Stopped.", BOB)
     assert load_rung_bells(tmp_path) == ["one", "three"]

@@ -69,7 +69,7 @@ async def test_a_reply_answers_the_question_that_it_replies_to(tmp_path: Path) -
         meal_question = await wait_for(gateway, "Which meal?")
         seat_question = await wait_for(gateway, "Which seat?")
         gateway.ann.send("Soup", reply_to=meal_question)
-        await wait_for(gateway, "Please tap one of its buttons.")
+        await wait_for(gateway, "Please tap one of the buttons.")
         gateway.ann.send("7", reply_to=seat_question)
         await wait_for(gateway, "Answered: 7")
         gateway.ann.tap(meal_question, "Soup")

@@ -103,7 +103,7 @@ async def test_a_prompt_too_long_loses_history_before_it_is_refused(
             await gateway.wait_for_texts(number + 1)
         assert gateway.texts() == ["0", "1", "2", "3"]
         gateway.ann.send("x " * 2000 + "\n")
-        assert "longer than the model can read" in (await gateway.wait_for_texts(5))[-1]
+        assert "longer than I can read" in (await gateway.wait_for_texts(5))[-1]
 
 
 @pytest.mark.parametrize(
@@ -143,7 +143,7 @@ async def test_calls_without_end_meet_the_limit_of_steps(tmp_path: Path):
     async with running_gateway(tmp_path, turn_steps=3) as gateway:
         gateway.ann.send(calls)
         text = (await gateway.wait_for_texts())[0]
-        assert "All 3 steps allowed for one answer were used." in text
+        assert "I have used all 3 steps that I may take for one answer." in text
     assert len(await load_call_rows(gateway, "id")) == 3
 
 
@@ -151,9 +151,7 @@ async def test_a_turn_out_of_time_says_so_and_what_it_had(tmp_path: Path):
     slow = SimulatedEndpoint(timing=Timing(canvas_seconds=0.8))  # sixteen of them would take much longer
     async with running_gateway(tmp_path, slow, turn_seconds=2.5, model_max_tokens=4096) as gateway:
         gateway.ann.send(f"@@repeat:20 {PROSE}@@")
-        await gateway.api.wait_until(
-            lambda: any("time for this answer was up" in text for text in gateway.texts())
-        )
+        await gateway.api.wait_until(lambda: any("I ran out of time" in text for text in gateway.texts()))
         assert gateway.texts()[0].startswith(PROSE)
     assert (await load_call_rows(gateway, "outcome", "usage_partial")) == [("cut", True)]
 

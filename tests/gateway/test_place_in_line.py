@@ -15,8 +15,8 @@ from bot.telegram.delivery.progress import YOUR_TURN
 from bot.turns import model_caller
 from tests.support.gateway import ADMIN, GatewayHarness, running_gateway
 
-SECOND_IN_LINE = "Waiting for a free seat; 1 before you."
-NEXT_IN_LINE = "Waiting for a free seat; you are next."
+SECOND_IN_LINE = "Waiting for my turn: 1 request ahead of yours."
+NEXT_IN_LINE = "Waiting for my turn: you are next."
 
 
 @pytest.fixture

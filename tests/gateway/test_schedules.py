@@ -320,8 +320,8 @@ async def test_what_an_earlier_process_left_unnoted_is_noted_and_what_was_forgot
                 0,
             )
             gateway.ann.send("/forget")
-            await gateway.api.wait_until(lambda: messages_starting_with(gateway, "Shall I forget"))
-            gateway.ann.tap(messages_starting_with(gateway, "Shall I forget")[0], "Forget it all")
+            await gateway.api.wait_until(lambda: messages_starting_with(gateway, "Forget this chat"))
+            gateway.ann.tap(messages_starting_with(gateway, "Forget this chat")[0], "Forget it all")
             await gateway.api.wait_until(lambda: FORGOTTEN_TEXT in gateway.texts())
             async with (
                 open_database(gateway.settings.database_url) as database,

@@ -220,7 +220,7 @@ async def test_another_admin_takes_the_place_of_one_who_is_removed(tmp_path: Pat
         [bobs_token] = servers.authorization.tokens
         assert list_sealed(tmp_path) == ["sign-in:notes"]
 
-        await say(gateway, f"/people remove {BOB}", "Bob is out.")
+        await say(gateway, f"/people remove {BOB}", "Bob has been removed.")
         assert list_sealed(tmp_path) == []
         await say(gateway, "/tools signin notes", "wants you to sign in")
         await sign_in(gateway, servers)

@@ -320,7 +320,7 @@ async def test_the_gateway_backs_itself_up_sends_the_summary_and_runs_an_ordered
             assert len(list(backups.iterdir())) == 2
             gateway.ann.send("/forget")
             await gateway.api.wait_until(
-                lambda: "A copy of my database holds all that until" in gateway.texts()[-1]
+                lambda: "A backup of mine holds all that until" in gateway.texts()[-1]
             )
         assert "backup" in await job_commands.list_system_jobs(url)
 

@@ -65,7 +65,7 @@ async def test_a_task_that_gave_way_to_a_new_conversation_stays_in_its_own(tmp_p
             gateway.endpoint.hold()
             await gateway.api.wait_until(lambda: messages_starting_with(gateway, "word"))
             gateway.ann.send("/new")
-            await wait_for_message(gateway, "Your notes stay.")
+            await wait_for_message(gateway, "your notes are kept.")
             gateway.endpoint.release()
             await wait_for_outcome(gateway, job)
             await gateway.api.wait_until(
@@ -175,9 +175,9 @@ async def test_a_task_that_waits_for_an_answer_and_whose_job_is_deleted_ends_wit
 
 async def forget_everything(gateway: GatewayHarness) -> None:
     gateway.ann.send("/forget")
-    await gateway.api.wait_until(lambda: messages_starting_with(gateway, "Shall I forget"))
+    await gateway.api.wait_until(lambda: messages_starting_with(gateway, "Forget this chat"))
     await tap_buttons(
-        gateway, gateway.ann, messages_starting_with(gateway, "Shall I forget")[-1], "Forget it all"
+        gateway, gateway.ann, messages_starting_with(gateway, "Forget this chat")[-1], "Forget it all"
     )
     gateway.endpoint.release()
     await gateway.api.wait_until(lambda: FORGOTTEN_TEXT in gateway.texts())

@@ -47,7 +47,7 @@ async def test_a_strangers_words_bind_later_turns_also_after_a_restart_until_a_n
             question = await send_and_wait(gateway, fetch, "May I run fetch_page?")
             gateway.ann.tap(question, "Deny")
             assert load_rung_bells(tmp_path) == []
-            await send_and_wait(gateway, "/new", "new conversation")
+            await send_and_wait(gateway, "/new", "New conversation")
             await send_and_wait(gateway, '@@tool:chime {"bell": "two"}@@@@say:rang@@', "rang")
     assert load_rung_bells(tmp_path) == ["two"]
 

@@ -80,7 +80,7 @@ async def test_an_answer_cut_at_its_length_goes_on_at_a_tap_once(tmp_path: Path)
         gateway.endpoint.hold()
         tap = gateway.ann.tap(cut, "Continue")
         await gateway.api.wait_until(lambda: tap.answer)
-        assert tap.answer == {"text": "I go on.", "show_alert": False}
+        assert tap.answer == {"text": "I'll go on.", "show_alert": False}
         await gateway.api.wait_until(lambda: not cut.buttons)
         gateway.endpoint.release()
         assert (await gateway.wait_for_texts(count + 1))[-1] == "The end."

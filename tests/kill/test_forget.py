@@ -9,7 +9,7 @@ from tests.kill.conftest import OpenEnvironment
 from tests.kill.environment import ANN, KillEnvironment
 from tests.kill.gateway import GatewayDied
 
-FORGOTTEN = "Forgotten: of this chat I keep figures only, and what I named before."
+FORGOTTEN = "Done. I kept only the statistics and settings listed above."
 
 
 @pytest.mark.timeout(240)

@@ -102,12 +102,12 @@ async def test_the_second_admin_who_taps_a_card_sees_what_the_first_one_did(harn
     await ask(harness)
     assert (await harness.tap("stranger:add:77", person=ANNA))[0] == "This button is too old."
     toast, (greeting,) = await harness.tap("stranger:add:77", person=ADMIN)
-    assert (toast, greeting.lane) == ("P77 is in.", str(STRANGER))
+    assert (toast, greeting.lane) == ("P77 has been let in.", str(STRANGER))
     toast, sent = await harness.tap("stranger:block:77", person=BOB)
     assert (toast, sent) == ("P77 has been let in by Ada.", [])
     assert harness.access.get_role(STRANGER) == "member"
     edits = [call["given"][0] for call in harness.bot.calls_of("edit_message_text")]
-    assert edits == ["P77 is in.", "P77 has been let in by Ada."]
+    assert edits == ["P77 has been let in.", "P77 has been let in by Ada."]
 
 
 async def test_a_stranger_is_blocked_by_a_card_and_cards_are_few(harness: UpdateHarness):
@@ -127,7 +127,7 @@ async def test_an_admin_pastes_a_bare_code(harness: UpdateHarness):
     await harness.send_text("ABCDEFGH", person=ADMIN)  # nobody's code
     assert len(harness.turns.requests) == 2
     greeting, reply = await harness.send_text(f" {code.lower()} ", person=ADMIN)
-    assert (greeting.lane, reply.text) == (str(STRANGER), "P77 is in.")
+    assert (greeting.lane, reply.text) == (str(STRANGER), "P77 has been let in.")
     assert len(harness.turns.requests) == 2
 
 
@@ -137,7 +137,7 @@ async def test_people_are_removed_and_blocked_by_name(harness: UpdateHarness):
     (sent,) = await harness.send_text("/people block bob", person=ADMIN)
     assert sent.text == "Bob is blocked."
     (sent,) = await harness.send_text("/people remove @P8", person=ADMIN)
-    assert sent.text == "P8 is out."
+    assert sent.text == "P8 has been removed."
     (sent,) = await harness.send_text("/people remove P8", person=ADMIN)
     assert sent.text == "Nobody who is in is called P8. /people shows names and numbers."
 
@@ -147,7 +147,7 @@ async def test_a_code_lets_its_stranger_in_and_greets_them(harness: UpdateHarnes
     messages = await harness.send_text(f"/people add {extract_code(sent).lower()}", person=ADMIN)
     assert [(message.lane, message.text.split(".")[0]) for message in messages] == [
         ("77", "Hello P77"),
-        ("1", "P77 is in"),
+        ("1", "P77 has been let in"),
     ]
     assert Lane(STRANGER) in harness.woken_lanes
     await harness.send_text("hello", person=STRANGER)
@@ -158,7 +158,7 @@ async def test_an_old_code_lets_nobody_in(harness: UpdateHarness):
     sent, _ = await ask(harness)
     harness.now += 3601
     (reply,) = await harness.send_text(f"/people add {extract_code(sent)}", person=ADMIN)
-    assert reply.text.startswith("No stranger has this code.")
+    assert reply.text.startswith("Nobody is waiting with this code.")
     assert harness.access.get_role(STRANGER) is None
 
 
@@ -269,7 +269,7 @@ async def test_people_lists_roles_and_has_no_buttons_for_oneself(harness: Update
 async def test_who_is_removed_is_a_stranger_and_what_runs_for_them_ends(harness: UpdateHarness):
     item = await harness.start_turn()
     toast, _ = await harness.tap("people:remove:5", person=ADMIN)
-    assert toast == "Anna is out."
+    assert toast == "Anna has been removed."
     assert harness.access.get_role(ANNA) is None
     assert (await harness.load_item(item)).stopped
     assert [lane for lane, _ in harness.turns.stops] == [Lane(ANNA)]
@@ -285,7 +285,7 @@ async def test_who_is_blocked_is_not_heard_until_unblocked(harness: UpdateHarnes
     await harness.send_text("hi")
     assert await harness.send_text("/start") == []
     toast, _ = await harness.tap("people:remove:5", person=ADMIN)
-    assert toast == "Anna is blocked no more."
+    assert toast == "Anna is no longer blocked."
     assert "code" in (await harness.send_text("hi"))[0].text
 
 
@@ -301,17 +301,17 @@ async def test_a_stranger_can_be_blocked_from_the_list(harness: UpdateHarness):
 async def test_the_last_admin_stays(harness: UpdateHarness):
     for args in ("remove 1", "block 1"):
         (sent,) = await harness.send_text(f"/people {args}", person=ADMIN)
-        assert sent.text == "The last admin stays. Make another one first, with /invite admin."
+        assert sent.text == "This is the last admin. First make another one, with /invite admin."
     assert harness.access.get_role(ADMIN) == "admin"
 
 
 async def test_of_two_admins_one_may_go_and_loses_the_menu(harness: UpdateHarness):
     await harness.let_in(BOB, "admin")
     (sent,) = await harness.send_text("/people remove 6", person=ADMIN)
-    assert sent.text == "Bob is out."
+    assert sent.text == "Bob has been removed."
     assert harness.bot.calls_of("delete_my_commands")[0]["scope"].chat_id == BOB
     (sent,) = await harness.send_text("/people remove 1", person=ADMIN)
-    assert sent.text.startswith("The last admin stays.")
+    assert sent.text.startswith("This is the last admin.")
 
 
 async def test_admins_named_by_the_settings_stay(database: Database):
@@ -319,18 +319,18 @@ async def test_admins_named_by_the_settings_stay(database: Database):
     await harness.let_in(BOB, "admin")
     for args in ("remove 1", "block 1"):
         (sent,) = await harness.send_text(f"/people {args}", person=BOB)
-        assert sent.text == "ADMIN_IDS names this person as an admin; change it there."
+        assert sent.text == "The setting ADMIN_IDS makes this person an admin; change it there."
     (sent,) = await harness.send_text("/people", person=BOB)
     assert "Person 1 · 1 · admin (ADMIN_IDS)" in sent.text
     assert sent.buttons == {}
     (sent,) = await harness.send_text("/people remove 6", person=ADMIN)
-    assert sent.text == "Bob is out."
+    assert sent.text == "Bob has been removed."
 
 
 @pytest.mark.parametrize("args", ["dance", "block", "remove ", "dance Anna"])
 async def test_people_with_other_words_says_how(harness: UpdateHarness, args: str):
     (sent,) = await harness.send_text(f"/people {args}", person=ADMIN)
-    assert sent.text.startswith("Use /people")
+    assert sent.text.startswith("/people shows")
 
 
 @pytest.mark.parametrize("name", ["nobody", "-5", "5 6", "٣", "x" * 4000])

@@ -16,7 +16,7 @@ from bot.db.tables import approvals, outbox, tool_calls, turns
 from bot.db.tables import inbox as inbox_table
 from bot.db.tools.approvals import ApprovalAnswer
 from bot.domain import Reply
-from bot.turns.approvals import NO_ADMIN, NOT_YOURS, TOO_LATE
+from bot.turns.approvals import NO_ADMIN, TOO_LATE
 from bot.turns.tool_executor import NOT_RUN
 from bot.turns.tool_policy import CHANGED, DENIED, EXPIRED, NOBODY, STOPPED, TOO_MANY
 from tests.support.flaky_database import FlakyDatabase
@@ -168,7 +168,7 @@ async def test_a_question_nobody_answers_expires(database: Database, model: Scri
         task = tasks.create_task(approvals_watcher.run())
         await harness.worker_woken.wait()
         task.cancel()
-    assert await answer(harness, "once") == "Nobody answered in time; it is not run."
+    assert await answer(harness, "once") == "Nobody answered in time, so I won't run it."
     model.script = [make_reply("Too late.")]
     await resume(harness, "ring")
     assert await harness.load_rows(tool_calls, "outcome", "result") == [("refused", EXPIRED)]
@@ -192,10 +192,10 @@ async def test_only_those_who_may_answer_can_and_only_once(
     rows = await harness.load_rows(outbox, "lane", "body")
     assert [lane for lane, _ in rows] == ["1", "2", "7"]
     assert "I have asked the admins" in rows[2][1]
-    assert await answer(harness, "once", ANN) == NOT_YOURS
+    assert await answer(harness, "once", ANN) == "Only another admin can answer this."
     assert await answer(harness, "once", (2, "Cem")) == "Allowed once."
     assert await answer(harness, "denied", (1, "Dee")) == "Allowed once by another admin."
-    assert await answer(harness, "denied", (2, "Cem")) == "You have answered this."
+    assert await answer(harness, "denied", (2, "Cem")) == "You have already answered this."
     assert await answer(harness, "once", (2, "Cem"), question=9) == "This button is too old."
     bodies = [json.loads(body) for _, body in await harness.load_rows(outbox, "lane", "body")]
     assert [body["text"].endswith("Allowed once by Cem.") for body in bodies] == [True, True, False]
@@ -209,7 +209,7 @@ async def test_no_admin_allows_a_call_of_their_own_that_only_admins_may_allow(
     model.script = [make_reply("", ring())]
     await park(harness, "ring")
     assert [lane for [lane] in await harness.load_rows(outbox, "lane")] == ["1", "7"]
-    assert await answer(harness, "once", ANN) == NOT_YOURS
+    assert await answer(harness, "once", ANN) == "Only another admin can answer this."
     assert await answer(harness, "here", (1, "Dee")) == "Allowed here."
     model.script = [make_reply("Rung.")]
     await resume(harness, "ring")
@@ -225,7 +225,7 @@ async def test_where_no_admin_can_be_reached_the_chat_is_notified_at_once(
     harness = TurnHarness(database, model, [bell.make_tool(Rule("always", who="admins"))])
     model.script = [make_reply("", ring()), make_reply("Nobody is there.")]
     await harness.build_runner().run(await harness.new_request("ring"))
-    assert await harness.load_answers() == [NO_ADMIN.format("ring"), "Nobody is there."]
+    assert await harness.load_answers() == [NO_ADMIN.format(tool="ring"), "Nobody is there."]
     assert await harness.load_rows(tool_calls, "outcome", "result") == [("refused", NOBODY)]
     assert LANE in harness.woken_lanes
 

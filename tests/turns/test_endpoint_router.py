@@ -11,6 +11,7 @@ from bot.db.engine import Database
 from bot.db.tables import model_calls, tool_calls, turns
 from bot.domain import Message
 from bot.sim.vllm.server import ChatRequest, SimulatedEndpoint, format_tool_call
+from bot.translations.translator import ENGLISH
 from bot.turns import model_caller
 from bot.turns.endpoint_router import EndpointRoute, EndpointRouter
 from bot.turns.endpoints import ModelEndpoint
@@ -94,7 +95,7 @@ async def test_when_both_are_down_each_is_tried_until_patience_ends(
         both.fallback.inject_fault("busy", times=None)
         both.gateway.ann.send("@@say:here@@")
         await both.gateway.api.wait_until(
-            lambda: any("did not answer" in text for text in both.final_texts())
+            lambda: any("still not answering" in text for text in both.final_texts())
         )
         assert not any(SIGNATURE in text for text in both.final_texts())
     assert [(endpoint, again) for endpoint, _, again in await both.load_calls()] == [
@@ -244,5 +245,5 @@ async def test_the_name_of_a_model_is_shown_without_markdown(database: Database,
     fallback = EndpointRoute(endpoint, routes.main.caller, can_continue=False)
     router = EndpointRouter(replace(routes, fallback=fallback), LANE)
     router.role = "fallback"
-    assert router.format_signature(name, deep=False) == f"— written by {shown_name}"
-    assert router.format_signature(None, deep=True) == "— written by gemma"
+    assert router.format_signature(ENGLISH, name, deep=False) == f"— written by {shown_name}"
+    assert router.format_signature(ENGLISH, None, deep=True) == "— written by gemma"

@@ -31,7 +31,7 @@ async def test_outside_the_chat_is_asked_once_and_the_message_waits_until_yes(tm
                 not any(NO in button_labels(message) for message in both.gateway.api.chat(ADMIN).bot_messages)
             )
         )
-        assert "may go to" in both.final_texts()[0] or "may go to" in both.final_texts()[1]
+        assert "May be sent to" in both.final_texts()[0] or "May be sent to" in both.final_texts()[1]
         assert len(both.fallback.requests) == 1
         both.gateway.ann.send("@@say:again@@")
         await both.gateway.api.wait_until(lambda: f"again\n\n{SIGNATURE}" in both.final_texts())
@@ -49,7 +49,7 @@ async def test_after_a_no_the_message_waits_for_the_first_and_nobody_asks_again(
         question = await both.wait_for_question()
         both.tap(question, NO)
         await both.gateway.api.wait_until(
-            lambda: any("Nothing of this chat goes" in text for text in both.final_texts())
+            lambda: any("Nothing of this chat is sent" in text for text in both.final_texts())
         )
         both.main.heal()
         await both.gateway.api.wait_until(lambda: "here" in both.final_texts())
@@ -90,7 +90,7 @@ async def test_hard_turns_outside_are_answered_here_until_the_chat_agrees(tmp_pa
         question = await both.wait_for_question()
         await both.gateway.api.wait_until(lambda: "one" in both.final_texts())
         both.tap(question, YES)
-        await both.gateway.api.wait_until(lambda: any("may go to" in text for text in both.final_texts()))
+        await both.gateway.api.wait_until(lambda: any("May be sent" in text for text in both.final_texts()))
         both.gateway.ann.send("@@say:two@@")
         await both.gateway.api.wait_until(lambda: f"two\n\n{SIGNATURE}" in both.final_texts())
 
@@ -138,7 +138,7 @@ async def test_consent_withdrawn_between_two_steps_ends_the_turn_at_the_first(tm
     async with open_two_endpoints(tmp_path, is_external=True) as both:
         both.gateway.ann.send("/consent")
         both.tap(await both.wait_for_question(), YES)
-        await both.gateway.api.wait_until(lambda: any("may go to" in text for text in both.final_texts()))
+        await both.gateway.api.wait_until(lambda: any("May be sent" in text for text in both.final_texts()))
         both.fallback.hold()
         both.gateway.ann.send('/deep @@tool:calculate {"expression": "6*7"}@@@@say:done@@')
         await both.fallback.wait_until(lambda: both.fallback.running == 1)

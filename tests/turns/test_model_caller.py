@@ -16,7 +16,7 @@ from tests.support.turn_harness import LANE, ScriptedModel, TurnHarness, hang_fo
 from tests.turns.test_runner import look
 from tools.base import tool
 
-NOTE = "_The answer was cut at the length limit._"
+NOTE = "_That was as long as one answer can be._"
 
 
 @pytest.fixture(autouse=True)

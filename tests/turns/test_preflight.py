@@ -126,4 +126,4 @@ async def test_a_judgement_is_no_step_of_the_turn_when_it_is_opened_again(tmp_pa
         await gateway.wait_for_texts(1)
         await gateway.api.wait_until(gateway.is_finished)
     assert len(endpoint.typed_questions) == 1
-    assert "longer than the model can read" in gateway.texts()[0]
+    assert "longer than I can read" in gateway.texts()[0]

@@ -103,7 +103,7 @@ async def test_a_turn_out_of_time_in_its_tools_answers_with_what_was_found(
     model.script = [make_reply("", make_call("look", id="a"), make_call("hang", id="b"))]
     await harness.build_runner().run(await harness.new_request("go"))
     [answer] = await harness.load_answers()
-    assert "time for this answer was up" in answer
+    assert "I ran out of time" in answer
     assert "seen" in answer
     assert await harness.load_rows(model_calls, "outcome") == [("ok",)]
 
@@ -338,7 +338,7 @@ async def test_a_prompt_that_never_fits_ends_with_an_answer_that_says_so(
     harness = TurnHarness(database, model)
     model.script = [TOO_LONG, TOO_LONG, TOO_LONG]
     await harness.build_runner().run(await harness.new_request("go"))
-    assert "longer than the model can read" in (await harness.load_answers())[0]
+    assert "longer than I can read" in (await harness.load_answers())[0]
     assert await harness.load_rows(model_calls, "outcome") == [("failed",)] * 3
     assert harness.admin_notices == []
 
@@ -360,7 +360,7 @@ async def test_admins_are_notified_once_that_the_endpoint_is_away(database: Data
     other_failure = EndpointAway("The endpoint cut the connection.", make_reply())
     model.script = [AWAY, AWAY, *[other_failure, AWAY] * 20]
     await harness.build_runner().run(await harness.new_request("go"))
-    assert "did not answer" in (await harness.load_answers())[0]
+    assert "still not answering" in (await harness.load_answers())[0]
     assert harness.admin_notices == ["The model endpoint is not answering: The endpoint cannot be reached."]
 
 
@@ -393,7 +393,7 @@ async def test_time_used_up_by_failing_calls_ends_the_turn_without_another_one(
 
     model.script = [fail_slowly]
     await harness.build_runner().run(await harness.new_request("go"))
-    assert "time for this answer was up" in (await harness.load_answers())[0]
+    assert "I ran out of time" in (await harness.load_answers())[0]
     assert len(model.requests) == 1
 
 
@@ -413,11 +413,11 @@ async def test_the_place_in_the_queue_is_updated_and_removed(database: Database,
 
     async def queue() -> None:
         model.calls_before = 2
-        while not any("2 before" in (line or "") for line in harness.channel.status_lines):
+        while not any("2 requests" in (line or "") for line in harness.channel.status_lines):
             harness.channel.status_shown.clear()
             await harness.channel.status_shown.wait()
         model.calls_before = 0
-        while "Waiting for a free seat; you are next." not in harness.channel.status_lines:
+        while "Waiting for my turn: you are next." not in harness.channel.status_lines:
             harness.channel.status_shown.clear()
             await harness.channel.status_shown.wait()
         model.calls_before = None
@@ -443,7 +443,7 @@ async def test_a_stop_in_the_queue_for_a_seat_ends_the_waiting(database: Databas
         tasks.create_task(runner.run(await harness.new_request("go")))
         await harness.channel.status_shown.wait()
         assert runner.stop(LANE)
-    assert harness.channel.status_lines[-2:] == ["Waiting for a free seat; 3 before you.", None]
+    assert harness.channel.status_lines[-2:] == ["Waiting for my turn: 3 requests ahead of yours.", None]
     assert await harness.load_rows(turns, "ending") == [("stopped",)]
 
 

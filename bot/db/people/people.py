@@ -18,7 +18,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from bot.db.tables import inbox, invites, people, strangers, turns
 from bot.domain import Lane
 from bot.errors import ChangeRefused
-from bot.translations.translator import ENGLISH
+from bot.translations.translator import ENGLISH, Translator, load_translator
 
 RoleOrBlocked = Literal["admin", "member", "blocked"]
 Role = Literal["admin", "member"]
@@ -180,6 +180,15 @@ async def load_languages(tx: AsyncConnection) -> dict[int, PersonLanguages]:
     """The languages of everybody with a role."""
     query = select(people.c.id, people.c.language, people.c.telegram_language)
     return {row.id: PersonLanguages(row.language, row.telegram_language) for row in await tx.execute(query)}
+
+
+async def find_translator(tx: AsyncConnection, person: int) -> Translator:
+    """The translator into a person's language. A private chat has the number of its person."""
+    query = select(people.c.language, people.c.telegram_language).where(people.c.id == person)
+    row = (await tx.execute(query)).one_or_none()
+    if row is None:
+        return ENGLISH
+    return load_translator(PersonLanguages(row.language, row.telegram_language).effective)
 
 
 async def set_languages(tx: AsyncConnection, person: int, languages: PersonLanguages) -> None:

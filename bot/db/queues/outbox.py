@@ -13,15 +13,17 @@ from sqlalchemy import ColumnElement, Float, Text, bindparam, case, delete, func
 from sqlalchemy.dialects.sqlite import insert as upsert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from bot.db.people import people
 from bot.db.queues.outbox_rows import OUTBOX_COLUMNS, OutboxRow, serialize_part, to_outbox_row
 from bot.db.tables import outbox
 from bot.domain import Button, Lane, Part
+from bot.translations.translator import translatable
 
 SEND_AGAIN_PREFIX = "again:"
 """The callback data of [Send again] is this and the id of the row whose outcome is unknown."""
 
-UNSURE_TEXT = "I don't know whether my answer above reached you."
-SENT_AGAIN_TEXT = "I didn't know whether my answer above reached you; it comes again below."
+UNSURE_TEXT = translatable("I don't know whether my answer above reached you.")
+SENT_AGAIN_TEXT = translatable("I didn't know whether my answer above reached you; it comes again below.")
 
 
 _CAN_REPEAT = outbox.c.about.is_not(None)
@@ -232,11 +234,12 @@ async def send_again(tx: AsyncConnection, row: int, *, lane: Lane, now: float) -
     inserted = await tx.execute(_INSERT.on_conflict_do_nothing(index_elements=["copy_of"]), copy)
     if not inserted.rowcount:
         return False
+    translate = await people.find_translator(tx, lane.chat)
     await tx.execute(
         update(outbox)
         .where(outbox.c.about == row)
         .values(
-            body=serialize_part(Part(SENT_AGAIN_TEXT)),
+            body=serialize_part(Part(translate(SENT_AGAIN_TEXT))),
             state=case((outbox.c.state == "done", "open"), else_=outbox.c.state),
         )
     )
@@ -294,6 +297,8 @@ async def _mark_rows_unknown(
 
 async def _ask_person(tx: AsyncConnection, row: int, lane: str, now: float) -> None:
     """Store a notice, once for each row, that its message may not have arrived; a button repeats it."""
-    part = Part(UNSURE_TEXT, buttons=((Button("Send again", f"{SEND_AGAIN_PREFIX}{row}"),),))
+    translate = await people.find_translator(tx, Lane.parse(lane).chat)
+    button = Button(translate("Send again"), f"{SEND_AGAIN_PREFIX}{row}")
+    part = Part(translate(UNSURE_TEXT), buttons=((button,),))
     question = {"lane": lane, "body": serialize_part(part), "final": True, "about": row, "made_at": now}
     await tx.execute(_INSERT.on_conflict_do_nothing(index_elements=["about"]), question)

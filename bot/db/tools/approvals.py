@@ -11,7 +11,7 @@ from typing import Any, Literal
 from sqlalchemy import Row, and_, delete, func, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from bot.db.tables import allowances, approval_messages, approvals, tool_calls
+from bot.db.tables import allowances, approval_messages, approvals, outbox, tool_calls
 from bot.domain import Lane
 
 ApprovalAnswer = Literal["once", "here", "denied", "expired", "stopped"]
@@ -106,10 +106,15 @@ async def link_messages(tx: AsyncConnection, question: int, outbox_rows: Iterabl
         await tx.execute(insert(approval_messages).values(approval=question, outbox=row))
 
 
-async def list_messages(tx: AsyncConnection, question: int) -> list[int]:
-    """The rows of the outbox that ask a question."""
-    query = select(approval_messages.c.outbox).where(approval_messages.c.approval == question)
-    return list((await tx.execute(query.order_by(approval_messages.c.outbox))).scalars())
+async def list_messages(tx: AsyncConnection, question: int) -> list[tuple[int, Lane]]:
+    """The rows of the outbox that ask a question, with their lanes."""
+    query = (
+        select(outbox.c.id, outbox.c.lane)
+        .join(approval_messages, approval_messages.c.outbox == outbox.c.id)
+        .where(approval_messages.c.approval == question)
+        .order_by(outbox.c.id)
+    )
+    return [(row.id, Lane.parse(row.lane)) for row in await tx.execute(query)]
 
 
 async def find(tx: AsyncConnection, question: int) -> ApprovalQuestion | None:

@@ -1,7 +1,7 @@
 """The buttons under an approval question, and /approvals: open questions, and allowances to revoke."""
 
 import re
-from datetime import datetime, tzinfo
+from datetime import tzinfo
 from functools import partial
 from typing import cast, get_args
 from zoneinfo import ZoneInfo
@@ -11,7 +11,9 @@ from bot.db.people import people
 from bot.db.tools import approvals
 from bot.db.tools.approvals import Allowance, ApprovalAnswer, ApprovalQuestion
 from bot.domain import Button, Part
-from bot.telegram.actions import BUTTON_EXPIRED, ActionContext, ActionResult, build_pages, redraw_list
+from bot.telegram.actions import ActionContext, ActionResult, build_pages, expire_button, redraw_list
+from bot.translations.dates import format_moment
+from bot.translations.translator import ENGLISH, Translator
 
 REVOKE_PREFIX = "revoke:"
 MAX_LISTED = 60  # questions, and as many allowances
@@ -24,7 +26,7 @@ async def handle_answer_button(context: ActionContext) -> ActionResult:
     """A button of a question; `context.args` is the answer and the question's id."""
     answer, _, question_id = context.args.partition(":")
     if answer not in _ANSWERS or not _NUMBER.fullmatch(question_id):
-        return BUTTON_EXPIRED
+        return expire_button(context)
     answerer = (context.person, context.name)
     outcome = await context.deps.approvals.answer(
         context.tx, int(question_id), cast(ApprovalAnswer, answer), answerer, now=context.now
@@ -43,22 +45,25 @@ async def handle_approvals(context: ActionContext) -> ActionResult:
 async def handle_revoke_button(context: ActionContext) -> ActionResult:
     """A button of the list: such calls need approval again."""
     if not _NUMBER.fullmatch(context.args):
-        return BUTTON_EXPIRED
+        return expire_button(context)
     allowance_id = int(context.args)
     allowances = await approvals.list_allowances(context.tx, _get_person_filter(context), now=context.now)
     was_revoked = await approvals.revoke(context.tx, allowance_id, _get_person_filter(context))
     for allowance in allowances:
         if allowance.id == allowance_id and allowance.person != context.person:
             await _record_revocation(context, allowance)
-    toast = "It asks again." if was_revoked else "This is not allowed any more."
+    if was_revoked:
+        toast = context.translate("I'll ask again.")
+    else:
+        toast = context.translate("This is no longer allowed.")
     return redraw_list(toast, await _build_list(context))
 
 
 async def _record_revocation(context: ActionContext, allowance: Allowance) -> None:
     before = {
         "tool": allowance.tool,
-        "allowed": describe_binding(allowance.binding),
-        "until": _format_time(allowance.until, ZoneInfo(context.deps.time_zone)),
+        "allowed": describe_binding(ENGLISH, allowance.binding),
+        "until": format_moment(ENGLISH, allowance.until, ZoneInfo(context.deps.time_zone)),
     }
     await context.record_audit("took back what was allowed", f"person {allowance.person}", before, None)
 
@@ -73,23 +78,29 @@ async def _build_list(context: ActionContext) -> tuple[Part, ...]:
     names = await _load_names(context, people_named)
     zone = await context.load_zone()
     entries: list[tuple[str, tuple[Button, ...]]] = []
+    translate = context.translate
     if questions:
-        entries.append(("Waiting for an answer:", ()))
-        entries += [(_format_question(question, names, zone), ()) for question in questions[:MAX_LISTED]]
-    else:
-        entries.append(("Nothing waits for an answer.", ()))
-    if allowances:
-        entries += [("", ()), ("Allowed for a while:", ())]
+        entries.append((translate("Waiting for an answer:"), ()))
         entries += [
-            (_format_allowance(allowance, names, zone), (_build_revoke_button(allowance),))
+            (_format_question(translate, question, names, zone), ()) for question in questions[:MAX_LISTED]
+        ]
+    if allowances:
+        if questions:
+            entries.append(("", ()))
+        entries.append((translate("Allowed for a while:"), ()))
+        entries += [
+            (
+                _format_allowance(translate, allowance, names, zone),
+                (_build_revoke_button(translate, allowance),),
+            )
             for allowance in allowances[:MAX_LISTED]
         ]
-    else:
-        entries.append(("Nothing is allowed ahead.", ()))
+    if not entries:
+        entries.append((translate("No request is waiting, and nothing is allowed in advance."), ()))
     left_out = max(0, len(questions) - MAX_LISTED) + max(0, len(allowances) - MAX_LISTED)
     if left_out:
-        entries.append((f"… and {left_out} more", ()))
-    return build_pages("Tools that ask first", entries, buttons_per_row=2)
+        entries.append((translate("… and {count} more", count=left_out), ()))
+    return build_pages(translate("Tools that ask first"), entries, buttons_per_row=2)
 
 
 def _get_person_filter(context: ActionContext) -> int | None:
@@ -109,22 +120,33 @@ async def _load_names(context: ActionContext, persons: set[int]) -> dict[int, st
     return {person: names.get(person, f"Person {person}") for person in persons}
 
 
-def _format_question(question: ApprovalQuestion, names: dict[int, str], zone: tzinfo) -> str:
+def _format_question(
+    translate: Translator, question: ApprovalQuestion, names: dict[int, str], zone: tzinfo
+) -> str:
     asker = names[question.asker]
-    answerer = "an admin" if question.who == "admins" else asker
-    until = _format_time(question.expires_at, zone)
-    return f"{question.tool}, for {asker}: {answerer} may answer until {until}"
+    answerer = translate("an admin") if question.who == "admins" else asker
+    return translate(
+        "{tool}, for {asker}: {answerer} can answer until {time}",
+        tool=question.tool,
+        asker=asker,
+        answerer=answerer,
+        time=format_moment(translate, question.expires_at, zone),
+    )
 
 
-def _format_allowance(allowance: Allowance, names: dict[int, str], zone: tzinfo) -> str:
-    call = f"{allowance.tool} {describe_binding(allowance.binding)}"
-    until = _format_time(allowance.until, zone)
-    return f"{call}, for {names[allowance.person]}, until {until} (number {allowance.id})"
+def _format_allowance(
+    translate: Translator, allowance: Allowance, names: dict[int, str], zone: tzinfo
+) -> str:
+    return translate(
+        "{tool} {covered}, for {name}, until {time} (number {number})",
+        tool=allowance.tool,
+        covered=describe_binding(translate, allowance.binding),
+        name=names[allowance.person],
+        time=format_moment(translate, allowance.until, zone),
+        number=allowance.id,
+    )
 
 
-def _build_revoke_button(allowance: Allowance) -> Button:
-    return Button(f"Ask again: {allowance.tool} ({allowance.id})", f"{REVOKE_PREFIX}{allowance.id}")
-
-
-def _format_time(timestamp: float, zone: tzinfo) -> str:
-    return f"{datetime.fromtimestamp(timestamp, zone):%-d %B %H:%M %Z}"
+def _build_revoke_button(translate: Translator, allowance: Allowance) -> Button:
+    label = translate("Ask again: {tool} ({number})", tool=allowance.tool, number=allowance.id)
+    return Button(label, f"{REVOKE_PREFIX}{allowance.id}")

@@ -13,11 +13,11 @@ from bot.db.people.people import RoleOrBlocked
 from bot.db.queues import inbox, outbox, stop_requests
 from bot.domain import Part
 from bot.telegram.actions import (
-    BUTTON_EXPIRED,
     Action,
     ActionContext,
     ActionResult,
     ReadOnlyAction,
+    expire_button,
     redraw_list,
 )
 from bot.telegram.commands import (
@@ -53,19 +53,19 @@ def choose_button_action(data: str, role: RoleOrBlocked | None) -> tuple[Action,
 
 async def _reject(context: ActionContext) -> ActionResult:
     if context.role:
-        return BUTTON_EXPIRED
-    return ActionResult(toast="You have no access to this bot.")
+        return expire_button(context)
+    return ActionResult(toast=context.translate("You have no access to this bot."))
 
 
 async def _stop_turn(context: ActionContext, item: int) -> ActionResult:
     is_running = await stop_requests.stop_turn(context.tx, context.lane, item)
     if is_running is None:
-        return ActionResult(toast="This has ended already.")
+        return ActionResult(toast=context.translate("This has ended already."))
     if not is_running:
         # A due task was parked: what runs in its lane is another turn.
-        return ActionResult(toast="Stopped.")
+        return ActionResult(toast=context.translate("Stopped."))
     cut = partial(context.deps.turns.stop, context.lane, context.item.id)
-    return ActionResult(toast="Stopped.", after_commit=(cut,))
+    return ActionResult(toast=context.translate("Stopped."), after_commit=(cut,))
 
 
 async def _drop_waiting(context: ActionContext, item: int) -> ActionResult:
@@ -74,7 +74,10 @@ async def _drop_waiting(context: ActionContext, item: int) -> ActionResult:
     dropped = stopped.dropped
     if stopped.running:
         dropped += await stop_requests.drop_waiting(context.tx, context.lane, before=item, now=context.now)
-    line = "Dropped." if dropped or stopped.running else "Nothing waits any more."
+    if dropped or stopped.running:
+        line = context.translate("Dropped.")
+    else:
+        line = context.translate("Nothing is waiting any more.")
     return ActionResult(
         toast=line,
         replacement=Part(line),
@@ -86,23 +89,26 @@ async def _retry_turn(context: ActionContext, turn: int) -> ActionResult:
     last = await retries.find_last_turn(context.tx, context.lane, before_item=context.item.id)
     if last is None or last.id != turn:
         return ActionResult(
-            toast="This is not the last answer any more.", replacement=Part("Not tried again.")
+            toast=context.translate("This is no longer the last answer."),
+            replacement=Part(context.translate("Not tried again.")),
         )
     queued = await conversation.repeat_turn(context, last)
-    return ActionResult(
-        toast="Trying again.", replacement=Part("Trying again."), after_commit=queued.after_commit
-    )
+    line = context.translate("Trying again.")
+    return ActionResult(toast=line, replacement=Part(line), after_commit=queued.after_commit)
 
 
 async def _delete_note(context: ActionContext, note_id: int) -> ActionResult:
     number = await notes.delete(context.tx, context.lane, note_id)
-    toast = "This note is gone already." if number is None else f"Note {number} is deleted."
+    if number is None:
+        toast = context.translate("This note is gone already.")
+    else:
+        toast = context.translate("Note {number} is deleted.", number=number)
     return redraw_list(toast, await conversation.build_notes_pages(context))
 
 
 async def _ask_example(context: ActionContext, number: int) -> ActionResult:
     if number >= len(EXAMPLES):
-        return BUTTON_EXPIRED
+        return expire_button(context)
     example = context.translate(EXAMPLES[number])
     queued = await conversation.queue_task(context, (example,))
     text = context.translate("You asked: {question}", question=example)
@@ -118,18 +124,28 @@ async def _continue_answer(context: ActionContext, turn: int) -> ActionResult:
         remove_buttons = (partial(client.remove_buttons, context.lane, message["message_id"]),)
     last = await retries.find_last_turn(context.tx, context.lane, before_item=context.item.id)
     if last is None or last.id != turn:
-        return ActionResult(toast="This is not the last answer any more.", best_effort_calls=remove_buttons)
+        return ActionResult(
+            toast=context.translate("This is no longer the last answer."), best_effort_calls=remove_buttons
+        )
     if await inbox.is_lane_busy(context.tx, context.lane):
-        return ActionResult(toast="Something newer is under way already.", best_effort_calls=remove_buttons)
+        return ActionResult(
+            toast=context.translate("I'm already working on something newer."),
+            best_effort_calls=remove_buttons,
+        )
     queued = await conversation.queue_task(context, (CONTINUE_PROMPT,), deep=last.deep, continues=True)
-    return ActionResult(toast="I go on.", after_commit=queued.after_commit, best_effort_calls=remove_buttons)
+    return ActionResult(
+        toast=context.translate("I'll go on."),
+        after_commit=queued.after_commit,
+        best_effort_calls=remove_buttons,
+    )
 
 
 async def _resend_message(context: ActionContext, row: int) -> ActionResult:
     if not await outbox.send_again(context.tx, row, lane=context.lane, now=context.now):
-        return ActionResult(toast="It has been sent again already.")
+        return ActionResult(toast=context.translate("I have already sent it again."))
     return ActionResult(
-        toast="It comes again.", after_commit=(partial(context.deps.wake_sender, context.lane),)
+        toast=context.translate("I'll send it again."),
+        after_commit=(partial(context.deps.wake_sender, context.lane),),
     )
 
 
@@ -139,7 +155,7 @@ def _with_number(action: Callable[[ActionContext, int], Awaitable[ActionResult]]
     async def parse_and_act(context: ActionContext) -> ActionResult:
         if _NUMBER.fullmatch(context.args):
             return await action(context, int(context.args))
-        return BUTTON_EXPIRED
+        return expire_button(context)
 
     return parse_and_act
 

@@ -10,8 +10,10 @@ from bot.db.conversations.chat_settings import CONTENT_KINDS, Consent, ContentKi
 from bot.db.engine import Transaction
 from bot.db.queues import inbox, outbox
 from bot.domain import Button, InboxItem, Part
-from bot.telegram.actions import BUTTON_EXPIRED, ActionContext, ActionResult, reply_text
+from bot.telegram.actions import ActionContext, ActionResult, expire_button, reply_hint, reply_text
+from bot.translations.translator import Translator, translatable
 from bot.turns import (
+    CONTENT_NAMES,
     ModelEndpoint,
     build_consent_question,
     can_send_to,
@@ -19,9 +21,25 @@ from bot.turns import (
     hash_host,
 )
 
-NO_FALLBACK = "No second model is set up here."
-HOW_TO = "Write your message behind it, as in: /deep compare these two contracts"
-DEEP_REASON = "For /deep"
+NO_FALLBACK = translatable("No second model is set up here.")
+DEEP_OCCASION = translatable(
+    "To have the second model answer, I would send what is written in this chat to {host}, outside our own "
+    "network."
+)
+CONSENT_OCCASION = translatable(
+    "When the second model answers, I would send what is written in this chat to {host}, outside our own "
+    "network."
+)
+SEND_LABELS: dict[ContentKind, str] = {
+    "notes": translatable("Also send notes"),
+    "files": translatable("Also send files"),
+    "images": translatable("Also send images"),
+}
+KEEP_LABELS: dict[ContentKind, str] = {
+    "notes": translatable("Keep back notes"),
+    "files": translatable("Keep back files"),
+    "images": translatable("Keep back images"),
+}
 
 _ANSWER_KINDS: dict[str, frozenset[ContentKind]] = {
     "text": frozenset({"text"}),
@@ -46,16 +64,21 @@ async def handle_deep(context: ActionContext) -> ActionResult:
     """A /deep that cannot be answered yet: says why, or asks the chat."""
     fallback = context.deps.fallback_endpoint
     if fallback is None:
-        return reply_text(NO_FALLBACK)
+        return reply_text(context.translate(NO_FALLBACK))
     if not context.args:
-        return reply_text(HOW_TO)
+        return reply_hint(
+            context.translate("Write your message after it: `/deep compare these two contracts`")
+        )
     if (await _load_consent(context, fallback)).kinds == frozenset():
         return reply_text(
-            f"This chat said no to {fallback.host}, so I did not send this there. /consent changes that."
+            context.translate(
+                "This chat said no to {host}, so I did not send this there. /consent changes that.",
+                host=fallback.host,
+            )
         )
     await chat_settings.mark_consent_asked(context.tx, context.lane.chat, fallback.host)
     # Not as the answer of its item: that place belongs to the turn, once the chat has agreed.
-    question = build_consent_question(fallback, DEEP_REASON, item=context.item.id)
+    question = build_consent_question(context.translate, fallback, DEEP_OCCASION, item=context.item.id)
     await outbox.add(context.tx, item=None, lane=context.lane, parts=(question,), now=context.now)
     return ActionResult(after_commit=(partial(context.deps.wake_sender, context.lane),))
 
@@ -64,10 +87,15 @@ async def handle_consent(context: ActionContext) -> ActionResult:
     """/consent: what may go to the second endpoint, with buttons to change it."""
     fallback = context.deps.fallback_endpoint
     if fallback is None:
-        return reply_text(NO_FALLBACK)
+        return reply_text(context.translate(NO_FALLBACK))
     if not fallback.is_external:
-        return reply_text(f"The second model is at {fallback.host}, on our own network; nothing leaves it.")
-    return ActionResult(parts=(_build_page(fallback, await _load_consent(context, fallback)),))
+        text = context.translate(
+            "The second model is at {host}, on our own network; nothing leaves it.", host=fallback.host
+        )
+        return reply_text(text)
+    return ActionResult(
+        parts=(_build_page(context.translate, fallback, await _load_consent(context, fallback)),)
+    )
 
 
 async def handle_consent_button(context: ActionContext) -> ActionResult:
@@ -78,15 +106,15 @@ async def handle_consent_button(context: ActionContext) -> ActionResult:
     fallback = context.deps.fallback_endpoint
     choice, item, host_hash, *_ = [*context.args.split(":"), "", ""]
     if fallback is None or host_hash != hash_host(fallback.host) or not _NUMBER.fullmatch(item):
-        return BUTTON_EXPIRED
+        return expire_button(context)
     if choice in _ANSWER_KINDS:
         return await _apply_answer(context, fallback, _ANSWER_KINDS[choice], int(item))
     kinds = (await _load_consent(context, fallback)).kinds or frozenset[ContentKind]()
     if choice not in CONTENT_KINDS or not kinds:
-        return BUTTON_EXPIRED
+        return expire_button(context)
     await chat_settings.store_consent(context.tx, context.lane.chat, fallback.host, kinds ^ {choice})
-    page = _build_page(fallback, await _load_consent(context, fallback))
-    return ActionResult(toast="Changed.", replacement=page)
+    page = _build_page(context.translate, fallback, await _load_consent(context, fallback))
+    return ActionResult(toast=context.translate("Changed."), replacement=page)
 
 
 async def _apply_answer(
@@ -94,13 +122,15 @@ async def _apply_answer(
 ) -> ActionResult:
     """Store what may go there and continue what waited for that, including the /deep `item` (0: none)."""
     await chat_settings.store_consent(context.tx, context.lane.chat, fallback.host, kinds)
-    text = f"{_format_consent(fallback, kinds)} /consent changes that."
+    translate = context.translate
+    text = f"{_format_consent(translate, fallback, kinds)} {translate('/consent changes that.')}"
     if kinds and item:
         await inbox.requeue(context.tx, item, context.lane, now=context.now)
     elif item:
-        text += " Send it without /deep, and I answer it here."
+        text += f" {translate('Send it without /deep, and I will answer it here.')}"
+    toast = translate("Agreed.") if kinds else translate("Nothing is sent there.")
     return ActionResult(
-        toast="Agreed." if kinds else "Nothing goes there.",
+        toast=toast,
         replacement=Part(text),
         after_commit=(context.deps.wake_worker, partial(context.deps.turns.wake, context.lane)),
     )
@@ -110,37 +140,40 @@ async def _load_consent(context: ActionContext, fallback: ModelEndpoint) -> Cons
     return await chat_settings.load_consent(context.tx, context.lane.chat, fallback.host)
 
 
-def _build_page(fallback: ModelEndpoint, consent: Consent) -> Part:
+def _build_page(translate: Translator, fallback: ModelEndpoint, consent: Consent) -> Part:
     """Build what /consent shows."""
     if not consent.is_given:
-        question = build_consent_question(fallback, "If the second model answers")
-        return replace(question, text=_format_consent(fallback, frozenset()))
+        question = build_consent_question(translate, fallback, CONSENT_OCCASION)
+        return replace(question, text=_format_consent(translate, fallback, frozenset()))
     kinds = consent.kinds or frozenset[ContentKind]()
     toggles = tuple(
-        _build_toggle(kind, fallback, is_sent=kind in kinds) for kind in CONTENT_KINDS if kind != "text"
+        _build_toggle(translate, kind, fallback, is_sent=kind in kinds)
+        for kind in CONTENT_KINDS
+        if kind != "text"
     )
-    withdraw = (Button("Send nothing there", format_consent_data("no", fallback)),)
-    return Part(_format_consent(fallback, kinds), buttons=(toggles, withdraw))
+    withdraw = (Button(translate("Send nothing there"), format_consent_data("no", fallback)),)
+    return Part(_format_consent(translate, fallback, kinds), buttons=(toggles, withdraw))
 
 
-def _build_toggle(kind: ContentKind, fallback: ModelEndpoint, *, is_sent: bool) -> Button:
-    verb = "Keep back" if is_sent else "Also send"
-    return Button(f"{verb} {kind}", format_consent_data(kind, fallback))
+def _build_toggle(
+    translate: Translator, kind: ContentKind, fallback: ModelEndpoint, *, is_sent: bool
+) -> Button:
+    labels = KEEP_LABELS if is_sent else SEND_LABELS
+    return Button(translate(labels[kind]), format_consent_data(kind, fallback))
 
 
-def _format_consent(fallback: ModelEndpoint, kinds: frozenset[ContentKind]) -> str:
+def _format_consent(translate: Translator, fallback: ModelEndpoint, kinds: frozenset[ContentKind]) -> str:
     if not kinds:
-        return f"Nothing of this chat goes to {fallback.host}."
+        return translate("Nothing of this chat is sent to {host}.", host=fallback.host)
     sent = [kind for kind in CONTENT_KINDS if kind in kinds]
     kept_back = [kind for kind in CONTENT_KINDS if kind not in kinds]
-    text = f"The {_join_kinds(sent)} of this chat may go to {fallback.host}"
+    text = translate(
+        "May be sent to {host}: {kinds}.", host=fallback.host, kinds=_join_kinds(translate, sent)
+    )
     if kept_back:
-        text += f"; {_join_kinds(kept_back)} stay here"
-    return f"{text}."
+        text += f" {translate('Stay here: {kinds}.', kinds=_join_kinds(translate, kept_back))}"
+    return text
 
 
-def _join_kinds(kinds: Sequence[ContentKind]) -> str:
-    *first, last = kinds
-    if first:
-        return f"{', '.join(first)} and {last}"
-    return last
+def _join_kinds(translate: Translator, kinds: Sequence[ContentKind]) -> str:
+    return ", ".join(translate(CONTENT_NAMES[kind]) for kind in kinds)

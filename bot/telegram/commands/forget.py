@@ -1,54 +1,58 @@
 """/forget: says what would be deleted and what stays, asks, and leaves the deletion to a system job."""
 
 from collections.abc import Callable
-from datetime import datetime
 from functools import partial
 
 from bot.db.maintenance import retention
 from bot.db.queues import inbox, jobs, stop_requests
 from bot.domain import Button, Lane, Part
-from bot.telegram.actions import BUTTON_EXPIRED, ActionContext, ActionResult, reply_text
+from bot.telegram.actions import ActionContext, ActionResult, expire_button, reply_text
+from bot.translations.dates import format_day
+from bot.translations.translator import translatable
 
-FORGET_QUESTION = (
-    "Shall I forget this chat, in all its topics? I stop what runs, drop what waits, and delete for good:\n"
-    "• what you wrote and sent, and what Telegram told me with it\n"
+FORGET_QUESTION = translatable(
+    "Forget this chat, with all its topics? I will stop everything that runs or waits, and permanently "
+    "delete:\n"
+    "• what you wrote and sent\n"
     "• my answers, thoughts and summaries\n"
     "• what tools were asked, and what they found\n"
-    "• all notes, and what I was to say or do later"
+    "• all notes, reminders and tasks"
 )
-KEPT_NOTICE = (
-    "What stays: figures without words (when, how long, how many tokens, which tools), your name, "
-    "that you are let in, and your settings here. "
-    "What you see in this Telegram chat stays with Telegram until you delete it there."
+KEPT_NOTICE = translatable(
+    "Kept: statistics without text (when, how long, how many tokens, which tools), your name, your access "
+    "and your settings. What you see in this chat stays in Telegram until you delete it there."
 )
-BACKUP_NOTICE = "A copy of my database holds all that until {day}; then it is deleted, too."
-NO_BACKUP_NOTICE = "There is no copy of my database that I made; copies made by others are beyond my reach."
+BACKUP_NOTICE = translatable("A backup of mine holds all that until {day}; then it is deleted, too.")
+NO_BACKUP_NOTICE = translatable("I have no backups of this. Copies that somebody else made I cannot delete.")
 YES = "forget:yes"
 NO = "forget:no"
 
 
 async def handle_forget(context: ActionContext) -> ActionResult:
     """/forget."""
-    backup_notice = NO_BACKUP_NOTICE
+    translate = context.translate
+    backup_notice = translate(NO_BACKUP_NOTICE)
     until = context.deps.backups_kept_until()
     if until is not None:
-        backup_notice = BACKUP_NOTICE.format(
-            day=f"{datetime.fromtimestamp(until, await context.load_zone()):%-d %B %Y}"
-        )
+        zone = await context.load_zone()
+        backup_notice = translate(BACKUP_NOTICE, day=format_day(translate, until, zone))
     return reply_text(
-        "\n\n".join((FORGET_QUESTION, KEPT_NOTICE, backup_notice)),
-        (Button("Forget it all", YES), Button("Keep it", NO)),
+        "\n\n".join((translate(FORGET_QUESTION), translate(KEPT_NOTICE), backup_notice)),
+        (Button(translate("Forget it all"), YES), Button(translate("Keep it"), NO)),
     )
 
 
 async def handle_forget_button(context: ActionContext) -> ActionResult:
     """A button of the question."""
     if context.args == "no":
-        return ActionResult(toast="Nothing is deleted.", replacement=Part("I keep this chat as it is."))
+        return ActionResult(
+            toast=context.translate("Nothing is deleted."),
+            replacement=Part(context.translate("I keep this chat as it is.")),
+        )
     if context.args != "yes":
-        return BUTTON_EXPIRED
+        return expire_button(context)
     if await retention.is_forgetting(context.tx, context.lane):
-        return ActionResult(toast="I am at it.")
+        return ActionResult(toast=context.translate("I'm already at it."))
     await jobs.remove_all(context.tx, context.person)  # what came due from now on would not be forgotten
     lanes = await retention.list_lanes(context.tx, context.lane.chat)
     lanes_to_wake = list[Lane]()
@@ -63,6 +67,7 @@ async def handle_forget_button(context: ActionContext) -> ActionResult:
             "person": context.person,
             "asked_at": context.now,
             "tell": lane == context.lane,
+            "language": context.translate.language,
         }
         await inbox.add(context.tx, kind="house", lane=lane, sender=None, body=body, now=context.now)
     after_commit: list[Callable[[], object]] = []
@@ -70,7 +75,7 @@ async def handle_forget_button(context: ActionContext) -> ActionResult:
     after_commit.append(context.deps.wake_worker)
     after_commit += [partial(context.deps.wake_sender, lane) for lane in lanes_to_wake]
     return ActionResult(
-        toast="I forget this chat.",
-        replacement=Part("I am forgetting this chat."),
+        toast=context.translate("I'm forgetting this chat."),
+        replacement=Part(context.translate("I'm forgetting this chat.")),
         after_commit=tuple(after_commit),
     )

@@ -13,10 +13,10 @@ from bot.jobs.times.rrules import load_zone, to_local_time
 from bot.jobs.times.zones import UnclearTime
 from bot.jobs.user_jobs import ZONE_NEEDED, JobOwner, format_job
 from bot.telegram.actions import (
-    BUTTON_EXPIRED,
     ActionContext,
     ActionResult,
     build_pages,
+    expire_button,
     redraw_list,
     reply_text,
 )
@@ -96,7 +96,7 @@ async def handle_job_button(context: ActionContext) -> ActionResult:
     verb, _, job_id = context.args.partition(":")
     action = _BUTTON_ACTIONS.get(verb)
     if action is None or not re.fullmatch(r"[0-9]{1,18}", job_id):
-        return BUTTON_EXPIRED
+        return expire_button(context)
     job = await jobs.find(context.tx, int(job_id))
     if job is None or job.person != context.person:
         return ActionResult(toast="This is gone already.")

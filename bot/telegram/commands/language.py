@@ -6,7 +6,7 @@ from functools import partial
 from bot.db.people import people
 from bot.db.people.people import PersonLanguages
 from bot.domain import Button, Part
-from bot.telegram.actions import BUTTON_EXPIRED, ActionContext, ActionResult, build_part, build_rows
+from bot.telegram.actions import ActionContext, ActionResult, build_part, build_rows, expire_button
 from bot.translations.translator import LANGUAGES, Translator, load_translator
 
 AUTOMATIC = "auto"  # the language that Telegram names
@@ -30,7 +30,7 @@ async def handle_language_button(context: ActionContext) -> ActionResult:
     """A button of /language; `context.args` is the language's code, or auto."""
     choice = _parse_choice(context.args)
     if choice is None:
-        return BUTTON_EXPIRED
+        return expire_button(context)
     changed, result = await _change_language(context, choice)
     return replace(result, replacement=changed)
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from bot.db.tools import sources
 from bot.db.tools.sources import Source
 from bot.domain import Button, Part
-from bot.telegram.actions import BUTTON_EXPIRED, ActionContext, ActionResult, build_rows
+from bot.telegram.actions import ActionContext, ActionResult, build_rows, expire_button
 from bot.telegram.commands.tool_tasks import write_tool_task
 from bot.telegram.commands.tool_text import build_admin_action, hash_name, truncate_text
 from bot.tool_registry import add_source, openapi_sources
@@ -80,7 +80,7 @@ async def show_page(context: ActionContext, payload: str) -> ActionResult:
     """Show another page of the list."""
     source, number = await _parse_payload(context, payload)
     if source is None:
-        return BUTTON_EXPIRED
+        return expire_button(context)
     return ActionResult(replacement=build_operation_page(source, number))
 
 
@@ -88,7 +88,7 @@ async def toggle_operation(context: ActionContext, payload: str) -> ActionResult
     """Tick an operation, or remove its tick."""
     source, index = await _parse_payload(context, payload)
     if source is None or index >= len(openapi_sources.list_operations(source)):
-        return BUTTON_EXPIRED
+        return expire_button(context)
     changed = await add_source.toggle_operation(build_admin_action(context), source.name, index)
     place = index
     if changed.options.get("search"):
@@ -101,7 +101,7 @@ async def show_all(context: ActionContext, payload: str) -> ActionResult:
     """Show all operations again, after a search."""
     source = await _find_source(context, payload)
     if source is None:
-        return BUTTON_EXPIRED
+        return expire_button(context)
     widened = await add_source.narrow_list(build_admin_action(context), source.name, "")
     return ActionResult(replacement=build_operation_page(widened, 0))
 
@@ -110,7 +110,7 @@ async def add_chosen(context: ActionContext, payload: str) -> ActionResult:
     """Add what is ticked; hosts that nobody has confirmed are asked about first."""
     source = await _find_source(context, payload)
     if source is None or not _list_chosen(source):
-        return BUTTON_EXPIRED
+        return expire_button(context)
     chosen = _list_chosen(source)
     hosts = openapi_sources.find_unconfirmed_hosts(source, chosen)
     if hosts:
@@ -123,7 +123,7 @@ async def confirm_hosts(context: ActionContext, payload: str) -> ActionResult:
     name_hash, _, hosts_hash = payload.partition(":")
     source = await _find_source(context, name_hash)
     if source is None or not _list_chosen(source):
-        return BUTTON_EXPIRED
+        return expire_button(context)
     chosen = _list_chosen(source)
     hosts = openapi_sources.find_unconfirmed_hosts(source, chosen)
     if hosts and hash_name(" ".join(hosts)) != hosts_hash:

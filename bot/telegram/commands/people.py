@@ -17,39 +17,42 @@ from bot.domain import Button, Lane, Part
 from bot.errors import ChangeRefused
 from bot.telegram.access import ACCESS_LOST
 from bot.telegram.actions import (
-    BUTTON_EXPIRED,
     ActionContext,
     ActionResult,
     build_pages,
+    expire_button,
     redraw_list,
+    reply_hint,
     reply_text,
 )
 from bot.telegram.commands.welcome import build_greeting
-from bot.translations.translator import load_translator
+from bot.translations.translator import load_translator, translatable
 
 LINK_HOURS = 24
 MAX_PEOPLE_LISTED = 60
-HOW_TO = (
-    "Use /people, or /people add CODE (or a number), /people remove NAME, /people block NAME "
-    "(or a number). Another admin comes in by /invite admin."
+HOW_TO = translatable(
+    "/people shows everybody, with buttons. Or write `/people add CODE`, `/people remove NAME` or "
+    "`/people block NAME`; a number in Telegram works, too. `/invite admin` makes another admin."
 )
 
 
 async def handle_invite(context: ActionContext) -> ActionResult:
     """/invite, or /invite admin."""
     if context.args not in {"", "admin", "member"}:
-        return reply_text("Use /invite for a member, or /invite admin for another admin.")
+        return reply_hint(
+            context.translate("Write `/invite` for a member, or `/invite admin` for another admin.")
+        )
     role: Role = "member"
-    guest = "one person in"
+    text = translatable("This link lets one person in, once, within {hours} hours:\n{link}")
     if context.args == "admin":
         role = "admin"
-        guest = "one person in as an admin"
+        text = translatable("This link lets one person in as an admin, once, within {hours} hours:\n{link}")
     code = await people.insert_invite(
         context.tx, role, LINK_HOURS * 60, made_by=context.person, now=context.now
     )
     await context.record_audit("made a link", f"for one {role}", None, {"role": role, "hours": LINK_HOURS})
     link = f"https://t.me/{context.deps.bot_name}?start={code}"
-    return reply_text(f"This link lets {guest}, once, within {LINK_HOURS} hours:\n{link}")
+    return reply_text(context.translate(text, hours=LINK_HOURS, link=link))
 
 
 async def handle_people(context: ActionContext) -> ActionResult:
@@ -61,7 +64,7 @@ async def handle_people(context: ActionContext) -> ActionResult:
         return await _add_person(context, target.strip())
     change = _ROLE_CHANGES.get(verb)
     if change is None or not target.strip():
-        return reply_text(HOW_TO)
+        return reply_hint(context.translate(HOW_TO))
     try:
         person_id = await people.find_id(context.tx, target)
     except ChangeRefused as refused:
@@ -75,7 +78,7 @@ async def handle_people_button(context: ActionContext) -> ActionResult:
     change = _ROLE_CHANGES.get(verb)
     person_id = _parse_number(target)
     if change is None or person_id is None:
-        return BUTTON_EXPIRED
+        return expire_button(context)
     result = await change(context, person_id)
     toast = "".join(part.text for part in result.parts)
     return replace(
@@ -91,7 +94,11 @@ async def _add_person(context: ActionContext, code_or_number: str) -> ActionResu
         return await let_in(context, stranger.id)
     person_id = _parse_number(code_or_number)
     if person_id is None:
-        return reply_text("No stranger has this code. Codes are good for an hour; /people shows who waits.")
+        return reply_text(
+            context.translate(
+                "Nobody is waiting with this code. Codes are valid for an hour; /people shows who is waiting."
+            )
+        )
     return await let_in(context, person_id)
 
 
@@ -100,7 +107,7 @@ async def let_in(context: ActionContext, person_id: int) -> ActionResult:
     access = context.deps.access
     name = await _load_name(context, person_id)
     if access.get_role(person_id) in {"admin", "member"} and not access.is_new_guest(person_id):
-        return reply_text(f"{name} is in already.")
+        return reply_text(context.translate("{name} is in already.", name=name))
     await _record_role_change(context, person_id, "let in", "member")
     stranger = await people.find_stranger(context.tx, person_id)
     languages = access.get_languages(person_id)
@@ -116,7 +123,8 @@ async def let_in(context: ActionContext, person_id: int) -> ActionResult:
         partial(access.remember_languages, person_id, languages),
         partial(context.deps.wake_sender, lane),
     )
-    return ActionResult(reply_text(f"{name} is in.").parts, after_commit=after_commit)
+    text = context.translate("{name} has been let in.", name=name)
+    return ActionResult(reply_text(text).parts, after_commit=after_commit)
 
 
 async def _remove_person(context: ActionContext, person_id: int) -> ActionResult:
@@ -124,18 +132,21 @@ async def _remove_person(context: ActionContext, person_id: int) -> ActionResult
         return reply_text(refusal)
     person = await people.find(context.tx, person_id)
     if person is None:
-        return reply_text("Nobody with this number is in.")
+        return reply_text(context.translate("Nobody with this number is in."))
     await _record_role_change(context, person_id, "removed", None)
     await people.remove(context.tx, person_id, now=context.now)
     await jobs.remove_all(context.tx, person_id)
     cuts = await _end_turns(context, person_id)
-    state = "blocked no more" if person.role == "blocked" else "out"
+    if person.role == "blocked":
+        text = context.translate("{name} is no longer blocked.", name=person.name)
+    else:
+        text = context.translate("{name} has been removed.", name=person.name)
     reset_menu: tuple[Callable[[], Awaitable[None]], ...] = ()
     if person.role == "admin":
         reset_menu = (partial(context.deps.best_effort_calls.reset_menu, person_id),)
     forget = partial(context.deps.access.forget, person_id)
     return ActionResult(
-        reply_text(f"{person.name} is {state}.").parts,
+        reply_text(text).parts,
         after_commit=(forget, *cuts),
         best_effort_calls=reset_menu,
     )
@@ -153,7 +164,7 @@ async def block_person(context: ActionContext, person_id: int) -> ActionResult:
     remember = partial(context.deps.access.remember, Person(person_id, name, "blocked"))
     reset_menu = partial(context.deps.best_effort_calls.reset_menu, person_id)
     return ActionResult(
-        reply_text(f"{name} is blocked.").parts,
+        reply_text(context.translate("{name} is blocked.", name=name)).parts,
         after_commit=(remember, *cuts),
         best_effort_calls=(reset_menu,),
     )
@@ -177,9 +188,9 @@ async def _explain_must_stay(context: ActionContext, person_id: int) -> str | No
     """Return why this person cannot be removed or blocked; None if they can."""
     configured_admins = context.deps.access.configured_admins
     if person_id in configured_admins:
-        return "ADMIN_IDS names this person as an admin; change it there."
+        return context.translate("The setting ADMIN_IDS makes this person an admin; change it there.")
     if set(await people.list_admins(context.tx)) | configured_admins == {person_id}:
-        return "The last admin stays. Make another one first, with /invite admin."
+        return context.translate("This is the last admin. First make another one, with /invite admin.")
     return None
 
 
@@ -213,42 +224,48 @@ async def _build_list(context: ActionContext) -> tuple[Part, ...]:
     everyone += stored
     entries = [_build_entry(context, person) for person in everyone[:MAX_PEOPLE_LISTED]]
     if len(everyone) > len(entries):
-        entries.append((f"… and {len(everyone) - len(entries)} more", ()))
+        more = context.translate("… and {count} more", count=len(everyone) - len(entries))
+        entries.append((more, ()))
     if strangers:
-        entries += [("", ()), ("Waiting to be let in:", ())]
+        entries += [("", ()), (context.translate("Waiting to be let in:"), ())]
         entries += [_build_stranger_entry(context, stranger) for stranger in strangers]
-    return build_pages("People:", entries, buttons_per_row=None)
+    return build_pages(context.translate("People:"), entries, buttons_per_row=None)
 
 
 def _build_entry(context: ActionContext, person: Person) -> tuple[str, tuple[Button, ...]]:
+    translate = context.translate
     is_configured = person.id in context.deps.access.configured_admins
     if is_configured:
-        role = "admin (ADMIN_IDS)"
+        role = translate("admin (ADMIN_IDS)")
     elif person.guest:
-        role = "guest"
+        role = translate("guest")
     else:
-        role = person.role
+        role = translate(_ROLE_NAMES[person.role])
     line = f"{person.name} · {person.id} · {role}"
     if person.id == context.person:
-        return f"{line} · you", ()
+        return f"{line} · {translate('you')}", ()
     if is_configured:
         return line, ()
     if person.role == "blocked":
-        return line, (Button(f"Unblock {person.name}", f"people:remove:{person.id}"),)
+        return line, (Button(translate("Unblock {name}", name=person.name), f"people:remove:{person.id}"),)
     return line, (
-        Button(f"Remove {person.name}", f"people:remove:{person.id}"),
-        Button(f"Block {person.name}", f"people:block:{person.id}"),
+        Button(translate("Remove {name}", name=person.name), f"people:remove:{person.id}"),
+        Button(translate("Block {name}", name=person.name), f"people:block:{person.id}"),
     )
 
 
 def _build_stranger_entry(context: ActionContext, stranger: Stranger) -> tuple[str, tuple[Button, ...]]:
     minutes = int((context.now - stranger.asked_at) / 60)
-    ago = f"{minutes} min ago" if minutes < 120 else f"{minutes // 60} h ago"
+    translate = context.translate
+    if minutes < 120:
+        ago = translate("{count} min ago", count=minutes)
+    else:
+        ago = translate("{count} h ago", count=minutes // 60)
     buttons = (
-        Button(f"Let in {stranger.name}", f"people:add:{stranger.id}"),
-        Button(f"Block {stranger.name}", f"people:block:{stranger.id}"),
+        Button(translate("Let in {name}", name=stranger.name), f"people:add:{stranger.id}"),
+        Button(translate("Block {name}", name=stranger.name), f"people:block:{stranger.id}"),
     )
-    code = stranger.code if stranger.expires_at > context.now else "code expired"
+    code = stranger.code if stranger.expires_at > context.now else translate("code expired")
     return f"{stranger.name} · {stranger.id} · {code} · {ago}", buttons
 
 
@@ -258,6 +275,11 @@ def _parse_number(text: str) -> int | None:
     return None
 
 
+_ROLE_NAMES: dict[RoleOrBlocked, str] = {
+    "admin": translatable("admin"),
+    "member": translatable("member"),
+    "blocked": translatable("blocked"),
+}
 _ROLE_CHANGES: dict[str, Callable[[ActionContext, int], Awaitable[ActionResult]]] = {
     "add": let_in,
     "remove": _remove_person,

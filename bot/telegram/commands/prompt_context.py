@@ -4,7 +4,8 @@ from collections.abc import Iterator
 
 from bot.telegram.actions import ActionContext, ActionResult, reply_text
 from bot.telegram.commands.usage_format import abbreviate_count
-from bot.turns import PromptBreakdown
+from bot.translations.translator import Translator
+from bot.turns import TOOL_LABEL, PromptBreakdown
 
 MAX_LISTED_PARTS = 40  # further parts are summed
 
@@ -12,35 +13,44 @@ MAX_LISTED_PARTS = 40  # further parts are summed
 async def handle_context(context: ActionContext) -> ActionResult:
     """/context."""
     breakdown = await context.deps.load_prompt_breakdown(context.tx, context.lane)
-    return reply_text("\n".join(format_prompt_breakdown(breakdown)))
+    return reply_text("\n".join(format_prompt_breakdown(context.translate, breakdown)))
 
 
-def format_prompt_breakdown(breakdown: PromptBreakdown) -> Iterator[str]:
+def format_prompt_breakdown(translate: Translator, breakdown: PromptBreakdown) -> Iterator[str]:
     """Yield the parts of the next prompt, and what the server counted for the last one."""
-    yield "My next prompt, tokens estimated:"
+    yield translate("What I see with your next message, in tokens (estimated):")
     for label, tokens in breakdown.parts[:MAX_LISTED_PARTS]:
-        yield f"{label}: {abbreviate_count(tokens)}"
+        yield f"{_format_label(translate, label)}: {abbreviate_count(tokens)}"
     if more := breakdown.parts[MAX_LISTED_PARTS:]:
-        yield f"{len(more)} more: {abbreviate_count(sum(tokens for _, tokens in more))}"
-    total = abbreviate_count(breakdown.total_tokens)
-    budget = abbreviate_count(breakdown.prompt_budget)
-    yield f"Together: {total} of {budget}, and what you write"
-    yield f"Last time the server counted: {_format_last(breakdown)}"
+        more_tokens = abbreviate_count(sum(tokens for _, tokens in more))
+        yield translate("{count} more: {tokens}", count=len(more), tokens=more_tokens)
+    yield translate(
+        "Together: {total} of {budget}, and what you write",
+        total=abbreviate_count(breakdown.total_tokens),
+        budget=abbreviate_count(breakdown.prompt_budget),
+    )
+    yield translate("Last time the server counted: {counts}", counts=_format_last(translate, breakdown))
     if breakdown.left_out_turns:
-        count = breakdown.left_out_turns
-        turns = "1 turn has" if count == 1 else f"{count} turns have"
-        yield f"{turns} left the prompt; I can look them up."
+        yield translate.plural(
+            "I no longer see 1 earlier answer, but I can look it up.",
+            "I no longer see {count} earlier answers, but I can look them up.",
+            breakdown.left_out_turns,
+        )
 
 
-def _format_last(breakdown: PromptBreakdown) -> str:
+def _format_label(translate: Translator, label: str) -> str:
+    if label.startswith(TOOL_LABEL):
+        return translate("tool {name}", name=label.removeprefix(TOOL_LABEL))
+    return translate(label)
+
+
+def _format_last(translate: Translator, breakdown: PromptBreakdown) -> str:
     if breakdown.last_prompt_tokens is None:
-        return "unknown"
-    return f"{abbreviate_count(breakdown.last_prompt_tokens)}, {_format_cached(breakdown.last_cached_tokens)}"
-
-
-def _format_cached(tokens: int | None) -> str:
-    if tokens is None:
-        return "cached unknown"
-    if tokens:
-        return f"{abbreviate_count(tokens)} of it cached"
-    return "nothing of it cached"
+        return translate("unknown")
+    tokens = abbreviate_count(breakdown.last_prompt_tokens)
+    cached = breakdown.last_cached_tokens
+    if cached is None:
+        return translate("{tokens}, cached unknown", tokens=tokens)
+    if cached:
+        return translate("{tokens}, {cached} of it cached", tokens=tokens, cached=abbreviate_count(cached))
+    return translate("{tokens}, nothing of it cached", tokens=tokens)

@@ -12,7 +12,7 @@ from bot.db.people import people
 from bot.db.queues import outbox
 from bot.db.tools import audit
 from bot.domain import Button, Lane
-from bot.telegram.actions import BUTTON_EXPIRED, ActionContext, ActionResult, build_part, reply_text
+from bot.telegram.actions import ActionContext, ActionResult, build_part, expire_button, reply_text
 from bot.telegram.commands.people import block_person, let_in
 
 _CODE = re.compile(r"[A-Za-z]{8}", re.ASCII)
@@ -98,7 +98,7 @@ async def handle_card_button(context: ActionContext) -> ActionResult:
     """
     match = _BUTTON.fullmatch(context.args)
     if match is None:
-        return BUTTON_EXPIRED
+        return expire_button(context)
     person = int(match[2])
     if decision := await _describe_decision(context, person):
         return ActionResult(toast=decision, replacement=build_part(decision))
@@ -129,5 +129,5 @@ async def let_in_by_code(context: ActionContext) -> ActionResult:
     """Let in the stranger whose code an admin has pasted; `context.args` is the code."""
     stranger = await people.find_stranger_by_code(context.tx, context.args, now=context.now)
     if stranger is None:
-        return BUTTON_EXPIRED
+        return expire_button(context)
     return await let_in(context, stranger.id)

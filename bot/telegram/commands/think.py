@@ -3,13 +3,32 @@
 from bot.db.conversations import chat_settings
 from bot.db.conversations.chat_settings import THINK_MODES, ThinkMode
 from bot.domain import Button, Part
-from bot.telegram.actions import BUTTON_EXPIRED, ActionContext, ActionResult, build_part, reply_text
+from bot.telegram.actions import (
+    ActionContext,
+    ActionResult,
+    build_part,
+    expire_button,
+    reply_hint,
+    reply_text,
+)
+from bot.translations.translator import translatable
 
-HOW_TO = "Use /think auto, /think on or /think off; /think alone shows how it stands."
 _MODE_LABELS: dict[ThinkMode, str] = {
-    "auto": "when tools or several steps ask for it",
-    "on": "before every answer, which takes longer",
-    "off": "never",
+    "auto": translatable("auto: for questions that need tools or several steps"),
+    "on": translatable("on: before every answer, which takes longer"),
+    "off": translatable("off: never"),
+}
+_CHANGES: dict[ThinkMode, str] = {
+    "auto": translatable(
+        "From your next message on I think first when a question needs tools or several steps."
+    ),
+    "on": translatable("From your next message on I think before every answer. That takes longer."),
+    "off": translatable("From your next message on I answer without thinking first."),
+}
+_MODE_NAMES: dict[ThinkMode, str] = {
+    "auto": translatable("automatic"),
+    "on": translatable("on"),
+    "off": translatable("off"),
 }
 
 
@@ -20,36 +39,41 @@ async def handle_think(context: ActionContext) -> ActionResult:
         return ActionResult(parts=(_build_settings_part(context, current),))
     mode = _parse_mode(context.args.lower())
     if mode is None:
-        return reply_text(HOW_TO)
+        return reply_hint(
+            context.translate("Write `/think auto`, `/think on` or `/think off`. /think shows what is set.")
+        )
     await chat_settings.set_think_mode(context.tx, context.lane, mode)
-    return reply_text(_format_changed(mode))
+    return reply_text(context.translate(_CHANGES[mode]))
 
 
 async def handle_think_button(context: ActionContext) -> ActionResult:
     """A button of /think."""
     mode = _parse_mode(context.args)
     if mode is None:
-        return BUTTON_EXPIRED
+        return expire_button(context)
     await chat_settings.set_think_mode(context.tx, context.lane, mode)
-    return ActionResult(toast=_format_changed(mode), replacement=_build_settings_part(context, mode))
+    return ActionResult(
+        toast=context.translate(_CHANGES[mode]), replacement=_build_settings_part(context, mode)
+    )
 
 
 def _parse_mode(text: str) -> ThinkMode | None:
     return next((mode for mode in THINK_MODES if mode == text), None)
 
 
-def _format_changed(mode: ThinkMode) -> str:
-    return f"Thinking from your next message on: {_MODE_LABELS[mode]}."
-
-
 def _build_settings_part(context: ActionContext, chat_mode: ThinkMode | None) -> Part:
     default = context.deps.default_thinking
+    translate = context.translate
+    default_name = translate(_MODE_NAMES[default])
     if chat_mode is None:
-        state = f"{default}, the default"
+        state = translate("Thinking here: {mode} (the default).", mode=default_name)
     else:
-        state = f"{chat_mode} (the default: {default})"
-    lines = [f"Thinking in this chat: {state}."]
-    lines += [f"{mode}: {label}" for mode, label in _MODE_LABELS.items()]
+        state = translate(
+            "Thinking here: {mode} (the default: {default}).",
+            mode=translate(_MODE_NAMES[chat_mode]),
+            default=default_name,
+        )
+    lines = [state, *(translate(label) for label in _MODE_LABELS.values())]
     effective = chat_mode or default
     buttons = tuple(_build_button(mode, is_set=mode == effective) for mode in THINK_MODES)
     return build_part("\n".join(lines), buttons)

@@ -11,7 +11,7 @@ from functools import partial
 from bot.db.tools import sources
 from bot.domain import Button, Part
 from bot.errors import ChangeRefused, NeedsConfirming
-from bot.telegram.actions import BUTTON_EXPIRED, ActionContext, ActionResult, build_rows
+from bot.telegram.actions import ActionContext, ActionResult, build_rows, expire_button
 from bot.telegram.commands import operation_picker
 from bot.telegram.commands.tool_text import (
     ButtonRows,
@@ -35,7 +35,7 @@ async def handle_tool_button(context: ActionContext) -> ActionResult:
     verb, _, payload = context.args.partition(":")
     action = _BUTTON_ACTIONS.get(verb)
     if action is None:
-        return BUTTON_EXPIRED
+        return expire_button(context)
     try:
         result = await action(context, payload)
     except ChangeRefused as refused:
@@ -108,20 +108,20 @@ async def build_removal_question(context: ActionContext, name: str) -> Part:
 async def _show_page(context: ActionContext, payload: str) -> ActionResult:
     if payload.isdecimal() and len(payload) < 5:
         return ActionResult(replacement=await build_tool_page(context, int(payload)))
-    return BUTTON_EXPIRED
+    return expire_button(context)
 
 
 async def _show_card(context: ActionContext, payload: str) -> ActionResult:
     tool = await find_tool_by_hash(context, payload)
     if tool is None:
-        return BUTTON_EXPIRED
+        return expire_button(context)
     return ActionResult(replacement=await _build_card(context, tool.name))
 
 
 async def _set_enabled(context: ActionContext, payload: str, *, enabled: bool) -> ActionResult:
     tool = await find_tool_by_hash(context, payload)
     if tool is None:
-        return BUTTON_EXPIRED
+        return expire_button(context)
     await admin_actions.set_enabled(build_admin_action(context), tool.name, enabled=enabled)
     state = "on" if enabled else "off"
     return ActionResult(toast=f"{tool.name} is {state}.", replacement=await _build_card(context, tool.name))
@@ -130,7 +130,7 @@ async def _set_enabled(context: ActionContext, payload: str, *, enabled: bool) -
 async def _ask_removal(context: ActionContext, payload: str) -> ActionResult:
     tool = await find_tool_by_hash(context, payload)
     if tool is None:
-        return BUTTON_EXPIRED
+        return expire_button(context)
     return ActionResult(replacement=await build_removal_question(context, tool.name))
 
 
@@ -149,7 +149,7 @@ async def _remove(context: ActionContext, payload: str) -> ActionResult:
 async def _ask_acceptance(context: ActionContext, payload: str) -> ActionResult:
     tool = await find_tool_by_hash(context, payload)
     if tool is None:
-        return BUTTON_EXPIRED
+        return expire_button(context)
     return ActionResult(parts=await build_acceptance_parts(context, tool.name))
 
 
@@ -158,7 +158,7 @@ async def _accept(context: ActionContext, payload: str, *, confirmed: bool = Fal
     name_hash, _, change_hash = payload.partition(":")
     tool = await find_tool_by_hash(context, name_hash)
     if tool is None:
-        return BUTTON_EXPIRED
+        return expire_button(context)
     action = build_admin_action(context)
     change = await admin_actions.get_pending_change(action, tool.name)
     if change_hash != change.hash[:_HASH_CHARS]:
@@ -201,7 +201,7 @@ async def _accept_source(context: ActionContext, payload: str) -> ActionResult:
     names = [source.name for source in await sources.list_all(context.tx)]
     name = next((name for name in names if hash_name(name) == name_hash), None)
     if name is None:
-        return BUTTON_EXPIRED
+        return expire_button(context)
     action = build_admin_action(context)
     pending = await source_actions.get_pending_source(action, name)
     if pending_hash != pending.hash[:_HASH_CHARS]:

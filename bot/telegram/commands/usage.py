@@ -9,7 +9,7 @@ from bot.db.usage import spending
 from bot.db.usage.thinking_sums import sum_by_thinking
 from bot.db.usage.usage_sums import Scope
 from bot.domain import Button, Part
-from bot.telegram.actions import BUTTON_EXPIRED, ActionContext, ActionResult, build_part, reply_text
+from bot.telegram.actions import ActionContext, ActionResult, build_part, expire_button, reply_text
 from bot.telegram.commands.usage_chart import send_chart
 from bot.telegram.commands.usage_format import (
     format_details,
@@ -63,7 +63,7 @@ async def handle_chart_button(context: ActionContext) -> ActionResult:
     """The button that draws one's own 30 days, or, below figures for admins, everybody's."""
     everybody = context.args == "all"
     if everybody and context.role != "admin":
-        return BUTTON_EXPIRED
+        return expire_button(context)
     if not context.deps.can_draw_charts:
         return ActionResult(toast=NO_CHARTS)
     result = await _build_chart(context, for_everybody=everybody)

@@ -23,7 +23,7 @@ class ChatChannel:
     ) -> None:
         self.translate = translate
         self._sender = sender
-        self._progress = TurnProgress(lane, item, silent, sender.limits)
+        self._progress = TurnProgress(lane, item, silent, sender.limits, translate)
 
     def begin(self) -> None:
         """Show a typing sign or draft unless something is shown within 300 ms."""

@@ -11,11 +11,12 @@ from bot.domain import Button, Lane, Part
 from bot.telegram.delivery.rate_budget import RateLimits
 from bot.telegram.delivery.renderer import Snapshot
 from bot.telegram.formatting.render import BlockCache, Piece
+from bot.translations.translator import ENGLISH, Translator, translatable
 
 STOP_PREFIX = "stop:"
 """The callback data of the Stop button is this, followed by the inbox item of the turn."""
 
-YOUR_TURN = "It is your turn; I am at it."
+YOUR_TURN = translatable("It's your turn; I'm on it.")
 """Replaces the place in line in a message; where only a draft showed the place, nothing needs to be said."""
 
 _ANNOUNCE_AFTER_SECONDS = 0.3  # what is over sooner is not announced
@@ -103,6 +104,7 @@ class TurnProgress:
     item: int
     silent: bool
     limits: RateLimits
+    translate: Translator = ENGLISH
     text: str = ""
     status: str | None = None
     draft_status: str | None = None
@@ -130,7 +132,7 @@ class TurnProgress:
         if status is None and self.draft_status:
             self.hold(max(self._not_before, now + _ANNOUNCE_AFTER_SECONDS))
             if self.messages and self.messages[0].is_status:
-                self.status = YOUR_TURN
+                self.status = self.translate(YOUR_TURN)
         self.draft_status = status
 
     def record_typing(self, now: float, *, is_draft: bool, draft_text: str | None = "") -> None:
@@ -198,7 +200,9 @@ class TurnProgress:
             for number, piece in enumerate(pieces)
         ]
         if parts:
-            parts[-1] = replace(parts[-1], buttons=((Button("⏹ Stop", f"{STOP_PREFIX}{self.item}"),),))
+            parts[-1] = replace(
+                parts[-1], buttons=((Button(f"⏹ {self.translate('Stop')}", f"{STOP_PREFIX}{self.item}"),),)
+            )
         self._snapshot = snapshot
         self._parts = tuple(parts)
 

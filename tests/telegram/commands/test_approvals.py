@@ -13,7 +13,7 @@ from bot.db.queues import parked_items as parking
 from bot.db.tools import approvals, audit
 from bot.db.tools.approvals import AllowanceKey
 from bot.domain import Lane, Message, ToolCall
-from bot.turns.approvals import NOT_YOURS, TOO_LATE, PendingCall, Requester
+from bot.turns.approvals import TOO_LATE, PendingCall, Requester
 from tests.support.update_harness import ADMIN, ANNA, BOB, UpdateHarness
 from tools.base import Rule, tool
 
@@ -71,19 +71,19 @@ async def test_a_forged_button_is_too_old(harness: UpdateHarness, data: str):
 async def test_a_tap_by_somebody_else_changes_nothing_and_the_first_answer_wins(harness: UpdateHarness):
     number = await park_with_question(harness)
     for person in (BOB, ADMIN):
-        assert (await harness.tap(f"allow:once:{number}", person))[0] == NOT_YOURS
+        assert (await harness.tap(f"allow:once:{number}", person))[0] == "Only Anna can answer this."
     assert harness.worker_wakes == 0
     assert (await harness.tap(f"allow:once:{number}"))[0] == "Allowed once."
     assert harness.worker_wakes == 1
     assert Lane(ANNA) in harness.woken_lanes
     [item] = [row for row in await harness.load_items() if row.shape == "text"]
     assert (item.state, item.attempt, item.agreed_at) == ("new", 1, harness.now)
-    assert (await harness.tap(f"allow:denied:{number}"))[0] == "You have answered this."
+    assert (await harness.tap(f"allow:denied:{number}"))[0] == "You have already answered this."
 
 
 async def test_what_admins_decide_is_theirs_alone(harness: UpdateHarness):
     number = await park_with_question(harness, "admins")
-    assert (await harness.tap(f"allow:once:{number}"))[0] == NOT_YOURS
+    assert (await harness.tap(f"allow:once:{number}"))[0] == "Only another admin can answer this."
     await harness.let_in(BOB, "admin")
     assert (await harness.tap(f"allow:denied:{number}", BOB))[0] == "Denied."
     assert (await harness.tap(f"allow:once:{number}", ADMIN))[0] == "Denied by another admin."
@@ -97,7 +97,7 @@ async def test_an_answer_that_comes_too_late_is_a_denial(harness: UpdateHarness)
         question = await approvals.find(tx, number)
     assert question is not None
     assert question.answer == "expired"
-    assert (await harness.tap(f"allow:once:{number}"))[0] == "Nobody answered in time; it is not run."
+    assert (await harness.tap(f"allow:once:{number}"))[0] == "Nobody answered in time, so I won't run it."
 
 
 async def test_what_asked_because_of_strangers_words_cannot_be_allowed_here(harness: UpdateHarness):
@@ -110,18 +110,16 @@ async def test_allowances_are_listed_and_revoked_by_their_persons(harness: Updat
     assert (await harness.tap(f"allow:here:{number}"))[0] == "Allowed here."
     second = await park_with_question(harness, "admins", person=BOB)
     [annas] = await harness.send_text("/approvals")
-    assert "ring whatever the arguments, for Anna, until" in annas.text
-    assert "Nothing waits" in annas.text
+    assert "ring with any values, for Anna, until" in annas.text
     [bobs] = await harness.send_text("/approvals", BOB)
-    assert "ring, for Bob: an admin may answer until" in bobs.text
-    assert "Nothing is allowed ahead." in bobs.text
+    assert "ring, for Bob: an admin can answer until" in bobs.text
     [all_of_it] = await harness.send_text("/approvals", ADMIN)
     assert "for Anna" in all_of_it.text
     assert "ring, for Bob" in all_of_it.text
     assert list(all_of_it.buttons.values()) == ["revoke:1"]
-    assert (await harness.tap("revoke:1", BOB))[0] == "This is not allowed any more."
-    assert (await harness.tap("revoke:1"))[0] == "It asks again."
-    assert (await harness.tap("revoke:1", ADMIN))[0] == "This is not allowed any more."
+    assert (await harness.tap("revoke:1", BOB))[0] == "This is no longer allowed."
+    assert (await harness.tap("revoke:1"))[0] == "I'll ask again."
+    assert (await harness.tap("revoke:1", ADMIN))[0] == "This is no longer allowed."
     assert second == 2
 
 

@@ -97,11 +97,11 @@ async def test_what_may_not_have_arrived_is_sent_again_once(harness: UpdateHarne
         (row,) = await outbox.add(tx, item=50, lane=Lane(ANNA), parts=(Part("the answer"),), now=harness.now)
         await outbox.mark_unknown(tx, row, "lost", now=harness.now)
     await harness.read_sent()
-    assert (await harness.tap(f"again:{row}", person=BOB))[0] == "It has been sent again already."
+    assert (await harness.tap(f"again:{row}", person=BOB))[0] == "I have already sent it again."
     toast, sent = await harness.tap(f"again:{row}")
-    assert (toast, [message.text for message in sent]) == ("It comes again.", ["the answer"])
+    assert (toast, [message.text for message in sent]) == ("I'll send it again.", ["the answer"])
     assert harness.woken_lanes == [Lane(ANNA)]
-    assert await harness.tap(f"again:{row}") == ("It has been sent again already.", [])
+    assert await harness.tap(f"again:{row}") == ("I have already sent it again.", [])
 
 
 async def test_a_stranger_and_a_blocked_person_have_no_buttons(harness: UpdateHarness):
@@ -127,7 +127,7 @@ async def test_a_tap_on_a_message_of_long_ago_works_without_it(harness: UpdateHa
     query = {"id": "q", "from": sender, "chat_instance": "1", "data": "drop:5", "message": inaccessible}
     await harness.store_updates({"callback_query": query})
     await harness.handle_claimed()
-    assert harness.bot.calls_of("answer_callback_query")[0]["text"] == "Nothing waits any more."
+    assert harness.bot.calls_of("answer_callback_query")[0]["text"] == "Nothing is waiting any more."
     inline = {"id": "q", "from": sender, "chat_instance": "1", "data": "ask:0", "inline_message_id": "7"}
     await harness.store_updates({"callback_query": inline})
     assert await harness.handle_claimed() == []
@@ -157,13 +157,13 @@ def test_only_admins_have_the_buttons_of_the_list_of_people():
 async def test_more_is_asked_for_once_and_the_button_goes(harness: UpdateHarness):
     turn = await harness.store_answered_turn("tell me a long story")
     toast, sent = await harness.tap(f"more:{turn}")
-    assert (toast, sent) == ("I go on.", [])
+    assert (toast, sent) == ("I'll go on.", [])
     (task,) = await harness.load_items(kind="task")
     assert json.loads(task.body)["texts"] == [CONTINUE_PROMPT]
     assert harness.worker_wakes == 1
     (stripped,) = harness.bot.calls_of("edit_message_reply_markup")
     assert stripped["given"][0] == ANNA
-    assert await harness.tap(f"more:{turn}") == ("Something newer is under way already.", [])
+    assert await harness.tap(f"more:{turn}") == ("I'm already working on something newer.", [])
     assert len(await harness.load_items(kind="task")) == 1
     assert len(harness.bot.calls_of("edit_message_reply_markup")) == 2
 
@@ -173,10 +173,10 @@ async def test_more_of_what_is_not_the_last_answer_is_not_asked_for(harness: Upd
     await harness.store_answered_turn("and now?", item=2)
     await harness.store_updates(harness.build_message(text="x"), harness.build_message(text="y"))
     await harness.handle_claimed()
-    assert await harness.tap(f"more:{turn}") == ("This is not the last answer any more.", [])
+    assert await harness.tap(f"more:{turn}") == ("This is no longer the last answer.", [])
     assert await harness.load_items(kind="task") == []
     assert len(harness.bot.calls_of("edit_message_reply_markup")) == 1
-    assert await harness.tap("more:999") == ("This is not the last answer any more.", [])
+    assert await harness.tap("more:999") == ("This is no longer the last answer.", [])
 
 
 async def test_more_is_not_asked_for_while_a_newer_message_waits_or_after_a_new_conversation(
@@ -184,11 +184,11 @@ async def test_more_is_not_asked_for_while_a_newer_message_waits_or_after_a_new_
 ):
     turn = await harness.store_answered_turn("tell me a long story")
     await harness.start_turn()
-    assert await harness.tap(f"more:{turn}") == ("Something newer is under way already.", [])
+    assert await harness.tap(f"more:{turn}") == ("I'm already working on something newer.", [])
     await harness.send_text("/new", person=BOB)
     bobs_turn = await harness.store_answered_turn("tell me a long story", person=BOB, item=1)
     await harness.send_text("/new", person=BOB)
-    assert (await harness.tap(f"more:{bobs_turn}", person=BOB))[0] == "This is not the last answer any more."
+    assert (await harness.tap(f"more:{bobs_turn}", person=BOB))[0] == "This is no longer the last answer."
     assert await harness.load_items(kind="task") == []
 
 

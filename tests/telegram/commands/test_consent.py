@@ -170,7 +170,7 @@ async def test_yes_runs_what_waited_once(
     assert harness.worker_wakes == 1
     assert harness.turns.woken_lanes == [harness.woken_lanes[0]]
     assert (await load_consent(harness)).kinds == frozenset(kinds)
-    assert f"may go to {HOST}" in read_redrawn(harness)
+    assert f"May be sent to {HOST}:" in read_redrawn(harness)
     await harness.handle_claimed()
     assert [request.texts for request in harness.turns.requests] == [("why?",)]
 
@@ -210,7 +210,7 @@ async def test_each_deep_that_waits_has_its_own_button(harness: UpdateHarness):
 async def test_no_is_remembered_and_says_what_is_left(harness: UpdateHarness):
     (question,) = await harness.send_text("/deep why?")
     toast, _ = await harness.tap(question.buttons[NO])
-    assert toast == "Nothing goes there."
+    assert toast == "Nothing is sent there."
     assert "without /deep" in read_redrawn(harness)
     await harness.handle_claimed()
     assert harness.turns.requests == []
@@ -253,11 +253,11 @@ async def test_a_button_of_another_chat_or_host_or_a_forged_one_does_nothing(har
 
 async def test_consent_shows_what_may_go_and_changes_it_kind_by_kind(harness: UpdateHarness):
     (page,) = await harness.send_text("/consent")
-    assert page.text == f"Nothing of this chat goes to {HOST}."
+    assert page.text == f"Nothing of this chat is sent to {HOST}."
     assert list(page.buttons) == [YES, ALL, NO]
     await harness.tap(page.buttons[YES])
     assert read_redrawn(harness) == (
-        f"The text of this chat may go to {HOST}; notes, files and images stay here. /consent changes that."
+        f"May be sent to {HOST}: messages. Stay here: notes, files, images. /consent changes that."
     )
     (page,) = await harness.send_text("/consent")
     assert list(page.buttons) == [
@@ -281,9 +281,7 @@ async def test_consent_shows_what_may_go_and_changes_it_kind_by_kind(harness: Up
 async def test_consent_for_everything_names_nothing_that_stays(harness: UpdateHarness):
     (page,) = await harness.send_text("/consent")
     await harness.tap(page.buttons[ALL])
-    assert read_redrawn(harness).startswith(
-        f"The text, notes, files and images of this chat may go to {HOST}. "
-    )
+    assert read_redrawn(harness).startswith(f"May be sent to {HOST}: messages, notes, files, images. ")
 
 
 async def test_on_the_own_network_no_consent_is_needed(database: Database):

@@ -131,7 +131,7 @@ async def test_what_waited_can_be_dropped_after_it_began_to_run(harness: UpdateH
     async with harness.database.transaction() as tx:
         await inbox.mark_done(tx, [waiting], now=harness.now)
     toast, _ = await harness.tap(sent.buttons["Drop it"])
-    assert toast == "Nothing waits any more."
+    assert toast == "Nothing is waiting any more."
 
 
 async def test_stop_drops_what_waits_when_nothing_runs(harness: UpdateHarness):
@@ -195,7 +195,7 @@ async def test_retry_asks_first_when_a_tool_ran_that_may_not_run_twice(harness: 
     assert toast == "Trying again."
     assert len(await harness.load_items(kind="task")) == 1
     toast, _ = await harness.tap(f"retry:{turn}")
-    assert toast == "This is not the last answer any more."
+    assert toast == "This is no longer the last answer."
     assert len(await harness.load_items(kind="task")) == 1
 
 

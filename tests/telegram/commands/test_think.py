@@ -8,7 +8,6 @@ from bot.db.conversations import chat_settings, conversations
 from bot.db.conversations.chat_settings import ThinkMode
 from bot.db.engine import Database
 from bot.domain import Lane
-from bot.telegram.commands.think import HOW_TO
 from tests.support.update_harness import ANNA, BOB, UpdateHarness
 
 BUTTONS = {"auto": "think:auto", "on": "think:on", "off": "think:off"}
@@ -29,7 +28,7 @@ async def load_think_mode(harness: UpdateHarness, chat: int = ANNA) -> ThinkMode
 
 async def test_without_a_word_it_shows_how_it_stands_with_three_buttons(harness: UpdateHarness):
     (sent,) = await harness.send_text("/think")
-    assert sent.text.splitlines()[0] == "Thinking in this chat: auto, the default."
+    assert sent.text.splitlines()[0] == "Thinking here: automatic (the default)."
     assert list(sent.buttons) == ["✓ auto", "on", "off"]
     assert list(sent.buttons.values()) == list(BUTTONS.values())
     assert await load_think_mode(harness) is None
@@ -38,12 +37,12 @@ async def test_without_a_word_it_shows_how_it_stands_with_three_buttons(harness:
 @pytest.mark.parametrize(
     ("text", "mode", "line"),
     [
-        ("/think on", "on", "Thinking from your next message on: before every answer, which takes longer."),
-        ("/think OFF ", "off", "Thinking from your next message on: never."),
+        ("/think on", "on", "From your next message on I think before every answer. That takes longer."),
+        ("/think OFF ", "off", "From your next message on I answer without thinking first."),
         (
             "/think\nauto",
             "auto",
-            "Thinking from your next message on: when tools or several steps ask for it.",
+            "From your next message on I think first when a question needs tools or several steps.",
         ),
     ],
 )
@@ -55,7 +54,8 @@ async def test_a_word_changes_it_for_this_chat_alone(
     assert await load_think_mode(harness) == mode
     assert await load_think_mode(harness, BOB) is None
     (sent,) = await harness.send_text("/think")
-    assert sent.text.splitlines()[0] == f"Thinking in this chat: {mode} (the default: auto)."
+    name = {"auto": "automatic"}.get(mode, mode)
+    assert sent.text.splitlines()[0] == f"Thinking here: {name} (the default: automatic)."
     assert f"✓ {mode}" in sent.buttons
 
 
@@ -63,16 +63,16 @@ async def test_a_word_changes_it_for_this_chat_alone(
 @settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
 async def test_an_unknown_word_is_one_clear_line_and_changes_nothing(harness: UpdateHarness, word: str):
     (sent,) = await harness.send_text(f"/think {word}")
-    assert sent.text == HOW_TO
+    assert sent.text == "Write /think auto, /think on or /think off. /think shows what is set."
     assert await load_think_mode(harness) is None
 
 
 async def test_a_button_changes_it_and_shows_it(harness: UpdateHarness):
     toast, sent = await harness.tap("think:off")
-    assert (toast, sent) == ("Thinking from your next message on: never.", [])
+    assert (toast, sent) == ("From your next message on I answer without thinking first.", [])
     assert await load_think_mode(harness) == "off"
     (redrawn,) = harness.bot.calls_of("edit_message_text")
-    assert redrawn["given"][0].startswith("Thinking in this chat: off (the default: auto).")
+    assert redrawn["given"][0].startswith("Thinking here: off (the default: automatic).")
     assert "✓ off" in str(redrawn["reply_markup"])
 
 

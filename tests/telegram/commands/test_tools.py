@@ -13,7 +13,7 @@ from bot.db.tables import tool_calls
 from bot.db.tools import audit, call_log, grants, sources, tools
 from bot.db.tools.sources import Source
 from bot.db.tools.tools import StoredTool
-from bot.telegram.actions import BUTTON_EXPIRED, MAX_PAGE_UNITS
+from bot.telegram.actions import MAX_PAGE_UNITS
 from bot.telegram.commands.tool_text import hash_name
 from bot.telegram.commands.tools import HOW_TO
 from bot.tool_registry.formatting import NEW_CONVERSATION_HINT
@@ -268,7 +268,7 @@ async def test_who_is_no_admin_changes_nothing(harness: UpdateHarness):
     assert await send_command(harness, "/tools disable clock", ANNA) == "/tools is for admins."
     assert await send_command(harness, "/grant clock everyone", ANNA) == "/grant is for admins."
     toast, _ = await harness.tap(f"tools:off:{hash_name('clock')}", person=ANNA)
-    assert toast == BUTTON_EXPIRED.toast
+    assert toast == "This button is too old."
     assert await list_changes(harness) == []
 
 
@@ -287,7 +287,7 @@ async def test_who_is_no_admin_changes_nothing(harness: UpdateHarness):
     ],
 )
 async def test_buttons_that_were_never_shown_are_too_old(harness: UpdateHarness, data: str):
-    assert await press_button(harness, data) == BUTTON_EXPIRED.toast
+    assert await press_button(harness, data) == "This button is too old."
 
 
 @pytest.mark.parametrize("args", ["what", "show", "enable", "rule shop_list", "\n", "accept"])
@@ -321,7 +321,7 @@ async def test_late_and_forged_buttons_of_a_document_are_too_old(harness: Update
         f"make:{sealed}",
         f"host:{sealed}",
     ):
-        assert await press_button(harness, f"tools:{data}") == BUTTON_EXPIRED.toast, data
+        assert await press_button(harness, f"tools:{data}") == "This button is too old.", data
 
 
 async def test_only_hosts_that_were_shown_are_agreed_to(harness: UpdateHarness, database: Database):
