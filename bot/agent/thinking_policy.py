@@ -77,6 +77,21 @@ def decide_thinking(
     return _apply_setting(decision, evidence)
 
 
+def settle_doubt(decision: ThinkingDecision, read_chance: float, threshold: float) -> ThinkingDecision:
+    """Decide in doubt by the words and by what the endpoint reads.
+
+    `read_chance`: the probability of heavy work that it gives. Both are weighed as independent judgements, so
+    the clearer one decides. Words are never clearer than the bounds of doubt, as where none is known.
+    """
+    word_chance = min(max(decision.heavy_chance, UNSURE_FROM), UNSURE_TO)
+    both = word_chance * read_chance
+    chance = both / (both + (1 - word_chance) * (1 - read_chance))
+    reason = f"in doubt: heavy by its words {decision.heavy_chance:.0%}, by the endpoint {read_chance:.0%}"
+    return replace(
+        decision, thinking=chance >= threshold, reason=reason, heavy_chance=chance, is_unsure=False
+    )
+
+
 def _apply_setting(decision: ThinkingDecision, evidence: ThinkingEvidence) -> ThinkingDecision:
     """A setting goes before what the words tell; that of the job before the user's."""
     if evidence.job_setting != "auto":

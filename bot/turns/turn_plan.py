@@ -11,7 +11,13 @@ from functools import partial
 
 from bot.agent import history, prompt
 from bot.agent.heavy_turns.model import load_model
-from bot.agent.thinking_policy import ThinkingDecision, ThinkingEvidence, ThinkingSetting, decide_thinking
+from bot.agent.thinking_policy import (
+    ThinkingDecision,
+    ThinkingEvidence,
+    ThinkingSetting,
+    decide_thinking,
+    settle_doubt,
+)
 from bot.agent.thinking_threshold import ThoughtCost, adjust_threshold, explain_cost
 from bot.db.conversations import turns
 from bot.db.conversations.turns import StoredTurn
@@ -32,7 +38,6 @@ from bot.turns.turn_request import (
 # Tokens kept free for tool results, so that a turn that needs tools has space in its prompt:
 TOOL_RESERVE_TOKENS = 2000  # where tools match the message
 FOLLOW_UP_RESERVE_TOKENS = 600  # where the turn before used some: a search, or a short result
-READ_THRESHOLD = 0.5  # a turn thinks if the endpoint gives heavy work at least this chance
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,18 +253,13 @@ def _decide_thinking(
         evidence = replace(evidence, recent_tools=last_turn.used, was_thinking=last_turn.thinking)
     texts = [prompt.strip_files(text) for text in request.texts]
     shipped_threshold = load_model().threshold
-    evidence = replace(evidence, threshold=adjust_threshold(shipped_threshold, thought_cost))
-    decision = decide_thinking(texts, window.toolbox.tool_index, evidence)
-    chance = decision.heavy_chance
+    threshold = adjust_threshold(shipped_threshold, thought_cost)
+    decision = decide_thinking(texts, window.toolbox.tool_index, replace(evidence, threshold=threshold))
     if read_chance is not None and decision.is_unsure:
-        shipped_threshold = READ_THRESHOLD
-        chance = read_chance
-        decision = replace(
-            decision,
-            thinking=chance >= adjust_threshold(READ_THRESHOLD, thought_cost),
-            reason=f"the words leave it open; the endpoint gives heavy work {chance:.0%}",
-        )
-    explanation = explain_cost(chance, shipped_threshold, thought_cost, thinking=decision.thinking)
+        decision = settle_doubt(decision, read_chance, threshold)
+    explanation = explain_cost(
+        decision.heavy_chance, shipped_threshold, thought_cost, thinking=decision.thinking
+    )
     if thinking_setting != "auto" or explanation is None:
         return decision
     return replace(decision, reason=f"{decision.reason}; {explanation}")

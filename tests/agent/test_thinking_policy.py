@@ -9,7 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot.agent.thinking_policy import UNSURE_FROM, UNSURE_TO, ThinkingEvidence, decide_thinking
+from bot.agent.thinking_policy import (
+    UNSURE_FROM,
+    UNSURE_TO,
+    ThinkingDecision,
+    ThinkingEvidence,
+    decide_thinking,
+    settle_doubt,
+)
 from bot.agent.tool_matching.index import ThinkingNeed, ToolIndex, build_index
 from bot.bench.harness.sample_tools import discover_with_samples
 from bot.bench.policies.cases import read_cases
@@ -243,3 +250,33 @@ def test_english_messages_that_need_tools_are_told_apart_from_others() -> None:
         has_tools[case.needs_tools].append(bool(decide_thinking([case.text], case.tool_index).tools))
     assert sum(has_tools[True]) / len(has_tools[True]) >= 0.75
     assert sum(has_tools[False]) / len(has_tools[False]) <= 0.1
+
+
+@pytest.mark.parametrize(
+    ("word_chance", "read_chance", "thinks"),
+    [
+        (0.5, 0.7, True),
+        (0.5, 0.5, False),
+        (0.75, 0.5, True),  # an unclear reading leaves it to the words
+        (0.75, 0.1, False),  # and a clear one decides against them
+        (0.25, 0.9, True),
+        (0.25, 0.7, False),
+        (0.02, 0.9, True),  # in a language without a known word
+        (0.02, 0.7, False),
+        (0.99, 0.1, False),
+        (0.5, 0.0, False),
+        (0.5, 1.0, True),
+    ],
+)
+def test_in_doubt_the_clearer_of_words_and_endpoint_decides(
+    word_chance: float, read_chance: float, thinks: bool
+):
+    doubt = ThinkingDecision(
+        thinking=False, reason="", heavy_chance=word_chance, tool_chance=0.5, is_unsure=True
+    )
+    decision = settle_doubt(doubt, read_chance, threshold=0.6)
+    assert decision.thinking is thinks
+    assert not decision.is_unsure
+    assert decision.reason == (
+        f"in doubt: heavy by its words {word_chance:.0%}, by the endpoint {read_chance:.0%}"
+    )

@@ -9,7 +9,6 @@ from bot.sim.vllm.server import SimulatedEndpoint
 from tests.support.gateway import running_gateway
 
 OPEN_TEXT = "ቡችላዎች ስንት ዓመት ይኖራሉ"  # no word of it is known, so the endpoint is asked
-READ = "the words leave it open; the endpoint gives heavy work 40%"
 
 
 def load_decisions(folder: Path) -> list[tuple[bool, str]]:
@@ -19,7 +18,7 @@ def load_decisions(folder: Path) -> list[tuple[bool, str]]:
 
 
 async def test_a_turn_thinks_sooner_where_thoughts_have_been_short(tmp_path: Path) -> None:
-    endpoint = SimulatedEndpoint(judge=lambda question: (4, 6))
+    endpoint = SimulatedEndpoint(judge=lambda question: (78, 22))
     async with running_gateway(tmp_path, endpoint, thinking_read="auto") as gateway:
         gateway.ann.send(OPEN_TEXT)
         await gateway.wait_for_texts(1)
@@ -31,7 +30,8 @@ async def test_a_turn_thinks_sooner_where_thoughts_have_been_short(tmp_path: Pat
         gateway.ann.send(OPEN_TEXT)
         await gateway.wait_for_texts(1)
     (before, *_, after) = load_decisions(tmp_path)
-    assert before == (False, READ)
-    assert after[0]
-    assert after[1].startswith(f"{READ}; thinking is cheap here: about ")
+    assert (before[0], after[0]) == (False, True)
+    assert before[1].startswith("in doubt: heavy by its words ")
+    assert before[1].endswith(", by the endpoint 78%")
+    assert after[1].startswith(f"{before[1]}; thinking is cheap here: about ")
     assert [request.thinking for request in endpoint.requests[-1:]] == [True]

@@ -97,7 +97,7 @@ async def test_nothing_is_asked_that_is_not_needed(database: Database) -> None:
 
 
 async def test_in_the_gateway_words_that_do_not_decide_are_judged_by_the_endpoint(tmp_path: Path) -> None:
-    endpoint = SimulatedEndpoint(judge=lambda question: (9, 1))
+    endpoint = SimulatedEndpoint(judge=lambda question: (19, 1))
     async with running_gateway(tmp_path, endpoint, thinking_read="auto") as gateway:
         gateway.ann.send("Könntest du mir bei der Sache von gestern helfen?")
         await gateway.wait_for_texts(1)
@@ -111,10 +111,9 @@ async def test_in_the_gateway_words_that_do_not_decide_are_judged_by_the_endpoin
     assert "heavy work" in str(question)
     assert [request.thinking for request in endpoint.requests] == [True]
     lines = summary.text.splitlines()
-    assert lines[1:3] == [
-        "Thinking: on",
-        "Why: the words leave it open; the endpoint gives heavy work 90%",
-    ]
+    assert lines[1] == "Thinking: on"
+    assert lines[2].startswith("Why: in doubt: heavy by its words ")
+    assert lines[2].endswith(", by the endpoint 95%")
     assert lines[3].startswith("Decision read: ")
     assert lines[4].endswith(" in")
 

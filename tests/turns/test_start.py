@@ -1,6 +1,7 @@
 """What is decided before a turn's first call, its window and its thinking; a restart changes none of it."""
 
 import asyncio
+import re
 from dataclasses import replace
 from datetime import UTC, datetime
 
@@ -195,7 +196,7 @@ async def test_heavy_tool_work_thinks_and_says_why_and_small_talk_does_not(
     assert await harness.load_rows(model_calls, "thinking") == [(True,), (False,)]
 
 
-@pytest.mark.parametrize(("chance", "thinks"), [(0.9, True), (0.5, True), (0.49, False)])
+@pytest.mark.parametrize(("chance", "thinks"), [(0.95, True), (0.5, False)])
 async def test_the_endpoint_judges_what_words_do_not_decide(
     database: Database, model: ScriptedModel, chance: float, thinks: bool
 ):
@@ -207,16 +208,16 @@ async def test_the_endpoint_judges_what_words_do_not_decide(
     [preflight_request] = harness.preflight_requests
     assert preflight_request.needs_heavy_chance
     assert not preflight_request.needs_token_count
-    assert await harness.load_rows(turns, "thinking", "thinking_why") == [
-        (thinks, f"the words leave it open; the endpoint gives heavy work {chance:.0%}")
-    ]
+    [(is_thinking, reason)] = await harness.load_rows(turns, "thinking", "thinking_why")
+    assert is_thinking is thinks
+    assert re.fullmatch(rf"in doubt: heavy by its words \d+%, by the endpoint {chance:.0%}", reason)
 
 
 async def test_what_was_decided_holds_for_a_turn_that_is_resumed_while_thinking_has_become_slow(
     database: Database, model: ScriptedModel
 ):
     harness = TurnHarness(
-        database, model, [search], thinking="auto", preflight_result=PreflightResult(heavy_chance=0.6)
+        database, model, [search], thinking="auto", preflight_result=PreflightResult(heavy_chance=0.87)
     )
     request = await harness.new_request(UNREADABLE)
     model.script = [hang_forever]
@@ -231,11 +232,10 @@ async def test_what_was_decided_holds_for_a_turn_that_is_resumed_while_thinking_
     assert len(harness.preflight_requests) == 1
     await say(harness, model, UNREADABLE)
     assert [request.thinking for request in model.requests] == [True, True, False]
-    read = "the words leave it open; the endpoint gives heavy work 60%"
-    assert await harness.load_rows(turns, "thinking", "thinking_why") == [
-        (True, read),
-        (False, f"{read}; thinking is slow here: about 2000 tokens, 11.7 s"),
-    ]
+    [(before, reason), (after, other_reason)] = await harness.load_rows(turns, "thinking", "thinking_why")
+    assert (before, after) == (True, False)
+    assert reason.endswith(", by the endpoint 87%")
+    assert other_reason == f"{reason}; thinking is slow here: about 2000 tokens, 11.7 s"
 
 
 async def test_a_cut_stays_where_it_was_when_the_turn_it_names_is_replaced(

@@ -12,7 +12,7 @@ from time import thread_time
 from typing import Literal
 
 from bot.agent.heavy_turns.model import load_model
-from bot.agent.thinking_policy import ThinkingDecision, ThinkingEvidence, decide_thinking
+from bot.agent.thinking_policy import ThinkingDecision, ThinkingEvidence, decide_thinking, settle_doubt
 from bot.bench.harness import machine
 from bot.bench.harness.statistics import median, percentile
 from bot.bench.policies import thinking_costs
@@ -45,12 +45,10 @@ class ThinkingOptions:
 
 @dataclass(frozen=True, slots=True)
 class JudgedCase:
-    """A case, the probability that its turn is heavy, and whether it thinks, or the words leave doubt."""
+    """A case and what is decided about it."""
 
     case: PolicyCase
-    heavy_chance: float
-    is_thinking: bool
-    is_unsure: bool = False
+    decision: ThinkingDecision
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +107,7 @@ async def run_thinking(options: ThinkingOptions, print_line: PrintLine = lambda 
         started_at = thread_time()
         decision = decide_case(case)
         microseconds.append(1e6 * (thread_time() - started_at))
-        judged.append(JudgedCase(case, decision.heavy_chance, decision.thinking, decision.is_unsure))
+        judged.append(JudgedCase(case, decision))
     print_line("measuring: costs")
     costs = await thinking_costs.measure() if options.include_costs else []
     pace = DecisionTimes(median(microseconds) or 0.0, percentile(microseconds, 0.99) or 0.0)
@@ -156,20 +154,22 @@ def score_groups(judged: Sequence[JudgedCase]) -> Iterator[ThinkingScore]:
 
 
 def simulate_reads(judged: Iterable[JudgedCase], accuracy: float) -> Iterator[JudgedCase]:
-    """Decide the cases in doubt as an endpoint would whose judgement is right in this share of them.
+    """Decide the cases in doubt with reads of an endpoint that are right in this share, and as sure of it.
 
-    Of every class the same share is judged wrongly.
+    Of every class the same share is read wrongly.
     """
+    threshold = load_model().threshold
     wrong_counts: dict[CaseClass | None, float] = {}
     for row in judged:
-        if not row.is_unsure:
+        if not row.decision.is_unsure:
             yield row
             continue
         case_class = find_class(row.case)
         wrong_before = wrong_counts.get(case_class, 0.0)
         wrong_counts[case_class] = wrong_before + 1 - accuracy
         is_right = floor(wrong_counts[case_class] + 1e-9) == floor(wrong_before + 1e-9)
-        yield replace(row, is_thinking=(case_class == "heavy") == is_right)
+        read_chance = accuracy if (case_class == "heavy") == is_right else 1 - accuracy
+        yield replace(row, decision=settle_doubt(row.decision, read_chance, threshold))
 
 
 def score_group(group: str, judged: Iterable[JudgedCase]) -> ThinkingScore:
@@ -177,15 +177,15 @@ def score_group(group: str, judged: Iterable[JudgedCase]) -> ThinkingScore:
     rows = list(judged)
     shares = {name: _share_of_class(rows, name) for name in ("heavy", "one call", "chat")}
     auc = compute_auc(
-        [row.heavy_chance for row in rows if find_class(row.case) == "heavy"],
-        [row.heavy_chance for row in rows if find_class(row.case) != "heavy"],
+        [row.decision.heavy_chance for row in rows if find_class(row.case) == "heavy"],
+        [row.decision.heavy_chance for row in rows if find_class(row.case) != "heavy"],
     )
-    unsure = sum(row.is_unsure for row in rows) / max(1, len(rows))
+    unsure = sum(row.decision.is_unsure for row in rows) / max(1, len(rows))
     return ThinkingScore(group, shares["heavy"], shares["one call"], shares["chat"], auc, unsure)
 
 
 def _share_of_class(rows: Sequence[JudgedCase], name: str) -> ThinkingShare:
-    thinks = [row.is_thinking for row in rows if find_class(row.case) == name]
+    thinks = [row.decision.thinking for row in rows if find_class(row.case) == name]
     if not thinks:
         return ThinkingShare(0, None)
     return ThinkingShare(len(thinks), sum(thinks) / len(thinks))

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
+from bot.agent.thinking_policy import ThinkingDecision
 from bot.agent.tool_matching.index import build_index
 from bot.bench.policies import output, thinking, thinking_costs
 from bot.bench.policies.cases import PolicyCase
@@ -71,16 +72,17 @@ async def test_a_run_scores_and_measures(folder: Path) -> None:
 
 
 def test_a_judgement_of_the_endpoint_is_simulated_for_cases_in_doubt_alone() -> None:
-    index = build_index(())
-    heavy = PolicyCase("a", index, needs_tools=True, source="written", heavy=True)
+    heavy = PolicyCase("a", build_index(()), needs_tools=True, source="written", heavy=True)
     chat = replace(heavy, needs_tools=False, heavy=False)
-    judged = [JudgedCase(case, 0.5, False, is_unsure=True) for case in [heavy] * 10 + [chat] * 10]
-    sure = [JudgedCase(heavy, 0.1, False)] * 10
+    doubt = ThinkingDecision(
+        thinking=False, reason="", heavy_chance=0.5, tool_chance=0.5, tools=(), is_unsure=True
+    )
+    judged = [JudgedCase(case, doubt) for case in [heavy] * 10 + [chat] * 10]
+    sure = [JudgedCase(heavy, replace(doubt, is_unsure=False))] * 10
     read = list(thinking.simulate_reads(judged + sure, 0.8))
-    assert sum(row.is_thinking for row in read[:10]) == 8
-    assert sum(row.is_thinking for row in read[10:20]) == 2
+    assert sum(row.decision.thinking for row in read[:10]) == 8
+    assert sum(row.decision.thinking for row in read[10:20]) == 2
     assert read[20:] == sure
-    assert not any(row.is_thinking for row in list(thinking.simulate_reads(judged, 1.0))[10:])
 
 
 async def test_ours_costs_less_than_thinking_always_and_thinks_in_heavy_turns() -> None:
