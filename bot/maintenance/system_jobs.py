@@ -5,7 +5,7 @@ One that runs at an hour has it as `local_time`, in the gateway's zone. Errors a
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import tzinfo
 from typing import ClassVar
 
@@ -14,14 +14,13 @@ from bot.db.engine import Database
 from bot.domain import Button, Part
 from bot.errors import JobFailed
 from bot.usage import summary
-from bot.usage.charts import are_charts_installed
 from bot.usage.queries import load_report
 from bot.usage.reconcile import Reconciliation
 from bot.usage.report import ReportQuery
 from bot.usage.summary import SummaryFrequency
 
 IDLE_SECONDS = 4 * 3600.0  # without a call for so long, the endpoint's cache may be gone
-PICTURE_BUTTON = Button("Picture", "picture:all")
+PICTURE_BUTTON = Button("Chart", "picture:all")
 
 Clock = Callable[[], float]
 
@@ -65,7 +64,6 @@ class UsageSummaryTask:
     every: SummaryFrequency
     get_tz: Callable[[], tzinfo]
     clock: Clock = time.time
-    can_draw_charts: bool = field(default_factory=are_charts_installed)
 
     async def __call__(self) -> Part:
         period = summary.last_period(self.every, self.clock(), self.get_tz())
@@ -73,6 +71,6 @@ class UsageSummaryTask:
         report_by_user = await load_report(self.database, ReportQuery(period.scope, "user"))
         previous_report = await load_report(self.database, ReportQuery(period.previous.scope))
         text = summary.render_summary(period, report, report_by_user, previous_report)
-        if report.is_empty or not self.can_draw_charts:
+        if report.is_empty:
             return Part(text, silent=True)
         return Part(text, buttons=((PICTURE_BUTTON,),), silent=True)

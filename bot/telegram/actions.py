@@ -27,7 +27,6 @@ from bot.tool_registry.sign_in_flows import SignInFlows
 from bot.tool_registry.tool_info import BuiltinTools
 from bot.translations.translator import Translator
 from bot.turns import Approvals, ModelEndpoint, PromptBreakdown, RequestCompleter, ToolQuestions, TurnRequest
-from bot.usage.charts import are_charts_installed
 
 MAX_PAGE_UNITS = 3500  # UTF-16 units of one message of a list, well under Telegram's 4096
 MAX_PAGE_ENTRIES = 20  # entries of one message of a list
@@ -102,7 +101,6 @@ class ActionDependencies:
     end_programs: Callable[[int], None] = lambda person: None
     sign_ins: SignInFlows | None = None
     tool_questions: ToolQuestions | None = None
-    can_draw_charts: bool = field(default_factory=are_charts_installed)
 
 
 @dataclass(frozen=True, slots=True)

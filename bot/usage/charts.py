@@ -1,52 +1,67 @@
-"""A report as a picture: stacked seconds by interval, with canvases and the cached share below. Pure.
+"""What a chart shows, as JSON: panels of bars by day, or by another grouping of a report. Pure.
 
-There are two steps, so that a gateway can run the second in a process of its own: `build_chart` collects what
-the picture shows as JSON, `draw_png` draws it. Only the second imports matplotlib, which the extra `charts`
-installs.
+There are two steps, so that a gateway can run the second in a process of its own: this module collects what
+the picture shows, `chart_image` draws it.
 """
 
-import base64
-import importlib.util
-import json
-import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import date
 
+from bot.translations.translator import ENGLISH, Translator
+from bot.usage.chart_image import ChartJson
 from bot.usage.intervals import INTERVAL_ORDER, column_name
 from bot.usage.plain_text import escape_for_terminal
 from bot.usage.report import INTERVAL_COLUMNS, ReportGroup, UsageReport, group_label
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
+CHART_DAYS = 30  # of a person's chart, also where nothing happened
 MAX_GROUPS = 31  # groups of one picture
+UNDRAWABLE_LANGUAGES = frozenset({"zh"})  # of which the font has no characters; their charts are in English
 _MAX_LABEL_CHARACTERS = 24  # characters of a group's label
-_WIDTH = 11.0  # inches
-_HEIGHT = 8.0  # inches
-_DPI = 120
+_EPOCH = date(1970, 1, 1)
 _COLOURS = (
     *("#4e79a7", "#a0cbe8", "#f1ce63", "#59a14f", "#8cd17d", "#b07aa1"),
     *("#d4a6c8", "#499894", "#ff9d9a", "#e15759", "#79706e"),
 )
 _INTERVAL_COLOURS = dict(zip(INTERVAL_ORDER, _COLOURS, strict=True))
+_ANSWER_COLOUR = "#3d7ff0"
 _CANVAS_COLOUR = "#4e79a7"
 _CACHED_COLOUR = "#f28e2b"
-_MARK_COLOUR = "#79706e"
 _TOOL_OUTCOMES = {
     "ok": ("ok", "#59a14f"),
     "failed": ("not well", "#e15759"),
     "open": ("not ended", "#bab0ac"),
 }
-ChartJson = Mapping[str, Any]
 
 
-def are_charts_installed(find_spec: Callable[[str], object | None] = importlib.util.find_spec) -> bool:
-    """Whether the drawing library is installed; it comes with the extra `charts`."""
-    return find_spec("matplotlib") is not None
+def build_daily_chart(
+    report: UsageReport, last_day: date, title: str, translate: Translator, *, with_canvases: bool
+) -> ChartJson:
+    """The chart of the CHART_DAYS days up to `last_day` of a report by day.
+
+    It shows the answers of each day, and on request the canvases below.
+    """
+    groups_by_day = {group.key: group for group in report.groups}
+    last = (last_day - _EPOCH).days
+    days = range(last - CHART_DAYS + 1, last + 1)
+    groups = [groups_by_day.get(day) or ReportGroup(day, group_label("day", day)) for day in days]
+    answers = [group.turns.turns if group.turns else 0 for group in groups]
+    panels = [_build_panel(translate("Answers a day"), _ANSWER_COLOUR, answers)]
+    if with_canvases:
+        heading = translate("Canvases a day, estimated")
+        incomplete = [_has_missing_counts(group) for group in groups]
+        canvases = [_known_canvases(group) for group in groups]
+        panels.append(_build_panel(heading, _CANVAS_COLOUR, canvases, incomplete))
+    return {
+        "title": title,
+        "is by day": True,
+        "labels": [group.label for group in groups],
+        "panels": panels,
+        "notes": _list_notes(panels, translate),
+    }
 
 
-def build_chart(report: UsageReport, title: str) -> ChartJson:
-    """Everything the picture shows.
+def build_report_chart(report: UsageReport, title: str) -> ChartJson:
+    """The chart of a report: stacked seconds by interval, canvases, and the cached share of the input.
 
     An unknown value is None and leaves a gap; the "at least" lists mark groups of which a part is unknown.
     """
@@ -54,50 +69,52 @@ def build_chart(report: UsageReport, title: str) -> ChartJson:
     title = escape_for_terminal(title)
     if left_out:
         title += f" ({len(groups)} of {len(groups) + left_out} shown)"
-    by_tool = report.query.by == "tool"
-    if by_tool:
-        unit = "tool calls"
-        stacks = _build_outcome_stacks(groups)
-    else:
-        unit = "seconds"
-        stacks = _build_interval_stacks(groups)
+    panels = _build_report_panels(groups, by_tool=report.query.by == "tool")
     return {
         "title": title,
+        "is by day": report.query.by == "day",
         "labels": [escape_for_terminal(group.label)[:_MAX_LABEL_CHARACTERS] for group in groups],
-        "stacks": stacks,
-        "unit": unit,
-        "stacks at least": [not by_tool and _has_missing_breakdowns(group) for group in groups],
-        "canvases": [_known_canvases(group) for group in groups],
-        "canvases at least": [_has_missing_counts(group) for group in groups],
-        "cached": [_cached_share(group) for group in groups],
+        "panels": panels,
+        "notes": _list_notes(panels, ENGLISH),
     }
 
 
-def draw_png_base64(body: bytes) -> str:
-    """The PNG of a chart's JSON; both are bytes that can be passed to a process of its own."""
-    return base64.b64encode(draw_png(json.loads(body))).decode()
+def _build_report_panels(groups: Sequence[ReportGroup], *, by_tool: bool) -> list[ChartJson]:
+    if by_tool:
+        nowhere = [False] * len(groups)
+        return [{"heading": "tool calls", "stacks": _build_outcome_stacks(groups), "at least": nowhere}]
+    incomplete = [_has_missing_breakdowns(group) for group in groups]
+    panels: list[ChartJson] = [
+        {"heading": "seconds", "stacks": _build_interval_stacks(groups), "at least": incomplete}
+    ]
+    canvases = [_known_canvases(group) for group in groups]
+    if any(value is not None for value in canvases):
+        incomplete = [_has_missing_counts(group) for group in groups]
+        panels.append(_build_panel("canvases, estimated", _CANVAS_COLOUR, canvases, incomplete))
+    cached = [_cached_percentage(group) for group in groups]
+    if any(cached):
+        panels.append(_build_panel("cached share of the input, %", _CACHED_COLOUR, cached))
+    return panels
 
 
-def draw_png(chart: ChartJson) -> bytes:
-    """The PNG of a chart."""
-    import io
+def _build_panel(
+    heading: str, colour: str, values: Sequence[float | None], at_least: Sequence[bool] = ()
+) -> ChartJson:
+    return {
+        "heading": heading,
+        "stacks": [{"name": heading, "colour": colour, "values": values}],
+        "at least": at_least or [False] * len(values),
+    }
 
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(_WIDTH, _HEIGHT), dpi=_DPI, layout="constrained")
-    FigureCanvasAgg(figure)
-    figure.suptitle(_escape_math(chart["title"]))
-    if any(value is not None for value in chart["canvases"]):
-        stack_axes, canvas_axes = figure.subplots(2, 1)
-        _draw_canvases(canvas_axes, chart)
-    else:
-        stack_axes = figure.subplots(1, 1)
-    _draw_stacks(stack_axes, chart)
-    output = io.BytesIO()
-    with warnings.catch_warnings(action="ignore"):  # a character without a glyph is drawn as a box
-        figure.savefig(output, format="png")
-    return output.getvalue()
+def _list_notes(panels: Iterable[ChartJson], translate: Translator) -> list[str]:
+    """What the marks in the panels mean, if there are any."""
+    notes = []
+    if any(True in panel["at least"] for panel in panels):
+        notes.append(translate("≥ at least: not every count is known"))
+    if any(None in stack["values"] for panel in panels for stack in panel["stacks"]):
+        notes.append(translate("? unknown"))
+    return notes
 
 
 def _choose_groups(report: UsageReport) -> tuple[Sequence[ReportGroup], int]:
@@ -160,10 +177,12 @@ def _known_canvases(group: ReportGroup) -> int | None:
     return calls.canvases
 
 
-def _cached_share(group: ReportGroup) -> float | None:
-    if group.calls is None or not group.calls.cached_of:
+def _cached_percentage(group: ReportGroup) -> float | None:
+    if group.calls is None:
+        return 0.0  # nothing was asked
+    if not group.calls.cached_of:
         return None
-    return group.calls.cached / group.calls.cached_of
+    return 100 * group.calls.cached / group.calls.cached_of
 
 
 def _has_missing_breakdowns(group: ReportGroup) -> bool:
@@ -175,61 +194,3 @@ def _has_missing_counts(group: ReportGroup) -> bool:
     if calls is None or not calls.canvases_known:
         return False
     return calls.canvases_known < calls.costing or calls.partial > 0
-
-
-def _draw_stacks(axes: "Axes", chart: ChartJson) -> None:
-    positions = range(len(chart["labels"]))
-    heights = [0.0] * len(positions)
-    for stack in chart["stacks"]:
-        values = [value or 0.0 for value in stack["values"]]
-        axes.bar(positions, values, bottom=heights, label=stack["name"], color=stack["colour"], width=0.8)
-        heights = [below + value for below, value in zip(heights, values, strict=True)]
-    if chart["stacks"]:
-        values = chart["stacks"][0]["values"]
-        _mark_unknown(axes, [position for position in positions if values[position] is None])
-    _mark_lower_bounds(axes, heights, chart["stacks at least"])
-    axes.set_ylabel(chart["unit"])
-    _label_groups(axes, chart["labels"])
-    if chart["stacks"]:
-        axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False, reverse=True)
-    else:
-        axes.text(0.5, 0.5, "no seconds are known here", ha="center", va="center", transform=axes.transAxes)
-
-
-def _draw_canvases(axes: "Axes", chart: ChartJson) -> None:
-    positions = range(len(chart["labels"]))
-    heights = [value or 0 for value in chart["canvases"]]
-    axes.bar(positions, heights, color=_CANVAS_COLOUR, width=0.8)
-    _mark_unknown(axes, [position for position in positions if chart["canvases"][position] is None])
-    _mark_lower_bounds(axes, heights, chart["canvases at least"])
-    axes.set_ylabel("canvases (estimated)")
-    _label_groups(axes, chart["labels"])
-    share_axes = axes.twinx()
-    percentages = [float("nan") if share is None else 100 * share for share in chart["cached"]]
-    share_axes.plot(positions, percentages, color=_CACHED_COLOUR, marker="o", markersize=4)
-    share_axes.set_ylabel("cached share of the input, %", color=_CACHED_COLOUR)
-    share_axes.set_ylim(0, 100)
-
-
-def _mark_unknown(axes: "Axes", positions: Sequence[int]) -> None:
-    for position in positions:
-        axes.text(
-            position, 0, "unknown", rotation=90, ha="center", va="bottom", color=_MARK_COLOUR, fontsize=8
-        )
-
-
-def _mark_lower_bounds(axes: "Axes", heights: Sequence[float], are_lower_bounds: Sequence[bool]) -> None:
-    for position, height in enumerate(heights):
-        if are_lower_bounds[position]:
-            axes.text(position, height, "≥", ha="center", va="bottom", color=_MARK_COLOUR, fontsize=9)
-
-
-def _label_groups(axes: "Axes", labels: Sequence[str]) -> None:
-    texts = [_escape_math(label) for label in labels]
-    axes.set_xticks(range(len(texts)), texts, rotation=45, ha="right", fontsize=8)
-    axes.set_xlim(-0.6, max(len(texts), 1) - 0.4)
-
-
-def _escape_math(text: str) -> str:
-    """A text in which no character begins a formula."""
-    return text.replace("$", r"\$")

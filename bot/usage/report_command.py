@@ -19,6 +19,7 @@ from bot.db.usage.usage_sums import Scope
 from bot.errors import NothingFound, QuestionRefused
 from bot.usage import (
     audit_report,
+    chart_image,
     charts,
     formats,
     json_records,
@@ -42,9 +43,6 @@ DEFAULT_TOP = 20
 DEFAULT_SORT: Sort = "tokens"
 FORMATS: tuple[ReportFormat, ...] = get_args(ReportFormat)
 LIST_KINDS: tuple[ListKind, ...] = get_args(ListKind)
-NO_CHARTS = (
-    "Pictures are not installed here: uv sync --extra charts. The other formats have the same figures."
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,13 +65,7 @@ class ReportOptions:
     sort: str = DEFAULT_SORT
 
 
-async def render_report(
-    url: str,
-    options: ReportOptions,
-    *,
-    now: float,
-    are_charts_installed: Callable[[], bool] = charts.are_charts_installed,
-) -> str | bytes:
+async def render_report(url: str, options: ReportOptions, *, now: float) -> str | bytes:
     """The report in the requested format.
 
     Raises QuestionRefused, NothingFound, or the reason why the database cannot be read.
@@ -88,8 +80,6 @@ async def render_report(
     if options.by is not None:
         by = parse_choice("--by", options.by, GROUPINGS)
     if form == "png":
-        if not are_charts_installed():
-            raise QuestionRefused(NO_CHARTS)
         by = by or "day"  # a picture of one bar says little
     async with open_readonly(url) as database:
         report = await load_report(database, ReportQuery(scope, by))
@@ -227,7 +217,7 @@ def _render_json(report: UsageReport, _: Sequence[str]) -> str:
 def _render_picture(report: UsageReport, _: Sequence[str]) -> bytes:
     scope_note = next(tables.build_notes(report))
     title = scope_note.partition(" Canvases")[0]
-    return charts.draw_png(charts.build_chart(report, title))
+    return chart_image.draw_png(charts.build_report_chart(report, title))
 
 
 _RENDERERS: Mapping[ReportFormat, Callable[[UsageReport, Sequence[str]], str | bytes]] = {

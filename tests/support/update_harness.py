@@ -137,8 +137,6 @@ class UpdateHarness:
         configured_admins: frozenset[int] = frozenset(),
         fallback_endpoint: ModelEndpoint | None = None,
         job_limits: JobLimits | None = None,
-        *,
-        can_draw_charts: bool = True,
     ) -> None:
         self.database = database
         self.now = 1_700_000_000.0
@@ -177,7 +175,6 @@ class UpdateHarness:
             user_jobs=self.user_jobs,
             fallback_endpoint=fallback_endpoint,
             builtin_tools={tool.name: tool for tool in (clock, recall)},
-            can_draw_charts=can_draw_charts,
         )
         self.downloader = FakeFileDownloader()
         attachment_loader = AttachmentLoader(

@@ -1,20 +1,33 @@
-"""A report as a picture: what is unknown leaves a gap that says so, and drawing needs only the figures."""
+"""A chart: what is unknown leaves a gap that says so, and drawing needs only the figures."""
 
 import base64
 import io
 import json
 import subprocess
 import sys
+from datetime import date
 from typing import Any
 
 import pytest
-from PIL import Image
+from PIL import Image, ImageFont
 
 from bot.db.usage.usage_sums import Scope, ToolSums
-from bot.usage.charts import MAX_GROUPS, are_charts_installed, build_chart, draw_png, draw_png_base64
+from bot.translations.translator import ENGLISH, LANGUAGES, load_translator
+from bot.usage.chart_image import FONT_FILE, WIDTH, draw_png, draw_png_base64, list_ticks
+from bot.usage.charts import (
+    CHART_DAYS,
+    MAX_GROUPS,
+    UNDRAWABLE_LANGUAGES,
+    build_daily_chart,
+    build_report_chart,
+)
 from bot.usage.report import Grouping, ReportQuery, ReportSums, UsageReport, build_report
 from tests.support.report_sums import UNKNOWN_SUMS, call_sums, turn_sums
 from tools.sandbox.process import SandboxLimits, run_in_sandbox
+
+MAX_PHOTO_SIDES = 10_000  # pixels of width and height together that Telegram takes as a photo
+TODAY = 20_050
+DATE = date(2024, 11, 23)
 
 
 def make_report(by: Grouping | None, **sums: Any) -> UsageReport:
@@ -29,6 +42,11 @@ def open_png(png: bytes) -> Image.Image:
     return image
 
 
+def list_values(panel: Any) -> Any:
+    (stack,) = panel["stacks"]
+    return stack["values"]
+
+
 DAYS = make_report(
     "day",
     calls=[call_sums(20_000), call_sums(20_001)],
@@ -36,25 +54,97 @@ DAYS = make_report(
 )
 
 
+def test_a_persons_chart_has_thirty_days_also_on_the_first():
+    report = make_report("day", turns=[turn_sums(TODAY, turns=3)])
+    chart = build_daily_chart(report, DATE, "You", ENGLISH, with_canvases=False)
+    assert (len(chart["labels"]), chart["labels"][-1], chart["notes"]) == (CHART_DAYS, "2024-11-23", [])
+    (panel,) = chart["panels"]
+    assert (panel["heading"], list_values(panel)) == ("Answers a day", [0] * 29 + [3])
+
+
+def test_admins_see_canvases_too_and_what_is_not_known_of_them():
+    calls = [
+        call_sums(TODAY - 1, **UNKNOWN_SUMS),
+        call_sums(TODAY, canvases=7, canvases_known=1),
+        call_sums(TODAY - 30),  # a day too old
+    ]
+    report = make_report("day", calls=calls, turns=[turn_sums(TODAY - 1, turns=2), turn_sums(TODAY, turns=3)])
+    chart = build_daily_chart(report, DATE, "You", ENGLISH, with_canvases=True)
+    answers, canvases = chart["panels"]
+    assert list_values(answers) == [0] * 28 + [2, 3]
+    assert list_values(canvases) == [0] * 28 + [None, 7]
+    assert canvases["at least"] == [False] * 29 + [True]
+    assert chart["notes"] == ["≥ at least: not every count is known", "? unknown"]
+
+
+@pytest.mark.parametrize("language", sorted(LANGUAGES.keys() - UNDRAWABLE_LANGUAGES))
+def test_the_font_has_every_character_of_a_persons_chart(language: str):
+    calls = [call_sums(TODAY - 1, **UNKNOWN_SUMS), call_sums(TODAY, canvases_known=1)]
+    report = make_report("day", calls=calls)
+    chart = build_daily_chart(report, DATE, "", load_translator(language), with_canvases=True)
+    texts = [*(panel["heading"] for panel in chart["panels"]), *chart["notes"]]
+    font = ImageFont.truetype(FONT_FILE, 36)
+    missing = font.getmask("\U0010ffff").getbbox(), bytes(font.getmask("\U0010ffff"))
+    for character in {*"".join(texts)} - {" "}:
+        assert (font.getmask(character).getbbox(), bytes(font.getmask(character))) != missing, character
+
+
+def test_the_columns_of_a_persons_chart_stand_where_their_days_are():
+    report = make_report("day", turns=[turn_sums(TODAY, turns=3), turn_sums(TODAY - 29, turns=1)])
+    chart = build_daily_chart(report, DATE, "You", ENGLISH, with_canvases=False)
+    image = open_png(draw_png(chart)).convert("RGB")
+    assert image.width == WIDTH
+    assert image.height >= image.width  # portrait, or square
+    heights = [count_pixels(image.crop((x, 0, x + 1, image.height)), BLUE) for x in range(image.width)]
+    columns = [x for x, height in enumerate(heights) if height]
+    assert columns[0] < WIDTH / 5 < WIDTH * 4 / 5 < columns[-1]
+    assert heights[columns[-1] - 5] == pytest.approx(3 * heights[columns[0] + 5], abs=6)
+
+
+def count_pixels(image: Image.Image, colour: tuple[int, int, int]) -> int:
+    return {value: count for count, value in image.getcolors(maxcolors=1 << 16) or ()}.get(colour, 0)
+
+
+BLUE = (0x3D, 0x7F, 0xF0)
+
+
+@pytest.mark.parametrize(
+    ("highest", "are_whole", "ticks"),
+    [
+        (0.0, True, [0, 1]),
+        (1.0, True, [0, 1]),
+        (3.0, True, [0, 1, 2, 3]),
+        (14.0, True, [0, 5, 10, 15]),
+        (1_000_000.0, True, [0, 500_000, 1_000_000]),
+        (0.6, False, [0, 0.2, 0.4, 0.6]),
+        (10.0, False, [0, 5, 10]),
+    ],
+)
+def test_the_grid_has_few_round_lines(highest: float, are_whole: bool, ticks: list[float]):
+    assert list_ticks(highest, are_whole=are_whole) == ticks
+
+
 def test_a_chart_has_everything_that_the_picture_shows():
-    chart = build_chart(DAYS, "You")
-    assert (chart["title"], chart["labels"], chart["unit"]) == (
-        "You",
-        ["2024-10-04", "2024-10-05"],
-        "seconds",
-    )
-    assert [stack["name"] for stack in chart["stacks"]][:2] == ["intake", "seat wait"]
-    assert chart["stacks"][0]["values"] == [0.5, None]
-    assert (chart["canvases"], chart["cached"]) == ([4, 4], [0.25, 0.25])
+    chart = build_report_chart(DAYS, "You")
+    assert (chart["title"], chart["labels"]) == ("You", ["2024-10-04", "2024-10-05"])
+    seconds, canvases, cached = chart["panels"]
+    assert seconds["heading"] == "seconds"
+    assert [stack["name"] for stack in seconds["stacks"]][:2] == ["intake", "seat wait"]
+    assert seconds["stacks"][0]["values"] == [0.5, None]
+    assert (list_values(canvases), list_values(cached)) == ([4, 4], [25, 25])
 
 
 def test_what_is_unknown_is_none_and_never_zero():
-    chart = build_chart(
+    chart = build_report_chart(
         make_report("day", calls=[call_sums(20_000, **UNKNOWN_SUMS)], turns=[turn_sums(20_000, settled=0)]),
         "x",
     )
-    assert (chart["stacks"], chart["canvases"], chart["cached"]) == ([], [None], [None])
-    assert build_chart(make_report("day", turns=[turn_sums(20_000)]), "x")["canvases"] == [None]
+    assert [(panel["heading"], panel["stacks"]) for panel in chart["panels"]] == [("seconds", [])]
+    chart = build_report_chart(make_report("day", turns=[turn_sums(20_000)]), "x")
+    assert [panel["heading"] for panel in chart["panels"]] == ["seconds"]
+    some = [call_sums(20_000, **UNKNOWN_SUMS), call_sums(20_001)]
+    _, canvases, cached = build_report_chart(make_report("day", calls=some), "x")["panels"]
+    assert (list_values(canvases), list_values(cached)) == ([None, 4], [None, 25])
 
 
 def test_what_is_known_in_part_is_marked_as_at_least_so_much():
@@ -65,31 +155,36 @@ def test_what_is_known_in_part_is_marked_as_at_least_so_much():
         call_sums(20_003, **UNKNOWN_SUMS),
     ]
     turns = [turn_sums(20_000, settled=1), turn_sums(20_001), turn_sums(20_002, settled=0), turn_sums(20_003)]
-    chart = build_chart(make_report("day", calls=some, turns=turns), "x")
-    assert chart["canvases at least"] == [True, True, False, False]
-    assert chart["stacks at least"] == [True, False, False, False]
-    plain = {**chart, "canvases at least": [False] * 4, "stacks at least": [False] * 4}
+    chart = build_report_chart(make_report("day", calls=some, turns=turns), "x")
+    seconds, canvases, _ = chart["panels"]
+    assert canvases["at least"] == [True, True, False, False]
+    assert seconds["at least"] == [True, False, False, False]
+    plain = {**chart, "panels": [{**panel, "at least": [False] * 4} for panel in chart["panels"]]}
     assert open_png(draw_png(chart)).tobytes() != open_png(draw_png(plain)).tobytes()
 
 
 def test_a_day_on_which_nothing_happened_is_zero_and_not_left_out():
-    chart = build_chart(
+    chart = build_report_chart(
         make_report(
             "day", calls=[call_sums(20_000), call_sums(20_003)], turns=[turn_sums(20_000), turn_sums(20_003)]
         ),
         "x",
     )
     assert chart["labels"] == ["2024-10-04", "2024-10-05", "2024-10-06", "2024-10-07"]
-    assert chart["stacks"][0]["values"] == [0.5, 0.0, 0.0, 0.5]
-    assert (chart["canvases"], chart["cached"]) == ([4, 0, 0, 4], [0.25, None, None, 0.25])
+    seconds, canvases, cached = chart["panels"]
+    assert seconds["stacks"][0]["values"] == [0.5, 0.0, 0.0, 0.5]
+    assert (list_values(canvases), list_values(cached)) == ([4, 0, 0, 4], [25, 0, 0, 25])
+    assert chart["notes"] == []
 
 
 def test_of_very_many_groups_the_newest_days_or_the_largest_are_drawn():
-    days = build_chart(make_report("day", calls=[call_sums(day) for day in range(20_000, 20_040)]), "You")
+    days = build_report_chart(
+        make_report("day", calls=[call_sums(day) for day in range(20_000, 20_040)]), "You"
+    )
     assert len(days["labels"]) == MAX_GROUPS
     assert days["labels"][-1] == "2024-11-12"
     assert days["title"] == "You (31 of 40 shown)"
-    users = build_chart(
+    users = build_report_chart(
         make_report("user", calls=[call_sums(user, canvases=user) for user in range(1, 41)]), "You"
     )
     assert users["labels"][0] == "40"
@@ -101,9 +196,10 @@ def test_tools_are_drawn_by_how_they_ended():
         ToolSums("clock", "error", 1, 1, 1.0),
         ToolSums("b", None, 1, 0, 0.0),
     ]
-    chart = build_chart(make_report("tool", tools=tools), "Tools")
-    assert chart["unit"] == "tool calls"
-    assert [(stack["name"], stack["values"]) for stack in chart["stacks"]] == [
+    chart = build_report_chart(make_report("tool", tools=tools), "Tools")
+    (panel,) = chart["panels"]
+    assert panel["heading"] == "tool calls"
+    assert [(stack["name"], stack["values"]) for stack in panel["stacks"]] == [
         ("ok", [2, 0]),
         ("not well", [1, 0]),
         ("not ended", [0, 1]),
@@ -118,12 +214,13 @@ def test_tools_are_drawn_by_how_they_ended():
         make_report(None, calls=[call_sums()], turns=[turn_sums()]),
         make_report("model", calls=[call_sums("$x^2$ \x1b[0m 模型"), call_sums("b", **UNKNOWN_SUMS)]),
         make_report("day", calls=[call_sums(20_000, **UNKNOWN_SUMS)], turns=[turn_sums(20_000, settled=0)]),
+        make_report("user", calls=[call_sums(user) for user in range(31)], turns=[turn_sums(1)]),
     ],
-    ids=["days", "all", "models", "unknown"],
+    ids=["days", "all", "models", "unknown", "many"],
 )
 def test_every_report_can_be_drawn_small_enough_for_a_chat(report: UsageReport):
-    image = open_png(draw_png(build_chart(report, "From 2024-10-04 $")))
-    assert image.width + image.height < 10_000
+    image = open_png(draw_png(build_report_chart(report, "From 2024-10-04 $")))
+    assert image.width + image.height < MAX_PHOTO_SIDES
     assert image.getextrema() != ((255, 255),) * 3
 
 
@@ -133,12 +230,12 @@ def test_days_that_differ_look_different():
         calls=[call_sums(20_000, canvases=40), call_sums(20_001)],
         turns=[turn_sums(20_000), turn_sums(20_001)],
     )
-    assert draw_png(build_chart(DAYS, "x")) != draw_png(build_chart(more, "x"))
-    assert draw_png(build_chart(DAYS, "x")) == draw_png(build_chart(DAYS, "x"))
+    assert draw_png(build_report_chart(DAYS, "x")) != draw_png(build_report_chart(more, "x"))
+    assert draw_png(build_report_chart(DAYS, "x")) == draw_png(build_report_chart(DAYS, "x"))
 
 
 async def test_it_is_drawn_in_a_process_of_its_own():
-    body = json.dumps(build_chart(DAYS, "You")).encode()
+    body = json.dumps(build_report_chart(DAYS, "You")).encode()
     limits = SandboxLimits(
         wall_seconds=50.0, cpu_seconds=40, memory_bytes=3 * 1024**3, max_result_bytes=4 * 1024**2
     )
@@ -148,12 +245,7 @@ async def test_it_is_drawn_in_a_process_of_its_own():
 def test_nothing_is_imported_to_draw_before_something_is_drawn():
     program = (
         "import sys, bot.usage.charts, bot.usage.report_command, bot.telegram.commands.usage;"
-        "print([name for name in ('matplotlib', 'numpy') if name in sys.modules])"
+        "print([name for name in ('matplotlib', 'numpy', 'PIL') if name in sys.modules])"
     )
     process = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert process.stdout == "[]\n"
-
-
-def test_charts_are_installed_if_the_drawing_library_can_be_found():
-    assert are_charts_installed()
-    assert not are_charts_installed(find_spec=lambda name: None)

@@ -303,8 +303,3 @@ async def test_inside_a_transaction_the_answer_is_the_same(database: Database, f
             assert await load_report_in(tx, ReportQuery(by=by)) == await load_report(
                 database, ReportQuery(by=by)
             )
-
-
-async def test_without_the_extra_a_picture_is_refused_with_the_way_to_add_it(filled: str):
-    with pytest.raises(QuestionRefused, match="uv sync --extra charts"):
-        await render_report(filled, ReportOptions(form="png"), now=NOW, are_charts_installed=lambda: False)

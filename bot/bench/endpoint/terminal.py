@@ -1,6 +1,7 @@
 """Runs a measurement on the terminal: progress bars, then the result, printed and written to files."""
 
 import asyncio
+import importlib.util
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,10 +11,14 @@ from bot.bench.endpoint.result import BenchResult
 from bot.bench.harness import progress
 from bot.bench.harness.bots import BenchFailed
 from bot.bench.harness.progress import ProgressCallback
-from bot.usage.charts import are_charts_installed
 
 FILE_NAME = "canvasgram-bench"
-NO_CHARTS = "The picture cannot be drawn here: add it with `uv sync --extra charts`, or leave out --out."
+NO_CHARTS = "The picture cannot be drawn here: add it with `uv sync --extra bench`, or leave out --out."
+
+
+def _is_matplotlib_installed() -> bool:
+    return importlib.util.find_spec("matplotlib") is not None
+
 
 MeasureEndpoint = Callable[[asyncio.Event, ProgressCallback], Awaitable[BenchResult]]
 
@@ -29,7 +34,7 @@ class OutputOptions:
     print_note: Callable[[str], None]
     folder: Path | None = None
     as_json: bool = False
-    can_draw_charts: bool = field(default_factory=are_charts_installed)
+    can_draw_charts: bool = field(default_factory=_is_matplotlib_installed)
 
 
 async def run_and_print(measure: MeasureEndpoint, options: OutputOptions, stop: asyncio.Event) -> int:

@@ -3,6 +3,7 @@
 For admins `/usage all` ranks people and chats.
 """
 
+from datetime import datetime
 from functools import partial
 
 from bot.db.usage import spending
@@ -10,7 +11,7 @@ from bot.db.usage.thinking_sums import sum_by_thinking
 from bot.db.usage.usage_sums import Scope
 from bot.domain import Button, Part
 from bot.telegram.actions import ActionContext, ActionResult, build_part, expire_button, reply_text
-from bot.telegram.commands.usage_chart import send_chart
+from bot.telegram.commands.usage_chart import build_usage_chart, send_chart
 from bot.telegram.commands.usage_format import (
     format_details,
     format_ranking,
@@ -22,9 +23,6 @@ from bot.usage.report import ReportQuery, start_of_day
 
 MONTH_DAYS = 30  # today is the last of them; days begin at midnight where the person is
 MAX_RANKED = 10  # people, and as many chats
-NO_CHARTS = (
-    "Pictures are not installed here. An admin can add them: uv sync --extra charts. /usage has the figures."
-)
 _HELP = "/usage shows yours, /usage chart draws it."
 _ADMIN_HELP = "/usage shows yours, /usage all everybody's; /usage chart and /usage chart all draw it."
 
@@ -38,8 +36,6 @@ async def handle_usage(context: ActionContext) -> ActionResult:
         return reply_text(_ADMIN_HELP if is_admin else _HELP)
     if for_everybody and not is_admin:
         return reply_text("/usage all is for admins.")
-    if "chart" in words and not context.deps.can_draw_charts:
-        return reply_text(NO_CHARTS)
     if "chart" in words:
         return await _build_chart(context, for_everybody=for_everybody)
     return ActionResult(parts=(await _build_figures(context, for_everybody=for_everybody),))
@@ -55,7 +51,7 @@ async def handle_details_button(context: ActionContext, turn: int) -> ActionResu
     details = await spending.load_details(context.tx, context.lane, turn)
     if details is None:
         return ActionResult(toast="This turn is not known here.")
-    row = (Button("Back", "usage"), *_chart_buttons(context))
+    row = (Button("Back", "usage"), _chart_button(context))
     return ActionResult(replacement=build_part(format_details(details), row))
 
 
@@ -64,12 +60,11 @@ async def handle_chart_button(context: ActionContext) -> ActionResult:
     everybody = context.args == "all"
     if everybody and context.role != "admin":
         return expire_button(context)
-    if not context.deps.can_draw_charts:
-        return ActionResult(toast=NO_CHARTS)
     result = await _build_chart(context, for_everybody=everybody)
+    if not result.best_effort_calls:
+        return ActionResult(toast=context.translate("Nothing yet."))
     return ActionResult(
-        toast="The picture comes." if result.best_effort_calls else "Nothing yet.",
-        best_effort_calls=result.best_effort_calls,
+        toast=context.translate("The chart is coming."), best_effort_calls=result.best_effort_calls
     )
 
 
@@ -89,7 +84,7 @@ async def _build_summary(context: ActionContext) -> Part:
     scope = Scope(since=await _find_month_start(context), user=context.person)
     thinking_lines = format_thinking(await sum_by_thinking(context.tx, scope))
     text = "\n".join([format_summary(last, today, month), *thinking_lines])
-    row = (Button("Details", f"details:{newest}"), *_chart_buttons(context))
+    row = (Button("Details", f"details:{newest}"), _chart_button(context))
     return build_part(text, row)
 
 
@@ -100,24 +95,22 @@ async def _build_ranking(context: ActionContext) -> Part:
 
 
 async def _build_chart(context: ActionContext, *, for_everybody: bool) -> ActionResult:
-    """Answer with the figures, delivered like any message, and with the picture, which may be lost."""
-    zone = str(await context.load_zone())
+    """Answer with the figures, delivered like any message, and with the chart, which may be lost."""
+    zone = await context.load_zone()
     user = None if for_everybody else context.person
-    scope = Scope(since=await _find_month_start(context), user=user, zone=zone)
+    scope = Scope(since=await _find_month_start(context), user=user, zone=str(zone))
     report = await load_report_in(context.tx, ReportQuery(scope, "day"))
     if report.is_empty:
         return reply_text("Nothing yet in the last 30 days.")
-    subject = "Everybody" if for_everybody else "You"
-    title = f"{subject}, the last 30 days ({zone})"
-    send_picture = partial(send_chart, context.deps.best_effort_calls, context.lane, report, title)
+    last_day = datetime.fromtimestamp(context.now, zone).date()
+    chart = build_usage_chart(report, last_day, context.translate, is_admin=context.role == "admin")
+    send = partial(send_chart, context.deps.best_effort_calls, context.lane, chart, context.translate)
     figures = await _build_figures(context, for_everybody=for_everybody)
-    return ActionResult(parts=(figures,), best_effort_calls=(send_picture,))
+    return ActionResult(parts=(figures,), best_effort_calls=(send,))
 
 
-def _chart_buttons(context: ActionContext) -> tuple[Button, ...]:
-    if context.deps.can_draw_charts:
-        return (Button("Picture", "picture"),)
-    return ()
+def _chart_button(context: ActionContext) -> Button:
+    return Button(context.translate("Chart"), "picture")
 
 
 async def _find_day_start(context: ActionContext, *, days_later: int = 0) -> float:

@@ -1,19 +1,23 @@
-"""Draws a report in a separate process and sends it as a photo.
+"""The chart of the last 30 days: drawn in a process of its own, and sent as a photo.
 
-Not through the outbox: a picture that is lost can be asked for again, and its figures were sent as text.
+Not through the outbox: a chart that is lost can be asked for again, and its figures were sent as text.
 """
 
 import base64
 import json
 import logging
+from dataclasses import dataclass
+from datetime import date
 
 from bot.domain import Lane
 from bot.telegram.best_effort_calls import BestEffortCalls
+from bot.translations.translator import ENGLISH, Translator
 from bot.usage import charts
+from bot.usage.chart_image import ChartJson, draw_png_base64
 from bot.usage.report import UsageReport
 from tools.sandbox.process import SandboxLimits, SandboxStopped, run_in_sandbox
 
-# Separate, because the drawing library takes a second to load and keeps tens of megabytes.
+# Separate, because Pillow takes a tenth of a second to load and keeps megabytes.
 CHART_LIMITS = SandboxLimits(
     wall_seconds=30.0, cpu_seconds=20, memory_bytes=3 * 1024**3, max_result_bytes=4 * 1024**2
 )
@@ -21,13 +25,43 @@ CHART_LIMITS = SandboxLimits(
 _log = logging.getLogger(__name__)
 
 
-async def send_chart(best_effort_calls: BestEffortCalls, lane: Lane, report: UsageReport, title: str) -> None:
-    """Draw and send a picture, or a line if it cannot be drawn."""
-    body = json.dumps(charts.build_chart(report, title)).encode()
+@dataclass(frozen=True, slots=True)
+class CaptionedChart:
+    """A chart, and what is written below the picture."""
+
+    chart: ChartJson
+    caption: str
+
+
+def build_usage_chart(
+    report: UsageReport, last_day: date, translate: Translator, *, is_admin: bool
+) -> CaptionedChart:
+    """The chart of a report by day, of a person or of everybody. Admins see canvases, too."""
+    chart_translate = translate
+    if translate.language in charts.UNDRAWABLE_LANGUAGES:
+        chart_translate = ENGLISH
+    chart = charts.build_daily_chart(
+        report, last_day, _format_title(report, chart_translate), chart_translate, with_canvases=is_admin
+    )
+    return CaptionedChart(chart, _format_title(report, translate))
+
+
+async def send_chart(
+    best_effort_calls: BestEffortCalls, lane: Lane, chart: CaptionedChart, translate: Translator
+) -> None:
+    """Draw and send a chart, or a line if it cannot be drawn."""
+    body = json.dumps(chart.chart).encode()
     try:
-        png = base64.b64decode(await run_in_sandbox(charts.draw_png_base64, body, CHART_LIMITS))
+        png = base64.b64decode(await run_in_sandbox(draw_png_base64, body, CHART_LIMITS))
     except SandboxStopped as error:
-        _log.warning("a picture was not drawn: %s", error, extra={"action": "pictures.lost"})
-        await best_effort_calls.send_text(lane, "The picture could not be drawn.")
+        _log.warning("a chart was not drawn: %s", error, extra={"action": "pictures.lost"})
+        await best_effort_calls.send_text(lane, translate("I couldn't draw the chart."))
         return
-    await best_effort_calls.send_photo(lane, png, title)
+    await best_effort_calls.send_photo(lane, png, chart.caption)
+
+
+def _format_title(report: UsageReport, translate: Translator) -> str:
+    scope = report.query.scope
+    if scope.user is None:
+        return translate("Everybody, the last 30 days ({zone})", zone=scope.zone)
+    return translate("You, the last 30 days ({zone})", zone=scope.zone)

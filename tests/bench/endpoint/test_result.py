@@ -233,6 +233,6 @@ async def test_a_picture_that_cannot_be_drawn_is_refused_before_anything_is_meas
         raise AssertionError("nothing may be measured")
 
     options = OutputOptions(print, print, folder=tmp_path / "new", can_draw_charts=False)
-    with pytest.raises(BenchFailed, match="uv sync --extra charts"):
+    with pytest.raises(BenchFailed, match="uv sync --extra bench"):
         await run_and_print(measure, options, asyncio.Event())
     assert not (tmp_path / "new").exists()

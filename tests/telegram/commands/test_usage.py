@@ -2,6 +2,7 @@
 
 import asyncio
 import base64
+import json
 from datetime import UTC, datetime
 from typing import Any
 
@@ -46,7 +47,7 @@ async def test_the_details_of_the_last_turn_are_behind_a_button_and_back_again(h
     await store_call(harness, turn)
     (sent,) = await harness.send_text("/usage")
     assert sent.text.splitlines()[0] == "Last: 2 canvases est., 2.0 s"
-    assert sent.buttons == {"Details": f"details:{turn}", "Picture": "picture"}
+    assert sent.buttons == {"Details": f"details:{turn}", "Chart": "picture"}
     toast, sent_more = await harness.tap(f"details:{turn}")
     assert (toast, sent_more) == (None, [])
     assert await harness.tap("usage") == (None, [])
@@ -162,6 +163,32 @@ def drawn_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(usage_chart, "run_in_sandbox", run_apart)
 
 
+async def test_the_days_of_a_chart_are_those_of_the_persons_zone(
+    harness: UpdateHarness, monkeypatch: pytest.MonkeyPatch
+):
+    charts = []
+
+    async def keep_chart(_: object, body: bytes, *__: object) -> str:
+        charts.append(json.loads(body))
+        return base64.b64encode(b"\x89PNG").decode()
+
+    monkeypatch.setattr(usage_chart, "run_in_sandbox", keep_chart)
+    await harness.let_in(ADMIN, "admin")
+    await store_call(harness, await harness.store_answered_turn("hi"))  # at 22:13 UTC
+    await harness.send_text("/zone Tokyo")
+    await harness.send_text("/zone Tokyo", person=ADMIN)
+    harness.now += 3600
+    await harness.send_text("/usage chart")
+    await harness.send_text("/usage chart all", person=ADMIN)
+    own, of_everybody = charts
+    assert own["title"] == "You, the last 30 days (Asia/Tokyo)"
+    assert own["labels"][-1] == "2023-11-15"  # in UTC it is the 14th
+    assert [panel["heading"] for panel in own["panels"]] == ["Answers a day"]
+    assert own["panels"][0]["stacks"][0]["values"] == [0] * 29 + [1]
+    assert of_everybody["panels"][1]["heading"] == "Canvases a day, estimated"
+    assert of_everybody["panels"][1]["stacks"][0]["values"] == [0] * 29 + [2]
+
+
 @pytest.mark.usefixtures("drawn_at_once")
 async def test_a_chart_of_everybody_is_for_admins(harness: UpdateHarness):
     await harness.let_in(ADMIN, "admin")
@@ -186,49 +213,27 @@ async def test_others_write_while_a_chart_of_everybody_is_read(
     await store_call(harness, await harness.store_answered_turn("hi", person=BOB))
     (sent,) = await harness.send_text("/usage chart all", person=ADMIN)
     assert "1. Bob: 2, 2.0 s" in sent.text
-    assert await harness.tap("picture:all", person=ADMIN) == ("The picture comes.", [])
+    assert await harness.tap("picture:all", person=ADMIN) == ("The chart is coming.", [])
 
 
 @pytest.mark.usefixtures("drawn_at_once")
 async def test_the_picture_is_behind_a_button_too(harness: UpdateHarness):
     assert await harness.tap("picture") == ("Nothing yet.", [])
     await store_call(harness, await harness.store_answered_turn("hi"))
-    assert await harness.tap("picture") == ("The picture comes.", [])
+    assert await harness.tap("picture") == ("The chart is coming.", [])
     assert len(harness.bot.calls_of("send_photo")) == 1
 
 
 async def test_a_picture_that_cannot_be_drawn_is_reported(
     harness: UpdateHarness, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(
-        usage_chart, "CHART_LIMITS", SandboxLimits(wall_seconds=30.0, memory_bytes=64 * 1024**2)
-    )
+    limits = SandboxLimits(wall_seconds=30.0, memory_bytes=1024**2)
+    monkeypatch.setattr(usage_chart, "CHART_LIMITS", limits)
     await store_call(harness, await harness.store_answered_turn("hi"))
     (sent,) = await harness.send_text("/usage chart")
     assert sent.text.startswith("Last: ")
     (line,) = harness.bot.calls_of("send_message")
-    assert line["given"] == (ANNA, "The picture could not be drawn.")
-    assert harness.bot.calls_of("send_photo") == []
-
-
-async def test_without_the_extra_no_picture_is_offered_and_the_command_says_how_to_add_it(
-    database: Database,
-):
-    harness = UpdateHarness(database, can_draw_charts=False)
-    await harness.let_in(ANNA)
-    turn = await harness.store_answered_turn("hi")
-    await store_call(harness, turn)
-    (summary,) = await harness.send_text("/usage")
-    assert summary.buttons == {"Details": f"details:{turn}"}
-    await harness.tap(f"details:{turn}")
-    (details,) = harness.bot.calls_of("edit_message_text")
-    assert "Picture" not in str(details["reply_markup"])
-    (answer,) = await harness.send_text("/usage chart")
-    assert answer.text == (
-        "Pictures are not installed here. An admin can add them: uv sync --extra charts."
-        " /usage has the figures."
-    )
-    assert await harness.tap("picture") == (answer.text, [])
+    assert line["given"] == (ANNA, "I couldn't draw the chart.")
     assert harness.bot.calls_of("send_photo") == []
 
 
