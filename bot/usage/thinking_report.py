@@ -21,7 +21,7 @@ _COST_COLUMNS = (
     *("turns", "share", "canvases est.", "share", "a turn", "thought tokens"),
     *("seconds", "a turn", "reads", "their seconds"),
 )
-_ENDING_COLUMNS = ("turns", "answered", "cut short", "stopped", "failed", "not begun", "open", "asked again")
+_ENDING_COLUMNS = ("turns", "answered", "cut short", "stopped", "failed", "not begun", "open", "retried")
 _CUT_ENDINGS = ("cut", "steps", "seconds")
 
 
@@ -69,7 +69,7 @@ def build_notes(report: UsageReport) -> Iterator[str]:
     """What readers must know about these tables; nothing for another report."""
     if any(group.thinking for group in report.groups):
         yield (
-            "A turn counts as it began. What switched it later stands under asked again: "
+            "A turn counts as it began. What switched it later is a reason why calls were asked again: "
             "failing and silent switched thinking on, brake switched it off."
         )
         yield "Reads asked the endpoint in one step whether to think. They cost no canvas."
@@ -88,7 +88,7 @@ def build_fields(sums: ThinkingSums) -> dict[str, int | float | None]:
         "turns_failed": endings.failed,
         "turns_not_begun": endings.rejected,
         "turns_open": endings.open,
-        "turns_asked_again": sums.replaced,
+        "turns_retried": sums.replaced,
         "thought_tokens": thought_tokens,
         "thought_tokens_unknown_calls": sums.unknown_thoughts,
         "decision_reads": sums.reads,
