@@ -50,6 +50,7 @@ SLOW = frozenset(
         "test_hostile_text.py",
         "telegram/test_bot_identity.py",
         "telegram/test_quota.py",
+        "telegram/test_reactions.py",
         "tool_registry/test_openapi_sources.py",
         "tool_registry/test_program_homes.py",
         "tools/builtin/test_fetch_page.py",

@@ -276,7 +276,7 @@ class TurnRecorder:
             buttons = ((Button(self._translate("Continue"), f"{CONTINUE_PREFIX}{self._turn.id}"),),)
         request = self._request
         return await self._dependencies.channel.render_parts(
-            request.preface + text, silent=request.silent, buttons=buttons
+            self._turn.preface + text, silent=request.silent, buttons=buttons
         )
 
     def _sign_text(self, event: TurnResult) -> str:

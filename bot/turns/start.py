@@ -25,6 +25,7 @@ class PreparedTurn:
     `needs_cut_notice`: turns have left the prompt, and the chat has not been notified yet.
     `is_summary_outside`: the summary in its prompt was made of text of strangers.
     `is_conversation_over`: the turn belongs to a conversation that has ended.
+    `preface`: put before its answer.
     `stored_messages`: all messages of the turn but the user's.
     `interrupted_call`: the newest call, if it has to be made again.
     """
@@ -35,6 +36,7 @@ class PreparedTurn:
     toolbox: Toolbox
     thinking: bool = False
     may_think: bool = True
+    preface: str = ""
     prompt: tuple[Message, ...] = ()
     prompt_tokens: int = 0
     tokens_left: int = 0
@@ -101,6 +103,7 @@ async def _store_turn(tx: Transaction, request: TurnRequest, plan: TurnPlan, now
         thinking=plan.decision.thinking,
         thinking_why=plan.decision.reason,
         received_at=request.items[0].received_at,
+        preface=request.preface,
     )
     items = [item.id for item in request.items]
     turn = await turns.open_turn(tx, new_turn, items, plan.user_messages, now=now)
@@ -115,6 +118,7 @@ async def _store_turn(tx: Transaction, request: TurnRequest, plan: TurnPlan, now
         plan.user_messages,
         plan.window.toolbox,
         plan.decision.thinking,
+        preface=request.preface,
         is_stopped=turn.stopped,
     )
 
@@ -131,6 +135,7 @@ async def _resume_turn(
         turn.user_messages,
         config.tool_registry.extend_toolbox(plan.toolbox_for(turn.tools), called_tools),
         turn.thinking,
+        preface=turn.preface,
         is_resumed=True,
         is_stopped=await turns.is_stopped(tx, turn.id),
         is_over=turn.state != "running",

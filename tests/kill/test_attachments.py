@@ -6,6 +6,7 @@ from bot.sim.telegram.server import BotApiFault
 from tests.kill.conftest import OpenEnvironment
 from tests.kill.environment import KillEnvironment
 from tests.support import attachment_files
+from tests.support.office_files import make_zip
 
 pytestmark = pytest.mark.timeout(180)
 
@@ -78,10 +79,22 @@ async def test_around_the_commits_of_its_turn(surround: OpenEnvironment, when: s
     assert environment.load_rows("select kind from attachments") == [("image",)]
 
 
+async def test_what_was_not_read_is_said_after_a_restart_too(surround: OpenEnvironment):
+    environment = await surround()
+    environment.endpoint.hold()
+    environment.ann.send_document("a.pdf", content=b"%PDF-1.7 nothing more", caption="@@say:Sorry.@@")
+    await environment.wait_for_requests()
+    await environment.gateway.kill()
+    environment.endpoint.release()
+    await environment.gateway.start()
+    await environment.wait_for_answers("(I could not use your file: it is damaged.)\n\nSorry.")
+    assert environment.load_rows("select preface from turns") == [("",)]
+
+
 async def test_while_it_answers_that_nothing_can_be_used(surround: OpenEnvironment):
     environment = await surround()
     await environment.gateway.arm("before 3")
-    environment.ann.send_document("a.zip", content=b"PK\x03\x04\0\0")
+    environment.ann.send_document("a.zip", content=make_zip({"a.txt": "x"}))
     await environment.gateway.wait_for_exit()
     await environment.gateway.start()
     await environment.until(environment.texts)

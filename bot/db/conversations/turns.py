@@ -86,7 +86,7 @@ _SELECT_MESSAGES = (
 _INSERT_MESSAGES = insert(messages)
 _SELECT_ENDPOINT = select(turns.c.endpoint).where(turns.c.id == bindparam("turn_id"))
 _UPDATE_ENDPOINT = update(turns).where(turns.c.id == bindparam("turn_id"))
-_END_TURN = update(turns).where(turns.c.id == bindparam("turn_id")).values(state="ended")
+_END_TURN = update(turns).where(turns.c.id == bindparam("turn_id")).values(state="ended", preface="")
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +101,7 @@ class NewTurn:
     thinking: bool
     thinking_why: str
     received_at: float
+    preface: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,6 +152,7 @@ class StoredTurn:
     tools: tuple[str, ...]
     thinking: bool
     state: str
+    preface: str
     user_messages: tuple[Message, ...]
     agent_messages: tuple[Message, ...]
 
@@ -206,6 +208,7 @@ async def find(tx: AsyncConnection, item: int) -> StoredTurn | None:
         tools=_parse_names(row.tools),
         thinking=row.thinking,
         state=row.state,
+        preface=row.preface,
         user_messages=tuple(message for message in messages_so_far if message.role == "user"),
         agent_messages=tuple(message for message in messages_so_far if message.role != "user"),
     )
@@ -297,7 +300,11 @@ async def fail(tx: AsyncConnection, item: int, *, reason: str, now: float) -> bo
     False if there is no such turn.
     """
     open_turn_of_item = and_(turns.c.item == item, turns.c.state.in_(("running", "parked")))
-    failed = update(turns).where(open_turn_of_item).values(state="failed", ending="failed", ended_at=now)
+    failed = (
+        update(turns)
+        .where(open_turn_of_item)
+        .values(state="failed", ending="failed", preface="", ended_at=now)
+    )
     turn = (await tx.execute(failed.returning(turns.c.id))).scalar_one_or_none()
     if turn is None:
         return False

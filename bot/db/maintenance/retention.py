@@ -212,7 +212,7 @@ async def _wipe_in_batches(
 
 async def _wipe_turns(tx: AsyncConnection, ids: Sequence[int], condition: ColumnElement[bool]) -> None:
     """Delete all texts of turns; without them the turns leave their conversations."""
-    forgotten = update(turns).where(condition).values(state="forgotten").returning(turns.c.id)
+    forgotten = update(turns).where(condition).values(state="forgotten", preface="").returning(turns.c.id)
     ids = (await tx.execute(forgotten)).scalars().all()
     message_ids = select(messages.c.id).where(messages.c.turn.in_(ids))
     await tx.execute(delete(attachments).where(attachments.c.message.in_(message_ids)))

@@ -49,7 +49,7 @@ WIPED = list_columns(
     notes="text author lane",
     jobs="text lane rule",
     notices="text",  # the gateway's own words stay
-    turns="used",  # names of existing tools stay
+    turns="used preface",  # names of existing tools stay
     audit="after",  # the outcome of a trial stays
     lanes="notes summary summary_ahead",
 )
