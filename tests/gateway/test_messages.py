@@ -70,14 +70,16 @@ async def test_what_is_no_text_enters_as_text(tmp_path: Path):
             ("🎯 shows 6", lambda: ann.send_dice("🎯", 6)),
             ("(a sticker: 👍)", ann.send_sticker),
         ]
-        for number, (text, share) in enumerate(shares, start=1):
+        ann.send("/zone Berlin")  # or the location would set it, and say so
+        await gateway.wait_for_texts()
+        for number, (text, share) in enumerate(shares, start=2):
             share()
             await gateway.wait_for_texts(number)
             assert text in gateway.endpoint.requests[-1].prompt
         gateway.ann.send_video("@@say:It is safe.@@", size=2 << 30, seconds=34)
-        answer = (await gateway.wait_for_texts(7))[-1]
+        answer = (await gateway.wait_for_texts(8))[-1]
         gateway.ann.send_video(size=2 << 30)
-        refusal = (await gateway.wait_for_texts(8))[-1]
+        refusal = (await gateway.wait_for_texts(9))[-1]
         prompt = gateway.endpoint.requests[-1].prompt
     assert answer == "(I could not use your video: videos can't be watched here.)\n\nIt is safe."
     assert "[data: video video.mp4, 34 s]\n(video not shown to you: videos can't be watched here)" in prompt

@@ -2,8 +2,9 @@
 
 import re
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
+from bot.db.engine import Transaction
 from bot.db.queues import inbox, jobs
 from bot.db.queues.jobs import Job
 from bot.domain import Button, Part
@@ -14,6 +15,7 @@ from bot.jobs.times.zones import UnclearTime
 from bot.jobs.user_jobs import ZONE_NEEDED, JobOwner, format_job
 from bot.telegram.actions import (
     ActionContext,
+    ActionDependencies,
     ActionResult,
     build_pages,
     expire_button,
@@ -29,6 +31,14 @@ NO_JOBS = (
     "Nothing is scheduled. Use /remind, or ask me in words: every Monday at 8, tell me the news of my field."
 )
 ZONE_WAIT_SECONDS = 3600  # a /remind waits this long for its sender to set their zone
+
+
+@dataclass(frozen=True, slots=True)
+class ZoneChange:
+    """The text for a person whose zone was set; `after_commit` is called once that is committed."""
+
+    text: str
+    after_commit: tuple[Callable[[], None], ...]
 
 
 async def handle_remind(context: ActionContext) -> ActionResult:
@@ -59,14 +69,19 @@ async def handle_zone(context: ActionContext) -> ActionResult:
     except UnclearTime as error:
         return reply_text(str(error))
     owner = JobOwner(context.person, context.name, context.lane)
-    moved_jobs = await context.deps.user_jobs.change_zone(context.tx, owner, zone)
-    after_commit = [context.deps.user_jobs.wake_scheduler]
-    if await inbox.requeue_failed(
-        context.tx, context.lane, error=ZONE_NEEDED, since=context.now - ZONE_WAIT_SECONDS
-    ):
-        after_commit.append(context.deps.wake_worker)
-    text = f"{_format_zone(zone, context.now)}{_format_moved_jobs(moved_jobs)}"
-    return ActionResult(reply_text(text).parts, after_commit=tuple(after_commit))
+    change = await set_zone(context.tx, context.deps, owner, zone, now=context.now)
+    return ActionResult(reply_text(change.text).parts, after_commit=change.after_commit)
+
+
+async def set_zone(
+    tx: Transaction, deps: ActionDependencies, owner: JobOwner, zone: str, *, now: float
+) -> ZoneChange:
+    """Store a person's zone (an IANA name); a /remind that waited for it in the lane goes on."""
+    moved_jobs = await deps.user_jobs.change_zone(tx, owner, zone)
+    after_commit = [deps.user_jobs.wake_scheduler]
+    if await inbox.requeue_failed(tx, owner.lane, error=ZONE_NEEDED, since=now - ZONE_WAIT_SECONDS):
+        after_commit.append(deps.wake_worker)
+    return ZoneChange(f"{_format_zone(zone, now)}{_format_moved_jobs(moved_jobs)}", tuple(after_commit))
 
 
 async def _show_zone(context: ActionContext) -> ActionResult:

@@ -21,6 +21,7 @@ from bot.db.people.people import Person, RoleOrBlocked
 from bot.db.queues import inbox, outbox
 from bot.domain import InboxItem, Lane, Part
 from bot.errors import StoreUnavailable
+from bot.jobs.user_jobs import JobOwner
 from bot.telegram.access import ACCESS_LOST
 from bot.telegram.actions import (
     Action,
@@ -42,6 +43,7 @@ from bot.telegram.incoming.user_message import (
     explain_refusal,
 )
 from bot.telegram.runners.refusals import RefusalReplies
+from bot.telegram.runners.shared_locations import find_newest_location, follow_location
 from bot.translations.translator import Translator, load_translator, match_language
 from bot.turns import TurnHandle, TurnRequest
 
@@ -118,6 +120,9 @@ class UpdateRunner:
         assert first.person is not None
         if self._deps.access.is_new_guest(first.person):
             await self._admit_guest(first.person, first.name)
+        if coordinates := find_newest_location(updates):
+            owner = JobOwner(first.person, first.name, lane)
+            await follow_location(self._database, self._deps, coordinates, owner, now=self._clock())
         messages = self._attachment_loader.mark_unusable([_to_message(update) for update in updates])
         if any(message.needs_fetch for message in messages):
             request = self._build_request(updates, messages, first.person, lane)

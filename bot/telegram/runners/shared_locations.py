@@ -1,0 +1,44 @@
+"""Sets a person's time zone from the location they share, and tells them.
+
+The message itself is answered, too. A place that they forward says nothing about where they are.
+"""
+
+from collections.abc import Sequence
+
+from bot.db.engine import Database
+from bot.db.people import people
+from bot.domain import Part
+from bot.jobs.times.places import find_zone_at
+from bot.jobs.user_jobs import JobOwner
+from bot.telegram.actions import ActionDependencies
+from bot.telegram.commands.jobs import set_zone
+from bot.telegram.incoming.shared_items import Coordinates, find_coordinates
+from bot.telegram.incoming.update import ParsedUpdate
+
+HOW_TO_CHANGE = "If you are elsewhere, send /zone and a city, such as: /zone Berlin."
+
+
+def find_newest_location(updates: Sequence[ParsedUpdate]) -> Coordinates | None:
+    """The newest location among these messages that their sender shared themselves."""
+    for update in reversed(updates):
+        message = update.item.body.get("message")
+        if isinstance(message, dict) and (coordinates := find_coordinates(message)):
+            return coordinates
+    return None
+
+
+async def follow_location(
+    database: Database, deps: ActionDependencies, coordinates: Coordinates, owner: JobOwner, *, now: float
+) -> None:
+    """Set the person's zone to that of a place; nothing if it is theirs already, or the place has none."""
+    zone = await find_zone_at(coordinates.latitude, coordinates.longitude)
+    if zone is None:
+        return
+    async with database.transaction() as tx:
+        if await people.find_time_zone(tx, owner.person) == zone:
+            return
+        change = await set_zone(tx, deps, owner, zone, now=now)
+        await deps.user_jobs.notify_owner(tx, owner, Part(f"{change.text} {HOW_TO_CHANGE}", silent=True))
+    for wake in change.after_commit:
+        wake()
+    deps.wake_sender(owner.lane)
