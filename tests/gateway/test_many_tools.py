@@ -74,7 +74,7 @@ async def test_one_of_two_hundred_tools_is_found_and_used_and_the_prompts_beginn
         assert not offered_names(bob[0]) & {*META_TOOL_NAMES, "archive_contract"}
         assert "There is no tool called use_tool" in last_tool_result(bob)
         # A new conversation begins with the tools used recently.
-        await send_and_wait(gateway, ADMIN, "/new", "new conversation")
+        await send_and_wait(gateway, ADMIN, "/new", "New conversation")
         [new] = await send_and_wait(gateway, ADMIN, "@@say:Hello.@@", "Hello.")
         assert "approve_voucher" in offered_names(new)
         assert "archive_contract" not in offered_names(new)

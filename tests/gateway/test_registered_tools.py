@@ -90,7 +90,7 @@ async def test_a_chat_is_offered_what_it_is_granted_from_its_next_conversation_o
         again = await send_and_wait(gateway, BOB, CALL)
         assert again[0].body["tools"] == bob[0].body["tools"]
         assert "There is no tool called greet" in last_tool_result(again)
-        await send_and_wait(gateway, BOB, "/new", "new conversation")
+        await send_and_wait(gateway, BOB, "/new", "New conversation")
         assert last_tool_result(await send_and_wait(gateway, BOB, CALL)) == "hello, Bo"
 
 
@@ -104,7 +104,7 @@ async def test_a_tool_that_is_disabled_says_so_and_the_prompt_stays_as_it_began(
         while "hello" in last_tool_result(requests):  # the gateway looks for changes at intervals
             requests = await send_and_wait(gateway, ADMIN, CALL)
         assert requests[0].body["tools"] == first_requests[0].body["tools"]
-        await send_and_wait(gateway, ADMIN, "/new", "new conversation")
+        await send_and_wait(gateway, ADMIN, "/new", "New conversation")
         [hello] = await send_and_wait(gateway, ADMIN, "@@say:Hello.@@", "Hello.")
         assert "greet" not in offered_names(hello)
 

@@ -82,7 +82,7 @@ async def test_a_new_sent_while_the_gateway_was_down_ends_the_turn_that_was_runn
             await gateway.wait_for_texts()
         gateway.ann.send("/new")
         async with gateway.run():
-            await gateway.api.wait_until(lambda: any("new conversation" in text for text in gateway.texts()))
+            await gateway.api.wait_until(lambda: any("New conversation" in text for text in gateway.texts()))
             await gateway.api.wait_until(gateway.is_finished)
     assert await select_rows(gateway, select(turns.c.ending)) == [("stopped",)]
 
