@@ -143,7 +143,7 @@ def _log_start(settings: Settings, bot: TelegramBot, access: Access) -> None:
         "Canvasgram %s runs as @%s; database %s; people: %d, admins among them: %d",
         importlib.metadata.version("canvasgram"),
         bot.username,
-        parse_database_path(settings.database_url),
+        parse_database_path(settings.database_url).absolute(),
         access.count_people(),
         len(access.list_admins()),
         extra={"action": "app.started"},

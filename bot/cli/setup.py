@@ -124,6 +124,8 @@ class SetupWizard:
                 key = None
                 if settings.model_api_key:
                     key = settings.model_api_key.get_secret_value()
+                if "model_url" in self.values:
+                    self.values["model_url"] = settings.model_url  # as it was mended
                 return await _describe_endpoint(settings, await fetch_models(settings.model_url, key))
             except KeyRefused as refused:
                 question = _KEY_QUESTION
