@@ -94,3 +94,30 @@ async def test_who_is_let_in_is_greeted_in_the_language_they_wrote_with(harness:
     async with harness.database.read_transaction() as tx:
         stranger_languages = (await people.load_languages(tx))[STRANGER]
     assert stranger_languages == PersonLanguages(None, "zh")
+
+
+@pytest.mark.parametrize(
+    ("code", "answer", "greeting"),
+    [
+        ("de", "Es läuft nichts.", "Hallo Anna."),
+        ("es", "No hay nada en marcha.", "Hola, Anna."),
+        ("fr", "Rien n'est en cours.", "Bonjour Anna."),
+        ("ru", "Сейчас ничего не выполняется.", "Здравствуйте, Anna."),
+        ("zh-hant", "没有正在进行的任务。", "你好，Anna。"),
+    ],
+)
+async def test_commands_are_answered_in_the_persons_language(
+    harness: UpdateHarness, code: str, answer: str, greeting: str
+):
+    (sent,) = await send(harness, "/stop", code)
+    assert sent.text == answer
+    (sent,) = await send(harness, "/start", code)
+    assert sent.text.startswith(greeting)
+    (sent,) = await send(harness, "/help", code)
+    copied = [_cut(sent.text, entity["offset"], entity["length"]) for entity in sent.entities]
+    assert any(example.startswith("/remind ") for example in copied)
+
+
+def _cut(text: str, offset: int, length: int) -> str:
+    """The part of a text that an entity in UTF-16 units covers."""
+    return text.encode("utf-16-le")[2 * offset : 2 * (offset + length)].decode("utf-16-le")
