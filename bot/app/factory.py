@@ -33,7 +33,6 @@ from bot.jobs.schedule_tool import ChatSchedules
 from bot.jobs.scheduler import JobScheduler
 from bot.jobs.user_jobs import JobLimits, JobOwner, UserJobs
 from bot.llm.client import ModelClient
-from bot.llm.endpoint_watch import EndpointWatch, WatchedEndpoint
 from bot.llm.seats import SeatLimiter
 from bot.queue import DeadLetters, Worker
 from bot.settings import Settings
@@ -313,21 +312,9 @@ async def build(
         system_job_sync=maintenance.build_system_job_sync(jobs.scheduler, worker.wake),
         approvals=tools.approvals,
         access=access,
-        endpoint_watch=_build_endpoint_watch(settings),
+        endpoint_watch=turn_factory.build_endpoint_watch(),
         tool_registry=tools.tool_registry,
         sign_ins=tools.sign_in_tasks.flows,
-    )
-
-
-def _build_endpoint_watch(settings: Settings) -> EndpointWatch:
-    api_key = settings.model_api_key
-    return EndpointWatch(
-        WatchedEndpoint(
-            settings.model_url,
-            api_key.get_secret_value() if api_key else None,
-            settings.model_name,
-            settings.model_seats,
-        )
     )
 
 

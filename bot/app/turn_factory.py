@@ -16,6 +16,7 @@ from bot.db.people import people
 from bot.domain import PEOPLE_PRIORITY, ChannelFactory, Lane
 from bot.errors import AttachmentUnusable, SettingsRefused
 from bot.llm.client import ModelClient
+from bot.llm.endpoint_watch import EndpointWatch, WatchedEndpoint
 from bot.llm.typed_reads import HeavyWorkEstimator
 from bot.settings import Settings
 from bot.tool_registry.registry import ToolRegistry
@@ -157,6 +158,13 @@ class TurnFactory:
             self.settings.system_prompt,
             self.tool_registry.make_toolbox_builder(lane.chat),
             self.settings.prompt_budget,
+        )
+
+    def build_endpoint_watch(self) -> EndpointWatch:
+        """The watch over the main endpoint."""
+        settings = self.settings
+        return EndpointWatch(
+            WatchedEndpoint(settings.model_url, self._api_key, settings.model_name, settings.model_seats)
         )
 
     @property

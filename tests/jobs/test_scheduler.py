@@ -2,6 +2,8 @@
 
 import asyncio
 import gc
+import logging
+import re
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -149,8 +151,9 @@ async def test_of_missed_due_times_the_last_runs_once_and_says_how_late(harness:
 
 @pytest.mark.parametrize("rule", [None, DAILY])
 async def test_a_missed_due_time_is_skipped_unless_it_is_hardly_late(
-    harness: SchedulerHarness, rule: str | None
+    harness: SchedulerHarness, rule: str | None, caplog: pytest.LogCaptureFixture
 ):
+    caplog.set_level(logging.INFO)
     job = await harness.add_job(NOON, rule, missed="skip")
     rule_now = rule and DAILY.replace("T1200", "T1205").replace("0500", "0501")
     job_now = await harness.add_job(NOON + LATE_SECONDS + 1, rule_now, missed="skip")
@@ -158,6 +161,7 @@ async def test_a_missed_due_time_is_skipped_unless_it_is_hardly_late(
     await harness.build_scheduler().enqueue_due()
     assert await harness.list_inbox_rows() == [(job_now, NOON + LATE_SECONDS + 1)]
     assert (await harness.load_job(job)).next_due == (NOON + DAY if rule else None)
+    assert re.search(rf"job {job} was missed at \d{{4}}-\d\d-\d\dT12:00:00\+00:00", caplog.text)
 
 
 async def test_somebody_who_blocked_the_bot_is_sent_nothing_and_keeps_their_jobs(harness: SchedulerHarness):
