@@ -13,7 +13,7 @@ import logging
 import sys
 import time
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -22,6 +22,9 @@ from bot.cli.tools.commands import tools
 from bot.errors import CanvasgramError, QuestionRefused, SettingsRefused
 from bot.terminal import TerminalPrompter, Work, run_until_signal, show_progress, write_output
 from bot.usage.plain_text import escape_for_terminal
+
+if TYPE_CHECKING:
+    from bot.settings import Settings
 
 
 def _run_work(work: Work | None, **_: object) -> None:
@@ -186,7 +189,7 @@ def report(  # noqa: PLR0913  # an option is an argument here
     ] = None,
     since: Annotated[
         str | None,
-        typer.Option(help="Start: a date, a date and time (UTC), today, yesterday, or 24h, 30d, 4w ago."),
+        typer.Option(help="Start: a date, a date and time, today, yesterday, or 24h, 30d, 4w ago."),
     ] = None,
     until: Annotated[str | None, typer.Option(help="End, written like --since; a date is inclusive.")] = None,
     chat: Annotated[str | None, typer.Option(help="Only this chat, or chat:topic, by number.")] = None,
@@ -215,19 +218,26 @@ def report(  # noqa: PLR0913  # an option is an argument here
             help="Sort by tokens, input, cached, output, reasoning, canvases, seconds, waited or when."
         ),
     ] = "tokens",
+    zone: Annotated[
+        str | None,
+        typer.Option(help="Time zone of times and days, such as Europe/Berlin; TIME_ZONE if unset."),
+    ] = None,
     out: Annotated[Path | None, typer.Option(help="Write to this file instead of the terminal.")] = None,
     env_file: EnvFile = ENV_FILE,
 ) -> None:
     """Show token and time usage from the database. Message texts are never shown."""
     from bot.usage import report_command
 
-    options = report_command.ReportOptions(since, until, chat, user, model, by, form, list_of, top, sort)
+    settings = _load_settings(env_file)
+    options = report_command.ReportOptions(
+        since, until, chat, user, model, by, form, list_of, top, sort, zone or settings.time_zone
+    )
     if about not in {None, "audit"}:
         raise QuestionRefused(
             f"There is no report {about!r}. Use `canvasgram report` or `canvasgram report audit`."
         )
     render = report_command.render_report if about is None else report_command.render_audit
-    write_output(asyncio.run(render(_load_database_url(env_file), options, now=time.time())), out)
+    write_output(asyncio.run(render(settings.database_url, options, now=time.time())), out)
 
 
 @cli.command(epilog="Examples: canvasgram turn 1234 · canvasgram turn 1234 --texts")
@@ -308,10 +318,14 @@ def run_job(
 
 
 def _load_database_url(env_file: Path) -> str:
-    """Load the database's URL; commands that only read it need no bot token."""
+    return _load_settings(env_file).database_url
+
+
+def _load_settings(env_file: Path) -> "Settings":
+    """Load the settings of commands that only read the database and need no bot token."""
     from bot.settings import NO_BOT_TOKEN, load_settings
 
-    return load_settings(env_file, telegram_token=NO_BOT_TOKEN).database_url
+    return load_settings(env_file, telegram_token=NO_BOT_TOKEN)
 
 
 def _unwrap_error(error: Exception) -> CanvasgramError | None:

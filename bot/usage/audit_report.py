@@ -6,17 +6,17 @@ from typing import Any
 
 from bot.db.tools.audit import AuditEntry
 from bot.usage.json_records import JsonRecord
-from bot.usage.report import format_person, format_utc
+from bot.usage.report import format_local, format_person, format_utc
 from bot.usage.tables import EMPTY_CELL, ReportSection
 
 MACHINE_LABEL = "the machine"
-_COLUMNS = ("when (UTC)", "who", "via", "what", "subject", "before", "after")
+_COLUMNS = ("who", "via", "what", "subject", "before", "after")
 
 
-def build_section(changes: Sequence[AuditEntry], names: Mapping[int, str]) -> ReportSection:
+def build_section(changes: Sequence[AuditEntry], names: Mapping[int, str], zone: str) -> ReportSection:
     """The changes, one per row."""
-    rows = tuple(_build_row(change, names) for change in changes)
-    return ReportSection("Changes by admins", _COLUMNS, rows)
+    rows = tuple(_build_row(change, names, zone) for change in changes)
+    return ReportSection("Changes by admins", (f"when ({zone})", *_COLUMNS), rows)
 
 
 def build_records(changes: Sequence[AuditEntry]) -> list[JsonRecord]:
@@ -36,9 +36,9 @@ def build_records(changes: Sequence[AuditEntry]) -> list[JsonRecord]:
     ]
 
 
-def _build_row(change: AuditEntry, names: Mapping[int, str]) -> tuple[str, ...]:
+def _build_row(change: AuditEntry, names: Mapping[int, str], zone: str) -> tuple[str, ...]:
     return (
-        format_utc(change.at),
+        format_local(change.at, zone),
         format_person(str(change.who or MACHINE_LABEL), names),
         change.via,
         change.what,

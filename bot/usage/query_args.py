@@ -5,13 +5,14 @@ Raises QuestionRefused, which says what is wrong.
 
 import re
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, tzinfo
 from typing import TypeVar, get_args
+from zoneinfo import ZoneInfo
 
 from bot.db.usage.rankings import Sort
 from bot.db.usage.usage_sums import DAY_SECONDS, Scope
 from bot.errors import QuestionRefused
-from bot.usage.report import Grouping
+from bot.usage.report import Grouping, start_of_day
 
 Choice = TypeVar("Choice", bound=str)
 
@@ -21,22 +22,30 @@ _NEW_YEAR_9999 = 253_370_764_800  # epoch seconds; later times cannot be shown a
 _MAX_INTEGER = 2**63  # no database takes a larger number
 _CHAT_PATTERN = re.compile(r"-?[0-9]{1,20}(:[0-9]{1,20})?")
 TIME_FORMATS = (
-    "a date such as 2026-11-03, a date and time (UTC) such as 2026-11-03T14:30, today, yesterday, "
+    "a date such as 2026-11-03, a date and time such as 2026-11-03T14:30, today, yesterday, "
     "or 24h, 30d, 4w ago"
 )
 SORTS: tuple[Sort, ...] = get_args(Sort)
 GROUPINGS: tuple[Grouping, ...] = get_args(Grouping)
 
 
-def parse_scope(
-    since: str | None, until: str | None, chat: str | None, user: int | None, model: str | None, *, now: float
+def parse_scope(  # noqa: PLR0913  # an option is an argument here
+    since: str | None,
+    until: str | None,
+    chat: str | None,
+    user: int | None,
+    model: str | None,
+    *,
+    zone: str = "UTC",
+    now: float,
 ) -> Scope:
-    """The scope of a report. A date as `until` includes its whole day."""
+    """The scope of a report, by times and days of the `zone`. A date as `until` includes its whole day."""
     begin = end = None
+    times_zone = _parse_zone(zone)
     if since is not None:
-        begin = parse_time("--since", since, now)
+        begin = parse_time("--since", since, now, times_zone)
     if until is not None:
-        end = parse_time("--until", until, now, whole_day=True)
+        end = parse_time("--until", until, now, times_zone, whole_day=True)
     if begin is not None and end is not None and begin >= end:
         raise QuestionRefused(f"--since {since} is not before --until {until}.")
     if begin is not None and begin > now:
@@ -45,36 +54,43 @@ def parse_scope(
         raise QuestionRefused("--chat must be the number of a chat, or chat:topic. Example: --chat 12345678")
     if user is not None and not 0 < user < _MAX_INTEGER:
         raise QuestionRefused("--user must be the number of a person. Example: --user 12345678")
-    return Scope(begin, end, chat, user, model)
+    return Scope(begin, end, chat, user, model, str(times_zone))
 
 
-def parse_time(option: str, text: str, now: float, *, whole_day: bool = False) -> float:
-    """Epoch seconds of a date, a time or a period back from now; days are UTC.
+def _parse_zone(name: str) -> tzinfo:
+    if name == "UTC":
+        return UTC
+    try:
+        return ZoneInfo(name)
+    except (KeyError, ValueError, OSError):  # no such zone, or no name of one
+        raise QuestionRefused(
+            f"--zone must be a time zone such as Europe/Berlin; {name!r} is none."
+        ) from None
+
+
+def parse_time(option: str, text: str, now: float, zone: tzinfo = UTC, *, whole_day: bool = False) -> float:
+    """Epoch seconds of a date, a time or a period back from now; days are those of the zone.
 
     `whole_day`: of a date, the end of its day.
     """
     word = text.strip().lower()
     if word in {"today", "yesterday"}:
-        midnight = now - now % DAY_SECONDS
-        if word == "yesterday":
-            midnight -= DAY_SECONDS
-        if whole_day:
-            return midnight + DAY_SECONDS
-        return midnight
+        days_later = int(whole_day) - int(word == "yesterday")
+        return start_of_day(now, zone, days_later=days_later)
     if period := _RELATIVE_TIME.fullmatch(word):
         number, unit = period.groups()
-        return _time_ago(option, int(number) * _UNIT_SECONDS[unit], now, in_days=unit != "h")
+        return _time_ago(option, int(number) * _UNIT_SECONDS[unit], now, zone, in_days=unit != "h")
     try:
         time = datetime.fromisoformat(text.strip())
         if time.tzinfo is None:
-            time = time.replace(tzinfo=UTC)
+            time = time.replace(tzinfo=zone)
         seconds = time.timestamp()
     except (ValueError, OverflowError):
         raise QuestionRefused(f"{option} must be {TIME_FORMATS}; {text!r} is none.") from None
     if not 0 <= seconds < _NEW_YEAR_9999:
         raise QuestionRefused(f"{option} must be a time from 1970 to 9998.")
     if whole_day and re.fullmatch(r"[0-9]{4}-?[0-9]{2}-?[0-9]{2}", text.strip()):
-        return seconds + DAY_SECONDS
+        return start_of_day(seconds, zone, days_later=1)
     return seconds
 
 
@@ -95,11 +111,11 @@ def parse_turn_id(text: str) -> int:
     return int(text.strip().removeprefix("#"))
 
 
-def _time_ago(option: str, seconds: int, now: float, *, in_days: bool) -> float:
+def _time_ago(option: str, seconds: int, now: float, zone: tzinfo, *, in_days: bool) -> float:
     """The time `seconds` ago; `in_days` back to its midnight, so that days and weeks are whole."""
     time = now - seconds
     if time < 0:
         raise QuestionRefused(f"{option} is before 1970.")
     if in_days:
-        return time - time % DAY_SECONDS
+        return start_of_day(time, zone)
     return time

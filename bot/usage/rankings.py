@@ -8,28 +8,37 @@ from dataclasses import asdict
 
 from bot.db.usage.rankings import RankedCall, RankedTurn
 from bot.usage.json_records import JsonRecord
-from bot.usage.report import format_person, format_utc
+from bot.usage.report import format_local, format_person, format_utc
 from bot.usage.tables import EMPTY_CELL, UNKNOWN, ReportSection, format_seconds
 
 _TURN_COLUMNS = (
-    *("turn", "when (UTC)", "chat", "user", "thinking", "calls", "tools"),
+    *("turn", "when ({zone})", "chat", "user", "thinking", "calls", "tools"),
     *("input", "cached", "output", "canvases est.", "waited s", "seconds", "ending"),
 )
 _CALL_COLUMNS = (
-    *("call", "turn", "when (UTC)", "user", "purpose", "again", "model", "thinking"),
+    *("call", "turn", "when ({zone})", "user", "purpose", "again", "model", "thinking"),
     *("input", "cached", "output", "reasoning", "canvases est.", "waited s", "seconds", "tok/s", "outcome"),
 )
 
 
-def build_turn_section(turns: Sequence[RankedTurn], sort: str, names: Mapping[int, str]) -> ReportSection:
+def build_turn_section(
+    turns: Sequence[RankedTurn], sort: str, names: Mapping[int, str], zone: str
+) -> ReportSection:
     """The turns, one per row."""
-    return ReportSection(f"Turns by {sort}", _TURN_COLUMNS, tuple(_turn_cells(turn, names) for turn in turns))
+    rows = tuple(_turn_cells(turn, names, zone) for turn in turns)
+    return ReportSection(f"Turns by {sort}", _name_columns(_TURN_COLUMNS, zone), rows)
 
 
-def build_call_section(calls: Sequence[RankedCall], sort: str, names: Mapping[int, str]) -> ReportSection:
+def build_call_section(
+    calls: Sequence[RankedCall], sort: str, names: Mapping[int, str], zone: str
+) -> ReportSection:
     """The model calls, one per row."""
-    rows = tuple(_call_cells(call, names) for call in calls)
-    return ReportSection(f"Model calls by {sort}", _CALL_COLUMNS, rows)
+    rows = tuple(_call_cells(call, names, zone) for call in calls)
+    return ReportSection(f"Model calls by {sort}", _name_columns(_CALL_COLUMNS, zone), rows)
+
+
+def _name_columns(columns: Sequence[str], zone: str) -> tuple[str, ...]:
+    return tuple(column.format(zone=zone) for column in columns)
 
 
 def build_records(rows: Sequence[RankedTurn] | Sequence[RankedCall]) -> list[JsonRecord]:
@@ -59,10 +68,10 @@ def tokens_per_second(call: RankedCall) -> float | None:
     return round(call.output / call.seconds, 1)
 
 
-def _turn_cells(turn: RankedTurn, names: Mapping[int, str]) -> tuple[str, ...]:
+def _turn_cells(turn: RankedTurn, names: Mapping[int, str], zone: str) -> tuple[str, ...]:
     return (
         f"{turn.turn}",
-        format_utc(turn.received_at),
+        format_local(turn.received_at, zone),
         turn.chat,
         format_person(str(turn.user), names),
         _format_yes_no(turn.thinking),
@@ -87,7 +96,7 @@ def _turn_token_cells(turn: RankedTurn) -> tuple[str, str, str, str]:
     )
 
 
-def _call_cells(call: RankedCall, names: Mapping[int, str]) -> tuple[str, ...]:
+def _call_cells(call: RankedCall, names: Mapping[int, str], zone: str) -> tuple[str, ...]:
     rate = tokens_per_second(call)
     is_complete = not call.partial
     if call.purpose == "decision":
@@ -97,7 +106,7 @@ def _call_cells(call: RankedCall, names: Mapping[int, str]) -> tuple[str, ...]:
     return (
         f"{call.call}",
         str(call.turn or EMPTY_CELL),
-        format_utc(call.created_at),
+        format_local(call.created_at, zone),
         format_person(str(call.user or EMPTY_CELL), names),
         call.purpose,
         call.again or "",

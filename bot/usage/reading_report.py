@@ -5,16 +5,17 @@ from dataclasses import asdict
 
 from bot.db.usage.counter_readings import CounterReading
 from bot.usage.json_records import JsonRecord
-from bot.usage.report import format_utc
+from bot.usage.report import format_local, format_utc
 from bot.usage.tables import EMPTY_CELL, ReportSection
 
 TITLE = "Readings of the endpoint's counters, server / ours"
-_COLUMNS = ("when (UTC)", "input", "cached", "output", "requests", "gap", "cause")
+_COLUMNS = ("input", "cached", "output", "requests", "gap", "cause")
 
 
-def build_section(readings: Sequence[CounterReading]) -> ReportSection:
+def build_section(readings: Sequence[CounterReading], zone: str) -> ReportSection:
     """The readings, one per row; what was counted is since the reading before."""
-    return ReportSection(TITLE, _COLUMNS, tuple(_build_row(reading) for reading in readings))
+    rows = tuple((format_local(reading.read_at, zone), *_build_cells(reading)) for reading in readings)
+    return ReportSection(TITLE, (f"when ({zone})", *_COLUMNS), rows)
 
 
 def build_records(readings: Sequence[CounterReading]) -> list[JsonRecord]:
@@ -30,9 +31,8 @@ def _build_record(reading: CounterReading) -> JsonRecord:
     return record
 
 
-def _build_row(reading: CounterReading) -> tuple[str, ...]:
+def _build_cells(reading: CounterReading) -> tuple[str, ...]:
     return (
-        format_utc(reading.read_at),
         _format_pair(reading.prompt_seen, reading.prompt_own),
         _format_pair(reading.cached_seen, reading.cached_own),
         _format_pair(reading.generated_seen, reading.generated_own),

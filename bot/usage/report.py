@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, datetime, time, timedelta, tzinfo
 from typing import Any, Literal, TypeVar, get_args
+from zoneinfo import ZoneInfo
 
 from bot.db.usage.thinking_sums import ThinkingSums
 from bot.db.usage.usage_sums import (
@@ -206,6 +207,11 @@ def format_person(number: str, names: Mapping[int, str]) -> str:
 def format_utc(seconds: float) -> str:
     """A time in UTC, to the second."""
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S")
+
+
+def format_local(seconds: float, zone: str) -> str:
+    """A time in a zone, to the second."""
+    return datetime.fromtimestamp(seconds, ZoneInfo(zone)).strftime("%Y-%m-%d %H:%M:%S")
 
 
 def start_of_day(now: float, zone: tzinfo = UTC, *, days_later: int = 0) -> float:

@@ -50,7 +50,8 @@ class ReportOptions:
     """The options of a report as they were typed.
 
     `what` is turns or calls for a list of the `top` ones by `sort`, readings for the newest, else None. `top`
-    None: the default, which is 20 of a list, and all changes by admins.
+    None: the default, which is 20 of a list, and all changes by admins. Times and days are those of `zone`;
+    times for machines are in UTC.
     """
 
     since: str | None = None
@@ -63,6 +64,7 @@ class ReportOptions:
     what: str | None = None
     top: int | None = None
     sort: str = DEFAULT_SORT
+    zone: str = "UTC"
 
 
 async def render_report(url: str, options: ReportOptions, *, now: float) -> str | bytes:
@@ -113,7 +115,9 @@ async def render_audit(url: str, options: ReportOptions, *, now: float) -> str:
         )
     if not entries:
         raise NothingFound("No admin has changed anything that this asks for.")
-    return _render_list(form, audit_report.build_section(entries, names), audit_report.build_records(entries))
+    return _render_list(
+        form, audit_report.build_section(entries, names, scope.zone), audit_report.build_records(entries)
+    )
 
 
 async def render_turn(url: str, turn_id_text: str, *, with_texts: bool, as_json: bool, now: float) -> str:
@@ -136,7 +140,15 @@ async def render_turn(url: str, turn_id_text: str, *, with_texts: bool, as_json:
 
 
 def _parse_scope(options: ReportOptions, now: float) -> Scope:
-    return parse_scope(options.since, options.until, options.chat, options.user, options.model, now=now)
+    return parse_scope(
+        options.since,
+        options.until,
+        options.chat,
+        options.user,
+        options.model,
+        zone=options.zone,
+        now=now,
+    )
 
 
 async def _render_ranking(url: str, options: ReportOptions, scope: Scope, form: ReportFormat) -> str:
@@ -161,13 +173,13 @@ async def _load_ranking(
     async with database.read_transaction() as tx:
         if kind == "readings":
             readings = await counter_readings.list_newest(tx, scope, limit)
-            return reading_report.build_section(readings), reading_report.build_records(readings)
+            return reading_report.build_section(readings, scope.zone), reading_report.build_records(readings)
         names = await people.list_names(tx)
         if kind == "turns":
             turns = await ranking_rows.rank_turns(tx, scope, sort, limit)
-            return rankings.build_turn_section(turns, sort, names), rankings.build_records(turns)
+            return rankings.build_turn_section(turns, sort, names, scope.zone), rankings.build_records(turns)
         calls = await ranking_rows.rank_calls(tx, scope, sort, limit)
-        return rankings.build_call_section(calls, sort, names), rankings.build_records(calls)
+        return rankings.build_call_section(calls, sort, names, scope.zone), rankings.build_records(calls)
 
 
 def _render_list(form: ReportFormat, section: ReportSection, records: list[JsonRecord]) -> str:

@@ -17,7 +17,7 @@ from bot.usage.report import (
     ApprovalCounts,
     ReportGroup,
     UsageReport,
-    format_utc,
+    format_local,
 )
 
 INTERVAL_NAMES = {"whole": "whole"} | {column_name(kind): kind for kind in INTERVAL_ORDER}
@@ -267,13 +267,13 @@ def _describe_scope(scope: Scope) -> str:
     since = "the beginning"
     until = "now"
     if scope.since is not None:
-        since = format_utc(scope.since)
+        since = format_local(scope.since, scope.zone)
     if scope.until is not None:
-        until = format_utc(scope.until)
+        until = format_local(scope.until, scope.zone)
     filters = {"chat": scope.chat, "user": scope.user, "model": scope.model}
     filter_text = "".join(f", {name} {value}" for name, value in filters.items() if value is not None)
     estimates = "Canvases are estimates: output tokens / 256, rounded up call by call."
-    return f"From {since} to {until} (UTC){filter_text}. {estimates}"
+    return f"From {since} to {until} ({scope.zone}){filter_text}. {estimates}"
 
 
 def _describe_unknown_counts(calls: CallSums) -> Iterator[str]:

@@ -1,5 +1,7 @@
 """Report options as people write them; what makes no sense is refused with an example."""
 
+from zoneinfo import ZoneInfo
+
 import pytest
 
 from bot.db.usage.usage_sums import DAY_SECONDS, Scope
@@ -48,6 +50,26 @@ def test_a_last_day_is_meant_whole(text: str, seconds: float):
 def test_what_is_no_moment_is_refused_with_what_is(text: str):
     with pytest.raises(QuestionRefused, match="--since must be a date such as"):
         parse_time("--since", text, NOW)
+
+
+def test_days_and_times_are_those_of_the_zone():
+    """In Berlin the clocks go back on 27 October 2024, so that day has 25 hours."""
+    berlin = ZoneInfo("Europe/Berlin")
+    assert parse_time("--since", "2024-10-04", NOW, berlin) == MIDNIGHT - 7200
+    assert parse_time("--since", "2024-10-04T12:00", NOW, berlin) == NOW - 7200
+    assert parse_time("--since", "today", MIDNIGHT - 3600, berlin) == MIDNIGHT - 7200
+    assert parse_time("--since", "1d", NOW, berlin) == MIDNIGHT - DAY_SECONDS - 7200
+    begin = parse_time("--since", "2024-10-27", NOW, berlin)
+    assert parse_time("--until", "2024-10-27", NOW, berlin, whole_day=True) == begin + 25 * 3600
+    assert parse_scope(None, None, None, None, None, zone="Europe/Berlin", now=NOW) == Scope(
+        zone="Europe/Berlin"
+    )
+
+
+@pytest.mark.parametrize("zone", ["Entenhausen", "", "../../etc/passwd", "Europe", "x" * 5000, "\x00"])
+def test_what_is_no_zone_is_refused(zone: str):
+    with pytest.raises(QuestionRefused, match="--zone must be a time zone such as Europe/Berlin"):
+        parse_scope(None, None, None, None, None, zone=zone, now=NOW)
 
 
 def test_so_long_ago_that_there_was_no_time():

@@ -49,7 +49,7 @@ TURN = RankedTurn(
 
 
 def call_cells(call: RankedCall) -> dict[str, str]:
-    section = build_call_section([call], "input", {5: "Ann"})
+    section = build_call_section([call], "input", {5: "Ann"}, "UTC")
     return dict(zip(section.columns, section.rows[0], strict=True))
 
 
@@ -105,7 +105,7 @@ def test_what_is_unknown_of_a_call_says_so():
 
 def test_turns_one_a_line():
     section = build_turn_section(
-        [TURN, replace(TURN, counted=False, ending=None, seconds=None, thinking=True)], "seconds", {}
+        [TURN, replace(TURN, counted=False, ending=None, seconds=None, thinking=True)], "seconds", {}, "UTC"
     )
     assert section.title == "Turns by seconds"
     first, second = (dict(zip(section.columns, row, strict=True)) for row in section.rows)
@@ -123,7 +123,7 @@ def test_turns_one_a_line():
 def test_a_turn_that_made_no_call_took_nothing_and_what_one_call_did_not_tell_makes_at_least():
     nothing = replace(TURN, calls=0, input=None, cached=None, output=None, canvases=None)
     some = replace(TURN, cached=300, cached_counted=False)
-    section = build_turn_section([nothing, some], "seconds", {})
+    section = build_turn_section([nothing, some], "seconds", {}, "UTC")
     first, second = (dict(zip(section.columns, row, strict=True)) for row in section.rows)
     assert [first[name] for name in ("input", "cached", "output", "canvases est.")] == ["0"] * 4
     assert (second["input"], second["cached"]) == ("2,000", "≥ 300")

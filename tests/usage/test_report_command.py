@@ -68,6 +68,18 @@ async def test_a_report_begins_with_who_used_it_how_fast_it_was_and_what_failed(
     assert "Bob" not in await render(filled, by="user", form="json")
 
 
+async def test_times_and_days_are_those_of_the_zone(filled: str):
+    zone = "Pacific/Kiritimati"  # noon in UTC is two in the night of the next day
+    days = await render(filled, by="day", zone=zone)
+    assert "2024-10-05" in days
+    assert "2024-10-04" not in days
+    assert f"now ({zone})" in days
+    turns = await render(filled, what="turns", zone=zone, since="today")
+    assert f"when ({zone})" in turns
+    assert "2024-10-05 02:00:00" in turns
+    assert "2024-10-04 12:00:00" in await render(filled, what="turns", zone=zone, form="json")
+
+
 async def test_people_and_private_chats_are_named_also_after_they_were_removed(
     filled: str, database: Database
 ):
