@@ -26,7 +26,7 @@ def load_calls(gateway: GatewayHarness) -> list[dict[str, Any]]:
 
 async def test_the_row_of_a_call_holds_everything(tmp_path: Path):
     async with running_gateway(
-        tmp_path, SimulatedEndpoint(timing=Timing.canvas(0.01)), model_seats=1
+        tmp_path, SimulatedEndpoint(timing=Timing.canvas(0.01)), model_seats=1, thinking="off"
     ) as gateway:
         gateway.ann.send('@@tool:remember {"note": "Ann likes tea"}@@@@say:noted@@')
         await gateway.wait_for_texts(1)

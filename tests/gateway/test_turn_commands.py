@@ -33,8 +33,8 @@ async def test_think_holds_from_the_next_turn_and_the_details_say_why(tmp_path: 
         gateway.ann.send("@@say:one@@")
         await gateway.wait_for_texts()
         gateway.ann.send("/think")
-        assert (await gateway.wait_for_texts(2))[1].startswith("Thinking in this chat: off, the default.")
-        await tap_and_wait(gateway, "on", "Thinking in this chat: on (the default: off).")
+        assert (await gateway.wait_for_texts(2))[1].startswith("Thinking here: off (the default).")
+        await tap_and_wait(gateway, "on", "Thinking here: on (the default: off).")
         gateway.ann.send("@@think:hm@@@@say:two@@")
         await gateway.wait_for_texts(3)
         thinking = [
@@ -50,7 +50,7 @@ async def test_think_holds_from_the_next_turn_and_the_details_say_why(tmp_path: 
         assert details[-1] == f"Model: {gateway.endpoint.model}"
         summary = await tap_and_wait(gateway, "Back", "Last:")
         assert summary[0].startswith("Last: 1 canvas est., ")
-        assert summary[5:7] == ["Thinking, 30 d: 1 of 2 turns", "    1 of 2 canvases est."]
+        assert summary[4:6] == ["Thinking, 30 d: 1 of 2 turns", "    1 of 2 canvases est."]
         assert summary[-1] == "    answered 100 %, without 100 %"
 
 
@@ -64,7 +64,7 @@ async def test_context_tells_of_the_next_prompt_and_of_the_last(tmp_path: Path):
         await gateway.wait_for_texts(2)
         gateway.ann.send("/context")
         lines = (await gateway.wait_for_texts(3))[2].splitlines()
-    assert any(line.startswith("1 turn: ") for line in lines)
+    assert any(line.startswith("earlier messages: ") for line in lines)
     assert lines[-1] != empty.splitlines()[-1]
 
 

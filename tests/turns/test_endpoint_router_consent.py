@@ -108,7 +108,7 @@ async def test_notes_and_files_stay_here_unless_they_are_allowed(tmp_path: Path,
         await both.gateway.api.wait_until(lambda: any(text.startswith("done") for text in both.final_texts()))
         signed = next(text for text in both.final_texts() if text.startswith("done"))
         if label == YES:
-            assert signed == f"done\n\n{SIGNATURE}, without your notes and files"
+            assert signed == f"done\n\n{SIGNATURE}, without: notes, files"
             assert "4711" not in both.sent_to_fallback()
             assert "buried" not in both.sent_to_fallback()
             assert "[a file was left out]" in both.sent_to_fallback()
@@ -126,7 +126,7 @@ async def test_images_stay_here_unless_they_are_allowed(tmp_path: Path, label: s
         await both.gateway.api.wait_until(lambda: any(text.startswith("seen") for text in both.final_texts()))
         signed = next(text for text in both.final_texts() if text.startswith("seen"))
         if label == YES:
-            assert signed == f"seen\n\n{SIGNATURE}, without your images"
+            assert signed == f"seen\n\n{SIGNATURE}, without: images"
             assert "[an image was left out]" in both.sent_to_fallback()
             assert "image_url" not in both.sent_to_fallback()
         else:
