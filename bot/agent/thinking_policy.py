@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from bot.agent.heavy_turns.follow_ups import is_continuation
+from bot.agent.heavy_turns.follow_ups import describe_previous, is_continuation
 from bot.agent.heavy_turns.message_features import read_message
 from bot.agent.heavy_turns.model import build_features, is_known, load_model
 from bot.agent.heavy_turns.reasons import explain_heavy, explain_light
@@ -113,7 +113,9 @@ def _decide_by_work(text: str, tool_index: ToolIndex, evidence: ThinkingEvidence
     if evidence.attachment_count:
         tool_text += _ATTACHMENT_WORDS
     matched = match_message(tool_text, tool_index, weights)
+    recent_tools = _list_recent_tools(tool_index, evidence)
     features = build_features(message, matched)
+    features |= describe_previous(text, bool(recent_tools), bool(recent_tools) and evidence.was_thinking)
     heavy_chance = model.estimate_chance(features)
     tools = _list_clear_tools(matched, weights)
     decision = ThinkingDecision(
@@ -127,7 +129,6 @@ def _decide_by_work(text: str, tool_index: ToolIndex, evidence: ThinkingEvidence
     threshold = model.threshold if evidence.threshold is None else evidence.threshold
     if heavy_chance >= threshold:
         return replace(decision, thinking=True, reason=explain_heavy(features))
-    recent_tools = _list_recent_tools(tool_index, evidence)
     if recent_tools and is_continuation(text):
         return _continue_work(decision, recent_tools, evidence.was_thinking)
     if tools and tools[0].thinking == "needs" and decision.tool_chance >= NEEDS_CHANCE:

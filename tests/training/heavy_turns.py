@@ -17,6 +17,7 @@ import numpy as np
 from sklearn.feature_extraction import DictVectorizer
 from sklearn.linear_model import LogisticRegression
 
+from bot.agent.heavy_turns.follow_ups import describe_previous
 from bot.agent.heavy_turns.message_features import read_message
 from bot.agent.heavy_turns.model import HeavyModel, build_features, format_model
 from bot.agent.heavy_turns.tool_features import match_message
@@ -28,20 +29,16 @@ FIXTURES = Path(__file__).parents[1] / "fixtures"
 FOLDERS = (FIXTURES / "heavy_sources", FIXTURES / "heavy", FIXTURES / "thinking")
 WEIGHTS = Path(__file__).parents[2] / "bot" / "agent" / "heavy_turns" / "weights.txt"
 
-INVERSE_PENALTY = 0.3  # of squared weights: the smaller, the less a single feature counts
+INVERSE_PENALTY = 0.5  # of squared weights: the smaller, the less a single feature counts
+CHARACTER_SCALE = 0.3  # of features that stand for runs of characters
 WORD_SCALE = 0.5  # of features that stand for words: what is said matters less than how it is put together
-MIN_CASES = 6  # that have a feature
-MIN_WEIGHT = 0.02  # of a feature that is kept
+MIN_CASES = 8  # that have a feature
+MIN_WEIGHT = 0.035  # of a feature that is kept
 THRESHOLD = 0.6
 JOINED_CHAT = "joined chat"
 MAX_JOINED = 3  # messages behind another
 JOINTS = ("\n", " ", "\n\n", ". ")
-CLASS_SHARES = {
-    "heavy": 0.37,
-    "one call": 0.27,
-    "chat": 0.27,
-    JOINED_CHAT: 0.09,
-}  # of the weight of all cases
+CLASS_SHARES = {"heavy": 0.37, "one call": 0.11, "chat": 0.41, JOINED_CHAT: 0.11}  # of the weight of all cases
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +78,10 @@ def build_sample(case: PolicyCase, origin: str, label: str) -> TrainingSample:
     """The features of a case, with its class."""
     message = read_message(case.text)
     matched = match_message(message.plain, case.tool_index, load_weights())
-    return TrainingSample(build_features(message, matched), bool(case.heavy), label, origin)
+    features = build_features(message, matched)
+    if case.before is not None:
+        features |= describe_previous(case.text, bool(case.before.tool_names), case.before.heavy)
+    return TrainingSample(features, bool(case.heavy), label, origin)
 
 
 def train(samples: Sequence[TrainingSample], threshold: float = THRESHOLD) -> HeavyModel:
@@ -112,6 +112,8 @@ def find_scale(name: str) -> float:
     """What a feature is multiplied with before the fit: the less, the more its weight is held back."""
     if name.startswith("w "):
         return WORD_SCALE
+    if name.startswith("c "):
+        return CHARACTER_SCALE
     return 1.0
 
 

@@ -21,6 +21,19 @@ _QUESTION_END = re.compile(r"[?？؟]\s*$")
 _TALK_CLASSES = frozenset({"chatter", "talk", "creative", "code", "self"})
 
 
+def describe_previous(text: str, has_used_tools: bool, was_heavy: bool) -> dict[str, float]:
+    """The features of a message that depend on the turn before it."""
+    features = {}
+    if has_used_tools:
+        features["after tools"] = 1.0
+    if was_heavy:
+        features["after heavy work"] = 1.0
+    if has_used_tools and is_continuation(text):
+        features["continues"] = 1.0
+        features["continues heavy work"] = float(was_heavy)
+    return features
+
+
 def is_continuation(text: str) -> bool:
     """Whether a message asks for more of what was done in the turn before."""
     text = text.strip()[:200]

@@ -8,12 +8,13 @@ from dataclasses import dataclass
 from itertools import combinations, pairwise
 
 from bot.agent.heavy_turns.word_classes import is_unspaced, load_word_classes
-from bot.agent.tool_matching.stems import split_words, stem
+from bot.agent.tool_matching.stems import fold_text, split_words, stem
 
 HEAD_CHARS = 1400  # of a message that is judged; what is asked stands at its beginning or at its end
 TAIL_CHARS = 600
 PREFIX_LETTERS = 5  # of a word that is not ASCII, in place of its stem
 MAX_WORDS = 400  # that are looked at
+MAX_CHARACTERS = 300  # of a message, of which runs are looked at
 MAX_LENGTH = 16  # words from which a longer message is no sign of more work
 LONG_LENGTH = 60  # words; much of it was pasted
 
@@ -50,6 +51,7 @@ def describe_message(message: MessageText) -> dict[str, float]:
     message_words = split_words(message.plain)[:MAX_WORDS]
     classes = load_word_classes().classify(message_words)
     features = dict.fromkeys(_name_words(message_words), 1.0)
+    features |= dict.fromkeys(_name_characters(message.plain), 1.0)
     features |= _describe_classes(classes)
     features |= _describe_structure(message, message_words)
     return features
@@ -69,6 +71,14 @@ def _name_words(message_words: Sequence[str]) -> Iterator[str]:
             forms.append(word[:PREFIX_LETTERS])
     yield from (f"w {form}" for form in forms)
     yield from (f"w {first} {second}" for first, second in pairwise(forms))
+
+
+def _name_characters(text: str) -> Iterator[str]:
+    """A feature for each run of three or four characters: words as they are bent or misspelt."""
+    plain = fold_text(_NUMBER.sub("0", text[:MAX_CHARACTERS]))
+    padded = f" {' '.join(plain.split())} "
+    for length in (3, 4):
+        yield from (f"c {padded[start : start + length]}" for start in range(len(padded) - length + 1))
 
 
 def _describe_classes(classes: Sequence[str]) -> dict[str, float]:

@@ -49,7 +49,7 @@ class HeavyModel:
 
 
 def build_features(message: MessageText, matched: MatchedMessage) -> dict[str, float]:
-    """All features of a turn."""
+    """The features of a message and of the tools it matches."""
     features = describe_message(message) | describe_tools(matched)
     tool_chance = matched.whole.tool_chance
     features |= {f"{name}, tool": tool_chance for name in JOINT_FEATURES if features.get(name)}

@@ -26,8 +26,15 @@ def split_words(text: str) -> list[str]:
     text = _CAMEL_CASE_BORDER.sub(" ", text)
     if text.isascii():
         return _ASCII_WORD.findall(text.lower())
+    return _WORD.findall(fold_text(text))
+
+
+def fold_text(text: str) -> str:
+    """A text in lower case, without accents."""
+    if text.isascii():
+        return text.lower()
     plain = unicodedata.normalize("NFKD", text).casefold().replace("ı", "i")
-    return _WORD.findall("".join(char for char in plain if not unicodedata.combining(char)))
+    return "".join(char for char in plain if not unicodedata.combining(char))
 
 
 @lru_cache(maxsize=4096)
