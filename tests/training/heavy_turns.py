@@ -1,6 +1,6 @@
-"""Trains the model of heavy turns and prints how it does on sources and languages left out.
+"""Trains the model of heavy turns; with --judge it prints how it does on sources and languages left out.
 
-    python -m tests.training.heavy_turns [--out bot/agent/heavy_turns/weights.txt] [FOLDER ...]
+    python -m tests.training.heavy_turns [--out bot/agent/heavy_turns/weights.txt] [--judge] [FOLDER ...]
 
 A folder holds files of labelled cases beside a tools.json; without one, those of tests/fixtures are read, not
 what is held out. The same cases give the same weights.
@@ -38,7 +38,12 @@ THRESHOLD = 0.6
 JOINED_CHAT = "joined chat"
 MAX_JOINED = 3  # messages behind another
 JOINTS = ("\n", " ", "\n\n", ". ")
-CLASS_SHARES = {"heavy": 0.37, "one call": 0.11, "chat": 0.41, JOINED_CHAT: 0.11}  # of the weight of all cases
+CLASS_SHARES = {
+    "heavy": 0.37,
+    "one call": 0.11,
+    "chat": 0.41,
+    JOINED_CHAT: 0.11,
+}  # of the weight of all cases
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,15 +136,31 @@ def weigh_samples(samples: Sequence[TrainingSample]) -> np.ndarray:
     return np.array(list(shares)) * len(samples)
 
 
+def judge_left_out(samples: Sequence[TrainingSample]) -> Iterator[str]:
+    """A line for each file: the share of its turns that think by a model that was trained without it."""
+    for origin in dict.fromkeys(sample.origin for sample in samples):
+        model = train([sample for sample in samples if sample.origin != origin])
+        thinks: defaultdict[str, list[bool]] = defaultdict(list)
+        for sample in samples:
+            if sample.origin == origin:
+                thinks[sample.label].append(model.estimate_chance(sample.features) >= model.threshold)
+        shares = (f"{label} {sum(row) / len(row):.0%} of {len(row)}" for label, row in thinks.items())
+        yield f"{origin}: {', '.join(shares)}"
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description="Train the model of heavy turns.")
     parser.add_argument("folders", nargs="*", type=Path, default=FOLDERS, help="folders with cases")
     parser.add_argument("--out", type=Path, default=WEIGHTS, help="the file to write the weights to")
+    parser.add_argument("--judge", action="store_true", help="also leave out each file in turn")
     options = parser.parse_args()
     samples = read_samples(options.folders)
     model = train(samples)
     options.out.write_text(format_model(model), encoding="utf-8")
     print(f"{len(samples)} samples, {len(model.weights)} features in {options.out}")
+    if options.judge:
+        for line in judge_left_out(samples):
+            print(line)
 
 
 if __name__ == "__main__":

@@ -29,6 +29,7 @@ COSTS_NOTE = (
     "saves at least the last column's share of the heavy turns from being asked again"
 )
 ALL_CASES = "together"
+DECIDED_CASES = "without doubt"
 READ_ACCURACIES = (0.7, 0.8, 0.9)  # of the endpoint's judgement where the words leave doubt, simulated
 
 PrintLine = Callable[[str], None]
@@ -148,6 +149,7 @@ def score_groups(judged: Sequence[JudgedCase]) -> Iterator[ThinkingScore]:
         yield score_group(source, (row for row in known if row.case.source == source))
     for language in sorted({row.case.language for row in known} - {""}):
         yield score_group(f"language {language}", (row for row in known if row.case.language == language))
+    yield score_group(DECIDED_CASES, (row for row in known if not row.decision.is_unsure))
     yield score_group(ALL_CASES, known)
     for accuracy in READ_ACCURACIES:
         yield score_group(f"{ALL_CASES}, reads {accuracy:.0%} right", simulate_reads(known, accuracy))

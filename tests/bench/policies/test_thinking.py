@@ -149,7 +149,7 @@ def test_the_command_prints_json_and_names_what_is_missing(folder: Path, tmp_pat
     assert done.exit_code == 0
     scores = {score["group"]: score for score in json.loads(done.stdout)["scores"]}
     reads = {f"together, reads {share} right" for share in ("70%", "80%", "90%")}
-    assert set(scores) == {"simple", "irrelevance", "chatable", "together"} | reads
+    assert set(scores) == {"simple", "irrelevance", "chatable", "without doubt", "together"} | reads
     assert scores["together"]["chat"]["cases"] == 20
     assert scores["together"]["heavy"] == {"cases": 0, "thinks": None}
     gone = CliRunner().invoke(cli, ["bench", "thinking", "--data", str(tmp_path / "gone")])
