@@ -173,14 +173,22 @@ async def load_overview(tx: AsyncConnection, begin: float, limit: int) -> Spendi
     shares = await _load_shares(tx, begin)
     persons = _rank_spenders(_sum_by_key(shares, 0), limit)
     lanes = _rank_spenders(_sum_by_key(shares, 1), limit)
-    names = await _load_names(tx, [int(spender.name) for spender in persons])
+    chats = [Lane.parse(spender.name).chat for spender in lanes]
+    names = await _load_names(tx, [*(int(spender.name) for spender in persons), *chats])
     return SpendingOverview(
         total=_add_up(list(shares.values())),
         people=tuple(
             RankedSpender(names.get(int(spender.name), spender.name), spender.spending) for spender in persons
         ),
-        chats=lanes,
+        chats=tuple(
+            RankedSpender(_name_lane(spender.name, names.get(chat)), spender.spending)
+            for spender, chat in zip(lanes, chats, strict=True)
+        ),
     )
+
+
+def _name_lane(key: str, name: str | None) -> str:
+    return key if name is None else f"{name} ({key})"
 
 
 def _sum_by_key(shares: Mapping[tuple[int, str], SpendingSums], key_index: int) -> dict[str, SpendingSums]:

@@ -176,12 +176,13 @@ async def test_the_overview_names_those_who_took_the_most(database: Database):
     await store_turn(database, 5, (100, 99_999, False), person=8, lane="8", received_at=50.0)
     async with database.transaction() as tx:
         await people.put(tx, 6, "Bob", "member", now=0.0)
+        await people.remove(tx, 6, now=1.0)  # and is still named
     async with database.read_transaction() as tx:
         few = await spending.load_overview(tx, 100.0, 2)
         overview = await spending.load_overview(tx, 100.0, 9)
     ranked = [(spender.name, spender.spending.canvases, spender.spending.turns) for spender in few.people]
     assert ranked == [("Bob", 5, 2), ("5", 2, 1)]
-    assert [spender.name for spender in overview.chats] == ["6:2", "5", "6", "7"]
+    assert [spender.name for spender in overview.chats] == ["Bob (6:2)", "5", "Bob (6)", "7"]
     assert overview.chats[-1].spending.canvases is None
     assert overview.total == few.total == SpendingSums(4, 4, 300, 1267, 7, 18.0, is_complete=False)
 

@@ -94,8 +94,8 @@ async def test_everybody_is_ranked_for_admins(harness: UpdateHarness):
         "1. Bob: 4, 2.0 s",
         "2. Anna: 2, 2.0 s",
         "Chats, canvases in 30 d:",
-        "1. 6: 4, 2.0 s",
-        "2. 5: 2, 2.0 s",
+        "1. Bob (6): 4, 2.0 s",
+        "2. Anna (5): 2, 2.0 s",
     ]
     harness.now += 40 * 86_400
     (sent,) = await harness.send_text("/usage all", person=ADMIN)
