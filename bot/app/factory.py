@@ -206,7 +206,7 @@ async def build(
         notices, access, sender.wake, lambda: worker.wake(), timers
     )
     tools = await load_tools(settings, database, approval_dependencies, dead_letters.notify_admins)
-    jobs = await _build_job_components(settings, database, sender, lambda: worker.wake())
+    jobs = await _build_job_components(settings, database, access, sender, lambda: worker.wake())
     tool_questions = ToolQuestions(database, sender.wake, dead_letters.notify_admins)
     turn_factory = TurnFactory(
         settings,
@@ -339,14 +339,18 @@ class _JobComponents:
     def schedules_for(self, request: TurnRequest) -> ChatSchedules:
         """The jobs that tools of this turn see and change."""
         owner = JobOwner(request.person, request.name, request.lane)
-        return ChatSchedules(self.user_jobs, owner, self.wake_sender)
+        return ChatSchedules(self.user_jobs, owner, request.translate, self.wake_sender)
 
 
 async def _build_job_components(
-    settings: Settings, database: Database, sender: Sender, wake_worker: Callable[[], None]
+    settings: Settings,
+    database: Database,
+    access: Access,
+    sender: Sender,
+    wake_worker: Callable[[], None],
 ) -> _JobComponents:
     scheduler = JobScheduler(database, wake_worker)
-    outcomes = JobOutcomes(database, sender.wake)
+    outcomes = JobOutcomes(database, access.get_translator, sender.wake)
     await retry_until_available(outcomes.recover)
     limits = JobLimits(
         max_per_person=settings.jobs_per_person,

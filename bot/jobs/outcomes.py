@@ -10,9 +10,10 @@ from bot.db.engine import Database
 from bot.db.queues import job_outcomes, outbox
 from bot.db.queues.job_outcomes import MAX_FAILURES, PausedJob
 from bot.domain import Button, InboxItem, Lane, Part, Runner
+from bot.translations.translator import Translator, translatable
 
-PAUSED_TEXT = (
-    "I paused #{number}, “{text}”: it failed {times} times in a row, the last time because {reason}."
+PAUSED_TEXT = translatable(
+    "I paused “{text}”: it failed {times} times in a row, the last time because {reason}."
 )
 
 GiveUp = Callable[[tuple[InboxItem, ...], str], Awaitable[None]]
@@ -22,9 +23,14 @@ class JobOutcomes:
     """Records outcomes; `wake_sender` is called for the lane of a person who gets a message."""
 
     def __init__(
-        self, database: Database, wake_sender: Callable[[Lane], None], clock: Callable[[], float] = time.time
+        self,
+        database: Database,
+        get_translator: Callable[[int], Translator],
+        wake_sender: Callable[[Lane], None],
+        clock: Callable[[], float] = time.time,
     ) -> None:
         self._database = database
+        self._get_translator = get_translator
         self._wake_sender = wake_sender
         self._clock = clock
 
@@ -61,15 +67,16 @@ class JobOutcomes:
         async with self._database.transaction() as tx:
             paused = await job_outcomes.record_outcome(tx, job, due_at)
             if paused is not None:
-                parts = (_format_paused(paused),)
+                parts = (_format_paused(self._get_translator(paused.person), paused),)
                 await outbox.add(tx, item=None, lane=paused.lane, parts=parts, now=self._clock())
         if paused is not None:
             self._wake_sender(paused.lane)
 
 
-def _format_paused(paused: PausedJob) -> Part:
-    text = PAUSED_TEXT.format(
-        number=paused.job, text=paused.text[:80], times=MAX_FAILURES, reason=paused.reason
+def _format_paused(translate: Translator, paused: PausedJob) -> Part:
+    text = translate(PAUSED_TEXT, text=paused.text[:80], times=MAX_FAILURES, reason=translate(paused.reason))
+    row = (
+        Button(translate("Resume"), f"job:resume:{paused.job}"),
+        Button(translate("Delete"), f"job:delete:{paused.job}"),
     )
-    row = (Button("Resume", f"job:resume:{paused.job}"), Button("Delete", f"job:delete:{paused.job}"))
     return Part(text, buttons=(row,))

@@ -7,6 +7,7 @@ from bot.db.queues import jobs
 from bot.domain import Lane
 from bot.jobs.times.zones import UnclearTime, resolve_zone
 from bot.jobs.user_jobs import JobOwner, UserJobs, ZoneUnknown, format_job, format_schedule
+from bot.translations.translator import ENGLISH, Translator
 from tools.base import ToolError
 
 if TYPE_CHECKING:
@@ -17,8 +18,7 @@ ZONE_UNKNOWN_TEXT = (
     'of when, such as "tomorrow 9:00 in Berlin".'
 )
 OTHER_ZONE_TEXT = (
-    "I do not know when that is: the person's times are those of {zone}. "
-    "Give the time there, without a place."
+    "I don't know when that is: the person's times are those of {zone}. Give the time there, without a place."
 )
 MAX_NUMBER = 10**18  # a larger one does not fit into a column of SQLite
 CONFIRMATION_SHOWN = (
@@ -29,12 +29,19 @@ CONFIRMATION_SHOWN = (
 class ChatSchedules:
     """Implements the tools' protocol Schedules.
 
-    `wake_sender` is called when the person has something to read.
+    `translate`: into the person's language. `wake_sender` is called when the person has something to read.
     """
 
-    def __init__(self, user_jobs: UserJobs, owner: JobOwner, wake_sender: Callable[[Lane], None]) -> None:
+    def __init__(
+        self,
+        user_jobs: UserJobs,
+        owner: JobOwner,
+        translate: Translator,
+        wake_sender: Callable[[Lane], None],
+    ) -> None:
         self._user_jobs = user_jobs
         self._owner = owner
+        self._translate = translate
         self._wake_sender = wake_sender
 
     async def add(self, when: str, text: str, *, task: bool) -> str:
@@ -42,7 +49,7 @@ class ChatSchedules:
             schedule = await self._parse_when(when)
             async with self._user_jobs.database.transaction() as tx:
                 kind: jobs.JobKind = "task" if task else "reminder"
-                part = await self._user_jobs.add_job(tx, self._owner, kind, schedule, text)
+                part = await self._user_jobs.add_job(tx, self._owner, kind, schedule, text, self._translate)
                 await self._user_jobs.notify_owner(tx, self._owner, part)
         except ZoneUnknown:
             raise ToolError(ZONE_UNKNOWN_TEXT) from None
@@ -50,7 +57,7 @@ class ChatSchedules:
             raise ToolError(str(error)) from None
         self._user_jobs.wake_scheduler()
         self._wake_sender(self._owner.lane)
-        return f"Scheduled. {format_schedule(schedule)}. {CONFIRMATION_SHOWN}"
+        return f"Scheduled. {format_schedule(ENGLISH, schedule)}. {CONFIRMATION_SHOWN}"
 
     async def list(self) -> str:
         async with self._user_jobs.database.read_transaction() as tx:
@@ -87,5 +94,5 @@ class ChatSchedules:
             async with self._user_jobs.database.transaction() as tx:
                 await self._user_jobs.change_zone(tx, self._owner, zone)
         elif known_zone != zone:
-            raise UnclearTime(OTHER_ZONE_TEXT.format(zone=known_zone))
+            raise UnclearTime(OTHER_ZONE_TEXT, zone=known_zone)
         return await self._user_jobs.parse_when(person, time_text)

@@ -20,6 +20,7 @@ from bot.db.retry import retry_until_available
 from bot.jobs.times import rrules
 from bot.jobs.times.next_run import LATE_SECONDS, plan_run
 from bot.jobs.times.rrules import RecurrenceRule
+from bot.translations.translator import translatable
 from tools.threads import run_in_thread
 
 if TYPE_CHECKING:
@@ -34,8 +35,8 @@ POLL_SECONDS = 2.0  # the wall clock may be moved, and other commands may change
 ALARM_HORIZON_SECONDS = 3600.0  # with nothing due for longer, APScheduler is not loaded
 CLOCK_BACKSTEP_SECONDS = 60.0  # a clock put back by more makes due times be computed again
 
-RULE_UNREADABLE = "its rule cannot be read"
-PERSON_UNREACHABLE = "no message reached you when it was due"
+RULE_UNREADABLE = translatable("its time cannot be read any more")
+PERSON_UNREACHABLE = translatable("no message reached you when it was due")
 
 log = logging.getLogger(__name__)
 

@@ -20,6 +20,7 @@ from bot.domain import Button, Lane, Part
 from bot.jobs.times import formatting, rrules
 from bot.jobs.times.rrules import RecurrenceRule
 from bot.jobs.times.zones import UnclearTime
+from bot.translations.translator import ENGLISH, Translator, translatable
 from tools.threads import run_in_thread
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ class ZoneUnknown(UnclearTime):
 
     def __init__(self) -> None:
         super().__init__(
-            "I do not know in which time zone you are. Send /zone and a city, such as: /zone Berlin."
+            translatable("I don't know your time zone yet. Tell me a city, such as `/zone Berlin`.")
         )
 
 
@@ -94,7 +95,13 @@ class UserJobs:
         return schedule
 
     async def add_job(
-        self, tx: Transaction, owner: JobOwner, kind: JobKind, schedule: "ParsedSchedule", text: str
+        self,
+        tx: Transaction,
+        owner: JobOwner,
+        kind: JobKind,
+        schedule: "ParsedSchedule",
+        text: str,
+        translate: Translator,
     ) -> Part:
         """Store a job; return the confirmation for its owner, with an Undo button.
 
@@ -104,7 +111,9 @@ class UserJobs:
         now = self.clock()
         if not text or len(text) > MAX_TEXT_CHARS:
             raise UnclearTime(
-                f"What I shall say or do then has 1 to {MAX_TEXT_CHARS} characters, this has {len(text)}."
+                translatable("The text of a reminder has at most {count} characters, this one {length}."),
+                count=MAX_TEXT_CHARS,
+                length=len(text),
             )
         await self.check_limits(tx, owner.person)
         await people.ensure_person(tx, owner.person, owner.name, now=now)
@@ -119,8 +128,9 @@ class UserJobs:
             lane=owner.lane,
         )
         number = await jobs.add(tx, new, now=now)
-        undo = Button("Undo", f"job:undo:{number}")
-        return Part(f"{_format_confirmation(kind, text)}\n{format_schedule(schedule)}", buttons=((undo,),))
+        undo = Button(translate("Undo"), f"job:undo:{number}")
+        confirmation = _format_confirmation(translate, kind, text)
+        return Part(f"{confirmation}\n{format_schedule(translate, schedule)}", buttons=((undo,),))
 
     async def notify_owner(self, tx: Transaction, owner: JobOwner, part: Part) -> None:
         """Send the person a message, whatever the model says; twice rather than never."""
@@ -146,19 +156,26 @@ class UserJobs:
         try:
             return await run_in_thread(_compute_next_due, job, self.clock())
         except (ValueError, KeyError):
-            raise UnclearTime("I cannot read when that was to be. Delete it, and ask for it anew.") from None
+            raise UnclearTime(
+                translatable("I can't read its time any more. Delete it, and set a new one.")
+            ) from None
 
     async def check_limits(self, tx: Transaction, person: int) -> None:
         """Raise UnclearTime if this person may have no more jobs."""
         own_count, total_count = await jobs.count_open(tx, person)
         if not (self.limits.max_per_person and self.limits.max_total):
-            raise UnclearTime("This bot keeps no reminders and tasks.")
+            raise UnclearTime(translatable("This bot keeps no reminders and tasks."))
         if own_count >= self.limits.max_per_person:
-            noun = "job" if own_count == 1 else "jobs"
-            raise UnclearTime(f"You have {own_count} {noun}, and no more fit. Delete one with /jobs.")
+            raise UnclearTime(
+                translatable(
+                    "You have all the reminders and tasks you can have: {count}. Delete one with /jobs first."
+                ),
+                count=own_count,
+            )
         if total_count >= self.limits.max_total:
             raise UnclearTime(
-                f"This bot keeps {self.limits.max_total} jobs for all its people, and they are taken."
+                translatable("I keep {count} reminders and tasks for everybody together, and have as many."),
+                count=self.limits.max_total,
             )
 
     async def _load_zone(self, person: int) -> str | None:
@@ -203,30 +220,48 @@ def _parse_when(text: str, zone: str, now: float, min_interval_seconds: int) -> 
     return parser.parse_when(text, zone, now, min_interval_seconds), ""
 
 
-def format_schedule(schedule: "ParsedSchedule") -> str:
+def format_schedule(translate: Translator, schedule: "ParsedSchedule") -> str:
     """Describe a schedule, with local times and their zone."""
-    next_times = formatting.format_times(schedule.next_times, schedule.zone)
+    next_times = formatting.format_times(translate, schedule.next_times, schedule.zone)
     if schedule.rule is None:
         return next_times
-    text = schedule.recurrence_text
-    return f"{text[0].upper()}{text[1:]}. Next: {next_times}"
+    recurrence = capitalize(formatting.format_recurrence(translate, schedule.rule))
+    return translate("{recurrence}. Next: {times}", recurrence=recurrence, times=next_times)
+
+
+def capitalize(sentence: str) -> str:
+    """Begin a sentence with a capital letter."""
+    return f"{sentence[:1].upper()}{sentence[1:]}"
+
+
+def format_rule(translate: Translator, job: Job) -> str:
+    """Format how often a job comes; "" for once, "?" if that cannot be read."""
+    try:
+        return formatting.format_recurrence(translate, RecurrenceRule.parse(job.rule)) if job.rule else ""
+    except (ValueError, KeyError):
+        return "?"
+
+
+def shorten_text(text: str, max_chars: int) -> str:
+    """Return a text on one line, cut to so many characters."""
+    line = " ".join(text.split())
+    if len(line) > max_chars:
+        return f"{line[: max_chars - 1]}…"
+    return line
 
 
 def format_job(job: Job) -> str:
-    """Format a job as a line of a list."""
-    mark = "⏰" if job.kind == "reminder" else "🤖"
-    text = " ".join(job.text.split())
-    if len(text) > MAX_LISTED_CHARS:
-        text = f"{text[: MAX_LISTED_CHARS - 1]}…"
-    fields = [f"#{job.id} {mark} {text}", _format_rule(job), _format_state(job)]
+    """Format a job as a line of the list that the model reads."""
+    text = shorten_text(job.text, MAX_LISTED_CHARS)
+    fields = [f"#{job.id} {get_mark(job.kind)} {text}", format_rule(ENGLISH, job), _format_state(job)]
     return " · ".join(field for field in fields if field)
 
 
-def _format_rule(job: Job) -> str:
-    try:
-        return formatting.format_recurrence(RecurrenceRule.parse(job.rule)) if job.rule else ""
-    except (ValueError, KeyError):
-        return "?"
+def get_mark(kind: JobKind) -> str:
+    """Return the sign that stands before a reminder or a task."""
+    if kind == "reminder":
+        return "⏰"
+    return "🤖"
 
 
 def _format_state(job: Job) -> str:
@@ -236,13 +271,13 @@ def _format_state(job: Job) -> str:
         return "paused"
     if job.next_due is None:
         return "under way"
-    return f"{formatting.format_time(job.next_due, job.zone)} ({job.zone})"
+    return f"{formatting.format_time(ENGLISH, job.next_due, job.zone)} ({job.zone})"
 
 
-def _format_confirmation(kind: JobKind, text: str) -> str:
+def _format_confirmation(translate: Translator, kind: JobKind, text: str) -> str:
     if kind == "reminder":
-        return f"⏰ I'll remind you: {text}"
-    return f"🤖 I'll do this then: {text}"
+        return translate("⏰ I'll remind you: {text}", text=text)
+    return translate("🤖 I'll do this then: {text}", text=text)
 
 
 def _choose_missed_policy(rule: RecurrenceRule | None) -> MissedRunPolicy:

@@ -202,7 +202,7 @@ async def test_a_job_with_an_unreadable_rule_is_paused_and_holds_up_nothing(
     await harness.build_scheduler().enqueue_due()
     assert await harness.list_inbox_rows() == [(good, NOON)]
     row = await harness.load_job(broken)
-    assert (row.state, row.why_paused) == ("paused", "its rule cannot be read")
+    assert (row.state, row.why_paused) == ("paused", "its time cannot be read any more")
 
 
 async def test_a_clock_that_jumps_ahead_and_back_again_loses_no_day_and_repeats_none(

@@ -35,6 +35,7 @@ from bot.jobs.user_jobs import JobLimits, UserJobs
 from bot.telegram.access import Access
 from bot.telegram.runners.reminders import ReminderRunner
 from bot.telegram.runners.tasks import TaskRunner
+from bot.translations.translator import ENGLISH
 from bot.turns.runner import RequestCompleter
 from bot.turns.turn_request import TurnRequest
 
@@ -161,7 +162,7 @@ class SimulatedProcess:
 
     async def start(self) -> "SimulatedProcess":
         self.scheduler = JobScheduler(self.database, lambda: None, self.clock)
-        outcomes = JobOutcomes(self.database, lambda lane: None, self.clock)
+        outcomes = JobOutcomes(self.database, lambda person: ENGLISH, lambda lane: None, self.clock)
         user_jobs = UserJobs(self.database, JobLimits(), lambda: None, self.clock)
         reminders = ReminderRunner(self.database, self.access, user_jobs, lambda lane: None, self.clock)
         tasks = TaskRunner(

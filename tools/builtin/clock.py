@@ -80,12 +80,18 @@ def find_zone(zone_text: str) -> tuple[str, tzinfo]:
     for name in (requested, re.split(r"[,(]", requested)[0].strip()):
         if name in zones:
             return zones[name], ZoneInfo(zones[name])
-    close = dict.fromkeys(zones[name] for name in get_close_matches(requested, zones, n=5, cutoff=0.6))
-    if close:
+    if close := list_close_zones(zone_text):
         advice = f"did you mean {', '.join(close)}?"
     else:
         advice = "give an IANA zone such as Europe/Paris."
     raise ToolError(f"No time zone is called {zone_text[:60]!r}; {advice}")
+
+
+def list_close_zones(zone_text: str) -> list[str]:
+    """The IANA names of zones whose names, or whose cities, are spelled much like this."""
+    zones = _load_zone_names()
+    close = get_close_matches(_normalize_name(zone_text), zones, n=5, cutoff=0.6)
+    return list(dict.fromkeys(zones[name] for name in close))
 
 
 def _parse_offset(match: re.Match[str]) -> tuple[str, tzinfo]:

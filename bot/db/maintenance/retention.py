@@ -91,7 +91,11 @@ def build_age_scope(before: float) -> RetentionScope:
         calls=model_calls.c.created_at < before,
         notes=notes.c.made_at < before,
         jobs=and_(
-            jobs.c.state == "done", jobs.c.person.is_not(None), func.coalesce(jobs.c.last_due, 0) < before
+            jobs.c.person.is_not(None),
+            or_(
+                jobs.c.state == "deleted",
+                and_(jobs.c.state == "done", func.coalesce(jobs.c.last_due, 0) < before),
+            ),
         ),
         audit=audit.c.at < before,
         notices=notices.c.told_at < before,

@@ -11,24 +11,28 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from bot.db.tables import inbox, jobs, turns
 from bot.domain import Lane
+from bot.translations.translator import translatable
 
 MAX_FAILURES = 3  # in a row, after which a job of a person is paused
 
 _FAILURE_REASONS: Mapping[str, str] = {
-    "away": "the model did not answer",
-    "refused": "the model endpoint refused the request",
-    "too_long": "it was longer than the model can read",
-    "limit": "your canvases of the day were used up",
-    "seconds": "it took too long",
-    "steps": "it took too many steps",
-    "empty": "the model gave no answer",
-    "failed": "it could not be handled",
+    "away": translatable("the model did not answer"),
+    "refused": translatable("the model refused the request"),
+    "too_long": translatable("it was longer than the model can read"),
+    "limit": translatable("your daily limit was used up"),
+    "seconds": translatable("it took too long"),
+    "steps": translatable("it took too many steps"),
+    "empty": translatable("the model gave no answer"),
+    "failed": translatable("something went wrong with it"),
 }
 _ITEM_IS_OVER = inbox.c.state.in_(("done", "dead"))
 _SELECT_OUTCOME = (
     select(inbox.c.state.label("item_state"), inbox.c.done_at, turns.c.ending)
     .add_columns(
-        *(jobs.c[name] for name in ("id", "kind", "state", "rule", "next_due", "failures", "lane", "text"))
+        *(
+            jobs.c[name]
+            for name in ("id", "kind", "person", "state", "rule", "next_due", "failures", "lane", "text")
+        )
     )
     .select_from(inbox.join(jobs, jobs.c.id == inbox.c.job).outerjoin(turns, turns.c.item == inbox.c.id))
     .where(
@@ -58,6 +62,7 @@ class PausedJob:
     """A job that was paused because it failed too often: where to notify its owner, and why it failed."""
 
     job: int
+    person: int
     lane: Lane
     text: str
     reason: str
@@ -88,7 +93,7 @@ async def record_outcome(tx: AsyncConnection, job: int, due_at: float) -> Paused
     stored = await tx.execute(_UPDATE_JOB, values)
     if not (is_paused and stored.rowcount and reason and row.lane):
         return None
-    return PausedJob(job, Lane.parse(row.lane), row.text, reason)
+    return PausedJob(job, row.person, Lane.parse(row.lane), row.text, reason)
 
 
 async def list_unrecorded(tx: AsyncConnection) -> list[tuple[int, float]]:

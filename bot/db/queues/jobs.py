@@ -18,7 +18,7 @@ from bot.domain import Lane
 
 JobKind = Literal["reminder", "task", "house"]  # the last one is a system job
 MissedRunPolicy = Literal["once", "skip"]
-JobState = Literal["active", "paused", "done"]
+JobState = Literal["active", "paused", "done", "deleted"]
 MAX_JOBS = 10_000  # of all users together
 
 _IS_OPEN = jobs.c.state.in_(("active", "paused"))
@@ -131,14 +131,25 @@ async def find(tx: AsyncConnection, job: int) -> Job | None:
     return None
 
 
+async def find_kept(tx: AsyncConnection, job: int) -> Job | None:
+    """The job with this id, unless it is deleted."""
+    return await _find_job(tx, and_(jobs.c.id == job, jobs.c.state != "deleted"))
+
+
 async def find_named(tx: AsyncConnection, name: str) -> Job | None:
     """The system job or the snooze with this name."""
     return await _find_job(tx, jobs.c.name == name)
 
 
-async def list_of_person(tx: AsyncConnection, person: int, *, limit: int = 100) -> list[Job]:
-    """A person's open jobs (active or paused), the oldest first."""
-    return await _list_jobs(tx, and_(jobs.c.person == person, _IS_OPEN), limit)
+async def list_of_person(tx: AsyncConnection, person: int, *, limit: int = 100, offset: int = 0) -> list[Job]:
+    """A person's open jobs: first what is under way, then by due time, and last those that are paused."""
+    query = (
+        _SELECT_JOBS.where(jobs.c.person == person, _IS_OPEN)
+        .order_by(jobs.c.state == "paused", jobs.c.next_due, jobs.c.id)
+        .limit(limit)
+        .offset(offset)
+    )
+    return [_to_job(row) for row in await tx.execute(query)]
 
 
 async def list_system_jobs(tx: AsyncConnection) -> list[Job]:
@@ -236,6 +247,11 @@ async def resume(tx: AsyncConnection, job: int, next_due: float) -> None:
     """Resume a job; its failures count from zero again."""
     values = {"state": "active", "why_paused": None, "failures": 0, "next_due": next_due}
     await tx.execute(update(jobs).where(jobs.c.id == job).values(values))
+
+
+async def mark_deleted(tx: AsyncConnection, job: int) -> None:
+    """Delete a job so that it can be restored until the next night."""
+    await tx.execute(update(jobs).where(jobs.c.id == job).values(state="deleted"))
 
 
 async def remove(tx: AsyncConnection, job: int, *, person: int) -> Job | None:

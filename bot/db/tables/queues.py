@@ -43,7 +43,8 @@ inbox = Table(
     sqlite_autoincrement=True,
 )
 
-# active → done when no due time is left; paused by its person, or by the gateway (why_paused).
+# active → done when no due time is left; paused by its person, or by the gateway (why_paused); deleted by its
+# person, who can undo that until retention removes the row.
 jobs = Table(
     "jobs",
     metadata,

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import time
 
 from bot.jobs.times.zones import UnclearTime
+from bot.translations.translator import translatable
 
 _NUMBERS = (
     "one two three four five six seven eight nine ten eleven twelve",
@@ -40,8 +41,8 @@ NOON = time(12)
 AFTERNOON = time(15)
 EVENING = time(19)
 NIGHT = time(21)
-SEVERAL_TIMES = "I see more than one time of day there. Say one, such as: tomorrow at 9:00."
-AM_PM_MISSING = "Say am or pm with each of these times, such as: every day at 8 am and 8 pm."
+SEVERAL_TIMES = translatable("I see more than one time of day there. Say one, such as `tomorrow at 9:00`.")
+AM_PM_MISSING = translatable("Say am or pm with each of these times, such as `every day at 8 am and 8 pm`.")
 _PARTS_OF_DAY = {
     "morning": MORNING,
     "early": MORNING,
@@ -203,7 +204,10 @@ def _to_24_hours(hour: int, minute: int, half: str | None) -> time:
     if half:
         if not 1 <= hour <= 12:
             raise UnclearTime(
-                f"There is no {hour} {half}m. Say the hour as 1 to 12 with am or pm, or as 0 to 23 without."
+                translatable(
+                    "There is no {hour}. Say the hour as 1 to 12 with am or pm, or as 0 to 23 without."
+                ),
+                hour=f"{hour} {half}m",
             )
         hour %= 12
         if half == "p":
@@ -215,7 +219,10 @@ def _build_time(hour: int, minute: int) -> time:
     if hour == 24 and minute == 0:
         return time(0)
     if hour > 23 or minute > 59:
-        raise UnclearTime(f"No clock shows {hour}:{minute:02}. Say a time between 0:00 and 23:59.")
+        raise UnclearTime(
+            translatable("No clock shows {time}. Say a time between 0:00 and 23:59."),
+            time=f"{hour}:{minute:02}",
+        )
     return time(hour, minute)
 
 

@@ -10,9 +10,12 @@ import re
 from calendar import monthrange
 from collections.abc import Sequence
 from datetime import date, datetime, time, timedelta
+from functools import partial
 from typing import Any
 
+from bot.jobs.times.formatting import format_full_day, format_weekday
 from bot.jobs.times.zones import UnclearTime
+from bot.translations.translator import translatable
 
 _DAYS = (
     ("mo", "mon", "monday", "montag"),
@@ -80,10 +83,11 @@ _ORDINAL = re.compile(
 )
 _YEAR = re.compile(r"\b\d{4}$")
 MAX_DATE_CHARS = 40  # characters of a date
-WHEN_HELP = (
-    "I do not know when that is. "
-    "Say it as: tomorrow at 9, Friday at 17:30, in 2 hours, on 24 December at 18:00."
+WHEN_HELP = translatable(
+    "I don't know when that is. "
+    "Say it like this: `tomorrow at 9`, `Friday at 17:30`, `in 2 hours`, `on 24 December at 18:00`."
 )
+NO_SUCH_DAY = translatable("No month has a day {number}.")
 
 
 def strip_leading_words(phrase: str) -> str:
@@ -142,7 +146,7 @@ def add_months(day: date, months: int) -> date:
 
 def _find_day_of_month(number: int, now: datetime, time_of_day: time) -> date:
     if not 1 <= number <= 31:
-        raise UnclearTime(f"No month has a day {number}.")
+        raise UnclearTime(NO_SUCH_DAY, number=number)
     for months in range(13):
         first = add_months(now.date().replace(day=1), months)
         if number <= monthrange(first.year, first.month)[1]:
@@ -162,7 +166,11 @@ def _parse_date(phrase: str, now: datetime, time_of_day: time) -> date:
     else:
         day = _parse_written_date(phrase, now, time_of_day)
     if weekday and day.weekday() != WEEKDAYS[weekday["day"]]:
-        raise UnclearTime(f"{day:%-d %B %Y} is a {day:%A}. Say one of the two.")
+        raise UnclearTime(
+            translatable("{day} is a {weekday}. Say one of the two."),
+            day=partial(format_full_day, day=day),
+            weekday=partial(format_weekday, day=day),
+        )
     return day
 
 
@@ -175,7 +183,10 @@ def _parse_numeric_date(match: re.Match[str], now: datetime, time_of_day: time) 
             day, month = month, day
         elif day <= 12 and day != month:
             raise UnclearTime(
-                f"“{match[0]}” may be two days. Say it with the month's name, such as: 24 December."
+                translatable(
+                    "“{date}” may be two days. Say it with the month's name, such as `24 December`."
+                ),
+                date=match[0],
             )
     year_text = match["year"] or match["of"] or match["in"]
     for year in _list_years(year_text, now):
@@ -234,5 +245,6 @@ def _build_unclear_day(phrase: str) -> UnclearTime:
 
 def _build_impossible_date(phrase: str) -> UnclearTime:
     return UnclearTime(
-        f"No calendar has the date “{phrase[:MAX_DATE_CHARS]}”. Say it as: 24 December, or 2027-01-31."
+        translatable("No calendar has the date “{date}”. Say it like `24 December` or `2027-01-31`."),
+        date=phrase[:MAX_DATE_CHARS],
     )

@@ -1,99 +1,178 @@
 """Due times and rules in plain words for people. Pure."""
 
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import date, datetime, timedelta
+from typing import Final
 
 from bot.jobs.times import rrules
 from bot.jobs.times.rrules import RecurrenceRule
+from bot.translations.dates import format_day, format_moment
+from bot.translations.translator import Translator, translatable
 
-_DAYS = dict(
-    zip(
-        ("MO", "TU", "WE", "TH", "FR", "SA", "SU"),
-        ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"),
-        strict=True,
-    )
-)
-_UNITS = {
-    "MINUTELY": "minute",
-    "HOURLY": "hour",
-    "DAILY": "day",
-    "WEEKLY": "week",
-    "MONTHLY": "month",
-    "YEARLY": "year",
+_WEEKDAYS: Final = {
+    "MO": translatable("Monday"),
+    "TU": translatable("Tuesday"),
+    "WE": translatable("Wednesday"),
+    "TH": translatable("Thursday"),
+    "FR": translatable("Friday"),
+    "SA": translatable("Saturday"),
+    "SU": translatable("Sunday"),
 }
-_ORDINAL_NAMES = {1: "first", 2: "second", 3: "third", 4: "fourth", 5: "fifth", -1: "last"}
+_MONTHS: Final = (
+    translatable("January"),
+    translatable("February"),
+    translatable("March"),
+    translatable("April"),
+    translatable("May"),
+    translatable("June"),
+    translatable("July"),
+    translatable("August"),
+    translatable("September"),
+    translatable("October"),
+    translatable("November"),
+    translatable("December"),
+)
+_ORDINALS: Final = {
+    1: translatable("first"),
+    2: translatable("second"),
+    3: translatable("third"),
+    4: translatable("fourth"),
+    5: translatable("fifth"),
+    -1: translatable("last"),
+}
+_WORKING_WEEK = "MO,TU,WE,TH,FR"
 MAX_TIMES = 3  # next times that a text lists
 
 
-def format_time(timestamp: float, zone: str) -> str:
+def format_time(translate: Translator, timestamp: float, zone: str) -> str:
     """Format an epoch second as a local time: `Mon 23 Nov 2026, 08:00`."""
-    return f"{datetime.fromtimestamp(timestamp, rrules.load_zone(zone)):%a %-d %b %Y, %H:%M}"
+    return format_moment(translate, timestamp, rrules.load_zone(zone))
 
 
-def format_times(timestamps: Sequence[float], zone: str) -> str:
+def format_near_time(translate: Translator, timestamp: float, zone: str, now: float) -> str:
+    """Format an epoch second as briefly as it is clear: `18:10`, `tomorrow 08:00`, or with its day."""
+    tz = rrules.load_zone(zone)
+    local_time = rrules.to_local_time(timestamp, tz)
+    today = rrules.to_local_time(now, tz).date()
+    if local_time.date() == today:
+        return f"{local_time:%H:%M}"
+    if local_time.date() == today + timedelta(days=1):
+        return translate("tomorrow {time}", time=f"{local_time:%H:%M}")
+    return format_moment(translate, timestamp, tz)
+
+
+def format_full_day(translate: Translator, day: date) -> str:
+    """Format a day with its month's whole name: `24 December 2026`."""
+    return translate(
+        "{day} {month} {year}", day=day.day, month=translate(_MONTHS[day.month - 1]), year=day.year
+    )
+
+
+def format_weekday(translate: Translator, day: date) -> str:
+    """Format the weekday of a day: `Thursday`."""
+    return translate(tuple(_WEEKDAYS.values())[day.weekday()])
+
+
+def format_times(translate: Translator, timestamps: Sequence[float], zone: str) -> str:
     """Format the next times of a job (epoch seconds), and their zone."""
-    times = " · ".join(format_time(timestamp, zone) for timestamp in timestamps[:MAX_TIMES])
+    times = " · ".join(format_time(translate, timestamp, zone) for timestamp in timestamps[:MAX_TIMES])
     return f"{times} ({zone})"
 
 
-def format_recurrence(rule: RecurrenceRule) -> str:
+def format_recurrence(translate: Translator, rule: RecurrenceRule) -> str:
     """Format a rule in words: `every 2 weeks on Monday at 09:30`."""
-    text = _format_interval(rule)
-    if rule.step_seconds is None:
-        text += f"{_format_days(rule)} at {_format_times_of_day(rule)}"
+    text = _format_period(translate, rule)
     if until := rule.get("UNTIL"):
-        last_day = datetime.strptime(until[:8], "%Y%m%d")  # noqa: DTZ007
-        text += f", until {last_day:%-d %b %Y}"
+        tz = rrules.load_zone("UTC")
+        last_day = rrules.to_timestamp(datetime.strptime(until[:8], "%Y%m%d"), tz)  # noqa: DTZ007
+        return translate(
+            "{recurrence}, until {day}", recurrence=text, day=format_day(translate, last_day, tz)
+        )
     return text
 
 
-def format_duration(seconds: float) -> str:
+def format_duration(translate: Translator, seconds: float) -> str:
     """Format a length of time in one unit: `20 minutes`."""
     minutes = seconds / 60
-    if minutes < 1.5:
-        return "a minute"
     if minutes < 120:
-        return f"{minutes:.0f} minutes"
+        return translate.plural("a minute", "{count} minutes", max(1, round(minutes)))
     if minutes < 2880:
-        return f"{minutes / 60:.0f} hours"
-    return f"{minutes / 1440:.0f} days"
+        return translate.plural("an hour", "{count} hours", round(minutes / 60))
+    return translate.plural("a day", "{count} days", round(minutes / 1440))
 
 
-def _format_interval(rule: RecurrenceRule) -> str:
-    if rule.get("BYDAY") == "MO,TU,WE,TH,FR" and rule.interval == 1:
-        return "every weekday"
-    unit = _UNITS[rule.get("FREQ")]
-    if rule.interval == 1:
-        return f"every {unit}"
-    return f"every {rule.interval} {unit}s"
+def _format_period(translate: Translator, rule: RecurrenceRule) -> str:
+    count = rule.interval
+    match rule.get("FREQ"):
+        case "MINUTELY":
+            return translate.plural("every minute", "every {count} minutes", count)
+        case "HOURLY":
+            return translate.plural("every hour", "every {count} hours", count)
+        case "DAILY":
+            time = _format_times_of_day(translate, rule)
+            return translate.plural("every day at {time}", "every {count} days at {time}", count, time=time)
+        case "WEEKLY":
+            return _format_weeks(translate, rule)
+        case "MONTHLY":
+            return _format_months(translate, rule)
+    month = translate(_MONTHS[int(rule.get("BYMONTH")) - 1])
+    return translate(
+        "every year on {day} {month} at {time}",
+        day=rule.get("BYMONTHDAY"),
+        month=month,
+        time=_format_times_of_day(translate, rule),
+    )
 
 
-def _format_days(rule: RecurrenceRule) -> str:
-    weekdays = rule.get("BYDAY")
-    number = rule.get("BYMONTHDAY")
-    if weekdays == "MO,TU,WE,TH,FR" and rule.interval == 1:
-        return ""
-    if rule.get("BYMONTH"):
-        day = datetime(2024, int(rule.get("BYMONTH")), int(number))  # noqa: DTZ001  # of a leap year
-        return f" on {day:%-d %B}"
-    if number:
-        if number == "-1":
-            return " on the last day"
-        return f" on day {number}"
-    if weekdays and weekdays[0] in "+-":
-        return f" on the {_ORDINAL_NAMES[int(weekdays[:2])]} {_DAYS[weekdays[2:]]}"
-    if weekdays:
-        return " on " + _join_words([_DAYS[code] for code in weekdays.split(",")])
-    return ""
+def _format_weeks(translate: Translator, rule: RecurrenceRule) -> str:
+    time = _format_times_of_day(translate, rule)
+    codes = rule.get("BYDAY")
+    if codes == _WORKING_WEEK and rule.interval == 1:
+        return translate("every weekday at {time}", time=time)
+    days = _join_words(translate, [translate(_WEEKDAYS[code]) for code in codes.split(",")])
+    return translate.plural(
+        "every week on {days} at {time}",
+        "every {count} weeks on {days} at {time}",
+        rule.interval,
+        days=days,
+        time=time,
+    )
 
 
-def _format_times_of_day(rule: RecurrenceRule) -> str:
+def _format_months(translate: Translator, rule: RecurrenceRule) -> str:
+    time = _format_times_of_day(translate, rule)
+    if weekday := rule.get("BYDAY"):
+        return translate.plural(
+            "every month on the {ordinal} {weekday} at {time}",
+            "every {count} months on the {ordinal} {weekday} at {time}",
+            rule.interval,
+            ordinal=translate(_ORDINALS[int(weekday[:2])]),
+            weekday=translate(_WEEKDAYS[weekday[2:]]),
+            time=time,
+        )
+    if rule.get("BYMONTHDAY") == "-1":
+        return translate.plural(
+            "every month on the last day at {time}",
+            "every {count} months on the last day at {time}",
+            rule.interval,
+            time=time,
+        )
+    return translate.plural(
+        "every month on day {day} at {time}",
+        "every {count} months on day {day} at {time}",
+        rule.interval,
+        day=rule.get("BYMONTHDAY"),
+        time=time,
+    )
+
+
+def _format_times_of_day(translate: Translator, rule: RecurrenceRule) -> str:
     hours = [int(hour) for hour in rule.get("BYHOUR", str(rule.start.hour)).split(",")]
     minutes = [int(minute) for minute in rule.get("BYMINUTE", str(rule.start.minute)).split(",")]
-    return _join_words([f"{hour:02}:{minute:02}" for hour in hours for minute in minutes])
+    return _join_words(translate, [f"{hour:02}:{minute:02}" for hour in hours for minute in minutes])
 
 
-def _join_words(words: Sequence[str]) -> str:
+def _join_words(translate: Translator, words: Sequence[str]) -> str:
     if len(words) == 1:
         return words[0]
-    return f"{', '.join(words[:-1])} and {words[-1]}"
+    return translate("{words} and {last_word}", words=", ".join(words[:-1]), last_word=words[-1])

@@ -5,9 +5,11 @@ Such as `in 2 hours`, `tomorrow at nine`, `am 24.12. um 18 Uhr`. Pure.
 
 import re
 from datetime import date, datetime, timedelta, tzinfo
+from functools import partial
 
 from bot.jobs.times import clock_times, dates, formatting, rrules
 from bot.jobs.times.zones import UnclearTime
+from bot.translations.translator import translatable
 
 MAX_YEARS_AHEAD = 50
 JUST_PASSED_SECONDS = 60.0  # a moment that has just passed gets another answer than one long ago
@@ -24,6 +26,7 @@ _UNITS = {
 UNITS = {word: unit for unit, words in _UNITS.items() for word in words}
 UNIT_PATTERN = "|".join(sorted(UNITS, key=len, reverse=True))
 WHEN_HELP = dates.WHEN_HELP
+TOO_FAR_AHEAD = translatable("That is more than {count} years ahead. Say an earlier time.")
 SECONDS_PER_UNIT = {"second": 1, "minute": 60, "hour": 3600}
 COUNT_PATTERN = (
     r"\d{1,6}(?:[.,]\d{1,2})?|anderthalb|eineinhalb|an?|eine[rnm]?|half an|half a|eine[rn]? halben?|"
@@ -46,7 +49,7 @@ def find_instant(phrase: str, tz: tzinfo, now: float) -> float:
     if instant <= now:
         raise build_past_error(now - instant)
     if instant > now + MAX_YEARS_AHEAD * 366 * 86_400:
-        raise UnclearTime(f"That is more than {MAX_YEARS_AHEAD} years ahead. Say an earlier time.")
+        raise UnclearTime(TOO_FAR_AHEAD, count=MAX_YEARS_AHEAD)
     return instant
 
 
@@ -75,7 +78,10 @@ def _parse_relative(phrase: str, tz: tzinfo, now: float) -> float | None:
     if times_of_day.times:
         if len(by_calendar) < len(spans) or len(times_of_day.times) > 1:
             raise UnclearTime(
-                "Say either how long from now or the time of day, such as: in 2 hours, in 3 days at 9:00."
+                translatable(
+                    "Say either how long from now or the time of day, such as `in 2 hours` or "
+                    "`in 3 days at 9:00`."
+                )
             )
         return rrules.to_timestamp(datetime.combine(day, times_of_day.times[0]), tz)
     elapsed = sum(count * SECONDS_PER_UNIT[unit] for count, unit in spans if unit in SECONDS_PER_UNIT)
@@ -92,9 +98,9 @@ def _format_and_a_half(match: re.Match[str]) -> str:
 
 def _check_spans(spans: list[tuple[float, str]]) -> None:
     if any(unit == "second" for _, unit in spans):
-        raise UnclearTime("I keep time by minutes. Say it as: in 1 minute.")
+        raise UnclearTime(translatable("I keep time by minutes. Say `in 1 minute`."))
     if any(count != int(count) and unit not in SECONDS_PER_UNIT for count, unit in spans):
-        raise UnclearTime("Half a day or half a week is not clear to me. Say it in hours or days.")
+        raise UnclearTime(translatable("Half a day or week is not clear to me. Say it in hours or days."))
     years = {
         "hour": 1 / 8760,
         "minute": 1 / 525_600,
@@ -104,7 +110,7 @@ def _check_spans(spans: list[tuple[float, str]]) -> None:
         "year": 1.0,
     }
     if sum(count * years[unit] for count, unit in spans) > MAX_YEARS_AHEAD:
-        raise UnclearTime(f"That is more than {MAX_YEARS_AHEAD} years ahead. Say an earlier time.")
+        raise UnclearTime(TOO_FAR_AHEAD, count=MAX_YEARS_AHEAD)
 
 
 def _parse_calendar_time(phrase: str, now: datetime) -> datetime:
@@ -112,9 +118,13 @@ def _parse_calendar_time(phrase: str, now: datetime) -> datetime:
     if len(day.times) > 1:
         raise UnclearTime(clock_times.SEVERAL_TIMES, has_reason=False)
     if not day.times and dates.strip_leading_words(day.rest) in {"", "today", "heute"}:
-        raise UnclearTime("At what time? Say it as: today at 17:00.", has_reason=bool(day.rest))
+        raise UnclearTime(
+            translatable("At what time? Say it like `today at 17:00`."), has_reason=bool(day.rest)
+        )
     if day.is_after_midnight and day.rest:
-        raise UnclearTime("That is after midnight. Say the day it is by then, such as: tomorrow at 1:00.")
+        raise UnclearTime(
+            translatable("That is after midnight. Say the day it is by then, such as `tomorrow at 1:00`.")
+        )
     time_of_day = day.times[0] if day.times else clock_times.MORNING
     return datetime.combine(dates.find_date(day.rest, now, time_of_day), time_of_day)
 
@@ -146,7 +156,8 @@ def _add_to_day(day: date, count: float, unit: str) -> date:
 def build_past_error(seconds_ago: float) -> UnclearTime:
     """Return the error for a moment that was so many seconds ago."""
     if seconds_ago < JUST_PASSED_SECONDS:
-        return UnclearTime("That is now. Say a time to come, such as: in 10 minutes.")
+        return UnclearTime(translatable("That is now. Say a time to come, such as `in 10 minutes`."))
     return UnclearTime(
-        f"That was {formatting.format_duration(seconds_ago)} ago. Say a time to come, such as: tomorrow at 9."
+        translatable("That was {duration} ago. Say a time to come, such as `tomorrow at 9`."),
+        duration=partial(formatting.format_duration, seconds=seconds_ago),
     )

@@ -14,6 +14,7 @@ from itertools import chain
 from bot.jobs.times import clock_times, dates, formatting, instants, recurrences, rrules
 from bot.jobs.times.rrules import RecurrenceRule
 from bot.jobs.times.zones import UnclearTime
+from bot.translations.translator import translatable
 
 MAX_PHRASE_CHARS = 120  # characters of words for a time
 MAX_WORDS = 14
@@ -51,11 +52,13 @@ _JOINING_WORDS = re.compile(
     r"[\s,]+(?:starting|beginning|from|ab|or|oder|and|und)(?:\s+(?:on|from|at))?$", re.IGNORECASE
 )
 _BARE_HOUR = re.compile(r"(?:[01]?\d|2[0-4])(?!\S)")
-PARTLY_UNDERSTOOD = (
+PARTLY_UNDERSTOOD = translatable(
     "I understand the time as far as “{when}”. If “{rest}” is part of it, say it another way; "
-    "if not, put a colon between them, such as: tomorrow at 9: call Anna."
+    "if not, put a colon between them, such as `/remind tomorrow at 9: call Anna`."
 )
-NO_TEXT = "Say what I shall remind you of, too, such as: /remind tomorrow at 9 call Anna."
+NO_TEXT = translatable(
+    "What shall I remind you of? Say that, too, such as `/remind tomorrow at 9 call Anna`."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,13 +70,6 @@ class ParsedSchedule:
     rule: RecurrenceRule | None
     next_times: tuple[float, ...]
 
-    @property
-    def recurrence_text(self) -> str:
-        """How often, in words; empty for once."""
-        if self.rule:
-            return formatting.format_recurrence(self.rule)
-        return ""
-
 
 def parse_when(text: str, zone: str, now: float, min_interval_seconds: int) -> ParsedSchedule:
     """Parse words for a time of somebody in this zone (an IANA name).
@@ -82,13 +78,14 @@ def parse_when(text: str, zone: str, now: float, min_interval_seconds: int) -> P
     """
     if len(text) > MAX_PHRASE_CHARS:
         raise UnclearTime(
-            f"That is too long to be a time. Say it in {MAX_PHRASE_CHARS} characters at most.",
+            translatable("That is too long for a time. Say it in at most {count} characters."),
             has_reason=False,
+            count=MAX_PHRASE_CHARS,
         )
     phrase = clock_times.normalize_phrase(text)
     tz = rrules.load_zone(zone)
     if not phrase:
-        raise UnclearTime("Say when, such as: tomorrow at 9, or every weekday at 8.")
+        raise UnclearTime(translatable("Say when, such as `tomorrow at 9` or `every weekday at 8`."))
     if recurrences.is_recurrence(phrase):
         rule = recurrences.find_recurrence(phrase, tz, now, min_interval_seconds)
         next_times = rrules.find_next_few(rule, tz, now, formatting.MAX_TIMES)
@@ -202,7 +199,11 @@ def _refuse_second_time(
 
 
 def _build_partly_understood(time_words: list[str], rest: list[str]) -> UnclearTime:
-    return UnclearTime(PARTLY_UNDERSTOOD.format(when=" ".join(time_words), rest=" ".join(rest)[:40]))
+    return UnclearTime(
+        PARTLY_UNDERSTOOD,
+        when=" ".join(time_words),
+        rest=" ".join(rest)[:40],
+    )
 
 
 def _refuse_continued_time(time_words: list[str], rest: list[str], schedule: ParsedSchedule) -> None:

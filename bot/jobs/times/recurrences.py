@@ -12,14 +12,17 @@ from itertools import pairwise
 from bot.jobs.times import clock_times, dates, instants, rrules
 from bot.jobs.times.rrules import RecurrenceRule
 from bot.jobs.times.zones import UnclearTime
+from bot.translations.translator import translatable
 
 WEEKDAY_CODES = ("MO", "TU", "WE", "TH", "FR", "SA", "SU")
 MAX_INTERVAL = 1000  # periods
-RECURRENCE_HELP = (
-    "I do not know how often that is. Say it as: every day at 8, every weekday at 8, "
-    "every 2 weeks on Monday at 9:30, on the first of each month at 9, every 2 hours."
+RECURRENCE_HELP = translatable(
+    "I don't know how often that is. Say it like this: `every day at 8`, `every weekday at 8`, "
+    "`every 2 weeks on Monday at 9:30`, `on the first of each month at 9`, `every 2 hours`."
 )
-TOO_OFTEN = "That is too often: I do it every {minutes} minutes at most. Say it as: every {minutes} minutes."
+TOO_OFTEN = translatable(
+    "That is too often: I do it every {minutes} minutes at most. Say `every {minutes} minutes`."
+)
 
 _EVERY = r"(?:every|each|jede[nrsm]?|alle)"
 _EVERY_ALONE = re.compile(_EVERY)
@@ -62,14 +65,18 @@ def find_recurrence(phrase: str, tz: tzinfo, now: float, min_interval_seconds: i
     rest = _strip_prepositions(times_of_day.rest)
     if times_of_day.is_after_midnight and _NAMES_A_DAY.search(rest):
         raise UnclearTime(
-            "That is after midnight. Say the day it is by then, such as: every Saturday at 1:00."
+            translatable(
+                "That is after midnight. Say the day it is by then, such as `every Saturday at 1:00`."
+            )
         )
     if not times_of_day.times and _EVERY_ALONE.fullmatch(rest):
         raise UnclearTime(RECURRENCE_HELP, has_reason=False)
     freq, parts = _match_form(rest, rrules.to_local_time(now, tz))
     if int(parts.get("INTERVAL", "1")) > MAX_INTERVAL or parts.get("INTERVAL") == "0":
         raise UnclearTime(
-            f"Every {parts['INTERVAL']} is not a period I keep. Say a number from 1 to {MAX_INTERVAL}."
+            translatable("I can't count in steps of {number}. Say a number from 1 to {largest}."),
+            number=parts["INTERVAL"],
+            largest=MAX_INTERVAL,
         )
     rule = _build_elapsed_rule(freq, parts, times_of_day.times, now, tz)
     if rule is None:
@@ -97,7 +104,7 @@ def _split_until(phrase: str, tz: tzinfo, now: float) -> tuple[str, datetime | N
     start = rrules.to_local_time(now, tz)
     last_day = dates.find_date(match["day"], start, time(23, 59))
     if last_day < start.date():
-        raise UnclearTime("The last day of that is over. Say a day to come after “until”.")
+        raise UnclearTime(translatable("Its last day is over. Say a day to come after “until”."))
     return match["words"], datetime.combine(last_day, time(23, 59, 59))
 
 
@@ -114,7 +121,11 @@ def _build_elapsed_rule(
     if freq not in {"MINUTELY", "HOURLY", "SECONDLY"}:
         return None
     if times:
-        raise UnclearTime("Say either every so many minutes or hours, or a time of day: every day at 8.")
+        raise UnclearTime(
+            translatable(
+                "Say either how many minutes or hours lie between, or a time, such as `every day at 8`."
+            )
+        )
     start = rrules.to_local_time(now, tz).replace(microsecond=0)
     return RecurrenceRule(start, (("FREQ", freq), *parts.items()))
 
@@ -127,7 +138,9 @@ def _build_calendar_rule(
     minutes = {clock_time.minute for clock_time in times}
     if len(minutes) > 1 and len(hours) > 1:
         raise UnclearTime(
-            "Of several times a day the minutes must be the same, such as: every day at 8:30 and 20:30."
+            translatable(
+                "Several times a day must have the same minutes, such as `every day at 8:30 and 20:30`."
+            )
         )
     clock = {"BYHOUR": _join_numbers(hours), "BYMINUTE": _join_numbers(minutes)}
     start = rrules.to_local_time(now, tz).replace(second=0, microsecond=0)
@@ -136,7 +149,7 @@ def _build_calendar_rule(
     every_time = RecurrenceRule(start, tuple(part for part in rule_parts if part[0] != "INTERVAL"))
     first = rrules.find_next(every_time, tz, now)
     if first is None:
-        raise UnclearTime("That day never comes. Say one that the calendar has.")
+        raise UnclearTime(translatable("That day never comes. Say one that the calendar has."))
     if "INTERVAL" in parts:
         start = rrules.to_local_time(first, tz)
     return RecurrenceRule(start, rule_parts)
@@ -151,7 +164,7 @@ def _to_minutes(clock_time: time) -> int:
 
 
 def _build_too_often(min_interval_seconds: int) -> UnclearTime:
-    return UnclearTime(TOO_OFTEN.format(minutes=max(1, min_interval_seconds // 60)))
+    return UnclearTime(TOO_OFTEN, minutes=max(1, min_interval_seconds // 60))
 
 
 def _check_not_too_often(rule: RecurrenceRule, tz: tzinfo, now: float, min_interval_seconds: int) -> None:
@@ -161,7 +174,7 @@ def _check_not_too_often(rule: RecurrenceRule, tz: tzinfo, now: float, min_inter
         raise _build_too_often(min_interval_seconds)
     next_times = rrules.find_next_few(rule, tz, now, 8)
     if not next_times:
-        raise UnclearTime("That never comes. Say a later day after “until”.")
+        raise UnclearTime(translatable("That never comes. Say a later day after “until”."))
     # Where a clock is put forward, two times of a day may come close together: the median gap counts.
     gaps = sorted(later - earlier for earlier, later in pairwise(next_times))
     if gaps and gaps[len(gaps) // 2] < min_interval_seconds:
@@ -213,7 +226,7 @@ def _parse_monthly(match: re.Match[str], start: datetime) -> _FreqAndParts:
     else:
         number = dates.ORDINALS.get(groups.get("word") or "", start.day)
     if not (1 <= number <= 31 or number == -1):
-        raise UnclearTime(f"No month has a day {number}.")
+        raise UnclearTime(dates.NO_SUCH_DAY, number=number)
     return "MONTHLY", {**_parse_interval(match), "BYMONTHDAY": str(number)}
 
 

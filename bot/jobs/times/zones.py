@@ -3,8 +3,9 @@
 import re
 
 from bot.errors import CanvasgramError
+from bot.translations.translator import ENGLISH, Translator, translatable
 from tools.base import ToolError
-from tools.builtin.clock import find_zone
+from tools.builtin.clock import find_zone, list_close_zones
 
 _OFFSET = re.compile(r"\s*(?:(?:utc|gmt)?\s*[+-]\s*\d.*|(?:est|mst)\s*)", re.IGNORECASE)
 
@@ -12,21 +13,48 @@ _OFFSET = re.compile(r"\s*(?:(?:utc|gmt)?\s*[+-]\s*\d.*|(?:est|mst)\s*)", re.IGN
 class UnclearTime(CanvasgramError):
     """Words for a time that cannot be understood or meant; the text says why, and how to say it.
 
-    `has_reason`: it is known what is wrong; else the words are just no words for a time.
+    `text` is translatable, with words to copy in backticks; a value of its placeholders that is a function
+    translates itself. `has_reason`: it is known what is wrong; else the words are just no words for a time.
     """
 
-    def __init__(self, text: str, *, has_reason: bool = True) -> None:
-        super().__init__(text)
+    def __init__(self, text: str, *, has_reason: bool = True, **values: object) -> None:
+        self._text = text
+        self._values = {  # a person's own backticks would copy something else
+            name: value.replace("`", "'") if isinstance(value, str) else value
+            for name, value in values.items()
+        }
         self.has_reason = has_reason
+        super().__init__(self.explain(ENGLISH))
+
+    def explain(self, translate: Translator) -> str:
+        """Return the text in the language of its reader."""
+        values = {
+            name: value(translate) if callable(value) else value for name, value in self._values.items()
+        }
+        return translate(self._text, **values)
 
 
 def resolve_zone(text: str) -> str:
     """Return the IANA name of a zone, by that name or by a city. Raises UnclearTime with what is close."""
     if not text.strip():
-        raise UnclearTime("Say a city or a zone, such as: /zone Berlin, or /zone Europe/Paris.")
+        raise UnclearTime(translatable("Tell me a city, such as `/zone Berlin` or `/zone Europe/Paris`."))
     if _OFFSET.fullmatch(text):
-        raise UnclearTime("An offset knows no summer time. Say a city or a zone, such as: /zone Berlin.")
+        raise UnclearTime(
+            translatable("An offset doesn't say when summer time begins. Tell me a city: `/zone Berlin`")
+        )
     try:
         return find_zone(text)[0]
-    except ToolError as error:
-        raise UnclearTime(str(error)) from None
+    except ToolError:
+        if close := list_close_zones(text):
+            raise UnclearTime(
+                translatable("I don't know a city called “{name}”. Did you mean {zones}?"),
+                name=text.strip()[:60],
+                zones=", ".join(close),
+            ) from None
+        raise UnclearTime(
+            translatable(
+                "I don't know a city called “{name}”. Try a larger one nearby, such as `/zone Berlin`, "
+                "or a zone, such as `/zone Europe/Paris`."
+            ),
+            name=text.strip()[:60],
+        ) from None

@@ -23,6 +23,7 @@ from bot.telegram.commands import (
     conversation,
     forget,
     grants,
+    job_cards,
     jobs,
     language,
     limits,
@@ -213,7 +214,7 @@ COMMANDS = (
         LATER,
         example=translatable("/remind tomorrow at 9 call Anna"),
     ),
-    Command("jobs", translatable("your reminders and tasks"), jobs.handle_jobs, LATER),
+    Command("jobs", translatable("your reminders and tasks"), job_cards.handle_jobs, LATER),
     Command(
         "zone",
         translatable("your time zone"),

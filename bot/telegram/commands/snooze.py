@@ -33,7 +33,7 @@ async def handle_snooze_button(context: ActionContext) -> ActionResult:
     try:
         await user_jobs.check_limits(context.tx, context.person)
     except UnclearTime as error:
-        return ActionResult(toast=str(error))
+        return ActionResult(toast=error.explain(translate))
     await snoozes.add_snooze(context.tx, reminder, next_due, zone, now=context.now)
     return await _show_next_due(context, reminder, next_due, zone)
 

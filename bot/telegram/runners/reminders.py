@@ -16,9 +16,11 @@ from bot.jobs.times.next_run import LATE_SECONDS
 from bot.jobs.times.zones import UnclearTime
 from bot.jobs.user_jobs import ZONE_NEEDED, JobOwner, UserJobs, ZoneUnknown
 from bot.telegram.access import Access
+from bot.telegram.actions import build_hint
+from bot.translations.translator import Translator, translatable
 
-ZONE_QUESTION = (
-    "In which time zone are you? Send /zone and a city, such as /zone Berlin; then I set this reminder."
+ZONE_QUESTION = translatable(
+    "In which time zone are you? Tell me a city, such as `/zone Berlin`, and I'll set this reminder."
 )
 
 
@@ -56,9 +58,10 @@ class ReminderRunner:
         async with self._database.transaction() as tx:
             if not has_access:
                 await jobs.remove_all(tx, person)
-            elif item.job is not None and (job := await jobs.find(tx, item.job)) is not None:
-                text = f"⏰ {item.body['texts'][0]}{format_lateness(item, job.zone, now)}"
-                buttons = build_snooze_buttons(self._access.get_translator(person), item.id)
+            elif item.job is not None and (job := await jobs.find_kept(tx, item.job)) is not None:
+                translate = self._access.get_translator(person)
+                text = f"⏰ {item.body['texts'][0]}{format_lateness(translate, item, job.zone, now)}"
+                buttons = build_snooze_buttons(translate, item.id)
                 last_messages = await snoozes.list_messages_of_last_run(tx, job.id, before_item=item.id)
                 await outbox.close_buttons(tx, last_messages, "")
                 await outbox.add(
@@ -68,21 +71,22 @@ class ReminderRunner:
 
     async def _store_new(self, item: InboxItem, lane: Lane) -> None:
         owner = JobOwner(int(item.body["person"]), str(item.body["name"]), lane)
+        translate = self._access.get_translator(owner.person)
         try:
             said_at = float(item.body.get("said_at", item.received_at))
             schedule, text = await self._user_jobs.parse_line(owner.person, str(item.body["words"]), said_at)
             async with self._database.transaction() as tx:
-                confirmation = await self._user_jobs.add_job(tx, owner, "reminder", schedule, text)
+                confirmation = await self._user_jobs.add_job(tx, owner, "reminder", schedule, text, translate)
                 await self._reply(tx, item, lane, confirmation)
         except ZoneUnknown:
-            await self._refuse(item, lane, ZONE_QUESTION, error=ZONE_NEEDED)
+            await self._refuse(item, lane, translate(ZONE_QUESTION), error=ZONE_NEEDED)
         except UnclearTime as error:
-            await self._refuse(item, lane, str(error))
+            await self._refuse(item, lane, error.explain(translate))
         self._user_jobs.wake_scheduler()
 
     async def _refuse(self, item: InboxItem, lane: Lane, reason: str, error: str | None = None) -> None:
         async with self._database.transaction() as tx:
-            await self._reply(tx, item, lane, Part(reason))
+            await self._reply(tx, item, lane, build_hint(reason))
             if error is not None:
                 await inbox.store_error(tx, item.id, error)
 
@@ -92,17 +96,20 @@ class ReminderRunner:
         await inbox.mark_done(tx, [item.id], now=now)
 
 
-def format_lateness(item: InboxItem, zone: str, now: float) -> str:
+def format_lateness(translate: Translator, item: InboxItem, zone: str, now: float) -> str:
     """Format the note below something that is done long after it was due; "" if it is not late."""
     missed_seconds = float(item.body.get("late", 0.0))
     due_at = item.due_at or 0.0
     late_seconds = max(missed_seconds, now - due_at)  # it may also have waited after it was stored
     if late_seconds <= LATE_SECONDS:
         return ""
-    note = f"This was due {format_time(due_at, zone)}, {format_duration(late_seconds)} ago"
+    time_due = format_time(translate, due_at, zone)
+    duration = format_duration(translate, late_seconds)
+    note = translate("This was due {time}, {duration} ago.", time=time_due, duration=duration)
     if missed_seconds:
-        note += ", while I was away"
-    note += "."
+        note = translate(
+            "This was due {time}, {duration} ago, while I was away.", time=time_due, duration=duration
+        )
     if item.body.get("left_out"):
-        note += " Earlier times were missed, too, and are left out."
+        note += " " + translate("Earlier times were missed, too, and are left out.")
     return f"\n\n({note})"

@@ -4,18 +4,19 @@ The message itself is answered, too. A place that they forward says nothing abou
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from bot.db.engine import Database
 from bot.db.people import people
-from bot.domain import Part
 from bot.jobs.times.places import find_zone_at
 from bot.jobs.user_jobs import JobOwner
-from bot.telegram.actions import ActionDependencies
+from bot.telegram.actions import ActionDependencies, build_hint
 from bot.telegram.commands.jobs import set_zone
 from bot.telegram.incoming.shared_items import Coordinates, find_coordinates
 from bot.telegram.incoming.update import ParsedUpdate
+from bot.translations.translator import translatable
 
-HOW_TO_CHANGE = "If you are elsewhere, send /zone and a city, such as: /zone Berlin."
+HOW_TO_CHANGE = translatable("If you are elsewhere, tell me a city: `/zone Berlin`")
 
 
 def find_newest_location(updates: Sequence[ParsedUpdate]) -> Coordinates | None:
@@ -38,7 +39,8 @@ async def follow_location(
         if await people.find_time_zone(tx, owner.person) == zone:
             return
         change = await set_zone(tx, deps, owner, zone, now=now)
-        await deps.user_jobs.notify_owner(tx, owner, Part(f"{change.text} {HOW_TO_CHANGE}", silent=True))
+        hint = build_hint(f"{change.text} {deps.access.get_translator(owner.person)(HOW_TO_CHANGE)}")
+        await deps.user_jobs.notify_owner(tx, owner, replace(hint, silent=True))
     for wake in change.after_commit:
         wake()
     deps.wake_sender(owner.lane)

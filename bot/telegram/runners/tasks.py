@@ -73,7 +73,7 @@ class TaskRunner:
 
     async def _find_job(self, job_id: int) -> Job | None:
         async with self._database.read_transaction() as tx:
-            return await jobs.find(tx, job_id)
+            return await jobs.find_kept(tx, job_id)
 
     async def _end_unanswered(self, item: InboxItem, lane: Lane, person: int, reason: str) -> None:
         """End the item; what its turn has shown before it was parked is taken back."""
@@ -101,6 +101,6 @@ def build_due_request(request: TurnRequest, item: InboxItem, job: Job, now: floa
     [text] = request.texts
     preview = text if len(text) <= MAX_PREVIEW_CHARS else f"{text[: MAX_PREVIEW_CHARS - 1]}…"
     preface = f"🤖 {' '.join(preview.split())}\n\n"
-    if late := format_lateness(item, job.zone, now).strip():
+    if late := format_lateness(request.translate, item, job.zone, now).strip():
         preface += f"{late}\n\n"
     return replace(request, texts=(DUE_TASK_PREFIX + text,), preface=preface, priority=TASKS_PRIORITY)

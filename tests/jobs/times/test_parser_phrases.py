@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from bot.jobs.times import clock_times, formatting, rrules
 from bot.jobs.times.parser import MAX_PHRASE_CHARS, NO_TEXT, parse_line, parse_when
 from bot.jobs.times.zones import UnclearTime
+from bot.translations.translator import ENGLISH
 
 ZONE = "Europe/Berlin"
 NOW = rrules.to_timestamp(datetime(2026, 11, 20, 16, 0), rrules.load_zone(ZONE))  # a Friday
@@ -26,7 +27,7 @@ def parse_recurring(text: str) -> tuple[str, list[str]]:
     schedule = parse_when(text, ZONE, NOW, MIN_INTERVAL_SECONDS)
     assert schedule.rule is not None
     assert schedule.first_due == schedule.next_times[0]
-    return schedule.recurrence_text, [
+    return formatting.format_recurrence(ENGLISH, schedule.rule), [
         f"{rrules.to_local_time(due, rrules.load_zone(ZONE)):%a %Y-%m-%d %H:%M}"
         for due in schedule.next_times
     ]
@@ -237,11 +238,11 @@ def test_a_31st_that_is_missing_is_skipped():
     [
         ("", "Say when"),
         ("x" * (MAX_PHRASE_CHARS + 1), "too long"),
-        ("soon", "I do not know when that is"),
-        ("christmas", "I do not know when that is"),
-        ("monday 8", "I do not know when that is"),
-        ("in 2 hours 3", "I do not know when that is"),
-        ("now", "I do not know when that is"),
+        ("soon", "I don't know when that is"),
+        ("christmas", "I don't know when that is"),
+        ("monday 8", "I don't know when that is"),
+        ("in 2 hours 3", "I don't know when that is"),
+        ("now", "I don't know when that is"),
         ("today", "At what time?"),
         ("today at 9", "That was 7 hours ago. Say a time to come"),
         ("yesterday at 9", "That was 31 hours ago"),
@@ -258,7 +259,7 @@ def test_a_31st_that_is_missing_is_skipped():
         ("tomorrow at 9 at 10", "more than one time of day"),
         ("tomorrow at 9 and 10", "more than one time of day"),
         ("in 10 seconds", "I keep time by minutes"),
-        ("in half a week", "Half a day or half a week is not clear"),
+        ("in half a week", "Half a day or week is not clear"),
         ("in 2 hours at 9", "Say either how long from now or the time of day"),
         ("in 60 years", "more than 50 years ahead"),
         ("1 january 2099", "more than 50 years ahead"),
@@ -267,27 +268,27 @@ def test_a_31st_that_is_missing_is_skipped():
         ("every day at 8:00 and 8:01", "too often"),
         ("every day at 8:00, 8:01 and 8:30", "too often"),
         ("every monday at 16:00 and 16:04", "too often"),
-        ("every blue moon", "I do not know how often that is"),
-        ("every", "I do not know how often that is"),
-        ("every 0 days", "Every 0 is not a period"),
-        ("every 9999 days", "Every 9999 is not a period"),
+        ("every blue moon", "I don't know how often that is"),
+        ("every", "I don't know how often that is"),
+        ("every 0 days", "I can't count in steps of 0."),
+        ("every 9999 days", "I can't count in steps of 9999."),
         ("every 30 february", "No calendar has the date"),
         ("every month on the 45th", "No month has a day 45"),
-        ("every 2 hours at 9", "Say either every so many minutes or hours"),
-        ("every day at 8:30 and 9", "the minutes must be the same"),
-        ("every day until yesterday", "The last day of that is over"),
+        ("every 2 hours at 9", "Say either how many minutes or hours lie between"),
+        ("every day at 8:30 and 9", "must have the same minutes"),
+        ("every day until yesterday", "Its last day is over"),
         ("every monday until tomorrow", "That never comes"),
         ("every 12 hours until today", "That never comes"),
         ("3/1", "may be two days"),
         ("29.2.2027", "No calendar has the date “29.2.2027”"),
-        ("eight thirty", "I do not know when that is"),
+        ("eight thirty", "I don't know when that is"),
         ("Monday 21 November at 9", "21 November 2026 is a Saturday"),
         ("this afternoon", "That was 60 minutes ago"),
         ("friday night at 1", "That is after midnight"),
         ("every friday night at 1", "That is after midnight"),
         ("every day at 8 and 9pm", "Say am or pm with each"),
-        ("every 1st and 15th", "I do not know how often that is"),
-        ("every 10 years", "I do not know how often that is"),
+        ("every 1st and 15th", "I don't know how often that is"),
+        ("every 10 years", "I don't know how often that is"),
     ],
 )
 def test_a_phrase_that_means_no_time_to_come_is_refused_with_a_clear_sentence(phrase: str, expected: str):
@@ -296,7 +297,10 @@ def test_a_phrase_that_means_no_time_to_come_is_refused_with_a_clear_sentence(ph
 
 def test_the_same_words_mean_other_moments_elsewhere():
     tokyo = parse_when("tomorrow at 9", "Asia/Tokyo", NOW, MIN_INTERVAL_SECONDS)
-    assert formatting.format_times(tokyo.next_times, "Asia/Tokyo") == "Sun 22 Nov 2026, 09:00 (Asia/Tokyo)"
+    assert (
+        formatting.format_times(ENGLISH, tokyo.next_times, "Asia/Tokyo")
+        == "Sun 22 Nov 2026, 09:00 (Asia/Tokyo)"
+    )
     berlin = parse_when("in 2 hours", ZONE, NOW, MIN_INTERVAL_SECONDS)
     assert berlin.first_due == parse_when("in 2 hours", "Asia/Tokyo", NOW, MIN_INTERVAL_SECONDS).first_due
 
@@ -364,14 +368,14 @@ def test_a_line_is_split_into_its_time_and_its_text(line: str, first: str, text:
 @pytest.mark.parametrize(
     ("line", "expected"),
     [
-        ("call mum", "I do not know when that is"),
+        ("call mum", "I don't know when that is"),
         ("tomorrow at 9", NO_TEXT),
         ("yesterday at 9 call", "That was 31 hours ago"),
         ("every second ping me", "too often"),
         ("31 february at 9 call", "No calendar has"),
-        ("every blue moon dance", "I do not know when that is"),
-        ("sun cream", "I do not know when that is"),
-        ("mo, mi, fr um 7 laufen", "I do not know when that is"),
+        ("every blue moon dance", "I don't know when that is"),
+        ("sun cream", "I don't know when that is"),
+        ("mo, mi, fr um 7 laufen", "I don't know when that is"),
         ("monday 8 call", "I understand the time as far as “monday”. If “8 call” is part of it"),
         ("medicine every 8 hours starting at 6", "as far as “at 6”. If “every 8 hours starting”"),
         ("tomorrow every 2 hours drink", "as far as “tomorrow”"),
@@ -386,9 +390,9 @@ def test_a_line_is_split_into_its_time_and_its_text(line: str, first: str, text:
         ("Montag, den 30.11., um 9 Uhr Arzt", "as far as “Montag,”"),
         ("morgen nacht um 2 lüften", "as far as “morgen”"),
         ("in a day and a half tea", "as far as “in a day and”"),
-        ("in 2 and a half days tea", "I do not know when that is"),
+        ("in 2 and a half days tea", "I don't know when that is"),
         ("tomorrow at 9 UTC call", "as far as “tomorrow at 9”"),
-        ("", "I do not know when that is"),
+        ("", "I don't know when that is"),
     ],
 )
 def test_a_line_without_a_time_or_a_text_is_refused(line: str, expected: str):

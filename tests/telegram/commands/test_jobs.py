@@ -1,6 +1,7 @@
 """/remind, /jobs and /zone: what is parsed is confirmed and limited, and only its owner can change it."""
 
 from datetime import datetime
+from typing import Any
 
 import pytest
 from sqlalchemy import select, update
@@ -14,9 +15,10 @@ from bot.db.tables import jobs as jobs_table
 from bot.domain import Lane
 from bot.jobs.times import rrules
 from bot.jobs.user_jobs import MAX_TEXT_CHARS, ZONE_NEEDED, JobLimits
-from bot.telegram.commands.jobs import HOW_TO, NO_JOBS
+from bot.telegram.commands.job_cards import NO_JOBS, PAGE_SIZE
+from bot.telegram.commands.jobs import HOW_TO
 from bot.telegram.runners.reminders import ZONE_QUESTION
-from tests.support.update_harness import ADMIN, ANNA, BOB, UpdateHarness
+from tests.support.update_harness import ADMIN, ANNA, BOB, SentMessage, UpdateHarness
 
 NOW = rrules.to_timestamp(datetime(2026, 11, 20, 16, 0), rrules.load_zone("Europe/Berlin"))  # a Friday
 DAY = 86_400.0
@@ -42,14 +44,14 @@ async def send_command(harness: UpdateHarness, text: str, person: int = ANNA) ->
 
 async def load_jobs(harness: UpdateHarness, person: int = ANNA) -> list[Job]:
     async with harness.database.read_transaction() as tx:
-        return await jobs.list_of_person(tx, person)
+        return sorted(await jobs.list_of_person(tx, person), key=lambda job: job.id)
 
 
 async def store_job(
     harness: UpdateHarness, person: int = ANNA, rule: str | None = DAILY, **more: object
 ) -> int:
-    values = {"text": "tea", "person": person, "lane": Lane(person), **more}
-    new = NewJob("reminder", NOW + DAY, "Europe/Berlin", rule, **values)  # type: ignore[arg-type]
+    values = {"text": "tea", "person": person, "lane": Lane(person), "next_due": NOW + DAY, **more}
+    new = NewJob("reminder", zone="Europe/Berlin", rule=rule, **values)  # type: ignore[arg-type]
     async with harness.database.transaction() as tx:
         return await jobs.add(tx, new, now=NOW)
 
@@ -70,7 +72,7 @@ async def test_a_reminder_is_confirmed_with_its_time_its_zone_and_an_undo_button
     toast, _ = await harness.tap(sent.buttons["Undo"])
     assert toast == "Undone."
     assert await load_jobs(harness) == []
-    assert (await harness.tap(sent.buttons["Undo"]))[0] == "This is gone already."
+    assert (await harness.tap(sent.buttons["Undo"]))[0] == "This no longer exists."
 
 
 async def test_a_recurring_reminder_is_confirmed_with_its_next_three_times(harness: UpdateHarness):
@@ -85,15 +87,15 @@ async def test_a_recurring_reminder_is_confirmed_with_its_next_three_times(harne
 @pytest.mark.parametrize(
     ("line", "refusal"),
     [
-        ("", HOW_TO),
+        ("", HOW_TO.replace("`", "")),
         ("yesterday at 9 call", "That was 31 hours ago."),
         ("every second ping", "That is too often: I do it every 5 minutes at most."),
         ("31 february at 9 call", "No calendar has the date “31 february”."),
-        ("call Bob", "I do not know when that is."),
-        ("tomorrow at 9", "Say what I shall remind you of, too"),
+        ("call Bob", "I don't know when that is."),
+        ("tomorrow at 9", "What shall I remind you of?"),
         (
             "tomorrow at 9 " + "x" * (MAX_TEXT_CHARS + 1),
-            f"1 to {MAX_TEXT_CHARS} characters, this has {MAX_TEXT_CHARS + 1}",
+            f"at most {MAX_TEXT_CHARS} characters, this one {MAX_TEXT_CHARS + 1}",
         ),
     ],
 )
@@ -109,12 +111,12 @@ async def test_the_jobs_of_a_person_and_of_all_are_limited(harness: UpdateHarnes
     for number in range(3):
         await send_command(harness, f"/remind tomorrow at 9 tea {number}")
     assert await send_command(harness, "/remind tomorrow at 9 one more") == [
-        "You have 3 jobs, and no more fit. Delete one with /jobs."
+        "You have all the reminders and tasks you can have: 3. Delete one with /jobs first."
     ]
     for number in range(2):
         await send_command(harness, f"/remind tomorrow at 9 tea {number}", BOB)
     [full] = await send_command(harness, "/remind tomorrow at 9 one more", BOB)
-    assert full == "This bot keeps 5 jobs for all its people, and they are taken."
+    assert full == "I keep 5 reminders and tasks for everybody together, and have as many."
     async with harness.database.transaction() as tx:
         await tx.execute(update(jobs_table).where(jobs_table.c.person == ANNA).values(state="done"))
     assert len(await send_command(harness, "/remind tomorrow at 9 again")) == 1
@@ -138,42 +140,87 @@ async def test_ten_thousand_jobs_leave_a_clear_answer(database: Database):
         }
         await tx.execute(jobs_table.insert(), [row | {"made_at": NOW}] * 10_000)
     assert await send_command(harness, "/remind tomorrow at 9 tea") == [
-        "You have 10000 jobs, and no more fit. Delete one with /jobs."
+        "You have all the reminders and tasks you can have: 10000. Delete one with /jobs first."
     ]
-    texts = await send_command(harness, "/jobs")
-    assert len(texts) <= 6
-    assert "… and 9900 more" in texts[-1]
+    [listed] = await harness.send_text("/jobs")
+    assert len(listed.text.splitlines()) == len(listed.buttons) == PAGE_SIZE + 1
+    assert list(listed.buttons)[-1] == "11–20 ›"
+    [last] = await tap_and_read(harness, "job:page:9999")
+    assert last.text.splitlines()[-1] == "10000. ⏰ tea · tomorrow 15:00"
+    assert list(last.buttons)[-1] == "‹ 9981–9990"
 
 
-async def test_the_list_shows_each_job_with_its_buttons(harness: UpdateHarness):
-    assert await send_command(harness, "/jobs") == [NO_JOBS]
-    first = await store_job(harness)
-    second = await store_job(harness, rule=None)
+async def tap_and_read(harness: UpdateHarness, data: str, person: int = ANNA) -> list[SentMessage]:
+    """Tap a button; return what the tapped message becomes."""
+    before = len(harness.bot.calls_of("edit_message_text"))
+    await harness.tap(data, person)
+    edits = harness.bot.calls_of("edit_message_text")[before:]
+    return [read_edit(edit) for edit in edits]
+
+
+def read_edit(edit: dict[str, Any]) -> SentMessage:
+    keyboard = edit["reply_markup"].inline_keyboard if edit["reply_markup"] else ()
+    buttons = {button.text: str(button.callback_data) for row in keyboard for button in row}
+    return SentMessage("", edit["given"][0], buttons, silent=False, entities=[])
+
+
+async def test_the_list_is_by_time_and_has_one_button_for_each_job(harness: UpdateHarness):
+    assert await send_command(harness, "/jobs") == [NO_JOBS.replace("`", "")]
+    await store_job(harness, rule=None, text="later", next_due=NOW + 9 * DAY)
+    await store_job(harness, rule=None, text="soon", next_due=NOW + 600)
+    await store_job(harness, text="a text that is too long for one line of a telephone")
+    paused = await store_job(harness, rule=None, text="not now", next_due=NOW + 60)
     await store_job(harness, BOB)
+    await harness.tap(f"job:pause:{paused}")
     [listed] = await harness.send_text("/jobs")
     assert listed.text.splitlines() == [
-        "Your jobs:",
-        f"#{first} ⏰ tea · every day at 08:00 · Sat 21 Nov 2026, 16:00 (Europe/Berlin)",
-        f"#{second} ⏰ tea · Sat 21 Nov 2026, 16:00 (Europe/Berlin)",
+        "Your reminders and tasks (Europe/Berlin):",
+        "1. ⏰ soon · 16:10",
+        "2. ⏰ a text that is too long for one line of… · tomorrow 16:00 🔁",
+        "3. ⏰ later · Sun 29 Nov 2026, 16:00",
+        "4. ⏰ not now · paused",
     ]
-    assert list(listed.buttons) == [
-        f"{verb} #{job}" for job in (first, second) for verb in ("Pause", "Run", "Delete")
-    ]
+    assert list(listed.buttons) == ["1", "2", "3", "4"]
+    [card] = await tap_and_read(harness, listed.buttons["2"])
+    assert card.text == (
+        "⏰ a text that is too long for one line of a telephone\n\nEvery day at 08:00.\n"
+        "Next: Sat 21 Nov 2026, 16:00 (Europe/Berlin)"
+    )
+    assert list(card.buttons) == ["Pause", "Run now", "Delete", "‹ All"]
+    [again] = await tap_and_read(harness, card.buttons["‹ All"])
+    assert (again.text, again.buttons) == (listed.text, listed.buttons)
+
+
+async def test_a_long_list_has_pages_and_a_card_goes_back_to_its_own(harness: UpdateHarness):
+    for number in range(1, 26):
+        await store_job(harness, rule=None, text=f"tea {number}", next_due=NOW + number)
+    [listed] = await harness.send_text("/jobs")
+    assert list(listed.buttons) == [*map(str, range(1, 11)), "11–20 ›"]
+    [second] = await tap_and_read(harness, listed.buttons["11–20 ›"])
+    assert list(second.buttons) == [*map(str, range(11, 21)), "‹ 1–10", "21–25 ›"]
+    [card] = await tap_and_read(harness, second.buttons["12"])
+    assert card.text.startswith("⏰ tea 12\n")
+    [back] = await tap_and_read(harness, card.buttons["‹ All"])
+    assert back.text == second.text
+    [direct] = await harness.send_text("/jobs 12")
+    assert (direct.text, direct.buttons) == (card.text, card.buttons)
+    for unknown in ("/jobs 99", "/jobs tea", "/jobs 0"):
+        [sent] = await harness.send_text(unknown)
+        assert sent.text == listed.text
 
 
 async def test_a_job_is_paused_and_resumed_and_never_due_meanwhile(harness: UpdateHarness):
     job = await store_job(harness)
-    assert (await harness.tap(f"job:pause:{job}"))[0] == f"#{job} is paused."
+    [card] = await tap_and_read(harness, f"job:pause:{job}:0")
+    assert card.text.endswith("Every day at 08:00.\nPaused.")
+    assert next(iter(card.buttons)) == "Resume"
     assert (await harness.tap(f"job:pause:{job}"))[0] == "It is not active."
-    [listed] = await harness.send_text("/jobs")
-    assert listed.text.endswith("every day at 08:00 · paused")
-    assert f"Resume #{job}" in listed.buttons
     async with harness.database.read_transaction() as tx:
         assert await jobs.list_due(tx, now=NOW + 9 * DAY, limit=9) == []
         assert await jobs.find_next_due(tx) is None
     harness.now = NOW + 3 * DAY
-    assert (await harness.tap(f"job:resume:{job}"))[0] == f"#{job} is due Tue 24 Nov 2026, 08:00."
-    assert (await harness.tap(f"job:resume:{job}"))[0] == "It is not paused."
+    assert (await harness.tap(card.buttons["Resume"]))[0] == "Next: tomorrow 08:00"
+    assert (await harness.tap(card.buttons["Resume"]))[0] == "It is not paused."
     assert harness.job_changes == 1
 
 
@@ -183,7 +230,7 @@ async def test_what_happens_once_is_not_resumed_when_its_time_has_passed(harness
     harness.now = NOW + 2 * DAY
     assert (await harness.tap(f"job:resume:{job}"))[0] == "Its time has passed. Run it now, or delete it."
     harness.now = NOW
-    assert (await harness.tap(f"job:resume:{job}"))[0] == f"#{job} is due Sat 21 Nov 2026, 16:00."
+    assert (await harness.tap(f"job:resume:{job}"))[0] == "Next: tomorrow 16:00"
 
 
 async def test_what_happens_once_is_over_when_it_is_run_after_its_time(harness: UpdateHarness):
@@ -201,7 +248,7 @@ async def test_what_happens_once_is_over_when_it_is_run_after_its_time(harness: 
 
 async def test_a_job_is_run_now_once_at_a_time_and_stays_due(harness: UpdateHarness):
     job = await store_job(harness)
-    assert (await harness.tap(f"job:run:{job}"))[0] == "I do it now."
+    assert (await harness.tap(f"job:run:{job}"))[0] == "I'll do it now."
     harness.now += 1
     toast, [sent] = await harness.tap(f"job:run:{job}")
     assert (toast, sent.text) == ("It is under way already.", "⏰ tea")
@@ -209,18 +256,40 @@ async def test_a_job_is_run_now_once_at_a_time_and_stays_due(harness: UpdateHarn
     assert (row.next_due, row.last_due) == (NOW + DAY, None)
 
 
-async def test_a_job_is_deleted(harness: UpdateHarness):
+@pytest.mark.parametrize("paused", [False, True])
+async def test_a_job_is_deleted_and_that_can_be_undone(harness: UpdateHarness, paused: bool):
     job = await store_job(harness)
     second = await store_job(harness)
-    assert (await harness.tap(f"job:delete:{job}"))[0] == f"#{job} is deleted."
+    if paused:
+        await harness.tap(f"job:pause:{job}")
+    [deleted] = await tap_and_read(harness, f"job:delete:{job}:0")
+    assert (deleted.text, list(deleted.buttons)) == ("Deleted: tea", ["Undo", "‹ All"])
     assert [row.id for row in await load_jobs(harness)] == [second]
+    for verb in ("open", "pause", "resume", "run", "delete"):
+        assert (await harness.tap(f"job:{verb}:{job}"))[0] == "This no longer exists."
+    async with harness.database.read_transaction() as tx:
+        assert [row.id for row in await jobs.list_due(tx, now=NOW + 9 * DAY, limit=9)] == [second]
+    [card] = await tap_and_read(harness, deleted.buttons["Undo"])
+    assert next(iter(card.buttons)) == ("Resume" if paused else "Pause")
+    assert (await harness.tap(deleted.buttons["Undo"]))[0] == "This no longer exists."
+    states = {row.id: row.state for row in await load_jobs(harness)}
+    assert states == {job: "paused" if paused else "active", second: "active"}
+
+
+async def test_a_deleted_job_comes_back_only_where_another_fits(harness: UpdateHarness):
+    first, *_ = [await store_job(harness) for _ in range(3)]
+    [deleted] = await tap_and_read(harness, f"job:delete:{first}")
+    await store_job(harness)
+    toast, _ = await harness.tap(deleted.buttons["Undo"])
+    assert toast is not None
+    assert toast.startswith("You have all the reminders and tasks you can have: 3.")
 
 
 async def test_what_is_done_cannot_be_undone(harness: UpdateHarness):
     job = await store_job(harness, rule=None)
     async with harness.database.transaction() as tx:
         await tx.execute(update(jobs_table).values(state="done", next_due=None))
-    assert (await harness.tap(f"job:undo:{job}"))[0] == "It is done already."
+    assert (await harness.tap(f"job:undo:{job}"))[0] == "This is done already."
 
 
 @pytest.mark.parametrize(("rule", "zone"), [("nonsense", "Europe/Berlin"), (DAILY, "Mars/Phobos")])
@@ -230,21 +299,25 @@ async def test_a_job_that_cannot_be_read_is_listed_and_deleted_and_hinders_nothi
     job = await store_job(harness, rule=rule)
     async with harness.database.transaction() as tx:
         await tx.execute(
-            update(jobs_table).values(state="paused", why_paused="its rule cannot be read", zone=zone)
+            update(jobs_table).values(
+                state="paused", why_paused="its time cannot be read any more", zone=zone
+            )
         )
     [listed] = await send_command(harness, "/jobs")
-    assert "paused, for its rule cannot be read" in listed
+    assert "tea · paused" in listed
+    [card] = await harness.send_text("/jobs 1")
+    assert "Paused: its time cannot be read any more." in card.text
     toast, *_ = await harness.tap(f"job:resume:{job}")
     assert toast is not None
-    assert toast.startswith("I cannot read when that was to be.")
+    assert toast.startswith("I can't read its time any more.")
     assert len(await send_command(harness, "/zone Tokyo")) == 1
-    assert (await harness.tap(f"job:delete:{job}"))[0] == f"#{job} is deleted."
+    assert (await harness.tap(f"job:delete:{job}"))[0] == "Deleted."
 
 
-@pytest.mark.parametrize("verb", ["undo", "pause", "resume", "run", "delete"])
+@pytest.mark.parametrize("verb", ["undo", "open", "pause", "resume", "run", "delete", "restore"])
 async def test_nobody_touches_the_job_of_another(harness: UpdateHarness, verb: str):
     job = await store_job(harness)
-    assert (await harness.tap(f"job:{verb}:{job}", BOB))[0] == "This is gone already."
+    assert (await harness.tap(f"job:{verb}:{job}", BOB))[0] == "This no longer exists."
     assert [row.state for row in await load_jobs(harness)] == ["active"]
 
 
@@ -347,9 +420,9 @@ async def test_a_zone_is_set_by_a_city_and_shown_with_its_time(harness: UpdateHa
     async with harness.database.read_transaction() as tx:
         assert await people.find_time_zone(tx, ANNA) == "Asia/Tokyo"
     for city, answer in (
-        ("Atlantis", "No time zone is called 'Atlantis'"),
-        ("UTC+3", "An offset knows no summer time"),
-        ("EST", "An offset knows no summer time"),
+        ("Atlantis", "I don't know a city called “Atlantis”"),
+        ("UTC+3", "An offset doesn't say when summer time begins"),
+        ("EST", "An offset doesn't say when summer time begins"),
         ("München", "Your time zone is Europe/Berlin"),
         ("Wien", "Your time zone is Europe/Vienna"),
         ("CEST", "Your time zone is Europe/Berlin"),
@@ -363,7 +436,7 @@ async def test_what_goes_by_the_calendar_moves_with_its_person_and_nothing_else_
     await store_job(harness, rule=None)
     await store_job(harness, rule="DTSTART:20261101T080000\nRRULE:FREQ=HOURLY;INTERVAL=3")
     [reply] = await send_command(harness, "/zone Tokyo")
-    assert reply.endswith("Your job goes by it.")
+    assert reply.endswith("Your repeating reminder goes by it now.")
     moved, single, elapsed = await load_jobs(harness)
     tokyo = rrules.load_zone("Asia/Tokyo")
     assert (moved.zone, moved.next_due) == (
@@ -374,7 +447,7 @@ async def test_what_goes_by_the_calendar_moves_with_its_person_and_nothing_else_
     assert (elapsed.zone, elapsed.next_due) == ("Europe/Berlin", NOW + DAY)
     await store_job(harness)
     assert (await send_command(harness, "/zone Berlin"))[0].endswith(
-        "What comes again goes by it from now on."
+        "Your 2 repeating reminders and tasks go by it now."
     )
 
 
@@ -391,9 +464,9 @@ async def test_whose_zone_is_unknown_is_asked_once_and_what_they_wanted_is_kept_
     harness.now = NOW
     await harness.let_in(ANNA)
     assert await send_command(harness, "/zone") == [
-        "I do not know yours. Send /zone and a city to set it, such as: /zone Berlin."
+        "I don't know your time zone yet. Tell me a city: /zone Berlin"
     ]
-    assert await send_command(harness, "/remind tomorrow at 9 tea") == [ZONE_QUESTION]
+    assert await send_command(harness, "/remind tomorrow at 9 tea") == [ZONE_QUESTION.replace("`", "")]
     assert (await harness.load_items(kind="reminder"))[0].error == ZONE_NEEDED
     [zone_reply, job_reply] = await send_command(harness, "/zone Berlin")
     assert zone_reply == "Your time zone is Europe/Berlin, where it is 16:00."

@@ -66,7 +66,7 @@ async def load_shown(harness: UpdateHarness) -> list[tuple[str, list[str], str]]
 
 async def load_jobs(harness: UpdateHarness) -> list[Job]:
     async with harness.database.read_transaction() as tx:
-        return await jobs.list_of_person(tx, ANNA)
+        return sorted(await jobs.list_of_person(tx, ANNA), key=lambda job: job.id)
 
 
 @pytest.mark.parametrize(
@@ -158,7 +158,7 @@ async def test_a_snooze_counts_as_a_job(harness: UpdateHarness):
     for number in range(2):
         await show_reminder(harness, DAILY, f"water {number}")
     toast, _ = await harness.tap(sent.buttons["10 min"])
-    assert toast == "You have 3 jobs, and no more fit. Delete one with /jobs."
+    assert toast == "You have all the reminders and tasks you can have: 3. Delete one with /jobs first."
 
 
 async def test_a_reminder_of_unknown_outcome_that_came_all_the_same_shows_its_snooze(harness: UpdateHarness):

@@ -17,6 +17,7 @@ from bot.domain import PEOPLE_PRIORITY, TASKS_PRIORITY, InboxItem, Lane
 from bot.jobs.outcomes import JobOutcomes
 from bot.telegram.access import Access
 from bot.telegram.runners.tasks import DUE_TASK_PREFIX, MAX_PREVIEW_CHARS, TaskRunner
+from bot.translations.translator import ENGLISH
 from tests.support.update_harness import ANNA, FakeTurnService
 
 NOW = 1_795_176_000.0
@@ -51,7 +52,9 @@ class TaskHarness:
 
     async def load_job_after(self, item: InboxItem, ending: str | None) -> dict[str, object]:
         """Return the job once its item is done and its turn has ended so; None: the item is a dead letter."""
-        job_outcomes = JobOutcomes(self.database, self.woken_lanes.append, clock=lambda: NOW)
+        job_outcomes = JobOutcomes(
+            self.database, lambda person: ENGLISH, self.woken_lanes.append, clock=lambda: NOW
+        )
 
         async def end(items: tuple[InboxItem, ...], reason: str = "") -> None:
             async with self.database.transaction() as tx:
@@ -163,7 +166,7 @@ async def test_a_task_that_has_failed_three_times_in_a_row_is_paused_and_its_per
     job = await harness.load_job_after(item, ending)
     assert (job["state"], job["failures"], bool(job["why_paused"])) == ("paused", MAX_FAILURES, True)
     [notice] = await harness.load_outbox_bodies()
-    assert f"I paused #{item.job}, “the news”: it failed 3 times in a row" in notice
+    assert "I paused “the news”: it failed 3 times in a row" in notice
     assert "Resume" in notice
     assert harness.woken_lanes == [Lane(ANNA)]
 
