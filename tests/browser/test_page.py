@@ -1,10 +1,13 @@
 """A user on the demo's page: what they do and see in a real browser, with the whole gateway behind it."""
 
 import contextlib
+import re
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
+from PIL import Image
 from playwright.async_api import Locator, Page, expect
 
 from bot.demo.environment import Demo, open_demo
@@ -242,6 +245,114 @@ async def test_a_phone_needs_no_sideways_scrolling(visit: Visit):
         elements = "[document.documentElement, document.querySelector('#chat')]"
         wide = f"{elements}.map(element => element.scrollWidth - element.clientWidth)"
         assert await page.evaluate(wide) == [0, 0]
+
+
+async def test_a_photo_and_a_file_are_attached_and_shown(visit: Visit, tmp_path: Path):
+    photo = tmp_path / "view.png"
+    Image.new("RGB", (640, 480), "#336699").save(photo)
+    notes = tmp_path / "notes.txt"
+    notes.write_text("The meeting is on Tuesday.")
+    async with open_page() as gateway, visit(gateway.address, **PHONE) as page:
+        await expect(page.locator(".keys").first).to_be_visible()
+        await page.set_input_files("#file", photo)
+        await expect(page.locator("#attached")).to_contain_text("view.png")
+        await ask(page, "What is this?")
+        await expect(page.locator("#attached")).to_be_hidden()
+        await expect(page.locator(".row.mine").last).to_contain_text("What is this?")
+        image = page.locator(".row.mine img")
+        await expect(image).to_have_js_property("naturalWidth", 640)
+        await expect(answers(page).last).to_contain_text("Your picture has reached me")
+        await page.set_input_files("#file", notes)
+        await page.get_by_role("button", name="Send", exact=True).click()
+        await expect(page.locator(".row.mine .file")).to_have_text("notes.txt")
+        await expect(answers(page).last).to_contain_text("The meeting is on Tuesday.")
+
+
+async def test_the_chart_is_a_picture(visit: Visit):
+    async with open_page() as gateway, visit(gateway.address, **PHONE) as page:
+        await ask(page, "hello")
+        await expect(page.locator(".account")).to_be_visible()
+        await ask(page, "/usage chart")
+        image = answers(page).last.get_by_role("img", name="You, the last 30 days")
+        await expect(image).to_have_js_property("naturalWidth", 1080)
+
+
+async def test_the_keyboard_replies_edits_and_gives_up(visit: Visit):
+    async with open_page(
+        reply_with("See https://example.org/path_(x), or (https://example.org/y).")
+    ) as gateway:
+        async with visit(gateway.address) as page:
+            text = page.get_by_label("Message", exact=True)
+            await ask(page, "the capitol")
+            links = answers(page).last.locator(".text a")
+            await expect(links).to_have_text(["https://example.org/path_(x)", "https://example.org/y"])
+            await answers(page).last.get_by_role("button", name="Reply").focus()
+            await page.keyboard.press("Enter")
+            await expect(page.locator("#quote")).to_be_visible()
+            await page.keyboard.press("Escape")
+            await expect(page.locator("#quote")).to_be_hidden()
+            await text.press("ArrowUp")
+            await expect(text).to_have_value("the capitol")
+            await text.fill("the capital")
+            await page.keyboard.press("Enter")
+            await expect(page.locator(".row.mine").last).to_contain_text("the capital")
+            await text.fill("/")
+            await page.keyboard.press("Enter")
+            await expect(text).to_have_value(re.compile("^/[a-z]+$"))
+            await page.keyboard.press("Escape")
+            for label in ("Attach a photo or a file", "Commands"):
+                await page.keyboard.press("Shift+Tab")
+                focused = page.get_by_role("button", name=label)
+                await expect(focused).to_be_focused()
+                assert await focused.evaluate("button => getComputedStyle(button).outlineStyle") == "solid"
+        assert [message.text for message in gateway.demo.person.chat.messages if message.text == "/new"] == []
+
+
+async def test_nothing_is_offered_twice(visit: Visit):
+    async with open_page() as gateway, visit(gateway.address) as page:
+        await expect(page.get_by_role("button", name="What time is it in Tokyo?")).to_have_count(1)
+
+
+# The lowest contrast of a text to what is behind it, as WCAG computes it; colours may be translucent.
+CONTRAST = """() => {
+  const parse = (text) => {
+    const [r, g, b, a = 1] = text.match(/[\\d.]+/g).map(Number);
+    return { r, g, b, a };
+  };
+  const over = (top, below) => Object.fromEntries(
+    ["r", "g", "b"].map((key) => [key, top[key] * top.a + below[key] * (1 - top.a)]).concat([["a", 1]]));
+  const behind = (element) => {
+    if (!element) return { r: 255, g: 255, b: 255, a: 1 };
+    const own = parse(getComputedStyle(element).backgroundColor);
+    return own.a === 1 ? own : over(own, behind(element.parentElement));
+  };
+  const light = ({ r, g, b }) => [r, g, b].map((value) => value / 255)
+    .map((value) => (value <= 0.04045 ? value / 12.92 : ((value + 0.055) / 1.055) ** 2.4))
+    .reduce((sum, value, n) => sum + value * [0.2126, 0.7152, 0.0722][n], 0);
+  const found = [];
+  for (const element of document.querySelectorAll("body *")) {
+    const holdsText = [...element.childNodes].some((node) => node.nodeType === 3 && node.data.trim());
+    if (!holdsText || !element.checkVisibility({ opacityProperty: true, visibilityProperty: true })) continue;
+    const below = behind(element);
+    const lights = [light(over(parse(getComputedStyle(element).color), below)), light(below)];
+    const ratio = (Math.max(...lights) + 0.05) / (Math.min(...lights) + 0.05);
+    if (ratio < 4.5) found.push(`${element.className || element.tagName} ${element.textContent}: ${ratio}`);
+  }
+  return found;
+}"""
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+async def test_texts_have_the_contrast_that_wcag_aa_wants(visit: Visit, scheme: str):
+    async with open_page(reply_with(MARKED)) as gateway, visit(gateway.address, color_scheme=scheme) as page:
+        await ask(page, "see https://example.org and /help")
+        await expect(page.locator(".account")).to_be_visible()
+        await answers(page).last.get_by_role("button", name="Reply").focus()
+        await page.keyboard.press("Enter")
+        assert await page.evaluate(CONTRAST) == []
+        await page.get_by_label("Message", exact=True).fill("/u")
+        await page.get_by_text("Use real ones").click()
+        assert await page.evaluate(CONTRAST) == []
 
 
 async def test_dark_is_dark(visit: Visit):

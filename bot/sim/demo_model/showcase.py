@@ -32,6 +32,9 @@ _ZONES = {
 }
 _TIME_STAMP = re.compile(r"^\[\w{3} \d{4}-\d\d-\d\d [^\]]*\]\s*")
 _DATA_SECTION = re.compile(r"\[data:.*?\[end of data\]", re.DOTALL)
+_DATA_MARKS = re.compile(r"^\[data: [^\]\n]*\]\n|\n\[end of data\]$", re.MULTILINE)
+_FILE_SECTION = re.compile(r"\[data: file ([^\]\n]{1,200})\]\n(.*?)(?=\n\[end of data\]|\Z)", re.DOTALL)
+_SHOWN_FILE_CHARACTERS = 200
 _CLOCK_RESULT = re.compile(
     r"^(?P<day>\w+), (?P<date>[\d-]+) (?P<time>\d\d:\d\d)\S* in "
     r".+\(UTC(?P<sign>[+-])(?P<h>\d\d):(?P<m>\d\d)\)"
@@ -69,7 +72,7 @@ def answer_showcase(request: ChatRequest) -> str:
     """Raw Gemma text for the newest question that is known, or an honest list of what can be tried."""
     offered = frozenset(tool["function"]["name"] for tool in request.tools)
     results = _tool_results(request)
-    text = _FALLBACK_ANSWER + "\n".join(f"- {question}" for question in SHOWCASE_QUESTIONS)
+    text = _describe_attachments(request) or _list_questions()
     for user_text in reversed(request.user_texts):
         answer = _answer_question(_clean_question(user_text), results, offered)
         if answer is not None:
@@ -78,6 +81,40 @@ def answer_showcase(request: ChatRequest) -> str:
     if request.thinking:
         return format_thought(_THOUGHT, request) + text
     return text
+
+
+def _list_questions() -> str:
+    return _FALLBACK_ANSWER + "\n".join(f"- {question}" for question in SHOWCASE_QUESTIONS)
+
+
+def _describe_attachments(request: ChatRequest) -> str:
+    """What reached the model beside words since its last answer; empty if nothing did."""
+    lines = []
+    images = _count_images(request)
+    if images:
+        pictures = "Your picture has" if images == 1 else f"Your {images} pictures have"
+        lines.append(
+            f"{pictures} reached me, made small enough for the model. I am a *simulated* model and "
+            "cannot see; a real DiffusionGemma looks at it and answers your question about it."
+        )
+    for name, text in _FILE_SECTION.findall("\n".join(request.user_texts)):
+        words = " ".join(text.split())
+        lines.append(
+            f"I was given the text of your file ({name}), {len(text):,} characters. It begins:\n\n"
+            f"> {words[:_SHOWN_FILE_CHARACTERS]} …\n\nA real model would now answer your question about it."
+        )
+    return "\n\n".join(lines)
+
+
+def _count_images(request: ChatRequest) -> int:
+    """The pictures in the user messages since the last answer."""
+    images = 0
+    for message in reversed(request.messages):
+        if message["role"] == "assistant":
+            break
+        parts = message["content"] if isinstance(message.get("content"), list) else []
+        images += sum(part.get("type") == "image_url" for part in parts)
+    return images
 
 
 def _answer_question(question: str, results: Sequence[_ToolResult], tool_names: frozenset[str]) -> str | None:
@@ -99,7 +136,9 @@ def _tool_results(request: ChatRequest) -> Sequence[_ToolResult]:
         for call in message.get("tool_calls") or ()
     }
     return [
-        _ToolResult(names.get(message.get("tool_call_id"), "unknown"), message_text(message))
+        _ToolResult(
+            names.get(message.get("tool_call_id"), "unknown"), _DATA_MARKS.sub("", message_text(message))
+        )
         for message in request.round_messages
         if message["role"] == "tool"
     ]

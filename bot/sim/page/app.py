@@ -21,11 +21,16 @@ from starlette.types import ASGIApp
 
 from bot.sim.page.guard import PageGuard
 from bot.sim.page.shapes import Json, to_draft_json, to_event_json, to_message_json
+from bot.sim.telegram.entities import count_utf16_units
 from bot.sim.telegram.server import BotApi, SimulatedPerson
 
 STATIC_FOLDER = Path(__file__).parent / "static"
 MAX_BODY_BYTES = 64 * 1024
+MAX_FILE_BYTES = 24 << 20  # more than the 20 MB a bot may fetch, so that its refusal can be seen
+MAX_NAME_CHARACTERS = 200  # of a file
+MAX_CAPTION_UNITS = 1024
 MOST_WAITING = 500  # events a browser may be behind before it is shown everything afresh
+_PHOTO_SIGNATURES = {b"\xff\xd8\xff": "image/jpeg", b"\x89PNG\r\n\x1a\n": "image/png"}
 _MEDIA_TYPES = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 
 
@@ -59,7 +64,10 @@ class ChatPage:
         routes = [
             Route("/", self._serve_file),
             Route("/events", self._serve_events),
+            Route("/photos/{file_id}", self._serve_photo),
             Route("/send", self._send, methods=["POST"]),
+            Route("/attach", self._attach, methods=["POST"]),
+            Route("/edit", self._edit, methods=["POST"]),
             Route("/tap", self._tap, methods=["POST"]),
             Route("/stop", self._stop, methods=["POST"]),
             Route("/{name}", self._serve_file),
@@ -128,6 +136,13 @@ class ChatPage:
             raise HTTPException(404)
         return FileResponse(file, media_type=_MEDIA_TYPES[file.suffix])
 
+    async def _serve_photo(self, request: Request) -> Response:
+        content = self.bot_api.find_file(request.path_params["file_id"]) or b""
+        media_type = _find_photo_type(content)
+        if media_type is None:
+            raise HTTPException(404)
+        return Response(content, media_type=media_type)
+
     async def _serve_events(self, _: Request) -> Response:
         if self._is_unopened:
             self._is_unopened = False
@@ -153,6 +168,28 @@ class ChatPage:
         readable = text.strip().encode("utf-8", "replace").decode()  # half a surrogate pair is no text
         return self._run_action(lambda: self.person.paste(readable, reply_to=reply_to))
 
+    async def _attach(self, request: Request) -> Response:
+        """Send the body as a photo, or as a file if it is none; its name and caption are in the address."""
+        content = await _read_body(request, MAX_FILE_BYTES)
+        name = request.query_params.get("name", "")[:MAX_NAME_CHARACTERS]
+        caption = request.query_params.get("caption", "").strip()
+        if not content or not name:
+            raise HTTPException(400, "a file with a name is wanted")
+        if count_utf16_units(caption) > MAX_CAPTION_UNITS:
+            raise HTTPException(413, "A caption has at most 1,024 characters.")
+        if _find_photo_type(content) is not None:
+            return self._run_action(lambda: self.person.send_photo(caption, content=content))
+        return self._run_action(lambda: self.person.send_document(name, caption=caption, content=content))
+
+    async def _edit(self, request: Request) -> Response:
+        body = await _read_json_object(request)
+        message_id = body.get("id")
+        text = body.get("text")
+        if not isinstance(message_id, int) or not isinstance(text, str) or not text.strip():
+            raise HTTPException(400, "a message and its new text are wanted")
+        readable = text.strip().encode("utf-8", "replace").decode()
+        return self._run_action(lambda: self.person.edit(message_id, readable))
+
     async def _tap(self, request: Request) -> Response:
         body = await _read_json_object(request)
         message_id = body.get("id")
@@ -170,6 +207,8 @@ class ChatPage:
             action()
         except LookupError:
             raise HTTPException(409, "that is not there any more") from None
+        except ValueError as error:
+            raise HTTPException(409, str(error)) from None
         return Response(status_code=204)
 
 
@@ -177,15 +216,26 @@ def _format_event(name: str, data: Json) -> bytes:
     return f"event: {name}\ndata: {json.dumps(data)}\n\n".encode()
 
 
+def _find_photo_type(content: bytes) -> str | None:
+    """The media type of a picture that browsers show and Telegram sends as a photo; None: it is none."""
+    return next((kind for begin, kind in _PHOTO_SIGNATURES.items() if content.startswith(begin)), None)
+
+
+async def _read_body(request: Request, max_bytes: int) -> bytes:
+    chunks = []
+    length = 0
+    async for chunk in request.stream():
+        chunks.append(chunk)
+        length += len(chunk)
+        if length > max_bytes:
+            raise HTTPException(413, "That is too long.")
+    return b"".join(chunks)
+
+
 async def _read_json_object(request: Request) -> dict[str, Any]:
     """The JSON object a browser sent; refuses anything else, and anything long."""
-    read = b""
-    async for chunk in request.stream():
-        read += chunk
-        if len(read) > MAX_BODY_BYTES:
-            raise HTTPException(413, "that is too long")
     try:
-        body = json.loads(read)
+        body = json.loads(await _read_body(request, MAX_BODY_BYTES))
     except (JSONDecodeError, UnicodeDecodeError, RecursionError):
         raise HTTPException(400, "JSON is wanted") from None
     if not isinstance(body, dict):

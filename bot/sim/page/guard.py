@@ -62,8 +62,9 @@ class PageGuard:
         if scope["method"] not in {"GET", "HEAD"}:
             if headers.get("origin") != f"http://{host}":
                 return 403, "Another site may not ask this one."
-            if headers.get("content-type") != "application/json":
-                return 415, "JSON is wanted."
+            # A form of another site cannot send either of these without asking the server first.
+            if headers.get("content-type") not in {"application/json", "application/octet-stream"}:
+                return 415, "JSON or a file is wanted."
         return None
 
     def _strip_token(self, path: str) -> str:

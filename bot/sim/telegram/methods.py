@@ -12,6 +12,7 @@ from bot.sim.telegram.params import Json, Params, bad_request
 _COMMAND_NAME = re.compile(r"[a-z0-9_]{1,32}")
 _MAX_COMMANDS = 100
 _MAX_ANSWER_CHARACTERS = 200
+_MAX_FETCHED_BYTES = 20 << 20  # of a file that a bot may fetch
 
 
 def build_method_table() -> Mapping[str, Callable[[World, Params], object]]:
@@ -108,6 +109,8 @@ def get_file(world: World, params: Params) -> Json:
     content = world.files.get(file_id)
     if content is None:
         raise bad_request("invalid file_id")
+    if len(content) > _MAX_FETCHED_BYTES:
+        raise bad_request("file is too big")
     return {
         "file_id": file_id,
         "file_unique_id": "u-" + file_id,

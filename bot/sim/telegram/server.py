@@ -119,6 +119,10 @@ class BotApi:
         """A chat as its people see it; KeyError for one that does not exist."""
         return self._world.chats[chat_id]
 
+    def find_file(self, file_id: str) -> bytes | None:
+        """What somebody has sent as a photo or a file; None: there is no such file."""
+        return self._world.files.get(file_id)
+
     def calls_of(self, method: str, chat_id: int | None = None) -> list[BotApiCall]:
         """The calls of a method so far, of one chat if named."""
         return [call for call in self.calls if call.method == method and chat_id in (None, call.chat_id)]

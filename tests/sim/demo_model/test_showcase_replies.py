@@ -168,3 +168,18 @@ async def test_with_thinking_it_thinks_first() -> None:
         answer = await send_messages(player, "hello", chat_template_kwargs={"enable_thinking": True})
     assert answer["reasoning"]
     assert answer["content"].startswith("Hello!")
+
+
+async def test_it_says_what_reached_it_of_a_picture_and_a_file() -> None:
+    url = "data:image/png;base64,iVBORw0KGgo="
+    parts = [
+        {"type": "text", "text": "[Fri 2026-11-20 10:24 UTC] What is this?"},
+        {"type": "image_url", "image_url": {"url": url}},
+    ]
+    of_file = "[data: file notes.txt]\nThe meeting is on Tuesday.\n[end of data]\nWhen does it begin?"
+    async with open_client(SimulatedEndpoint(brain=answer_showcase)) as player:
+        picture = await send_messages(player, {"role": "user", "content": parts})
+        file = await send_messages(player, of_file)
+    assert picture["content"].startswith("Your picture has reached me")
+    assert "the text of your file (notes.txt), 26 characters" in file["content"]
+    assert "> The meeting is on Tuesday." in file["content"]

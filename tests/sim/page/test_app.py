@@ -184,6 +184,56 @@ async def test_a_long_text_goes_as_several_messages(opened: OpenPage):
     assert [len(message.text) for message in opened.person.chat.messages] == [4096, 904]
 
 
+PHOTO = b"\x89PNG\r\n\x1a\n..."
+
+
+async def attach(opened: OpenPage, content: bytes, **params: str) -> httpx.Response:
+    headers = {"Origin": opened.url, "Content-Type": "application/octet-stream"}
+    path = f"{opened.page.path}attach"
+    return await opened.browser.post(path, params=params, content=content, headers=headers)
+
+
+async def test_a_photo_and_a_file_are_sent_and_the_photo_is_shown(opened: OpenPage):
+    assert (await attach(opened, PHOTO, name="a.png", caption=" What? ")).status_code == 204
+    assert (await attach(opened, b"%PDF", name="b.pdf")).status_code == 204
+    photo, document = opened.person.chat.messages
+    assert photo.raw["caption"] == "What?"
+    assert document.raw["document"]["mime_type"] == "application/pdf"
+    async with opened.listen() as event_stream:
+        _, state = await anext(event_stream)
+    shown_photo, shown_file = state["messages"]
+    assert (shown_photo["text"], shown_photo["file"], shown_file["photo"]) == ("What?", None, None)
+    assert shown_file["file"] == "b.pdf"
+    served = await opened.browser.get(f"{opened.page.path}photos/{shown_photo['photo']}")
+    assert (served.content, served.headers["content-type"]) == (PHOTO, "image/png")
+
+
+async def test_what_is_no_photo_is_not_served(opened: OpenPage):
+    await attach(opened, b"<script>alert(1)</script>", name="a.png")
+    (document,) = opened.person.chat.messages
+    for name in (document.raw["document"]["file_id"], "photo-9", ".."):
+        assert (await opened.browser.get(f"{opened.page.path}photos/{name}")).status_code == 404, name
+
+
+async def test_a_file_that_makes_no_sense_is_refused(opened: OpenPage, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(chatpage, "MAX_FILE_BYTES", 100)
+    assert (await attach(opened, b"", name="a.txt")).status_code == 400
+    assert (await attach(opened, b"x")).status_code == 400
+    assert (await attach(opened, b"x" * 101, name="a.txt")).status_code == 413
+    assert (await attach(opened, b"x", name="a.txt", caption="😀" * 513)).status_code == 413
+    assert opened.person.chat.messages == []
+
+
+async def test_an_own_message_is_edited_and_no_other(opened: OpenPage):
+    own = opened.person.send("capitol").message_id
+    answer = await opened.call_bot_api("sendMessage", chat_id=7, text="Hm")
+    assert (await opened.post_action("edit", {"id": own, "text": " capital "})).status_code == 204
+    assert opened.person.chat.messages[0].text == "capital"
+    refused = ((own, "capital", 409), (answer["message_id"], "x", 409), (99, "x", 409), (own, " ", 400))
+    for message_id, text, status in refused:
+        assert (await opened.post_action("edit", {"id": message_id, "text": text})).status_code == status
+
+
 KEYS = {"inline_keyboard": [[{"text": "Yes", "callback_data": "y"}]]}
 
 

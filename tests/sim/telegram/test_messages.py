@@ -2,7 +2,7 @@
 
 import pytest
 from telegram import Bot, InlineKeyboardButton, InlineKeyboardMarkup, LinkPreviewOptions, MessageEntity
-from telegram.error import Forbidden
+from telegram.error import BadRequest, Forbidden
 
 from bot.sim.telegram.server import BotApi
 from tests.support.telegram_client import refusal_reason
@@ -241,3 +241,11 @@ def test_a_client_cuts_what_is_too_long_for_one_message(api: BotApi):
     for wrong in ("", "x" * 4097):
         with pytest.raises(ValueError, match="4096"):
             ann.send(wrong)
+
+
+async def test_a_file_of_twenty_megabytes_can_be_fetched_and_none_that_is_larger(bot: Bot, api: BotApi):
+    sizes = (20 << 20, (20 << 20) + 1)
+    fits, too_big = (api.person(1).send_document("a.bin", content=bytes(size)).message for size in sizes)
+    assert (await bot.get_file(fits["document"]["file_id"])).file_size == 20 << 20
+    with pytest.raises(BadRequest, match="File is too big"):
+        await bot.get_file(too_big["document"]["file_id"])

@@ -4,8 +4,9 @@ import { accountOf } from "./account.js";
 import { link, nodesOf } from "./entities.js";
 
 const REPLY = "M10 8V4l-7 7 7 7v-4c5 0 8 1 11 5-1-6-4-11-11-11z";
+const EDIT = "M4 20l1-5L16 4l4 4L9 19z";
 
-// `acts`: tap(id, data), quote(message), say(text), jump(id).
+// `acts`: tap(id, data), quote(message), edit(message), say(text), jump(id), settle().
 export function rowOf(message, acts) {
   const row = make("li", message.mine ? "row mine" : "row");
   row.dataset.id = message.id;
@@ -40,26 +41,43 @@ function bubble(message, acts) {
     quote.addEventListener("click", () => acts.jump(message.reply.id));
     box.append(quote);
   }
+  if (message.photo) box.append(photo(message, acts));
+  if (message.file) box.append(make("div", "file", message.file));
   const text = make("div", "text");
   text.dir = "auto";
   text.append(...nodesOf(message.text, message.entities, acts.say));
   const stamp = make("time", "stamp", (message.edited ? "edited " : "") + clock(message.date));
   text.dataset.stamp = stamp.textContent;
-  box.append(text, stamp, answerTo(message, acts));
+  box.append(text, stamp, action("Reply", REPLY, () => acts.quote(message)));
+  if (message.mine && message.text && !message.photo && !message.file) {
+    box.append(action("Edit", EDIT, () => acts.edit(message)));
+  }
   return box;
 }
 
-function answerTo(message, acts) {
-  const button = make("button", "answer-to");
+function photo(message, acts) {
+  const whole = make("a", "photo");
+  const image = make("img", "");
+  whole.href = image.src = `photos/${encodeURIComponent(message.photo)}`;
+  whole.target = "_blank";
+  whole.rel = "noopener noreferrer";
+  image.alt = message.text || "Photo";
+  image.addEventListener("load", acts.settle);
+  whole.append(image);
+  return whole;
+}
+
+function action(label, icon, onClick) {
+  const button = make("button", `action to-${label.toLowerCase()}`);
   button.type = "button";
-  button.ariaLabel = "Reply";
+  button.ariaLabel = label;
   const svg = document.createElementNS("http://www.w3.org/2000/svg", "svg");
   const path = document.createElementNS("http://www.w3.org/2000/svg", "path");
   svg.setAttribute("viewBox", "0 0 24 24");
-  path.setAttribute("d", REPLY);
+  path.setAttribute("d", icon);
   svg.append(path);
   button.append(svg);
-  button.addEventListener("click", () => acts.quote(message));
+  button.addEventListener("click", onClick);
   return button;
 }
 

@@ -16,20 +16,28 @@ let follows = true;
 let toasting = 0;
 
 const sign = new Sign($("sign"), $("status"), () => post("stop", {}), () => settle());
-const composer = new Composer((text, replyTo) => post("send", { text, reply_to: replyTo }));
+const composer = new Composer({
+  send: (text, replyTo) => post("send", { text, reply_to: replyTo }),
+  edit: (id, text) => post("edit", { id, text }),
+  attach: (file, caption) => post(`attach?${new URLSearchParams({ name: file.name, caption })}`, file),
+  newestOwn: () => [...messages.values()].filter((one) => one.mine).sort((a, b) => b.id - a.id)[0],
+});
 const acts = {
   tap: (id, data) => post("tap", { id, data }),
   quote: (message) => composer.quote(message),
+  edit: (message) => composer.edit(message),
+  settle: () => settle(),
   say: (text) => post("send", { text }),
   jump: (id) => rows.get(id)?.scrollIntoView({ block: "center", behavior: "smooth" }),
 };
 
 async function post(deed, body) {
-  if (deed === "send") follows = true;
+  if (deed !== "tap") follows = true;
+  const isFile = body instanceof Blob;
   const answer = await fetch(deed, {
     method: "POST",
-    headers: { "Content-Type": "application/json" },
-    body: JSON.stringify(body),
+    headers: { "Content-Type": isFile ? "application/octet-stream" : "application/json" },
+    body: isFile ? body : JSON.stringify(body),
   }).catch(() => null);
   if (!answer) toast("The demo has ended.");
   else if (!answer.ok) toast(await answer.text());
@@ -70,6 +78,7 @@ function settle() {
     row.classList.toggle("last", after?.mine !== message.mine);
     if (!before || day(before.date) !== day(message.date)) row.before(make("li", "day", day(message.date)));
   });
+  composer.hideOffered(new Set(sorted.at(-1)?.buttons.flat().map((key) => key.text)));
   if (follows) chat.scrollTop = chat.scrollHeight;
   $("down").hidden = follows;
 }

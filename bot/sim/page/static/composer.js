@@ -1,4 +1,5 @@
-// Where a person writes: the text field, the menu of commands, the suggested questions, the message replied to.
+// Where a person writes: the text field, the menu of commands, the suggested questions, the message that is replied
+// to or edited, the file that goes with it.
 
 import { make, quoted } from "./bubbles.js";
 
@@ -7,10 +8,13 @@ const $ = (id) => document.getElementById(id);
 export class Composer {
   #commands = [];
   #quoted = null;
+  #edited = null;
+  #attached = null;
   #chosen = 0;
 
-  constructor(onSend) {
-    this.onSend = onSend;
+  // `acts`: send(text, replyTo), edit(id, text), attach(file, caption), newestOwn().
+  constructor(acts) {
+    this.acts = acts;
     this.text = $("text");
     this.send = $("composer").querySelector(".send");
     this.text.addEventListener("input", () => this.#changed());
@@ -26,7 +30,17 @@ export class Composer {
     $("suggestions").addEventListener("wheel", (event) => {
       if (!event.deltaX) $("suggestions").scrollLeft += event.deltaY;
     }, { passive: true });
-    $("quote").querySelector("button").addEventListener("click", () => this.quote(null));
+    $("quote").querySelector(":scope > button").addEventListener("click", () => this.#cancel());
+    $("attached").querySelector(":scope > button").addEventListener("click", () => this.#hold(null));
+    $("attach").addEventListener("click", () => $("file").click());
+    $("file").addEventListener("change", () => {
+      this.#hold($("file").files[0] ?? null);
+      $("file").value = "";
+    });
+    this.text.addEventListener("paste", (event) => this.#take(event, event.clipboardData));
+    document.addEventListener("dragover", (event) => event.preventDefault());
+    document.addEventListener("drop", (event) => this.#take(event, event.dataTransfer));
+    document.addEventListener("keydown", (event) => event.key === "Escape" && this.#cancel());
   }
 
   offer(commands, suggestions) {
@@ -36,56 +50,109 @@ export class Composer {
     const chips = suggestions.map((question) => {
       const chip = make("button", "", question);
       chip.type = "button";
-      chip.addEventListener("click", () => this.onSend(question, null));
+      chip.addEventListener("click", () => this.acts.send(question, null));
       return chip;
     });
     $("suggestions").replaceChildren(...chips);
     $("suggestions").hidden = !chips.length;
   }
 
+  // What the newest message offers on its buttons is not offered again.
+  hideOffered(texts) {
+    for (const chip of $("suggestions").children) chip.hidden = texts.has(chip.textContent);
+  }
+
   quote(message) {
     this.#quoted = message;
+    this.#edited = null;
+    this.#mention(message, message?.mine ? "Your message" : "Canvasgram");
+  }
+
+  edit(message) {
+    this.#quoted = null;
+    this.#edited = message;
+    this.text.value = message.text;
+    this.#changed();
+    this.#mention(message, "Edit message");
+  }
+
+  #mention(message, name) {
     $("quote").hidden = !message;
-    if (!message) return;
-    const box = quoted({ name: message.mine ? "Your message" : "Canvasgram", text: message.text });
-    $("quote").querySelector(".reply").replaceWith(box);
+    if (message) $("quote").querySelector(".reply").replaceWith(quoted({ name, text: message.text }));
+    this.text.focus();
+  }
+
+  #cancel() {
+    if (this.#edited) this.text.value = "";
+    this.quote(null);
+    this.#hold(null);
+    this.#changed();
+    this.#show([]);
+  }
+
+  #take(event, data) {
+    if (!data.files.length) return;
+    event.preventDefault();
+    this.#hold(data.files[0]);
+  }
+
+  #hold(file) {
+    this.#attached = file;
+    $("attached").hidden = !file;
+    $("attached").querySelector("span").textContent = file?.name ?? "";
+    this.#changed();
     this.text.focus();
   }
 
   async #submit() {
     const text = this.text.value.trim();
-    if (!text) return;
-    const replyTo = this.#quoted?.id ?? null;
+    const [attached, edited, quoted] = [this.#attached, this.#edited, this.#quoted];
+    if (!text && !attached) return;
     this.text.value = "";
-    this.#changed();
     this.quote(null);
-    if (!(await this.onSend(text, replyTo)) && !this.text.value) {
-      this.text.value = text;
-      this.#changed();
-    }
+    this.#hold(null);
+    let sending;
+    if (attached) sending = this.acts.attach(attached, text);
+    else if (edited) sending = this.acts.edit(edited.id, text);
+    else sending = this.acts.send(text, quoted?.id ?? null);
+    if ((await sending) || this.text.value) return;
+    this.text.value = text;
+    this.#hold(attached);
   }
 
   #key(event) {
     const menu = [...$("menu").querySelectorAll("button")];
-    if (event.key === "Escape") this.#show([]);
+    if (event.key === "ArrowUp" && !this.text.value) this.#editNewest(event);
     else if (menu.length && (event.key === "ArrowDown" || event.key === "ArrowUp")) {
       event.preventDefault();
       this.#choose(menu, this.#chosen + (event.key === "ArrowDown" ? 1 : -1));
     } else if (event.key === "Enter" && !event.shiftKey && !event.isComposing) {
       event.preventDefault();
       const typed = menu.some((one) => one.dataset.command === this.text.value.trim());
-      if (menu.length && !typed) menu[this.#chosen].click();
+      if (this.text.value === "/" && menu.length) this.#complete(menu);
+      else if (menu.length && !typed) menu[this.#chosen].click();
       else this.#submit();
     } else if (menu.length && event.key === "Tab") {
       event.preventDefault();
-      this.text.value = menu[this.#chosen].dataset.command;
-      this.#changed();
+      this.#complete(menu);
     }
+  }
+
+  #complete(menu) {
+    this.text.value = menu[this.#chosen].dataset.command;
+    this.#changed();
+  }
+
+  #editNewest(event) {
+    const newest = this.acts.newestOwn();
+    if (!newest?.text || newest.photo || newest.file) return;
+    event.preventDefault();
+    this.edit(newest);
   }
 
   #changed() {
     const text = this.text.value;
-    this.send.disabled = !text.trim();
+    this.send.disabled = !text.trim() && !this.#attached;
     this.text.style.height = "auto";
     this.text.style.height = `${this.text.scrollHeight}px`;
     const begun = /^\/(\w*)$/.exec(text);
@@ -102,7 +169,7 @@ export class Composer {
       button.addEventListener("click", () => {
         this.text.value = "";
         this.#changed();
-        this.onSend(`/${one.command}`, null);
+        this.acts.send(`/${one.command}`, null);
       });
       row.append(button);
       return row;

@@ -5,7 +5,7 @@ const BLOCKS = new Set(["pre", "blockquote", "expandable_blockquote"]);
 const PROTOCOLS = new Set(["http:", "https:", "tg:", "mailto:"]);
 
 const COMMAND = /(?<![^\s(])\/[a-z0-9_]{1,32}\b/gi;
-const ADDRESS = /\bhttps?:\/\/[^\s<>"]*[^\s<>".,:;!?)\]]/gi;
+const ADDRESS = /\bhttps?:\/\/[^\s<>"]+/gi;
 
 // Offsets are UTF-16 units, as JavaScript counts them.
 export function nodesOf(text, entities, onCommand) {
@@ -20,8 +20,18 @@ function found(text, entities) {
   const all = (type, pattern) => [...text.matchAll(pattern)].map((match) => ({ type, match }));
   return [...all("bot_command", COMMAND), ...all("url", ADDRESS)]
     .filter(({ match }) => !isTaken(match.index))
-    .map(({ type, match }) => ({ type, offset: match.index, length: match[0].length }));
+    .map(({ type, match }) => ({ type, offset: match.index, length: addressLength(match[0]) }));
 }
+
+// Punctuation at the end belongs to the sentence, and so does a bracket that is not opened in the address.
+function addressLength(text) {
+  const surplus = { ")": count(text, ")") - count(text, "("), "]": count(text, "]") - count(text, "[") };
+  let length = text.length;
+  while (".,:;!?".includes(text[length - 1]) || surplus[text[length - 1]]-- > 0) length--;
+  return length;
+}
+
+const count = (text, character) => text.split(character).length - 1;
 
 function range(text, entities, from, to, onCommand) {
   const nodes = [];
