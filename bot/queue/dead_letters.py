@@ -8,12 +8,14 @@ from collections.abc import Callable
 
 from bot.db.conversations import turns
 from bot.db.engine import Database
+from bot.db.people import people
 from bot.db.queues import inbox, outbox
 from bot.db.queues.admin_notices import AdminNotices
 from bot.domain import InboxItem, Lane, Part
+from bot.translations.translator import translatable
 from bot.usage.timers import TurnTimers
 
-DEAD_LETTER_NOTICE = "I could not handle this message; it is kept, and the admins have been told."
+DEAD_LETTER_NOTICE = translatable("Something went wrong with this message. It is saved, and the admins know.")
 
 
 class DeadLetters:
@@ -41,7 +43,8 @@ class DeadLetters:
             text = f"A message was set aside: {reason}"
             lanes = [*await self._notices.notify(tx, "set aside", text, now=now)]
             if first.lane is not None:
-                parts = (Part(DEAD_LETTER_NOTICE),)
+                translate = await people.find_translator(tx, first.lane.chat)
+                parts = (Part(translate(DEAD_LETTER_NOTICE)),)
                 await outbox.add(tx, item=first.id, lane=first.lane, parts=parts, now=now)
                 lanes.append(first.lane)
         if had_turn and first.lane is not None:

@@ -24,6 +24,7 @@ from bot.db.queues import admin_notices, inbox, outbox
 from bot.domain import Lane, Message, Part
 from bot.telegram.access import Access
 from bot.telegram.actions import TurnService
+from bot.translations.translator import Translator
 from bot.turns import RequestCompleter, TurnHandle, TurnRequest, build_user_messages
 from bot.usage.report import start_of_day
 
@@ -59,38 +60,29 @@ class QuotaUsage:
     unknown_calls: int = 0
 
     @property
-    def used_text(self) -> str:
-        """How many canvases are used, as /usage has it."""
-        if self.unknown_calls:
-            return f"≥{self.used}"
-        return f"about {self.used}"
-
-    @property
-    def unknown_text(self) -> str:
-        """What is not known, as a sentence after others; empty if all is."""
-        match self.unknown_calls:
-            case 0:
-                return ""
-            case 1:
-                return " What one model call took is unknown; it counts as one canvas at most."
-        return f" What {self.unknown_calls} model calls took is unknown; each counts as one canvas at most."
+    def percent(self) -> int:
+        """The share of the limit that is used, in percent; 0 without a limit."""
+        if self.limit is None:
+            return 0
+        return round(100 * self.used / max(1, self.limit))
 
     @property
     def is_used_up(self) -> bool:
         """Whether no more turns are begun today."""
         return self.limit is not None and self.used >= self.limit
 
-    @property
-    def reset_text(self) -> str:
-        """When the count starts again, in words."""
+    def format_reset(self, translate: Translator) -> str:
+        """Format when the count starts again, as a sentence."""
         total_minutes = max(1, round(self.resets_in_seconds / 60))
         hours, minutes = divmod(total_minutes, 60)
         spans = []
         if hours:
-            spans.append(f"{hours} h")
+            spans.append(translate("{count} h", count=hours))
         if minutes:
-            spans.append(f"{minutes} min")
-        return f"at {self.resets_at:%H:%M}, in {' '.join(spans)}"
+            spans.append(translate("{count} min", count=minutes))
+        return translate(
+            "It starts over at {time} (in {span}).", time=f"{self.resets_at:%H:%M}", span=" ".join(spans)
+        )
 
 
 async def load_limit(
@@ -122,13 +114,6 @@ async def load_quota_usage(
         resets_at - now,
         used.unknown_calls,
     )
-
-
-def format_canvases(count: int) -> str:
-    """Return a count of canvases in words."""
-    if count == 1:
-        return "1 canvas"
-    return f"{count} canvases"
 
 
 class QuotaGate:
@@ -217,11 +202,10 @@ class QuotaGate:
 
     async def _refuse(self, request: TurnRequest, usage: QuotaUsage) -> None:
         now = self._clock()
-        limit = format_canvases(usage.limit or 0)
-        line = (
-            f"You have used up your {limit} of today ({usage.used_text}, estimated). "
-            f"There are new ones {usage.reset_text}; /retry then answers this message."
-        )
+        translate = request.translate
+        used_up = translate("You have used up today's allowance.")
+        hint = translate("Then /retry answers this message.")
+        line = f"{used_up} {usage.format_reset(translate)} {hint}"
         async with self._database.transaction() as tx:
             await _store_refused_turn(tx, request, line, now)
             part = Part(request.preface + line, silent=request.silent)
@@ -245,8 +229,9 @@ class QuotaGate:
             self._unchecked_turns[request.person] = self._today(), turns_left
             return
         now = self._clock()
-        used = f"You have used {usage.used_text} of your {format_canvases(usage.limit)} of today."
-        line = f"{used} There are new ones {usage.reset_text}."
+        translate = request.translate
+        used = translate("You have used about {percent} % of today's allowance.", percent=usage.percent)
+        line = f"{used} {usage.format_reset(translate)}"
         async with self._database.transaction() as tx:
             if await self._record_notified_today(tx, request.person, now):
                 await outbox.add(tx, item=None, lane=request.lane, parts=(Part(line, silent=True),), now=now)

@@ -188,7 +188,7 @@ async def test_a_bug_in_a_turn_is_said_without_its_words_and_leaves_no_row_open(
         monkeypatch.setattr(ModelClient, "call", stumble)
         for count in (1, 2, 3):
             gateway.ann.send("hello")
-            await gateway.api.wait_until(partial(has_reply, "could not handle", count))
+            await gateway.api.wait_until(partial(has_reply, "Something went wrong", count))
         texts = gateway.texts()
         assert has_reply("set aside", 1)
     assert not any("SECRET" in text or "Error" in text for text in texts)

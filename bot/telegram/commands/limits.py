@@ -6,12 +6,13 @@ from typing import Any
 from bot.db.people import limits, people
 from bot.db.people.limits import EVERYBODY, QuotaRule
 from bot.errors import ChangeRefused
-from bot.telegram.actions import ActionContext, ActionResult, build_pages, build_part, reply_text
-from bot.telegram.quota import QuotaUsage, format_canvases, load_limit, load_quota_usage
+from bot.telegram.actions import ActionContext, ActionResult, build_pages, build_part, reply_hint, reply_text
+from bot.telegram.quota import QuotaUsage, load_limit, load_quota_usage
+from bot.translations.translator import Translator, translatable
 
-HOW_TO = (
-    "Use /limits NAME 200 (or a number) for one person, /limits all 200 for every member; "
-    "none in place of 200 lifts a limit, default takes back what was set."
+HOW_TO = translatable(
+    "Write `/limits NAME 200` to set one person's limit in canvases a day, `/limits all 200` for every "
+    "member. Instead of 200: `none` (no limit) or `default`."
 )
 
 _VALUE = re.compile(r"none|default|[0-9]{1,9}", re.ASCII)
@@ -22,11 +23,11 @@ async def handle_limits(context: ActionContext) -> ActionResult:
     if not context.args:
         return await _show_current(context)
     if context.role != "admin":
-        return reply_text("Admins set limits; /limits alone shows yours.")
+        return reply_text(context.translate("Admins set limits. /limits shows yours."))
     target, _, value = " ".join(context.args.split()).rpartition(" ")
     value = value.lower()
     if not target or not _VALUE.fullmatch(value):
-        return reply_text(HOW_TO)
+        return reply_hint(context.translate(HOW_TO))
     if target.lower() == "all":
         return await _set_limit(context, EVERYBODY, value)
     try:
@@ -40,29 +41,43 @@ async def _show_current(context: ActionContext) -> ActionResult:
     limit = await load_limit(context.tx, context.person, context.role, context.deps.canvases_per_day)
     usage = await load_quota_usage(context.tx, context.person, limit, context.deps.time_zone, now=context.now)
     if context.role != "admin":
-        return reply_text(_format_usage(usage))
+        return reply_text(_format_usage(context.translate, usage))
     rules = await limits.list_rules(context.tx)
     everybody = next((rule for rule in rules if rule.person == EVERYBODY), None)
     if everybody is None:
         everybody = QuotaRule(EVERYBODY, context.deps.canvases_per_day)
     personal = [
-        _format_rule(await _load_name(context, rule.person), rule)
+        _format_rule(context.translate, await _load_name(context, rule.person), rule)
         for rule in rules
         if rule.person != EVERYBODY
     ]
-    entries = [(line, ()) for line in ("", _format_rule("Every member", everybody), *personal, "", HOW_TO)]
-    return ActionResult(parts=build_pages(_format_usage(usage), entries, buttons_per_row=1))
-
-
-def _format_usage(usage: QuotaUsage) -> str:
-    at_least = "≥" if usage.unknown_calls else ""
-    if usage.limit is None:
-        used = f"{at_least}{format_canvases(usage.used)}"
-        return f"You have used {used} today, estimated; you have no limit.{usage.unknown_text}"
-    return (
-        f"You have used {at_least}{usage.used} of your {format_canvases(usage.limit)} of today, estimated; "
-        f"anew {usage.reset_text}.{usage.unknown_text}"
+    translate = context.translate
+    how_to = translate(HOW_TO).replace("`", "")
+    rule = _format_rule(translate, translate("Every member"), everybody)
+    entries = [(line, ()) for line in ("", rule, *personal, "", how_to)]
+    return ActionResult(
+        parts=build_pages(_format_used_canvases(translate, usage), entries, buttons_per_row=1)
     )
+
+
+def _format_usage(translate: Translator, usage: QuotaUsage) -> str:
+    """Format a member's usage, as a share of the day."""
+    if usage.limit is None:
+        return translate("You have no daily limit.")
+    used = translate("You have used about {percent} % of today's allowance.", percent=usage.percent)
+    return f"{used} {usage.format_reset(translate)}"
+
+
+def _format_used_canvases(translate: Translator, usage: QuotaUsage) -> str:
+    """Format an admin's usage, in canvases."""
+    at_least = "≥" if usage.unknown_calls else ""
+    used = f"{at_least}{usage.used}"
+    if usage.limit is None:
+        return translate("You have used {used} canvases today (estimated); you have no limit.", used=used)
+    text = translate(
+        "You have used {used} of today's {limit} canvases (estimated).", used=used, limit=usage.limit
+    )
+    return f"{text} {usage.format_reset(translate)}"
 
 
 async def _set_limit(context: ActionContext, person: int, value: str) -> ActionResult:
@@ -79,7 +94,9 @@ async def _set_limit(context: ActionContext, person: int, value: str) -> ActionR
         effective = after
     subject = "every member" if person == EVERYBODY else f"person {person}"
     await context.record_audit("set a limit", subject, _to_audit_record(before), _to_audit_record(after))
-    confirmation = build_part(f"{_format_rule(await _load_name(context, person), effective)}.")
+    confirmation = build_part(
+        f"{_format_rule(context.translate, await _load_name(context, person), effective)}."
+    )
     return ActionResult(parts=(confirmation,), after_commit=(context.deps.on_limits_changed,))
 
 
@@ -99,14 +116,16 @@ def _to_audit_record(rule: QuotaRule | None) -> dict[str, Any] | None:
 
 async def _load_name(context: ActionContext, person: int) -> str:
     if person == EVERYBODY:
-        return "Every member"
+        return context.translate("Every member")
     row = await people.find(context.tx, person)
     if row is None:
         return f"Person · {person}"
     return f"{row.name} · {person}"
 
 
-def _format_rule(name: str, rule: QuotaRule) -> str:
+def _format_rule(translate: Translator, name: str, rule: QuotaRule) -> str:
     if rule.canvases is None:
-        return f"{name}: no limit"
-    return f"{name}: {format_canvases(rule.canvases)} a day"
+        return translate("{name}: no limit", name=name)
+    return translate.plural(
+        "{name}: {count} canvas a day", "{name}: {count} canvases a day", rule.canvases, name=name
+    )

@@ -7,24 +7,37 @@ from datetime import datetime
 from functools import partial
 
 from bot.db.usage import spending
+from bot.db.usage.spending import SpendingSums
 from bot.db.usage.thinking_sums import sum_by_thinking
 from bot.db.usage.usage_sums import Scope
 from bot.domain import Button, Part
-from bot.telegram.actions import ActionContext, ActionResult, build_part, expire_button, reply_text
+from bot.telegram.actions import (
+    ActionContext,
+    ActionResult,
+    build_part,
+    expire_button,
+    reply_hint,
+    reply_text,
+)
 from bot.telegram.commands.usage_chart import build_usage_chart, send_chart
 from bot.telegram.commands.usage_format import (
+    format_answers,
     format_details,
     format_ranking,
     format_summary,
     format_thinking,
 )
+from bot.telegram.quota import load_limit, load_quota_usage
+from bot.translations.translator import translatable
 from bot.usage.queries import load_report_in
 from bot.usage.report import ReportQuery, start_of_day
 
 MONTH_DAYS = 30  # today is the last of them; days begin at midnight where the person is
 MAX_RANKED = 10  # people, and as many chats
-_HELP = "/usage shows yours, /usage chart draws it."
-_ADMIN_HELP = "/usage shows yours, /usage all everybody's; /usage chart and /usage chart all draw it."
+_HELP = translatable("/usage shows what you have used, `/usage chart` draws it.")
+_ADMIN_HELP = translatable(
+    "/usage shows what you have used, `/usage all` everybody; `/usage chart` and `/usage chart all` draw it."
+)
 
 
 async def handle_usage(context: ActionContext) -> ActionResult:
@@ -33,9 +46,9 @@ async def handle_usage(context: ActionContext) -> ActionResult:
     is_admin = context.role == "admin"
     for_everybody = "all" in words
     if words - {"all", "chart"}:
-        return reply_text(_ADMIN_HELP if is_admin else _HELP)
+        return reply_hint(context.translate(_ADMIN_HELP if is_admin else _HELP))
     if for_everybody and not is_admin:
-        return reply_text("/usage all is for admins.")
+        return reply_text(context.translate("{command} is for admins.", command="/usage all"))
     if "chart" in words:
         return await _build_chart(context, for_everybody=for_everybody)
     return ActionResult(parts=(await _build_figures(context, for_everybody=for_everybody),))
@@ -50,8 +63,8 @@ async def handle_details_button(context: ActionContext, turn: int) -> ActionResu
     """The button that shows the details of a turn."""
     details = await spending.load_details(context.tx, context.lane, turn)
     if details is None:
-        return ActionResult(toast="This turn is not known here.")
-    row = (Button("Back", "usage"), _chart_button(context))
+        return ActionResult(toast=context.translate("This answer is not known here."))
+    row = (Button(context.translate("Back"), "usage"), _chart_button(context))
     return ActionResult(replacement=build_part(format_details(details), row))
 
 
@@ -78,14 +91,31 @@ async def _build_summary(context: ActionContext) -> Part:
     today = await spending.sum_person(context.tx, context.person, await _find_day_start(context))
     month = await spending.sum_person(context.tx, context.person, await _find_month_start(context))
     newest = await spending.find_newest_turn(context.tx, context.lane)
+    last = None if newest is None else await spending.sum_turn(context.tx, newest)
+    text = format_summary(last, today, month)
+    if context.role != "admin":
+        text = await _format_member_summary(context, last, today, month)
     if newest is None:
-        return build_part(format_summary(None, today, month))
-    last = await spending.sum_turn(context.tx, newest)
-    scope = Scope(since=await _find_month_start(context), user=context.person)
-    thinking_lines = format_thinking(await sum_by_thinking(context.tx, scope))
-    text = "\n".join([format_summary(last, today, month), *thinking_lines])
-    row = (Button("Details", f"details:{newest}"), _chart_button(context))
+        return build_part(text)
+    if context.role == "admin":
+        scope = Scope(since=await _find_month_start(context), user=context.person)
+        text = "\n".join([text, *format_thinking(await sum_by_thinking(context.tx, scope))])
+    row = (Button(context.translate("Details"), f"details:{newest}"), _chart_button(context))
     return build_part(text, row)
+
+
+async def _format_member_summary(
+    context: ActionContext, last: SpendingSums | None, today: SpendingSums, month: SpendingSums
+) -> str:
+    """What members read: answers, seconds, and the share of the day."""
+    translate = context.translate
+    lines = [format_answers(translate, last, today, month)]
+    limit = await load_limit(context.tx, context.person, context.role, context.deps.canvases_per_day)
+    if limit is not None:
+        time_zone = context.deps.time_zone
+        usage = await load_quota_usage(context.tx, context.person, limit, time_zone, now=context.now)
+        lines.append(translate("Of today's allowance: about {percent} %", percent=usage.percent))
+    return "\n".join(lines)
 
 
 async def _build_ranking(context: ActionContext) -> Part:
@@ -101,7 +131,7 @@ async def _build_chart(context: ActionContext, *, for_everybody: bool) -> Action
     scope = Scope(since=await _find_month_start(context), user=user, zone=str(zone))
     report = await load_report_in(context.tx, ReportQuery(scope, "day"))
     if report.is_empty:
-        return reply_text("Nothing yet in the last 30 days.")
+        return reply_text(context.translate("Nothing yet in the last 30 days."))
     last_day = datetime.fromtimestamp(context.now, zone).date()
     chart = build_usage_chart(report, last_day, context.translate, is_admin=context.role == "admin")
     send = partial(send_chart, context.deps.best_effort_calls, context.lane, chart, context.translate)

@@ -10,6 +10,7 @@ from itertools import islice
 from bot.db.usage.spending import CallSpending, RankedSpender, SpendingOverview, SpendingSums, TurnSpending
 from bot.db.usage.thinking_sums import ThinkingSums
 from bot.domain import EndpointRole
+from bot.translations.translator import Translator
 from bot.usage.tables import EMPTY_CELL, INTERVAL_NAMES, UNKNOWN
 from bot.usage.thinking_report import count_endings
 
@@ -52,6 +53,22 @@ def format_summary(last: SpendingSums | None, today: SpendingSums, month: Spendi
     if last is not None:
         lines += [_format_sums("Last", last), _format_tokens(last)]
     return "\n".join([*lines, _format_sums("Today", today), _format_sums("30 d", month)])
+
+
+def format_answers(
+    translate: Translator, last: SpendingSums | None, today: SpendingSums, month: SpendingSums
+) -> str:
+    """Format for members, in answers and seconds; `month` is the last 30 days."""
+    if last is None and not month.turns:
+        return translate("Nothing yet. Ask me something.")
+    lines = []
+    if last is not None:
+        lines.append(translate("Last answer: {time}", time=format_seconds(last.seconds)))
+    headings = ((translate("Today:"), today), (translate("Last 30 days:"), month))
+    for heading, sums in headings:
+        count = translate.plural("{count} answer", "{count} answers", sums.turns)
+        lines.append(f"{heading} {count}, {format_seconds(sums.seconds)}")
+    return "\n".join(lines)
 
 
 def format_thinking(all_sums: Sequence[ThinkingSums]) -> list[str]:

@@ -13,9 +13,10 @@ from bot.telegram.incoming.edits import has_new_text
 from bot.telegram.incoming.prompt_text import describe_kind, extract_text
 from bot.telegram.incoming.update import ParsedUpdate
 from bot.telegram.rate_limit import RateLimiter
+from bot.translations.translator import translatable
 
-EDIT_UNREAD = "I don't read edits of messages I have already answered; please send it again."
-PRIVATE_ONLY = "I only work in private chats for now."
+EDIT_UNREAD = translatable("I don't read edits of messages I have already answered; please send it again.")
+PRIVATE_ONLY = translatable("I only work in private chats for now.")
 NOTICE_INTERVAL_SECONDS = 60.0
 MAX_PREVIEW_CHARS = 40  # of a message that is not taken
 
@@ -44,7 +45,7 @@ class RefusalReplies:
         )
         if not is_first:
             return ActionResult()
-        return reply_text(PRIVATE_ONLY)
+        return reply_text(context.translate(PRIVATE_ONLY))
 
     async def refuse_message(self, update: ParsedUpdate, context: ActionContext) -> ActionResult:
         """Refuse a message of a kind that the bot cannot read."""
@@ -54,27 +55,36 @@ class RefusalReplies:
         album = update.message.media_group_id if update.message else None  # an album of videos
         if album and not self._album_limiter.try_acquire((context.lane.key, album), context.now):
             return ActionResult()
-        return reply_text(f"I cannot read {kind} yet. Please write it to me as text.")
+        return reply_text(context.translate("I can't read this kind of message yet. Please type it."))
 
     async def refuse_overflow(self, updates: Sequence[ParsedUpdate], context: ActionContext) -> ActionResult:
         """Refuse messages of one person that are too many, in a reply to the first of them."""
         first = updates[0].message
         assert first is not None
+        translate = context.translate
         if first.forward_origin:
-            reason = "That's more than I can read at once"
-        elif self._max_waiting == 1:
-            reason = "You have a message waiting"
+            reason = translate("That's more than I can read at once.")
         else:
-            reason = f"You have {self._max_waiting} messages waiting"
-        if len(updates) == 1:
-            line = f"{reason}, so I skipped this one. Please send it again in a minute."
-        else:
-            beginning = f', from "{preview}" on' if (preview := _build_preview(updates[0])) else ""
-            line = (
-                f"{reason}, so I skipped your last {len(updates)}{beginning}. "
-                "Please send them again in a minute."
+            reason = translate.plural(
+                "You have {count} message waiting.", "You have {count} messages waiting.", self._max_waiting
             )
-        return replace(reply_text(line), reply_to=first.message_id)
+        preview = _build_preview(updates[0])
+        if len(updates) == 1:
+            skipped = translate("So I skipped this one. Please send it again in a minute.")
+        elif preview:
+            skipped = translate.plural(
+                "So I skipped your last {count}, from “{beginning}” on. Please send it again in a minute.",
+                "So I skipped your last {count}, from “{beginning}” on. Please send them again in a minute.",
+                len(updates),
+                beginning=preview,
+            )
+        else:
+            skipped = translate.plural(
+                "So I skipped your last {count}. Please send it again in a minute.",
+                "So I skipped your last {count}. Please send them again in a minute.",
+                len(updates),
+            )
+        return replace(reply_text(f"{reason} {skipped}"), reply_to=first.message_id)
 
     async def refuse_edit(self, update: ParsedUpdate, context: ActionContext) -> ActionResult:
         """Reply once a chat that the edit of a message that does not wait any more is not read."""
@@ -89,7 +99,7 @@ class RefusalReplies:
         )
         if not is_first:
             return ActionResult()
-        return replace(reply_text(EDIT_UNREAD), reply_to=message_id)
+        return replace(reply_text(context.translate(EDIT_UNREAD)), reply_to=message_id)
 
 
 def _build_preview(update: ParsedUpdate) -> str:

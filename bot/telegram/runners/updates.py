@@ -144,7 +144,8 @@ class UpdateRunner:
         reply_to = None
         if last_message and _should_quote(updates, now):
             reply_to = last_message.message_id
-        late_preface = format_late_preface(now - first.sent_at) if first.item.stale else ""
+        translate = self._deps.access.get_translator(person)
+        late_preface = format_late_preface(translate, now - first.sent_at) if first.item.stale else ""
         composed = compose_user_messages(messages, self._attachment_loader.max_text_bytes)
         return TurnRequest(
             items=tuple(update.item for update in updates),
@@ -158,7 +159,7 @@ class UpdateRunner:
             silent=first.item.stale,
             preface=late_preface + composed.preface,
             deep=first.item.shape == "deep",
-            translate=self._deps.access.get_translator(person),
+            translate=translate,
         )
 
     async def _complete_request(
@@ -354,13 +355,25 @@ def _mute(parts: Sequence[Part], *, all_silent: bool) -> list[Part]:
     ]
 
 
-def format_late_preface(seconds: float) -> str:
+def format_late_preface(translate: Translator, seconds: float) -> str:
     """Format what stands before an answer to something written long ago."""
     hours = seconds / 3600
     if hours < 2:
-        ago = f"{seconds / 60:.0f} minutes"
+        text = translate.plural(
+            "(You wrote this {count} minute ago, while I was away.)",
+            "(You wrote this {count} minutes ago, while I was away.)",
+            round(seconds / 60),
+        )
     elif hours < 48:
-        ago = f"{hours:.0f} hours"
+        text = translate.plural(
+            "(You wrote this {count} hour ago, while I was away.)",
+            "(You wrote this {count} hours ago, while I was away.)",
+            round(hours),
+        )
     else:
-        ago = f"{hours / 24:.0f} days"
-    return f"(You wrote this {ago} ago, while I was away.)\n\n"
+        text = translate.plural(
+            "(You wrote this {count} day ago, while I was away.)",
+            "(You wrote this {count} days ago, while I was away.)",
+            round(hours / 24),
+        )
+    return f"{text}\n\n"

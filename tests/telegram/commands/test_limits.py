@@ -12,6 +12,7 @@ from bot.db.people import limits
 from bot.db.people.limits import QuotaRule
 from bot.telegram.commands.limits import HOW_TO
 from bot.telegram.quota import QuotaUsage
+from bot.translations.translator import ENGLISH
 from tests.support.update_harness import ADMIN, ANNA, UpdateHarness
 
 
@@ -34,21 +35,15 @@ async def load_rules(harness: UpdateHarness) -> list[QuotaRule]:
 
 
 async def test_a_member_without_a_limit_and_with_one(harness: UpdateHarness):
-    assert (
-        await send_command(harness, "/limits", ANNA)
-        == "You have used 0 canvases today, estimated; you have no limit."
-    )
+    assert await send_command(harness, "/limits", ANNA) == "You have no daily limit."
     await send_command(harness, f"/limits {ANNA} 1")
     assert (await send_command(harness, "/limits", ANNA)).startswith(
-        "You have used 0 of your 1 canvas of today, estimated; anew"
+        "You have used about 0 % of today's allowance. It starts over at "
     )
 
 
 async def test_only_admins_set_limits(harness: UpdateHarness):
-    assert (
-        await send_command(harness, "/limits all 100", ANNA)
-        == "Admins set limits; /limits alone shows yours."
-    )
+    assert await send_command(harness, "/limits all 100", ANNA) == "Admins set limits. /limits shows yours."
     assert await load_rules(harness) == []
 
 
@@ -66,10 +61,12 @@ async def test_an_admin_sees_what_is_set_and_has_no_limit_but_one_of_their_own(h
     await send_command(harness, "/limits all 100")
     await send_command(harness, "/limits 99 5")
     lines = (await send_command(harness, "/limits")).splitlines()
-    assert lines[0] == "You have used 0 canvases today, estimated; you have no limit."
+    assert lines[0] == "You have used 0 canvases today (estimated); you have no limit."
     assert lines[2:4] == ["Every member: 100 canvases a day", "Person · 99: 5 canvases a day"]
     await send_command(harness, f"/limits {ADMIN} 7")
-    assert (await send_command(harness, "/limits")).startswith("You have used 0 of your 7 canvases of today")
+    assert (await send_command(harness, "/limits")).startswith(
+        "You have used 0 of today's 7 canvases (estimated)."
+    )
     assert await send_command(harness, f"/limits {ADMIN} default") == f"Ada · {ADMIN}: no limit."
 
 
@@ -77,7 +74,7 @@ async def test_an_admin_sees_what_is_set_and_has_no_limit_but_one_of_their_own(h
 @given(args=st.text(min_size=1, max_size=40).filter(lambda text: text.strip() and "\x00" not in text))
 async def test_whatever_else_an_admin_types_is_answered_with_how_to(harness: UpdateHarness, args: str):
     args = args.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    assert await send_command(harness, f"/limits x{args}") == HOW_TO
+    assert await send_command(harness, f"/limits x{args}") == HOW_TO.replace("`", "")
 
 
 @pytest.mark.parametrize(
@@ -92,4 +89,4 @@ async def test_whatever_else_an_admin_types_is_answered_with_how_to(harness: Upd
 )
 def test_the_time_until_there_are_new_canvases_is_shown_in_words(seconds: float, text: str):
     resets_at = datetime(2026, 11, 23, 1, tzinfo=ZoneInfo("Europe/Berlin"))
-    assert QuotaUsage(0, 1, resets_at, seconds).reset_text == f"at 01:00, {text}"
+    assert QuotaUsage(0, 1, resets_at, seconds).format_reset(ENGLISH) == f"It starts over at 01:00 ({text})."

@@ -46,7 +46,7 @@ async def test_the_details_of_the_last_turn_are_behind_a_button_and_back_again(h
     turn = await harness.store_answered_turn("what time is it")
     await store_call(harness, turn)
     (sent,) = await harness.send_text("/usage")
-    assert sent.text.splitlines()[0] == "Last: 2 canvases est., 2.0 s"
+    assert sent.text.splitlines()[0] == "Last answer: 2.0 s"
     assert sent.buttons == {"Details": f"details:{turn}", "Chart": "picture"}
     toast, sent_more = await harness.tap(f"details:{turn}")
     assert (toast, sent_more) == (None, [])
@@ -75,7 +75,7 @@ async def test_without_a_turn_there_is_nothing_to_detail(harness: UpdateHarness)
 @pytest.mark.parametrize("data", ["details:99", "details:1"])
 async def test_the_turn_of_another_chat_is_not_shown(harness: UpdateHarness, data: str):
     assert await harness.store_answered_turn("a secret", person=BOB) == 1
-    assert await harness.tap(data) == ("This turn is not known here.", [])
+    assert await harness.tap(data) == ("This answer is not known here.", [])
     assert harness.bot.calls_of("edit_message_text") == []
 
 
@@ -111,12 +111,12 @@ async def test_a_day_begins_where_the_person_is(harness: UpdateHarness):
     harness.now += 3600
     await harness.send_text("/zone Berlin")
     (sent,) = await harness.send_text("/usage chart")
-    assert "Today: nothing yet" in sent.text
-    assert "30 d: 2 canvases est., 2.0 s" in sent.text
+    assert "Today: 0 answers, 0.0 s" in sent.text
+    assert "Last 30 days: 1 answer, 2.0 s" in sent.text
     (photo,) = harness.bot.calls_of("send_photo")
     assert photo["given"][2] == "You, the last 30 days (Europe/Berlin)"
     (sent,) = await harness.send_text("/limits")
-    assert sent.text.startswith("You have used 2 canvases today")
+    assert sent.text == "You have no daily limit."
 
 
 async def test_others_are_shown_their_own_alone(harness: UpdateHarness):
@@ -125,7 +125,7 @@ async def test_others_are_shown_their_own_alone(harness: UpdateHarness):
         (sent,) = await harness.send_text(f"/usage {args}")
         assert sent.text == "/usage all is for admins."
     (sent,) = await harness.send_text("/usage tomorrow")
-    assert sent.text == "/usage shows yours, /usage chart draws it."
+    assert sent.text == "/usage shows what you have used, /usage chart draws it."
     (sent,) = await harness.send_text("/usage chart")
     assert sent.text == "Nothing yet in the last 30 days."
     assert harness.bot.calls_of("send_photo") == []
@@ -134,10 +134,11 @@ async def test_others_are_shown_their_own_alone(harness: UpdateHarness):
 async def test_an_admin_who_asks_for_something_else_reads_what_there_is(harness: UpdateHarness):
     await harness.let_in(ADMIN, "admin")
     (sent,) = await harness.send_text("/usage everything", person=ADMIN)
-    assert sent.text.startswith("/usage shows yours, /usage all everybody's;")
+    assert sent.text.startswith("/usage shows what you have used, /usage all everybody;")
 
 
 async def test_a_chart_is_sent_as_figures_and_then_as_a_picture(harness: UpdateHarness):
+    await harness.let_in(ANNA, "admin")
     await store_call(harness, await harness.store_answered_turn("hi"))
     (sent,) = await harness.send_text("/usage chart")
     assert sent.text.splitlines()[3:] == [
@@ -231,7 +232,7 @@ async def test_a_picture_that_cannot_be_drawn_is_reported(
     monkeypatch.setattr(usage_chart, "CHART_LIMITS", limits)
     await store_call(harness, await harness.store_answered_turn("hi"))
     (sent,) = await harness.send_text("/usage chart")
-    assert sent.text.startswith("Last: ")
+    assert sent.text.startswith("Last answer: ")
     (line,) = harness.bot.calls_of("send_message")
     assert line["given"] == (ANNA, "I couldn't draw the chart.")
     assert harness.bot.calls_of("send_photo") == []
@@ -242,7 +243,7 @@ async def test_a_picture_lost_on_its_way_is_no_fault(harness: UpdateHarness):
     await store_call(harness, await harness.store_answered_turn("hi"))
     harness.bot.is_offline = True
     (sent,) = await harness.send_text("/usage chart")
-    assert sent.text.startswith("Last: ")
+    assert sent.text.startswith("Last answer: ")
 
 
 async def test_the_details_tell_where_the_seconds_went(harness: UpdateHarness):

@@ -48,21 +48,21 @@ async def read_replies(harness: UpdateHarness) -> list[int | None]:
     [
         (
             [{"text": "more"}],
-            "You have 3 messages waiting, so I skipped this one. Please send it again in a minute.",
+            "You have 3 messages waiting. So I skipped this one. Please send it again in a minute.",
         ),
         (
             [{"text": f"Group message {number}"} for number in range(20, 41)],
-            'You have 3 messages waiting, so I skipped your last 21, from "Group message 20" on. '
+            "You have 3 messages waiting. So I skipped your last 21, from “Group message 20” on. "
             "Please send them again in a minute.",
         ),
         (
             [{"text": "long " * 20, **FORWARDED}, {"text": "x", **FORWARDED}],
-            "That's more than I can read at once, so I skipped your last 2, "
-            'from "long long long long long long long long…" on. Please send them again in a minute.',
+            "That's more than I can read at once. So I skipped your last 2, "
+            "from “long long long long long long long long…” on. Please send them again in a minute.",
         ),
         (
             [{"dice": {"emoji": "🎲", "value": 3}}] * 2,
-            "You have 3 messages waiting, so I skipped your last 2. Please send them again in a minute.",
+            "You have 3 messages waiting. So I skipped your last 2. Please send them again in a minute.",
         ),
     ],
 )

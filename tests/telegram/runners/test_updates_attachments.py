@@ -28,7 +28,7 @@ async def test_a_kind_not_read_yet_is_answered_each_time(harness: UpdateHarness)
     for _ in range(2):
         await harness.store_updates(harness.build_message(story=STORY))
         (sent,) = await harness.handle_claimed()
-        assert sent.text == "I cannot read stories yet. Please write it to me as text."
+        assert sent.text == "I can't read this kind of message yet. Please type it."
 
 
 async def test_an_album_of_videos_is_answered_once(harness: UpdateHarness):
