@@ -34,7 +34,7 @@ from bot.jobs.scheduler import JobScheduler
 from bot.jobs.user_jobs import JobLimits, JobOwner, UserJobs
 from bot.llm.client import ModelClient
 from bot.llm.seats import SeatLimiter
-from bot.queue import DeadLetters, Worker
+from bot.queue import DeadLetters, Worker, WorkerCallbacks
 from bot.settings import Settings
 from bot.telegram.access import Access
 from bot.telegram.actions import ActionDependencies
@@ -282,12 +282,16 @@ async def build(
             sender.wake,
         ),
     }
+    backlog_limits = BacklogLimits(settings.waiting_messages, settings.prompt_budget)
     worker = Worker(
         database,
         runners,
-        stop_lane=turns.stop,
-        can_yield=turns.can_yield,
-        give_up=jobs.outcomes.record_after_giving_up(dead_letters),
+        WorkerCallbacks(
+            stop_lane=turns.stop,
+            give_up=jobs.outcomes.record_after_giving_up(dead_letters),
+            can_yield=turns.can_yield,
+        ),
+        max_group_bytes=backlog_limits.max_turn_bytes,
     )
     reactions = SeenReactions(bot, worker.is_busy)
 
@@ -298,7 +302,6 @@ async def build(
     poller_callbacks = PollerCallbacks(
         on_stored, lambda line: best_effort_calls.alert_admins(access.list_admins(), line)
     )
-    backlog_limits = BacklogLimits(settings.waiting_messages, settings.prompt_budget)
     return Gateway(
         intake=UpdatePoller(bot, database, poller_callbacks, limits=backlog_limits),
         worker=worker,

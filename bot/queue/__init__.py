@@ -5,6 +5,6 @@ are run by telegram/runners); dead_letters sets aside what no runner can handle.
 """
 
 from bot.queue.dead_letters import DeadLetters
-from bot.queue.worker import Worker
+from bot.queue.worker import Worker, WorkerCallbacks
 
-__all__ = ["DeadLetters", "Worker"]
+__all__ = ["DeadLetters", "Worker", "WorkerCallbacks"]

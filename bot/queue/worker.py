@@ -8,12 +8,14 @@ import contextlib
 import logging
 import time
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
 
 from bot import logs
 from bot.db import retry
 from bot.db.conversations import calls
 from bot.db.engine import Database
 from bot.db.queues import inbox
+from bot.db.queues.claim import MAX_GROUP_BYTES
 from bot.db.retry import retry_until_available
 from bot.domain import InboxItem, ItemKind, Lane, Runner
 from bot.errors import CanvasgramError, StoreUnavailable
@@ -22,36 +24,42 @@ MAX_ATTEMPTS = 10  # times the process may end while an item runs; then the item
 YIELD_RETRY_SECONDS = 0.1  # until the worker checks again whether a scheduled task may give way
 GRACE_SECONDS = 4.0  # the sender has three more, the database may be held, and supervisors kill after ten
 
-GiveUp = Callable[[tuple[InboxItem, ...], str], Awaitable[None]]
-StopLane = Callable[[Lane, int], object]
-
 log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerCallbacks:
+    """`stop_lane`: ends what runs in a lane, because a waiting item asks for it.
+
+    `give_up`: sets items aside, with the reason.
+    `can_yield`: whether a scheduled task that runs in a lane may give way now.
+    """
+
+    stop_lane: Callable[[Lane, int], object]
+    give_up: Callable[[tuple[InboxItem, ...], str], Awaitable[None]]
+    can_yield: Callable[[Lane], bool] = lambda _: True
 
 
 class Worker:
     """Runs the items of the inbox until `drain` is called.
 
-    `stop_lane`: ends what runs in a lane, because a waiting item asks for it.
-    `can_yield`: whether a scheduled task that runs in a lane may give way now.
-    `give_up`: sets items aside, with the reason.
+    `max_group_bytes`: bounds the texts of the messages that are answered together.
     """
 
     def __init__(
         self,
         database: Database,
         runners: Mapping[ItemKind, Runner],
+        callbacks: WorkerCallbacks,
         *,
-        stop_lane: StopLane,
-        give_up: GiveUp,
-        can_yield: Callable[[Lane], bool] = lambda _: True,
         grace_seconds: float = GRACE_SECONDS,
+        max_group_bytes: int = MAX_GROUP_BYTES,
     ) -> None:
         self._database = database
         self._runners = runners
-        self._stop_lane = stop_lane
-        self._give_up = give_up
-        self._can_yield = can_yield
+        self._callbacks = callbacks
         self._grace_seconds = grace_seconds
+        self._max_group_bytes = max_group_bytes
         self._tasks: set[asyncio.Task[None]] = set()
         self._busy_lanes: dict[str, int] = {}  # and the first item of what runs there
         self._scheduled_tasks: dict[int, asyncio.Task[None]] = {}  # those that run, by their item
@@ -115,11 +123,11 @@ class Worker:
         async with self._database.transaction(durable=False) as tx:
             if not self._has_recovered:
                 await inbox.recover(tx, now=time.time())
-            claimed = await inbox.claim(tx, now=time.time())
+            claimed = await inbox.claim(tx, now=time.time(), max_group_bytes=self._max_group_bytes)
         self._has_recovered = True
         self._needs_recheck |= claimed.has_waiting
         for lane, item in claimed.cutting_items:
-            self._stop_lane(lane, item)
+            self._callbacks.stop_lane(lane, item)
         for group in claimed.groups:
             self._start_group(tasks, group)
         refused_to_yield = [item for lane, item in claimed.yielding_items if not self._try_yield(lane, item)]
@@ -138,7 +146,7 @@ class Worker:
 
     def _try_yield(self, lane: Lane, item: int) -> bool:
         """Have the scheduled task of this item give way; False if that has to be tried again later."""
-        if item in self._scheduled_tasks and not self._can_yield(lane):
+        if item in self._scheduled_tasks and not self._callbacks.can_yield(lane):
             return False
         task = self._scheduled_tasks.pop(item, None)
         if task is not None:
@@ -188,7 +196,7 @@ class Worker:
 
     async def _dead_letter(self, items: tuple[InboxItem, ...], reason: str) -> None:
         try:
-            await retry_until_available(lambda: self._give_up(items, reason))
+            await retry_until_available(lambda: self._callbacks.give_up(items, reason))
         except Exception:  # notifying may fail as well; the lane must continue all the same
             log.exception("an item could not be set aside in words", extra={"action": "worker.notify_failed"})
             await retry_until_available(lambda: self._mark_dead(items, reason))

@@ -66,6 +66,27 @@ async def test_of_too_many_messages_the_last_are_named_once(tmp_path: Path):
         )
 
 
+async def test_long_messages_that_wait_are_answered_in_as_many_turns_as_prompts_need(tmp_path: Path):
+    async with running_gateway(tmp_path) as gateway:
+        gateway.endpoint.hold()
+        gateway.ann.send("@@say:first@@")
+        await gateway.endpoint.wait_until(lambda: gateway.endpoint.running == 1)
+        sent = [gateway.ann.send(f"page {number}: {'x' * 3900}").message_id for number in range(12)]
+        question = gateway.ann.send("@@say:That was all.@@").message_id
+        gateway.endpoint.release()
+        await gateway.api.wait_until(lambda: "That was all." in gateway.texts())
+        requests = gateway.endpoint.requests
+        assert [message_id for message_id in replied_to(gateway) if message_id] == [
+            sent[4],
+            sent[9],
+            question,
+        ]
+    prompts = [request.prompt for request in requests]
+    first_seen = [next(at for at, prompt in enumerate(prompts) if f"page {n}:" in prompt) for n in range(12)]
+    assert first_seen == [1] * 5 + [2] * 5 + [3] * 2
+    assert max(request.prompt_tokens for request in requests) < gateway.settings.prompt_budget
+
+
 async def test_a_waiting_message_is_answered_as_it_was_edited_and_an_answered_one_is_not(tmp_path: Path):
     async with running_gateway(tmp_path) as gateway:
         gateway.endpoint.hold()

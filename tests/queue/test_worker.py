@@ -15,7 +15,7 @@ from bot.db.queues import inbox
 from bot.db.queues.inbox import IncomingUpdate
 from bot.db.tables import inbox as inbox_table
 from bot.domain import InboxItem, Lane
-from bot.queue.worker import Worker
+from bot.queue.worker import Worker, WorkerCallbacks
 from tests.support.flaky_database import FlakyDatabase
 
 LANE = Lane(7)
@@ -64,8 +64,7 @@ class WorkerHarness:
         return Worker(
             self.database,
             {"update": run},
-            stop_lane=lambda lane, item: None,
-            give_up=self.give_up,
+            WorkerCallbacks(stop_lane=lambda lane, item: None, give_up=self.give_up),
             grace_seconds=grace_seconds,
         )
 

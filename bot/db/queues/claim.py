@@ -3,6 +3,7 @@
 `inbox.claim` reads the rows and stores what is decided here.
 """
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -10,6 +11,8 @@ from sqlalchemy import Row
 
 OVERFLOW_SECONDS = 20.0  # refused messages of one person are collected at most, to be told about together
 MAX_OVERFLOWS = 500  # collected at most
+MAX_GROUP_BYTES = 24_000  # of the texts that are answered together, where a prompt has its usual size
+MARKS_BYTES = 100  # of a prompt, around the text of a message
 MAX_RUNNING_DUE_TASKS = 8  # due tasks at a time; most endpoints have fewer seats
 
 
@@ -18,13 +21,14 @@ def choose_claimable(
     busy_lanes: Mapping[str, float | None],
     stopping_senders: set[int | None],
     now: float,
+    max_group_bytes: int = MAX_GROUP_BYTES,
 ) -> tuple[list[list[Row[Any]]], list[Row[Any]], float | None]:
     """Judge waiting rows (oldest first): groups to start, each /new that cuts its lane, when to look again.
 
     `busy_lanes` maps a lane in which something runs to when that began; a /new cuts what began before the
     /new arrived. Messages of `stopping_senders`, who have a /stop under way, wait until it is known which of
-    them the stop drops. The last value is when the first lane that is held for the rest of a paste may
-    start; None: no lane is held.
+    them the stop drops. `max_group_bytes` bounds the texts that are answered together. The last value is when
+    the first lane that is held for the rest of a paste may start; None: no lane is held.
     """
     rows_by_lane: dict[str, list[Row[Any]]] = {}
     groups = [[row] for row in rows if row.lane is None and row.shape != "overflow"]
@@ -39,7 +43,7 @@ def choose_claimable(
         if lane in busy_lanes:
             cutting_rows += _find_cut(waiting_rows, busy_lanes[lane])
             continue
-        group = _group_with_oldest(waiting_rows)
+        group = _group_with_oldest(waiting_rows, max_group_bytes)
         not_before = group[-1].not_before
         if not_before is not None and not_before > now:
             held_until = min(not_before, held_until or not_before)
@@ -113,7 +117,7 @@ def _find_cut(rows: Sequence[Row[Any]], began_at: float | None) -> list[Row[Any]
     return [row for row in rows if row.shape == "new" and row.received_at >= began_at][:1]
 
 
-def _group_with_oldest(rows: Sequence[Row[Any]]) -> list[Row[Any]]:
+def _group_with_oldest(rows: Sequence[Row[Any]], max_bytes: int) -> list[Row[Any]]:
     """The oldest row of a lane and those answered with it: the rest of its turn, or the texts that follow."""
     first = rows[0]
     if first.turn is not None:
@@ -126,7 +130,28 @@ def _group_with_oldest(rows: Sequence[Row[Any]]) -> list[Row[Any]]:
         if row.turn is not None or not _is_text_like(row, first):
             break
         group.append(row)
+    return _limit_group(group, max_bytes)
+
+
+def _limit_group(group: list[Row[Any]], max_bytes: int) -> list[Row[Any]]:
+    """The first rows of a group whose texts fit into one prompt; the rest is the lane's next turn."""
+    if len(group) == 1:
+        return group
+    text_bytes = _count_text_bytes(group[0])
+    for number, row in enumerate(group[1:], start=1):
+        text_bytes += _count_text_bytes(row)
+        if text_bytes > max_bytes:
+            return group[:number]
     return group
+
+
+def _count_text_bytes(row: Row[Any]) -> int:
+    """About how much of a prompt the text of a stored message takes."""
+    message = json.loads(row.body or "{}").get("message") or {}
+    text = message.get("text", message.get("caption"))
+    if not isinstance(text, str):
+        return MARKS_BYTES
+    return MARKS_BYTES + len(text.encode("utf-8", "replace"))
 
 
 def _is_text_like(row: Row[Any], first: Row[Any]) -> bool:

@@ -13,7 +13,13 @@ from sqlalchemy import Row, and_, bindparam, case, func, insert, or_, select, up
 from sqlalchemy.dialects.sqlite import insert as upsert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from bot.db.queues.claim import choose_claimable, compute_begin_time, find_yielding_tasks, limit_due_tasks
+from bot.db.queues.claim import (
+    MAX_GROUP_BYTES,
+    choose_claimable,
+    compute_begin_time,
+    find_yielding_tasks,
+    limit_due_tasks,
+)
 from bot.db.tables import inbox
 from bot.domain import InboxItem, ItemKind, ItemShape, Lane
 
@@ -200,17 +206,20 @@ async def recover(tx: AsyncConnection, *, now: float) -> None:
     await tx.execute(update(inbox).where(is_old, ~was_parked).values(stale=True))
 
 
-async def claim(tx: AsyncConnection, *, now: float) -> ClaimResult:
+async def claim(tx: AsyncConnection, *, now: float, max_group_bytes: int = MAX_GROUP_BYTES) -> ClaimResult:
     """Claim everything that may start, and mark the turns that a /new cuts as stopped.
 
     What may start: control items, and of each idle lane its oldest item with those answered together with it.
+    The texts of a group take `max_group_bytes` at most.
     """
     rows = (await tx.execute(_CLAIMABLE)).all()
     running = [row for row in rows if row.state == "running"]
     waiting = [row for row in rows if row.state == "new"]
     busy_lanes = {row.lane: compute_begin_time(row) for row in running if row.lane}
     stopping_senders = {row.sender for row in rows if row.shape == "stop"}
-    groups, cutting, held_until = choose_claimable(waiting, busy_lanes, stopping_senders, now)
+    groups, cutting, held_until = choose_claimable(
+        waiting, busy_lanes, stopping_senders, now, max_group_bytes
+    )
     groups = limit_due_tasks(groups, running)
     yielding = find_yielding_tasks(running, waiting)
     cutting = [row for row in cutting if row.lane not in yielding]  # a task that yields need not be cut

@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from bot.agent.history import BYTES_PER_TOKEN
+from bot.db.queues.claim import MARKS_BYTES
 from bot.telegram.incoming.attachments import extract_media
 from bot.telegram.incoming.prompt_text import extract_text
 
-MARKS_BYTES = 100  # of a prompt, around the text of a forwarded message
 MEDIA_PER_BURST = 20  # files of one burst at most
 
 
@@ -31,6 +31,11 @@ class BacklogLimits:
     def max_burst_bytes(self) -> int:
         """About how much text the messages of one burst may have together."""
         return self.prompt_budget // 2 * BYTES_PER_TOKEN
+
+    @property
+    def max_turn_bytes(self) -> int:
+        """About how much text one turn may answer: a burst, and what is asked about it."""
+        return self.prompt_budget * 3 // 4 * BYTES_PER_TOKEN
 
 
 @dataclass(frozen=True, slots=True)

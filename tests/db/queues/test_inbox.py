@@ -78,6 +78,18 @@ async def test_different_shapes_and_ages_are_not_grouped(database: Database):
         await finish(database, *group)
 
 
+async def test_what_is_claimed_together_fits_into_a_prompt_and_the_rest_is_next(database: Database):
+    bodies = ['{"message": {"text": "%s"}}' % ("é" * 200), '{"message": {"caption": "%s"}}' % ("a" * 400)]
+    await store(database, *(build_update(number, body=bodies[number % 2]) for number in range(1, 5)))
+    for expected in ([1, 2], [3, 4]):
+        async with database.transaction() as tx:
+            assert list_ids(await inbox.claim(tx, now=100.0, max_group_bytes=1000)) == [expected]
+        await finish(database, *expected)
+    await store(database, build_update(5, body=bodies[0]), build_update(6))
+    async with database.transaction() as tx:
+        assert list_ids(await inbox.claim(tx, now=100.0, max_group_bytes=10)) == [[5]]  # never none at all
+
+
 async def test_a_part_of_a_paste_waits_for_the_rest(database: Database):
     await store(database, build_update(1, not_before=101.5))
     held = await claim(database, now=100.0)
