@@ -44,6 +44,14 @@ def test_a_catalogue_has_the_texts_of_the_code_and_no_others(language: str):
 
 
 @pytest.mark.parametrize("language", catalogues.TRANSLATED)
+def test_every_text_is_translated(language: str):
+    missing = [
+        message.id for message in list_translations(language) if not all(catalogues.get_translations(message))
+    ]
+    assert missing == []
+
+
+@pytest.mark.parametrize("language", catalogues.TRANSLATED)
 def test_a_catalogue_is_compiled(language: str):
     compiled = catalogues.find_file(language, ".mo").read_bytes()
     assert compiled == catalogues.format_mo(catalogues.read_catalogue(language)), (
