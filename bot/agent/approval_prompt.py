@@ -58,7 +58,7 @@ def render_question(translate: Translator, prompt: ApprovalPrompt, question_id: 
     asked_by = translate("{name} asked for it.", name=requester)
     head = f"{question}\n{asked_by} {prompt.reason}"
     if prompt.is_for_admins:
-        head += f" {translate('An admin decides.')}"
+        head += " " + translate("An admin decides.")
     answers = {"once": translate("Allow once"), "here": translate("Allow here"), "denied": translate("Deny")}
     binding_note = ""
     if prompt.binding is None:
@@ -81,9 +81,9 @@ def render_question(translate: Translator, prompt: ApprovalPrompt, question_id: 
             total=len(pieces),
         )
         if number == 1:
-            before = f"{head}\n{translate('With:')}"
+            before = head + "\n" + translate("With:")
         before += "\n"
-        after = f"\n{translate('(It goes on below; the buttons are under the last message.)')}"
+        after = "\n" + translate("(It goes on below; the buttons are under the last message.)")
         if number == len(pieces):
             after = binding_note
         entity = {"type": "pre", "offset": _count_units(before), "length": _count_units(piece)}

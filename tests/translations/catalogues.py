@@ -16,7 +16,7 @@ from bot.translations.translator import CATALOGUES, DOMAIN, LANGUAGES
 
 ROOT = Path(translator.__file__).parents[2]
 PAGE = ROOT / "bot" / "docs" / "texts.md"
-KEYWORDS = {"translate": None, "translatable": None, "plural": (1, 2)}
+KEYWORDS = {"translate": None, "_translate": None, "translatable": None, "plural": (1, 2)}
 TRANSLATED = tuple(language for language in LANGUAGES if language != "en")
 HEADER = "# Translations of the gateway's own words.\n"
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)  # the same text makes the same file

@@ -79,8 +79,15 @@ def iterate_calls() -> Iterator[tuple[str, ast.Call]]:
                 continue
             function = node.func
             name = function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
-            if name in LOOK_UPS:
+            if name.lstrip("_") in LOOK_UPS:
                 yield f"{path.name}:{node.lineno}", node
+
+
+def test_a_text_that_is_looked_up_is_in_the_catalogues():
+    known = {text for texts in TEXTS for text in texts}
+    for place, call in iterate_calls():
+        if call.args and isinstance(call.args[0], ast.Constant):
+            assert call.args[0].value in known, place
 
 
 def test_values_come_into_a_text_by_its_placeholders():

@@ -123,11 +123,11 @@ async def _apply_answer(
     """Store what may go there and continue what waited for that, including the /deep `item` (0: none)."""
     await chat_settings.store_consent(context.tx, context.lane.chat, fallback.host, kinds)
     translate = context.translate
-    text = f"{_format_consent(translate, fallback, kinds)} {translate('/consent changes that.')}"
+    text = _format_consent(translate, fallback, kinds) + " " + translate("/consent changes that.")
     if kinds and item:
         await inbox.requeue(context.tx, item, context.lane, now=context.now)
     elif item:
-        text += f" {translate('Send it without /deep, and I will answer it here.')}"
+        text += " " + translate("Send it without /deep, and I will answer it here.")
     toast = translate("Agreed.") if kinds else translate("Nothing is sent there.")
     return ActionResult(
         toast=toast,
@@ -171,7 +171,7 @@ def _format_consent(translate: Translator, fallback: ModelEndpoint, kinds: froze
         "May be sent to {host}: {kinds}.", host=fallback.host, kinds=_join_kinds(translate, sent)
     )
     if kept_back:
-        text += f" {translate('Stay here: {kinds}.', kinds=_join_kinds(translate, kept_back))}"
+        text += " " + translate("Stay here: {kinds}.", kinds=_join_kinds(translate, kept_back))
     return text
 
 

@@ -81,7 +81,7 @@ async def _show_zone(context: ActionContext) -> ActionResult:
             context.translate("I don't know your time zone yet. Tell me a city: `/zone Berlin`")
         )
     state = _format_zone(context.translate, zone, context.now)
-    return reply_hint(f"{state} {context.translate('To change it, name a city: `/zone Berlin`')}")
+    return reply_hint(state + " " + context.translate("To change it, name a city: `/zone Berlin`"))
 
 
 def _format_zone(translate: Translator, zone: str, now: float) -> str:

@@ -243,7 +243,7 @@ def _build_entry(context: ActionContext, person: Person) -> tuple[str, tuple[But
         role = translate(_ROLE_NAMES[person.role])
     line = f"{person.name} · {person.id} · {role}"
     if person.id == context.person:
-        return f"{line} · {translate('you')}", ()
+        return line + " · " + translate("you"), ()
     if is_configured:
         return line, ()
     if person.role == "blocked":

@@ -200,9 +200,8 @@ class TurnProgress:
             for number, piece in enumerate(pieces)
         ]
         if parts:
-            parts[-1] = replace(
-                parts[-1], buttons=((Button(f"⏹ {self.translate('Stop')}", f"{STOP_PREFIX}{self.item}"),),)
-            )
+            stop_label = "⏹ " + self.translate("Stop")
+            parts[-1] = replace(parts[-1], buttons=((Button(stop_label, f"{STOP_PREFIX}{self.item}"),),))
         self._snapshot = snapshot
         self._parts = tuple(parts)
 
