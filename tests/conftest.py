@@ -18,6 +18,7 @@ SLOW = frozenset(
     TESTS / path
     for path in (
         "agent/test_loop_in_simulator.py",
+        "app/test_start.py",
         "attachments/test_office_extraction.py",
         "attachments/test_reader.py",
         "attachments/test_transcription.py",

@@ -315,6 +315,7 @@ async def build(
         system_job_sync=maintenance.build_system_job_sync(jobs.scheduler, worker.wake),
         approvals=tools.approvals,
         access=access,
+        model=model,
         endpoint_watch=turn_factory.build_endpoint_watch(),
         tool_registry=tools.tool_registry,
         sign_ins=tools.sign_in_tasks.flows,

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from bot.app.first_admin import FirstAdminLink
 from bot.jobs.scheduler import JobScheduler
 from bot.jobs.system_job_runner import SystemJobSync
+from bot.llm.client import ModelClient
 from bot.llm.endpoint_watch import EndpointWatch
 from bot.queue import Worker
 from bot.telegram.access import Access
@@ -20,6 +21,8 @@ from bot.turns.approvals import Approvals
 from bot.turns.cache_warmup import CacheWarmup
 from bot.usage.reconcile import Reconciliation
 from bot.usage.recorder import UsageRecorder
+
+POLL_HEAD_START_SECONDS = 0.1  # before the import of a large library takes the processor
 
 log = logging.getLogger(__name__)
 
@@ -40,6 +43,7 @@ class Gateway:
     system_job_sync: SystemJobSync
     approvals: Approvals
     access: Access
+    model: ModelClient
     endpoint_watch: EndpointWatch
     tool_registry: ToolRegistry
     sign_ins: SignInFlows
@@ -83,6 +87,7 @@ class Gateway:
                 tasks.create_task(self.approvals.run(), name="approvals"),
                 tasks.create_task(self.sign_ins.run(), name="sign-ins"),
                 tasks.create_task(self.best_effort_calls.set_menus(admin_languages), name="menus"),
+                tasks.create_task(self._connect_to_model(), name="model connection"),
                 tasks.create_task(self.endpoint_watch.run(), name="endpoint watch"),
                 tasks.create_task(first_admin_link.run(), name="first admin link"),
                 tasks.create_task(self.cache_warmup.run(), name="cache warm-up"),
@@ -92,3 +97,9 @@ class Gateway:
             self.worker.drain()  # its grace period begins now, even if a task here waits for the database
             for task in ingress_tasks:
                 task.cancel()
+
+    async def _connect_to_model(self) -> None:
+        """Import the endpoint's client behind the first poll, so that neither that nor a message waits."""
+        await self.intake.has_begun.wait()
+        await asyncio.sleep(POLL_HEAD_START_SECONDS)
+        await self.model.connect()

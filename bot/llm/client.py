@@ -1,46 +1,22 @@
-"""Calls the endpoint through the OpenAI client: seats, streaming, timing.
+"""Calls one endpoint: seats, timing, and the connection that is opened when it is first needed.
 
-Owns the connections and translates all errors; the only module that knows the client. Connections, requests,
-the event stream and its errors are the client's, but chunks are read as plain JSON: the client's typed chunks
-cost more processor time than a whole turn of ours.
+The OpenAI client behind the connection takes longer to import than all else together, so it is imported in
+a thread: soon after the start (`connect`), or by the first call.
 """
 
 import asyncio
-import contextlib
-from collections.abc import AsyncIterator, Callable, Mapping
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from collections.abc import Callable
+from typing import TYPE_CHECKING, ClassVar
 
-import httpx2
-from openai import APIConnectionError, APIError, APIStatusError, APITimeoutError, AsyncOpenAI, AsyncStream
-
-from bot.agent.reply_parser import extract_visible_text
-from bot.agent.sanitize import to_sendable
 from bot.domain import ModelRequest, Reply
-from bot.errors import REFUSING, CallFailed, EndpointAway, EndpointRefused, PromptTooLong
-from bot.llm.diagnostics import is_unsupported_input
 from bot.llm.dialect import VLLM, Dialect
+from bot.llm.endpoint_config import SILENCE_SECONDS, EndpointConfig, SettingNames
 from bot.llm.seats import SeatLimiter
 from bot.llm.stream import StreamAccumulator, make_epoch_clock
+from tools.threads import run_in_thread
 
-SILENCE_SECONDS = 120.0  # without a byte, after which a stream counts as dead; a first canvas may be slow
-CONNECT_SECONDS = 10.0
-# vLLM drops idle connections after 5 s; a request on one that it is just dropping would fail.
-KEEPALIVE_SECONDS = 3.0
-MAX_MESSAGE_CHARS = 200  # characters of the endpoint's own message that users see
-
-_BUSY_STATUSES = {408, 429, 503}
-_UNFINISHED_REASONS = {None, "abort", "error"}
-_CONNECTION_LOST = (httpx2.ReadError, httpx2.WriteError, httpx2.RemoteProtocolError)
-
-
-@dataclass(frozen=True, slots=True)
-class SettingNames:
-    """The settings that fix what an endpoint refuses; error messages name them."""
-
-    url: str = "MODEL_URL"
-    model: str = "MODEL_NAME"
-    key: str = "MODEL_API_KEY"
+if TYPE_CHECKING:
+    from bot.llm.connection import EndpointConnection
 
 
 class ModelClient:
@@ -63,29 +39,16 @@ class ModelClient:
         silence_seconds: float = SILENCE_SECONDS,
     ) -> None:
         self.dialect = dialect
-        self._configured_model = model
-        self._model = model
         self._seats = seats
-        self._api_key = api_key
-        self._silence_seconds = silence_seconds
-        http = httpx2.AsyncClient(
-            timeout=httpx2.Timeout(silence_seconds, connect=CONNECT_SECONDS, pool=None),
-            limits=httpx2.Limits(
-                max_connections=None, max_keepalive_connections=None, keepalive_expiry=KEEPALIVE_SECONDS
-            ),
-            trust_env=False,
-            verify=not url.startswith("http://"),  # certificates take 30 ms to load; no redirect is followed
-        )
-        self._client = AsyncOpenAI(base_url=url, api_key=api_key or "none", max_retries=0, http_client=http)
-        # The client takes these from the environment; they are for OpenAI, and no endpoint of ours shall see
-        # them.
-        self._client.organization = None
-        self._client.project = None
+        self._config = EndpointConfig(url, model, api_key, dialect, silence_seconds, self.setting_names)
+        self._connection: EndpointConnection | None = None
+        self._connecting = asyncio.Lock()
 
     @property
     def name(self) -> str:
         """The model's name at the endpoint; `unknown` until it was fetched."""
-        return self._model or "unknown"
+        model = self._connection.model if self._connection else self._config.model
+        return model or "unknown"
 
     @property
     def has_free_seat(self) -> bool:
@@ -97,13 +60,20 @@ class ModelClient:
         """The seats of all its calls."""
         return self._seats
 
+    async def connect(self) -> "EndpointConnection":
+        """Return the connection; the first time, import the OpenAI client in a thread and build it there."""
+        async with self._connecting:
+            if self._connection is None:
+                self._connection = await run_in_thread(_build_connection, self._config)
+            return self._connection
+
     async def open_connection(self) -> None:
         """Ask for the models once, so that the first call does not pay for the connection.
 
         A failure is left to that call.
         """
-        with contextlib.suppress(APIError, ValueError):
-            await self._client.get("/models", cast_to=object)
+        connection = await self.connect()
+        await connection.warm_up()
 
     def queue_position(self, lane: str) -> int | None:
         """How many calls get a seat before this lane's; None if it does not wait."""
@@ -119,10 +89,11 @@ class ModelClient:
         """Call the model, as `bot.domain.LanguageModel.call` describes it."""
         accumulator = StreamAccumulator(make_epoch_clock())
         try:
+            connection = self._connection or await self.connect()
             async with self._seats.hold(request.lane, request.priority):
                 accumulator.mark_seat()
                 on_seat()
-                return await self._read_reply(request, accumulator, on_block)
+                return await connection.read_reply(request, accumulator, on_block)
         except asyncio.CancelledError:
             if on_cut is not None:
                 on_cut(accumulator.build_reply(is_ended=False))
@@ -130,131 +101,11 @@ class ModelClient:
 
     async def close(self) -> None:
         """Close all connections."""
-        await self._client.close()
-
-    async def _read_reply(
-        self, request: ModelRequest, accumulator: StreamAccumulator, on_block: Callable[[str], None]
-    ) -> Reply:
-        try:
-            is_ended = await self._read_stream(request, accumulator, on_block)
-        except APIError as error:
-            raise self._translate_error(error, accumulator.build_reply(is_ended=False)) from None
-        except (ValueError, RecursionError):
-            partial = accumulator.build_reply(is_ended=False)
-            raise EndpointAway("The endpoint sent what cannot be read.", partial) from None
-        if accumulator.finish_reason in _UNFINISHED_REASONS:
-            raise EndpointAway("The endpoint broke the reply off.", accumulator.build_reply(is_ended=False))
-        return accumulator.build_reply(is_ended=is_ended)
-
-    async def _read_stream(
-        self, request: ModelRequest, accumulator: StreamAccumulator, on_block: Callable[[str], None]
-    ) -> bool:
-        """Read the stream to its end; False: it was closed before, because the model thought too long."""
-        text_before = request.messages[-1].text if request.continue_final_message else ""
-        max_thinking_tokens = request.max_thinking_tokens
-        async with self._open_stream(request) as chunks:
-            async for chunk in chunks:
-                text = accumulator.add_chunk(chunk)
-                if text and (visible_text := extract_visible_text(text_before + text)):
-                    on_block(visible_text)
-                if max_thinking_tokens is not None and accumulator.has_only_thought(max_thinking_tokens):
-                    accumulator.finish_reason = "brake"
-                    return False
-        return True
-
-    @contextlib.asynccontextmanager
-    async def _open_stream(self, request: ModelRequest) -> AsyncIterator[AsyncStream[object]]:
-        if self._model is None:
-            self._model = await self._fetch_first_model()
-        body = self.dialect.build_body(self._model, request)
-        headers = self.dialect.build_headers(request)
-        try:
-            stream = await self._post(body, headers)
-        except APIConnectionError as error:
-            if not isinstance(error.__cause__, _CONNECTION_LOST):
-                raise
-            # A pooled connection may close under the request; nothing has come back, so it may be sent again.
-            stream = await self._post(body, headers)
-        async with stream:
-            yield stream
-
-    async def _fetch_first_model(self) -> str:
-        listed = await self._client.get("/models", cast_to=object)
-        try:
-            return str(listed["data"][0]["id"])  # type: ignore[index]  # anything else is no list of models
-        except (LookupError, TypeError):
-            raise ValueError("no model is served") from None
-
-    async def _post(self, body: dict[str, Any], headers: dict[str, str]) -> AsyncStream[object]:
-        return await self._client.post(
-            "/chat/completions",
-            body=body,
-            options={"headers": headers},
-            cast_to=object,
-            stream=True,
-            stream_cls=AsyncStream[object],
-        )
-
-    def _translate_error(self, error: APIError, partial: Reply) -> CallFailed:
-        match error:
-            case APITimeoutError():
-                return EndpointAway(f"The endpoint was silent for {self._silence_seconds:g} s.", partial)
-            case APIConnectionError(__cause__=httpx2.ConnectError()) if not partial.blocks:
-                return EndpointAway("The endpoint cannot be reached.", partial)
-            case APIConnectionError():
-                return EndpointAway("The endpoint cut the connection.", partial)
-            case APIStatusError():
-                return self._translate_status(error, partial)
-            case APIError(code="503") if not partial.blocks:
-                # Over its queue limit vLLM answers a stream with 503, or with 200 and this as the only event.
-                return EndpointAway(self._describe_busy(503, error), partial)
-        return EndpointAway("The endpoint failed in the middle of the reply.", partial)
-
-    def _translate_status(self, error: APIStatusError, partial: Reply) -> CallFailed:
-        status = error.status_code
-        if status in _BUSY_STATUSES or (
-            status >= 500 and not is_unsupported_input(status, _find_words(error))
-        ):
-            return EndpointAway(self._describe_busy(status, error), partial)
-        if status in {401, 403}:
-            return EndpointRefused(
-                f"The endpoint does not accept the key: set {self.setting_names.key}.", partial
-            )
-        if error.param == "input_tokens" or "maximum context length" in error.message:
-            return PromptTooLong("The prompt is longer than the endpoint's context.", partial)
-        if status == 404 and error.param == "model":
-            return self._translate_unknown_model(partial)
-        if status == 404:
-            reason = f"The endpoint has no chat route there: {self.setting_names.url} should end in /v1."
-            return EndpointRefused(reason, partial)
-        return EndpointRefused(REFUSING.format(status, self._clean_text(error.message)), partial)
-
-    def _describe_busy(self, status: int, error: APIError) -> str:
-        words = self._clean_text(_find_words(error))
-        if not words:
-            return f"The endpoint is busy or not ready (HTTP {status})."
-        return f"The endpoint is busy or not ready. {REFUSING.format(status, words)}"
-
-    def _translate_unknown_model(self, partial: Reply) -> CallFailed:
-        if self._configured_model is not None:
-            reason = f"The endpoint does not serve the model {self._model}: set {self.setting_names.model}."
-            return EndpointRefused(reason, partial)
-        self._model = None  # the next call fetches the list again
-        return EndpointAway("The endpoint serves another model now.", partial)
-
-    def _clean_text(self, text: str) -> str:
-        """What the endpoint says, without the key and what it repeats of the request."""
-        text = text.split("'input'")[0]
-        if self._api_key:
-            text = text.replace(self._api_key, "[hidden]")
-        return to_sendable(" ".join(text.split()))[:MAX_MESSAGE_CHARS]
+        if self._connection is not None:
+            await self._connection.close()
 
 
-def _find_words(error: APIError) -> str:
-    """What the endpoint says of an error; empty if that is nothing, or a proxy's page."""
-    body = error.body
-    if isinstance(body, Mapping):
-        return str(body.get("message") or "")
-    if isinstance(body, str) and not body.startswith("<"):
-        return body
-    return ""
+def _build_connection(config: EndpointConfig) -> "EndpointConnection":
+    from bot.llm.connection import EndpointConnection  # half a second, which no first poll should wait for
+
+    return EndpointConnection(config)

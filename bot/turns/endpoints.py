@@ -15,8 +15,9 @@ from urllib.parse import urlsplit
 from bot.db.conversations.chat_settings import Consent, ContentKind
 from bot.db.conversations.turns import DEEP_REASON
 from bot.domain import Button, EndpointRole, LanguageModel, Part
-from bot.llm.client import ModelClient, SettingNames
+from bot.llm.client import ModelClient
 from bot.llm.dialect import PLAIN
+from bot.llm.endpoint_config import SettingNames
 from bot.llm.seats import SeatLimiter
 from bot.settings import Settings
 from bot.translations.translator import Translator, translatable

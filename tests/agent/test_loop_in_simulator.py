@@ -103,7 +103,8 @@ async def test_an_unnamed_model_is_fetched_and_fetched_again_when_it_changed():
         assert client.name == "first"
     second = SimulatedEndpoint(model="second")
     async with open_simulated_client(second, model=None) as client:
-        client._model = "first"
+        connection = await client.connect()
+        connection.model = "first"
         with pytest.raises(EndpointAway, match="another model"):
             await client.call(make_request(), ignore, ignore)
         await client.call(make_request(), ignore, ignore)

@@ -18,6 +18,7 @@ from sqlalchemy import event
 from sqlalchemy.engine import Engine
 
 import bot.app.factory  # what `run` imports when it is called
+import bot.llm.connection  # what it imports behind its first poll
 import tools.builtin
 from bot.cli.main import main
 from bot.db import driver
@@ -55,6 +56,7 @@ def serve_forks() -> None:
     """Start a gateway in each folder named on stdin; print its process id and later its exit code."""
     tools.builtin.__path__.append(str(TOOLS))
     assert bot.app.factory
+    assert bot.llm.connection
     for line in sys.stdin:
         assert threading.active_count() == 1
         child = os.fork()

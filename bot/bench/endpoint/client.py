@@ -15,8 +15,9 @@ from bot.bench.endpoint.result import MeasuredCall
 from bot.domain import Message, ModelRequest, Reply
 from bot.errors import EndpointAway, EndpointRefused, ServerAway
 from bot.llm import server_api
-from bot.llm.client import CONNECT_SECONDS, SILENCE_SECONDS, ModelClient
+from bot.llm.client import ModelClient
 from bot.llm.dialect import PLAIN, VLLM, Dialect
+from bot.llm.endpoint_config import CONNECT_SECONDS, SILENCE_SECONDS
 from bot.llm.seats import SeatLimiter
 from bot.llm.stream import StreamAccumulator, make_epoch_clock
 

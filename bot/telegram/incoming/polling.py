@@ -54,7 +54,7 @@ class PollerCallbacks:
 
 
 class UpdatePoller:
-    """Polls until cancelled.
+    """Polls until cancelled; `has_begun` is set as the first poll goes out.
 
     `limits`: how much of one person may wait.
     `conflict_seconds`: how long conflicts with another program may recur before the poller gives up.
@@ -79,6 +79,7 @@ class UpdatePoller:
         self._conflict_since = -math.inf
         self._conflict_at = -math.inf
         self._last_poll_at = time.monotonic()  # Telegram has just answered getMe
+        self.has_begun = asyncio.Event()
         # An upper bound of a person's waiting messages; unknown for people who are not in it.
         self._max_waiting_by_person: dict[int, int] = {}
 
@@ -93,6 +94,7 @@ class UpdatePoller:
         """
         offset: int | None = None
         failures = 0
+        self.has_begun.set()
         while True:
             try:
                 updates = await self._fetch(offset)
