@@ -46,7 +46,10 @@ def load(  # noqa: PLR0913  # an option is an argument here
         float, typer.Option(min=0, help="Minutes of a soak test: loss, order, latency and memory over time.")
     ] = 0,
     quick: Annotated[
-        bool, typer.Option("--quick", help="Skip the soak test and the ledger of a million calls.")
+        bool,
+        typer.Option(
+            "--quick", help="Skip the soak test and the ledger of a million calls. It takes minutes."
+        ),
     ] = False,
     folder: Annotated[
         Path | None, typer.Option(help="Folder of the measured database; a temporary one if unset.")

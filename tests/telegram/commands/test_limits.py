@@ -52,6 +52,7 @@ async def test_a_limit_is_set_for_one_or_all_lifted_and_taken_back(harness: Upda
     assert await send_command(harness, f"/limits {ANNA} none") == f"Anna · {ANNA}: no limit."
     assert await send_command(harness, f"/limits {ANNA} 300") == f"Anna · {ANNA}: 300 canvases a day."
     assert await load_rules(harness) == [QuotaRule(0, 100), QuotaRule(ANNA, 300)]
+    assert await send_command(harness, "/limits anna 300") == f"Anna · {ANNA}: 300 canvases a day."
     assert await send_command(harness, f"/limits {ANNA} default") == f"Anna · {ANNA}: 100 canvases a day."
     assert await send_command(harness, "/limits all default") == "Every member: no limit."
     assert await load_rules(harness) == []

@@ -33,7 +33,7 @@ UNKNOWN = CallSpending("turn", None, "", False, None, None, None, None, None, No
 async def harness(database: Database) -> UpdateHarness:
     harness = UpdateHarness(database)
     await harness.let_in(ADMIN, "admin")
-    await harness.let_in(ANNA)
+    await harness.let_in(ANNA, "admin")
     await harness.let_in(BOB)
     return harness
 
