@@ -146,6 +146,17 @@ def test_the_image_has_two_stages_and_does_not_run_as_root() -> None:
     assert final.index("\nUSER ") < final.index("\nENTRYPOINT ")
 
 
+def test_each_way_to_install_compiles_what_the_gateway_imports() -> None:
+    assert "UV_COMPILE_BYTECODE=1" in dockerfile()
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert re.search(r"^export .*UV_COMPILE_BYTECODE=1", readme, re.MULTILINE)
+    operations = (ROOT / "bot/docs/operations.md").read_text(encoding="utf-8")
+    installs = re.findall(r"^.*uv sync .*\n.*", operations, re.MULTILINE)
+    assert installs
+    for lines in installs:
+        assert re.search(r"--compile-bytecode\n.*-m compileall -q bot tools", lines)
+
+
 def test_the_build_gets_the_packages_and_never_a_secret() -> None:
     allowed = (ROOT / ".dockerignore").read_text(encoding="utf-8").split()
     assert allowed[0] == "*"
