@@ -63,6 +63,7 @@ async def test_a_day_of_a_family(tmp_path: Path):
         await send_a_file_that_is_locked(day)
         await ask_for_a_long_text(day)
         await ask_while_the_model_is_away(day)
+        await block_it_for_a_while(day)
         await look_at_what_was_used(day)
         await add_it_to_a_group(day)
         await leave_nothing_behind(day)
@@ -171,6 +172,23 @@ async def ask_while_the_model_is_away(day: FamilyDay) -> None:
     await day.wait_until(lambda: day.mia.chat.bot_messages[-1].text == "Da bin ich.")
     [answer] = await day.wait_for_answers(day.mia, sent.message_id)
     assert answer.text == "Da bin ich."
+
+
+async def block_it_for_a_while(day: FamilyDay) -> None:
+    """Who blocks the bot is left alone, nobody is alarmed, and the next message is answered."""
+    notices = len(day.ann.chat.bot_messages)
+    endpoint = day.gateway.endpoint
+    endpoint.hold()
+    day.mia.send("@@say:ungelesen@@")
+    await endpoint.wait_until(lambda: endpoint.running == 1)
+    day.mia.block()
+    endpoint.release()
+    await endpoint.wait_until(lambda: endpoint.running == 0)
+    day.mia.unblock()
+    sent = day.mia.send("@@say:wieder da@@")
+    await day.wait_until(lambda: day.mia.chat.bot_messages[-1].text == "wieder da")
+    assert (await day.wait_for_answers(day.mia, sent.message_id))[-1].text == "wieder da"
+    assert not any("Mia" in message.text for message in day.ann.chat.bot_messages[notices:])
 
 
 async def look_at_what_was_used(day: FamilyDay) -> None:
