@@ -45,6 +45,7 @@ _UPSERT_FINAL = _INSERT.on_conflict_do_update(
             (outbox.c.state == "done", "open"),
             else_=outbox.c.state,
         ),
+        "done_at": case((outbox.c.state == "unknown", outbox.c.done_at)),
     },
 ).returning(outbox.c.id, outbox.c.part, outbox.c.state, outbox.c.tries)
 _IS_UNSENT_PARTIAL = (outbox.c.state == "new") & ~outbox.c.final
@@ -193,12 +194,16 @@ async def mark_failed(tx: AsyncConnection, row: int, reason: str, *, body: Part 
 
 
 async def mark_missing(tx: AsyncConnection, row: int) -> None:
-    """Store that the message no longer exists: a final body becomes a new message, any other is dropped."""
+    """Store that the message no longer exists: a final body becomes a new message, any other is dropped.
+
+    A message that had been shown as it was meant to be is not sent again: only its buttons were to change.
+    """
     await tx.execute(delete(outbox).where(outbox.c.id == row, ~outbox.c.final))
+    is_over = outbox.c.body.is_(None) | outbox.c.done_at.is_not(None)
     await tx.execute(
         update(outbox)
         .where(outbox.c.id == row)
-        .values(message_id=None, state=case((outbox.c.body.is_(None), "done"), else_="new"))
+        .values(message_id=None, state=case((is_over, "done"), else_="new"))
     )
 
 

@@ -219,6 +219,19 @@ async def test_a_missing_message_is_dropped_unless_its_body_is_final(database: D
     ]
 
 
+async def test_a_missing_message_that_had_been_read_is_not_sent_again_for_its_buttons(database: Database):
+    async with database.transaction() as tx:
+        (row,) = await outbox.add(tx, item=1, lane=ANN, parts=[RICH], now=10.0)
+        await outbox.take(tx, ANN)
+        await outbox.mark_shown(tx, row, message_id=5, body=RICH, now=11.0)
+        await outbox.close_buttons(tx, [row], "")
+        await outbox.mark_missing(tx, row)
+        [stored] = await load_rows(tx)
+        assert (stored.state, stored.message_id) == ("done", None)
+        await add_texts(tx, "another answer")  # that is more than its buttons: it is due
+        assert await outbox.list_due_lanes(tx) == [ANN]
+
+
 async def test_a_refusal_concerns_only_the_refused_body(database: Database):
     async with database.transaction() as tx:
         for part in range(3):

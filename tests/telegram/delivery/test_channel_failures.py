@@ -1,6 +1,8 @@
 """A turn shows itself while calls are lost, refused, flooded or blocked: its answer still comes, and once."""
 
+from bot.db.queues import outbox
 from bot.db.queues.outbox import UNSURE_TEXT
+from bot.domain import Button, Part
 from bot.sim.telegram.server import BotApiFault
 from tests.support.delivery_harness import ANN, ONE, THREE, TWO, DeliveryHarness
 
@@ -123,3 +125,20 @@ async def test_nothing_is_shown_to_someone_who_blocked_the_bot(harness: Delivery
         await sender.wait_until_idle()
     assert harness.list_methods() == ["sendMessage", "sendMessage"]
     assert harness.blocked_lanes == [ANN]
+
+
+async def test_a_reminder_that_the_person_has_deleted_is_not_sent_again_to_lose_its_buttons(
+    harness: DeliveryHarness,
+):
+    reminder = Part("⏰ yesterday", buttons=((Button("10 min", "snooze:10m:1"),),))
+    async with harness.run_sender() as sender:
+        (row,) = await harness.store_parts((reminder,))
+        sender.wake(ANN)
+        await sender.wait_until_idle()
+        harness.api.person(7).delete(harness.api.chat(7).bot_messages[0])
+        async with harness.database.transaction() as tx:
+            await outbox.close_buttons(tx, [row], "")
+        await harness.send_text(sender, "⏰ today", item=2)
+        await sender.wait_until_idle()
+    assert harness.list_texts() == ["⏰ today"]
+    assert await harness.load_states() == ["done", "done"]
