@@ -55,6 +55,23 @@ async def test_stored_but_not_yet_acknowledged(surround: OpenEnvironment):
     assert environment.api.updates.pending_ids == []
 
 
+async def test_a_waiting_message_is_edited_while_the_gateway_is_down(surround: OpenEnvironment):
+    environment = await surround()
+    environment.endpoint.hold()
+    environment.ann.send("@@say:first@@")
+    await environment.wait_for_requests()
+    await environment.until(lambda: environment.api.updates.is_polled)
+    held_call = environment.api.inject_fault(BotApiFault.hang(), "getUpdates")
+    waiting = environment.ann.send("@@say:the capitol@@")
+    await environment.until(lambda: held_call.hit_count)  # it is stored, and not acknowledged
+    await environment.gateway.kill()
+    environment.ann.edit(waiting, "@@say:the capital@@")
+    await environment.gateway.start()
+    await environment.until(lambda: not environment.api.updates.pending_ids)
+    environment.endpoint.release()
+    await environment.wait_for_answers("first", "the capital")
+
+
 async def test_waiting_for_a_seat(surround: OpenEnvironment):
     environment = await surround(model_seats=1)
     bob = environment.api.person(8, "Bob")

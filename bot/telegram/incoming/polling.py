@@ -184,7 +184,6 @@ class UpdatePoller:
         return max((update.update_id for update in updates), default=None)
 
     async def _store_updates(self, updates: Sequence[IncomingUpdate], now: float) -> None:
-        updates = fold_edits(updates)
         message_counts = Counter(
             update.sender for update in updates if update.shape in TURN_SHAPES and update.sender is not None
         )
@@ -192,9 +191,10 @@ class UpdatePoller:
         async with self._database.transaction() as tx:
             rows = list(updates)
             if crowded or any(update.edit for update in updates):
-                # An update that is stored already counts once, and an older edit must not undo a newer one.
+                # An update that is stored already counts once, an older edit must not undo a newer one, and
+                # the edit of a stored message changes its row.
                 stored_ids = await inbox.find_known(tx, [update.update_id for update in updates])
-                rows = [update for update in updates if update.update_id not in stored_ids]
+                rows = fold_edits([update for update in updates if update.update_id not in stored_ids])
             waiting = await waiting_messages.load_waiting(tx, crowded) if crowded else {}
             rows = self._mark_overflows(rows, waiting, now)
             rows = [await _apply_edit(tx, row) for row in rows]

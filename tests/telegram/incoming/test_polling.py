@@ -270,6 +270,28 @@ async def test_a_waiting_message_is_stored_as_it_was_edited_last(harness: Poller
     assert (await load_text(), (await harness.load_rows())[-1]) == ("three", (5, "edit"))
 
 
+async def test_an_edit_that_comes_with_a_message_stored_before_is_not_lost(harness: PollerHarness):
+    poller = harness.build_poller()
+
+    def build(update_id: int, kind: str, text: str) -> dict[str, object]:
+        return {"update_id": update_id, kind: _build_message(1) | {"text": text}}
+
+    message = build(1, "message", "one")
+    edits = [build(2, "edited_message", "two"), build(3, "edited_message", "three")]
+    texts = []
+    for batch in ([message], [message, edits[0]], [message, *edits]):  # never acknowledged
+        await poller._store_batch(batch)
+        async with harness.database.read_transaction() as tx:
+            body = (await tx.execute(select(inbox.c.body).where(inbox.c.update_id == 1))).scalar_one()
+        texts.append(json.loads(body)["message"]["text"])
+    assert texts == ["one", "two", "three"]
+    async with harness.database.transaction() as tx:
+        await tx.execute(update(inbox).where(inbox.c.update_id == 1).values(state="running"))
+    await poller._store_batch([message, *edits, build(4, "edited_message", "four")])
+    shapes = [shape for _, shape in await harness.load_rows()]
+    assert shapes == ["text", "other", "other", "edit"]  # the last one is told about
+
+
 async def test_forwards_in_many_batches_are_one_burst(harness: PollerHarness):
     poller = harness.build_poller()
     origin = {"forward_origin": {"type": "hidden_user", "date": 1, "sender_user_name": "Zed"}}
