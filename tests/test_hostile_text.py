@@ -58,6 +58,7 @@ from tools.base import Tool, ToolContext
 from tools.http.responses import render_response
 from tools.http.service import HttpResponse
 from tools.mcp.elicitation import ElicitationRefused, parse_form
+from tools.net.readable import is_html_start
 from tools.safety import control_tokens, injection
 
 Parse = Callable[[str], object]
@@ -219,6 +220,7 @@ PARSERS = (
     Parser("tool progress", lambda text: notices.format_tool_progress("docs", text)),
     Parser("question", _ask),
     Parser("excerpt", lambda text: shorten_text(text, 2000)),
+    Parser("start of a web page", is_html_start),
     Parser("file name", clean_name, MESSAGE_CHARS),
     Parser("person", lambda text: to_display_name(text, 1), MESSAGE_CHARS),
     Parser("envelope", lambda text: read_envelope({"update_id": 1, "message": _build_message(text)}, 1.0)),

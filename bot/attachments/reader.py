@@ -5,7 +5,6 @@ The content decides what a file is; its name and the type Telegram gives are ign
 
 import asyncio
 import base64
-import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -16,6 +15,7 @@ from bot.attachments.office_extraction import extract_office_text
 from bot.attachments.text_extraction import extract_html_text, extract_pdf_text, extract_plain_text
 from bot.domain import Attachment
 from bot.errors import AttachmentUnusable
+from tools.net.readable import is_html_start
 from tools.sandbox.process import SandboxLimits, SandboxStopped, run_in_sandbox
 
 MAX_PROCESSES = 4  # at once; each may take the memory below
@@ -30,10 +30,7 @@ _RTF_SIGNATURE = b"{\\rtf"
 _ZIP_SIGNATURE = b"PK\x03\x04"
 _OLE_SIGNATURE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"  # Office files before 2007, and all that are encrypted
 _ENCRYPTED_ENTRY = "EncryptedPackage".encode("utf-16-le")
-_HTML_START = re.compile(
-    rb"(\xef\xbb\xbf)?\s*(<\?xml[^>]{0,200}>\s*)?<(!doctype\s+html|html|head|body)\b", re.IGNORECASE
-)
-_HTML_START_BYTES = 1024
+_HTML_START_BYTES = 16 * 1024  # a page may begin with a long comment
 
 EMPTY = "it is empty"
 DAMAGED = "it is damaged"
@@ -129,7 +126,7 @@ class AttachmentReader:
     async def _read_text(self, body: bytes, name: str) -> ExtractedDocument:
         if body.startswith(_RTF_SIGNATURE):
             raise AttachmentUnusable(OTHER_KIND)
-        is_html = _HTML_START.match(body[:_HTML_START_BYTES]) is not None
+        is_html = is_html_start(body[:_HTML_START_BYTES].decode("utf-8-sig", "replace"))
         extract = extract_html_text if is_html else extract_plain_text
         document = await self._run_in_sandbox(
             extract, body, self._timeouts.document_seconds, characters=MAX_CHARACTERS

@@ -76,7 +76,7 @@ def extract_html_text(body: bytes, characters: int) -> dict[str, Any]:
         html, is_encoding_known = body.decode(named[1].decode() if named else "utf-8"), True
     except (LookupError, ValueError):  # no such charset, or it is another one
         html, is_encoding_known = _decode_text(body)
-    title, text = extract_all_text(html)
+    title, text = extract_all_text(html.removeprefix("\ufeff"))
     text = clean_text(f"{title}\n{text}").strip()
     return {"text": text[:characters], "length": len(text), "sure": is_encoding_known}
 

@@ -101,6 +101,22 @@ async def test_a_text_file_is_read_in_any_encoding(body: bytes, text: str, *, is
     )
 
 
+HTML = "<html><head><title>Tea</title><script>steal()</script></head><body><p>hot</body></html>"
+
+
+@pytest.mark.parametrize(
+    "start", ["", "\ufeff\n", '<?xml version="1.0"?>\n', f"<!-- saved --> <!--{'x' * 2000}\n-->\n"]
+)
+async def test_a_web_page_is_read_without_its_tags_and_scripts(start: str):
+    assert (await read_document((start + HTML).encode(), "a.txt")).texts == ("Tea\nhot",)
+
+
+async def test_a_text_that_begins_with_a_comment_is_no_web_page():
+    assert (await read_document(b"<!-- draft -->\n# Tea\n  <html>")).texts == (
+        "<!-- draft -->\n# Tea\n  <html>",
+    )
+
+
 @pytest.mark.parametrize("char", ["😀", "ж", '"'])
 async def test_a_million_characters_of_any_script_are_read(char: str):
     assert (await read_document(char.encode() * MAX_CHARACTERS)).texts == (char * MAX_CHARACTERS,)

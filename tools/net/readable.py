@@ -14,7 +14,15 @@ BLOCK_TAGS = frozenset(
 )
 CELL_TAGS = frozenset({"td", "th"})
 CELL_END_TAGS = CELL_TAGS | {"tr", "table"}
-HTML_START = re.compile(r"\s*(<!doctype html|<html|<head|<body|<!--)", re.IGNORECASE)
+_HTML_START = re.compile(
+    r"\s*(<\?xml[^>]{0,200}>\s*)?(?>(<!--.*?-->\s*)*)<(!doctype\s+html|html|head|body)\b",
+    re.IGNORECASE | re.DOTALL,
+)
+
+
+def is_html_start(text: str) -> bool:
+    """Whether a text that begins so is a web page; comments may stand before it."""
+    return _HTML_START.match(text) is not None
 
 
 def extract_readable(
@@ -27,7 +35,7 @@ def extract_readable(
     """
     text = _decode(body, charset)
     title = ""
-    if kind == "html" or (not kind and HTML_START.match(text)):
+    if kind == "html" or (not kind and is_html_start(text)):
         if plainly:
             title, text = extract_all_text(text)
         else:
