@@ -32,6 +32,7 @@ class ExtractedDocument:
     char_count: characters of the whole text; None where only pages are counted.
     is_encoding_known: False if some letters may be wrong.
     page_noun: what its pages are called, such as slide.
+    is_cut: one of its pages is not read to its end.
     """
 
     name: str
@@ -41,6 +42,7 @@ class ExtractedDocument:
     char_count: int | None = None
     is_encoding_known: bool = True
     page_noun: str = "page"
+    is_cut: bool = False
 
     @property
     def stored_attachment(self) -> Attachment:
@@ -76,6 +78,10 @@ class ExtractedDocument:
         shown_count = _count_fitting(pages, max_bytes)
         text = "\n\n".join(pages[:shown_count])
         textless_pages = sum(not page_text.strip() for page_text in self.texts[:shown_count])
+        if shown_count == page_count and self.is_cut:
+            pages_text = f"{page_count} {self.page_noun}" + "s" * (page_count > 1)
+            part = f"{pages_text}, not to the end"
+            return Excerpt(text, part, is_whole=False, textless_pages=textless_pages)
         if shown_count == page_count == 1:
             return Excerpt(text)
         if shown_count == page_count:

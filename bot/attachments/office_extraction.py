@@ -8,7 +8,7 @@ import io
 import time
 import zipfile
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import zip_longest
 from typing import Any
 
@@ -17,6 +17,8 @@ from tools.net.readable import extract_all_text
 
 MAX_UNPACKED_BYTES = 300 * 1024 * 1024  # of all files in one
 MAX_GROUP_DEPTH = 20  # of shapes in groups of shapes
+MAX_ROWS = 1_048_576  # of an Excel sheet: a file may number one row as the hundred billionth
+MAX_BLANK_CELLS = 8  # in a row, side by side; more are one mark
 _CELL_SEPARATOR = " | "
 
 
@@ -28,12 +30,16 @@ class ReadBounds:
     characters: int
     deadline: float
 
+    def is_reached(self, page_count: int) -> bool:
+        """Whether nothing may be begun after so many pages."""
+        return page_count == self.pages or self.characters <= 0 or time.monotonic() > self.deadline
+
 
 def extract_office_text(body: bytes, pages: int, characters: int, within: float) -> dict[str, Any]:
     """The `texts` of a file, of how many (`of`), and what they are (`noun`): slides or sheets.
 
-    A Word document has one text, its `length`, and no `of`. Or what is wrong with it: `refused` is `unknown`,
-    `heavy`, or `empty`.
+    `cut`: one of them is not read to its end. A Word document has one text, its `length`, and no `of`.
+    Or what is wrong with it: `refused` is `unknown`, `heavy`, or `empty`.
     """
     bounds = ReadBounds(pages, characters, time.monotonic() + within)
     with zipfile.ZipFile(io.BytesIO(body)) as archive:
@@ -69,28 +75,61 @@ def _read_excel(body: bytes, bounds: ReadBounds) -> dict[str, Any]:
     # What a formula gave is in the file, if a program has computed it; else the formula itself is shown.
     results = openpyxl.load_workbook(io.BytesIO(body), read_only=True, data_only=True, keep_links=False)
     formulas = openpyxl.load_workbook(io.BytesIO(body), read_only=True, keep_links=False)
-    sheets = zip(results.worksheets, formulas.worksheets, strict=True)
-    texts = (
-        f"Sheet: {sheet.title}\n{_join_rows(sheet.values, source.values, bounds)}" for sheet, source in sheets
-    )
-    return {"texts": _take_texts(texts, bounds), "of": len(results.worksheets), "noun": "sheet"}
+    texts: list[str] = []
+    is_cut = False
+    left = bounds
+    for sheet, source in zip(results.worksheets, formulas.worksheets, strict=True):
+        text, is_sheet_cut = _join_rows(_iterate_rows(sheet), _iterate_rows(source), left)
+        text = clean_text(f"Sheet: {sheet.title}\n{text}").strip()
+        is_cut |= is_sheet_cut or len(text) > left.characters
+        texts.append(text[: left.characters])
+        left = replace(left, characters=left.characters - len(texts[-1]))
+        if left.is_reached(len(texts)):
+            break
+    return {"texts": texts, "of": len(results.worksheets), "noun": "sheet", "cut": is_cut}
 
 
-def _join_rows(results: Iterable[Any], formulas: Iterable[Any], bounds: ReadBounds) -> str:
-    """The rows of a sheet that hold anything, up to the bounds."""
+def _iterate_rows(sheet: Any) -> Iterator[tuple[Any, ...]]:
+    sheet.reset_dimensions()  # those a file claims may be wrong, and each row is filled up to them
+    values: Iterator[tuple[Any, ...]] = sheet.values
+    return values
+
+
+def _join_rows(
+    results: Iterable[tuple[Any, ...]], formulas: Iterable[tuple[Any, ...]], bounds: ReadBounds
+) -> tuple[str, bool]:
+    """The rows of a sheet that hold anything, up to the bounds, and whether there are more."""
     lines = []
     characters = bounds.characters
-    for values, sources in zip(results, formulas, strict=False):
-        cells = [_format_cell(value, source) for value, source in zip_longest(values, sources)]
-        while cells and not cells[-1]:
-            cells.pop()
-        if cells:
-            lines.append(_CELL_SEPARATOR.join(cells))
-            characters -= len(lines[-1]) + 1
-        if characters <= 0 or time.monotonic() > bounds.deadline:
+    for number, (values, sources) in enumerate(zip(results, formulas, strict=False), start=1):
+        is_late = number > 1 and time.monotonic() > bounds.deadline
+        if number > MAX_ROWS or characters <= 0 or is_late:
             lines.append("(the rest of this sheet is left out)")
-            break
-    return "\n".join(lines)
+            return "\n".join(lines), True
+        line = _join_cells(_format_cell(value, source) for value, source in zip_longest(values, sources))
+        if line:
+            lines.append(line)
+            characters -= len(line) + 1
+    return "\n".join(lines), False
+
+
+def _join_cells(cells: Iterable[str]) -> str:
+    """The cells of a row side by side; in place of many blank ones stands the column that comes next."""
+    from openpyxl.utils import get_column_letter
+
+    shown: list[str] = []
+    blank_count = 0
+    for column, cell in enumerate(cells, start=1):
+        if not cell:
+            blank_count += 1
+            continue
+        if blank_count > MAX_BLANK_CELLS:
+            shown.append(f"(column {get_column_letter(column)})")
+        else:
+            shown += [""] * blank_count
+        blank_count = 0
+        shown.append(cell)
+    return _CELL_SEPARATOR.join(shown)
 
 
 def _format_cell(value: object, source: object) -> str:
@@ -138,10 +177,10 @@ def _list_shape_texts(shapes: Iterable[Any], depth: int) -> Iterator[str]:
 def _take_texts(texts: Iterable[str], bounds: ReadBounds) -> list[str]:
     """The texts up to the bounds; at least the first."""
     taken: list[str] = []
-    characters = bounds.characters
+    left = bounds
     for text in texts:
-        taken.append(clean_text(text).strip()[:characters])
-        characters -= len(taken[-1])
-        if len(taken) == bounds.pages or characters <= 0 or time.monotonic() > bounds.deadline:
+        taken.append(clean_text(text).strip()[: left.characters])
+        left = replace(left, characters=left.characters - len(taken[-1]))
+        if left.is_reached(len(taken)):
             break
     return taken

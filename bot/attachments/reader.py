@@ -115,6 +115,7 @@ class AttachmentReader:
             page_count=document["of"],
             char_count=document.get("length"),
             page_noun=document["noun"],
+            is_cut=document.get("cut", False),
         )
 
     async def _read_pages(self, extract: Callable[..., Any], body: bytes) -> dict[str, Any]:

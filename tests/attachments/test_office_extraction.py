@@ -1,5 +1,8 @@
 """Word, Excel and PowerPoint files become text; hostile ones end with a reason and reach nothing."""
 
+import io
+import re
+import zipfile
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -83,6 +86,36 @@ def test_a_long_sheet_ends_at_the_bound_and_says_so():
     assert len(text) == 100
     [text] = extract(make_xlsx({"Long": [[number] for number in range(5000)]}), within=-1.0)["texts"]
     assert text == "Sheet: Long\n0\n(the rest of this sheet is left out)"
+
+
+def make_far_row(number: int) -> bytes:
+    """An Excel file whose second row has this number, and a size that is wrong."""
+    body = make_xlsx({"Far": [["near"], ["far"]]})
+    with zipfile.ZipFile(io.BytesIO(body)) as archive:
+        files = {name: archive.read(name).decode() for name in archive.namelist()}
+    name = "xl/worksheets/sheet1.xml"
+    sheet = re.sub('ref="[^"]*"', 'ref="A1:A1"', files[name])
+    files[name] = sheet.replace('r="2"', f'r="{number}"').replace('r="A2"', f'r="A{number}"')
+    return make_zip(files)
+
+
+def test_a_row_far_below_is_read_and_one_that_no_sheet_has_ends_it():
+    result = extract(make_far_row(1_048_576))
+    assert (result["texts"], result["cut"]) == (["Sheet: Far\nnear\nfar"], False)
+    result = extract(make_far_row(99_999_999_999))
+    assert result["texts"] == ["Sheet: Far\nnear\n(the rest of this sheet is left out)"]
+    assert result["cut"]
+
+
+def test_a_value_in_a_far_column_is_named_by_its_column():
+    result = extract(make_xlsx({"Wide": [["near", None, "next", *[None] * 18_274, "far"]]}))
+    assert result["texts"] == ["Sheet: Wide\nnear |  | next | (column ZZZ) | far"]
+    assert not result["cut"]
+
+
+async def test_a_sheet_that_is_cut_is_not_called_whole():
+    excerpt = (await read_document(make_far_row(99_999_999_999))).build_excerpt(9000)
+    assert (excerpt.part, excerpt.is_whole) == ("1 sheet, not to the end", False)
 
 
 async def test_documents_are_read_whatever_their_name():
