@@ -178,7 +178,7 @@ async def set_time_zone(tx: AsyncConnection, person: int, zone: str) -> None:
 
 async def load_languages(tx: AsyncConnection) -> dict[int, PersonLanguages]:
     """The languages of everybody with a role."""
-    query = select(people.c.id, people.c.language, people.c.telegram_language)
+    query = select(people.c.id, people.c.language, people.c.telegram_language).where(_HAS_ROLE)
     return {row.id: PersonLanguages(row.language, row.telegram_language) for row in await tx.execute(query)}
 
 

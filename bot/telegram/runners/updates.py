@@ -83,7 +83,7 @@ class UpdateRunner:
         first = updates[0]
         role = self._deps.access.get_role(first.person) if first.person is not None else None
         if role is not None and first.person is not None:
-            await self._note_language(first.person, first.language_code)
+            await self._note_language(first.person, first.name, first.language_code)
         if role == "admin" and len(updates) == 1 and await self._is_stranger_code(first):
             await self._run_action(updates, role, strangers.let_in_by_code, _get_text(first.message))
             return
@@ -196,14 +196,19 @@ class UpdateRunner:
 
         await self._run_action(updates, "member", refuse, "")
 
-    async def _note_language(self, person: int, language_code: str | None) -> None:
-        """Store which language Telegram names for a person, if it is another one than before."""
+    async def _note_language(self, person: int, name: str, language_code: str | None) -> None:
+        """Store which language Telegram names for a person, if it is another one than before.
+
+        That of a new guest is only remembered: it is stored with their first message.
+        """
         known = self._deps.access.get_languages(person)
         if language_code is None or match_language(language_code) == known.telegram:
             return
         languages = replace(known, telegram=match_language(language_code))
-        async with self._database.transaction() as tx:
-            await people.set_languages(tx, person, languages)
+        if not self._deps.access.is_new_guest(person):
+            async with self._database.transaction() as tx:
+                await people.ensure_person(tx, person, name, now=self._clock())
+                await people.set_languages(tx, person, languages)
         self._deps.access.remember_languages(person, languages)
 
     def _get_translator(self, update: ParsedUpdate, role: RoleOrBlocked | None) -> Translator:
@@ -216,6 +221,7 @@ class UpdateRunner:
         """Store a new person as a guest of the open bot, whom admins can see and block."""
         async with self._database.transaction() as tx:
             await people.put(tx, person, name, "member", now=self._clock())
+            await people.set_languages(tx, person, self._deps.access.get_languages(person))
         self._deps.access.remember(Person(person, name, "member", guest=True))
 
     def _choose_action(self, update: ParsedUpdate, role: RoleOrBlocked | None) -> tuple[Action, str]:

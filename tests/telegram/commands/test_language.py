@@ -43,6 +43,29 @@ async def test_words_follow_the_language_of_telegram_and_what_is_not_a_message_t
     assert harness.access.get_translator(ANNA).language == "fr"
 
 
+@pytest.mark.parametrize("is_configured_admin", [False, True])
+async def test_the_language_of_people_whom_only_the_settings_let_in_is_stored(
+    database: Database, is_configured_admin: bool
+):
+    admins = frozenset({STRANGER}) if is_configured_admin else frozenset[int]()
+    harness = UpdateHarness(database, "pairing" if is_configured_admin else "open", admins)
+    await send(harness, "Hallo", "de", STRANGER)
+    assert harness.turns.requests[0].translate.language == "de"
+    assert await load_stored(harness, STRANGER) == PersonLanguages(None, "de")
+    async with database.transaction() as tx:
+        assert (await people.find_translator(tx, STRANGER)).language == "de"
+        await people.remove(tx, STRANGER, now=harness.now)
+        assert await people.load_languages(tx) == {}
+
+
+async def test_nothing_is_stored_of_somebody_who_only_looks_at_an_open_bot(database: Database):
+    harness = UpdateHarness(database, "open")
+    await send(harness, "/help", "de", STRANGER)
+    assert harness.access.get_translator(STRANGER).language == "de"
+    async with database.read_transaction() as tx:
+        assert await people.list_names(tx) == {}
+
+
 @pytest.mark.parametrize("code", ["pt-br", "", "x" * 500, "../../etc"])
 async def test_a_language_without_translations_is_answered_in_english(harness: UpdateHarness, code: str):
     (sent,) = await send(harness, "/stop", code)
