@@ -82,7 +82,13 @@ class MaintenanceFactory:
                 "merges its log, looks it through for damage",
                 build_daily_rule(IntegrityCheck.local_time),
                 IntegrityCheck(self._database, self.retention_policy.database_file),
-            )
+            ),
+            SystemJob(
+                "retention",
+                "removes deleted jobs, and texts and copies that are too old",
+                build_daily_rule(RetentionTask.local_time),
+                RetentionTask(self._database, self.retention_policy),
+            ),
         ]
         if self.retention_policy.backup_directory is not None:
             jobs.append(
@@ -91,15 +97,6 @@ class MaintenanceFactory:
                     "a backup in BACKUP_DIR",
                     build_daily_rule(BackupTask.local_time),
                     BackupTask(self.retention_policy.backup_directory),
-                )
-            )
-        if self.retention_policy.is_needed:
-            jobs.append(
-                SystemJob(
-                    "retention",
-                    "deletes texts and copies that are too old",
-                    build_daily_rule(RetentionTask.local_time),
-                    RetentionTask(self._database, self.retention_policy),
                 )
             )
         return jobs

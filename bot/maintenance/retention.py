@@ -15,7 +15,7 @@ from bot.db.conversations import conversations
 from bot.db.engine import Database
 from bot.db.maintenance import retention
 from bot.db.maintenance.backup import BackupDirectory
-from bot.db.queues import inbox, outbox
+from bot.db.queues import inbox, jobs, outbox
 from bot.domain import InboxItem, Lane, Part
 from bot.errors import JobFailed
 from bot.translations.translator import load_translator, match_language, translatable
@@ -38,13 +38,6 @@ class RetentionPolicy:
     database_file: Path
     text_days: int | None
     backup_directory: BackupDirectory | None = None
-
-    @property
-    def is_needed(self) -> bool:
-        """Whether anything will be too old one day: not where texts are kept forever and there is no copy."""
-        if self.text_days is not None or self.backup_directory is not None:
-            return True
-        return bool(migrate.list_copies(self.database_file))
 
     @property
     def copy_days(self) -> int:
@@ -73,7 +66,7 @@ class RetentionPolicy:
 
 
 class RetentionTask:
-    """The daily job: deletes texts and copies of the database that are too old."""
+    """The daily job: removes deleted jobs, and texts and copies of the database that are too old."""
 
     local_time: ClassVar[str] = "04:00"
 
@@ -86,6 +79,8 @@ class RetentionTask:
 
     async def __call__(self) -> None:
         now = self._clock()
+        async with self._database.transaction() as tx:
+            await jobs.remove_deleted(tx)
         try:
             # In a thread: deleting a large file takes a while.
             await run_in_thread(self._policy.delete_expired_copies, now=now)

@@ -13,6 +13,7 @@ from sqlalchemy import Table, func, select, update
 from bot.db.engine import Database, open_database
 from bot.db.maintenance.backup import BackupDirectory
 from bot.db.queues import inbox as inbox_rows
+from bot.db.queues import jobs
 from bot.db.tables import (
     attachments,
     inbox,
@@ -233,14 +234,24 @@ async def test_forgetting_waits_for_work_that_may_still_store_a_text(database: D
         assert (await tx.execute(select(outbox))).all() == []
 
 
+async def test_a_job_can_be_restored_until_the_next_night_even_where_texts_are_kept_forever(
+    database: Database, tmp_path: Path
+):
+    async with database.transaction() as tx:
+        new = jobs.NewJob("reminder", 2e9, "UTC", text=CANARY, person=7, lane=Lane(7))
+        deleted, kept = [await jobs.add(tx, new, now=1.0) for _ in range(2)]
+        await jobs.mark_deleted(tx, deleted)
+    await RetentionTask(database, RetentionPolicy(tmp_path / "house.db", None))()
+    async with database.read_transaction() as tx:
+        assert [await jobs.find(tx, job) is not None for job in (deleted, kept)] == [False, True]
+
+
 async def test_the_newest_copy_has_a_day_when_it_is_deleted(tmp_path: Path):
     file = tmp_path / "house.db"
     assert RetentionPolicy(file, None).find_copies_expiry() is None
-    assert (RetentionPolicy(file, None).is_needed, RetentionPolicy(file, 7).is_needed) == (False, True)
     copy = tmp_path / "house.db.before-0001.bak"
     copy.touch()
     os.utime(copy, (1_000_000, 1_000_000))
-    assert RetentionPolicy(file, None).is_needed
     assert RetentionPolicy(file, None).find_copies_expiry() == 1_000_000 + 30 * DAY_SECONDS
     assert RetentionPolicy(file, 7).find_copies_expiry() == 1_000_000 + 7 * DAY_SECONDS
     assert RetentionPolicy(file, 90).find_copies_expiry() == 1_000_000 + 30 * DAY_SECONDS
@@ -250,7 +261,6 @@ async def test_a_backup_is_a_copy_and_expires_with_the_copies(database: Database
     file = tmp_path / "house.db"
     backup_directory = BackupDirectory(file, tmp_path / "backups", max_backups=9)
     backup_directory.folder.mkdir()
-    assert RetentionPolicy(file, None, backup_directory).is_needed
     assert RetentionPolicy(file, None, backup_directory).find_copies_expiry() is None
     for day in (1, 20):
         (backup_directory.folder / f"house-202611{day:02}T033000Z.db").touch()

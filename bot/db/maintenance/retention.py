@@ -92,10 +92,8 @@ def build_age_scope(before: float) -> RetentionScope:
         notes=notes.c.made_at < before,
         jobs=and_(
             jobs.c.person.is_not(None),
-            or_(
-                jobs.c.state == "deleted",
-                and_(jobs.c.state == "done", func.coalesce(jobs.c.last_due, 0) < before),
-            ),
+            jobs.c.state == "done",
+            func.coalesce(jobs.c.last_due, 0) < before,
         ),
         audit=audit.c.at < before,
         notices=notices.c.told_at < before,

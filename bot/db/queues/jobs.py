@@ -254,6 +254,11 @@ async def mark_deleted(tx: AsyncConnection, job: int) -> None:
     await tx.execute(update(jobs).where(jobs.c.id == job).values(state="deleted"))
 
 
+async def remove_deleted(tx: AsyncConnection) -> None:
+    """Delete the jobs that are marked as deleted: from now on none of them can be restored."""
+    await tx.execute(delete(jobs).where(jobs.c.state == "deleted"))
+
+
 async def remove(tx: AsyncConnection, job: int, *, person: int) -> Job | None:
     """Delete a job of this person; returns it, or None if they have no such job."""
     removed = await _find_job(tx, and_(jobs.c.id == job, jobs.c.person == person))
