@@ -134,24 +134,37 @@ def _group_with_oldest(rows: Sequence[Row[Any]], max_bytes: int) -> list[Row[Any
 
 
 def _limit_group(group: list[Row[Any]], max_bytes: int) -> list[Row[Any]]:
-    """The first rows of a group whose texts fit into one prompt; the rest is the lane's next turn."""
+    """The first rows of a group whose texts fit into one prompt; the rest is the lane's next turn.
+
+    What was sent at once, such as a paste, stays together.
+    """
     if len(group) == 1:
         return group
-    text_bytes = _count_text_bytes(group[0])
-    for number, row in enumerate(group[1:], start=1):
-        text_bytes += _count_text_bytes(row)
-        if text_bytes > max_bytes:
-            return group[:number]
+    text_bytes = 0
+    fitting_count = 0
+    previous = None
+    for number, row in enumerate(group):
+        if previous is not None and not _was_sent_with(row, previous):
+            fitting_count = number
+        message = json.loads(row.body or "{}").get("message") or {}
+        text_bytes += MARKS_BYTES + count_text_bytes(message)
+        if text_bytes > max_bytes and fitting_count:
+            return group[:fitting_count]
+        previous = row
     return group
 
 
-def _count_text_bytes(row: Row[Any]) -> int:
-    """About how much of a prompt the text of a stored message takes."""
-    message = json.loads(row.body or "{}").get("message") or {}
-    text = message.get("text", message.get("caption"))
+def _was_sent_with(row: Row[Any], previous: Row[Any]) -> bool:
+    """Whether a row is a part of the paste, album or burst of forwards that the previous one belongs to."""
+    return previous.not_before is not None and bool(row.received_at <= previous.not_before)
+
+
+def count_text_bytes(raw_message: Mapping[str, Any]) -> int:
+    """About how much of a prompt the text of a raw message takes."""
+    text = raw_message.get("text", raw_message.get("caption"))
     if not isinstance(text, str):
-        return MARKS_BYTES
-    return MARKS_BYTES + len(text.encode("utf-8", "replace"))
+        return 0
+    return len(text.encode("utf-8", "replace"))
 
 
 def _is_text_like(row: Row[Any], first: Row[Any]) -> bool:

@@ -90,6 +90,21 @@ async def test_what_is_claimed_together_fits_into_a_prompt_and_the_rest_is_next(
         assert list_ids(await inbox.claim(tx, now=100.0, max_group_bytes=10)) == [[5]]  # never none at all
 
 
+async def test_a_paste_is_answered_as_one_however_long(database: Database):
+    body = '{"message": {"text": "%s"}}' % ("字" * 4096)
+    parts = [build_update(number, body=body, not_before=101.5) for number in (2, 3)]
+    await store(database, build_update(1), *parts, build_update(4), build_update(5))
+    for expected in ([1], [2, 3, 4], [5]):  # what came with the end of the paste belongs to it
+        assert list_ids(await claim(database, now=102.0)) == [expected]
+        await finish(database, *expected)
+    await store(
+        database, build_update(6, lane=OTHER, not_before=99.0, body=body), build_update(7, lane=OTHER)
+    )
+    async with database.transaction() as tx:
+        claimed = await inbox.claim(tx, now=102.0, max_group_bytes=1000)
+    assert list_ids(claimed) == [[6]]  # the other was sent later
+
+
 async def test_a_part_of_a_paste_waits_for_the_rest(database: Database):
     await store(database, build_update(1, not_before=101.5))
     held = await claim(database, now=100.0)
