@@ -42,7 +42,7 @@ from bot.setting_names import list_misspelled_variables
 from bot.telegram.commands import sign_in, strangers
 from bot.telegram.delivery.renderer import MAX_DIRECT_CHARS, Snapshot, render_snapshot
 from bot.telegram.incoming.attachments import clean_name
-from bot.telegram.incoming.backlog import build_waiting_message
+from bot.telegram.incoming.backlog import build_waiting_message, shorten_refused
 from bot.telegram.incoming.envelope import read_envelope
 from bot.telegram.incoming.prompt_text import format_message
 from bot.telegram.incoming.shared_items import format_shared_item
@@ -225,6 +225,9 @@ PARSERS = (
     Parser("person", lambda text: to_display_name(text, 1), MESSAGE_CHARS),
     Parser("envelope", lambda text: read_envelope({"update_id": 1, "message": _build_message(text)}, 1.0)),
     Parser("edit", lambda text: read_envelope({"update_id": 1, "edited_message": _build_message(text)}, 1.0)),
+    Parser(
+        "refused message", lambda text: shorten_refused({"update_id": 1, "message": _build_message(text)})
+    ),
     Parser("waiting message", lambda text: build_waiting_message(_build_message(text), "1")),
     Parser("message", lambda text: format_message(_build_message(text)), MESSAGE_CHARS),
     Parser("shared item", _describe_shared_items),

@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
-from sqlalchemy import bindparam, func, select, update
+from sqlalchemy import and_, bindparam, func, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from bot.db.queues.inbox import TURN_SHAPES, MessageEdit
@@ -16,14 +16,24 @@ from bot.domain import ItemShape, Lane
 
 _EDITABLE_ROWS = 100  # newest messages of a lane among which an edited one is looked for
 
+_WAITS_OF_SENDERS = and_(
+    inbox.c.state == "new",
+    inbox.c.sender.in_(bindparam("senders", expanding=True)),
+    inbox.c.body.is_not(None),
+)
+# Hundreds of a lane's messages may be refused; the last of them says all that the next one needs to know.
+_LAST_REFUSED = (
+    select(func.max(inbox.c.id))
+    .where(_WAITS_OF_SENDERS, inbox.c.shape == "overflow")
+    .group_by(
+        inbox.c.sender,
+        func.json_extract(inbox.c.body, "$.message.chat.id"),
+        func.json_extract(inbox.c.body, "$.message.message_thread_id"),
+    )
+)
 _SELECT_WAITING = (
     select(inbox.c.sender, inbox.c.shape, inbox.c.body)
-    .where(
-        inbox.c.state == "new",
-        inbox.c.shape.in_((*TURN_SHAPES, "overflow")),
-        inbox.c.sender.in_(bindparam("senders", expanding=True)),
-        inbox.c.body.is_not(None),
-    )
+    .where(_WAITS_OF_SENDERS, or_(inbox.c.shape.in_(TURN_SHAPES), inbox.c.id.in_(_LAST_REFUSED)))
     .order_by(inbox.c.id)
 )
 _MESSAGE_ID = func.json_extract(inbox.c.body, "$.message.message_id")
@@ -32,7 +42,10 @@ _MESSAGE_ID = func.json_extract(inbox.c.body, "$.message.message_id")
 async def load_waiting(
     tx: AsyncConnection, senders: Iterable[int]
 ) -> dict[int, list[tuple[ItemShape, dict[str, Any]]]]:
-    """Shape and body of the messages of each of these senders that wait to be claimed, oldest first."""
+    """Shape and body of the messages of each of these senders that wait to be claimed, oldest first.
+
+    Of those that were refused only the last one of a chat or topic.
+    """
     waiting: dict[int, list[tuple[ItemShape, dict[str, Any]]]] = {sender: [] for sender in senders}
     for row in await tx.execute(_SELECT_WAITING, {"senders": list(waiting)}):
         waiting[row.sender].append((row.shape, json.loads(row.body)))

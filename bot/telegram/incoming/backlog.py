@@ -5,16 +5,26 @@ bounded by what a prompt can hold of it.
 """
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from bot.agent.history import BYTES_PER_TOKEN
-from bot.db.queues.claim import MARKS_BYTES
+from bot.db.queues.claim import MARKS_BYTES, count_text_bytes
 from bot.telegram.incoming.attachments import extract_media
 from bot.telegram.incoming.prompt_text import extract_text
 
 MEDIA_PER_BURST = 20  # files of one burst at most
+REFUSED_TEXT_CHARS = 100  # stored of a refused message, which is named by its beginning
+_REFUSED_KEYS = (  # stored of a refused message
+    "message_id",
+    "date",
+    "chat",
+    "from",
+    "is_topic_message",
+    "message_thread_id",
+    "forward_origin",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,11 +109,21 @@ def build_waiting_message(
     raw_message: dict[str, Any], lane: str, *, is_refused: bool = False
 ) -> WaitingMessage:
     """Read from a raw message what the backlog counts of it."""
-    if not is_forwarded(raw_message):
+    if is_refused or not is_forwarded(raw_message):
         return WaitingMessage(lane, is_refused=is_refused)
-    text_bytes = len(extract_text(raw_message).encode("utf-8", "replace"))
+    text_bytes = count_text_bytes(raw_message)
     has_media = extract_media(raw_message) is not None
-    return WaitingMessage(lane, True, text_bytes, has_media, is_refused)
+    return WaitingMessage(lane, True, text_bytes, has_media)
+
+
+def shorten_refused(raw_update: Mapping[str, Any]) -> dict[str, Any]:
+    """Keep of an update with a refused message what telling about it needs: who, where, its beginning."""
+    raw_message = raw_update["message"]
+    shortened = {key: raw_message[key] for key in _REFUSED_KEYS if key in raw_message}
+    text = " ".join(extract_text(raw_message).split())[:REFUSED_TEXT_CHARS]
+    if text:
+        shortened["text"] = text
+    return {"update_id": raw_update["update_id"], "message": shortened}
 
 
 def is_forwarded(raw_message: dict[str, Any]) -> bool:

@@ -23,7 +23,13 @@ from bot.db.queues.inbox import TURN_SHAPES, IncomingUpdate
 from bot.domain import ItemShape
 from bot.errors import StoreUnavailable, TelegramConflict, TelegramRefused
 from bot.telegram.client import POLL_SECONDS, UNREADABLE_ANSWER_ERRORS
-from bot.telegram.incoming.backlog import Backlog, BacklogLimits, WaitingMessage, build_waiting_message
+from bot.telegram.incoming.backlog import (
+    Backlog,
+    BacklogLimits,
+    WaitingMessage,
+    build_waiting_message,
+    shorten_refused,
+)
 from bot.telegram.incoming.edits import fold_edits
 from bot.telegram.incoming.envelope import find_lane, read_envelope
 from bot.telegram.outcomes import get_retry_after
@@ -231,9 +237,11 @@ class UpdatePoller:
 def _mark_overflow(update: IncomingUpdate, backlogs: Mapping[int, Backlog], now: float) -> IncomingUpdate:
     if update.shape not in TURN_SHAPES or update.sender is None or update.sender not in backlogs:
         return update
-    if backlogs[update.sender].try_add(_build_waiting(json.loads(update.body), update.shape)):
+    raw_update = json.loads(update.body)
+    if backlogs[update.sender].try_add(_build_waiting(raw_update, update.shape)):
         return update
-    return replace(update, shape="overflow", lane=None, not_before=now + OVERFLOW_HOLD_SECONDS)
+    body = json.dumps(shorten_refused(raw_update), separators=(",", ":"))
+    return replace(update, shape="overflow", lane=None, body=body, not_before=now + OVERFLOW_HOLD_SECONDS)
 
 
 def _build_waiting(body: Mapping[str, Any], shape: ItemShape) -> WaitingMessage:

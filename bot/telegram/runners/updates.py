@@ -92,7 +92,7 @@ class UpdateRunner:
             await self._run_turn(updates, first.lane)
             self._on_answered([update.item for update in updates])
             return
-        if role and first.item.shape == "overflow":
+        if may_ask and first.item.shape == "overflow":
             await self._run_action(updates, role, partial(self._refusals.refuse_overflow, updates), "")
             return
         action, args = self._choose_action(first, role)
@@ -305,8 +305,11 @@ class UpdateRunner:
     async def _parse_items(self, items: Sequence[InboxItem]) -> list[ParsedUpdate]:
         """Parse the items; those that cannot be parsed become dead letters.
 
-        Raises the library's error if none can be parsed.
+        Of messages that were not taken only the first is parsed: there may be hundreds. Raises the library's
+        error if none can be parsed.
         """
+        if items[0].shape == "overflow":
+            return [parse_update(items[0]), *map(ParsedUpdate, items[1:])]
         updates = list[ParsedUpdate]()
         broken = list[int]()
         for item in items:

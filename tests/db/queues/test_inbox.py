@@ -198,6 +198,19 @@ async def test_refused_messages_of_a_person_are_one_group_once_no_more_come(data
     assert list_ids(await claim(database, now=102.0)) == [[1, 2, 3]]
 
 
+async def test_of_messages_refused_the_last_of_a_chat_or_topic_is_known(database: Database):
+    def refuse(number: int, **changes: object) -> IncomingUpdate:
+        body = json.dumps({"message": {"chat": {"id": 1}, "text": str(number), **changes}})
+        return build_update(number, shape="overflow", lane=None, body=body)
+
+    await store(database, build_update(1), refuse(2), refuse(3), refuse(4, message_thread_id=9))
+    await store(database, build_update(5), refuse(6, message_thread_id=9))
+    async with database.transaction() as tx:
+        waiting = await load_waiting(tx, {5})
+    texts = [body.get("message", {}).get("text") for _, body in waiting[5]]
+    assert texts == [None, "3", None, "6"]
+
+
 async def test_refused_messages_are_told_about_though_more_and_more_come(database: Database):
     late = 100.0 + OVERFLOW_SECONDS
     await store(database, build_update(1, shape="overflow", lane=None, not_before=102.0))

@@ -50,3 +50,5 @@ def test_what_is_counted_is_read_from_the_message():
     photo = {"photo": [{"file_id": "p"}]}
     assert build_waiting_message(forwarded | photo, "1") == WaitingMessage("1", True, 2, has_media=True)
     assert build_waiting_message(photo, "1") == WaitingMessage("1")
+    refused = build_waiting_message(forwarded | photo, "1", is_refused=True)
+    assert refused == WaitingMessage("1", is_refused=True)

@@ -308,6 +308,26 @@ async def test_forwards_in_many_batches_are_one_burst(harness: PollerHarness):
     assert shapes == ["text"] * taken + ["overflow"] * (300 - taken) + ["text"]
 
 
+async def test_of_what_is_not_taken_only_its_beginning_is_stored(harness: PollerHarness):
+    poller = UpdatePoller(
+        harness.bot,
+        harness.database,
+        PollerCallbacks(harness.count_updates, harness.alert_admins),
+        limits=BacklogLimits(max_waiting=1),
+    )
+    entities = [{"type": "bold", "offset": number, "length": 1} for number in range(100)]
+    message = _build_message(2) | {"text": "س" * 4096, "entities": entities}
+    message["reply_to_message"] = _build_message(1) | {"text": "س" * 4096}
+    await poller._store_batch(
+        [{"update_id": 1, "message": _build_message(1)}, {"update_id": 2, "message": message}]
+    )
+    async with harness.database.read_transaction() as tx:
+        row = (await tx.execute(select(inbox).where(inbox.c.shape == "overflow"))).one()
+    assert len(row.body) < 1000
+    stored = json.loads(row.body)["message"]
+    assert stored == _build_message(2) | {"date": stored["date"], "text": "س" * 100}
+
+
 async def test_a_person_who_has_been_answered_may_write_again(harness: PollerHarness):
     poller = UpdatePoller(
         harness.bot,

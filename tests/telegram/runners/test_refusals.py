@@ -79,6 +79,23 @@ async def test_what_is_not_taken_is_told_together(
     assert harness.turns.requests == []
 
 
+async def test_of_what_is_not_taken_only_the_first_is_parsed_and_the_blocked_are_not_told(
+    harness: UpdateHarness,
+):
+    unreadable = {"text": "x", "forward_origin": {"type": "user", "date": "?"}}
+    await store_overflows(harness, {"text": "one", "message_id": 50}, unreadable)
+    harness.now += 2
+    (sent,) = await harness.handle_claimed()
+    assert "your last 2" in sent.text
+    await harness.let_in(ANNA, "blocked")
+    await store_overflows(harness, {"text": "three"}, {"text": "four"})
+    harness.now += 2
+    assert await harness.handle_claimed() == []
+    rows = await harness.load_items()
+    assert {row.state for row in rows} == {"done"}
+    assert [row.body for row in rows[2:]] == [None, None]
+
+
 async def test_an_edit_of_what_was_answered_is_told_once_a_chat(harness: UpdateHarness):
     original = harness.build_message(text="capitol")["message"] | {"message_id": 50}
     await harness.store_updates({"message": original})
