@@ -134,7 +134,7 @@ async def test_the_pages_of_a_document_are_in_the_prompt_as_far_as_they_fit(tmp_
             "the report.pdf", content=attachment_files.make_pdf(pages), caption="Sum it up."
         )
         assert await gateway.wait_for_texts() == [
-            "(I read your file only in part: pages 1-15 of 200.)\n\nLong."
+            "(I read your file the report.pdf only in part: pages 1-15 of 200.)\n\nLong."
         ]
     [message] = last_user_messages(gateway)
     head, _, rest = message_text(message).partition("\n")

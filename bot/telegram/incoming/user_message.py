@@ -7,9 +7,9 @@ in the prompt as data, and before the answer; if nothing is left to be answered,
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import chain, groupby
 from typing import Any
 
 from bot.agent.prompt import build_data_block
@@ -22,6 +22,7 @@ from bot.telegram.incoming.shared_items import describe_shared_item
 NOT_FETCHED = "it was not fetched, for the turn was stopped"
 
 _MAX_NAMED_FILES = 10  # files that are called by name in one line
+_MAX_PARTS = 3  # of files, each with a sentence
 
 RawMessage = dict[str, Any]
 MediaContent = Attachment | ExtractedDocument
@@ -60,11 +61,20 @@ class UserMessages:
 
 
 @dataclass(frozen=True, slots=True)
+class _MediaText:
+    """What of the text that came with a message is read, and what its pages are called."""
+
+    media: MediaItem
+    excerpt: Excerpt
+    page_noun: str = "page"
+
+
+@dataclass(frozen=True, slots=True)
 class _FormattedMessage:
-    """A message as the model reads it, and which part of what came with it that is; "": all of it."""
+    """A message as the model reads it."""
 
     text: str
-    partial_note: str = ""
+    media_text: _MediaText | None = None
 
 
 def compose_user_messages(messages: Sequence[IncomingMessage], max_text_bytes: int) -> UserMessages:
@@ -74,17 +84,19 @@ def compose_user_messages(messages: Sequence[IncomingMessage], max_text_bytes: i
     texts = []
     attachments = []
     sent_times = []
-    notes = [describe_unusable(messages, with_names=False)]  # names may hold Markdown characters
+    media_texts: list[_MediaText] = []
     for album in _group_albums(messages):
         # The pictures of a forwarded album would each say who it is from.
         formatted = [_format_message(message, share) for message in album]
         distinct = dict.fromkeys(message.text for message in formatted)
         texts.append("\n".join(text for text in distinct if text))
-        notes += [message.partial_note for message in formatted]
+        media_texts += [message.media_text for message in formatted if message.media_text is not None]
         attachments.append(
             tuple(_to_attachment(message.content) for message in album if message.content is not None)
         )
         sent_times.append(album[0].sent_at)
+    # A name in the reasons might be read as Markdown.
+    notes = (describe_unusable(messages, with_names=False), _describe_partial(media_texts))
     told = " ".join(note for note in notes if note)
     preface = f"({told})\n\n" if told else ""
     return UserMessages(tuple(texts), tuple(attachments), tuple(sent_times), preface)
@@ -152,7 +164,7 @@ def _format_message(message: IncomingMessage, max_text_bytes: int) -> _Formatted
         excerpt = content.build_excerpt(max_text_bytes)
         block = build_data_block(_join_label(media.label, excerpt.part), excerpt.text)
         text = format_message(message.raw, media_block=block)
-        return _FormattedMessage(text, _describe_partial(f"your {media.noun}", excerpt, content.page_noun))
+        return _FormattedMessage(text, _MediaText(media, excerpt, content.page_noun))
     if content.text is None:
         return _FormattedMessage(format_message(message.raw))
     return _format_transcript(message.raw, media, content.text, max_text_bytes)
@@ -170,18 +182,58 @@ def _format_transcript(
     else:
         block = build_data_block(f"{media.label}, transcript{details}", excerpt.text)
         text = format_message(raw, media_block=block)
-    return _FormattedMessage(text, _describe_partial(f"the transcript of your {media.noun}", excerpt))
+    return _FormattedMessage(text, _MediaText(media, excerpt))
 
 
-def _describe_partial(whole: str, excerpt: Excerpt, page_noun: str = "page") -> str:
-    sentences = []
-    if not excerpt.is_whole:
-        sentences.append(f"I read {whole} only in part: {excerpt.part}.")
-    if excerpt.textless_pages == 1:
-        sentences.append(f"One {page_noun} of {whole} holds no text that I can read.")
-    elif excerpt.textless_pages:
-        sentences.append(f"{excerpt.textless_pages} {page_noun}s of {whole} hold no text that I can read.")
-    return " ".join(sentences)
+def _describe_partial(media_texts: Sequence[_MediaText]) -> str:
+    """List what was read only in part, a sentence for each part of equal files."""
+    by_part: dict[str, list[MediaItem]] = {}
+    by_textless_pages: dict[str, list[MediaItem]] = {}
+    for text in media_texts:
+        if not text.excerpt.is_whole:
+            by_part.setdefault(text.excerpt.part, []).append(text.media)
+        if text.excerpt.textless_pages:
+            pages = _count_pages(text.excerpt.textless_pages, text.page_noun)
+            by_textless_pages.setdefault(pages, []).append(text.media)
+    return " ".join(
+        (
+            *_list_parts(by_part, "I read {files} only in part: {part}.", "I read {files} only in part."),
+            *_list_parts(
+                by_textless_pages,
+                "I found no text on {part} of {files}.",
+                "I found pages without text in {files}.",
+            ),
+        )
+    )
+
+
+def _list_parts(files_by_part: Mapping[str, list[MediaItem]], sentence: str, summary: str) -> Iterator[str]:
+    """A sentence for each part; the summary if they are many."""
+    if len(files_by_part) > _MAX_PARTS:
+        yield summary.format(files=_list_files(list(chain.from_iterable(files_by_part.values()))))
+        return
+    for part, files in files_by_part.items():
+        yield sentence.format(part=part, files=_list_files(files))
+
+
+def _count_pages(count: int, noun: str) -> str:
+    return f"one {noun}" if count == 1 else f"{count} {noun}s"
+
+
+def _list_files(items: Sequence[MediaItem]) -> str:
+    """List files, by their names if they are few: as code, since a name may hold Markdown."""
+    if len(items) > _MAX_NAMED_FILES:
+        nouns = Counter(item.noun for item in items)
+    else:
+        nouns = Counter(item.noun + _format_name(item) for item in items)
+    return ", ".join(_format_media_count(noun, count) for noun, count in nouns.items())
+
+
+def _format_name(media: MediaItem) -> str:
+    if not media.name:
+        return ""
+    name = media.name.replace("`", "'")
+    return f" `{name}`"
 
 
 def _join_label(label: str, part: str) -> str:

@@ -142,19 +142,23 @@ def test_what_is_refused_is_listed_with_names_a_sentence_for_each_reason():
 @pytest.mark.parametrize(
     ("media", "content", "preface"),
     [
-        (FILE, build_document("x" * 2000), "I read your file only in part: first 900 of 2,000 characters."),
+        (
+            FILE,
+            build_document("x" * 2000),
+            "I read your file `a.txt` only in part: first 900 of 2,000 characters.",
+        ),
         (FILE, build_document("one"), ""),
-        (FILE, build_pages("one", "", ""), "2 pages of your file hold no text that I can read."),
+        (FILE, build_pages("one", "", ""), "I found no text on 2 pages of your file `a.txt`."),
         (
             FILE,
             build_pages("one", "", "x" * 2000),
-            "I read your file only in part: pages 1-2 of 3. "
-            "One page of your file holds no text that I can read.",
+            "I read your file `a.txt` only in part: pages 1-2 of 3. "
+            "I found no text on one page of your file `a.txt`.",
         ),
         (
             VOICE,
             Attachment("sound", "", "audio/ogg", text="la " * 400),
-            "I read the transcript of your voice message only in part: first 899 of 1,200 characters.",
+            "I read your voice message only in part: first 899 of 1,200 characters.",
         ),
     ],
 )
@@ -163,6 +167,33 @@ def test_what_was_read_only_in_part_is_said_before_the_answer(
 ):
     composed = compose_user_messages([IncomingMessage({}, 1.0, media, content)], 900)
     assert composed.preface == (f"({preface})\n\n" if preface else "")
+
+
+def build_files(count: int, lengths: int) -> list[IncomingMessage]:
+    """Files of so many different lengths, whose names hold Markdown."""
+    return [
+        IncomingMessage(
+            {},
+            1.0,
+            MediaItem("file", "file", "f", f"`*{number}*.txt"),
+            build_document("x" * (5000 + number % lengths)),
+        )
+        for number in range(count)
+    ]
+
+
+def test_files_read_to_the_same_part_share_a_sentence_with_their_names():
+    composed = compose_user_messages(build_files(2, lengths=1), 200)
+    assert composed.preface == (
+        "(I read your file `'*0*.txt`, your file `'*1*.txt` only in part: first 100 of 5,000 characters.)\n\n"
+    )
+
+
+@pytest.mark.parametrize("lengths", [1, 4, 20])
+def test_of_very_many_files_read_in_part_one_sentence_tells(lengths: int):
+    preface = compose_user_messages(build_files(20, lengths), 20_000).preface
+    assert preface.startswith("(I read 20 of your files only in part")
+    assert preface.count("I read") == 1
 
 
 def test_of_very_many_files_only_the_count_is_named():
