@@ -161,6 +161,15 @@ def test_names_of_other_programs_are_not_taken_for_settings(monkeypatch: pytest.
 
 
 @pytest.mark.parametrize(
+    "line", ["987654321:AAHs3cret", "AAHs3cret", "AAHs3cret==", "AAH-s3cret=1", "AAHs3cret" * 8 + "=1"]
+)
+def test_a_line_that_may_be_a_secret_is_named_by_its_number(line: str) -> None:
+    Path(".env").write_text(f"# mine\n\nTELEGRAM_TOKEN={TOKEN}\n\n\n{line}\nFOO=1\n")
+    load_settings()
+    assert list_ignored_names(".env") == ["line 6 in .env is no setting", "FOO in .env is no setting"]
+
+
+@pytest.mark.parametrize(
     ("value", "url"),
     [
         ("localhost:8000", "http://localhost:8000/v1"),
