@@ -5,11 +5,19 @@ from dataclasses import dataclass
 
 from bot.db.engine import Transaction
 from bot.db.queues import inbox
+from bot.domain import Part
 from bot.jobs.times import zones
 from bot.jobs.times.rrules import load_zone, to_local_time
 from bot.jobs.times.zones import UnclearTime
 from bot.jobs.user_jobs import ZONE_NEEDED, JobOwner
-from bot.telegram.actions import ActionContext, ActionDependencies, ActionResult, reply_hint, reply_text
+from bot.telegram.actions import (
+    ActionContext,
+    ActionDependencies,
+    ActionResult,
+    expire_button,
+    reply_hint,
+    reply_text,
+)
 from bot.translations.translator import Translator, translatable
 
 HOW_TO = translatable(
@@ -53,6 +61,17 @@ async def handle_zone(context: ActionContext) -> ActionResult:
     owner = JobOwner(context.person, context.name, context.lane)
     change = await set_zone(context.tx, context.deps, owner, zone, now=context.now)
     return ActionResult(reply_text(change.text).parts, after_commit=change.after_commit)
+
+
+async def handle_zone_button(context: ActionContext) -> ActionResult:
+    """The button below a place that is in another zone; `context.args` is that zone."""
+    try:
+        zone = zones.resolve_zone(context.args)
+    except UnclearTime:
+        return expire_button(context)
+    owner = JobOwner(context.person, context.name, context.lane)
+    change = await set_zone(context.tx, context.deps, owner, zone, now=context.now)
+    return ActionResult(replacement=Part(change.text), after_commit=change.after_commit)
 
 
 async def set_zone(

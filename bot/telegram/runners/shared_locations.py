@@ -1,20 +1,21 @@
-"""Sets a person's time zone from the location they share, and tells them.
+"""Sets a person's time zone from the location they share, and tells them; one that is known stays.
 
 The message itself is answered, too. A place that they forward says nothing about where they are.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from bot.db.engine import Database
 from bot.db.people import people
+from bot.domain import Button, Part
 from bot.jobs.times.places import find_zone_at
 from bot.jobs.user_jobs import JobOwner
 from bot.telegram.actions import ActionDependencies, build_hint
 from bot.telegram.commands.jobs import set_zone
 from bot.telegram.incoming.shared_items import Coordinates, find_coordinates
 from bot.telegram.incoming.update import ParsedUpdate
-from bot.translations.translator import translatable
+from bot.translations.translator import Translator, translatable
 
 HOW_TO_CHANGE = translatable("If you are elsewhere, tell me a city: `/zone Berlin`")
 
@@ -31,16 +32,32 @@ def find_newest_location(updates: Sequence[ParsedUpdate]) -> Coordinates | None:
 async def follow_location(
     database: Database, deps: ActionDependencies, coordinates: Coordinates, owner: JobOwner, *, now: float
 ) -> None:
-    """Set the person's zone to that of a place; nothing if it is theirs already, or the place has none."""
+    """Set the person's zone to that of a place, or offer that if they have another one.
+
+    Nothing if it is theirs already, or the place has none.
+    """
     zone = await find_zone_at(coordinates.latitude, coordinates.longitude)
     if zone is None:
         return
+    after_commit: tuple[Callable[[], None], ...] = ()
     async with database.transaction() as tx:
-        if await people.find_time_zone(tx, owner.person) == zone:
+        known_zone = await people.find_time_zone(tx, owner.person)
+        if known_zone == zone:
             return
-        change = await set_zone(tx, deps, owner, zone, now=now)
-        hint = build_hint(f"{change.text} {deps.access.get_translator(owner.person)(HOW_TO_CHANGE)}")
-        await deps.user_jobs.notify_owner(tx, owner, replace(hint, silent=True))
-    for wake in change.after_commit:
+        translate = deps.access.get_translator(owner.person)
+        if known_zone is None:
+            change = await set_zone(tx, deps, owner, zone, now=now)
+            notice = build_hint(f"{change.text} {translate(HOW_TO_CHANGE)}")
+            after_commit = change.after_commit
+        else:
+            notice = build_zone_offer(translate, zone)
+        await deps.user_jobs.notify_owner(tx, owner, replace(notice, silent=True))
+    for wake in after_commit:
         wake()
     deps.wake_sender(owner.lane)
+
+
+def build_zone_offer(translate: Translator, zone: str) -> Part:
+    """Build the notice that a place is in another zone than its person's, with a button that sets it."""
+    button = Button(translate("Set my time zone to {zone}", zone=zone), f"zone:{zone}")
+    return Part(translate("This place has another time zone than yours."), buttons=((button,),))

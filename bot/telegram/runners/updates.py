@@ -120,7 +120,8 @@ class UpdateRunner:
         assert first.person is not None
         if self._deps.access.is_new_guest(first.person):
             await self._admit_guest(first.person, first.name)
-        if coordinates := find_newest_location(updates):
+        coordinates = find_newest_location(updates)
+        if coordinates and first.item.attempt == 1:  # later its person may have set another zone since
             owner = JobOwner(first.person, first.name, lane)
             await follow_location(self._database, self._deps, coordinates, owner, now=self._clock())
         messages = self._attachment_loader.mark_unusable([_to_message(update) for update in updates])

@@ -245,6 +245,29 @@ async def test_a_crash_before_the_commit_leaves_nothing_done(
     assert harness.woken_lanes == []
 
 
+@pytest.mark.parametrize("attempts_before", [0, 1])
+async def test_a_location_sets_the_zone_in_its_first_attempt_only(
+    harness: UpdateHarness, attempts_before: int
+):
+    """After a wait for an approval, or a restart, it would undo what the person has set since."""
+    location = {"latitude": 35.68, "longitude": 139.69}
+    (item,) = await harness.store_updates(harness.build_message(location=location))
+    async with harness.database.transaction() as tx:
+        of_item = inbox_table.c.id == item
+        await tx.execute(inbox_table.update().where(of_item).values(attempt=attempts_before))
+    sent = await harness.handle_claimed()
+    async with harness.database.read_transaction() as tx:
+        zone = await people.find_time_zone(tx, ANNA)
+    assert (zone, len(sent)) == (("Asia/Tokyo", 1) if attempts_before == 0 else (None, 0))
+    assert len(harness.turns.requests) == 1
+
+
+async def test_a_button_with_a_zone_that_does_not_exist_has_expired(harness: UpdateHarness):
+    for forged in ("zone:", "zone:Nowhere/Nothing", "zone:" + "9" * 50):
+        toast, sent = await harness.tap(forged)
+        assert (toast, sent) == ("This button is too old.", [])
+
+
 async def test_strangers_of_an_open_bot_are_members_and_admins_can_see_them(database: Database):
     harness = UpdateHarness(database, mode="open")
     await harness.send_text("hi", person=BOB)
