@@ -14,7 +14,7 @@ from bot.db.queues.inbox import TURN_SHAPES, MessageEdit
 from bot.db.tables import inbox
 from bot.domain import ItemShape, Lane
 
-_EDITABLE_ROWS = 100  # newest messages of a lane among which an edited one is looked for
+_EDITABLE_ROWS = 500  # newest messages of a lane among which an edited one is looked for
 
 _WAITS_OF_SENDERS = and_(
     inbox.c.state == "new",

@@ -96,6 +96,17 @@ async def test_of_what_is_not_taken_only_the_first_is_parsed_and_the_blocked_are
     assert [row.body for row in rows[2:]] == [None, None]
 
 
+async def test_an_edit_behind_a_burst_is_told_about(harness: UpdateHarness):
+    original = harness.build_message(text="capitol")["message"] | {"message_id": 50}
+    forwards = [harness.build_message(text=str(n), message_id=60 + n, **FORWARDED) for n in range(200)]
+    await harness.store_updates({"message": original}, *forwards)
+    harness.now += 2
+    await harness.handle_claimed()
+    await harness.store_updates({"edited_message": original | {"text": "capital"}})
+    (sent,) = await harness.handle_claimed()
+    assert sent.text == EDIT_UNREAD
+
+
 async def test_an_edit_of_what_was_answered_is_told_once_a_chat(harness: UpdateHarness):
     original = harness.build_message(text="capitol")["message"] | {"message_id": 50}
     await harness.store_updates({"message": original})
