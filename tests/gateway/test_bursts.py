@@ -43,8 +43,8 @@ async def test_of_three_hundred_forwards_the_rest_is_refused_once_and_others_are
         taken = sent.index(first_refused)
         prompt = gateway.endpoint.requests[-1].prompt
     assert refusal == (
-        f"That's more than I can read at once. So I skipped your last {300 - taken}, "
-        f"from “Group message {taken}” on. Please send them again in a minute."
+        f"That's more than I can read at once. So I skipped {300 - taken} messages, "
+        f"from “Group message {taken}” to “Group message 299”. Please send them again in a minute."
     )
     assert 100 < taken < 200
     assert f"\nGroup message {taken - 1}\n" in prompt
@@ -60,7 +60,7 @@ async def test_of_too_many_messages_the_last_are_named_once(tmp_path: Path):
         sent = [gateway.ann.send(f"line {number}").message_id for number in range(5)]
         [refusal] = await gateway.wait_for_texts()
         assert (refusal, replied_to(gateway)) == (
-            "You have 3 messages waiting. So I skipped your last 2, from “line 3” on. "
+            "You have 3 messages waiting. So I skipped 2 messages, from “line 3” to “line 4”. "
             "Please send them again in a minute.",
             [sent[3]],
         )

@@ -8,10 +8,12 @@ from dataclasses import replace
 
 from bot.db.people import people
 from bot.db.queues import admin_notices, waiting_messages
+from bot.domain import InboxItem, Lane
 from bot.telegram.actions import ActionContext, ActionResult, reply_text
 from bot.telegram.incoming.edits import has_new_text
+from bot.telegram.incoming.envelope import find_lane
 from bot.telegram.incoming.prompt_text import describe_kind, extract_text
-from bot.telegram.incoming.update import ParsedUpdate
+from bot.telegram.incoming.update import ParsedUpdate, parse_update
 from bot.telegram.rate_limit import RateLimiter
 from bot.translations.translator import translatable
 
@@ -58,7 +60,7 @@ class RefusalReplies:
         return reply_text(context.translate("I can't read this kind of message yet. Please type it."))
 
     async def refuse_overflow(self, updates: Sequence[ParsedUpdate], context: ActionContext) -> ActionResult:
-        """Refuse messages of one person that are too many, in a reply to the first of them."""
+        """Refuse messages of a lane that are too many, in a reply to the first of them."""
         first = updates[0].message
         assert first is not None
         translate = context.translate
@@ -68,20 +70,24 @@ class RefusalReplies:
             reason = translate.plural(
                 "You have {count} message waiting.", "You have {count} messages waiting.", self._max_waiting
             )
-        preview = _build_preview(updates[0])
+        beginning = _build_preview(updates[0])
+        end = _build_preview(updates[-1])
         if len(updates) == 1:
             skipped = translate("So I skipped this one. Please send it again in a minute.")
-        elif preview:
+        elif beginning and end:
             skipped = translate.plural(
-                "So I skipped your last {count}, from “{beginning}” on. Please send it again in a minute.",
-                "So I skipped your last {count}, from “{beginning}” on. Please send them again in a minute.",
+                "So I skipped {count} message, from “{beginning}” to “{end}”. "
+                "Please send it again in a minute.",
+                "So I skipped {count} messages, from “{beginning}” to “{end}”. "
+                "Please send them again in a minute.",
                 len(updates),
-                beginning=preview,
+                beginning=beginning,
+                end=end,
             )
         else:
             skipped = translate.plural(
-                "So I skipped your last {count}. Please send it again in a minute.",
-                "So I skipped your last {count}. Please send them again in a minute.",
+                "So I skipped {count} message. Please send it again in a minute.",
+                "So I skipped {count} messages. Please send them again in a minute.",
                 len(updates),
             )
         return replace(reply_text(f"{reason} {skipped}"), reply_to=first.message_id)
@@ -100,6 +106,14 @@ class RefusalReplies:
         if not is_first:
             return ActionResult()
         return replace(reply_text(context.translate(EDIT_UNREAD)), reply_to=message_id)
+
+
+def group_by_lane(refused: Sequence[InboxItem]) -> list[list[ParsedUpdate]]:
+    """Group refused messages of one person by chat and topic; the first of each group is parsed."""
+    items_by_lane: dict[Lane | None, list[InboxItem]] = {}
+    for item in refused:
+        items_by_lane.setdefault(find_lane(item.body["message"]), []).append(item)
+    return [[parse_update(items[0]), *map(ParsedUpdate, items[1:])] for items in items_by_lane.values()]
 
 
 def _build_preview(update: ParsedUpdate) -> str:

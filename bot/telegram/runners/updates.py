@@ -42,7 +42,7 @@ from bot.telegram.incoming.user_message import (
     compose_user_messages,
     explain_refusal,
 )
-from bot.telegram.runners.refusals import RefusalReplies
+from bot.telegram.runners.refusals import RefusalReplies, group_by_lane
 from bot.telegram.runners.shared_locations import find_newest_location, follow_location
 from bot.translations.translator import Translator, load_translator, match_language
 from bot.turns import TurnHandle, TurnRequest
@@ -93,7 +93,8 @@ class UpdateRunner:
             self._on_answered([update.item for update in updates])
             return
         if may_ask and first.item.shape == "overflow":
-            await self._run_action(updates, role, partial(self._refusals.refuse_overflow, updates), "")
+            for group in group_by_lane(items):
+                await self._run_action(group, role, partial(self._refusals.refuse_overflow, group), "")
             return
         action, args = self._choose_action(first, role)
         await self._run_action(updates, role, action, args)

@@ -13,7 +13,7 @@ from bot.telegram.incoming import envelope
 from bot.telegram.runners.refusals import EDIT_UNREAD
 from tests.support.update_harness import ADMIN, ANNA, UpdateHarness
 
-FORWARDED = {"forward_origin": {"type": "hidden_user", "date": 1, "sender_user_name": "Zed"}}
+FORWARDED: dict[str, Any] = {"forward_origin": {"type": "hidden_user", "date": 1, "sender_user_name": "Zed"}}
 
 
 @pytest.fixture
@@ -52,17 +52,17 @@ async def read_replies(harness: UpdateHarness) -> list[int | None]:
         ),
         (
             [{"text": f"Group message {number}"} for number in range(20, 41)],
-            "You have 3 messages waiting. So I skipped your last 21, from “Group message 20” on. "
-            "Please send them again in a minute.",
+            "You have 3 messages waiting. So I skipped 21 messages, from “Group message 20” "
+            "to “Group message 40”. Please send them again in a minute.",
         ),
         (
             [{"text": "long " * 20, **FORWARDED}, {"text": "x", **FORWARDED}],
-            "That's more than I can read at once. So I skipped your last 2, "
-            "from “long long long long long long long long…” on. Please send them again in a minute.",
+            "That's more than I can read at once. So I skipped 2 messages, "
+            "from “long long long long long long long long…” to “x”. Please send them again in a minute.",
         ),
         (
             [{"dice": {"emoji": "🎲", "value": 3}}] * 2,
-            "You have 3 messages waiting. So I skipped your last 2. Please send them again in a minute.",
+            "You have 3 messages waiting. So I skipped 2 messages. Please send them again in a minute.",
         ),
     ],
 )
@@ -86,7 +86,7 @@ async def test_of_what_is_not_taken_only_the_first_is_parsed_and_the_blocked_are
     await store_overflows(harness, {"text": "one", "message_id": 50}, unreadable)
     harness.now += 2
     (sent,) = await harness.handle_claimed()
-    assert "your last 2" in sent.text
+    assert "2 messages" in sent.text
     await harness.let_in(ANNA, "blocked")
     await store_overflows(harness, {"text": "three"}, {"text": "four"})
     harness.now += 2
@@ -94,6 +94,24 @@ async def test_of_what_is_not_taken_only_the_first_is_parsed_and_the_blocked_are
     rows = await harness.load_items()
     assert {row.state for row in rows} == {"done"}
     assert [row.body for row in rows[2:]] == [None, None]
+
+
+async def test_what_is_not_taken_is_told_in_each_topic(harness: UpdateHarness):
+    topic: dict[str, Any] = {"is_topic_message": True, "message_thread_id": 9}
+    messages: list[dict[str, Any]] = [
+        {"text": "a", "message_id": 50},
+        {"text": "b", **topic, "message_id": 51},
+        {"text": "c"},
+    ]
+    await store_overflows(harness, *messages, {"text": "d", **topic})
+    harness.now += 2
+    sent = await harness.handle_claimed()
+    assert [(message.lane, message.text[:78]) for message in sent] == [
+        (str(ANNA), "You have 3 messages waiting. So I skipped 2 messages, from “a” to “c”. Please "),
+        (f"{ANNA}:9", "You have 3 messages waiting. So I skipped 2 messages, from “b” to “d”. Please "),
+    ]
+    assert await read_replies(harness) == [50, 51]
+    assert {row.state for row in await harness.load_items()} == {"done"}
 
 
 async def test_an_edit_behind_a_burst_is_told_about(harness: UpdateHarness):
