@@ -44,7 +44,7 @@ def build_daily_chart(
     last = (last_day - _EPOCH).days
     days = range(last - CHART_DAYS + 1, last + 1)
     groups = [groups_by_day.get(day) or ReportGroup(day, group_label("day", day)) for day in days]
-    answers = [group.turns.turns if group.turns else 0 for group in groups]
+    answers = [group.turns.answered if group.turns else 0 for group in groups]
     panels = [_build_panel(translate("Answers a day"), _ANSWER_COLOUR, answers)]
     if with_canvases:
         heading = translate("Canvases a day, estimated")

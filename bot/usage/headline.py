@@ -31,8 +31,8 @@ def _describe_use(report: UsageReport, calls_by_person: Sequence[CallSums], name
     if others:
         share = _format_share(sum(sums.canvases for sums in others), calls.canvases)
         shares.append(f"{len(others)} others {share}")
-    turns = report.total.turns.turns if report.total.turns else 0
-    answers = "1 answer" if turns == 1 else f"{turns:,} answers"
+    answered = report.total.turns.answered if report.total.turns else 0
+    answers = "1 answer" if answered == 1 else f"{answered:,} answers"
     return f"Used: {answers}, about {calls.canvases:,} canvases: {', '.join(shares)}."
 
 
@@ -68,6 +68,6 @@ def _describe_failures(report: UsageReport) -> str:
     if tools is not None:
         counts.append((tools.failed, f"of {tools.calls:,} tool calls"))
     if turns is not None:
-        counts.append((turns.empty, "answers that stayed empty"))
+        counts.append((turns.failed, f"of {turns.turns:,} turns"))
     failures = [f"{count:,} {what}" for count, what in counts if count]
     return f"Failed: {', '.join(failures) or 'nothing'}."

@@ -100,6 +100,8 @@ def _cost_row(sums: ThinkingSums, all_turns: int, all_canvases: int) -> tuple[st
     canvases_per_turn = seconds_per_turn = EMPTY_CELL
     if sums.counted:
         canvases_per_turn = f"{sums.canvases / sums.turns:.1f}"
+        if sums.counted < sums.calls or sums.partial:
+            canvases_per_turn = f"≥ {canvases_per_turn}"
     if sums.timed:
         seconds_per_turn = format_seconds(sums.seconds / sums.timed)
     return (

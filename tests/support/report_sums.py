@@ -52,6 +52,8 @@ def turn_sums(key: GroupKey = None, **changes: Any) -> TurnSums:
         "thinking": 1,
         "empty": 0,
         "cut": 0,
+        "answered": changes.get("turns", 2),
+        "failed": 0,
         "settled": 2,
         "thinking_settled": 1,
         "thinking_calls": 2,

@@ -55,7 +55,7 @@ DAYS = make_report(
 
 
 def test_a_persons_chart_has_thirty_days_also_on_the_first():
-    report = make_report("day", turns=[turn_sums(TODAY, turns=3)])
+    report = make_report("day", turns=[turn_sums(TODAY, turns=5, answered=3)])
     chart = build_daily_chart(report, DATE, "You", ENGLISH, with_canvases=False)
     assert (len(chart["labels"]), chart["labels"][-1], chart["notes"]) == (CHART_DAYS, "2024-11-23", [])
     (panel,) = chart["panels"]

@@ -64,6 +64,10 @@ async def test_a_report_begins_with_who_used_it_how_fast_it_was_and_what_failed(
     )
     assert speed == "Speed: half of the answers took at most 1.500 s, 95 of 100 at most 3.500 s."
     assert failed == "Failed: nothing."
+    await UsageRows(database).add_turn(item=90, ending="seconds")
+    await UsageRows(database).add_turn(item=91, ending="stopped")
+    used, _, failed, *_ = (await render(filled)).splitlines()
+    assert (used.partition(",")[0], failed) == ("Used: 2 answers", "Failed: 1 of 4 turns.")
     assert (await render(filled, form="md")).startswith("- Used: 2 answers")
     assert "Bob" not in await render(filled, by="user", form="json")
 
@@ -159,6 +163,7 @@ async def test_turns_that_thought_stand_beside_those_that_did_not(filled: str, d
             "1",
             "25.0",
             "%",
+            "≥",
             "0.2",
             "≥",
             "0",

@@ -53,6 +53,8 @@ from bot.domain import CANVAS_TOKENS
 
 _call = model_calls.c
 _turn = turns.c
+_ANSWERED_ENDINGS = ("answered", "cut")
+_UNANSWERED_ENDINGS = ("stopped", "limit")  # as a person or a limit wants it; others are failures
 _account = accounts.c
 _tool_call = tool_calls.c
 _approval = approvals.c
@@ -263,6 +265,8 @@ async def sum_turns(tx: AsyncConnection, scope: Scope, group: GroupBy | None) ->
         func.count(case((_turn.thinking, 1))),
         func.count(case((_turn.ending == "empty", 1))),
         func.count(case((_turn.ending == "cut", 1))),
+        func.count(case((_turn.ending.in_(_ANSWERED_ENDINGS), 1))),
+        func.count(case((_turn.ending.not_in((*_ANSWERED_ENDINGS, *_UNANSWERED_ENDINGS)), 1))),
         func.count(_account.turn),
         func.count(case((_turn.thinking, settled))),
         func.coalesce(func.sum(case((_turn.thinking, _account.whole))), 0.0),

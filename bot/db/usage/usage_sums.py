@@ -103,6 +103,8 @@ class CallSums:
 class TurnSums:
     """Turns of a group: how many, how many of them were thinking, ended empty or cut, or have an account.
 
+    `answered` ended with an answer, also one cut at its length. `failed` ended without, or had no time or
+    steps left, but neither were they stopped nor was a limit used up.
     `settled` turns have an account, `thinking_settled` are those of them that were thinking, and
     `thinking_seconds` is the total of these. All calls of thinking turns that use any canvas are
     `thinking_calls`: of `…_known` the output is known, of `…_partial` ones only a running count.
@@ -115,6 +117,8 @@ class TurnSums:
     thinking: int
     empty: int
     cut: int
+    answered: int
+    failed: int
     settled: int
     thinking_settled: int
     thinking_seconds: float

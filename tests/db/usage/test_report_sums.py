@@ -190,6 +190,15 @@ async def test_turns_are_summed_with_their_accounts(database: Database, ledger: 
     assert set(await sum_turns(database, group="purpose")) == {None}
 
 
+async def test_turns_that_answered_are_told_from_those_that_failed_and_those_nobody_wanted(
+    database: Database, ledger: UsageRows
+):
+    for ending in ("answered", "cut", "failed", "empty", "seconds", "steps", "stopped", "limit", None):
+        await ledger.add_turn(ending=ending)
+    sums = (await sum_turns(database))[None]
+    assert (sums.turns, sums.answered, sums.failed) == (9, 2, 4)
+
+
 async def test_the_canvases_of_thinking_turns_are_those_of_all_their_calls(
     database: Database, ledger: UsageRows
 ):
