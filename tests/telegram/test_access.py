@@ -120,6 +120,43 @@ async def test_a_stranger_is_blocked_by_a_card_and_cards_are_few(harness: Update
     assert cards == [1, 1, 1, 1, 0, 0, 0]
 
 
+@pytest.mark.parametrize(
+    ("data", "toast", "role"),
+    [
+        ("stranger:add:77", "P77 has been let in.", "member"),
+        ("stranger:block:77", "P77 is blocked.", "blocked"),
+    ],
+)
+async def test_a_guest_of_the_once_open_bot_is_decided_about_by_a_card(
+    harness: UpdateHarness, data: str, toast: str, role: str
+):
+    async with harness.database.transaction() as tx:
+        await people.put(tx, STRANGER, "P77", "member", now=harness.now)
+    await harness.access.load(harness.database)
+    _, (card,) = await ask(harness)
+    assert data in card.buttons.values()
+    assert (await harness.tap(data, person=ADMIN))[0] == toast
+    assert harness.access.get_role(STRANGER) == role
+
+
+@pytest.mark.parametrize(
+    ("data", "role", "toast"),
+    [
+        ("people:unblock:6", "member", "Bob has been let in by Ada."),
+        ("people:remove:6", "blocked", "Bob has been blocked by Ada."),
+        ("people:add:6", "blocked", "Bob has been blocked by Ada."),
+    ],
+)
+async def test_a_button_of_an_old_list_does_not_undo_what_an_admin_did_since(
+    harness: UpdateHarness, data: str, role: str, toast: str
+):
+    await harness.send_text("hi", person=BOB)
+    verb = {"member": "add", "blocked": "block"}[role]
+    await harness.send_text(f"/people {verb} {BOB}", person=ADMIN)
+    assert (await harness.tap(data, person=ADMIN))[0] == toast
+    assert harness.access.get_role(BOB) == role
+
+
 async def test_an_admin_pastes_a_bare_code(harness: UpdateHarness):
     sent, _ = await ask(harness)
     code = extract_code(sent)
@@ -129,6 +166,15 @@ async def test_an_admin_pastes_a_bare_code(harness: UpdateHarness):
     greeting, reply = await harness.send_text(f" {code.lower()} ", person=ADMIN)
     assert (greeting.lane, reply.text) == (str(STRANGER), "P77 has been let in.")
     assert len(harness.turns.requests) == 2
+
+
+async def test_codes_pasted_together_or_behind_a_text_let_their_strangers_in(harness: UpdateHarness):
+    codes = [extract_code((await ask(harness, person=person))[0]) for person in (77, 78)]
+    texts = ("Good morning", *codes)
+    await harness.store_updates(*(harness.build_message(text=text, person=ADMIN) for text in texts))
+    await harness.handle_claimed()
+    assert [harness.access.get_role(person) for person in (77, 78)] == ["member", "member"]
+    assert [request.texts for request in harness.turns.requests] == [("Good morning",)]
 
 
 async def test_people_are_removed_and_blocked_by_name(harness: UpdateHarness):
@@ -262,7 +308,7 @@ async def test_people_lists_roles_and_has_no_buttons_for_oneself(harness: Update
     assert sent.buttons == {
         "Remove Anna": "people:remove:5",
         "Block Anna": "people:block:5",
-        "Unblock Bob": "people:remove:6",
+        "Unblock Bob": "people:unblock:6",
     }
 
 
@@ -284,7 +330,7 @@ async def test_who_is_blocked_is_not_heard_until_unblocked(harness: UpdateHarnes
     assert toast == "Anna is blocked."
     await harness.send_text("hi")
     assert await harness.send_text("/start") == []
-    toast, _ = await harness.tap("people:remove:5", person=ADMIN)
+    toast, _ = await harness.tap("people:unblock:5", person=ADMIN)
     assert toast == "Anna is no longer blocked."
     assert "code" in (await harness.send_text("hi"))[0].text
 

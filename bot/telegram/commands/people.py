@@ -12,7 +12,7 @@ from bot.db import revisions
 from bot.db.people import people
 from bot.db.people.people import Person, Role, RoleOrBlocked, Stranger
 from bot.db.queues import jobs, outbox, stop_requests
-from bot.db.tools import grants, secrets
+from bot.db.tools import audit, grants, secrets
 from bot.domain import Button, Lane, Part
 from bot.errors import ChangeRefused
 from bot.telegram.access import ACCESS_LOST
@@ -75,10 +75,12 @@ async def handle_people(context: ActionContext) -> ActionResult:
 async def handle_people_button(context: ActionContext) -> ActionResult:
     """A button of the list; `context.args` is the change and the person, such as `block:12345`."""
     verb, _, target = context.args.partition(":")
-    change = _ROLE_CHANGES.get(verb)
+    change = _BUTTON_CHANGES.get(verb)
     person_id = _parse_number(target)
     if change is None or person_id is None:
         return expire_button(context)
+    if newer_decision := await _describe_newer_decision(context, verb, person_id):
+        return redraw_list(newer_decision, await _build_list(context))
     result = await change(context, person_id)
     toast = "".join(part.text for part in result.parts)
     return replace(
@@ -86,6 +88,32 @@ async def handle_people_button(context: ActionContext) -> ActionResult:
         after_commit=result.after_commit,
         best_effort_calls=result.best_effort_calls,
     )
+
+
+async def _describe_newer_decision(context: ActionContext, verb: str, person_id: int) -> str | None:
+    """What was decided about a person since the list was sent, if their button no longer fits it."""
+    person = await people.find(context.tx, person_id)
+    if person is None or (person.role == "blocked") == (verb == "unblock"):
+        return None
+    decision = await describe_decision(context, person_id)
+    return decision or context.translate("{name} is in already.", name=person.name)
+
+
+async def describe_decision(context: ActionContext, person_id: int) -> str | None:
+    """What became of a stranger in the meantime, and who decided it; None: nothing yet."""
+    person = await people.find(context.tx, person_id)
+    if person is None or person.guest:
+        return None
+    entry = await audit.find_latest(context.tx, f"person {person_id}")
+    names = await people.list_names(context.tx)
+    admin = context.translate("an admin")
+    if entry is not None and entry.who is not None:
+        admin = names.get(entry.who, admin)
+    if person.role == "blocked":
+        return context.translate("{name} has been blocked by {admin}.", name=person.name, admin=admin)
+    if entry is not None and entry.who == person_id:
+        return context.translate("{name} has come in by a link.", name=person.name)
+    return context.translate("{name} has been let in by {admin}.", name=person.name, admin=admin)
 
 
 async def _add_person(context: ActionContext, code_or_number: str) -> ActionResult:
@@ -247,7 +275,7 @@ def _build_entry(context: ActionContext, person: Person) -> tuple[str, tuple[But
     if is_configured:
         return line, ()
     if person.role == "blocked":
-        return line, (Button(translate("Unblock {name}", name=person.name), f"people:remove:{person.id}"),)
+        return line, (Button(translate("Unblock {name}", name=person.name), f"people:unblock:{person.id}"),)
     return line, (
         Button(translate("Remove {name}", name=person.name), f"people:remove:{person.id}"),
         Button(translate("Block {name}", name=person.name), f"people:block:{person.id}"),
@@ -285,3 +313,4 @@ _ROLE_CHANGES: dict[str, Callable[[ActionContext, int], Awaitable[ActionResult]]
     "remove": _remove_person,
     "block": block_person,
 }
+_BUTTON_CHANGES = _ROLE_CHANGES | {"unblock": _remove_person}

@@ -10,10 +10,9 @@ from functools import partial
 
 from bot.db.people import people
 from bot.db.queues import outbox
-from bot.db.tools import audit
 from bot.domain import Button, Lane
 from bot.telegram.actions import ActionContext, ActionResult, build_part, expire_button, reply_text
-from bot.telegram.commands.people import block_person, let_in
+from bot.telegram.commands.people import block_person, describe_decision, let_in
 
 _CODE = re.compile(r"[A-Za-z]{8}", re.ASCII)
 _BUTTON = re.compile(r"(add|block):([1-9][0-9]{0,15})", re.ASCII)
@@ -100,29 +99,12 @@ async def handle_card_button(context: ActionContext) -> ActionResult:
     if match is None:
         return expire_button(context)
     person = int(match[2])
-    if decision := await _describe_decision(context, person):
+    if decision := await describe_decision(context, person):
         return ActionResult(toast=decision, replacement=build_part(decision))
     change = let_in if match[1] == "add" else block_person
     result = await change(context, person)
     outcome = "".join(part.text for part in result.parts)
     return replace(result, parts=(), toast=outcome, replacement=build_part(outcome))
-
-
-async def _describe_decision(context: ActionContext, person_id: int) -> str | None:
-    """What became of a stranger in the meantime, and who decided it; None: nothing yet."""
-    person = await people.find(context.tx, person_id)
-    if person is None:
-        return None
-    entry = await audit.find_latest(context.tx, f"person {person_id}")
-    names = await people.list_names(context.tx)
-    admin = context.translate("an admin")
-    if entry is not None and entry.who is not None:
-        admin = names.get(entry.who, admin)
-    if person.role == "blocked":
-        return context.translate("{name} has been blocked by {admin}.", name=person.name, admin=admin)
-    if entry is not None and entry.who == person_id:
-        return context.translate("{name} has come in by a link.", name=person.name)
-    return context.translate("{name} has been let in by {admin}.", name=person.name, admin=admin)
 
 
 async def let_in_by_code(context: ActionContext) -> ActionResult:
