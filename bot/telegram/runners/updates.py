@@ -84,9 +84,11 @@ class UpdateRunner:
         role = self._deps.access.get_role(first.person) if first.person is not None else None
         if role is not None and first.person is not None:
             await self._note_language(first.person, first.name, first.language_code)
-        if role == "admin" and len(updates) == 1 and await self._is_stranger_code(first):
-            await self._run_action(updates, role, strangers.let_in_by_code, _get_text(first.message))
-            return
+        if role == "admin":
+            updates = await self._let_in_by_codes(updates)
+            if not updates:
+                return
+            first = updates[0]
         may_ask = role in {"admin", "member"}
         if may_ask and first.lane is not None and await self._is_turn(first, first.lane):
             await self._run_turn(updates, first.lane)
@@ -98,6 +100,13 @@ class UpdateRunner:
             return
         action, args = self._choose_action(first, role)
         await self._run_action(updates, role, action, args)
+
+    async def _let_in_by_codes(self, updates: Sequence[ParsedUpdate]) -> list[ParsedUpdate]:
+        """Let in the strangers whose codes an admin has pasted; returns the other updates."""
+        codes = [update for update in updates if await self._is_stranger_code(update)]
+        for update in codes:
+            await self._run_action([update], "admin", strangers.let_in_by_code, _get_text(update.message))
+        return [update for update in updates if update not in codes]
 
     async def _is_stranger_code(self, update: ParsedUpdate) -> bool:
         """Whether a message is the valid code of a stranger, and nothing else."""
