@@ -83,7 +83,8 @@ async def record_outcome(tx: AsyncConnection, job: int, due_at: float) -> Paused
     # A job without a rule is done after this run, unless it was run by hand before its due time.
     # If it was paused at its due time and run by hand later, `next_due` still names that time, which is over.
     was_only_run = row.rule is None and (row.next_due or 0.0) <= due_at
-    if was_only_run or (row.next_due is None and row.state == "active"):
+    is_last_run = was_only_run or (row.next_due is None and row.state == "active")
+    if is_last_run and row.state != "deleted":  # its deletion can be undone
         values["new_state"] = "done"
     if reason:
         values["failure_count"] = row.failures + 1

@@ -239,8 +239,9 @@ async def set_next_due(
 
 
 async def pause(tx: AsyncConnection, job: int, *, reason: str | None = None) -> None:
-    """Pause a job until it is resumed; `reason` only if the gateway pauses it."""
-    await tx.execute(update(jobs).where(jobs.c.id == job).values(state="paused", why_paused=reason))
+    """Pause an active job until it is resumed; `reason` only if the gateway pauses it."""
+    is_active = and_(jobs.c.id == job, jobs.c.state == "active")
+    await tx.execute(update(jobs).where(is_active).values(state="paused", why_paused=reason))
 
 
 async def resume(tx: AsyncConnection, job: int, next_due: float) -> None:
@@ -252,6 +253,12 @@ async def resume(tx: AsyncConnection, job: int, next_due: float) -> None:
 async def mark_deleted(tx: AsyncConnection, job: int) -> None:
     """Delete a job so that it can be restored until the next night."""
     await tx.execute(update(jobs).where(jobs.c.id == job).values(state="deleted"))
+
+
+async def restore(tx: AsyncConnection, job: int) -> None:
+    """Restore a job that is marked as deleted; it is paused, for the reason it had."""
+    is_deleted = and_(jobs.c.id == job, jobs.c.state == "deleted")
+    await tx.execute(update(jobs).where(is_deleted).values(state="paused"))
 
 
 async def remove_deleted(tx: AsyncConnection) -> None:

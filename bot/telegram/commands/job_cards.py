@@ -91,7 +91,7 @@ async def _restore_job(context: ActionContext, job: Job, page: int) -> ActionRes
         await context.deps.user_jobs.check_limits(context.tx, context.person)
     except UnclearTime as error:
         return ActionResult(toast=error.explain(context.translate))
-    await jobs.pause(context.tx, job.id)
+    await jobs.restore(context.tx, job.id)
     return await _resume_job(context, replace(job, state="paused"), page)
 
 
@@ -100,7 +100,7 @@ async def _restore_paused_job(context: ActionContext, job: Job, page: int) -> Ac
         await context.deps.user_jobs.check_limits(context.tx, context.person)
     except UnclearTime as error:
         return ActionResult(toast=error.explain(context.translate))
-    await jobs.pause(context.tx, job.id, reason=job.why_paused)
+    await jobs.restore(context.tx, job.id)
     return await _redraw_card(context, job, page, context.translate("It is back."))
 
 

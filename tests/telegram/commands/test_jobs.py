@@ -276,6 +276,24 @@ async def test_a_job_is_deleted_and_that_can_be_undone(harness: UpdateHarness, p
     assert states == {job: "paused" if paused else "active", second: "active"}
 
 
+async def test_a_deletion_stays_undoable_while_the_job_is_fired_and_its_last_run_ends(harness: UpdateHarness):
+    recurring = await store_job(harness)
+    once = await store_job(harness, rule=None)
+    harness.now = NOW + 2 * DAY
+    await harness.tap(f"job:run:{once}")
+    [first] = await tap_and_read(harness, f"job:delete:{recurring}")
+    [second] = await tap_and_read(harness, f"job:delete:{once}")
+    async with harness.database.transaction() as tx:
+        unreadable = jobs.FiredJob(recurring, NOW + DAY, None, NOW + DAY, pause_reason="It cannot be read.")
+        await jobs.fire(tx, [unreadable], now=harness.now)
+        await tx.execute(update(inbox_table).values(state="done", done_at=harness.now))
+        await job_outcomes.record_outcome(tx, once, harness.now)
+    assert await load_jobs(harness) == []
+    assert (await harness.tap(first.buttons["Undo"]))[0] == "Next: tomorrow 08:00"
+    passed = "Its time has passed. Run it now, or delete it."
+    assert (await harness.tap(second.buttons["Undo"]))[0] == passed
+
+
 async def test_a_deleted_job_comes_back_only_where_another_fits(harness: UpdateHarness):
     first, *_ = [await store_job(harness) for _ in range(3)]
     [deleted] = await tap_and_read(harness, f"job:delete:{first}")
