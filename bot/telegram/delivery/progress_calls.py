@@ -136,9 +136,12 @@ class ProgressSender:
         return outcome
 
     async def _delete_message(self, progress: TurnProgress, message: MessageState) -> DeliveryOutcome:
+        """Delete a status line; it may be gone already, because the person has deleted it."""
         assert message.message_id is not None
         outcome = await self._calls.delete_message(message.message_id)
         message.called_at = self._context.rate_queue.now
+        if isinstance(outcome, DeliveryRefusal) and outcome.kind == "gone":
+            outcome = DeliverySuccess()
         if isinstance(outcome, DeliverySuccess):
             self._calls.enqueue_write(partial(outbox.mark_missing, row=message.row))
             progress.messages.remove(message)

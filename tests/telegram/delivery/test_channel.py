@@ -195,6 +195,23 @@ async def test_after_a_long_wait_the_answer_is_a_new_message(harness: DeliveryHa
     assert await harness.load_states() == ["done", "done"]
 
 
+async def test_a_long_status_that_the_person_has_deleted_does_not_hold_the_answer_back(
+    harness: DeliveryHarness,
+):
+    harness.limits = replace(NO_GAP_LIMITS, long_status_seconds=0.0)
+    async with harness.run_sender() as sender:
+        channel = harness.open_channel(sender)
+        channel.show_status("The model is not answering.")
+        await harness.api.wait_until(lambda: harness.list_texts())
+        harness.api.person(7).delete(harness.api.chat(7).bot_messages[0])
+        channel.show(ONE)
+        await harness.api.wait_until(lambda: harness.list_texts())
+        assert harness.list_methods().count("deleteMessage") == 1
+        await harness.finish_turn(channel, ONE + "Paris.")
+        await sender.wait_until_idle()
+    assert harness.list_texts() == [ONE + "Paris."]
+
+
 async def test_a_line_can_be_taken_back_and_the_answer_still_comes(harness: DeliveryHarness):
     async with harness.run_sender() as sender:
         channel = harness.open_channel(sender)
