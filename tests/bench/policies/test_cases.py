@@ -15,6 +15,7 @@ HELD_OUT = HEAVY / "held_out"
 LANGUAGES = sorted(path.stem for path in HEAVY.glob("*.jsonl"))
 LEAST_OF_A_CLASS = 100
 LEAST_OF_A_CLASS_IN_ENGLISH = 160
+LEAST_HELD_OUT = 33  # a third of the least
 CLASSES = {(True, True): "heavy", (True, False): "one call", (False, False): "chat"}
 
 TOOLS = {
@@ -99,13 +100,15 @@ def label(policy_case: PolicyCase) -> str:
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
-def test_labelled_cases_are_as_many_as_promised_and_a_third_is_held_out(language: str) -> None:
+def test_labelled_cases_are_as_many_as_promised_and_some_are_held_out(language: str) -> None:
+    """At most a third: messages of other authors that came later are for training alone."""
     least = LEAST_OF_A_CLASS_IN_ENGLISH if language == "en" else LEAST_OF_A_CLASS
     counts = Counter(map(label, read_language(language)))
     held_out = Counter(map(label, read_cases(HELD_OUT, f"{language}.jsonl")))
     for name in CLASSES.values():
         assert counts[name] >= least
-        assert abs(held_out[name] - counts[name] / 3) <= 1
+        assert held_out[name] - counts[name] / 3 <= 1
+        assert held_out[name] >= LEAST_HELD_OUT
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
