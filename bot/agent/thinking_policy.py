@@ -1,7 +1,7 @@
 """Decides whether a turn thinks, and why: it does if its work is heavy, several calls that belong together.
 
 Pure. The decision is made once, before the turn begins, by a small model (heavy_turns). The tools are
-indexed once (tool_matching.index); a decision then takes well under a millisecond.
+indexed once (tool_matching.index); a decision then takes half a millisecond.
 """
 
 from collections.abc import Sequence

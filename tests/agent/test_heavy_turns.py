@@ -167,14 +167,21 @@ def test_any_text_has_bounded_features(text: str) -> None:
     assert features == describe_message(read_message(text))
 
 
-def test_most_heavy_turns_of_the_training_cases_think_and_few_others() -> None:
+@pytest.mark.parametrize(
+    ("folder", "min_heavy", "max_one_call", "max_chat"),
+    [("heavy", 0.8, 0.15, 0.05), ("heavy/held_out", 0.7, 0.16, 0.08)],
+)
+def test_most_heavy_turns_think_and_few_others(
+    folder: str, min_heavy: float, max_one_call: float, max_chat: float
+) -> None:
+    """Of what was held out the words tell less; the endpoint is not asked here."""
     thinks: dict[str, list[bool]] = {"heavy": [], "one call": [], "chat": []}
-    for path in list_case_files(FIXTURES / "heavy"):
-        for case in read_cases(path.parent, path.name)[::3]:  # a third, for speed
+    for path in list_case_files(FIXTURES / folder):
+        for case in read_cases(path.parent, path.name):
             label = find_class(case)
             assert label is not None
             thinks[label].append(decide_case(case).thinking)
     shares = {label: sum(decisions) / len(decisions) for label, decisions in thinks.items()}
-    assert shares["heavy"] >= 0.8
-    assert shares["one call"] <= 0.15
-    assert shares["chat"] <= 0.05
+    assert shares["heavy"] >= min_heavy
+    assert shares["one call"] <= max_one_call
+    assert shares["chat"] <= max_chat

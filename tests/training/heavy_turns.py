@@ -1,4 +1,4 @@
-"""Trains the model of heavy turns; with --judge it prints how it does on sources and languages left out.
+"""Trains the model of heavy turns; with --judge it prints how it does on what is left out.
 
     python -m tests.training.heavy_turns [--out bot/agent/heavy_turns/weights.txt] [--judge] [FOLDER ...]
 
@@ -9,7 +9,7 @@ what is held out. The same cases give the same weights.
 import argparse
 import random
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -26,7 +26,8 @@ from bot.bench.policies.cases import PolicyCase, list_case_files, read_cases
 from bot.bench.policies.thinking import find_class
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
-FOLDERS = (FIXTURES / "heavy_sources", FIXTURES / "heavy", FIXTURES / "thinking")
+OWN_FOLDER = "heavy"
+FOLDERS = (FIXTURES / "heavy_sources", FIXTURES / OWN_FOLDER, FIXTURES / "thinking")
 WEIGHTS = Path(__file__).parents[2] / "bot" / "agent" / "heavy_turns" / "weights.txt"
 
 INVERSE_PENALTY = 0.5  # of squared weights: the smaller, the less a single feature counts
@@ -34,7 +35,8 @@ CHARACTER_SCALE = 0.3  # of features that stand for runs of characters
 WORD_SCALE = 0.5  # of features that stand for words: what is said matters less than how it is put together
 MIN_CASES = 8  # that have a feature
 MIN_WEIGHT = 0.035  # of a feature that is kept
-THRESHOLD = 0.6
+THRESHOLD = 0.55
+FOLDS = 5  # of our own cases, each judged by a model trained on all other cases
 JOINED_CHAT = "joined chat"
 MAX_JOINED = 3  # messages behind another
 JOINTS = ("\n", " ", "\n\n", ". ")
@@ -139,13 +141,31 @@ def weigh_samples(samples: Sequence[TrainingSample]) -> np.ndarray:
 def judge_left_out(samples: Sequence[TrainingSample]) -> Iterator[str]:
     """A line for each file: the share of its turns that think by a model that was trained without it."""
     for origin in dict.fromkeys(sample.origin for sample in samples):
-        model = train([sample for sample in samples if sample.origin != origin])
-        thinks: defaultdict[str, list[bool]] = defaultdict(list)
-        for sample in samples:
-            if sample.origin == origin:
-                thinks[sample.label].append(model.estimate_chance(sample.features) >= model.threshold)
-        shares = (f"{label} {sum(row) / len(row):.0%} of {len(row)}" for label, row in thinks.items())
-        yield f"{origin}: {', '.join(shares)}"
+        left_out = {number for number, sample in enumerate(samples) if sample.origin == origin}
+        yield f"{origin}: {format_shares(judge(samples, left_out))}"
+
+
+def judge_folds(samples: Sequence[TrainingSample]) -> str:
+    """The shares of our own cases that think, each fifth by a model that was trained without it."""
+    own = [number for number, sample in enumerate(samples) if sample.origin.startswith(f"{OWN_FOLDER}/")]
+    random.Random(0).shuffle(own)
+    verdicts = [verdict for fold in range(FOLDS) for verdict in judge(samples, set(own[fold::FOLDS]))]
+    return f"folds: {format_shares(verdicts)}"
+
+
+def judge(samples: Sequence[TrainingSample], left_out: Set[int]) -> list[tuple[str, bool]]:
+    """The label of each sample that is left out, and whether its turn thinks by a model of the others."""
+    model = train([sample for number, sample in enumerate(samples) if number not in left_out])
+    judged = [samples[number] for number in sorted(left_out)]
+    return [(sample.label, model.estimate_chance(sample.features) >= model.threshold) for sample in judged]
+
+
+def format_shares(verdicts: Sequence[tuple[str, bool]]) -> str:
+    """The share that thinks, by label."""
+    thinks: defaultdict[str, list[bool]] = defaultdict(list)
+    for label, is_thinking in verdicts:
+        thinks[label].append(is_thinking)
+    return ", ".join(f"{label} {sum(row) / len(row):.0%} of {len(row)}" for label, row in thinks.items())
 
 
 def main() -> None:
@@ -159,6 +179,7 @@ def main() -> None:
     options.out.write_text(format_model(model), encoding="utf-8")
     print(f"{len(samples)} samples, {len(model.weights)} features in {options.out}")
     if options.judge:
+        print(judge_folds(samples))
         for line in judge_left_out(samples):
             print(line)
 

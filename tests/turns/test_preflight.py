@@ -99,7 +99,7 @@ async def test_nothing_is_asked_that_is_not_needed(database: Database) -> None:
 async def test_in_the_gateway_words_that_do_not_decide_are_judged_by_the_endpoint(tmp_path: Path) -> None:
     endpoint = SimulatedEndpoint(judge=lambda question: (19, 1))
     async with running_gateway(tmp_path, endpoint, thinking_read="auto") as gateway:
-        gateway.ann.send("Könntest du mir bei der Sache von gestern helfen?")
+        gateway.ann.send("Voisitko auttaa minua siinä eilisessä asiassa?")
         await gateway.wait_for_texts(1)
         await gateway.api.wait_until(gateway.is_finished)
         gateway.ann.send("/usage")
@@ -121,7 +121,7 @@ async def test_in_the_gateway_words_that_do_not_decide_are_judged_by_the_endpoin
 async def test_a_judgement_is_no_step_of_the_turn_when_it_is_opened_again(tmp_path: Path) -> None:
     endpoint = SimulatedEndpoint(context=400, judge=lambda question: (1, 9))
     async with running_gateway(tmp_path, endpoint, model_max_tokens=256, thinking_read="auto") as gateway:
-        gateway.ann.send("Könntest du mir bei der Sache von gestern helfen?")
+        gateway.ann.send("Voisitko auttaa minua siinä eilisessä asiassa?")
         await gateway.wait_for_texts(1)
         await gateway.api.wait_until(gateway.is_finished)
     assert len(endpoint.typed_questions) == 1
