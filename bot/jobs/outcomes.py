@@ -12,9 +12,7 @@ from bot.db.queues.job_outcomes import MAX_FAILURES, PausedJob
 from bot.domain import Button, InboxItem, Lane, Part, Runner
 from bot.translations.translator import Translator, translatable
 
-PAUSED_TEXT = translatable(
-    "I paused “{text}”: it failed {times} times in a row, the last time because {reason}."
-)
+PAUSED_TEXT = translatable("I paused “{text}”: it failed {times} times in a row, the last time: {reason}.")
 
 GiveUp = Callable[[tuple[InboxItem, ...], str], Awaitable[None]]
 

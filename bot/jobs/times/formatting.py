@@ -18,6 +18,33 @@ _WEEKDAYS: Final = {
     "SA": translatable("Saturday"),
     "SU": translatable("Sunday"),
 }
+_EACH_WEEKDAY: Final = {  # follows “on”: a language may need other forms than of the day alone
+    "MO": translatable("Mondays"),
+    "TU": translatable("Tuesdays"),
+    "WE": translatable("Wednesdays"),
+    "TH": translatable("Thursdays"),
+    "FR": translatable("Fridays"),
+    "SA": translatable("Saturdays"),
+    "SU": translatable("Sundays"),
+}
+_NTH_WEEKDAYS: Final = {  # of a month
+    "MO": translatable("{ordinal} Monday"),
+    "TU": translatable("{ordinal} Tuesday"),
+    "WE": translatable("{ordinal} Wednesday"),
+    "TH": translatable("{ordinal} Thursday"),
+    "FR": translatable("{ordinal} Friday"),
+    "SA": translatable("{ordinal} Saturday"),
+    "SU": translatable("{ordinal} Sunday"),
+}
+_LAST_WEEKDAYS: Final = {  # of a month
+    "MO": translatable("last Monday"),
+    "TU": translatable("last Tuesday"),
+    "WE": translatable("last Wednesday"),
+    "TH": translatable("last Thursday"),
+    "FR": translatable("last Friday"),
+    "SA": translatable("last Saturday"),
+    "SU": translatable("last Sunday"),
+}
 _MONTHS: Final = (
     translatable("January"),
     translatable("February"),
@@ -38,7 +65,6 @@ _ORDINALS: Final = {
     3: translatable("third"),
     4: translatable("fourth"),
     5: translatable("fifth"),
-    -1: translatable("last"),
 }
 _WORKING_WEEK = "MO,TU,WE,TH,FR"
 MAX_TIMES = 3  # next times that a text lists
@@ -102,36 +128,74 @@ def format_duration(translate: Translator, seconds: float) -> str:
 
 
 def _format_period(translate: Translator, rule: RecurrenceRule) -> str:
-    count = rule.interval
+    if rule.interval == 1 or rule.get("FREQ") == "YEARLY":
+        return _format_every_period(translate, rule)
+    return _format_every_few_periods(translate, rule)
+
+
+def _format_every_period(translate: Translator, rule: RecurrenceRule) -> str:
+    """Format a rule without a number: `every day at 08:00`."""
     match rule.get("FREQ"):
         case "MINUTELY":
-            return translate.plural("every minute", "every {count} minutes", count)
+            return translate("every minute")
         case "HOURLY":
-            return translate.plural("every hour", "every {count} hours", count)
+            return translate("every hour")
         case "DAILY":
-            time = _format_times_of_day(translate, rule)
-            return translate.plural("every day at {time}", "every {count} days at {time}", count, time=time)
+            return translate("every day at {time}", time=_format_times_of_day(translate, rule))
         case "WEEKLY":
-            return _format_weeks(translate, rule)
+            return _format_every_week(translate, rule)
         case "MONTHLY":
-            return _format_months(translate, rule)
-    month = translate(_MONTHS[int(rule.get("BYMONTH")) - 1])
+            return _format_every_month(translate, rule)
     return translate(
         "every year on {day} {month} at {time}",
         day=rule.get("BYMONTHDAY"),
-        month=month,
+        month=translate(_MONTHS[int(rule.get("BYMONTH")) - 1]),
         time=_format_times_of_day(translate, rule),
     )
 
 
-def _format_weeks(translate: Translator, rule: RecurrenceRule) -> str:
+def _format_every_week(translate: Translator, rule: RecurrenceRule) -> str:
     time = _format_times_of_day(translate, rule)
     codes = rule.get("BYDAY")
-    if codes == _WORKING_WEEK and rule.interval == 1:
+    if codes == _WORKING_WEEK:
         return translate("every weekday at {time}", time=time)
-    days = _join_words(translate, [translate(_WEEKDAYS[code]) for code in codes.split(",")])
+    days = _join_words(translate, [translate(_EACH_WEEKDAY[code]) for code in codes.split(",")])
+    return translate("on {days} at {time}", days=days, time=time)
+
+
+def _format_every_month(translate: Translator, rule: RecurrenceRule) -> str:
+    time = _format_times_of_day(translate, rule)
+    if weekday := rule.get("BYDAY"):
+        day = _format_weekday_of_month(translate, weekday)
+        return translate("every month on the {day} at {time}", day=day, time=time)
+    if rule.get("BYMONTHDAY") == "-1":
+        return translate("every month on the last day at {time}", time=time)
+    return translate("every month on day {day} at {time}", day=rule.get("BYMONTHDAY"), time=time)
+
+
+def _format_every_few_periods(translate: Translator, rule: RecurrenceRule) -> str:
+    """Format a rule with a number, 2 or more: `every 2 days at 08:00`; so there is no singular."""
+    count = rule.interval
+    match rule.get("FREQ"):
+        case "MINUTELY":
+            return translate.plural("every {count} minutes", "every {count} minutes", count)
+        case "HOURLY":
+            return translate.plural("every {count} hours", "every {count} hours", count)
+        case "DAILY":
+            time = _format_times_of_day(translate, rule)
+            return translate.plural(
+                "every {count} days at {time}", "every {count} days at {time}", count, time=time
+            )
+        case "WEEKLY":
+            return _format_every_few_weeks(translate, rule)
+    return _format_every_few_months(translate, rule)
+
+
+def _format_every_few_weeks(translate: Translator, rule: RecurrenceRule) -> str:
+    time = _format_times_of_day(translate, rule)
+    days = _join_words(translate, [translate(_WEEKDAYS[code]) for code in rule.get("BYDAY").split(",")])
     return translate.plural(
-        "every week on {days} at {time}",
+        "every {count} weeks on {days} at {time}",
         "every {count} weeks on {days} at {time}",
         rule.interval,
         days=days,
@@ -139,31 +203,39 @@ def _format_weeks(translate: Translator, rule: RecurrenceRule) -> str:
     )
 
 
-def _format_months(translate: Translator, rule: RecurrenceRule) -> str:
+def _format_every_few_months(translate: Translator, rule: RecurrenceRule) -> str:
     time = _format_times_of_day(translate, rule)
     if weekday := rule.get("BYDAY"):
+        day = _format_weekday_of_month(translate, weekday)
         return translate.plural(
-            "every month on the {ordinal} {weekday} at {time}",
-            "every {count} months on the {ordinal} {weekday} at {time}",
+            "every {count} months on the {day} at {time}",
+            "every {count} months on the {day} at {time}",
             rule.interval,
-            ordinal=translate(_ORDINALS[int(weekday[:2])]),
-            weekday=translate(_WEEKDAYS[weekday[2:]]),
+            day=day,
             time=time,
         )
     if rule.get("BYMONTHDAY") == "-1":
         return translate.plural(
-            "every month on the last day at {time}",
+            "every {count} months on the last day at {time}",
             "every {count} months on the last day at {time}",
             rule.interval,
             time=time,
         )
     return translate.plural(
-        "every month on day {day} at {time}",
+        "every {count} months on day {day} at {time}",
         "every {count} months on day {day} at {time}",
         rule.interval,
         day=rule.get("BYMONTHDAY"),
         time=time,
     )
+
+
+def _format_weekday_of_month(translate: Translator, weekday: str) -> str:
+    """Format a weekday of a month, such as `1MO` or `-1FR`: `first Monday`, `last Friday`."""
+    position, code = int(weekday[:-2]), weekday[-2:]
+    if position == -1:
+        return translate(_LAST_WEEKDAYS[code])
+    return translate(_NTH_WEEKDAYS[code], ordinal=translate(_ORDINALS[position]))
 
 
 def _format_times_of_day(translate: Translator, rule: RecurrenceRule) -> str:
