@@ -313,7 +313,7 @@ async def test_the_gateway_backs_itself_up_sends_the_summary_and_runs_an_ordered
             [summary] = (await gateway.wait_for_texts(2))[1:]
             assert summary.startswith("Usage, ")
             assert "Turns: 1 of 1 person (the day before: 0)" in summary
-            gateway.ann.tap(gateway.api.chat(7).bot_messages[-1], "Picture")
+            gateway.ann.tap(gateway.api.chat(7).bot_messages[-1], "Chart")
             await gateway.api.wait_until(lambda: gateway.api.calls_of("sendPhoto"), 30)
             assert "backup is ordered" in await job_commands.run_system_job(url, "backup", now=time.time())
             await wait_until_settled(gateway, 5)
@@ -366,6 +366,6 @@ async def test_only_admins_have_everybodys_picture(tmp_path: Path):
         bob.send("/usage")
         await gateway.wait_for_texts(2, chat=8)
         gateway.api.chat(8).bot_messages[-1].buttons[1]["callback_data"] = "picture:all"
-        bob.tap(gateway.api.chat(8).bot_messages[-1], "Picture")
+        bob.tap(gateway.api.chat(8).bot_messages[-1], "Chart")
         bob.send("@@say:Again@@")
         assert (await gateway.wait_for_texts(3, chat=8))[2] == "Again"
