@@ -15,6 +15,7 @@ from bot.attachments.office_extraction import extract_office_text
 from bot.attachments.text_extraction import extract_html_text, extract_pdf_text, extract_plain_text
 from bot.domain import Attachment
 from bot.errors import AttachmentUnusable
+from bot.translations.translator import translatable
 from tools.net.readable import is_html_start
 from tools.sandbox.process import SandboxLimits, SandboxStopped, run_in_sandbox
 
@@ -32,14 +33,17 @@ _OLE_SIGNATURE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"  # Office files before 2007
 _ENCRYPTED_ENTRY = "EncryptedPackage".encode("utf-16-le")
 _HTML_START_BYTES = 16 * 1024  # a page may begin with a long comment
 
-EMPTY = "it is empty"
-DAMAGED = "it is damaged"
-TOO_HEAVY = "opening it takes too much time or memory"
-LOCKED = "it is locked with a password"
-NOT_AN_IMAGE = "it is no picture that can be opened here; JPEG, PNG, WebP and GIF work"
-NO_TEXT = "there is no text in it that can be read; if its pages are scanned, photos of them work"
-OLD_OFFICE = "it is in a format from before 2007; saved as docx, xlsx, pptx or PDF it works"
-OTHER_KIND = (
+EMPTY = translatable("it is empty")
+DAMAGED = translatable("it is damaged")
+TOO_HEAVY = translatable("opening it takes too much time or memory")
+LOCKED = translatable("it is locked with a password")
+NOT_AN_IMAGE = translatable("it is no picture that can be opened here; JPEG, PNG, WebP and GIF work")
+TOO_LARGE = translatable("it has too many points to be opened")
+NO_TEXT = translatable(
+    "there is no text in it that can be read; if its pages are scanned, photos of them work"
+)
+OLD_OFFICE = translatable("it is in a format from before 2007; saved as docx, xlsx, pptx or PDF it works")
+OTHER_KIND = translatable(
     "files of this kind cannot be read here; pictures, PDFs, docx, xlsx, pptx, web pages and text files work"
 )
 
@@ -71,8 +75,7 @@ class AttachmentReader:
             case "unknown":
                 raise AttachmentUnusable(NOT_AN_IMAGE)
             case "large":
-                millions = image["points"] // 1_000_000
-                raise AttachmentUnusable(f"it has {millions} million points, too many to be opened")
+                raise AttachmentUnusable(TOO_LARGE)
         return Attachment("image", name, image["media_type"], data=base64.b64decode(image["data"]))
 
     async def read_file(self, body: bytes, name: str) -> Attachment | ExtractedDocument:

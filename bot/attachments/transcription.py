@@ -10,11 +10,12 @@ import ssl
 import httpx
 
 from bot.errors import AttachmentUnusable
+from bot.translations.translator import translatable
 
-AWAY = "the service that writes sound down does not answer; please try later or write it"
-SILENT = "no words were heard in it"
-SLOW = "writing it down took too long"
-REFUSED = "the service that writes sound down did not take it"
+AWAY = translatable("the service that writes sound down does not answer; please try later or write it")
+SILENT = translatable("no words were heard in it")
+SLOW = translatable("writing it down took too long")
+REFUSED = translatable("the service that writes sound down did not take it")
 
 _TRANSCRIPT_SECONDS = 120.0
 _HTTP_TIMEOUT = httpx.Timeout(_TRANSCRIPT_SECONDS, connect=10.0)

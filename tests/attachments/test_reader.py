@@ -140,7 +140,7 @@ async def test_the_beginning_of_a_very_long_text_is_read_and_its_length_is_known
         (b"%PDF-1.7 nothing more", DAMAGED),
         (make_pdf(["", ""]), NO_TEXT),
         (make_locked_pdf(["secret"], "word"), LOCKED),
-        (make_huge_png(8000, 8000), "it has 64 million points, too many to be opened"),
+        (make_huge_png(8000, 8000), "it has too many points to be opened"),
     ],
 )
 async def test_an_unreadable_file_is_refused_with_a_reason(body: bytes, reason: str):

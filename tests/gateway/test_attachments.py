@@ -103,7 +103,7 @@ async def test_more_pictures_than_a_turn_takes_are_left_out_and_that_is_said(tmp
         png = attachment_files.make_image(image_format="PNG")
         gateway.ann.send_document("last.png", content=png, caption="and?")
         [answer] = await gateway.wait_for_texts()
-    reason = "no more than 2 pictures are looked at in one go"
+    reason = "I can't look at that many in one go; please send them one after another"
     assert answer == f"(I could not use 2 of your photos, your picture: {reason}.)\n\nTwo."
     album, single = last_user_messages(gateway)
     assert (len(message_images(album)), len(message_images(single))) == (2, 0)
@@ -122,7 +122,8 @@ async def test_a_small_prompt_takes_fewer_pictures(tmp_path: Path):
             gateway.ann.send_photo(content=attachment_files.make_image(), album="a")
         [answer] = await gateway.wait_for_texts()
     assert answer.startswith(
-        "(I could not use 2 of your photos: no more than 1 picture is looked at in one go.)"
+        "(I could not use 2 of your photos: "
+        "I can't look at that many in one go; please send them one after another.)"
     )
     assert gateway.endpoint.requests[-1].prompt_tokens <= 2000
 
@@ -203,7 +204,7 @@ UNUSABLE = [
     (
         "a.png",
         attachment_files.make_huge_png(8000, 8000),
-        "your picture a.png: it has 64 million points, too many to be opened",
+        "your picture a.png: it has too many points to be opened",
     ),
     ("a.pdf", b"", "your file a.pdf: it is empty"),
     (

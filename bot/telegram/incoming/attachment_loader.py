@@ -14,12 +14,14 @@ from bot.errors import AttachmentUnusable
 from bot.telegram.incoming.attachments import MediaItem
 from bot.telegram.incoming.downloads import FILE_TOO_LARGE, MAX_BYTES, FileDownloader
 from bot.telegram.incoming.user_message import IncomingMessage, MediaContent
+from bot.translations.translator import translatable
 from bot.usage.timers import TurnTimer
 
 MAX_CONCURRENT = 3  # downloads of one turn: the reader takes one more, which is always left to other chats
-SOUND_UNSUPPORTED = "sound is not understood here; please write it as text"
-VIDEO_UNSUPPORTED = "videos can't be watched here"
-IMAGES_UNSUPPORTED = "pictures are not looked at here"
+SOUND_UNSUPPORTED = translatable("sound is not understood here; please write it as text")
+VIDEO_UNSUPPORTED = translatable("videos can't be watched here")
+TOO_MANY_IMAGES = translatable("I can't look at that many in one go; please send them one after another")
+IMAGES_UNSUPPORTED = translatable("pictures are not looked at here")
 
 _EXTENSIONS = {
     "audio/ogg": "ogg",
@@ -75,9 +77,7 @@ class AttachmentLoader:
     def _too_many_reason(self) -> str:
         if not self.max_images:
             return IMAGES_UNSUPPORTED
-        if self.max_images == 1:
-            return "no more than 1 picture is looked at in one go"
-        return f"no more than {self.max_images} pictures are looked at in one go"
+        return TOO_MANY_IMAGES
 
     async def load(self, messages: Sequence[IncomingMessage], turn_timer: TurnTimer) -> list[IncomingMessage]:
         """Fill in the contents of everything that came with the messages; `turn_timer` measures the time."""

@@ -13,11 +13,12 @@ from telegram.error import BadRequest, Forbidden, InvalidToken, RetryAfter, Tele
 from bot.errors import AttachmentUnusable
 from bot.telegram.client import UNREADABLE_ANSWER_ERRORS
 from bot.telegram.outcomes import get_retry_after
+from bot.translations.translator import translatable
 
 MAX_BYTES = 20 * 1024 * 1024  # bots cannot download larger files
-FILE_TOO_LARGE = "it is larger than 20 MB, and Telegram does not hand such files to bots"
-FILE_GONE = "Telegram does not have it any more; please send it again"
-FETCH_FAILED = "Telegram did not hand it over; please send it again"
+FILE_TOO_LARGE = translatable("it is larger than 20 MB, and Telegram does not hand such files to bots")
+FILE_GONE = translatable("Telegram does not have it any more; please send it again")
+FETCH_FAILED = translatable("Telegram did not hand it over; please send it again")
 
 _FETCH_TIMEOUT_SECONDS = 60.0
 _READ_TIMEOUT_SECONDS = 20.0  # without a byte

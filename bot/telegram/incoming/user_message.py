@@ -18,11 +18,22 @@ from bot.domain import Attachment
 from bot.telegram.incoming.attachments import MediaItem
 from bot.telegram.incoming.prompt_text import extract_text, format_message
 from bot.telegram.incoming.shared_items import describe_shared_item
+from bot.translations.translator import ENGLISH, Translator, translatable
 
 NOT_FETCHED = "it was not fetched, for the turn was stopped"
 
 _MAX_NAMED_FILES = 10  # files that are called by name in one line
 _MAX_PARTS = 3  # of files, each with a sentence
+
+_NOUNS = {
+    "photo": (translatable("your photo"), translatable("{count} of your photos")),
+    "picture": (translatable("your picture"), translatable("{count} of your pictures")),
+    "file": (translatable("your file"), translatable("{count} of your files")),
+    "voice message": (translatable("your voice message"), translatable("{count} of your voice messages")),
+    "video message": (translatable("your video message"), translatable("{count} of your video messages")),
+    "video": (translatable("your video"), translatable("{count} of your videos")),
+    "GIF": (translatable("your GIF"), translatable("{count} of your GIFs")),
+}
 
 RawMessage = dict[str, Any]
 MediaContent = Attachment | ExtractedDocument
@@ -77,7 +88,9 @@ class _FormattedMessage:
     media_text: _MediaText | None = None
 
 
-def compose_user_messages(messages: Sequence[IncomingMessage], max_text_bytes: int) -> UserMessages:
+def compose_user_messages(
+    messages: Sequence[IncomingMessage], max_text_bytes: int, translate: Translator = ENGLISH
+) -> UserMessages:
     """Compose the messages of a turn; documents and transcripts share about `max_text_bytes` of them."""
     texts_to_share = sum(_has_text_content(message) for message in messages)
     share = max_text_bytes // max(1, texts_to_share)
@@ -96,31 +109,35 @@ def compose_user_messages(messages: Sequence[IncomingMessage], max_text_bytes: i
         )
         sent_times.append(album[0].sent_at)
     # A name in the reasons might be read as Markdown.
-    notes = (describe_unusable(messages, with_names=False), _describe_partial(media_texts))
+    notes = (describe_unusable(messages, translate, with_names=False), _describe_partial(media_texts))
     told = " ".join(note for note in notes if note)
     preface = f"({told})\n\n" if told else ""
     return UserMessages(tuple(texts), tuple(attachments), tuple(sent_times), preface)
 
 
-def explain_refusal(messages: Sequence[IncomingMessage]) -> str:
+def explain_refusal(messages: Sequence[IncomingMessage], translate: Translator = ENGLISH) -> str:
     """Explain why there is nothing to answer: no text, and nothing that could be used. "" if there is."""
     if any(message.content is not None or _has_own_text(message.raw) for message in messages):
         return ""
-    return describe_unusable(messages, with_names=True)
+    return describe_unusable(messages, translate, with_names=True)
 
 
 def _has_own_text(raw: RawMessage) -> bool:
     return bool(extract_text(raw).strip() or describe_shared_item(raw))
 
 
-def describe_unusable(messages: Sequence[IncomingMessage], *, with_names: bool) -> str:
+def describe_unusable(messages: Sequence[IncomingMessage], translate: Translator, *, with_names: bool) -> str:
     """List what could not be used, a sentence for each reason; `with_names`: with the names of files."""
     by_reason: dict[str, list[MediaItem]] = {}
     for message in messages:
         if message.media is not None and message.unusable_reason:
             by_reason.setdefault(message.unusable_reason, []).append(message.media)
     return " ".join(
-        f"I could not use {_list_media(items, with_names=with_names)}: {reason}."
+        translate(
+            "I could not use {files}: {reason}.",
+            files=_list_media(items, translate, with_names=with_names),
+            reason=translate(reason),
+        )
         for reason, items in by_reason.items()
     )
 
@@ -246,12 +263,19 @@ def _format_duration(media: MediaItem) -> str:
     return f", {media.duration_seconds} s"
 
 
-def _list_media(items: Sequence[MediaItem], *, with_names: bool) -> str:
-    if with_names and len(items) <= _MAX_NAMED_FILES:
-        counts = Counter(item.label for item in items)
-    else:
-        counts = Counter(item.noun for item in items)
-    return ", ".join(_format_media_count(name, count) for name, count in counts.items())
+def _list_media(items: Sequence[MediaItem], translate: Translator, *, with_names: bool) -> str:
+    with_names = with_names and len(items) <= _MAX_NAMED_FILES
+    counts = Counter((item.noun, item.name if with_names else "") for item in items)
+    return ", ".join(
+        f"{_translate_noun(noun, count, translate)} {name}".rstrip() for (noun, name), count in counts.items()
+    )
+
+
+def _translate_noun(noun: str, count: int, translate: Translator) -> str:
+    one, several = _NOUNS[noun]
+    if count == 1:
+        return translate(one)
+    return translate(several, count=count)
 
 
 def _format_media_count(name: str, count: int) -> str:

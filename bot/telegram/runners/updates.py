@@ -140,7 +140,7 @@ class UpdateRunner:
             complete = partial(self._complete_request, updates, messages, request)
             await self._deps.turns.run(request, complete)
             return
-        refusal = explain_refusal(messages)
+        refusal = explain_refusal(messages, self._deps.access.get_translator(first.person))
         if refusal and not await self._has_decided_attachments(first.item):
             await self._refuse(updates, refusal)
             return
@@ -157,7 +157,7 @@ class UpdateRunner:
             reply_to = last_message.message_id
         translate = self._deps.access.get_translator(person)
         late_preface = format_late_preface(translate, now - first.sent_at) if first.item.stale else ""
-        composed = compose_user_messages(messages, self._attachment_loader.max_text_bytes)
+        composed = compose_user_messages(messages, self._attachment_loader.max_text_bytes, translate)
         return TurnRequest(
             items=tuple(update.item for update in updates),
             lane=lane,
@@ -186,7 +186,7 @@ class UpdateRunner:
         loaded = await handle.run_cancellable(self._attachment_loader.load(messages, handle.timer))
         if loaded is None:
             return request  # it was stopped, and the turn will say so
-        if refusal := explain_refusal(loaded):
+        if refusal := explain_refusal(loaded, request.translate):
             await self._refuse(updates, refusal)
             return None
         completed = self._build_request(updates, loaded, request.person, request.lane)

@@ -58,8 +58,12 @@ def build_messages(*media_items: MediaItem | None) -> list[IncomingMessage]:
 @pytest.mark.parametrize(
     ("max_images", "media_items", "reasons"),
     [
-        (2, [PHOTO, FILE, PHOTO, PHOTO], ["", "", "", "no more than 2 pictures are looked at in one go"]),
-        (1, [PHOTO, PHOTO], ["", "no more than 1 picture is looked at in one go"]),
+        (
+            2,
+            [PHOTO, FILE, PHOTO, PHOTO],
+            ["", "", "", "I can't look at that many in one go; please send them one after another"],
+        ),
+        (1, [PHOTO, PHOTO], ["", "I can't look at that many in one go; please send them one after another"]),
         (0, [PHOTO], [IMAGES_UNSUPPORTED]),
         (2, [VOICE, None], [SOUND_UNSUPPORTED, ""]),
         (2, [MediaItem("file", "file", "x", size_bytes=MAX_BYTES + 1)], [FILE_TOO_LARGE]),
@@ -120,7 +124,7 @@ async def test_files_that_turn_out_to_be_pictures_count_as_such():
         build_messages(PHOTO, drawn, drawn), TurnTimer()
     )
     assert (first.content is not None, second.content is not None, third.content) == (True, True, None)
-    assert third.unusable_reason == "no more than 2 pictures are looked at in one go"
+    assert third.unusable_reason == "I can't look at that many in one go; please send them one after another"
 
 
 class SlowDownloader:

@@ -3,10 +3,12 @@
 import pytest
 
 from bot.attachments.excerpts import ExtractedDocument
+from bot.attachments.reader import EMPTY
 from bot.domain import Attachment
 from bot.telegram.incoming import user_message
 from bot.telegram.incoming.attachments import MediaItem
 from bot.telegram.incoming.user_message import IncomingMessage, compose_user_messages
+from bot.translations.translator import load_translator
 
 PHOTO = MediaItem("picture", "photo", "p")
 FILE = MediaItem("file", "file", "f", "a.txt")
@@ -205,3 +207,19 @@ def test_of_very_many_files_only_the_count_is_named():
     ]
     assert user_message.explain_refusal(messages) == "I could not use 11 of your files: it is empty."
     assert user_message.explain_refusal(messages[1:]).count("your file ") == 10
+
+
+def test_what_cannot_be_used_is_said_in_the_language_of_the_sender_and_stays_english_for_the_model():
+    messages = [
+        IncomingMessage({"caption": "Lies"}, 1.0, FILE, unusable_reason=EMPTY),
+        IncomingMessage({}, 1.0, PHOTO, unusable_reason=EMPTY),
+        IncomingMessage({}, 1.0, PHOTO, unusable_reason=EMPTY),
+    ]
+    german = load_translator("de")
+    composed = compose_user_messages(messages, 900, german)
+    assert composed.preface == "(Nicht verwenden konnte ich deine Datei, 2 deiner Fotos: leer.)\n\n"
+    assert (
+        composed.texts[0] == "[data: file a.txt]\n(file not shown to you: it is empty)\n[end of data]\nLies"
+    )
+    refusal = user_message.explain_refusal(messages[1:], german)
+    assert refusal == "Nicht verwenden konnte ich 2 deiner Fotos: leer."
