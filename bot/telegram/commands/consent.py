@@ -101,18 +101,22 @@ async def handle_consent(context: ActionContext) -> ActionResult:
 async def handle_consent_button(context: ActionContext) -> ActionResult:
     """A button of the question or of /consent.
 
-    `context.args` is an answer or a kind of content, an item (0: none) and the hash of the host, by colons.
+    `context.args` is an answer or a toggle such as `files:off`, an item (0: none) and the hash of the host,
+    by colons. A toggle names the state it sets, so that a second tap does not undo the first.
     """
     fallback = context.deps.fallback_endpoint
-    choice, item, host_hash, *_ = [*context.args.split(":"), "", ""]
+    choice, item, host_hash = ["", "", *context.args.rsplit(":", 2)][-3:]
     if fallback is None or host_hash != hash_host(fallback.host) or not _NUMBER.fullmatch(item):
         return expire_button(context)
     if choice in _ANSWER_KINDS:
         return await _apply_answer(context, fallback, _ANSWER_KINDS[choice], int(item))
     kinds = (await _load_consent(context, fallback)).kinds or frozenset[ContentKind]()
-    if choice not in CONTENT_KINDS or not kinds:
+    name, _, state = choice.partition(":")
+    toggled = frozenset(kind for kind in SEND_LABELS if kind == name)
+    if not toggled or state not in {"on", "off"} or not kinds:
         return expire_button(context)
-    await chat_settings.store_consent(context.tx, context.lane.chat, fallback.host, kinds ^ {choice})
+    kinds = kinds | toggled if state == "on" else kinds - toggled
+    await chat_settings.store_consent(context.tx, context.lane.chat, fallback.host, kinds)
     page = _build_page(context.translate, fallback, await _load_consent(context, fallback))
     return ActionResult(toast=context.translate("Changed."), replacement=page)
 
@@ -158,8 +162,9 @@ def _build_page(translate: Translator, fallback: ModelEndpoint, consent: Consent
 def _build_toggle(
     translate: Translator, kind: ContentKind, fallback: ModelEndpoint, *, is_sent: bool
 ) -> Button:
-    labels = KEEP_LABELS if is_sent else SEND_LABELS
-    return Button(translate(labels[kind]), format_consent_data(kind, fallback))
+    if is_sent:
+        return Button(translate(KEEP_LABELS[kind]), format_consent_data(f"{kind}:off", fallback))
+    return Button(translate(SEND_LABELS[kind]), format_consent_data(f"{kind}:on", fallback))
 
 
 def _format_consent(translate: Translator, fallback: ModelEndpoint, kinds: frozenset[ContentKind]) -> str:

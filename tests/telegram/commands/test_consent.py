@@ -251,6 +251,22 @@ async def test_a_button_of_another_chat_or_host_or_a_forged_one_does_nothing(har
     assert not (await load_consent(harness)).is_given
 
 
+async def test_a_second_tap_on_a_kind_does_not_undo_the_first(harness: UpdateHarness):
+    (page,) = await harness.send_text("/consent")
+    await harness.tap(page.buttons[ALL])
+    (page,) = await harness.send_text("/consent")
+    for _ in range(2):
+        assert (await harness.tap(page.buttons["Keep back files"]))[0] == "Changed."
+        assert (await load_consent(harness)).kinds == frozenset(CONTENT_KINDS) - {"files"}
+    (page,) = await harness.send_text("/consent")
+    for _ in range(2):
+        await harness.tap(page.buttons["Also send files"])
+        assert (await load_consent(harness)).kinds == frozenset(CONTENT_KINDS)
+    data = page.buttons["Keep back notes"]
+    for forged in (data.replace("notes", "text"), data.replace("off", "maybe"), data.replace(":off", "")):
+        assert (await harness.tap(forged))[0] == "This button is too old."
+
+
 async def test_consent_shows_what_may_go_and_changes_it_kind_by_kind(harness: UpdateHarness):
     (page,) = await harness.send_text("/consent")
     assert page.text == f"Nothing of this chat is sent to {HOST}."
