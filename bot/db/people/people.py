@@ -113,7 +113,7 @@ async def put(
     let_in_by: int | None = None,
     now: float,
 ) -> None:
-    """Give somebody a role, and remove them from the strangers.
+    """Give somebody a role, and remove them from the strangers. An admin voids the owner's unused link.
 
     `let_in_by` is COMMAND_LINE_INVITER for a link made on the command line, None if nobody let them in.
     """
@@ -121,6 +121,8 @@ async def put(
     row = values | {"id": person, "since": now, "reachable": True}
     await tx.execute(insert(people).values(row).on_conflict_do_update(index_elements=["id"], set_=values))
     await tx.execute(delete(strangers).where(strangers.c.id == person))
+    if role == "admin":
+        await tx.execute(delete(invites).where(_IS_OWNERS_INVITE))
 
 
 async def remove(tx: AsyncConnection, person: int, *, now: float) -> None:
@@ -274,9 +276,9 @@ async def register_stranger(
 ) -> tuple[str | None, float] | None:
     """Store that a stranger wrote; returns what to reply, or None: nothing yet.
 
-    The reply is (a new code, or None if theirs is still valid; when it expires). A valid code is not
-    replaced, because an admin may be about to use it. The list of strangers is bounded; the oldest are
-    deleted.
+    The reply is (their code, or None if they know it is valid; when it expires). Who is on the list keeps
+    their code, because admins have a card with it; writing again extends it. The list of strangers is
+    bounded; the oldest are deleted.
     """
     row = (await tx.execute(select(strangers).where(strangers.c.id == person))).one_or_none()
     if row is not None and now < row.told_at + STRANGER_REPLY_INTERVAL_SECONDS:
@@ -284,7 +286,7 @@ async def register_stranger(
     if row is not None and now < row.expires_at:
         await tx.execute(update(strangers).where(strangers.c.id == person).values(told_at=now))
         return None, row.expires_at
-    code = "".join(secrets.choice(_CODE_LETTERS) for _ in range(8))
+    code = _make_code() if row is None else row.code
     expires_at = now + STRANGER_CODE_SECONDS
     values = {
         "name": name,
@@ -328,6 +330,10 @@ async def _delete_oldest_strangers(tx: AsyncConnection) -> None:
     newest = select(strangers.c.id).order_by(strangers.c.asked_at.desc(), strangers.c.id).limit(MAX_STRANGERS)
     if (await tx.execute(select(func.count()).select_from(strangers))).scalar_one() > MAX_STRANGERS:
         await tx.execute(delete(strangers).where(strangers.c.id.not_in(newest)))
+
+
+def _make_code() -> str:
+    return "".join(secrets.choice(_CODE_LETTERS) for _ in range(8))
 
 
 def _hash_code(code: str) -> str:
