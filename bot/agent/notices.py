@@ -18,7 +18,7 @@ NO_USABLE_ANSWER = translatable(
 ANSWER_TOO_LONG = translatable("The answer did not fit into one reply. Please ask for a smaller piece of it.")
 CALL_TOO_LONG = translatable(
     "What I wanted to give to a tool was too long to write at once, so I did not run it. Please ask for it "
-    "in smaller pieces. An admin can allow more with MODEL_MAX_TOKENS."
+    "in smaller pieces. An admin can raise the limit."
 )
 OUT_OF_TIME = translatable("I ran out of time before the answer was ready. Please ask for less at once.")
 NOTHING_TO_ADD = translatable("That was as long as one answer can be, and I had nothing to add.")

@@ -168,13 +168,14 @@ class UserJobs:
         if own_count >= self.limits.max_per_person:
             raise UnclearTime(
                 translatable(
-                    "You have all the reminders and tasks you can have: {count}. Delete one with /jobs first."
+                    "You already have {count} reminders and tasks, the most you can have. "
+                    "Delete one with /jobs first."
                 ),
                 count=own_count,
             )
         if total_count >= self.limits.max_total:
             raise UnclearTime(
-                translatable("I keep {count} reminders and tasks for everybody together, and have as many."),
+                translatable("This bot holds {count} reminders and tasks at most, and it is full."),
                 count=self.limits.max_total,
             )
 

@@ -30,7 +30,7 @@ IMAGE_PLACEHOLDER = "[an image that this model cannot see]"
 AWAY_NOTICE = translatable(
     "The model is not answering. I'll keep trying for up to {minutes} min; /stop ends it."
 )
-CONSENT_HINT = translatable("With /consent the second one may answer.")
+CONSENT_HINT = translatable("Allow the second model with /consent, and it can answer.")
 
 NotifyAdmins = Callable[[str, str], Awaitable[None]]
 FailoverDecision = Literal["go", "wait", "no"]

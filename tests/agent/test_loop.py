@@ -197,7 +197,7 @@ def test_a_call_cut_twice_ends_the_turn_with_its_narration():
     end = expect_result(events[-1])
     assert not any(isinstance(event, RunTools) for event in events)
     assert (end.ending, end.text[:12]) == ("cut", "Look:\n```\n``")
-    assert "An admin can allow more with MODEL_MAX_TOKENS." in end.text
+    assert "An admin can raise the limit." in end.text
 
 
 def test_an_answer_cut_at_the_limit_ends_with_a_note():

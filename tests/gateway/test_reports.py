@@ -64,7 +64,7 @@ async def test_others_are_served_while_usage_all_sums(tmp_path: Path, monkeypatc
         try:
             await is_summing.wait()
             gateway.api.person(8, "Bob").send("/id")
-            assert await gateway.wait_for_texts(chat=8) == ["Your number in Telegram is 8."]
+            assert await gateway.wait_for_texts(chat=8) == ["Your Telegram ID is 8."]
             assert gateway.texts() == []
         finally:
             can_continue.set()

@@ -71,7 +71,7 @@ async def test_blocked_people_get_no_answer_not_even_their_number(harness: Updat
 
 async def test_a_stranger_may_ask_for_their_number(harness: UpdateHarness):
     (sent,) = await harness.send_text("/id", person=STRANGER)
-    assert sent.text == "Your number in Telegram is 77."
+    assert sent.text == "Your Telegram ID is 77."
 
 
 @pytest.mark.parametrize("text", ["/start", "/help", "/people", "/stop", "/nonsense", "/new"])
@@ -215,7 +215,7 @@ async def test_somebody_is_let_in_by_number_before_they_ever_wrote(harness: Upda
     await harness.send_text("/people add 77", person=ADMIN)
     assert harness.access.get_role(STRANGER) == "member"
     (reply,) = await harness.send_text("/people add 77", person=ADMIN)
-    assert reply.text == "Person 77 is in already."
+    assert reply.text == "Person 77 already has access."
 
 
 async def test_in_allowlist_mode_a_stranger_is_refused_once_an_hour(database: Database):
@@ -324,7 +324,7 @@ async def test_who_is_removed_is_a_stranger_and_what_runs_for_them_ends(harness:
     assert [lane for lane, _ in harness.turns.stops] == [Lane(ANNA)]
     assert "Anna" not in harness.bot.calls_of("edit_message_text")[0]["given"][0]
     toast, _ = await harness.tap("people:remove:5", person=ADMIN)
-    assert toast == "Nobody with this number is in."
+    assert toast == "Nobody with this number has access."
 
 
 async def test_who_is_blocked_is_not_heard_until_unblocked(harness: UpdateHarness):

@@ -144,4 +144,4 @@ async def test_of_calls_without_a_count_each_counts_as_one_canvas_of_the_allowan
         assert text.startswith(f"You have used about {percent} % of today's allowance.")
         bob.send("/usage")
         text = (await gateway.wait_for_texts(len(answers) + 5, chat=BOB))[-1]
-        assert f"Of today's allowance: about {percent} %" in text
+        assert f"About {percent} % of today's allowance used" in text

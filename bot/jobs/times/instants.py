@@ -100,7 +100,9 @@ def _check_spans(spans: list[tuple[float, str]]) -> None:
     if any(unit == "second" for _, unit in spans):
         raise UnclearTime(translatable("I keep time by minutes. Say `in 1 minute`."))
     if any(count != int(count) and unit not in SECONDS_PER_UNIT for count, unit in spans):
-        raise UnclearTime(translatable("Half a day or week is not clear to me. Say it in hours or days."))
+        raise UnclearTime(
+            translatable("I can't tell what half a day or week means. Say it in hours or days.")
+        )
     years = {
         "hour": 1 / 8760,
         "minute": 1 / 525_600,
@@ -123,7 +125,7 @@ def _parse_calendar_time(phrase: str, now: datetime) -> datetime:
         )
     if day.is_after_midnight and day.rest:
         raise UnclearTime(
-            translatable("That is after midnight. Say the day it is by then, such as `tomorrow at 1:00`.")
+            translatable("That is after midnight, so name the next day, such as `tomorrow at 1:00`.")
         )
     time_of_day = day.times[0] if day.times else clock_times.MORNING
     return datetime.combine(dates.find_date(day.rest, now, time_of_day), time_of_day)

@@ -65,9 +65,7 @@ def find_recurrence(phrase: str, tz: tzinfo, now: float, min_interval_seconds: i
     rest = _strip_prepositions(times_of_day.rest)
     if times_of_day.is_after_midnight and _NAMES_A_DAY.search(rest):
         raise UnclearTime(
-            translatable(
-                "That is after midnight. Say the day it is by then, such as `every Saturday at 1:00`."
-            )
+            translatable("That is after midnight, so name the next day, such as `every Saturday at 1:00`.")
         )
     if not times_of_day.times and _EVERY_ALONE.fullmatch(rest):
         raise UnclearTime(RECURRENCE_HELP, has_reason=False)
@@ -104,7 +102,7 @@ def _split_until(phrase: str, tz: tzinfo, now: float) -> tuple[str, datetime | N
     start = rrules.to_local_time(now, tz)
     last_day = dates.find_date(match["day"], start, time(23, 59))
     if last_day < start.date():
-        raise UnclearTime(translatable("Its last day is over. Say a day to come after “until”."))
+        raise UnclearTime(translatable("The day after “until” has passed. Name a day to come."))
     return match["words"], datetime.combine(last_day, time(23, 59, 59))
 
 

@@ -52,7 +52,7 @@ async def handle_forget_button(context: ActionContext) -> ActionResult:
     if context.args != "yes":
         return expire_button(context)
     if await retention.is_forgetting(context.tx, context.lane):
-        return ActionResult(toast=context.translate("I'm already at it."))
+        return ActionResult(toast=context.translate("I'm already deleting it."))
     await jobs.remove_all(context.tx, context.person)  # what came due from now on would not be forgotten
     lanes = await retention.list_lanes(context.tx, context.lane.chat)
     lanes_to_wake = list[Lane]()

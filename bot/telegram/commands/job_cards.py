@@ -101,7 +101,7 @@ async def _restore_paused_job(context: ActionContext, job: Job, page: int) -> Ac
     except UnclearTime as error:
         return ActionResult(toast=error.explain(context.translate))
     await jobs.restore(context.tx, job.id)
-    return await _redraw_card(context, job, page, context.translate("It is back."))
+    return await _redraw_card(context, job, page, context.translate("Restored."))
 
 
 async def _pause_job(context: ActionContext, job: Job, page: int) -> ActionResult:

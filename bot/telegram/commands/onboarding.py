@@ -11,10 +11,7 @@ from bot.telegram.commands.strangers import reject_stranger
 from bot.telegram.commands.welcome import build_welcome
 from bot.translations.translator import translatable
 
-FIRST_LINK_USED_UP = translatable(
-    "This link no longer works. While nobody is admin, the gateway's log shows a new one every hour; "
-    "`canvasgram setup` shows one at once."
-)
+FIRST_LINK_USED_UP = translatable("This link no longer works. `canvasgram setup` shows a new one at once.")
 LINK_USED_UP = translatable("This link no longer works. Ask an admin for a new one.")
 
 log = logging.getLogger(__name__)

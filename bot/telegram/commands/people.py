@@ -96,7 +96,7 @@ async def _describe_newer_decision(context: ActionContext, verb: str, person_id:
     if person is None or (person.role == "blocked") == (verb == "unblock"):
         return None
     decision = await describe_decision(context, person_id)
-    return decision or context.translate("{name} is in already.", name=person.name)
+    return decision or context.translate("{name} already has access.", name=person.name)
 
 
 async def describe_decision(context: ActionContext, person_id: int) -> str | None:
@@ -135,7 +135,7 @@ async def let_in(context: ActionContext, person_id: int) -> ActionResult:
     access = context.deps.access
     name = await _load_name(context, person_id)
     if access.get_role(person_id) in {"admin", "member"} and not access.is_new_guest(person_id):
-        return reply_text(context.translate("{name} is in already.", name=name))
+        return reply_text(context.translate("{name} already has access.", name=name))
     await _record_role_change(context, person_id, "let in", "member")
     stranger = await people.find_stranger(context.tx, person_id)
     languages = access.get_languages(person_id)
@@ -160,7 +160,7 @@ async def _remove_person(context: ActionContext, person_id: int) -> ActionResult
         return reply_text(refusal)
     person = await people.find(context.tx, person_id)
     if person is None:
-        return reply_text(context.translate("Nobody with this number is in."))
+        return reply_text(context.translate("Nobody with this number has access."))
     await _record_role_change(context, person_id, "removed", None)
     await people.remove(context.tx, person_id, now=context.now)
     await jobs.remove_all(context.tx, person_id)

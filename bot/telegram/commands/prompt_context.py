@@ -50,7 +50,7 @@ def _format_last(translate: Translator, breakdown: PromptBreakdown) -> str:
     tokens = abbreviate_count(breakdown.last_prompt_tokens)
     cached = breakdown.last_cached_tokens
     if cached is None:
-        return translate("{tokens}, cached unknown", tokens=tokens)
+        return translate("{tokens}; cached: unknown", tokens=tokens)
     if cached:
         return translate("{tokens}, {cached} of it cached", tokens=tokens, cached=abbreviate_count(cached))
     return translate("{tokens}, nothing of it cached", tokens=tokens)

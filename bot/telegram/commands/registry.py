@@ -170,7 +170,7 @@ def _format_command(translate: Translator, command: Command) -> str:
 
 
 async def handle_id(context: ActionContext) -> ActionResult:
-    text = context.translate("Your number in Telegram is {number}.", number=context.person)
+    text = context.translate("Your Telegram ID is {number}.", number=context.person)
     return reply_text(text, code=str(context.person))
 
 

@@ -45,4 +45,4 @@ async def take_answer(context: ActionContext) -> ActionResult:
 async def handle_sign_in_button(context: ActionContext) -> ActionResult:
     """The button of an offer to sign in; `context.args` is the source."""
     queued = await write_tool_task(context, "signin", {"words": context.args})
-    return replace(queued, toast="I ask it for the link, which comes here.")
+    return replace(queued, toast="I'm asking for the link; it will come here.")

@@ -26,7 +26,7 @@ async def handle_snooze_button(context: ActionContext) -> ActionResult:
     if snooze is not None and snooze.next_due is not None:
         return await _show_next_due(context, reminder, snooze.next_due, zone)
     if snooze is not None:
-        return ActionResult(toast=translate("This has come again already."))
+        return ActionResult(toast=translate("This reminder has already come again."))
     next_due = compute_snooze_due(args["delay"], reminder.due_at, zone, context.now)
     if next_due is None:
         return ActionResult(toast=translate("This reminder is no longer kept."))

@@ -6,7 +6,7 @@ from bot.domain import Button, Part
 from bot.telegram.actions import (
     ActionContext,
     ActionResult,
-    build_part,
+    build_hint,
     expire_button,
     reply_hint,
     reply_text,
@@ -14,9 +14,9 @@ from bot.telegram.actions import (
 from bot.translations.translator import translatable
 
 _MODE_LABELS: dict[ThinkMode, str] = {
-    "auto": translatable("auto: for questions that need tools or several steps"),
-    "on": translatable("on: before every answer, which takes longer"),
-    "off": translatable("off: never"),
+    "auto": translatable("`auto`: for questions that need tools or several steps"),
+    "on": translatable("`on`: before every answer, which takes longer"),
+    "off": translatable("`off`: never"),
 }
 _CHANGES: dict[ThinkMode, str] = {
     "auto": translatable(
@@ -76,7 +76,7 @@ def _build_settings_part(context: ActionContext, chat_mode: ThinkMode | None) ->
     lines = [state, *(translate(label) for label in _MODE_LABELS.values())]
     effective = chat_mode or default
     buttons = tuple(_build_button(mode, is_set=mode == effective) for mode in THINK_MODES)
-    return build_part("\n".join(lines), buttons)
+    return build_hint("\n".join(lines), buttons)
 
 
 def _build_button(mode: ThinkMode, *, is_set: bool) -> Button:

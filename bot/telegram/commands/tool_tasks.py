@@ -26,7 +26,7 @@ STARTED_REPLIES = {
     "add": "I look at it; what I find comes here.",
     "pick": "I look at it; what I find comes here.",
     "configure": "I look at it; what I find comes here.",
-    "signin": "I ask it for the link, which comes here.",
+    "signin": "I'm asking for the link; it will come here.",
     "try": "I run it once.",
     "reload": "I look at all sources anew.",
 }

@@ -63,7 +63,7 @@ async def handle_details_button(context: ActionContext, turn: int) -> ActionResu
     """The button that shows the details of a turn."""
     details = await spending.load_details(context.tx, context.lane, turn)
     if details is None:
-        return ActionResult(toast=context.translate("This answer is not known here."))
+        return ActionResult(toast=context.translate("I have no record of this answer."))
     row = (Button(context.translate("Back"), "usage"), _chart_button(context))
     return ActionResult(replacement=build_part(format_details(details), row))
 
@@ -114,7 +114,7 @@ async def _format_member_summary(
     if limit is not None:
         time_zone = context.deps.time_zone
         usage = await load_quota_usage(context.tx, context.person, limit, time_zone, now=context.now)
-        lines.append(translate("Of today's allowance: about {percent} %", percent=usage.percent))
+        lines.append(translate("About {percent} % of today's allowance used", percent=usage.percent))
     return "\n".join(lines)
 
 

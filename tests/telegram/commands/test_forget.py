@@ -28,7 +28,7 @@ async def test_each_topic_is_forgotten_by_its_own_job_and_one_of_them_reports(da
         (str(ANNA), True),
         (f"{ANNA}:3", False),
     ]
-    assert (await harness.tap("forget:yes"))[0] == "I'm already at it."
+    assert (await harness.tap("forget:yes"))[0] == "I'm already deleting it."
     assert len(await harness.load_items(kind="house")) == 2
 
 

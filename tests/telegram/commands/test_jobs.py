@@ -111,12 +111,12 @@ async def test_the_jobs_of_a_person_and_of_all_are_limited(harness: UpdateHarnes
     for number in range(3):
         await send_command(harness, f"/remind tomorrow at 9 tea {number}")
     assert await send_command(harness, "/remind tomorrow at 9 one more") == [
-        "You have all the reminders and tasks you can have: 3. Delete one with /jobs first."
+        "You already have 3 reminders and tasks, the most you can have. Delete one with /jobs first."
     ]
     for number in range(2):
         await send_command(harness, f"/remind tomorrow at 9 tea {number}", BOB)
     [full] = await send_command(harness, "/remind tomorrow at 9 one more", BOB)
-    assert full == "I keep 5 reminders and tasks for everybody together, and have as many."
+    assert full == "This bot holds 5 reminders and tasks at most, and it is full."
     async with harness.database.transaction() as tx:
         await tx.execute(update(jobs_table).where(jobs_table.c.person == ANNA).values(state="done"))
     assert len(await send_command(harness, "/remind tomorrow at 9 again")) == 1
@@ -140,7 +140,7 @@ async def test_ten_thousand_jobs_leave_a_clear_answer(database: Database):
         }
         await tx.execute(jobs_table.insert(), [row | {"made_at": NOW}] * 10_000)
     assert await send_command(harness, "/remind tomorrow at 9 tea") == [
-        "You have all the reminders and tasks you can have: 10000. Delete one with /jobs first."
+        "You already have 10000 reminders and tasks, the most you can have. Delete one with /jobs first."
     ]
     [listed] = await harness.send_text("/jobs")
     assert len(listed.text.splitlines()) == len(listed.buttons) == PAGE_SIZE + 1
@@ -300,7 +300,7 @@ async def test_a_deleted_job_comes_back_only_where_another_fits(harness: UpdateH
     await store_job(harness)
     toast, _ = await harness.tap(deleted.buttons["Undo"])
     assert toast is not None
-    assert toast.startswith("You have all the reminders and tasks you can have: 3.")
+    assert toast.startswith("You already have 3 reminders and tasks, the most you can have.")
 
 
 async def test_what_is_done_cannot_be_undone(harness: UpdateHarness):

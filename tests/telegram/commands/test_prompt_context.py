@@ -35,7 +35,7 @@ async def test_the_parts_their_sum_and_the_servers_count_are_shown(database: Dat
     ("prompt", "cached", "text"),
     [
         (None, None, "unknown"),
-        (1480, None, "1.4k, cached unknown"),
+        (1480, None, "1.4k; cached: unknown"),
         (1480, 0, "1.4k, nothing of it cached"),
     ],
 )

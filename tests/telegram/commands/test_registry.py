@@ -74,8 +74,8 @@ async def test_the_greeting_has_three_examples_to_tap(harness: UpdateHarness):
 
 async def test_id_shows_ones_number_to_be_copied(harness: UpdateHarness):
     (sent,) = await harness.send_text("/id")
-    assert sent.text == "Your number in Telegram is 5."
-    assert sent.entities == [{"type": "code", "offset": 27, "length": 1}]
+    assert sent.text == "Your Telegram ID is 5."
+    assert sent.entities == [{"type": "code", "offset": 20, "length": 1}]
 
 
 async def test_new_begins_another_conversation(harness: UpdateHarness):

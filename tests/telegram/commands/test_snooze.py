@@ -140,7 +140,7 @@ async def test_a_snooze_that_has_come_is_not_set_again_by_its_old_message(harnes
         await jobs.fire(tx, [fired], now=harness.now)
     again = await deliver_due(harness)
     assert (again.text, list(again.buttons)) == ("⏰ tea", ["10 min", "1 h", "Tomorrow"])
-    assert (await harness.tap(sent.buttons["1 h"]))[0] == "This has come again already."
+    assert (await harness.tap(sent.buttons["1 h"]))[0] == "This reminder has already come again."
     assert (await harness.tap(again.buttons["1 h"]))[0] == "Again at 19:10."
 
 
@@ -158,7 +158,9 @@ async def test_a_snooze_counts_as_a_job(harness: UpdateHarness):
     for number in range(2):
         await show_reminder(harness, DAILY, f"water {number}")
     toast, _ = await harness.tap(sent.buttons["10 min"])
-    assert toast == "You have all the reminders and tasks you can have: 3. Delete one with /jobs first."
+    assert (
+        toast == "You already have 3 reminders and tasks, the most you can have. Delete one with /jobs first."
+    )
 
 
 async def test_a_reminder_of_unknown_outcome_that_came_all_the_same_shows_its_snooze(harness: UpdateHarness):

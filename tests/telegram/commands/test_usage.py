@@ -75,7 +75,7 @@ async def test_without_a_turn_there_is_nothing_to_detail(harness: UpdateHarness)
 @pytest.mark.parametrize("data", ["details:99", "details:1"])
 async def test_the_turn_of_another_chat_is_not_shown(harness: UpdateHarness, data: str):
     assert await harness.store_answered_turn("a secret", person=BOB) == 1
-    assert await harness.tap(data) == ("This answer is not known here.", [])
+    assert await harness.tap(data) == ("I have no record of this answer.", [])
     assert harness.bot.calls_of("edit_message_text") == []
 
 
