@@ -33,7 +33,7 @@ async def test_a_report_beside_the_gateway_tells_what_the_chat_tells(tmp_path: P
         assert usage[2].startswith("Today: 1 canvas est., ")
         assert usage[3].startswith("30 d: 1 canvas est., ")
         turn = await render_turn(gateway.settings.database_url, "1", with_texts=False, as_json=False, now=0.0)
-        assert turn.startswith(f"Turn 1 in chat {ADMIN}, of user {ADMIN}: answered")
+        assert turn.startswith(f"Turn 1 in chat {ADMIN}, of Ann ({ADMIN}): answered")
         assert "call 1: ok, finish reason stop" in turn
         assert "say:one" not in turn
 

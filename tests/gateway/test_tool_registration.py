@@ -93,7 +93,7 @@ async def test_a_document_is_looked_at_picked_from_tried_and_used(tmp_path: Path
         await gateway.api.wait_until(lambda: gateway.texts()[-1] == "done" and gateway.is_finished())
         assert shop.calls[1][:2] == ("GET", "/v1/items/socks")
         log = (await send_and_collect(gateway, "/tools log"))[0]
-        assert 'shop_list_items {"kind": "socks"} · person (7) in 7, turn 1 · ok · ' in log
+        assert 'shop_list_items {"kind": "socks"} · Ann (7) in 7, turn 1 · ok · ' in log
         done = [(change.what, change.subject, change.who) for change in await load_changes(gateway)]
         assert done == [
             ("added", "source shop", ADMIN),
