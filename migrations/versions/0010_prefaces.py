@@ -12,7 +12,7 @@ depends_on: str | Sequence[str] | None = None
 
 
 def upgrade() -> None:
-    op.add_column("turns", sa.Column("preface", sa.Text(), server_default="", nullable=False))
+    op.add_column("turns", sa.Column("preface", sa.Text(), server_default=sa.text("''"), nullable=False))
 
 
 def downgrade() -> None:

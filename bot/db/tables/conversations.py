@@ -64,7 +64,7 @@ turns = Table(
     Column("counted", Integer),  # tokens the server counted for its first prompt
     Column("used", Text, nullable=False, server_default="[]"),  # names of the tools it called, a JSON list
     Column("received_at", Float, nullable=False),
-    Column("preface", Text, nullable=False, server_default=""),  # put before its answer; "" once it has ended
+    Column("preface", Text, nullable=False, server_default=text("''")),  # put before its answer; then ""
     Column("began_at", Float, nullable=False),
     Column("ended_at", Float),
     Index("ix_turns_lane_conversation_state", "lane", "conversation", "state", "ended_at"),
