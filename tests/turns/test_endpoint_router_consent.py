@@ -19,7 +19,7 @@ async def test_outside_the_chat_is_asked_once_and_the_message_waits_until_yes(tm
         assert HOST in question.text
         assert button_labels(question) == [YES, ALL, NO]
         await both.gateway.api.wait_until(
-            lambda: any("With /consent the second" in text for text in both.gateway.texts())
+            lambda: any("Allow the second model with /consent" in text for text in both.gateway.texts())
         )
         attempt_count = len(both.main.requests)
         await both.main.wait_until(lambda: len(both.main.requests) > attempt_count)
