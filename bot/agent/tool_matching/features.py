@@ -85,11 +85,6 @@ class MessageFeatures:
     begins_with_search: bool
     actions: frozenset[str] = frozenset()
 
-    @property
-    def is_question(self) -> bool:
-        """Whether it begins with an English question word."""
-        return self.sentence_features.get("question", 0.0) > 0
-
 
 def extract_features(text: str, concepts: Concepts | None = None) -> MessageFeatures:
     """Extract the features of a user's newest message."""
