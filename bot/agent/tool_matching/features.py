@@ -1,15 +1,13 @@
 """The features of a message: words, numbers and names, form of the sentence, English or not. Pure."""
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 
 from bot.agent.tool_matching.concepts import Concepts, find_english_names, is_english, load_concepts
 from bot.agent.tool_matching.stems import (
-    is_command_word,
     is_foreign_stop_word,
-    is_search_word,
     is_stop_word,
     split_words,
     stem,
@@ -68,8 +66,6 @@ class MessageFeatures:
     sure_hints: of these, those of which one alone is enough.
     number_count, value_count: numbers; and numbers, names and quoted texts together.
     is_readable: something in it can be compared with English descriptions.
-    begins_with_command: with something to do.
-    begins_with_search: with something to find out.
     actions: what is to be done, in the words of synonyms.txt; only search words tell it.
     """
 
@@ -81,8 +77,6 @@ class MessageFeatures:
     value_count: int
     is_readable: bool
     is_english: bool
-    begins_with_command: bool
-    begins_with_search: bool
     actions: frozenset[str] = frozenset()
 
 
@@ -102,8 +96,6 @@ def extract_features(text: str, concepts: Concepts | None = None) -> MessageFeat
             value_count=counts.values,
             is_readable=bool(message_words),
             is_english=True,
-            begins_with_command=_begins_with(message_words, is_command_word),
-            begins_with_search=_begins_with(message_words, is_search_word),
         )
     names = find_english_names(message_words, concepts or load_concepts())
     # A foreign word that names no concept would only seem left over; a stop word is not the name of anything.
@@ -117,8 +109,6 @@ def extract_features(text: str, concepts: Concepts | None = None) -> MessageFeat
         value_count=counts.values,
         is_readable=bool(names or hints),
         is_english=False,
-        begins_with_command=_begins_with(names, is_command_word),
-        begins_with_search=_begins_with(names, is_search_word),
     )
 
 
@@ -165,12 +155,6 @@ def _count_values(text: str, message_words: list[str]) -> _ValueCounts:
     number_words = sum(_NUMBER_WORD.fullmatch(word) is not None for word in message_words)
     numbers = len(_NUMBER.findall(text)) + number_words
     return _ValueCounts(numbers, names=len(_NAME.findall(text)), quoted=len(_QUOTED.findall(text)))
-
-
-def _begins_with(message_words: list[str], is_kind: Callable[[str], bool]) -> bool:
-    """Whether the first word that is no stop word is of this kind."""
-    first_word = next((word for word in message_words if not is_stop_word(word)), None)
-    return first_word is not None and is_kind(first_word)
 
 
 @cache

@@ -76,16 +76,6 @@ def is_foreign_stop_word(word: str) -> bool:
     return word in _load_word_lists()["elsewhere"]
 
 
-def is_command_word(word: str) -> bool:
-    """Whether it begins a command, such as `send`."""
-    return word in _load_word_lists()["orders"]
-
-
-def is_search_word(word: str) -> bool:
-    """Whether it begins a request to find something out."""
-    return word in _load_word_lists()["seeking"]
-
-
 @cache
 def _load_word_lists() -> Mapping[str, frozenset[str]]:
     text = files("bot.agent.tool_matching").joinpath("words.txt").read_text(encoding="utf-8")
