@@ -9,7 +9,7 @@ import time
 from collections.abc import Awaitable, Callable
 from dataclasses import asdict, dataclass
 
-from bot.db.engine import Database, Transaction
+from bot.db.engine import Database
 from bot.db.usage import counter_readings
 from bot.db.usage.counter_readings import CounterReading, OwnCounts
 from bot.domain import CANVAS_TOKENS
@@ -52,14 +52,13 @@ class CountersEndpoint:
 
 @dataclass(frozen=True, slots=True)
 class GapHistory:
-    """The gaps before a reading, in tokens: of all readings together, and of the last one (0: none).
+    """The gaps before a reading, in tokens: of all readings together, and of the last three, newest first.
 
-    `was_growing`: the last reading and the one before it both had a gap.
+    A reading that agreed has a gap of 0 among the last three.
     """
 
     total: int
-    last: int
-    was_growing: bool
+    newest: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,25 +127,19 @@ class Reconciliation:
     async def _store_comparison(self, read: _CountersRead) -> CounterReading:
         url = self._endpoint.url
         async with self._database.transaction() as tx:
-            previous = await counter_readings.find_latest(tx, url)
+            newest = await counter_readings.list_newest_of(tx, url, limit=3)
+            previous = newest[0] if newest else None
             since = previous.read_at if previous else read.read_at
             own = await counter_readings.sum_own_calls(tx, url, since=since, until=read.read_at)
             reading = build_reading(url, previous, read.counters, own, read.read_at, read.running_calls)
-            history = await self._load_gap_history(tx, previous)
+            total = await counter_readings.sum_gaps(tx, url)
             await counter_readings.store(tx, reading)
+        history = GapHistory(total, tuple(_gap_or_zero(past) for past in newest))
         notice = build_gap_notice(history, reading, self._min_reported_gap)
         if notice is not None:
             log.warning("%s", notice, extra={"action": "reconcile.gap"})
             await self._notify(NOTICE_SUBJECT, notice)
         return reading
-
-    async def _load_gap_history(self, tx: Transaction, last: CounterReading | None) -> GapHistory:
-        if last is None:
-            return GapHistory(0, 0, was_growing=False)
-        before = await counter_readings.find_latest(tx, last.endpoint, before=last.read_at)
-        was_growing = _has_gap(last) and before is not None and _has_gap(before)
-        total = await counter_readings.sum_gaps(tx, last.endpoint)
-        return GapHistory(total, (last.gap or 0) if _has_gap(last) else 0, was_growing)
 
 
 def build_reading(
@@ -238,13 +231,16 @@ def build_gap_notice(
 ) -> str | None:
     """The notice when the total gap reaches `min_gap` tokens, ten times as much, and so on.
 
-    Two readings in a row must have a gap: a single one is a `canvasgram check`, or somebody who tried the
-    endpoint.
+    Three readings in a row must have a gap: a `canvasgram check`, or somebody who tries the endpoint, makes
+    one, or two if it is between them that a reading is taken.
     """
-    if not _has_gap(reading) or not history.last:
+    last_two = history.newest[:2]
+    if not _gap_or_zero(reading) or len(last_two) < 2 or not all(last_two):
         return None
     total = history.total + (reading.gap or 0)
-    reported_total = history.total if history.was_growing else history.total - history.last
+    reported_total = history.total
+    if len(history.newest) < 3 or not history.newest[2]:  # no notice could be sent at the last two
+        reported_total -= sum(last_two)
     threshold = min_gap
     while threshold * 10 <= abs(total):
         threshold *= 10
@@ -257,8 +253,10 @@ def build_gap_notice(
     )
 
 
-def _has_gap(reading: CounterReading) -> bool:
-    return bool(reading.gap) and reading.why != SUMS_AGREE
+def _gap_or_zero(reading: CounterReading) -> int:
+    if reading.why == SUMS_AGREE:
+        return 0
+    return reading.gap or 0
 
 
 def _increase_since(previous: CounterReading, counters: ServerCounters) -> ServerCounters | None:

@@ -66,14 +66,6 @@ class CounterReading:
     steps_per_canvas: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class CanvasSteps:
-    """Canvases as the server counted them, and denoising steps for each; None: no canvas."""
-
-    canvases: int
-    steps_per_canvas: float | None
-
-
 async def count_unsettled(tx: AsyncConnection, endpoint: str, *, since: float) -> int:
     """How many calls to this endpoint still run, or ended after `since` (epoch seconds)."""
     is_unsettled = or_(model_calls.c.outcome.is_(None), model_calls.c.ended_at > since)
@@ -109,16 +101,10 @@ async def sum_own_calls(tx: AsyncConnection, endpoint: str, *, since: float, unt
     )
 
 
-async def find_latest(
-    tx: AsyncConnection, endpoint: str, *, before: float | None = None
-) -> CounterReading | None:
-    """The newest reading of this endpoint, or the newest before a moment (epoch seconds)."""
-    query = select(readings).where(readings.c.endpoint == endpoint)
-    if before is not None:
-        query = query.where(readings.c.read_at < before)
-    newest = query.order_by(readings.c.read_at.desc()).limit(1)
-    row = (await tx.execute(newest)).mappings().one_or_none()
-    return None if row is None else _to_reading(row)
+async def list_newest_of(tx: AsyncConnection, endpoint: str, *, limit: int) -> list[CounterReading]:
+    """The readings of this endpoint, the newest first."""
+    query = select(readings).where(readings.c.endpoint == endpoint).order_by(readings.c.read_at.desc())
+    return [_to_reading(row) for row in (await tx.execute(query.limit(limit))).mappings()]
 
 
 async def list_newest(tx: AsyncConnection, scope: Scope, limit: int) -> list[CounterReading]:
@@ -137,23 +123,6 @@ async def sum_gaps(tx: AsyncConnection, endpoint: str) -> int:
     """The sum of all gaps in tokens; what a running call shifts from one reading to the next cancels out."""
     query = select(func.coalesce(func.sum(readings.c.gap), 0)).where(readings.c.endpoint == endpoint)
     return int((await tx.execute(query)).scalar_one())
-
-
-async def sum_steps(
-    tx: AsyncConnection, *, since: float, until: float, canvas_tokens: int = 256
-) -> CanvasSteps:
-    """The server's own steps in the readings of that time, over all endpoints.
-
-    Only readings count in which the steps of canvases could be separated from those of typed reads.
-    """
-    is_clear = readings.c.steps_per_canvas.is_not(None)
-    committed = func.coalesce(func.sum(case((is_clear, readings.c.committed_seen))), 0)
-    weighted_steps = func.sum(readings.c.steps_per_canvas * readings.c.committed_seen)
-    query = select(committed.label("committed"), weighted_steps.label("weighted_steps"))
-    row = (await tx.execute(query.where(readings.c.read_at.between(since, until)))).one()
-    if not row.committed:
-        return CanvasSteps(0, None)
-    return CanvasSteps(row.committed // canvas_tokens, row.weighted_steps / row.committed)
 
 
 async def sum_server_counters(tx: AsyncConnection, scope: Scope) -> ServerSums:
