@@ -80,6 +80,13 @@ def configure(
     logging.captureWarnings(capture=True)
 
 
+def announce(text: str) -> None:
+    """Log what the owner has to see, whatever the level of the process is."""
+    logger = logging.getLogger(f"{__name__}.announcements")
+    logger.setLevel(logging.WARNING)
+    logger.warning("%s", text, extra={"action": "app.announced"})
+
+
 def hide_secrets(secrets: Iterable[str]) -> None:
     """Hide these values as well, from now on."""
     for handler in logging.getLogger().handlers:

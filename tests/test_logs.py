@@ -47,6 +47,18 @@ def test_a_line_for_people_has_time_level_action_fields_and_message() -> None:
     )
 
 
+def test_what_the_owner_has_to_see_is_logged_at_any_level() -> None:
+    stream = io.StringIO()
+    logs.configure("ERROR", "json", stream=stream)
+    logging.getLogger("bot.test").warning("left out")
+    logs.announce("Open this link: https://t.me/my_bot?start=abc")
+    [line] = [json.loads(line) for line in stream.getvalue().splitlines()]
+    assert (line["action"], line["message"]) == (
+        "app.announced",
+        "Open this link: https://t.me/my_bot?start=abc",
+    )
+
+
 def test_a_line_for_machines_is_one_json_object() -> None:
     stream, log = configure_logs("json")
     log.warning("slow", extra={"action": "sender.slow", "seconds": 1.5, "part": None, "lane": "5:1"})

@@ -127,13 +127,8 @@ def run(env_file: EnvFile = ENV_FILE) -> Work:
         logging.getLogger(__name__).warning("%s", line, extra={"action": "settings.ignored"})
     gc.freeze()
     gc.enable()
-    announce = typer.echo if settings.log_format == "text" else _log_announcement
+    announce = typer.echo if settings.log_format == "text" else logs.announce
     return functools.partial(factory.run, settings, announce=announce)
-
-
-def _log_announcement(text: str) -> None:
-    """Show a text for the owner as a line of a log that machines read."""
-    logging.getLogger(__name__).warning("%s", text, extra={"action": "app.announced"})
 
 
 @cli.command(epilog='Examples: canvasgram demo · canvasgram demo --say "What is 19 % of 84.50?"')

@@ -2,20 +2,31 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator
 
 import pytest
+from starlette.types import Receive, Scope, Send
 
 from bot.http_server import serve
 from bot.llm.endpoint_watch import EndpointWatch, WatchedEndpoint
 from bot.sim.vllm.server import SimulatedEndpoint
 
 
-@pytest.fixture
-async def endpoint() -> AsyncIterator[tuple[SimulatedEndpoint, str]]:
-    simulated = SimulatedEndpoint()
-    async with serve(simulated.app) as url:
-        yield simulated, f"{url}/v1"
+class HealthChecks:
+    """Serves an endpoint, and notes when it has been asked whether it is up."""
+
+    def __init__(self, endpoint: SimulatedEndpoint) -> None:
+        self._app = endpoint.app
+        self._answered = asyncio.Event()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await self._app(scope, receive, send)
+        if scope.get("path") == "/health":
+            self._answered.set()
+
+    async def wait_for_next(self) -> None:
+        async with asyncio.timeout(20):
+            self._answered.clear()
+            await self._answered.wait()
 
 
 async def wait_until_up(watch: EndpointWatch, *, is_up: bool) -> None:
@@ -25,14 +36,16 @@ async def wait_until_up(watch: EndpointWatch, *, is_up: bool) -> None:
 
 
 async def test_each_change_is_logged_once_and_an_answer_names_the_server(
-    endpoint: tuple[SimulatedEndpoint, str], caplog: pytest.LogCaptureFixture
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
-    simulated, url = endpoint
     caplog.set_level(logging.INFO)
-    watched = WatchedEndpoint(url, None, None, seats=4)
-    watch = EndpointWatch(watched, seconds_while_up=0.01, seconds_while_away=0.01)
+    simulated = SimulatedEndpoint()
+    health_checks = HealthChecks(simulated)
     simulated.refuse_connections(1000)
-    async with asyncio.TaskGroup() as tasks:
+    async with serve(health_checks) as address, asyncio.TaskGroup() as tasks:
+        url = f"{address}/v1"
+        watched = WatchedEndpoint(url, None, None, seats=4)
+        watch = EndpointWatch(watched, seconds_while_up=0.01, seconds_while_away=0.01)
         task = tasks.create_task(watch.run())
         assert not watch.is_up
         async with asyncio.timeout(20):
@@ -44,7 +57,8 @@ async def test_each_change_is_logged_once_and_an_answer_names_the_server(
         await wait_until_up(watch, is_up=False)
         simulated.heal()
         await wait_until_up(watch, is_up=True)
-        await asyncio.sleep(0.05)
+        for _ in range(3):  # further looks are no news
+            await health_checks.wait_for_next()
         task.cancel()
     records = [record for record in caplog.records if record.name == "bot.llm.endpoint_watch"]
     actions = [vars(record)["action"] for record in records]
