@@ -152,7 +152,7 @@ AskPerson = Callable[[ToolQuestion], Awaitable[ToolAnswer]]
 class ToolContext:
     """For whom, when and in which call a tool runs.
 
-    `chat` is opaque; `now()` is in the person's time zone, and aware of it.
+    `chat` is opaque; `await now()` is in the person's time zone, and aware of it.
     `key` is the same for one call however often it is tried, also after a restart, and unique to that call.
     `see` makes pictures fit for the model, for the caller that runs the tool; None: nobody would see them.
     `schedules` is None where nothing can be kept for later.
@@ -166,7 +166,7 @@ class ToolContext:
     call_id: str
     notes: Notes
     past: Past
-    now: Callable[[], datetime]
+    now: Callable[[], Awaitable[datetime]]
     key: str
     see: PictureFitter | None = None
     schedules: Schedules | None = None

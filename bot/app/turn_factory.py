@@ -221,11 +221,7 @@ class TurnFactory:
             time_zone=settings.time_zone,
         )
 
-    async def _build_tool_context(
-        self, request: TurnRequest, call_id: str, call_position: str
-    ) -> ToolContext:
-        async with self.database.read_transaction() as tx:
-            zone = await people.load_zone(tx, request.person, self.settings.time_zone)
+    def _build_tool_context(self, request: TurnRequest, call_id: str, call_position: str) -> ToolContext:
         # Another database counts its turns from the beginning, so the moment of the message is part of the
         # key.
         key = f"{request.lane.key} {request.items[0].received_at} {call_position}"
@@ -237,12 +233,17 @@ class TurnFactory:
             call_id=call_id,
             notes=ChatNotes(self.database, request.lane, author=request.name, person=request.person),
             past=HistorySearch(self.database, request.lane),
-            now=partial(datetime.now, zone),
+            now=partial(self._find_local_time, request.person),
             key=hashlib.sha256(key.encode()).hexdigest()[:32],
             see=self._shrink_picture,
             schedules=self.schedules_for(request),
             ask=None if is_due_task else partial(self.tool_questions.ask, request.lane, request.person),
         )
+
+    async def _find_local_time(self, person: int) -> datetime:
+        async with self.database.read_transaction() as tx:
+            zone = await people.load_zone(tx, person, self.settings.time_zone)
+        return datetime.now(zone)
 
     async def _shrink_picture(self, picture: Picture) -> Picture:
         try:

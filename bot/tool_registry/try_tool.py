@@ -81,12 +81,16 @@ async def run_trial(database: Database, trial: Trial) -> TrialResult:
     key = uuid.uuid4().hex
     notes = ChatNotes(database, trial.lane, author=trial.name, person=trial.person)
     context = ToolContext(
-        trial.lane.key, trial.name, trial.person, key, notes, _EmptyHistory(), lambda: datetime.now(UTC), key
+        trial.lane.key, trial.name, trial.person, key, notes, _EmptyHistory(), _find_time, key
     )
     call = ToolCall(key, trial.tool.name, json.dumps(arguments, ensure_ascii=False))
     started_at = time.monotonic()
     result = await Toolbox([trial.tool]).run(call, arguments, context)
     return TrialResult(trial.tool.name, call.arguments, result, time.monotonic() - started_at)
+
+
+async def _find_time() -> datetime:
+    return datetime.now(UTC)
 
 
 def format_trial_result(trial_result: TrialResult) -> list[str]:

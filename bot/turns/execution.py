@@ -59,7 +59,7 @@ class TurnDependencies:
     database: Database
     routes: EndpointRoutes
     channel_for: ChannelFactory
-    context_for: Callable[[TurnRequest, str, str], Awaitable[ToolContext]]
+    context_for: Callable[[TurnRequest, str, str], ToolContext]
     config: TurnConfig
     preflight: Callable[[PreflightRequest, Sequence[str]], Awaitable[PreflightResult]]
     policy_dependencies: ToolPolicyDependencies

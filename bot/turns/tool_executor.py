@@ -75,7 +75,7 @@ class ToolExecutor:
         turn: int,
         toolbox: Toolbox,
         policy: ToolPolicy,
-        context_for: Callable[[str, str], Awaitable[ToolContext]],
+        context_for: Callable[[str, str], ToolContext],
         known_results: ResultsByCall,
     ) -> None:
         self.policy = policy
@@ -147,7 +147,7 @@ class ToolExecutor:
         self, step: int, progress: "_StepProgress", handle: TurnHandle, checked_call: CheckedCall
     ) -> ToolResult:
         call = checked_call.call
-        context = await self._context_for(call.id, f"{self._turn} {step} {call.id}")
+        context = self._context_for(call.id, f"{self._turn} {step} {call.id}")
         if context.ask is not None:
             context = replace(context, ask=partial(_ask_off_clock, handle, context.ask))
         with progress.open_call(call) as show_progress:

@@ -28,9 +28,11 @@ class NoHistory:
         return []
 
 
-CONTEXT = ToolContext(
-    "chat", "Ann", 7, "call-1", NoNotes(), NoHistory(), lambda: datetime(2026, 11, 20, tzinfo=UTC), "key-1"
-)
+async def find_time() -> datetime:
+    return datetime(2026, 11, 20, tzinfo=UTC)
+
+
+CONTEXT = ToolContext("chat", "Ann", 7, "call-1", NoNotes(), NoHistory(), find_time, "key-1")
 
 
 @tool

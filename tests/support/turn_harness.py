@@ -6,7 +6,6 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from functools import partial
 from typing import Any
 
 from sqlalchemy import Table, select
@@ -270,10 +269,9 @@ class TurnHarness:
         self.channel.translate = translate
         return self.channel
 
-    async def _context_for(self, request: TurnRequest, call_id: str, call_position: str) -> ToolContext:
+    def _context_for(self, request: TurnRequest, call_id: str, call_position: str) -> ToolContext:
         notes = ChatNotes(self.database, request.lane, author=request.name, person=request.person)
         past = HistorySearch(self.database, request.lane)
-        now = partial(datetime.now, UTC)
         return ToolContext(
             request.lane.key,
             request.name,
@@ -281,13 +279,17 @@ class TurnHarness:
             call_id,
             notes,
             past,
-            now,
+            find_time,
             call_position,
             see=self.see,
         )
 
     async def _notify_admins(self, subject: str, text: str) -> None:
         self.admin_notices.append(text)
+
+
+async def find_time() -> datetime:
+    return datetime.now(UTC)
 
 
 async def hang_forever() -> Reply:

@@ -46,6 +46,10 @@ def context() -> ToolContext:
     return build_context()
 
 
+async def find_time() -> datetime:
+    return datetime(2026, 11, 20, 10, 30, 5, tzinfo=UTC)
+
+
 def build_context() -> ToolContext:
     return ToolContext(
         chat="chat-1",
@@ -54,6 +58,6 @@ def build_context() -> ToolContext:
         call_id="call-1",
         notes=InMemoryNotes(),
         past=InMemoryPast(),
-        now=lambda: datetime(2026, 11, 20, 10, 30, 5, tzinfo=UTC),
+        now=find_time,
         key="key-1",
     )

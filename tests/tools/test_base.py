@@ -67,7 +67,14 @@ async def forecast(
         note: Kept along.
         more: Anything else.
     """
-    return {"place": place, "days": days, "unit": unit, "hours": hours, "names": names, "at": context.now()}
+    return {
+        "place": place,
+        "days": days,
+        "unit": unit,
+        "hours": hours,
+        "names": names,
+        "at": await context.now(),
+    }
 
 
 def test_a_tool_is_read_from_signature_and_docstring():

@@ -58,7 +58,7 @@ Pacific/Honolulu: Hawaii
 @tool(repeatable=True, thinking="never", timeout=5)
 async def clock(context: ToolContext, zone: str = "") -> str:
     """Date, weekday and time now, the user's or of a city or zone."""
-    now = context.now()
+    now = await context.now()
     name = str(now.tzinfo)
     if zone.strip():
         name, zone_info = find_zone(zone)

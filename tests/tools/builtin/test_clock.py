@@ -41,8 +41,10 @@ async def test_the_clock_reads_zones_cities_and_offsets(context: ToolContext, zo
 
 
 async def test_without_a_zone_the_clock_goes_by_the_person(context: ToolContext):
-    in_berlin = replace(context, now=lambda: context.now().astimezone(ZoneInfo("Europe/Berlin")))
-    answer = await run_tool_text(clock, {"zone": " "}, in_berlin)
+    async def find_time_in_berlin() -> datetime:
+        return (await context.now()).astimezone(ZoneInfo("Europe/Berlin"))
+
+    answer = await run_tool_text(clock, {"zone": " "}, replace(context, now=find_time_in_berlin))
     assert answer == "Friday, 2026-11-20 11:30:05 in Europe/Berlin (UTC+01:00)"
 
 
