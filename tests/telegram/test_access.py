@@ -119,6 +119,10 @@ async def test_a_stranger_is_blocked_by_a_card_and_cards_are_few(harness: Update
     assert (await harness.tap("stranger:add:77", person=ADMIN))[0] == "P77 has been blocked by Ada."
     for data in ("stranger:dance:77", "stranger:add:x", "stranger:add"):
         assert (await harness.tap(data, person=ADMIN))[0] == "This button is too old."
+    assert (await harness.tap("people:unblock:77", person=ADMIN))[0] == "P77 is no longer blocked."
+    toast, (greeting,) = await harness.tap("stranger:add:77", person=ADMIN)  # the card of another admin
+    assert toast == "P77 has been let in."
+    assert greeting.text.startswith("Hello P77.")
     cards = [len((await ask(harness, person=person))[1]) for person in range(100, 107)]
     assert cards == [1, 1, 1, 1, 0, 0, 0]
 

@@ -239,9 +239,12 @@ async def _end_turns(context: ActionContext, person_id: int) -> tuple[Callable[[
 
 async def _load_name(context: ActionContext, person_id: int) -> str:
     row = await people.find(context.tx, person_id) or await people.find_stranger(context.tx, person_id)
-    if row is None:
-        return f"Person {person_id}"
-    return row.name
+    if row is not None:
+        return row.name
+    entry = await audit.find_latest(context.tx, f"person {person_id}")
+    if entry is not None and entry.before is not None:  # they were removed, or are no longer blocked
+        return str(entry.before["name"])
+    return f"Person {person_id}"
 
 
 async def _build_list(context: ActionContext) -> tuple[Part, ...]:
