@@ -268,11 +268,31 @@ async def close_buttons(tx: AsyncConnection, rows: Sequence[int], line: str) -> 
         if message.body is None or not message.body.buttons or message.state in {"unknown", "failed"}:
             continue
         text = f"{message.body.text}\n\n{line}".rstrip()
-        body = serialize_part(replace(message.body, text=text, buttons=()))
-        state = case((outbox.c.state == "done", "open"), else_=outbox.c.state)
-        await tx.execute(update(outbox).where(outbox.c.id == message.id).values(body=body, state=state))
+        await _replace_body(tx, message.id, replace(message.body, text=text, buttons=()))
         lanes.append(message.lane)
     return lanes
+
+
+async def reopen_buttons(
+    tx: AsyncConnection, rows: Sequence[int], buttons: tuple[tuple[Button, ...], ...]
+) -> list[Lane]:
+    """Put buttons in the place of the line by which `close_buttons` replaced them; returns the lanes."""
+    query = select(*OUTBOX_COLUMNS).where(outbox.c.id.in_(rows)).order_by(outbox.c.id)
+    stored_rows: Sequence[Any] = (await tx.execute(query)).all()
+    lanes = []
+    for message in (to_outbox_row(row) for row in stored_rows):
+        if message.body is None or message.body.buttons or message.state in {"unknown", "failed"}:
+            continue
+        text = message.body.text.rpartition("\n\n")[0]
+        await _replace_body(tx, message.id, replace(message.body, text=text, buttons=buttons))
+        lanes.append(message.lane)
+    return lanes
+
+
+async def _replace_body(tx: AsyncConnection, row: int, part: Part) -> None:
+    state = case((outbox.c.state == "done", "open"), else_=outbox.c.state)
+    values = {"body": serialize_part(part), "state": state}
+    await tx.execute(update(outbox).where(outbox.c.id == row).values(values))
 
 
 async def _retract_parts(tx: AsyncConnection, item: int, first_part: int) -> None:

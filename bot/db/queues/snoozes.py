@@ -7,7 +7,7 @@ a crash, store it once. Functions work inside the caller's transaction `tx`.
 import json
 from dataclasses import dataclass
 
-from sqlalchemy import func, select
+from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from bot.db.queues import jobs
@@ -15,6 +15,8 @@ from bot.db.queues.jobs import Job, NewJob
 from bot.db.tables import inbox, outbox
 from bot.db.tables import jobs as jobs_table
 from bot.domain import Lane
+
+_NAME_PREFIX = "snooze of "
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +46,7 @@ async def find_shown(tx: AsyncConnection, item: int) -> ShownReminder | None:
 
 
 async def find_snooze(tx: AsyncConnection, reminder: ShownReminder) -> Job | None:
-    """The job that brings this reminder once more, if it was snoozed."""
+    """The job that brings this reminder once more, if it was snoozed; it may be marked as deleted."""
     return await jobs.find_named(tx, _build_name(reminder))
 
 
@@ -69,15 +71,11 @@ async def list_messages(tx: AsyncConnection, item: int) -> list[int]:
     return list((await tx.execute(select(outbox.c.id).where(outbox.c.item == item))).scalars())
 
 
-async def list_messages_of_last_run(tx: AsyncConnection, job: int, *, before_item: int) -> list[int]:
-    """The outbox rows of what was shown at the due time of a job before this one."""
-    last_item = (
-        select(func.max(inbox.c.id))
-        .where(inbox.c.job == job, inbox.c.job.is_not(None), inbox.c.id < before_item)
-        .scalar_subquery()
-    )
-    return list((await tx.execute(select(outbox.c.id).where(outbox.c.item == last_item))).scalars())
+def get_item(job: Job) -> int | None:
+    """The inbox item of the reminder that this job brings once more; None: it is no snooze."""
+    prefix, _, item = (job.name or "").rpartition(" ")
+    return int(item) if f"{prefix} " == _NAME_PREFIX else None
 
 
 def _build_name(reminder: ShownReminder) -> str:
-    return f"snooze of {reminder.item}"
+    return f"{_NAME_PREFIX}{reminder.item}"

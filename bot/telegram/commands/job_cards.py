@@ -6,10 +6,12 @@ Jobs are counted as they stand in the list; buttons carry their ids, so that a l
 import re
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
+from functools import partial
 
-from bot.db.queues import jobs
+from bot.db.queues import jobs, outbox, snoozes
 from bot.db.queues.jobs import Job
 from bot.domain import Button, Part
+from bot.jobs.snooze import build_snooze_buttons
 from bot.jobs.times import formatting
 from bot.jobs.times.zones import UnclearTime
 from bot.jobs.user_jobs import capitalize, format_rule, get_mark, shorten_text
@@ -83,7 +85,19 @@ async def _delete_job(context: ActionContext, job: Job, page: int) -> ActionResu
     undo = Button(translate("Undo"), f"job:{restore}:{job.id}:{page}")
     text = translate("Deleted: {text}", text=shorten_text(job.text, 200))
     replacement = Part(text, buttons=((undo,), (_build_back_button(context, page),)))
-    return ActionResult(toast=translate("Deleted."), replacement=replacement)
+    wake_senders = await _offer_snooze_again(context, job)
+    return ActionResult(toast=translate("Deleted."), replacement=replacement, after_commit=wake_senders)
+
+
+async def _offer_snooze_again(context: ActionContext, job: Job) -> tuple[Callable[[], object], ...]:
+    """Where a snooze was deleted, give its reminder the buttons back; returns what follows the commit."""
+    item = snoozes.get_item(job)
+    if item is None:
+        return ()
+    messages = await snoozes.list_messages(context.tx, item)
+    buttons = build_snooze_buttons(context.translate, item)
+    lanes = await outbox.reopen_buttons(context.tx, messages, (buttons,))
+    return tuple(partial(context.deps.wake_sender, lane) for lane in lanes)
 
 
 async def _restore_job(context: ActionContext, job: Job, page: int) -> ActionResult:

@@ -3,7 +3,7 @@
 import re
 from functools import partial
 
-from bot.db.queues import outbox, snoozes
+from bot.db.queues import jobs, outbox, snoozes
 from bot.db.queues.snoozes import ShownReminder
 from bot.domain import Part
 from bot.jobs.snooze import compute_snooze_due, format_snooze
@@ -23,6 +23,9 @@ async def handle_snooze_button(context: ActionContext) -> ActionResult:
     user_jobs = context.deps.user_jobs
     zone = await user_jobs.find_zone(context.tx, context.person) or reminder.zone or "UTC"
     snooze = await snoozes.find_snooze(context.tx, reminder)
+    if snooze is not None and snooze.state == "deleted":
+        await jobs.remove(context.tx, snooze.id, person=context.person)
+        snooze = None
     if snooze is not None and snooze.next_due is not None:
         return await _show_next_due(context, reminder, snooze.next_due, zone)
     if snooze is not None:

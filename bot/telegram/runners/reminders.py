@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 
 from bot.db.engine import Database, Transaction
-from bot.db.queues import inbox, jobs, outbox, snoozes
+from bot.db.queues import inbox, jobs, outbox
 from bot.domain import InboxItem, Lane, Part
 from bot.jobs.snooze import build_snooze_buttons
 from bot.jobs.times.formatting import format_duration, format_time
@@ -62,8 +62,6 @@ class ReminderRunner:
                 translate = self._access.get_translator(person)
                 text = f"⏰ {item.body['texts'][0]}{format_lateness(translate, item, job.zone, now)}"
                 buttons = build_snooze_buttons(translate, item.id)
-                last_messages = await snoozes.list_messages_of_last_run(tx, job.id, before_item=item.id)
-                await outbox.close_buttons(tx, last_messages, "")
                 await outbox.add(
                     tx, item=item.id, lane=lane, parts=(Part(text, buttons=(buttons,)),), now=now
                 )

@@ -107,27 +107,29 @@ async def test_tomorrow_is_that_of_the_persons_own_zone(harness: UpdateHarness):
     assert job.zone == "Asia/Tokyo"
 
 
-async def test_a_recurring_reminder_goes_on_beside_its_snooze_and_takes_the_old_buttons_away(
-    harness: UpdateHarness,
-):
+async def test_a_recurring_reminder_goes_on_beside_its_snooze(harness: UpdateHarness):
     sent = await show_reminder(harness, DAILY)
     await harness.tap(sent.buttons["10 min"])
     assert [(job.rule, job.text) for job in await load_jobs(harness)] == [(DAILY, "tea"), (None, "tea")]
-    unused = await show_reminder(harness, DAILY, "water")
-    harness.now += 86_400
-    recurring = next(job for job in await load_jobs(harness) if job.text == "water")
-    async with harness.database.transaction() as tx:
-        fired = jobs.FiredJob(
-            recurring.id, harness.now, harness.now, harness.now + 86_400, jobs.build_inbox_row(recurring)
-        )
-        await jobs.fire(tx, [fired], now=harness.now)
-    await deliver_due(harness)
-    assert [(text, len(labels)) for text, labels, _ in await load_shown(harness)] == [
-        ("⏰ tea\n\nAgain at 18:10.", 0),
-        ("⏰ water", 0),
-        ("⏰ water", 3),
-    ]
-    assert unused.buttons
+
+
+@pytest.mark.parametrize("is_restored", [False, True])
+async def test_a_deleted_snooze_is_not_promised_and_can_be_set_again(
+    harness: UpdateHarness, is_restored: bool
+):
+    sent = await show_reminder(harness)
+    await harness.tap(sent.buttons["10 min"])
+    [snooze] = [job for job in await load_jobs(harness) if job.name]
+    harness.woken_lanes.clear()
+    await harness.tap(f"job:delete:{snooze.id}:0")
+    assert await load_shown(harness) == [("⏰ tea", ["10 min", "1 h", "Tomorrow"], "open")]
+    assert Lane(ANNA) in harness.woken_lanes
+    if is_restored:
+        await harness.tap(f"job:restore:{snooze.id}:0")
+    line = "Again at 18:10." if is_restored else "Again at 19:00."
+    assert (await harness.tap(sent.buttons["1 h"]))[0] == line
+    assert await load_shown(harness) == [(f"⏰ tea\n\n{line}", [], "open")]
+    assert len([job for job in await load_jobs(harness) if job.name]) == 1
 
 
 async def test_a_snooze_that_has_come_is_not_set_again_by_its_old_message(harness: UpdateHarness):
