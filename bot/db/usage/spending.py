@@ -56,6 +56,15 @@ class SpendingSums:
 
 
 @dataclass(frozen=True, slots=True)
+class NewestTurn:
+    """What the newest turn took in all, and whether a person stopped it."""
+
+    id: int
+    spending: SpendingSums
+    was_stopped: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class CallSpending:
     """One model call of a turn.
 
@@ -113,16 +122,14 @@ class SpendingOverview:
     chats: tuple[RankedSpender, ...]
 
 
-async def find_newest_turn(tx: AsyncConnection, lane: Lane) -> int | None:
+async def load_newest_turn(tx: AsyncConnection, lane: Lane) -> NewestTurn | None:
     """The lane's newest ended turn."""
-    ended = select(turns.c.id).where(turns.c.lane == lane.key, turns.c.ended_at.is_not(None))
+    ended = select(turns.c.id, turns.c.ending).where(turns.c.lane == lane.key, turns.c.ended_at.is_not(None))
     newest = ended.order_by(turns.c.ended_at.desc(), turns.c.id.desc()).limit(1)
-    return (await tx.execute(newest)).scalar_one_or_none()
-
-
-async def sum_turn(tx: AsyncConnection, turn: int) -> SpendingSums:
-    """What a turn took in all."""
-    return await _load_sums(tx, turns.c.id == turn)
+    row = (await tx.execute(newest)).one_or_none()
+    if row is None:
+        return None
+    return NewestTurn(row.id, await _load_sums(tx, turns.c.id == row.id), row.ending == "stopped")
 
 
 async def sum_person(tx: AsyncConnection, person: int, begin: float) -> SpendingSums:

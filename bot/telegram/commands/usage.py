@@ -7,7 +7,7 @@ from datetime import datetime
 from functools import partial
 
 from bot.db.usage import spending
-from bot.db.usage.spending import SpendingSums
+from bot.db.usage.spending import NewestTurn, SpendingSums
 from bot.db.usage.thinking_sums import sum_by_thinking
 from bot.db.usage.usage_sums import Scope
 from bot.domain import Button, Part
@@ -90,22 +90,21 @@ async def _build_figures(context: ActionContext, *, for_everybody: bool) -> Part
 async def _build_summary(context: ActionContext) -> Part:
     today = await spending.sum_person(context.tx, context.person, await _find_day_start(context))
     month = await spending.sum_person(context.tx, context.person, await _find_month_start(context))
-    newest = await spending.find_newest_turn(context.tx, context.lane)
-    last = None if newest is None else await spending.sum_turn(context.tx, newest)
+    last = await spending.load_newest_turn(context.tx, context.lane)
     text = format_summary(last, today, month)
     if context.role != "admin":
         text = await _format_member_summary(context, last, today, month)
-    if newest is None:
+    if last is None:
         return build_part(text)
     if context.role == "admin":
         scope = Scope(since=await _find_month_start(context), user=context.person)
         text = "\n".join([text, *format_thinking(await sum_by_thinking(context.tx, scope))])
-    row = (Button(context.translate("Details"), f"details:{newest}"), _chart_button(context))
+    row = (Button(context.translate("Details"), f"details:{last.id}"), _chart_button(context))
     return build_part(text, row)
 
 
 async def _format_member_summary(
-    context: ActionContext, last: SpendingSums | None, today: SpendingSums, month: SpendingSums
+    context: ActionContext, last: NewestTurn | None, today: SpendingSums, month: SpendingSums
 ) -> str:
     """What members read: answers, seconds, and the share of the day."""
     translate = context.translate

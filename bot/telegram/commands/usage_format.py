@@ -7,10 +7,17 @@ least". There is no rate: seconds and counts say enough.
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 
-from bot.db.usage.spending import CallSpending, RankedSpender, SpendingOverview, SpendingSums, TurnSpending
+from bot.db.usage.spending import (
+    CallSpending,
+    NewestTurn,
+    RankedSpender,
+    SpendingOverview,
+    SpendingSums,
+    TurnSpending,
+)
 from bot.db.usage.thinking_sums import ThinkingSums
 from bot.domain import EndpointRole
-from bot.translations.translator import Translator
+from bot.translations.translator import Translator, translatable
 from bot.usage.tables import EMPTY_CELL, INTERVAL_NAMES, UNKNOWN
 from bot.usage.thinking_report import count_endings
 
@@ -18,6 +25,7 @@ MAX_LINE_CHARS = 35  # a phone shows a line of this length without wrapping it
 MAX_LISTED_CALLS = 20  # further calls of a turn are only counted
 MAX_LISTED_TOOLS = 8
 MIN_SHOWN_SECONDS = 0.05
+_UNKNOWN_REASON = "Unknown: the server sent no count"
 
 # Why a call was made that would not have been needed, as it is stored.
 _RETRY_REASONS = {
@@ -45,25 +53,39 @@ _OUTCOME_LABELS = {
 }
 
 
-def format_summary(last: SpendingSums | None, today: SpendingSums, month: SpendingSums) -> str:
+def format_summary(last: NewestTurn | None, today: SpendingSums, month: SpendingSums) -> str:
     """Format at most five lines, each under 36 characters; `month` is the last 30 days."""
     if last is None and not month.turns:
         return "Nothing yet. Ask me something."
-    lines = []
-    if last is not None:
-        lines += [_format_sums("Last", last), _format_tokens(last)]
-    return "\n".join([*lines, _format_sums("Today", today), _format_sums("30 d", month)])
+    lines = [] if last is None else _format_last_turn(last)
+    lines += [_format_sums("Today", today), _format_sums("30 d", month)]
+    if any(UNKNOWN in line for line in lines):
+        lines.append(_UNKNOWN_REASON)
+    return "\n".join(lines)
+
+
+def _format_last_turn(last: NewestTurn) -> list[str]:
+    """Format one line or two; of a turn that was stopped before anything was counted nothing is unknown."""
+    if not last.was_stopped:
+        return [_format_sums("Last", last.spending), _format_tokens(last.spending)]
+    line = f"Last: stopped, {format_seconds(last.spending.seconds)}"
+    if last.spending.output_tokens is None:
+        return [line]
+    return [line, _format_tokens(last.spending)]
 
 
 def format_answers(
-    translate: Translator, last: SpendingSums | None, today: SpendingSums, month: SpendingSums
+    translate: Translator, last: NewestTurn | None, today: SpendingSums, month: SpendingSums
 ) -> str:
     """Format for members, in answers and seconds; `month` is the last 30 days."""
     if last is None and not month.turns:
         return translate("Nothing yet. Ask me something.")
     lines = []
     if last is not None:
-        lines.append(translate("Last answer: {time}", time=format_seconds(last.seconds)))
+        text = translatable("Last answer: {time}")
+        if last.was_stopped:
+            text = translatable("Last answer: stopped after {time}")
+        lines.append(translate(text, time=format_seconds(last.spending.seconds)))
     headings = ((translate("Today:"), today), (translate("Last 30 days:"), month))
     for heading, sums in headings:
         count = translate.plural("{count} answer", "{count} answers", sums.turns)

@@ -36,10 +36,8 @@ async def store_turn(
 
 async def sum_last_turn(database: Database, lane: Lane = LANE) -> SpendingSums | None:
     async with database.read_transaction() as tx:
-        newest = await spending.find_newest_turn(tx, lane)
-        if newest is None:
-            return None
-        return await spending.sum_turn(tx, newest)
+        last = await spending.load_newest_turn(tx, lane)
+        return None if last is None else last.spending
 
 
 async def sum_person(database: Database, person: int = 5, begin: float = 0.0) -> SpendingSums:

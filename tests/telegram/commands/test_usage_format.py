@@ -5,22 +5,33 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from sqlalchemy import update
 
 from bot.db.conversations import calls as call_rows
 from bot.db.conversations.calls import NewCall
 from bot.db.engine import Database
-from bot.db.usage.spending import CallSpending, RankedSpender, SpendingOverview, SpendingSums, TurnSpending
+from bot.db.tables import turns
+from bot.db.usage.spending import (
+    CallSpending,
+    NewestTurn,
+    RankedSpender,
+    SpendingOverview,
+    SpendingSums,
+    TurnSpending,
+)
 from bot.db.usage.thinking_sums import ThinkingSums
 from bot.domain import EndpointRole
 from bot.telegram.commands import usage_format
 from bot.telegram.commands.usage_format import (
     MAX_LISTED_CALLS,
     abbreviate_count,
+    format_answers,
     format_details,
     format_ranking,
     format_summary,
     format_thinking,
 )
+from bot.translations.translator import ENGLISH
 from bot.usage.json_records import RETRY_REASONS
 from bot.usage.report import INTERVAL_COLUMNS
 from tests.support.update_harness import ADMIN, ANNA, BOB, UpdateHarness
@@ -69,18 +80,44 @@ async def test_usage_shows_the_last_turn_and_today(harness: UpdateHarness):
         "Tokens: unknown in, unknown out",
         "Today: canvases unknown, 2.0 s",
         "30 d: canvases unknown, 2.0 s",
+        "Unknown: the server sent no count",
     ]
+
+
+async def test_a_turn_that_was_stopped_uncounted_is_said_to_be_stopped(harness: UpdateHarness):
+    await store_uncounted_turn(harness)
+    async with harness.database.transaction() as tx:
+        await tx.execute(update(turns).values(ending="stopped"))
+    (sent,) = await harness.send_text("/usage")
+    assert sent.text.splitlines() == [
+        "Last: stopped, 2.0 s",
+        "Today: canvases unknown, 2.0 s",
+        "30 d: canvases unknown, 2.0 s",
+        "Unknown: the server sent no count",
+    ]
+    sums = SpendingSums(1, 1, None, None, None, 2.0, is_complete=False)
+    stopped = NewestTurn(1, sums, was_stopped=True)
+    assert format_answers(ENGLISH, stopped, sums, sums).startswith("Last answer: stopped after 2.0 s\n")
+    counted = SpendingSums(1, 1, 1204, 310, 2, 2.0, is_complete=False)
+    stopped = NewestTurn(1, counted, was_stopped=True)
+    assert format_summary(stopped, counted, counted).startswith(
+        "Last: stopped, 2.0 s\nTokens: ≥1.2k in, ≥310 out\n"
+    )
 
 
 async def test_usage_after_a_day_has_the_last_turn_and_an_empty_day(harness: UpdateHarness):
     await store_uncounted_turn(harness)
     harness.now += 2 * 86_400
     (sent,) = await harness.send_text("/usage")
-    assert sent.text.splitlines()[2:] == ["Today: nothing yet", "30 d: canvases unknown, 2.0 s"]
+    assert sent.text.splitlines()[2:] == [
+        "Today: nothing yet",
+        "30 d: canvases unknown, 2.0 s",
+        "Unknown: the server sent no count",
+    ]
 
 
 def test_usage_lines_read_well():
-    last = SpendingSums(1, 2, 1204, 310, 2, 6.44, is_complete=True)
+    last = NewestTurn(1, SpendingSums(1, 2, 1204, 310, 2, 6.44, is_complete=True))
     today = SpendingSums(14, 30, 18_999, 4_310, 24, 1234.0, is_complete=False)
     month = SpendingSums(99, 300, None, None, None, 7234.0, is_complete=False)
     assert format_summary(last, today, month).splitlines() == [
@@ -88,6 +125,7 @@ def test_usage_lines_read_well():
         "Tokens: 1.2k in, 310 out",
         "Today: ≥24 canvases est., 21 min",
         "30 d: canvases unknown, 2 h",
+        "Unknown: the server sent no count",
     ]
 
 
@@ -114,9 +152,9 @@ spendings = st.builds(
 )
 
 
-@given(st.none() | spendings, spendings, spendings)
+@given(st.none() | st.builds(NewestTurn, st.just(1), spendings, st.booleans()), spendings, spendings)
 def test_usage_is_at_most_five_lines_under_36_characters(
-    last: SpendingSums | None, today: SpendingSums, month: SpendingSums
+    last: NewestTurn | None, today: SpendingSums, month: SpendingSums
 ):
     lines = format_summary(last, today, month).splitlines()
     assert len(lines) <= 5
