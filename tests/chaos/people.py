@@ -9,8 +9,8 @@ from functools import partial
 
 from bot.db.queues.outbox import UNSURE_TEXT
 from bot.queue.dead_letters import DEAD_LETTER_NOTICE
+from bot.sim.telegram.accounts import PersonMessage
 from bot.sim.telegram.chats import ChatMessage
-from bot.sim.telegram.people import PersonMessage
 from bot.sim.telegram.server import SimulatedPerson
 from tests.chaos.journal import ButtonTap, WrittenRequest
 from tests.chaos.judge import STOP_BUTTON

@@ -206,7 +206,7 @@ async def look_at_what_was_used(day: FamilyDay) -> None:
 
 async def add_it_to_a_group(day: FamilyDay) -> None:
     """A group hears once that it is not served."""
-    group = day.gateway.api.add_group(FAMILY, "Family", added_by=day.ann)
+    group = day.gateway.api.add_group(FAMILY, "Family", owner=day.ann)
     day.ann.send("/help", thread=group)
     chat = day.gateway.api.chat(FAMILY)
     await day.wait_until(lambda: chat.bot_messages)

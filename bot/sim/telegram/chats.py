@@ -1,16 +1,14 @@
-"""Telegram's own state: chats with their messages, drafts and chat actions, button taps, files.
+"""Chats as their people see them: messages, topics, drafts, chat actions, button taps.
 
-Owns all state except the queue of updates; knows what is visible to a person. Methods and people write into
+Knows what is visible to a person, and what a bot may do in a private chat. Methods and accounts write into
 it.
 """
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from bot.sim.telegram.events import ChangeNotifier, ChatEvent, Clock
-from bot.sim.telegram.flood_limits import FloodGate, FloodLimits
-from bot.sim.telegram.params import Json, Params, TelegramRefusal, bad_request
-from bot.sim.telegram.updates import UpdateQueue
+from bot.sim.telegram.events import Clock
+from bot.sim.telegram.params import Json, TelegramRefusal, bad_request
 
 DRAFT_SECONDS = 30.0
 TYPING_SECONDS = 5.0
@@ -89,14 +87,28 @@ class Tap:
     answer: Json | None = None
 
 
-class Chat:
-    """One chat as its people see it."""
+@dataclass(slots=True)
+class Topic:
+    """A topic, named by the id of the service message `root` that began it."""
 
-    def __init__(self, raw: Json, clock: Clock) -> None:
+    name: str
+    root: Json
+    is_closed: bool = False
+
+
+class Chat:
+    """One chat as its people see it; a private one, unless it is a GroupChat.
+
+    `message_ids` gives the ids of its messages: private chats and basic groups share theirs, each supergroup
+    has its own.
+    """
+
+    def __init__(self, raw: Json, clock: Clock, message_ids: Iterator[int]) -> None:
         self.raw = raw
-        self.topics: set[int] = set()
-        self.is_known = raw["type"] != "private"  # a bot cannot write to a person who never wrote to it
+        self.topics: dict[int, Topic] = {}
+        self.is_known = False  # a bot cannot write to a person who never wrote to it
         self.is_blocked = False
+        self._message_ids = message_ids
         self._clock = clock
         self._messages: dict[int, ChatMessage] = {}
         self._draft: ChatDraft | None = None
@@ -139,6 +151,32 @@ class Chat:
             return action
         return ""
 
+    def next_message_id(self) -> int:
+        return next(self._message_ids)
+
+    def check_access(self) -> None:
+        """Refuse every call about a chat that is not the bot's."""
+        if not self.is_known:
+            raise bad_request("chat not found")
+
+    def check_writable(self) -> None:
+        """Refuse everything that people would see of a bot they have blocked."""
+        if self.is_blocked:
+            raise TelegramRefusal(403, "Forbidden: bot was blocked by the user")
+
+    def check_can_send(self, content: str, thread_id: int) -> None:
+        """Refuse a message of this content, such as `photos`, to a topic that does not exist."""
+        if thread_id and thread_id not in self.topics:
+            raise bad_request("message thread not found")
+
+    def check_can_act(self, thread_id: int) -> None:
+        """Refuse a chat action in a topic that does not exist."""
+        self.check_can_send("", thread_id)
+
+    def is_heard(self, raw: Json) -> bool:
+        """Whether the bot receives this message."""
+        return True
+
     def find_message(self, message_id: int) -> ChatMessage | None:
         """A message that exists and is not deleted."""
         message = self._messages.get(message_id)
@@ -159,70 +197,3 @@ class Chat:
 
     def show_action(self, action: str) -> None:
         self._chat_action = (action, self._clock.now() + TYPING_SECONDS)
-
-
-class World:
-    """Everything that one bot's Telegram knows."""
-
-    def __init__(self, bot: Json, limits: FloodLimits) -> None:
-        self.bot = bot
-        self.clock = Clock()
-        self.changes = ChangeNotifier()
-        self.flood_gate = FloodGate(limits, self.clock.now)
-        self.updates = UpdateQueue(self.clock, self.changes, throttled=limits.throttles_polls)
-        self.chats: dict[int, Chat] = {}
-        self.taps: dict[str, Tap] = {}
-        self.commands: dict[tuple[str, str], list[Json]] = {}  # by scope and language
-        self.files: dict[str, bytes] = {}
-        self._message_ids: Iterator[int] = iter(range(1, 1 << 31))
-
-    def next_message_id(self) -> int:
-        return next(self._message_ids)
-
-    def unix_seconds(self) -> int:
-        """The time in whole seconds of Unix time."""
-        return int(self.clock.now())
-
-    def find_chat(self, params: Params) -> Chat:
-        """The chat that a call names by id or by @username."""
-        name = params.text("chat_id").strip()
-        if not name:
-            raise bad_request("chat_id is empty")
-        if name.startswith("@"):
-            chat = self._find_by_username(name)
-        else:
-            chat = self.chats.get(params.integer("chat_id"))
-        if chat is None or not chat.is_known:
-            raise bad_request("chat not found")
-        return chat
-
-    def find_writable_chat(self, params: Params) -> Chat:
-        """The chat that a call names, if the bot may write there."""
-        chat = self.find_chat(params)
-        if chat.is_blocked:
-            raise TelegramRefusal(403, _KICKED_FROM_GROUP if not chat.is_private else _BLOCKED_BY_USER)
-        return chat
-
-    def post(self, chat: Chat, message: ChatMessage) -> None:
-        """Make a message visible."""
-        chat.add_message(message)
-        self.changes.notify(ChatEvent("message", chat.id, message.message_id, message.raw))
-
-    def edit(self, chat: Chat, message: ChatMessage, raw: Json) -> None:
-        """Replace a message by its edited version."""
-        message.edits.append(message.raw)
-        message.raw = {**raw, "edit_date": self.unix_seconds()}
-        self.changes.notify(ChatEvent("edited", chat.id, message.message_id, message.raw))
-
-    def delete(self, chat: Chat, message: ChatMessage) -> None:
-        message.deleted = True
-        self.changes.notify(ChatEvent("deleted", chat.id, message.message_id))
-
-    def _find_by_username(self, name: str) -> Chat | None:
-        return next(
-            (chat for chat in self.chats.values() if "@" + chat.raw.get("username", "") == name), None
-        )
-
-
-_BLOCKED_BY_USER = "Forbidden: bot was blocked by the user"
-_KICKED_FROM_GROUP = "Forbidden: bot was kicked from the group chat"

@@ -12,12 +12,12 @@ from dataclasses import dataclass
 
 from starlette.types import Receive, Scope, Send
 
-from bot.sim.telegram.chats import World
 from bot.sim.telegram.events import BotApiCall
 from bot.sim.telegram.faults import BotApiFault, FaultInjection
 from bot.sim.telegram.methods import build_method_table
 from bot.sim.telegram.params import Json, Params, TelegramRefusal, read_params
 from bot.sim.telegram.updates import PendingUpdate
+from bot.sim.telegram.world import World
 
 _CALL_PATH = re.compile(r"/bot([^/]*)/([^/]*)/?")
 _FILE_PATH = re.compile(r"/file/bot([^/]*)/files/(.+)")

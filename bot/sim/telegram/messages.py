@@ -1,12 +1,13 @@
 """The methods that send, edit and delete messages, checked as Telegram checks them."""
 
-from collections.abc import Callable
-
-from bot.sim.telegram.chats import DRAFT_SECONDS, Chat, ChatDraft, ChatMessage, World
+from bot.sim.telegram.chats import DRAFT_SECONDS, Chat, ChatDraft, ChatMessage
 from bot.sim.telegram.entities import MAX_CAPTION_UNITS, MAX_TEXT_UNITS, FormattedText, format_text
 from bot.sim.telegram.events import ChatEvent
+from bot.sim.telegram.group_chats import GroupChat
 from bot.sim.telegram.keyboards import parse_inline_keyboard
 from bot.sim.telegram.params import Json, Params, TelegramRefusal, bad_request
+from bot.sim.telegram.shapes import thread_fields
+from bot.sim.telegram.world import World
 
 _MAX_DELETABLE_SECONDS = 48 * 3600
 _NOT_MODIFIED = (
@@ -33,7 +34,8 @@ _KNOWN_REACTIONS = frozenset(
 
 def send_message(world: World, params: Params) -> Json:
     text = _read_text(params, "message is too long")
-    return _send_new(world, params, lambda raw: raw | _content_fields("text", text) | _preview_fields(params))
+    content = _content_fields("text", text) | _preview_fields(params)
+    return _send_new(world, params, "text messages", content)
 
 
 def send_photo(world: World, params: Params) -> Json:
@@ -50,7 +52,7 @@ def send_photo(world: World, params: Params) -> Json:
     if upload is not None:
         world.files[file_id] = upload
     size = {"file_id": file_id, "file_unique_id": "u-" + file_id, "width": 640, "height": 480}
-    return _send_new(world, params, lambda raw: raw | {"photo": [size]} | _content_fields("caption", caption))
+    return _send_new(world, params, "photos", {"photo": [size]} | _content_fields("caption", caption))
 
 
 def edit_message_text(world: World, params: Params) -> Json:
@@ -82,7 +84,7 @@ def delete_message(world: World, params: Params) -> bool:
     message = chat.find_message(params.integer("message_id"))
     if message is None:
         raise bad_request("message to delete not found")
-    if not chat.is_private and not message.from_bot:
+    if not message.from_bot and isinstance(chat, GroupChat) and not chat.bot_member.is_admin:
         raise bad_request("message can't be deleted")
     if world.unix_seconds() - message.raw["date"] > _MAX_DELETABLE_SECONDS:
         raise bad_request("message can't be deleted for everyone")
@@ -100,7 +102,8 @@ def send_message_draft(world: World, params: Params) -> bool:
     text = _read_formatted(params, "text", "entities")
     if text.units > MAX_TEXT_UNITS:
         raise bad_request("MESSAGE_TOO_LONG")
-    thread_id = _read_thread(chat, params)
+    thread_id = params.integer("message_thread_id")
+    chat.check_can_send("text messages", thread_id)
     _refuse_flood(world.flood_gate.wait_for_draft(chat.id))
     until = world.clock.now() + DRAFT_SECONDS
     can_stop = params.flag("can_stop")
@@ -116,7 +119,7 @@ def send_chat_action(world: World, params: Params) -> bool:
     action = params.text("action")
     if action not in _CHAT_ACTIONS:
         raise bad_request("wrong parameter action in request")
-    _read_thread(chat, params)
+    chat.check_can_act(params.integer("message_thread_id"))
     chat.show_action(action)
     world.changes.notify(ChatEvent("typing", chat.id, data={"action": action}))
     return True
@@ -187,33 +190,26 @@ def _preview_fields(params: Params) -> Json:
     return {}
 
 
-def _send_new(world: World, params: Params, fill: Callable[[Json], Json]) -> Json:
+def _send_new(world: World, params: Params, kind: str, content: Json) -> Json:
+    """Send a message of this kind, such as `photos`, with the fields of its content."""
     chat = world.find_chat(params)
     keyboard = parse_inline_keyboard(params)
-    thread_id = _read_thread(chat, params)
+    thread_id = params.integer("message_thread_id")
+    chat.check_can_send(kind, thread_id)
     reply = _reply_fields(chat, params)
-    world.find_writable_chat(params)
+    chat.check_writable()
     _refuse_flood(world.flood_gate.wait_for_message(chat.id))
     raw: Json = {
-        "message_id": world.next_message_id(),
+        "message_id": chat.next_message_id(),
         "from": world.bot,
         "chat": chat.raw,
         "date": world.unix_seconds(),
     }
-    if thread_id:
-        raw |= {"message_thread_id": thread_id, "is_topic_message": True}
-    raw = fill(raw | reply)
+    raw |= thread_fields(chat, thread_id, reply) | reply | content
     if keyboard:
         raw["reply_markup"] = keyboard
     world.post(chat, ChatMessage(raw, from_bot=True, silent=params.flag("disable_notification")))
     return raw
-
-
-def _read_thread(chat: Chat, params: Params) -> int:
-    thread_id = params.integer("message_thread_id")
-    if thread_id and thread_id not in chat.topics:
-        raise bad_request("message thread not found")
-    return thread_id
 
 
 def _reply_fields(chat: Chat, params: Params) -> Json:

@@ -1,16 +1,13 @@
-"""The methods of the simulated Bot API by name, and those for commands, taps and files themselves."""
+"""The methods of the simulated Bot API by name, and those for webhooks, taps and files themselves."""
 
-import re
 from collections.abc import Callable, Mapping
-from typing import Any
 
-from bot.sim.telegram import messages
-from bot.sim.telegram.chats import MAX_TAP_SECONDS, World
+from bot.sim.telegram import command_menus, group_methods, messages
+from bot.sim.telegram.chats import MAX_TAP_SECONDS
 from bot.sim.telegram.events import ChatEvent
 from bot.sim.telegram.params import Json, Params, bad_request
+from bot.sim.telegram.world import World
 
-_COMMAND_NAME = re.compile(r"[a-z0-9_]{1,32}")
-_MAX_COMMANDS = 100
 _MAX_ANSWER_CHARACTERS = 200
 _MAX_FETCHED_BYTES = 20 << 20  # of a file that a bot may fetch
 
@@ -22,11 +19,15 @@ def build_method_table() -> Mapping[str, Callable[[World, Params], object]]:
         "setWebhook": set_webhook,
         "deleteWebhook": set_webhook,
         "getWebhookInfo": get_webhook_info,
-        "setMyCommands": set_my_commands,
-        "deleteMyCommands": set_my_commands,
-        "getMyCommands": get_my_commands,
-        "getChat": get_chat,
-        "leaveChat": leave_chat,
+        "setMyCommands": command_menus.set_my_commands,
+        "deleteMyCommands": command_menus.delete_my_commands,
+        "getMyCommands": command_menus.get_my_commands,
+        "getChat": group_methods.get_chat,
+        "getChatMember": group_methods.get_chat_member,
+        "getChatAdministrators": group_methods.get_chat_administrators,
+        "getChatMemberCount": group_methods.get_chat_member_count,
+        "leaveChat": group_methods.leave_chat,
+        "createForumTopic": group_methods.create_forum_topic,
         "getFile": get_file,
         "answerCallbackQuery": answer_callback_query,
         "sendMessage": messages.send_message,
@@ -66,44 +67,6 @@ def get_webhook_info(world: World, params: Params) -> Json:
     }
 
 
-def set_my_commands(world: World, params: Params) -> bool:
-    commands = _read_list(params, "commands")
-    if len(commands) > _MAX_COMMANDS:
-        raise bad_request("BOT_COMMANDS_TOO_MUCH")
-    for command in commands:
-        if not isinstance(command, dict) or not _COMMAND_NAME.fullmatch(
-            str(command.get("command", "")).removeprefix("/")
-        ):
-            raise bad_request("BOT_COMMAND_INVALID")
-        if not 1 <= len(str(command.get("description", ""))) <= 256:
-            raise bad_request("BOT_COMMAND_DESCRIPTION_INVALID")
-    world.commands[_command_scope(params)] = commands
-    world.changes.notify()
-    return True
-
-
-def get_my_commands(world: World, params: Params) -> list[Json]:
-    return world.commands.get(_command_scope(params), [])
-
-
-def get_chat(world: World, params: Params) -> Json:
-    chat = world.find_chat(params)
-    gifts = dict.fromkeys(
-        ("unlimited_gifts", "limited_gifts", "unique_gifts", "premium_subscription", "gifts_from_channels"),
-        False,
-    )
-    return {**chat.raw, "accent_color_id": 0, "max_reaction_count": 11, "accepted_gift_types": gifts}
-
-
-def leave_chat(world: World, params: Params) -> bool:
-    chat = world.find_chat(params)
-    if chat.is_private:
-        raise bad_request("chat member status can't be changed in private chats")
-    chat.is_blocked = True
-    world.changes.notify()
-    return True
-
-
 def get_file(world: World, params: Params) -> Json:
     file_id = params.text("file_id")
     content = world.files.get(file_id)
@@ -129,17 +92,3 @@ def answer_callback_query(world: World, params: Params) -> bool:
     tap.answer = {"text": text, "show_alert": params.flag("show_alert")}
     world.changes.notify(ChatEvent("answer", tap.chat_id, tap.message_id, tap.answer))
     return True
-
-
-def _command_scope(params: Params) -> tuple[str, str]:
-    return params.text("scope"), params.text("language_code")
-
-
-def _read_list(params: Params, name: str) -> list[Any]:
-    try:
-        value = params.json(name) or []
-    except ValueError:
-        raise bad_request(f"can't parse {name} JSON object") from None
-    if not isinstance(value, list):
-        raise bad_request(f"expected an Array of {name}")
-    return value

@@ -3,19 +3,27 @@
 A test, the demo or the bench holds one `BotApi`, serves its `app`, and acts through people and faults.
 """
 
-from collections.abc import AsyncIterator, Callable, Mapping
+import itertools
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import AbstractContextManager, asynccontextmanager
 from typing import Any, TypeVar
 
 from bot.http_server import serve
-from bot.sim.telegram.chats import Chat, World
+from bot.sim.telegram.accounts import Account, ChatThread
+from bot.sim.telegram.chats import Chat
+from bot.sim.telegram.command_menus import find_menu
 from bot.sim.telegram.events import BotApiCall, ChatEvent, Subscription
 from bot.sim.telegram.faults import BotApiFault, FaultInjection
 from bot.sim.telegram.flood_limits import FloodLimits, FloodRate
+from bot.sim.telegram.groups import SimulatedGroup
 from bot.sim.telegram.http import BotApiApp
-from bot.sim.telegram.people import ChatThread, SimulatedPerson
+from bot.sim.telegram.members import Member
+from bot.sim.telegram.params import Json
+from bot.sim.telegram.people import SimulatedPerson
+from bot.sim.telegram.world import World
 
 __all__ = [
+    "Account",
     "BotApi",
     "BotApiCall",
     "BotApiFault",
@@ -23,6 +31,7 @@ __all__ = [
     "ChatThread",
     "FloodLimits",
     "FloodRate",
+    "SimulatedGroup",
     "SimulatedPerson",
 ]
 
@@ -38,6 +47,8 @@ class BotApi:
     """One bot's Telegram.
 
     `latency` is the seconds each answer takes to travel; it may be changed at any time.
+    `mentions_pass_privacy` is whether a mention reaches a bot in privacy mode; sources disagree, and the
+    default is the worse case.
     """
 
     def __init__(
@@ -46,21 +57,24 @@ class BotApi:
         username: str = "canvasgram_sim_bot",
         limits: FloodLimits | None = None,
         latency: float = 0.0,
+        *,
+        mentions_pass_privacy: bool = False,
     ) -> None:
         self.token = token
         self.username = username
-        bot = {
+        self.bot: Json = {
             "id": int(token.partition(":")[0]),
             "is_bot": True,
             "first_name": "Canvasgram",
             "username": username,
         }
-        bot |= {
+        self.bot |= {
             "can_join_groups": True,
             "can_read_all_group_messages": False,
             "supports_inline_queries": False,
         }
-        self._world = World(bot, limits or FloodLimits())
+        self.mentions_pass_privacy = mentions_pass_privacy
+        self._world = World(self.bot, limits or FloodLimits())
         self._app = self.app = BotApiApp(self._world, token, latency)
         self._people: dict[int, SimulatedPerson] = {}
         self.calls = self._app.calls
@@ -100,20 +114,54 @@ class BotApi:
         if user_id not in self._people:
             names = {"first_name": first_name} | ({"username": username} if username else {})
             user = {"id": user_id, "is_bot": False, **names, "language_code": language}
-            chat = Chat({"id": user_id, "type": "private", **names}, self.clock)
-            self._world.chats[user_id] = chat
+            chat = self._world.add_private_chat({"id": user_id, "type": "private", **names})
+            self._world.users[user_id] = user
             self._people[user_id] = SimulatedPerson(self._world, user, ChatThread(chat))
         return self._people[user_id]
 
     def add_group(
-        self, chat_id: int, title: str, *, added_by: SimulatedPerson, privacy_mode: bool = True
-    ) -> ChatThread:
-        """A supergroup that `added_by` has just put the bot into; its id is negative."""
-        chat = Chat({"id": chat_id, "type": "supergroup", "title": title}, self.clock)
-        self._world.chats[chat_id] = chat
-        place = ChatThread(chat, privacy_mode=privacy_mode)
-        added_by.change_bot_status(place, "left", "member")
-        return place
+        self,
+        chat_id: int,
+        title: str,
+        *,
+        owner: SimulatedPerson,
+        members: Iterable[SimulatedPerson] = (),
+        is_forum: bool = False,
+        is_basic: bool = False,
+    ) -> SimulatedGroup:
+        """A group of `owner`, who has just put the bot into it; its id is negative.
+
+        A supergroup, unless it `is_basic`; `is_forum` has topics.
+        """
+        raw: Json = {"id": chat_id, "type": "group" if is_basic else "supergroup", "title": title}
+        if is_forum:
+            raw["is_forum"] = True
+        chat = self._world.add_group_chat(raw)
+        chat.mentions_pass = self.mentions_pass_privacy
+        chat.members[owner.id] = Member(owner.user, "creator")
+        for person in members:
+            chat.members[person.id] = Member(person.user)
+        group = SimulatedGroup(self._world, chat, owner.user)
+        group.change_member(self.bot, "member")
+        return group
+
+    def add_other_bot(self, user_id: int, first_name: str, username: str) -> Account:
+        """Another bot; `SimulatedGroup.change_member` lets its `user` into a group."""
+        user = {"id": user_id, "is_bot": True, "first_name": first_name, "username": username}
+        self._world.users[user_id] = user
+        private_chat = Chat({"id": user_id, "type": "private"}, self.clock, itertools.count(1))
+        return Account(self._world, user, ChatThread(private_chat))
+
+    def change_bot(self, **flags: bool) -> None:
+        """Change at BotFather what getMe says, such as `can_read_all_group_messages` (privacy mode, off).
+
+        In groups that the bot is in, privacy mode stays as it was until the bot is added again.
+        """
+        self.bot.update(flags)
+
+    def list_menu(self, person: SimulatedPerson, chat_id: int | None = None) -> list[Json]:
+        """The commands that a person is offered in a chat, their private one by default."""
+        return find_menu(self._world, self.chat(chat_id or person.id), person.user)
 
     def chat(self, chat_id: int) -> Chat:
         """A chat as its people see it; KeyError for one that does not exist."""

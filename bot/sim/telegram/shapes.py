@@ -1,20 +1,33 @@
-"""The contents of updates: entities found in texts, origins of forwards, media, membership. Pure."""
+"""The contents of updates: entities found in texts, origins of forwards, media, places in chats. Pure."""
 
 import re
 from collections.abc import Iterator, Sequence
 
+from bot.sim.telegram.chats import Chat
 from bot.sim.telegram.entities import MAX_TEXT_UNITS, count_utf16_units
 from bot.sim.telegram.params import Json
 
-_COMMAND = re.compile(r"(?<!\S)/[A-Za-z0-9_]{1,32}(?:@\w+)?")
 _DICE_FACES = {"🎲": 6, "🎯": 6, "🎳": 6, "🏀": 5, "⚽": 5, "🎰": 64}
-_WEB_LINK = re.compile(r"https?://\S+")
+_DETECTED = {
+    "bot_command": re.compile(r"(?<!\S)/[A-Za-z0-9_]{1,32}(?:@\w+)?"),
+    "mention": re.compile(r"(?<![\w/.@])@[A-Za-z0-9_]{3,32}(?!\w)"),
+    "url": re.compile(r"https?://\S+"),
+}
 
 
 def text_fields(text: str) -> Json:
-    """A text with the commands and links that Telegram finds in it."""
-    matches = [("bot_command", match) for match in _COMMAND.finditer(text)]
-    matches += [("url", match) for match in _WEB_LINK.finditer(text)]
+    """A text with the commands, mentions and links that Telegram finds in it."""
+    return _formatted_fields(text, "text", "entities")
+
+
+def caption_fields(caption: str) -> Json:
+    if caption:
+        return _formatted_fields(caption, "caption", "caption_entities")
+    return {}
+
+
+def _formatted_fields(text: str, text_name: str, entities_name: str) -> Json:
+    matches = [(kind, match) for kind, pattern in _DETECTED.items() for match in pattern.finditer(text)]
     entities: list[Json] = [
         {
             "type": kind,
@@ -23,16 +36,10 @@ def text_fields(text: str) -> Json:
         }
         for kind, match in matches
     ]
-    fields: Json = {"text": text}
+    fields: Json = {text_name: text}
     if entities:
-        fields["entities"] = entities
+        fields[entities_name] = sorted(entities, key=lambda entity: entity["offset"])
     return fields
-
-
-def caption_fields(caption: str) -> Json:
-    if caption:
-        return {"caption": caption}
-    return {}
 
 
 def photo_sizes(file_id: str, size: int = 0) -> list[Json]:
@@ -122,11 +129,22 @@ def reply_fields(raw: Json, quote: str | None) -> Json:
     return {"reply_to_message": quoted, "quote": {"text": quote, "position": position, "is_manual": True}}
 
 
-def is_heard_by_bot(raw: Json, bot: Json) -> bool:
-    """Whether a bot in privacy mode receives this message: a command, a mention, or a reply to it."""
-    text = str(raw.get("text", raw.get("caption", "")))
-    replied = raw.get("reply_to_message", {}).get("from", {}).get("id")
-    return text.startswith("/") or f"@{bot['username']}" in text or replied == bot["id"]
+def thread_fields(chat: Chat, thread_id: int, content: Json) -> Json:
+    """The fields that say where in its chat a message stands.
+
+    In a topic, what replies to nothing points at the service message that began it; in other supergroups a
+    reply names the message that its thread began with, without being a topic message.
+    """
+    if thread_id:
+        fields: Json = {"message_thread_id": thread_id, "is_topic_message": True}
+        topic = chat.topics.get(thread_id)
+        if topic is not None and not chat.is_private and "reply_to_message" not in content:
+            fields["reply_to_message"] = topic.root
+        return fields
+    replied = content.get("reply_to_message")
+    if replied is None or chat.raw["type"] != "supergroup" or chat.raw.get("is_forum"):
+        return {}
+    return {"message_thread_id": replied.get("message_thread_id", replied["message_id"])}
 
 
 def split_text(text: str) -> Iterator[str]:

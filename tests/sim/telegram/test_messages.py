@@ -91,7 +91,8 @@ async def test_a_bot_can_only_write_where_it_is_known_and_welcome(bot: Bot, api:
 
 async def test_replies_and_topics_must_exist(bot: Bot, api: BotApi):
     ann = api.person(1)
-    sent = ann.send("hi", thread=ann.private_thread.add_topic(9))
+    topic = ann.create_topic("Plans")
+    sent = ann.send("hi", thread=topic)
     assert (
         await refusal_reason(bot.send_message(1, "x", reply_to_message_id=55))
         == "Message to be replied not found"
@@ -103,9 +104,11 @@ async def test_replies_and_topics_must_exist(bot: Bot, api: BotApi):
     )
     message = await bot.send_message(1, "x", reply_to_message_id=55, allow_sending_without_reply=True)
     assert message.reply_to_message is None
-    assert await refusal_reason(bot.send_message(1, "x", message_thread_id=8)) == "Message thread not found"
-    message = await bot.send_message(1, "x", message_thread_id=9, reply_to_message_id=sent.message_id)
-    assert (message.message_thread_id, message.is_topic_message) == (9, True)
+    assert await refusal_reason(bot.send_message(1, "x", message_thread_id=99)) == "Message thread not found"
+    message = await bot.send_message(
+        1, "x", message_thread_id=topic.thread_id, reply_to_message_id=sent.message_id
+    )
+    assert (message.message_thread_id, message.is_topic_message) == (topic.thread_id, True)
     quoting = {"message_id": sent.message_id, "quote": "hi"}
     answer = await bot.do_api_request(
         "sendMessage", api_kwargs={"chat_id": 1, "text": "x", "reply_parameters": quoting}
@@ -204,32 +207,6 @@ async def test_commands_are_kept_by_scope(bot: Bot, api: BotApi):
 async def test_a_chat_is_described(bot: Bot, api: BotApi):
     api.person(1, "Ann").send("hi")
     assert (await bot.get_chat(1)).first_name == "Ann"
-
-
-async def test_in_a_group_the_bot_hears_what_is_meant_for_it(bot: Bot, api: BotApi):
-    ann = api.person(1)
-    group = api.add_group(-100200, "Team", added_by=ann)
-    message = await bot.send_message(group.id, "hello")
-    assert ann.send("among ourselves", thread=group).update_id == 0
-    group_messages = [
-        ann.send("/help", thread=group),
-        ann.send(f"what says @{api.username}?", thread=group),
-        ann.send("you", reply_to=message.message_id, thread=group),
-        ann.send("all", thread=api.add_group(-100201, "Open", added_by=ann, privacy_mode=False)),
-    ]
-    assert all(posted.update_id for posted in group_messages)
-    assert (
-        await refusal_reason(bot.delete_message(group.id, group_messages[0].message_id))
-        == "Message can't be deleted"
-    )
-    ann.delete(group_messages[0], thread=group)
-    with pytest.raises(LookupError):
-        ann.edit(group_messages[0], "gone", thread=group)
-    ann.send("hi")
-    await bot.leave_chat(group.id)
-    assert "private" in await refusal_reason(bot.leave_chat(1))
-    with pytest.raises(Forbidden, match="kicked"):
-        await bot.send_message(group.id, "hello")
 
 
 def test_a_client_cuts_what_is_too_long_for_one_message(api: BotApi):

@@ -29,7 +29,7 @@ async def test_a_draft_is_shown_for_thirty_seconds_or_until_a_message(bot: Bot, 
 async def test_drafts_are_for_private_chats_and_need_an_id(bot: Bot, api: BotApi):
     ann = api.person(1)
     ann.send("hi")
-    group = api.add_group(-100200, "Team", added_by=ann)
+    group = api.add_group(-100200, "Team", owner=ann)
     assert await refusal_reason(bot.send_message_draft(group.id, 5, "")) == "Textdraft_peer_invalid"
     assert await refusal_reason(bot.send_message_draft(1, 0, "")) == "Draft_id must be non-zero"
     assert await refusal_reason(bot.send_message_draft(1, 1, "x" * 4097)) == "Message_too_long"

@@ -54,10 +54,10 @@ async def test_updates_are_understood_by_the_real_client(bot: Bot, api: BotApi):
     ann.send_dice("🎯", 6)
     ann.block()
     ann.unblock()
-    group = api.add_group(-100200, "Team", added_by=ann)
-    ann.send("/start", thread=group.add_topic(5))
+    group = api.add_group(-100200, "Team", owner=ann, is_forum=True)
+    ann.send("/start", thread=ann.create_topic("Plans", thread=group))
     seen = await bot.get_updates()
-    assert [type(update) for update in seen] == [Update] * 21
+    assert [type(update) for update in seen] == [Update] * 23
     assert seen[0].message is not None
     assert seen[0].message.parse_entities() == {seen[0].message.entities[0]: "/start"}
     assert seen[1].message is not None
@@ -70,8 +70,8 @@ async def test_updates_are_understood_by_the_real_client(bot: Bot, api: BotApi):
     assert kinds == ["animation", "location", "location", "contact", "poll", "dice"]
     assert seen[13].message is not None
     assert seen[13].message.venue is not None
-    assert seen[-1].message is not None
-    assert seen[-1].message.message_thread_id == 5
+    in_topic = seen[-1].to_dict()["message"]
+    assert in_topic["message_thread_id"] == in_topic["reply_to_message"]["message_id"]
 
 
 async def test_a_long_poll_ends_when_something_comes(bot: Bot, api: BotApi):

@@ -205,14 +205,14 @@ async def test_a_lane_that_crashes_stops_no_other_and_continues(
 
 
 async def test_lanes_of_one_chat_share_its_budget(harness: DeliveryHarness):
-    for topic in (1, 2, 3, 4, 5):
-        harness.api.chat(7).topics.add(topic)
+    ann = harness.api.person(7)
+    topics = [ann.create_topic(f"Topic {number}").thread_id for number in range(5)]
     async with harness.run_sender() as sender:
-        for topic in (1, 2, 3, 4, 5):
+        for topic in topics:
             await harness.store_parts((Part(f"in {topic}"),), item=topic, lane=Lane(7, topic))
             sender.wake(Lane(7, topic))
         await sender.wait_until_idle()
-    assert sorted(harness.list_texts()) == [f"in {topic}" for topic in (1, 2, 3, 4, 5)]
+    assert sorted(harness.list_texts()) == [f"in {topic}" for topic in topics]
     times = sorted(call.arrived_at for call in harness.list_calls())
     assert times[3] - times[0] >= 0.9
     assert times[4] - times[1] >= 0.9

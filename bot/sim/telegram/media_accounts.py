@@ -1,0 +1,118 @@
+"""The media that people send: photos, voice messages, files, places, polls and the like."""
+
+import mimetypes
+
+from bot.sim.telegram import shapes
+from bot.sim.telegram.accounts import Account, ChatThread, MessageReference, PersonMessage
+
+
+class MediaAccount(Account):
+    """An account that sends more than texts."""
+
+    def send_photo(
+        self,
+        caption: str = "",
+        *,
+        content: bytes = b"",
+        album: str = "",
+        reply_to: MessageReference | None = None,
+        forward_from: Account | str | None = None,
+        thread: ChatThread | None = None,
+    ) -> PersonMessage:
+        """Send a photo; photos with the same `album` belong together. getFile returns its `content`."""
+        photo = shapes.photo_sizes(self._store_file("photo", content), len(content))
+        album_fields = {"media_group_id": album} if album else {}
+        about = self._context_fields(reply_to, None, forward_from, thread)
+        return self._post(
+            {"photo": photo, **shapes.caption_fields(caption), **album_fields, **about}, None, thread
+        )
+
+    def send_voice(
+        self, *, seconds: int = 3, content: bytes = b"", thread: ChatThread | None = None
+    ) -> PersonMessage:
+        voice = shapes.file_fields(self._store_file("voice", content), len(content), "audio/ogg") | {
+            "duration": seconds
+        }
+        return self._post({"voice": voice}, None, thread)
+
+    def send_audio(
+        self, name: str, *, seconds: int = 180, caption: str = "", content: bytes = b""
+    ) -> PersonMessage:
+        """Send a piece of music or the like."""
+        audio = shapes.file_fields(self._store_file("audio", content), len(content), "audio/mpeg")
+        return self._post(
+            {"audio": audio | {"file_name": name, "duration": seconds}, **shapes.caption_fields(caption)},
+            None,
+            None,
+        )
+
+    def send_video_note(self, *, seconds: int = 5, content: bytes = b"") -> PersonMessage:
+        """Send a round video message."""
+        note = shapes.file_fields(self._store_file("video_note", content), len(content)) | {
+            "duration": seconds,
+            "length": 240,
+        }
+        return self._post({"video_note": note}, None, None)
+
+    def send_sticker(self, emoji: str = "👍", *, thread: ChatThread | None = None) -> PersonMessage:
+        return self._post(
+            {"sticker": shapes.sticker_fields(self._store_file("sticker", b""), emoji)}, None, thread
+        )
+
+    def send_video(
+        self, caption: str = "", *, seconds: int = 34, size: int = 1 << 20, album: str = ""
+    ) -> PersonMessage:
+        """Send a video of `size` bytes; more than 20 MB of it cannot be fetched by a bot."""
+        video = shapes.video_fields(self._store_file("video", b""), size, seconds, "video.mp4")
+        album_fields = {"media_group_id": album} if album else {}
+        return self._post({"video": video, **shapes.caption_fields(caption), **album_fields}, None, None)
+
+    def send_animation(self, caption: str = "", *, seconds: int = 3) -> PersonMessage:
+        """Send a GIF; as everywhere in Telegram it is a video without sound, and a document too."""
+        file = shapes.video_fields(self._store_file("animation", b""), 1 << 16, seconds, "funny.mp4")
+        document = {name: file[name] for name in file.keys() - {"width", "height", "duration"}}
+        fields = {"animation": file, "document": document, **shapes.caption_fields(caption)}
+        return self._post(fields, None, None)
+
+    def send_location(self, latitude: float, longitude: float) -> PersonMessage:
+        return self._post({"location": shapes.location_fields(latitude, longitude)}, None, None)
+
+    def send_venue(self, latitude: float, longitude: float, title: str, address: str) -> PersonMessage:
+        """Send a place that has a name; Telegram repeats its location outside of it."""
+        location = shapes.location_fields(latitude, longitude)
+        venue = {"location": location, "title": title, "address": address}
+        return self._post({"venue": venue, "location": location}, None, None)
+
+    def send_contact(self, phone_number: str, first_name: str, last_name: str = "") -> PersonMessage:
+        contact = shapes.contact_fields(phone_number, first_name, last_name)
+        return self._post({"contact": contact}, None, None)
+
+    def send_poll(
+        self, question: str, *options: str, forward_from: Account | str | None = None
+    ) -> PersonMessage:
+        poll = shapes.poll_fields(str(next(self._world.poll_ids)), question, options)
+        return self._post({"poll": poll} | self._context_fields(None, None, forward_from, None), None, None)
+
+    def send_dice(self, emoji: str = "🎲", value: int = 4) -> PersonMessage:
+        return self._post({"dice": shapes.dice_fields(emoji, value)}, None, None)
+
+    def send_document(
+        self,
+        name: str,
+        *,
+        caption: str = "",
+        content: bytes = b"",
+        media_type: str = "",
+        size: int | None = None,
+        album: str = "",
+    ) -> PersonMessage:
+        """Send a file. `media_type` is what the client takes it for; `size` replaces the content's own."""
+        media_type = media_type or mimetypes.guess_type(name)[0] or "application/octet-stream"
+        document = shapes.file_fields(self._store_file("document", content), size or len(content), media_type)
+        album_fields = {"media_group_id": album} if album else {}
+        fields = {
+            "document": document | {"file_name": name},
+            **shapes.caption_fields(caption),
+            **album_fields,
+        }
+        return self._post(fields, None, None)
