@@ -12,7 +12,6 @@ from itertools import islice
 from typing import Any, Literal
 
 from bot.agent.argument_urls import MAX_ADDRESSES, list_addresses
-from bot.agent.rule_conditions import is_met
 from bot.agent.taint import TaintState
 from bot.agent.urls import extract_host
 from bot.translations.translator import translatable
@@ -86,12 +85,20 @@ def assess(tool: Tool, arguments: Mapping[str, Any], taint: TaintState) -> CallV
             reason = ASKED_AFTER_OUTSIDE_TEXT if taint.is_turn_tainted else ASKED_AFTER_EARLIER_TEXT
             return RequireApproval(reason, tool.rule.who, None, _find_host(new_addresses))
     condition = tool.rule.when
-    if tool.rule.ask == "never" or (condition is not None and not is_met(condition, arguments)):
+    if tool.rule.ask == "never" or not _is_met(condition, arguments):
         return AllowCall()
     if tool.rule.ask == "once":
         return RequireApproval(ASKED_ONCE, tool.rule.who, ANY_ARGUMENTS)
     reason = ASKED_BY_RULE if condition is None else ASKED_BY_ARGUMENTS
     return RequireApproval(reason, tool.rule.who, compute_binding(tool, arguments))
+
+
+def _is_met(condition: Mapping[str, Any] | None, arguments: Mapping[str, Any]) -> bool:
+    if condition is None:
+        return True
+    from bot.agent.rule_conditions import is_met  # hardly any rule is about arguments
+
+    return is_met(condition, arguments)
 
 
 def compute_binding(tool: Tool, arguments: Mapping[str, Any]) -> str:

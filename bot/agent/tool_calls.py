@@ -16,7 +16,6 @@ from bot.agent.notices import REPEATED_CALL
 from bot.agent.sanitize import break_control_tokens, to_sendable
 from bot.agent.tool_search import FIND_TOOLS, USE_TOOL, render_tool
 from bot.domain import ToolCall, ToolResult
-from tools.arguments import check_arguments
 from tools.base import Tool, ToolError
 
 # Without a bound of our own the depth of the stack would decide, and a replayed turn could go another way.
@@ -108,6 +107,8 @@ def check_call(call: ToolCall, tools: Mapping[str, Tool]) -> CheckedCall | ToolR
 
     `tools` are all that may be called. A call of `use_tool` becomes the call of the tool it names.
     """
+    from tools.arguments import check_arguments  # loads jsonschema, which no first poll should wait for
+
     inner_call = _unwrap_use_tool(call, tools)
     call = inner_call or call
     arguments = _parse_arguments(call.arguments)

@@ -1,6 +1,7 @@
 """The running gateway: everything that runs side by side, and the order in which it starts and stops."""
 
 import asyncio
+import importlib
 import logging
 from dataclasses import dataclass
 
@@ -21,8 +22,10 @@ from bot.turns.approvals import Approvals
 from bot.turns.cache_warmup import CacheWarmup
 from bot.usage.reconcile import Reconciliation
 from bot.usage.recorder import UsageRecorder
+from tools.threads import run_in_thread
 
 POLL_HEAD_START_SECONDS = 0.1  # before the import of a large library takes the processor
+CALL_CHECKER = "tools.arguments"  # loads jsonschema
 
 log = logging.getLogger(__name__)
 
@@ -87,7 +90,7 @@ class Gateway:
                 tasks.create_task(self.approvals.run(), name="approvals"),
                 tasks.create_task(self.sign_ins.run(), name="sign-ins"),
                 tasks.create_task(self.best_effort_calls.set_menus(admin_languages), name="menus"),
-                tasks.create_task(self._connect_to_model(), name="model connection"),
+                tasks.create_task(self._load_late_libraries(), name="late libraries"),
                 tasks.create_task(self.endpoint_watch.run(), name="endpoint watch"),
                 tasks.create_task(first_admin_link.run(), name="first admin link"),
                 tasks.create_task(self.cache_warmup.run(), name="cache warm-up"),
@@ -98,8 +101,9 @@ class Gateway:
             for task in ingress_tasks:
                 task.cancel()
 
-    async def _connect_to_model(self) -> None:
-        """Import the endpoint's client behind the first poll, so that neither that nor a message waits."""
+    async def _load_late_libraries(self) -> None:
+        """Import what answers need behind the first poll, so that neither that nor a message waits."""
         await self.intake.has_begun.wait()
         await asyncio.sleep(POLL_HEAD_START_SECONDS)
         await self.model.connect()
+        await run_in_thread(importlib.import_module, CALL_CHECKER)

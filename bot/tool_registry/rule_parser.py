@@ -5,10 +5,6 @@ import re
 from collections.abc import Mapping
 from typing import Any, Literal, get_args
 
-from jsonschema import Draft202012Validator
-from jsonschema.exceptions import SchemaError
-
-from bot.agent.rule_conditions import has_limit_in_negation
 from bot.errors import ChangeRefused
 from bot.tool_registry.tool_info import ONLY_READS
 from tools.base import Rule
@@ -49,7 +45,12 @@ def parse_rule(text: str) -> Rule | None:
 
 
 def _parse_schema(text: str) -> dict[str, Any]:
-    from tools.schemas.resolve import resolve_schema  # hardly any rule is about arguments
+    # Late, for hardly any rule is about arguments.
+    from jsonschema import Draft202012Validator
+    from jsonschema.exceptions import SchemaError
+
+    from bot.agent.rule_conditions import has_limit_in_negation
+    from tools.schemas.resolve import resolve_schema
 
     try:
         schema: dict[str, Any] = json.loads(text)

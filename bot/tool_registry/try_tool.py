@@ -19,7 +19,6 @@ from bot.db.tools.audit import Actor
 from bot.domain import Lane, ToolCall, ToolResult
 from bot.errors import ChangeRefused
 from bot.tool_registry.secret_scanner import mask_secrets, mask_words
-from tools.arguments import check_arguments
 from tools.base import Passage, Tool, ToolContext, ToolError
 
 ARGUMENTS_HELP = 'Arguments are JSON, such as {"city": "Rome"}'
@@ -65,6 +64,8 @@ class _EmptyHistory:
 
 def parse_arguments(tool: Tool, arguments: str) -> dict[str, Any]:
     """Return the arguments as the tool will get them. Raises ChangeRefused with what is wrong with them."""
+    from tools.arguments import check_arguments
+
     try:
         parsed = json.loads(arguments or "{}")
     except (ValueError, RecursionError) as error:

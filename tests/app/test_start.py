@@ -27,7 +27,18 @@ LATE_LIBRARIES = frozenset(
             "tzfpy",
             "babel",
         ),
-        *("dateparser", "dateutil", "trafilatura", "lxml", "mammoth", "openpyxl", "pptx", "pypdf"),
+        *(
+            "jsonschema",
+            "referencing",
+            "dateparser",
+            "dateutil",
+            "trafilatura",
+            "lxml",
+            "mammoth",
+            "openpyxl",
+            "pptx",
+            "pypdf",
+        ),
         *("openapi_pydantic", "yaml", "prometheus_client", "uvicorn", "starlette"),
     )
 )
