@@ -6,7 +6,7 @@ import importlib.metadata
 import logging
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
@@ -42,6 +42,7 @@ from bot.telegram.best_effort_calls import BestEffortCalls
 from bot.telegram.client import TelegramBot, open_bot, run_unless_stopped
 from bot.telegram.commands.registry import build_menus
 from bot.telegram.delivery.channel import ChatChannel
+from bot.telegram.delivery.rate_budget import RateLimits
 from bot.telegram.delivery.sender import Sender
 from bot.telegram.incoming.attachment_loader import AttachmentLoader
 from bot.telegram.incoming.backlog import BacklogLimits
@@ -63,7 +64,21 @@ from bot.usage.timers import TurnTimers
 from tools.threads import run_in_thread
 
 FILES_DIVISOR = 4  # a prompt divided by this is what the images of a turn may take, and its files
-SHUTDOWN_SECONDS = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class RunOptions:
+    """What users cannot set: tests and the bench do.
+
+    `shutdown_seconds`: how long each of its last writes may take.
+    `rate_limits`: of the calls to Telegram.
+    """
+
+    shutdown_seconds: float = 1.0
+    rate_limits: RateLimits = field(default_factory=RateLimits)
+
+
+DEFAULT_OPTIONS = RunOptions()
 
 Models = tuple[ModelClient, ModelEndpoint | None]
 """The main endpoint's client, and the second endpoint if there is one."""
@@ -76,12 +91,12 @@ async def run(
     stop: asyncio.Event,
     announce: Callable[[str], None] = log.warning,
     *,
-    shutdown_seconds: float = SHUTDOWN_SECONDS,
+    options: RunOptions = DEFAULT_OPTIONS,
 ) -> int:
     """Run the gateway until `stop` is set; returns the exit code.
 
     Raises a CanvasgramError if it cannot start. While there is no admin, `announce` gets the link by which a
-    user becomes the first one. `shutdown_seconds` is how long each of its last writes may take.
+    user becomes the first one.
     """
     timers = TurnTimers(time.time())
     database_file = parse_database_path(settings.database_url)
@@ -102,9 +117,7 @@ async def run(
             open_bot(token, settings.telegram_api_url, stop) as bot,
         ):
             if bot is not None:
-                build_gateway = partial(
-                    build, settings, database, bot, timers=timers, shutdown_seconds=shutdown_seconds
-                )
+                build_gateway = partial(build, settings, database, bot, timers=timers, options=options)
                 await _run_with_bot(settings, stop, announce, database, bot, build_gateway)
     return 0
 
@@ -179,7 +192,7 @@ async def build(
     models: Models,
     *,
     timers: TurnTimers,
-    shutdown_seconds: float,
+    options: RunOptions,
 ) -> Gateway:
     """Build the gateway on an open database, a Telegram client that knows its name, and the models.
 
@@ -192,13 +205,14 @@ async def build(
     await retry_until_available(partial(access.load, database))
     await retry_until_available(partial(_abandon_model_calls, database))
     best_effort_calls = _build_best_effort_calls(bot, fallback)
-    usage_recorder = UsageRecorder(database, timers, shutdown_seconds=shutdown_seconds)
+    usage_recorder = UsageRecorder(database, timers, shutdown_seconds=options.shutdown_seconds)
     await retry_until_available(usage_recorder.start)
     sender = Sender(
         database,
         bot,
         on_blocked=lambda lane: _mark_unreachable(database, lane),
         on_trouble=lambda subject, text: dead_letters.notify_admins(subject, text),
+        limits=options.rate_limits,
         turn_timers=timers,
     )
     dead_letters = DeadLetters(database, notices, sender.wake, timers)
@@ -211,7 +225,7 @@ async def build(
     turn_factory = TurnFactory(
         settings,
         database,
-        CallLedger(database, shutdown_seconds=shutdown_seconds),
+        CallLedger(database, shutdown_seconds=options.shutdown_seconds),
         model,
         fallback,
         tools.tool_registry,

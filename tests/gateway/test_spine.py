@@ -205,7 +205,11 @@ async def test_going_down_with_a_turn_at_work_takes_its_grace_and_no_more(tmp_pa
     async with open_harness(tmp_path) as gateway:
         stop = asyncio.Event()
         async with asyncio.timeout(25.0), asyncio.TaskGroup() as tasks:
-            tasks.create_task(factory.run(gateway.settings, stop, shutdown_seconds=SHUTDOWN_SECONDS))
+            tasks.create_task(
+                factory.run(
+                    gateway.settings, stop, options=factory.RunOptions(shutdown_seconds=SHUTDOWN_SECONDS)
+                )
+            )
             gateway.endpoint.hold()
             gateway.ann.send("@@say:later@@")
             await gateway.endpoint.wait_until(lambda: gateway.endpoint.running == 1)

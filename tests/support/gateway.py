@@ -66,7 +66,11 @@ class GatewayHarness:
         """Run the gateway while the block runs; it is shut down in order at the end."""
         stop = asyncio.Event()
         async with asyncio.TaskGroup() as tasks:
-            running = tasks.create_task(factory.run(self.settings, stop, shutdown_seconds=SHUTDOWN_SECONDS))
+            running = tasks.create_task(
+                factory.run(
+                    self.settings, stop, options=factory.RunOptions(shutdown_seconds=SHUTDOWN_SECONDS)
+                )
+            )
             try:
                 yield
             finally:
