@@ -13,7 +13,10 @@ import typer
 from bot.terminal import Work
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
     from bot.bench.endpoint.terminal import MeasureEndpoint
+    from bot.bench.harness.statistics import LoadReport
 
 bench = typer.Typer(help="Measure the gateway on this machine.", no_args_is_help=True, rich_markup_mode=None)
 
@@ -31,51 +34,54 @@ ResultFolderOption = Annotated[
 ]
 
 
+DatabaseFolderOption = Annotated[
+    Path | None, typer.Option("--folder", help="Folder of the measured database; a temporary one if unset.")
+]
+LimitCheckOption = Annotated[bool, typer.Option("--check", help="Exit with 1 if a limit is missed.")]
+
+
 @bench.command(
-    epilog="Examples: canvasgram bench load · canvasgram bench load --only own,start --messages 300 --check"
+    epilog="Examples: canvasgram bench load · canvasgram bench load --quick --only own,start --check"
 )
-def load(  # noqa: PLR0913  # an option is an argument here
+def load(
     messages: Annotated[
-        int, typer.Option(min=1, help="Messages per bot, for own time and processor time.")
-    ] = 120,
+        int, typer.Option(min=1, help="Messages per bot and run, for own time and processor time.")
+    ] = 100,
     only: Annotated[
         str,
-        typer.Option(help="Run only these sections: own, start, crowd, words, tokens, faults, ledger, soak."),
+        typer.Option(
+            help="Run only these sections: own, start, idle, crowd, throughput, words, tokens, "
+            "faults, ledger, minute."
+        ),
     ] = "",
-    soak: Annotated[
-        float, typer.Option(min=0, help="Minutes of a soak test: loss, order, latency and memory over time.")
-    ] = 0,
     quick: Annotated[
         bool,
-        typer.Option(
-            "--quick", help="Skip the soak test and the ledger of a million calls. It takes minutes."
-        ),
+        typer.Option("--quick", help="One run instead of five, without the ledger of a million calls."),
     ] = False,
-    folder: Annotated[
-        Path | None, typer.Option(help="Folder of the measured database; a temporary one if unset.")
-    ] = None,
+    folder: DatabaseFolderOption = None,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of a table.")] = False,
-    check: Annotated[bool, typer.Option("--check", help="Exit with 1 if a limit is missed.")] = False,
+    check: LimitCheckOption = False,
 ) -> Work:
     """Load-test the gateway on loopback against two baseline bots. Ctrl-C prints partial results."""
     from bot.bench.load.run import LoadOptions, run_load
-    from bot.bench.output import format_json, format_lines
 
     sections = tuple(only.split(",")) if only else ()
-    options = LoadOptions(
-        messages=messages, only_sections=sections, folder=folder, soak_minutes=soak, quick=quick
-    )
+    options = LoadOptions(messages=messages, only_sections=sections, folder=folder, quick=quick)
+    print_line = functools.partial(typer.echo, err=True)
+    return _build_load_work(functools.partial(run_load, options, print_line), as_json=json, check=check)
 
-    async def work(stop: asyncio.Event) -> int:
-        report = await run_load(options, functools.partial(typer.echo, err=True), stop)
-        typer.echo(format_json(report) if json else "\n".join(format_lines(report)))
-        if not report.is_complete:
-            return 130
-        if check and not report.has_passed:
-            return 1
-        return 0
 
-    return work
+@bench.command(epilog="Example: canvasgram bench soak --minutes 30 --check")
+def soak(
+    minutes: Annotated[float, typer.Option(min=0.1, help="How long the load lasts.")] = 30,
+    folder: DatabaseFolderOption = None,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of a table.")] = False,
+    check: LimitCheckOption = False,
+) -> Work:
+    """Load the gateway steadily. Counts lost messages, and shows whether memory and descriptors grow."""
+    from bot.bench.load.soak import run_soak
+
+    return _build_load_work(functools.partial(run_soak, minutes, folder=folder), as_json=json, check=check)
 
 
 @bench.command(
@@ -185,6 +191,23 @@ def many_tools(
     typer.echo(text)
     if check and not has_passed:
         raise typer.Exit(1)
+
+
+def _build_load_work(
+    measure: "Callable[[asyncio.Event], Awaitable[LoadReport]]", *, as_json: bool, check: bool
+) -> Work:
+    from bot.bench.output import format_json, format_lines
+
+    async def work(stop: asyncio.Event) -> int:
+        report = await measure(stop)
+        typer.echo(format_json(report) if as_json else "\n".join(format_lines(report)))
+        if not report.is_complete:
+            return 130
+        if check and not report.has_passed:
+            return 1
+        return 0
+
+    return work
 
 
 def _build_work(measure: "MeasureEndpoint", out: Path | None, as_json: bool) -> Work:

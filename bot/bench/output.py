@@ -5,40 +5,28 @@ from collections.abc import Iterator
 
 from bot.bench.endpoint.result import STOPPED_BY_HAND
 from bot.bench.harness.bots import BOT_LABELS
-from bot.bench.harness.statistics import BOT_ORDER, FigureRow, FigureValue, LoadReport
+from bot.bench.harness.statistics import BOT_ORDER, Figure, FigureLimit, FigureValue, LoadReport, Spread
 from bot.tables import format_table
 
-_TITLES = ("", *(BOT_LABELS[name] for name in BOT_ORDER), "ours / memory", "ours, at most", "")
+_TITLES = ("", *(BOT_LABELS[name] for name in BOT_ORDER), "ours / memory", "limit", "")
 
 
 def format_lines(report: LoadReport) -> Iterator[str]:
-    """A table of the figures, and below it the conditions."""
+    """A table of the figures, medians with (lowest–highest) of the runs, and below it the conditions."""
     if not report.is_complete:
         yield f"NOT WHOLE: {STOPPED_BY_HAND} What follows was measured before that."
-    yield from format_table([_format_row(row) for row in report.rows], headers=_TITLES, rule=True)
+    yield from format_table([_format_figure(figure) for figure in report.figures], headers=_TITLES, rule=True)
     yield ""
     for name, text in report.conditions:
         yield f"{name}: {text}"
 
 
 def format_json(report: LoadReport) -> str:
-    """The figures and conditions for machines."""
-    rows = [
-        {
-            "key": row.key,
-            "label": row.label,
-            "unit": row.unit,
-            **row.values,
-            "ratio": row.ratio,
-            "limit": _limit_value(row),
-            "verdict": row.verdict,
-        }
-        for row in report.rows
-    ]
+    """The figures and conditions for machines: medians, and [lowest, highest] of several runs."""
     return json.dumps(
         {
             "whole": report.is_complete,
-            "rows": rows,
+            "rows": [_build_record(figure) for figure in report.figures],
             "conditions": dict(report.conditions),
             "holds": report.has_passed,
         },
@@ -46,34 +34,57 @@ def format_json(report: LoadReport) -> str:
     )
 
 
-def _limit_value(row: FigureRow) -> FigureValue:
-    if row.limit is None:
-        return None
-    if row.limit.required is None:
-        return row.limit.maximum
-    return row.limit.required
+def _build_record(figure: Figure) -> dict[str, object]:
+    row = figure.row
+    spreads = {name: figure.get_spread(name) for name in BOT_ORDER} | {"ratio": figure.ratio}
+    return {
+        "key": row.key,
+        "label": row.label,
+        "unit": row.unit,
+        **{name: figure.get_value(name) for name in row.values},
+        "ratio": figure.ratio.median if figure.ratio else None,
+        "runs": len(figure.runs),
+        "spread": {
+            name: [spread.lowest, spread.highest]
+            for name, spread in spreads.items()
+            if spread is not None and len(figure.runs) > 1
+        },
+        "limit": {"kind": row.limit.kind, "value": row.limit.value} if row.limit else None,
+        "verdict": figure.verdict,
+    }
 
 
-def _format_row(row: FigureRow) -> tuple[str, ...]:
+def _format_figure(figure: Figure) -> tuple[str, ...]:
+    row = figure.row
     label = f"{row.label}, {row.unit}" if row.unit else row.label
-    values = (_format_value(row.values.get(name), row.digits) for name in BOT_ORDER)
-    ratio = "" if row.ratio is None else f"{row.ratio:.2f}"
-    return (label, *values, ratio, _format_limit(row), row.verdict)
+    values = (
+        _format_value(figure.get_value(name), figure.get_spread(name), row.digits) for name in BOT_ORDER
+    )
+    ratio = _format_value(figure.ratio.median, figure.ratio, 2) if figure.ratio else ""
+    return (label, *values, ratio, _format_limit(row.limit), figure.verdict)
 
 
-def _format_limit(row: FigureRow) -> str:
-    if row.limit is None:
+def _format_limit(limit: FigureLimit | None) -> str:
+    if limit is None:
         return ""
-    if row.limit.base is None:
-        return row.limit.text
-    return f"{row.limit.text} = {row.limit.maximum:,.{row.digits}f}"
+    match limit.kind:
+        case "answer":
+            return _format_value(limit.value, None, 0)
+        case "of memory loop":
+            return f"≤ {limit.value:g} x memory"
+        case "at least":
+            return f"≥ {limit.value:,g}"
+        case "at most":
+            return f"≤ {limit.value:,g}"
 
 
-def _format_value(value: FigureValue, digits: int) -> str:
+def _format_value(value: FigureValue, spread: Spread | None, digits: int) -> str:
+    """A value, and the lowest and highest behind it if they differ."""
     if value is None:
         return "-"
     if isinstance(value, bool):
-        if value:
-            return "yes"
-        return "no"
-    return f"{value:,.{digits}f}"
+        return "yes" if value else "no"
+    text = f"{value:,.{digits}f}"
+    if spread is None or spread.lowest == spread.highest:
+        return text
+    return f"{text} ({spread.lowest:,.{digits}f}–{spread.highest:,.{digits}f})"

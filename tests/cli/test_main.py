@@ -22,7 +22,7 @@ import bot
 import bot.app
 import bot.cli.main as command_line
 from bot import logs, terminal
-from bot.bench.harness.statistics import FigureRow, LoadReport, limit_to_memory_loop
+from bot.bench.harness.statistics import FigureRow, LoadReport, limit_to_memory_loop, merge_runs
 from bot.bench.load import run as load
 from bot.errors import CanvasgramError, GatewayRunning, SettingsRefused
 from bot.settings import Settings
@@ -315,15 +315,13 @@ def test_bench_load_prints_its_figures_and_checks_them_if_asked(
     async def run(options: load.LoadOptions, say: load.PrintLine, stop: asyncio.Event) -> LoadReport:
         option_sets.append(options)
         say("measuring: own")
-        row = FigureRow(
-            "own_p50", "own time", "ms", {"memory": 10.0, "ours": ours}, limit_to_memory_loop(2, 10.0)
-        )
-        return LoadReport((row,), is_complete=completions.pop(0))
+        row = FigureRow("own_p50", "own time", "ms", {"memory": 10.0, "ours": ours}, limit_to_memory_loop(2))
+        return LoadReport(merge_runs([row]), is_complete=completions.pop(0))
 
     monkeypatch.setattr(load, "run_load", run)
     exit_code, out, err = call("bench", "load", "--messages", "8", "--only", "own,start", "--json", "--check")
     assert (exit_code, err) == (code, "measuring: own\n")
-    assert json.loads(out)["rows"][0]["verdict"] == ("over" if code else "ok")
+    assert json.loads(out)["rows"][0]["verdict"] == ("missed" if code else "ok")
     assert option_sets == [load.LoadOptions(messages=8, only_sections=("own", "start"))]
     assert "own time, ms" in call("bench", "load")[1]
     exit_code, out, _ = call("bench", "load", "--check")

@@ -106,6 +106,11 @@ async def open_warm_harness(database: Database, endpoint: SimulatedEndpoint) -> 
         )
 
 
+def write_words(number: int) -> str:
+    """A message of fifty tokens."""
+    return f"Question {number}:{workload.write_prose(47 - len(str(number)), number)}"
+
+
 async def test_sixty_turns_compute_little_of_their_prompts_again(database: Database):
     endpoint = SimulatedEndpoint(brain=workload.ProseBrain(answer_tokens=150))
     async with open_warm_harness(database, endpoint) as harness:
@@ -114,7 +119,7 @@ async def test_sixty_turns_compute_little_of_their_prompts_again(database: Datab
         )
         turns = harness.build_runner()
         for number in range(60):
-            await turns.run(await harness.new_request(write_question(number, 50)))
+            await turns.run(await harness.new_request(write_words(number)))
     requests = endpoint.requests[WARMUP_CALLS:]
     assert len(requests) == 60
     assert any(
@@ -183,7 +188,7 @@ async def test_thoughts_tools_and_long_answers_keep_every_prompt_within_the_budg
         harness.tools = (dig,)
         turns = harness.build_runner()
         for number in range(20):
-            await turns.run(await harness.new_request(write_question(number, 50)))
+            await turns.run(await harness.new_request(write_words(number)))
     assert max(request.prompt_tokens for request in endpoint.requests) <= PROMPT_BUDGET // 2
     assert thinking == "on" or any("continue_final_message" in request.body for request in endpoint.requests)
 

@@ -22,7 +22,7 @@ BOT_LABELS: dict[BotName, str] = {"ours": "ours", "memory": "memory loop", "bare
 STOP_SECONDS = 10.0
 MIB = 1 << 20
 
-_ROOT = Path(bot.__file__).resolve().parent.parent
+SOURCE_FOLDER = Path(bot.__file__).resolve().parent.parent
 _MAX_LAST_LINES = 5
 
 
@@ -32,24 +32,17 @@ class BenchFailed(CanvasgramError):
 
 @dataclass(frozen=True, slots=True)
 class BotEnvironment:
-    """What a bot is connected to: the two simulators, and its own folder; `settings` are for ours alone."""
+    """What a bot is connected to: the two simulators, and its own folder.
+
+    For ours alone: `settings`, and whether it calls Telegram without limits (`has_rate_limits` is False).
+    """
 
     token: str
     telegram_url: str
     model_url: str
     folder: Path
     settings: Mapping[str, str] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class ProcessMemory:
-    """The memory of a process in MiB.
-
-    `proportional_mib` counts shared pages in proportion (PSS). None where unknown.
-    """
-
-    resident_mib: float | None
-    proportional_mib: float | None
+    has_rate_limits: bool = True
 
 
 class BotProcess:
@@ -62,6 +55,7 @@ class BotProcess:
         self.started_at = started_at
         self.end_expected = False
         self._process = process
+        self._proc = Path(f"/proc/{process.pid}")
         self._log_file = log_file
 
     async def watch(self) -> None:
@@ -92,37 +86,31 @@ class BotProcess:
     def read_cpu_seconds(self) -> float | None:
         """Seconds of processor time so far, of all its threads and ended children; None without /proc."""
         with contextlib.suppress(OSError, ValueError):
-            stat = Path(f"/proc/{self._process.pid}/stat").read_text(encoding="ascii")
+            stat = (self._proc / "stat").read_text(encoding="ascii")
             fields = stat.rpartition(")")[2].split()
             return sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
         return None
 
-    def read_memory(self) -> ProcessMemory:
-        """Its memory now."""
-        return ProcessMemory(self._read_mib("status", "VmRSS"), self._read_mib("smaps_rollup", "Pss"))
+    def read_resident_mib(self) -> float | None:
+        """Its memory now, shared pages included; None without /proc."""
+        value = _read_field(self._proc / "status", "VmRSS")
+        return None if value is None else value * 1024 / MIB
 
     def count_descriptors(self) -> int | None:
         """How many files and sockets it has open; None without /proc."""
         with contextlib.suppress(OSError):
-            return sum(1 for _ in Path(f"/proc/{self._process.pid}/fd").iterdir())
+            return sum(1 for _ in (self._proc / "fd").iterdir())
         return None
 
     def count_threads(self) -> int | None:
         """How many threads it has; None without /proc."""
-        value = self._read_field("status", "Threads")
-        return None if value is None else int(value)
+        return _read_field(self._proc / "status", "Threads")
 
-    def _read_mib(self, proc_file: str, field_name: str) -> float | None:
-        kib = self._read_field(proc_file, field_name)
-        return None if kib is None else int(kib) * 1024 / MIB
-
-    def _read_field(self, proc_file: str, field_name: str) -> str | None:
-        """The first word of a field of a file in /proc; None without it."""
+    def count_wakeups(self) -> int | None:
+        """How often its threads have waited for something and been woken; None without /proc."""
         with contextlib.suppress(OSError):
-            path = Path(f"/proc/{self._process.pid}/{proc_file}")
-            for line in path.read_text(encoding="ascii").splitlines():
-                if line.startswith(f"{field_name}:"):
-                    return line.split()[1]
+            files = [task / "status" for task in (self._proc / "task").iterdir()]
+            return sum(_read_field(file, "voluntary_ctxt_switches") or 0 for file in files)
         return None
 
     async def _end_with(self, signal_number: signal.Signals) -> None:
@@ -130,6 +118,15 @@ class BotProcess:
         with contextlib.suppress(ProcessLookupError):
             self._process.send_signal(signal_number)
         await self._process.wait()
+
+
+def _read_field(file: Path, name: str) -> int | None:
+    """The number in a line of a file in /proc; None without it."""
+    with contextlib.suppress(OSError):
+        for line in file.read_text(encoding="ascii").splitlines():
+            if line.startswith(f"{name}:"):
+                return int(line.split()[1])
+    return None
 
 
 async def start_bot(bot_name: BotName, environment: BotEnvironment) -> BotProcess:
@@ -150,11 +147,12 @@ async def start_bot(bot_name: BotName, environment: BotEnvironment) -> BotProces
 
 
 def _build_launch(bot_name: BotName, environment: BotEnvironment) -> tuple[list[str], dict[str, str]]:
-    paths = {"PYTHONPATH": str(_ROOT)}
+    paths = {"PYTHONPATH": str(SOURCE_FOLDER)}
     if bot_name != "ours":
         urls = [environment.telegram_url, environment.model_url]
         return [f"bot.bench.load.{bot_name}_loop", environment.token, *urls], paths
-    return ["bot", "run"], paths | {
+    command = ["bot", "run"] if environment.has_rate_limits else ["bot.bench.load.unlimited_gateway"]
+    return command, paths | {
         "TELEGRAM_TOKEN": environment.token,
         "TELEGRAM_API_URL": environment.telegram_url,
         "MODEL_URL": environment.model_url,
@@ -163,6 +161,5 @@ def _build_launch(bot_name: BotName, environment: BotEnvironment) -> tuple[list[
         "ACCESS": "open",
         "CANVASES_A_DAY": "1000000000",  # checked for every message, and never used up
         "WARM_UP": "off",  # the baseline bots do not warm up, and every call counts
-        "THINKING": "off",  # nor do they think, and what is written to them are no sentences to judge
         **environment.settings,
     }

@@ -6,9 +6,10 @@ Owns both simulators and the bot's process while a measurement lasts.
 import asyncio
 import contextlib
 import itertools
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 from bot.bench.harness import bots, workload
 from bot.bench.harness.bots import BenchFailed, BotEnvironment, BotProcess
@@ -16,6 +17,8 @@ from bot.bench.harness.statistics import BotName
 from bot.http_server import serve
 from bot.sim.telegram.server import BotApi, BotApiCall, FloodLimits
 from bot.sim.vllm.server import SimulatedEndpoint
+
+T = TypeVar("T")
 
 FIRST_CHAT_ID = 1000
 PATIENCE_SECONDS = 30.0  # after which a bot that says nothing has failed
@@ -66,6 +69,8 @@ class Stage:
         self._environment = environment
         self._watch_tasks = watch_tasks
         self._process: BotProcess | None = None
+        self._answers: dict[int, BotApiCall] = {}
+        self._newest_call: BotApiCall | None = None
 
     @property
     def process(self) -> BotProcess:
@@ -88,39 +93,66 @@ class Stage:
             await self._process.stop()
 
     async def ask(self, number: int, chat_index: int) -> AnswerTimes:
-        """Let a person write question `number`, and wait for the whole answer. One at a time."""
-        self.endpoint.requests.clear()
+        """Let a person write question `number`, and wait for the whole answer."""
         update = self.write_question(number, chat_index)
-        await self.wait_for_answer(number, chat_index)
+        await self.wait_for_answer(number)
         return self.read_times(update, number, chat_index)
 
     def write_question(self, number: int, chat_index: int) -> int:
         """Let a person write question `number`; returns the update's id."""
         return self.api.person(FIRST_CHAT_ID + chat_index).send(workload.write_question(number)).update_id
 
-    async def wait_for_answer(self, number: int, chat_index: int) -> None:
+    async def wait_for_answer(self, number: int) -> None:
         """Wait until the whole answer has arrived at Telegram."""
-        await self._wait_until(
-            lambda: self._find_answer(number, chat_index), f"did not answer question {number}"
-        )
+        await self._wait_until(lambda: self._find_answer(number), f"did not answer question {number}")
+
+    async def wait_for_more_answers(self, count: int) -> list[int]:
+        """Wait until more questions than that are answered; returns the numbers of the others, in order."""
+
+        def list_others() -> list[int]:
+            self._read_new_answers()
+            return list(self._answers)[count:]
+
+        return await self._wait_until(list_others, "answers nothing more")
 
     def read_times(self, update_id: int, number: int, chat_index: int) -> AnswerTimes:
         """The times of a question that was answered."""
         fetched = self.api.fetched_at(update_id)
-        answer = self._find_answer(number, chat_index)
+        answer = self._find_answer(number)
         if fetched is None or answer is None:
             raise BenchFailed(f"{bots.BOT_LABELS[self.name]} did not answer question {number}")
         first_words = (
             self._find_message_call(chat_index, lambda text: text.startswith(workload.reply_opening(number)))
             or answer
         )
-        model_seconds = sum(
-            (log.finished_at or log.received_at) - log.received_at for log in self.endpoint.requests
-        )
+        model_seconds = self._sum_model_seconds(number, fetched)
         return AnswerTimes(fetched, first_words.arrived_at, answer.arrived_at, model_seconds)
 
-    def _find_answer(self, number: int, chat_index: int) -> BotApiCall | None:
-        return self._find_message_call(chat_index, lambda text: text.endswith(workload.reply_ending(number)))
+    def _sum_model_seconds(self, number: int, fetched_at: float) -> float:
+        """The time of the model calls for this question, waits for a seat of the endpoint included."""
+        seconds = 0.0
+        for request in reversed(self.endpoint.requests):
+            if request.received_at < fetched_at:
+                break
+            if request.finished_at and workload.find_question_number(request.prompt) == number:
+                seconds += request.finished_at - request.received_at
+        return seconds
+
+    def _find_answer(self, number: int) -> BotApiCall | None:
+        """The first call that showed the whole answer."""
+        self._read_new_answers()
+        return self._answers.get(number)
+
+    def _read_new_answers(self) -> None:
+        """Look at each call once, for many may wait for an answer."""
+        new_calls = list(
+            itertools.takewhile(lambda call: call is not self._newest_call, reversed(self.api.calls))
+        )
+        for call in reversed(new_calls):
+            answered = workload.find_answer_number(call.text) if call.method in MESSAGE_METHODS else None
+            if answered is not None:
+                self._answers.setdefault(answered, call)
+            self._newest_call = call
 
     def _find_message_call(self, chat_index: int, matches: Callable[[str], bool]) -> BotApiCall | None:
         """The first call, among the newest, that showed a matching text in this chat."""
@@ -132,9 +164,9 @@ class Stage:
         ]
         return next((call for call in reversed(message_calls) if matches(call.text)), None)
 
-    async def _wait_until(self, predicate: Callable[[], object], failure: str) -> None:
+    async def _wait_until(self, predicate: Callable[[], T], failure: str) -> T:
         try:
-            await self.api.wait_until(predicate, PATIENCE_SECONDS)
+            return await self.api.wait_until(predicate, PATIENCE_SECONDS)
         except TimeoutError:
             last_output = self.process.last_output()
             raise BenchFailed(
@@ -144,10 +176,17 @@ class Stage:
 
 
 @contextlib.asynccontextmanager
-async def open_stage(name: BotName, folder: Path, endpoint: SimulatedEndpoint) -> AsyncIterator[Stage]:
+async def open_stage(
+    name: BotName,
+    folder: Path,
+    endpoint: SimulatedEndpoint,
+    *,
+    settings: Mapping[str, str] | None = None,
+    has_rate_limits: bool = True,
+) -> AsyncIterator[Stage]:
     """A stage with its simulators served, the bot not yet started.
 
-    Its files stay in `folder` for the next stage.
+    Its files stay in `folder` for the next stage. `settings` and `has_rate_limits` are those of ours.
     """
     own_folder = folder / name
     own_folder.mkdir(parents=True, exist_ok=True)
@@ -157,9 +196,10 @@ async def open_stage(name: BotName, folder: Path, endpoint: SimulatedEndpoint) -
         serve(endpoint.app) as model,
         asyncio.TaskGroup() as watch_tasks,
     ):
-        stage = Stage(
-            name, api, endpoint, BotEnvironment(api.token, telegram, f"{model}/v1", own_folder), watch_tasks
+        environment = BotEnvironment(
+            api.token, telegram, f"{model}/v1", own_folder, settings or {}, has_rate_limits
         )
+        stage = Stage(name, api, endpoint, environment, watch_tasks)
         try:
             yield stage
         finally:

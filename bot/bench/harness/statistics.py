@@ -1,6 +1,6 @@
 """The arithmetic of measuring: percentiles, overlaps, limits and verdicts. Pure; knows no processes."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -13,32 +13,31 @@ BOT_ORDER: tuple[BotName, ...] = ("bare", "memory", "ours")
 
 @dataclass(frozen=True, slots=True)
 class FigureLimit:
-    """What ours may be at most: `factor` times `base`, plus `extra`.
+    """What ours should be: at most or at least a number, a ratio to the memory loop's, or an answer."""
 
-    `base` is the figure of a baseline bot (None: no base).
-    `required` is for yes and no: then nothing else counts.
-    """
+    kind: Literal["at most", "of memory loop", "at least", "answer"]
+    value: float | bool
 
-    factor: float = 0.0
-    base: float | None = None
-    extra: float = 0.0
-    required: bool | None = None
-    text: str = ""
-
-    @property
-    def maximum(self) -> float:
-        """The limit as a number in the row's unit."""
-        return self.factor * (self.base or 0.0) + self.extra
+    def is_kept(self, ours: FigureValue, ratio: float | None) -> bool | None:
+        """Whether ours is within the limit; None where nothing was measured."""
+        figure = ratio if self.kind == "of memory loop" else ours
+        if figure is None:
+            return None
+        if self.kind == "answer":
+            return figure is self.value
+        if self.kind == "at least":
+            return figure >= self.value
+        return figure <= self.value
 
 
 @dataclass(frozen=True, slots=True)
 class FigureRow:
-    """One line of figures. `key` is stable, for machines; `values` share one unit."""
+    """One line of figures of one run. `key` is stable, for machines; `values` share one unit."""
 
     key: str
     label: str
     unit: str
-    values: dict[BotName, FigureValue]
+    values: Mapping[BotName, FigureValue]
     limit: FigureLimit | None = None
     digits: int = 1
 
@@ -51,54 +50,112 @@ class FigureRow:
             return None
         return ours / memory
 
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """The middle, the lowest and the highest of some numbers."""
+
+    median: float
+    lowest: float
+    highest: float
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """The same row of several runs: at least one."""
+
+    runs: tuple[FigureRow, ...]
+
     @property
-    def verdict(self) -> Literal["ok", "over", ""]:
-        """Whether ours keeps its limit; empty where there is no limit or no figure."""
-        ours = self.values.get("ours")
-        if self.limit is None or ours is None:
+    def row(self) -> FigureRow:
+        """The row of the first run, for what does not change: key, label, unit, limit."""
+        return self.runs[0]
+
+    @property
+    def ratio(self) -> Spread | None:
+        """The ratio to the memory loop, taken within each run."""
+        return measure_spread(row.ratio for row in self.runs)
+
+    @property
+    def verdict(self) -> Literal["ok", "missed", ""]:
+        """Whether the median of ours keeps its limit; empty where there is no limit or no figure."""
+        if self.row.limit is None:
             return ""
-        if self.limit.required is not None:
-            is_kept = ours is self.limit.required
-        else:
-            is_kept = ours <= self.limit.maximum
-        return "ok" if is_kept else "over"
+        ratio = self.ratio
+        is_kept = self.row.limit.is_kept(self.get_value("ours"), ratio.median if ratio else None)
+        if is_kept is None:
+            return ""
+        return "ok" if is_kept else "missed"
+
+    def get_value(self, name: BotName) -> FigureValue:
+        """A bot's median, or its answer: of several runs one that is not as it should be, if there is one."""
+        answers = [value for value in self._list_values(name) if isinstance(value, bool)]
+        if answers:
+            wanted = self.row.limit.value if self.row.limit else answers[0]
+            return next((answer for answer in answers if answer is not wanted), answers[0])
+        spread = self.get_spread(name)
+        return spread.median if spread else None
+
+    def get_spread(self, name: BotName) -> Spread | None:
+        """The spread of a bot's numbers over the runs; None for answers, or where nothing was measured."""
+        return measure_spread(value for value in self._list_values(name) if not isinstance(value, bool))
+
+    def _list_values(self, name: BotName) -> list[FigureValue]:
+        return [row.values.get(name) for row in self.runs]
 
 
 @dataclass(frozen=True, slots=True)
 class LoadReport:
-    """All figures of a run, and its conditions as (name, text).
+    """All figures, and their conditions as (name, text).
 
-    `is_complete` is False if the run was stopped before its end.
+    `is_complete` is False if the measurement was stopped before its end.
     """
 
-    rows: tuple[FigureRow, ...]
+    figures: tuple[Figure, ...]
     conditions: tuple[tuple[str, str], ...] = field(default_factory=tuple)
     is_complete: bool = True
 
     @property
     def has_passed(self) -> bool:
         """Whether every limit is kept."""
-        return all(row.verdict != "over" for row in self.rows)
+        return all(figure.verdict != "missed" for figure in self.figures)
 
 
 def limit_to(maximum: float) -> FigureLimit:
-    """An absolute limit, whatever the baseline bots do."""
-    return FigureLimit(extra=maximum, text=f"{maximum:,g}")
+    """A limit that does not depend on the baseline bots."""
+    return FigureLimit("at most", maximum)
 
 
-def limit_to_memory_loop(factor: float, base: float | None, extra: float = 0.0) -> FigureLimit | None:
-    """`factor` times the memory loop's figure plus `extra`; no limit where that was not measured."""
-    if base is None:
-        return None
-    text = f"{factor:g} x memory"
-    if extra:
-        text = f"{text} + {extra:g}"
-    return FigureLimit(factor, base, extra, text=text)
+def limit_to_memory_loop(factor: float) -> FigureLimit:
+    """At most `factor` times the memory loop's figure of the same run."""
+    return FigureLimit("of memory loop", factor)
 
 
-def limit_to_answer(*, value: bool) -> FigureLimit:
+def require_at_least(minimum: float) -> FigureLimit:
+    """The more, the better."""
+    return FigureLimit("at least", minimum)
+
+
+def require_answer(*, value: bool) -> FigureLimit:
     """The one right answer."""
-    return FigureLimit(required=value, text="yes" if value else "no")
+    return FigureLimit("answer", value)
+
+
+def merge_runs(rows: Iterable[FigureRow]) -> tuple[Figure, ...]:
+    """One figure for all rows with the same key, in the order in which the keys came."""
+    rows_by_key: dict[str, list[FigureRow]] = {}
+    for row in rows:
+        rows_by_key.setdefault(row.key, []).append(row)
+    return tuple(Figure(tuple(runs)) for runs in rows_by_key.values())
+
+
+def measure_spread(values: Iterable[float | None]) -> Spread | None:
+    """The spread of the values that are there; None of none."""
+    known = [value for value in values if value is not None]
+    middle = median(known)
+    if middle is None:
+        return None
+    return Spread(middle, min(known), max(known))
 
 
 def percentile(values: Iterable[float], fraction: float) -> float | None:

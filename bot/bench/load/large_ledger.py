@@ -180,16 +180,14 @@ async def measure_large_ledger(
     The databases take turns, forwards and backwards, so that drift of the machine affects both alike.
     """
     empty = folder / "empty"
-    full = folder / "full"
-    # In a thread: it takes half a minute, in which Ctrl-C must work.
-    await run_in_thread(fill_database, full / "ours" / "canvasgram.db", model_calls)
+    full_file = await provide_full_ledger(folder, model_calls)
     # Created here, since a gateway that has to migrate keeps in memory what it loaded for that.
     _create_database(empty / "ours" / "canvasgram.db")
     times_by_ledger: dict[str, list[AnswerTimes]] = {"empty": [], "full": []}
     cpu = {"empty": 0.0, "full": 0.0}
     async with (
         open_stage("ours", empty, SimulatedEndpoint(brain=ProseBrain())) as empty_stage,
-        open_stage("ours", full, SimulatedEndpoint(brain=ProseBrain())) as full_stage,
+        open_stage("ours", folder / "full", SimulatedEndpoint(brain=ProseBrain())) as full_stage,
     ):
         stages = {"empty": empty_stage, "full": full_stage}
         for stage in stages.values():
@@ -204,7 +202,7 @@ async def measure_large_ledger(
                     stages[name], range(first, first + SLICE_MESSAGES)
                 )
                 cpu[name] += (stages[name].process.read_cpu_seconds() or 0.0) - before
-    report_seconds = await measure_report(full / "ours" / "canvasgram.db")
+    report_seconds = await measure_report(full_file)
     report = FigureRow(
         "ledger_report",
         f"report of {model_calls:,} calls",
@@ -214,6 +212,15 @@ async def measure_large_ledger(
         digits=2,
     )
     return [*build_rows(times_by_ledger, cpu, model_calls), report]
+
+
+async def provide_full_ledger(folder: Path, model_calls: int) -> Path:
+    """The database for a stage in `folder / "full"`, filled with so many model calls unless it is there."""
+    file = folder / "full" / "ours" / "canvasgram.db"
+    if not file.exists():
+        # In a thread: it takes half a minute, in which Ctrl-C must work.
+        await run_in_thread(fill_database, file, model_calls)
+    return file
 
 
 async def measure_report(file: Path) -> float:

@@ -5,13 +5,10 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
-from bot.bench.harness.bots import ProcessMemory
 from bot.bench.harness.stage import AnswerTimes, Stage, open_stages
 from bot.bench.harness.statistics import (
     BotName,
-    FigureLimit,
     FigureRow,
-    FigureValue,
     limit_to_memory_loop,
     median,
     order_rounds,
@@ -30,10 +27,10 @@ FIRST_FAR_NUMBER = 200_000
 FAR_ROUND_INTERVAL = 3  # rounds from one that is far away to the next
 FAR_SECONDS = 0.080  # that Telegram's answers take when it is far away
 
-MAX_OWN_P50_FACTOR = 2.0
-MAX_OWN_P95_FACTOR = 2.5
-MAX_FAR_EXTRA_MS = 5.0
-MAX_CPU_FACTOR = 2.0
+MAX_OWN_P50_FACTOR = 1.2
+MAX_OWN_P95_FACTOR = 1.5
+MAX_FAR_FACTOR = 0.3
+MAX_CPU_FACTOR = 1.2
 
 
 @dataclass(slots=True)
@@ -43,7 +40,7 @@ class LatencyMeasurements:
     near_times: list[AnswerTimes] = field(default_factory=list)
     far_times: list[AnswerTimes] = field(default_factory=list)
     cpu_seconds: float | None = None
-    memory_after: ProcessMemory | None = None
+    resident_mib_after: float | None = None
 
 
 async def measure_latency(bot_names: tuple[BotName, ...], folder: Path, messages: int) -> list[FigureRow]:
@@ -67,7 +64,7 @@ async def measure_latency(bot_names: tuple[BotName, ...], folder: Path, messages
                         stages[name], _slice_numbers(FIRST_FAR_NUMBER, round_number)
                     )
         for name, stage in stages.items():
-            measurements[name].memory_after = stage.process.read_memory()
+            measurements[name].resident_mib_after = stage.process.read_resident_mib()
     return build_rows(measurements)
 
 
@@ -107,40 +104,16 @@ def build_rows(measurements: dict[BotName, LatencyMeasurements]) -> list[FigureR
     p95 = {name: _own_milliseconds(measured, 0.95) for name, measured in measurements.items()}
     far = {name: _far_milliseconds(measured) for name, measured in measurements.items()}
     cpu = {name: _cpu_milliseconds(measured) for name, measured in measurements.items()}
+    after = {name: measured.resident_mib_after for name, measured in measurements.items()}
     return [
-        _build_row(
-            "own_p50",
-            "own time a reply, p50",
-            p50,
-            limit_to_memory_loop(MAX_OWN_P50_FACTOR, p50.get("memory")),
-        ),
-        _build_row(
-            "own_p95",
-            "own time a reply, p95",
-            p95,
-            limit_to_memory_loop(MAX_OWN_P95_FACTOR, p95.get("memory")),
-        ),
-        _build_row(
-            "far_p50",
-            "Telegram 80 ms away: round trip, p50",
-            far,
-            limit_to_memory_loop(MAX_OWN_P50_FACTOR, p50.get("memory"), MAX_FAR_EXTRA_MS),
-        ),
-        _build_row("cpu", "CPU a reply", cpu, limit_to_memory_loop(MAX_CPU_FACTOR, cpu.get("memory"))),
+        FigureRow("own_p50", "own time a reply, p50", "ms", p50, limit_to_memory_loop(MAX_OWN_P50_FACTOR)),
+        FigureRow("own_p95", "own time a reply, p95", "ms", p95, limit_to_memory_loop(MAX_OWN_P95_FACTOR)),
         FigureRow(
-            "after",
-            "memory after the run",
-            "MiB",
-            {name: _resident_mib(measured.memory_after) for name, measured in measurements.items()},
-            digits=0,
+            "far_p50", "Telegram 80 ms away: round trip, p50", "ms", far, limit_to_memory_loop(MAX_FAR_FACTOR)
         ),
+        FigureRow("cpu", "processor time a reply", "ms", cpu, limit_to_memory_loop(MAX_CPU_FACTOR)),
+        FigureRow("after", "memory after these replies", "MiB", after, digits=0),
     ]
-
-
-def _build_row(
-    key: str, label: str, values: dict[BotName, float | None], limit: FigureLimit | None
-) -> FigureRow:
-    return FigureRow(key, label, "ms", dict[BotName, FigureValue](values), limit)
 
 
 def _own_milliseconds(measured: LatencyMeasurements, fraction: float) -> float | None:
@@ -161,9 +134,3 @@ def _to_milliseconds(seconds: float | None) -> float | None:
     if seconds is None:
         return None
     return 1000 * seconds
-
-
-def _resident_mib(memory: ProcessMemory | None) -> float | None:
-    if memory:
-        return memory.resident_mib
-    return None

@@ -14,8 +14,17 @@ from pathlib import Path
 from bot.bench.endpoint.direct import run_until_stopped
 from bot.bench.harness import machine
 from bot.bench.harness.bots import BenchFailed
-from bot.bench.harness.statistics import BOT_ORDER, FigureRow, LoadReport
-from bot.bench.load import concurrency, faults, large_ledger, latency, prompt_tokens, soak, startup
+from bot.bench.harness.statistics import BOT_ORDER, FigureRow, LoadReport, merge_runs
+from bot.bench.load import (
+    busy_minute,
+    concurrency,
+    faults,
+    large_ledger,
+    latency,
+    prompt_tokens,
+    startup,
+    throughput,
+)
 from bot.errors import QuestionRefused
 from bot.sim.vllm.server import COUNTING_RULE
 
@@ -26,45 +35,58 @@ PrintLine = Callable[[str], None]
 class LoadOptions:
     """What to measure, and how often.
 
-    `messages`: that each bot answers, for own time and for the large ledger.
-    `starts`: of each bot.
-    `trials`: of concurrency, and of first words.
+    `messages`: that each bot answers in a run, for own time and for the large ledger.
+    `starts`: of each bot in a run.
+    `trials`: of concurrency, and of first words, in a run.
+    `idle_seconds`: in which wake-ups are counted.
+    `throughput_seconds`: in which the turns of each bot are counted in a run.
     `turns`: of the conversation whose prompt tokens are counted.
-    `fault_wait_seconds`: until the outcome of a fault is read.
+    `fault_wait_seconds`: until the outcome of a fault is read, after our answer was seen.
     `only_sections`: names of sections; none: all of them.
     `folder`: the databases are created below it; None: below the folder for temporary files.
-    `soak_minutes`: 0 leaves the soak out.
     `ledger_calls`: model calls in the large ledger.
-    `quick`: leaves out the soak and the large ledger.
+    `minute_seconds`: how long the busiest minute lasts.
+    `quick`: one run, without the large ledger.
     """
 
-    messages: int = 120
-    starts: int = 5
-    trials: int = 3
+    messages: int = 100
+    starts: int = 3
+    trials: int = 2
+    idle_seconds: float = 20.0
+    throughput_seconds: float = 8.0
     turns: int = 60
-    fault_wait_seconds: float = 4.0
+    fault_wait_seconds: float = 3.0
     only_sections: tuple[str, ...] = ()
     folder: Path | None = None
-    soak_minutes: float = 0.0
     ledger_calls: int = large_ledger.MODEL_CALLS
+    minute_seconds: float = 60.0
     quick: bool = False
+
+    @property
+    def runs(self) -> int:
+        """How often what depends on the machine is measured."""
+        return 1 if self.quick else RUNS
 
     @property
     def sections(self) -> tuple[str, ...]:
         """The sections to measure, in order."""
-        left_out = set()
-        if self.quick:
-            left_out = {"soak", "ledger"}
-        elif self.soak_minutes <= 0:
-            left_out = {"soak"}
-        return self.only_sections or tuple(name for name in SECTIONS if name not in left_out)
+        if self.only_sections:
+            return self.only_sections
+        return tuple(name for name in SECTIONS if not (self.quick and name in LEDGER_SECTIONS))
 
+
+RUNS = 5
 
 SECTION_NOTES = (
     ("bare loop", "aiohttp: getUpdates, one model call, one send; no history, nothing streamed"),
     (
         "memory loop",
         "python-telegram-bot's Application and the openai client: typing shown, streamed, history in memory",
+    ),
+    (
+        "ours",
+        "as shipped, THINKING=auto, but anybody may write, the cache is not warmed up, and the daily limit, "
+        "which is checked, is never reached; people write plain sentences that ask for no work",
     ),
     (
         "own time",
@@ -74,6 +96,12 @@ SECTION_NOTES = (
         "12 chats",
         "a third of the answers takes three canvases of 0.16 s, the others two: 1.12 s on 4 seats at best",
     ),
+    (
+        "turns a second",
+        f"{throughput.CHATS} chats and seats, {throughput.CANVAS_SECONDS:g} s a canvas; each chat writes as "
+        "soon as it is answered; the simulators take processor time of the same machine",
+    ),
+    ("idle", "all bots at once; wake-ups are voluntary context switches of all threads"),
     ("tokens", COUNTING_RULE),
     (
         "ledger",
@@ -81,31 +109,44 @@ SECTION_NOTES = (
         "in turns",
     ),
     (
-        "soak",
-        f"{soak.CHATS} chats, {soak.SEATS} seats, {soak.CANVAS_SECONDS:g} s a canvas; "
-        "each writes as soon as it is answered",
+        "busiest minute",
+        f"{busy_minute.CHATS} chats and seats, each writes {busy_minute.PAUSE_SECONDS:g} s after an answer "
+        "in the mean; a third of the answers is short, with a tool, long; "
+        f"{busy_minute.CANVAS_SECONDS:g} s a canvas; reports of the ledger all the time; quiet: one chat "
+        "at a time before that",
     ),
 )
 
 Section = Callable[[LoadOptions, Path], Awaitable[list[FigureRow]]]
 
-SECTIONS: dict[str, Section] = {
+REPEATED_SECTIONS: dict[str, Section] = {
     "own": lambda options, folder: latency.measure_latency(BOT_ORDER, folder, options.messages),
     "start": lambda options, folder: startup.measure_startup(BOT_ORDER, folder, options.starts),
+    "idle": lambda options, folder: startup.measure_idle(BOT_ORDER, folder, options.idle_seconds),
     "crowd": lambda options, folder: concurrency.measure_concurrency(BOT_ORDER, folder, options.trials),
+    "throughput": lambda options, folder: throughput.measure_throughput(
+        BOT_ORDER, folder, options.throughput_seconds
+    ),
     "words": lambda options, folder: concurrency.measure_first_words(BOT_ORDER, folder, options.trials),
+}
+"""What depends on the machine: measured in each run."""
+
+SECTIONS: dict[str, Section] = REPEATED_SECTIONS | {
     "tokens": lambda options, folder: prompt_tokens.measure_prompt_tokens(BOT_ORDER, folder, options.turns),
     "faults": lambda options, folder: faults.measure_faults(folder, options.fault_wait_seconds),
     "ledger": lambda options, folder: large_ledger.measure_large_ledger(
         folder, options.messages, options.ledger_calls
     ),
-    "soak": lambda options, folder: soak.measure_soak(folder, options.soak_minutes),
+    "minute": lambda options, folder: busy_minute.measure_busy_minute(
+        folder, options.minute_seconds, options.ledger_calls
+    ),
 }
 
+LEDGER_SECTIONS = ("ledger", "minute")
+"""What needs the large ledger: they share one."""
 
-async def run_load(
-    options: LoadOptions, print_line: PrintLine = lambda line: None, stop: asyncio.Event | None = None
-) -> LoadReport:
+
+async def run_load(options: LoadOptions, print_line: PrintLine, stop: asyncio.Event) -> LoadReport:
     """Measure what the options ask for, or what is done of it when `stop` is set.
 
     `print_line` gets a line for each section that begins. Raises BenchFailed, QuestionRefused.
@@ -119,19 +160,20 @@ async def run_load(
     ) as temporary_folder:
         folder = Path(temporary_folder)
         conditions = [*machine.describe_machine(folder), ("load before", machine.describe_load())]
-        is_complete = await run_until_stopped(
-            stop or asyncio.Event(), _measure_sections(options, folder, print_line, rows)
-        )
-    conditions += [("load after", machine.describe_load()), ("pace", _describe_pace(options)), *SECTION_NOTES]
-    return LoadReport(tuple(rows), tuple(conditions), is_complete)
+        is_complete = await run_until_stopped(stop, _measure_sections(options, folder, print_line, rows))
+    conditions += [
+        ("load after", machine.describe_load()),
+        ("runs", _describe_runs(options)),
+        ("pace", _describe_pace(options)),
+        *SECTION_NOTES,
+    ]
+    return LoadReport(merge_runs(rows), tuple(conditions), is_complete)
 
 
 def _check_options(options: LoadOptions) -> None:
     unknown = [name for name in options.only_sections if name not in SECTIONS]
     if unknown:
         raise QuestionRefused(f"There is no section {unknown[0]}; there are {', '.join(SECTIONS)}.")
-    if "soak" in options.only_sections and options.soak_minutes <= 0:
-        raise QuestionRefused("A soak needs its length: --soak MINUTES.")
     if importlib.util.find_spec("aiohttp") is None:
         raise BenchFailed(
             "The bare loop needs aiohttp: install canvasgram with its extra, `canvasgram[bench]`."
@@ -143,14 +185,27 @@ def _check_options(options: LoadOptions) -> None:
 async def _measure_sections(
     options: LoadOptions, folder: Path, print_line: PrintLine, rows: list[FigureRow]
 ) -> None:
-    for name in options.sections:
-        print_line(f"measuring: {name}")
-        rows += await SECTIONS[name](options, folder / name)
+    """Measure section by section, all that are repeated before any of them comes again."""
+    for run in range(options.runs):
+        for name in options.sections:
+            is_repeated = name in REPEATED_SECTIONS
+            if run and not is_repeated:
+                continue
+            suffix = f", run {run + 1} of {options.runs}" if is_repeated and options.runs > 1 else ""
+            print_line(f"measuring: {name}{suffix}")
+            section_folder = "ledger" if name in LEDGER_SECTIONS else f"{name}-{run}"
+            rows += await SECTIONS[name](options, folder / section_folder)
 
 
 def _describe_pace(options: LoadOptions) -> str:
     return (
-        f"{options.messages} messages a bot, one at a time, {1000 * latency.PAUSE_SECONDS:g} ms apart, "
-        f"{latency.SLICE_MESSAGES} in a row a bot, there and back again, over {latency.CHATS} chats; "
+        f"{options.messages} messages a bot and run, one at a time, {1000 * latency.PAUSE_SECONDS:g} ms "
+        f"apart, {latency.SLICE_MESSAGES} in a row a bot, there and back again, over {latency.CHATS} chats; "
         "before that one message a chat to warm up"
     )
+
+
+def _describe_runs(options: LoadOptions) -> str:
+    if options.runs == 1:
+        return "one"
+    return f"{options.runs}, one after the other: the median (lowest–highest), ratios taken within a run"

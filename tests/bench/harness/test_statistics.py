@@ -5,17 +5,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bot.bench.harness.statistics import (
+    Figure,
     FigureLimit,
     FigureRow,
     FigureValue,
     LoadReport,
     count_overlap,
     limit_to,
-    limit_to_answer,
     limit_to_memory_loop,
     median,
+    merge_runs,
     order_rounds,
     percentile,
+    require_answer,
+    require_at_least,
 )
 
 SECONDS = st.floats(0, 1e6)
@@ -61,21 +64,21 @@ def test_rounds_go_forwards_and_backwards():
     ("ours", "limit", "verdict"),
     [
         (1.5, limit_to(1.5), "ok"),
-        (1.51, limit_to(1.5), "over"),
-        (20.0, limit_to_memory_loop(2, 10.0), "ok"),
-        (20.1, limit_to_memory_loop(2, 10.0), "over"),
-        (25.0, limit_to_memory_loop(2, 10.0, 5), "ok"),
-        (25.1, limit_to_memory_loop(2, 10.0, 5), "over"),
-        (True, limit_to_answer(value=True), "ok"),
-        (False, limit_to_answer(value=True), "over"),
-        (True, limit_to_answer(value=False), "over"),
+        (1.51, limit_to(1.5), "missed"),
+        (20.0, limit_to_memory_loop(2), "ok"),
+        (20.1, limit_to_memory_loop(2), "missed"),
+        (40.0, require_at_least(40), "ok"),
+        (39.9, require_at_least(40), "missed"),
+        (True, require_answer(value=True), "ok"),
+        (False, require_answer(value=True), "missed"),
+        (True, require_answer(value=False), "missed"),
         (None, limit_to(1), ""),
+        (None, limit_to_memory_loop(1), ""),
         (1.0, None, ""),
-        (1.0, limit_to_memory_loop(2, None), ""),
     ],
 )
 def test_a_verdict_follows_from_figure_and_limit(ours: FigureValue, limit: FigureLimit | None, verdict: str):
-    assert row(ours, limit).verdict == verdict
+    assert Figure((row(ours, limit, memory=10.0),)).verdict == verdict
 
 
 def test_a_ratio_needs_two_numbers():
@@ -85,6 +88,28 @@ def test_a_ratio_needs_two_numbers():
     assert row(True, None, memory=False).ratio is None
 
 
+def test_runs_are_merged_and_a_ratio_is_taken_within_each():
+    limit = limit_to_memory_loop(2)
+    runs = [row(30.0, limit, memory=10.0), row(90.0, limit, memory=60.0), row(40.0, limit, memory=25.0)]
+    (figure,) = merge_runs(runs)
+    spread = figure.get_spread("ours")
+    assert spread is not None
+    assert (spread.lowest, spread.median, spread.highest) == (30, 40, 90)
+    assert figure.ratio is not None
+    assert (figure.ratio.lowest, figure.ratio.median, figure.ratio.highest) == (1.5, 1.6, 3.0)
+    assert figure.verdict == "ok"
+    assert figure.get_value("bare") is None
+
+
+def test_of_several_answers_the_wrong_one_is_shown():
+    right = require_answer(value=True)
+    (figure,) = merge_runs([row(True, right), row(False, right), row(True, right)])
+    assert (figure.get_value("ours"), figure.verdict) == (False, "missed")
+
+
 def test_a_report_passes_unless_a_limit_is_missed():
-    assert LoadReport((row(1.0, limit_to(1)), row(9.0, None), row(None, limit_to(1)))).has_passed
-    assert not LoadReport((row(1.0, limit_to(1)), row(2.0, limit_to(1)))).has_passed
+    kept = merge_runs([row(1.0, limit_to(1))])
+    assert LoadReport(
+        (*kept, *merge_runs([row(9.0, None)]), *merge_runs([row(None, limit_to(1))]))
+    ).has_passed
+    assert not LoadReport((*kept, *merge_runs([row(2.0, limit_to(1))]))).has_passed

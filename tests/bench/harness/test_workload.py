@@ -2,8 +2,11 @@
 
 import pytest
 
+from bot.agent.thinking_policy import decide_thinking
+from bot.agent.tool_matching.index import build_index
 from bot.bench.harness import workload
 from bot.sim.vllm.server import ChatRequest, count_tokens
+from tools.registry import discover
 
 
 def request(*texts: str, thinking: bool = False) -> ChatRequest:
@@ -12,8 +15,7 @@ def request(*texts: str, thinking: bool = False) -> ChatRequest:
 
 
 @pytest.mark.parametrize("number", [0, 7, 99, 123_456])
-def test_questions_and_answers_have_the_length_that_is_asked_for(number: int):
-    assert count_tokens(workload.write_question(number)) == 50
+def test_answers_have_the_length_that_is_asked_for(number: int):
     assert abs(count_tokens(workload.write_reply(number, 150)) - 150) <= 1
 
 
@@ -24,9 +26,26 @@ def test_an_answer_begins_and_ends_as_no_other_does():
         assert [n for n in range(200) if reply.endswith(workload.reply_ending(n))] == [number]
 
 
+def test_messages_differ_are_of_one_size_and_ask_for_no_thinking():
+    """`bench load` compares with bots that do not think, with every setting as shipped."""
+    tool_index = build_index(discover())
+    questions = [workload.write_question(number) for number in range(100_000, 100_504)]
+    tokens = [count_tokens(question) for question in questions]
+    assert len({question.partition(": ")[2] for question in questions}) == len(questions)
+    assert 35 <= min(tokens) <= max(tokens) <= 60
+    decisions = [decide_thinking([question], tool_index) for question in questions]
+    assert not any(decision.thinking for decision in decisions)
+    assert sum(decision.is_unsure for decision in decisions) <= len(decisions) / 20
+
+
 def test_the_newest_question_is_answered():
     assert workload.question_number(request(workload.write_question(3), workload.write_question(4))) == 4
     assert workload.question_number(request("hello")) == 0
+
+
+def test_an_answer_is_known_by_its_end():
+    assert workload.find_answer_number(workload.write_reply(17, 150)) == 17
+    assert workload.find_answer_number(workload.write_reply(17, 150)[:-1]) is None
 
 
 def test_the_model_thinks_only_with_thinking_on():

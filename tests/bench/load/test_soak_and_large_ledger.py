@@ -1,5 +1,6 @@
 """The large ledger and the soak, in small: rows are as the gateway writes them, and errors are counted."""
 
+import asyncio
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -7,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from bot.bench.harness.stage import AnswerTimes
+from bot.bench.harness.statistics import Figure, limit_to
 from bot.bench.harness.workload import ProseBrain
 from bot.bench.load import large_ledger, soak
 from bot.bench.load.run import LoadOptions, run_load
 from bot.bench.load.soak import ResourceSample, SoakAnswer, SoakRun
-from bot.errors import QuestionRefused
 from tests.support.breakdown_clock import KINDS
 
 UNMEASURED = f"abs(whole - ({' + '.join(KINDS)})) > 0.001"
@@ -59,18 +60,15 @@ def test_a_ledger_is_filled_with_ended_turns(tmp_path: Path) -> None:
 async def test_both_ledgers_are_measured_alternately(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(large_ledger, "CHATS", 2)
     options = LoadOptions(messages=5, only_sections=("ledger",), folder=tmp_path, ledger_calls=400)
-    report = await run_load(options)
-    rows = {row.key: row for row in report.rows}
+    report = await run_load(options, print, asyncio.Event())
+    rows = {figure.row.key: figure.row for figure in report.figures}
     assert all(isinstance(row.values["ours"], float) and row.values["ours"] > 0 for row in rows.values()), (
         rows
     )
-    limit = rows["ledger_slower"].limit
-    assert limit is not None
-    assert limit.maximum == 1.1
+    assert rows["ledger_slower"].limit == limit_to(1.1)
     summed = rows["ledger_report"]
     assert (summed.label, summed.unit) == ("report of 400 calls", "s")
-    assert summed.limit is not None
-    assert summed.limit.maximum == 2
+    assert summed.limit == limit_to(2)
     assert rows["ledger_full"].label == "ledger of 400 calls: own time, p50"
     assert "ledger" in dict(report.conditions)
 
@@ -85,17 +83,27 @@ def test_the_ratio_of_the_large_ledger_to_the_empty_one() -> None:
     unknown = large_ledger.build_rows(times, {"empty": 0.0, "full": 0.0}, 1_000_000)
     assert unknown[-1].values["ours"] is None
     assert rows["ledger_slower"].values["ours"] == pytest.approx(1.2)
-    assert rows["ledger_slower"].verdict == "over"
+    assert Figure((rows["ledger_slower"],)).verdict == "missed"
 
 
 async def test_a_soak_counts_the_answers_to_every_message(tmp_path: Path) -> None:
-    report = await run_load(LoadOptions(only_sections=("soak",), folder=tmp_path, soak_minutes=0.03))
-    rows = {row.key: row.values["ours"] for row in report.rows}
-    assert (rows["soak_answers"] or 0) >= soak.CHATS
-    assert (rows["soak_lost"], rows["soak_copies"], rows["soak_order"]) == (0, 0, 0)
-    assert rows["soak_resident_mib_last"]
-    assert rows["soak_descriptors_last"]
-    assert rows["soak_threads_last"]
+    report = await soak.run_soak(0.05, asyncio.Event(), folder=tmp_path)
+    values = {figure.row.key: figure.get_value("ours") for figure in report.figures}
+    assert (values["soak_answers"] or 0) >= soak.CHATS
+    assert (values["soak_lost"], values["soak_copies"], values["soak_order"]) == (0, 0, 0)
+    assert values["soak_memory"]
+    assert values["soak_descriptors"]
+    assert values["soak_threads"]
+    assert {"curve, min", "memory, MiB", "open descriptors", "threads"} <= dict(report.conditions).keys()
+    assert not list(tmp_path.iterdir())
+
+
+async def test_a_soak_that_is_stopped_tells_what_it_saw(tmp_path: Path) -> None:
+    stop = asyncio.Event()
+    stop.set()
+    report = await soak.run_soak(30, stop, folder=tmp_path)
+    assert not report.is_complete
+    assert report.figures[0].get_value("ours") == 0
 
 
 async def test_a_message_without_an_answer_is_lost_and_the_next_is_written(
@@ -104,10 +112,11 @@ async def test_a_message_without_an_answer_is_lost_and_the_next_is_written(
     monkeypatch.setattr(soak, "LOST_SECONDS", 0.5)
     monkeypatch.setattr(soak, "CHATS", 1)
     monkeypatch.setattr(ProseBrain, "__call__", lambda self, request: "I would rather not say.")
-    rows = {row.key: row for row in await soak.measure_soak(tmp_path, 0.001)}
-    assert rows["soak_lost"].values["ours"] == 1
-    assert rows["soak_lost"].verdict == "over"
-    assert rows["soak_last_p50"].values["ours"] is None
+    report = await soak.run_soak(0.001, asyncio.Event(), folder=tmp_path)
+    figures = {figure.row.key: figure for figure in report.figures}
+    assert figures["soak_lost"].get_value("ours") == 1
+    assert figures["soak_lost"].verdict == "missed"
+    assert figures["soak_last_p50"].get_value("ours") is None
 
 
 def test_lost_repeated_and_disordered_answers_are_counted() -> None:
@@ -115,36 +124,29 @@ def test_lost_repeated_and_disordered_answers_are_counted() -> None:
         question_numbers={0: [1, 2, 3], 1: [11, 12, 13]},
         answer_numbers={0: [1, 3], 1: [11, 13, 12, 12]},
         answers=[SoakAnswer(1.0, 0.2), SoakAnswer(59.0, 0.4)],
+        seconds=60.0,
     )
-    values = {row.key: row.values["ours"] for row in soak.build_rows(run, 1)}
+    values = {row.key: row.values["ours"] for row in soak.build_rows(run)}
     assert (values["soak_lost"], values["soak_copies"], values["soak_order"]) == (1, 1, 1)
     assert [values["soak_first_p50"], values["soak_last_p50"]] == pytest.approx([200, 400])
 
 
-def test_what_the_process_holds_is_compared_from_the_end_of_the_warm_up() -> None:
+def test_what_the_process_holds_is_compared_after_the_warm_up() -> None:
     samples = [ResourceSample(10.0, 500.0, 900, 90)]  # it does not count: the run is warming up
-    samples += [ResourceSample(60.0 * n, 100.0 + n, 20 + n % 2, 5) for n in range(5, 31)]
+    samples += [ResourceSample(60.0 * n, 100.0 + n / 10, 20 + n % 2, 5) for n in range(5, 31)]
     rows = {row.key: row for row in soak.build_resource_rows(samples, 300)}
-    values = {key: row.values["ours"] for key, row in rows.items()}
-    assert rows["soak_resident_mib_first"].label == "memory after 5 min"
-    memory = [values[f"soak_resident_mib_{suffix}"] for suffix in ("first", "most", "last", "growth")]
-    assert memory == pytest.approx([105, 130, 130, 60])
-    assert [values[f"soak_descriptors_{suffix}"] for suffix in ("first", "most", "last")] == [21, 21, 20]
-    assert [values["soak_threads_most"], values["soak_threads_growth"]] == pytest.approx([5, 0])
+    values = [rows[f"soak_{key}"].values["ours"] for key in ("memory", "descriptors", "threads")]
+    assert values == pytest.approx([100.5, 20, 5])
+    growth = {key: rows[f"soak_{key}_growth"] for key in ("memory", "descriptors", "threads")}
+    assert [row.values["ours"] for row in growth.values()] == pytest.approx([2.1, 0, 0])
+    assert [Figure((row,)).verdict for row in growth.values()] == ["missed", "ok", "ok"]
 
 
-def test_growth_needs_two_moments() -> None:
-    assert soak.compute_growth([(0.0, 1.0)]) is None
-    assert soak.compute_growth([(1.0, 1.0)] * 4) is None
-
-
-def test_what_a_run_measures() -> None:
-    assert "soak" not in LoadOptions().sections
-    assert {"ledger", "soak"} <= set(LoadOptions(soak_minutes=1).sections)
-    assert not {"ledger", "soak"} & set(LoadOptions(soak_minutes=1, quick=True).sections)
-    assert LoadOptions(only_sections=("own",)).sections == ("own",)
-
-
-async def test_a_soak_without_a_length_is_refused() -> None:
-    with pytest.raises(QuestionRefused, match="--soak MINUTES"):
-        await run_load(LoadOptions(only_sections=("soak",)))
+def test_the_curve_names_a_few_moments() -> None:
+    run = SoakRun(samples=[ResourceSample(60.0 * n, 100.0 + n, 20, None) for n in range(1, 13)])
+    assert list(soak.describe_curve(run)) == [
+        ("curve, min", "2.0 · 4.0 · 6.0 · 8.0 · 10.0 · 12.0"),
+        ("memory, MiB", "102 · 104 · 106 · 108 · 110 · 112"),
+        ("open descriptors", "20 · 20 · 20 · 20 · 20 · 20"),
+        ("threads", "- · - · - · - · - · -"),
+    ]
