@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from bot.agent.heavy_turns.follow_ups import describe_previous, is_continuation
-from bot.agent.heavy_turns.message_features import read_message
+from bot.agent.heavy_turns.message_features import MessageText, read_message
 from bot.agent.heavy_turns.model import build_features, is_known, load_model
 from bot.agent.heavy_turns.reasons import explain_heavy, explain_light
 from bot.agent.heavy_turns.tool_features import MatchedMessage, match_message
@@ -68,13 +68,17 @@ def decide_thinking(
 ) -> ThinkingDecision:
     """Decide for the newest user messages of a turn, given the tools offered to it."""
     evidence = evidence or ThinkingEvidence()
-    if tool_index.tools:
-        decision = _decide_by_work("\n".join(texts), tool_index, evidence)
-    else:
-        decision = ThinkingDecision(
+    text = "\n".join(texts)
+    decision = _find_setting(evidence)
+    if decision is None and tool_index.tools:
+        return _decide_by_work(text, tool_index, evidence)
+    if decision is None:
+        return ThinkingDecision(
             thinking=False, reason="no tools are offered", heavy_chance=0.0, tool_chance=0.0
         )
-    return _apply_setting(decision, evidence)
+    if tool_index.tools:
+        return replace(decision, tools=_find_tools(text, tool_index, evidence))
+    return decision
 
 
 def settle_doubt(decision: ThinkingDecision, read_chance: float, threshold: float) -> ThinkingDecision:
@@ -92,8 +96,11 @@ def settle_doubt(decision: ThinkingDecision, read_chance: float, threshold: floa
     )
 
 
-def _apply_setting(decision: ThinkingDecision, evidence: ThinkingEvidence) -> ThinkingDecision:
-    """A setting goes before what the words tell; that of the job before the user's."""
+def _find_setting(evidence: ThinkingEvidence) -> ThinkingDecision | None:
+    """What was set, by the job rather than by the user; None: nothing was, so the words decide.
+
+    How heavy the work is, is not judged then, for that takes longer than to find its tools.
+    """
     if evidence.job_setting != "auto":
         setting = evidence.job_setting
         reason = f"the job asks for it: {setting}"
@@ -101,18 +108,15 @@ def _apply_setting(decision: ThinkingDecision, evidence: ThinkingEvidence) -> Th
         setting = evidence.setting
         reason = f"you asked for it: /think {setting}"
     else:
-        return decision
-    return replace(decision, thinking=setting == "on", reason=reason, is_unsure=False)
+        return None
+    return ThinkingDecision(thinking=setting == "on", reason=reason, heavy_chance=0.0, tool_chance=0.0)
 
 
 def _decide_by_work(text: str, tool_index: ToolIndex, evidence: ThinkingEvidence) -> ThinkingDecision:
     weights = load_weights()
     model = load_model()
     message = read_message(text)
-    tool_text = message.plain
-    if evidence.attachment_count:
-        tool_text += _ATTACHMENT_WORDS
-    matched = match_message(tool_text, tool_index, weights)
+    matched = _match_tools(message, tool_index, evidence, weights)
     recent_tools = _list_recent_tools(tool_index, evidence)
     features = build_features(message, matched)
     features |= describe_previous(text, bool(recent_tools), bool(recent_tools) and evidence.was_thinking)
@@ -135,6 +139,25 @@ def _decide_by_work(text: str, tool_index: ToolIndex, evidence: ThinkingEvidence
         reason = f"{tools[0].name} works best with thinking"
         return replace(decision, thinking=True, reason=reason, is_unsure=False)
     return decision
+
+
+def _find_tools(text: str, tool_index: ToolIndex, evidence: ThinkingEvidence) -> tuple[str, ...]:
+    """The tools that a message needs by its words, or that the turn it continues used."""
+    weights = load_weights()
+    matched = _match_tools(read_message(text), tool_index, evidence, weights)
+    tools = tuple(tool.name for tool in _list_clear_tools(matched, weights))
+    if not tools and is_continuation(text):
+        return _list_recent_tools(tool_index, evidence)
+    return tools
+
+
+def _match_tools(
+    message: MessageText, tool_index: ToolIndex, evidence: ThinkingEvidence, weights: Weights
+) -> MatchedMessage:
+    text = message.plain
+    if evidence.attachment_count:
+        text += _ATTACHMENT_WORDS
+    return match_message(text, tool_index, weights)
 
 
 def _list_clear_tools(matched: MatchedMessage, weights: Weights) -> list[ToolProfile]:
