@@ -367,7 +367,8 @@ async def _build_job_components(
     sender: Sender,
     wake_worker: Callable[[], None],
 ) -> _JobComponents:
-    scheduler = JobScheduler(database, wake_worker)
+    database_file = parse_database_path(settings.database_url)
+    scheduler = JobScheduler(database, wake_worker, database_file=database_file)
     outcomes = JobOutcomes(database, access.get_translator, sender.wake)
     await retry_until_available(outcomes.recover)
     limits = JobLimits(

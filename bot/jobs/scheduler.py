@@ -11,8 +11,10 @@ import time
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from bot.db.commit_watch import CommitWatch
 from bot.db.engine import Database
 from bot.db.queues import jobs
 from bot.db.queues.jobs import FiredJob, Job
@@ -42,16 +44,25 @@ log = logging.getLogger(__name__)
 
 
 class JobScheduler:
-    """Enqueues due jobs as long as it runs; `wake_worker` is called when something new is in the inbox."""
+    """Enqueues due jobs as long as it runs; `wake_worker` is called when something new is in the inbox.
+
+    `database_file` is watched for what other commands write; None: it is read at every look.
+    """
 
     def __init__(
-        self, database: Database, wake_worker: Callable[[], None], clock: Callable[[], float] = time.time
+        self,
+        database: Database,
+        wake_worker: Callable[[], None],
+        clock: Callable[[], float] = time.time,
+        *,
+        database_file: Path | None = None,
     ) -> None:
         self._database = database
+        self._commits = CommitWatch(database_file)
         self._wake_worker = wake_worker
         self._clock = clock
         self._wake_event = asyncio.Event()
-        self._last_now: float | None = None  # the clock when due jobs were enqueued last
+        self._last_now: float | None = None  # the clock when it was read last
         self._alarm_due: float | None = None  # when the alarm is set for
 
     def wake(self) -> None:
@@ -73,7 +84,7 @@ class JobScheduler:
                         alarm = await _start_alarm()
                     if alarm is not None:
                         self._set_alarm(alarm, next_due)
-                await self._wait_for_wake()
+                await self._wait_until_needed(next_due)
         finally:
             if alarm is not None:
                 alarm.shutdown(wait=False)
@@ -82,7 +93,7 @@ class JobScheduler:
         """Enqueue every job that is due now, or one small batch; return when the next job is due."""
         now = self._clock()
         batch_size = SMALL_BATCH_SIZE if is_small_batch else BATCH_SIZE
-        if self._last_now is None or now < self._last_now - CLOCK_BACKSTEP_SECONDS:
+        if self._was_put_back(now):
             await self._recompute_next_due(now)
         self._last_now = now
         while True:
@@ -101,11 +112,27 @@ class JobScheduler:
                 async with self._database.read_transaction() as tx:
                     return await jobs.find_next_due(tx)
 
-    async def _wait_for_wake(self) -> None:
-        """Wait until `wake` is called, at most POLL_SECONDS."""
+    async def _wait_until_needed(self, next_due: float | None) -> None:
+        """Wait until `wake` is called, a job is due, the clock was put back, or something was written."""
+        while not await self._is_woken():
+            now = self._clock()
+            if self._was_put_back(now) or (next_due is not None and next_due <= now):
+                return
+            self._last_now = now
+            with self._commits.look() as is_written:
+                if is_written:
+                    return
+
+    async def _is_woken(self) -> bool:
+        """Wait until `wake` is called, at most POLL_SECONDS; whether it was."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(POLL_SECONDS):
                 await self._wake_event.wait()
+        return self._wake_event.is_set()
+
+    def _was_put_back(self, now: float) -> bool:
+        """Whether due times have to be computed again; also before the first look."""
+        return self._last_now is None or now < self._last_now - CLOCK_BACKSTEP_SECONDS
 
     def _set_alarm(self, alarm: "AsyncIOScheduler", next_due: float) -> None:
         if next_due == self._alarm_due:

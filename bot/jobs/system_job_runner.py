@@ -7,12 +7,12 @@ What each does, and its hour, are passed in (bot/maintenance). A job is an inbox
 import asyncio
 import contextlib
 import logging
-import os
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from bot.db.commit_watch import CommitWatch
 from bot.db.engine import Database
 from bot.db.queues import inbox, jobs
 from bot.db.queues import system_jobs as system_job_rows
@@ -25,7 +25,7 @@ from bot.jobs.times import rrules
 from bot.jobs.times.rrules import RecurrenceRule
 from tools.threads import run_in_thread
 
-POLL_SECONDS = 1.0  # between looks for jobs that other commands have ordered
+POLL_SECONDS = 2.0  # between looks for jobs that other commands have ordered
 
 SystemJobFunction = Callable[[], Awaitable[Part | None]]
 """Does a job and returns a message for admins, if any. Raises a CanvasgramError with the reason."""
@@ -145,12 +145,12 @@ class SystemJobSync:
         self._settings = settings
         self._wake_scheduler = wake_scheduler
         self._wake_worker = wake_worker
-        self._last_wal_state: tuple[int, int] | None = None
+        self._commits = CommitWatch(settings.database_file)
 
     async def run(self) -> None:
         """Sync the rows, then poll until cancelled.
 
-        The first second is left to messages that waited for the gateway.
+        The first seconds are left to messages that waited for the gateway.
         """
         await asyncio.sleep(POLL_SECONDS)
         await retry_until_available(self.sync_rows)
@@ -180,14 +180,13 @@ class SystemJobSync:
 
     async def poll_ordered_jobs(self) -> None:
         """Wake the worker if a job waits. While nothing is written to the database, it is not queried."""
-        wal_state = _read_wal_state(self._settings.database_file)
-        if wal_state == self._last_wal_state:
-            return
-        self._last_wal_state = wal_state
+        with self._commits.look() as is_written:
+            if is_written and await self._has_ordered():
+                self._wake_worker()
+
+    async def _has_ordered(self) -> bool:
         async with self._database.read_transaction() as tx:
-            has_ordered = await system_job_rows.has_ordered(tx)
-        if has_ordered:
-            self._wake_worker()
+            return await system_job_rows.has_ordered(tx)
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,11 +203,3 @@ def _compute_first_due(system_jobs: Sequence[SystemJob], zone: str, now: float) 
         rrules.find_next(RecurrenceRule.parse(job.rule), rrules.load_zone(zone), now) if job.rule else None
         for job in system_jobs
     ]
-
-
-def _read_wal_state(database_file: Path) -> tuple[int, int] | None:
-    """Time and size of the write-ahead log, which change with every commit of any process."""
-    with contextlib.suppress(OSError):
-        status = os.stat(f"{database_file}-wal")  # noqa: PTH116  # once a second
-        return status.st_mtime_ns, status.st_size
-    return None

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bot.db import revisions
-from bot.db.engine import Database, Transaction
+from bot.db.engine import Database, Transaction, parse_database_path
 from bot.db.retry import retry_until_available
 from bot.db.tools import grants, sources, tools
 from bot.db.tools.grants import Grant
@@ -42,6 +42,7 @@ class ToolSettings:
     `folder` is TOOLS_DIR, `secret_keys` are the keys of secrets, `private_hosts` those that may be reached;
     `max_prompt_tokens` is what tools may take of a prompt; `homes` is the folder of the homes of programs.
     `sign_in_url` is where the page of a sign-in sends the browser back.
+    `database_file` is watched for what other commands register; None: it is read at every look.
     """
 
     folder: Path | None = None
@@ -50,6 +51,7 @@ class ToolSettings:
     max_prompt_tokens: int = 2000
     homes: Path | None = None
     sign_in_url: str = LOOPBACK_SIGN_IN_URL
+    database_file: Path | None = None
 
 
 DEFAULT_TOOL_SETTINGS = ToolSettings()
@@ -69,6 +71,7 @@ def build_tool_settings(settings: Settings) -> ToolSettings:
         max_prompt_tokens,
         find_homes_folder(settings.database_url),
         sign_in_url,
+        parse_database_path(settings.database_url),
     )
 
 

@@ -14,6 +14,7 @@ from typing import Any
 
 from bot.agent.tool_search import META_TOOL_NAMES, SearchableTools, pick_tools
 from bot.agent.toolbox import Toolbox
+from bot.db.commit_watch import CommitWatch
 from bot.db.engine import Database
 from bot.db.retry import retry_until_available
 from bot.db.revisions import FILES
@@ -68,6 +69,7 @@ class ToolRegistry:
         self.on_members_changed: Callable[[], None] = lambda: None
         self._loader = RegistryLoader(database, builtin_tools, settings, self.refresh, offer_sign_in)
         self._max_prompt_tokens = settings.max_prompt_tokens
+        self._commits = CommitWatch(settings.database_file)
         self._is_admin = is_admin
         self._notify_admins = notify_admins
         self._refresh_lock = asyncio.Lock()
@@ -252,6 +254,11 @@ class ToolRegistry:
         return self.build_member_toolbox().definitions
 
     async def _check_for_changes(self) -> None:
+        with self._commits.look() as is_written:
+            if is_written or self._loader.has_trouble_changed:
+                await self._apply_changes()
+
+    async def _apply_changes(self) -> None:
         current = await self._loader.load_revisions()
         if current.get(FILES) != self._revisions.get(FILES):
             await self.reload_files()

@@ -1,0 +1,38 @@
+"""Tells whether the database was written, by any process, without reading it.
+
+Parts that have to notice what other commands write look every few seconds; while nothing is written, such a
+look costs one call to the system, and no query.
+"""
+
+import contextlib
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+
+class CommitWatch:
+    """Watches the write-ahead log of one database file for one part, which looks when it likes.
+
+    Without a file, and while there is no log, every look says that something may have been written.
+    """
+
+    def __init__(self, database_file: Path | None) -> None:
+        self._wal_file = f"{database_file}-wal" if database_file else ""
+        self._seen_state: tuple[int, int] | None = None
+
+    @contextlib.contextmanager
+    def look(self) -> Iterator[bool]:
+        """Tell whether anything may have been written since the last look, the first time in any case.
+
+        A look in whose block an error is raised does not count: the next one says the same.
+        """
+        state = self._read_state()
+        yield state is None or state != self._seen_state
+        self._seen_state = state
+
+    def _read_state(self) -> tuple[int, int] | None:
+        """Time and size of the log, which change with every commit of any process; None: there is none."""
+        with contextlib.suppress(OSError):
+            status = os.stat(self._wal_file)  # noqa: PTH116  # every few seconds
+            return status.st_mtime_ns, status.st_size
+        return None

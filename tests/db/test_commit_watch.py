@@ -1,0 +1,123 @@
+"""What other commands write is noticed; while nothing is written, nothing is read."""
+
+import asyncio
+import sqlite3
+from contextlib import asynccontextmanager, closing, suppress
+from pathlib import Path
+
+import pytest
+
+from bot.db import revisions
+from bot.db.commit_watch import CommitWatch
+from bot.db.engine import Database, parse_database_path
+from bot.jobs import scheduler as scheduler_module
+from bot.jobs.scheduler import JobScheduler
+from bot.jobs.system_job_runner import SystemJobSettings, SystemJobSync
+from bot.tool_registry import registry as registry_module
+from bot.tool_registry.loader import ToolSettings
+from bot.tool_registry.registry import ToolRegistry
+
+LOOKS = 5
+
+
+@pytest.fixture
+def file(database_url: str) -> Path:
+    return parse_database_path(database_url)
+
+
+def look(watch: CommitWatch) -> bool:
+    with watch.look() as is_written:
+        return is_written
+
+
+async def commit(database: Database) -> None:
+    async with database.transaction() as tx:
+        await revisions.bump(tx, revisions.FILES)
+
+
+async def test_commits_of_this_and_of_another_process_are_seen_once(database: Database, file: Path):
+    watch = CommitWatch(file)
+    await commit(database)
+    assert [look(watch), look(watch)] == [True, False]
+    await commit(database)
+    assert [look(watch), look(watch)] == [True, False]
+    with closing(sqlite3.connect(file)) as other, other:
+        other.execute("UPDATE revisions SET number = number + 1")
+    assert [look(watch), look(watch)] == [True, False]
+
+
+async def test_a_look_that_fails_does_not_count(database: Database, file: Path):
+    await commit(database)
+    watch = CommitWatch(file)
+    with suppress(OSError), watch.look():
+        raise OSError
+    assert [look(watch), look(watch)] == [True, False]
+
+
+def test_without_a_log_or_a_file_something_may_always_have_been_written(tmp_path: Path):
+    for watch in (CommitWatch(tmp_path / "nowhere.db"), CommitWatch(None)):
+        assert [look(watch), look(watch)] == [True, True]
+
+
+class ReadCount:
+    """Counts the transactions of a database, and the looks of the parts that watch it."""
+
+    def __init__(self, database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.reads = 0
+        self.looks = 0
+        self.enough = asyncio.Event()
+        read, see = database.read_transaction, CommitWatch.look
+
+        @asynccontextmanager
+        async def count_read():
+            self.reads += 1
+            async with read() as tx:
+                yield tx
+
+        def count_look(watch: CommitWatch):
+            self.looks += 1
+            if self.looks >= LOOKS:
+                self.enough.set()
+            return see(watch)
+
+        monkeypatch.setattr(database, "read_transaction", count_read)
+        monkeypatch.setattr(CommitWatch, "look", count_look)
+
+
+@pytest.mark.parametrize("part", ["scheduler", "registry", "system jobs"])
+async def test_while_nothing_is_written_parts_that_watch_read_once(
+    database: Database, file: Path, monkeypatch: pytest.MonkeyPatch, part: str
+):
+    await commit(database)
+    for module in (scheduler_module, registry_module):
+        monkeypatch.setattr(module, "POLL_SECONDS", 0.01)
+    count = ReadCount(database, monkeypatch)
+    async with asyncio.TaskGroup() as tasks:
+        if part == "scheduler":
+            running = JobScheduler(database, lambda: None, database_file=file).run()
+        elif part == "registry":
+            tools = ToolRegistry(database, (), lambda person: True, ToolSettings(database_file=file))
+            await tools.load()
+            count.reads = 0
+            running = tools.run()
+        else:
+            running = watch_system_jobs(database, file)
+        task = tasks.create_task(running)
+        await count.enough.wait()
+        before = count.reads
+        count.enough.clear()
+        count.looks = 0
+        await count.enough.wait()
+        assert count.reads == before
+        await commit(database)
+        while count.reads == before:  # noqa: ASYNC110  # the part is not told of a commit
+            await asyncio.sleep(0)
+        task.cancel()
+
+
+async def watch_system_jobs(database: Database, file: Path) -> None:
+    settings = SystemJobSettings(file)
+    system_jobs = SystemJobSync(database, (), settings, wake_scheduler=lambda: None, wake_worker=lambda: None)
+    while True:
+        await system_jobs.poll_ordered_jobs()
+        await asyncio.sleep(0)
