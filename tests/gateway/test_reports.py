@@ -81,5 +81,6 @@ async def test_the_chart_arrives_as_a_photo(tmp_path: Path):
         )
         photo = next(message for message in gateway.api.chat(ADMIN).bot_messages if "photo" in message.raw)
         assert photo.raw["caption"] == "You, the last 30 days (UTC)"
-        body = gateway.api._world.files[photo.raw["photo"][0]["file_id"]]
+        body = gateway.api.find_file(photo.raw["photo"][0]["file_id"])
+        assert body is not None
         assert body.startswith(b"\x89PNG")

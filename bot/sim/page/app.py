@@ -111,7 +111,8 @@ class ChatPage:
             "suggestions": self.suggestions,
             "commands": self.bot_api.commands,
             "messages": [
-                to_message_json(message.raw, self.person.id, message.reactions) for message in chat.messages
+                to_message_json(message.raw, self.person.id, message.shown_reactions)
+                for message in chat.messages
             ],
             "draft": to_draft_json(chat.draft.to_data()) if chat.draft else None,
             "accounts": [

@@ -28,6 +28,19 @@ does not receive the message, as in privacy mode.
     mention = {"type": "text_mention", "offset": 0, "length": 6, "user": api.bot}
     ann.send_with_entities("Canvas, hi", [mention], thread=group)
 
+Edits, reactions, files, guests.
+
+    ann.edit(message, "text", thread=topic); ann.edit_caption(photo, "text"); ann.replace_photo(photo, png)
+    ann.edit_metadata(message)  # a new update with the old text, as Telegram sends it
+    ann.react(answer, "👍", thread=group); ann.react(answer, "")  # the bot hears of it only if it asks for it
+    group.chat.allowed_reactions = frozenset("👍")  # frozenset() forbids all
+    group.chat.has_bot_to_bot = True  # other bots are heard
+    ann.chat.bot_messages[-1].raw["document"]["file_id"]; api.find_file(file_id)
+    api.change_bot(supports_guest_queries=True)
+    elsewhere = api.add_foreign_group(-1004, "Elsewhere", owner=ann)  # the bot was never in it
+    query = ann.summon("@canvasgram_sim_bot why?", thread=elsewhere)  # must be answered in 15 s
+    query.answer.text; ann.summon("and then?", thread=elsewhere, reply_to=query.answer)
+
 What is there now: `api.chat(id)` with `messages`, `bot_messages`, `draft`, `chat_action`;
 `api.calls_of(method, id)`; `await api.wait_until(...)`. Failures:
 `api.inject_fault(BotApiFault.flood(7), "sendMessage", chat_id=1)`.

@@ -7,7 +7,7 @@ like return lets a test refer to it.
 from dataclasses import dataclass
 from typing import Any
 
-from bot.sim.telegram import shapes
+from bot.sim.telegram import reactions, shapes
 from bot.sim.telegram.chats import Chat, ChatMessage
 from bot.sim.telegram.entities import MAX_TEXT_UNITS, count_utf16_units
 from bot.sim.telegram.group_chats import GroupChat
@@ -122,9 +122,25 @@ class Account:
         """Change an own text; returns the update's id. ValueError for what Telegram lets nobody edit."""
         return self._edit(message, "text", shapes.text_fields(text), thread)
 
-    def edit_caption(self, message: MessageReference, caption: str) -> int:
+    def edit_caption(
+        self, message: MessageReference, caption: str, *, thread: ChatThread | None = None
+    ) -> int:
         """Change the caption of an own photo, file or video; returns the update's id."""
-        return self._edit(message, "caption", shapes.caption_fields(caption), None)
+        return self._edit(message, "caption", shapes.caption_fields(caption), thread)
+
+    def edit_metadata(self, message: MessageReference, *, thread: ChatThread | None = None) -> int:
+        """Have Telegram tell of an edit that changed no text, as it does; returns the update's id."""
+        chat = (thread or self.private_thread).chat
+        there = self._find_message(message, thread)
+        self._world.edit(chat, there, there.raw)
+        return self._world.deliver("edited_message", chat, there.raw, there.raw["edit_date"])
+
+    def react(self, message: MessageReference, emoji: str, *, thread: ChatThread | None = None) -> int:
+        """Set the own reaction to a message, empty for none; returns the update's id, 0 for none."""
+        chat = (thread or self.private_thread).chat
+        sender_chat = self._sender_fields.get("sender_chat")
+        actor = {"actor_chat": sender_chat} if sender_chat else {"user": self.user}
+        return reactions.react(self._world, chat, self._find_message(message, thread), actor, emoji)
 
     def _edit(self, message: MessageReference, key: str, content: Json, thread: ChatThread | None) -> int:
         there = self._find_message(message, thread)
@@ -135,7 +151,11 @@ class Account:
             raise ValueError("people edit what they wrote themselves: texts, and captions of media")
         if content.get(key, "") == there.raw.get(key, ""):
             raise ValueError("an edit changes something")
-        raw = {name: value for name, value in there.raw.items() if name not in {"entities", key}}
+        raw = {
+            name: value
+            for name, value in there.raw.items()
+            if name not in {"entities", "caption_entities", key}
+        }
         chat = (thread or self.private_thread).chat
         self._world.edit(chat, there, raw | content)
         return self._world.deliver("edited_message", chat, there.raw, there.raw["edit_date"])
@@ -148,7 +168,8 @@ class Account:
         place = thread or self.private_thread
         chat = place.chat
         self._check_may_write(place)
-        chat.is_known = True
+        if chat.is_private:
+            chat.is_known = True
         sent_at = int(self._world.clock.now() if date is None else date)
         raw = {
             "message_id": chat.next_message_id(),
@@ -199,6 +220,4 @@ class Account:
         return there
 
     def _store_file(self, kind: str, content: bytes) -> str:
-        file_id = f"{kind}-{len(self._world.files) + 1}"
-        self._world.files[file_id] = content
-        return file_id
+        return self._world.files.store(kind, content).file_id

@@ -19,7 +19,8 @@ MAX_TAP_SECONDS = 150.0
 class ChatMessage:
     """A message of a chat.
 
-    `raw` is Telegram's Message object as it is now, `edits` what it was before each edit.
+    `raw` is Telegram's Message object as it is now, `edits` what it was before each edit; `reactions` are the
+    bot's, `reactions_by` those of people by their id. `inline_message_id` names the answer of a guest.
     """
 
     raw: Json
@@ -28,6 +29,8 @@ class ChatMessage:
     deleted: bool = False
     edits: list[Json] = field(default_factory=list)
     reactions: list[str] = field(default_factory=list)
+    reactions_by: dict[int, str] = field(default_factory=dict)
+    inline_message_id: str = ""
 
     @property
     def message_id(self) -> int:
@@ -44,6 +47,10 @@ class ChatMessage:
     @property
     def reply_markup(self) -> Json | None:
         return self.raw.get("reply_markup")
+
+    @property
+    def shown_reactions(self) -> list[str]:
+        return [*self.reactions, *self.reactions_by.values()]
 
     @property
     def buttons(self) -> list[Json]:
@@ -197,3 +204,15 @@ class Chat:
 
     def show_action(self, action: str) -> None:
         self._chat_action = (action, self._clock.now() + TYPING_SECONDS)
+
+
+@dataclass(slots=True)
+class GuestQuery:
+    """A summons that waits for its answer; `update_id` is 0 if the bot does not receive it."""
+
+    query_id: str
+    chat: Chat
+    message: Json
+    asked_at: float
+    update_id: int = 0
+    answer: ChatMessage | None = None

@@ -67,23 +67,23 @@ class FloodGate:
     now: Callable[[], float]
     _buckets: dict[str, _Bucket] = field(default_factory=dict)
 
-    def wait_for_message(self, chat_id: int) -> int:
-        """Count one message or edit to this chat; 0 accepts it, else whole seconds to wait."""
+    def wait_for_message(self, chat_id: int, count: int = 1) -> int:
+        """Count messages or an edit to this chat; 0 accepts them, else whole seconds to wait."""
         rate = self.limits.private if chat_id > 0 else self.limits.group
-        return self._take({"all": self.limits.overall, f"chat {chat_id}": rate})
+        return self._take({"all": self.limits.overall, f"chat {chat_id}": rate}, count)
 
     def wait_for_draft(self, chat_id: int) -> int:
         """Count one draft to this chat; 0 accepts it, else whole seconds to wait."""
         return self._take({f"draft {chat_id}": self.limits.drafts})
 
-    def _take(self, rates: dict[str, FloodRate | None]) -> int:
+    def _take(self, rates: dict[str, FloodRate | None], count: int = 1) -> int:
         now = self.now()
         buckets = [self._bucket(name, rate, now) for name, rate in rates.items() if rate is not None]
         closed = [bucket for bucket in buckets if not bucket.is_open(now)]
         if closed:
             return max(self._refuse(bucket, now) for bucket in closed)
         for bucket in buckets:
-            bucket.tokens -= 1
+            bucket.tokens -= count
         return 0
 
     def _bucket(self, name: str, rate: FloodRate, now: float) -> _Bucket:

@@ -22,12 +22,13 @@ class GroupChat(Chat):
 
     `hears_everything` is the bot's privacy mode, off, as it was when the bot was added: changing it at
     BotFather has no effect here until the bot is added again. `mentions_pass` is whether a mention reaches
-    the bot in spite of privacy mode, about which sources disagree.
+    the bot in spite of privacy mode, about which sources disagree. `allowed_reactions` None are all.
     """
 
     def __init__(self, raw: Json, clock: Clock, message_ids: Iterator[int], bot: Json) -> None:
         super().__init__(raw, clock, message_ids)
         self.is_known = True
+        self.allowed_reactions: frozenset[str] | None = None
         self.hears_everything = False
         self.mentions_pass = False
         self.has_bot_to_bot = False
@@ -68,6 +69,8 @@ class GroupChat(Chat):
                 "Bad Request: group chat was upgraded to a supergroup chat",
                 migrate_to_chat_id=self.migrated_to,
             )
+        if self._bot["id"] not in self.members:
+            raise bad_request("PEER_ID_INVALID" if self.is_known else "chat not found")
         match self.bot_member.status:
             case "kicked":
                 raise TelegramRefusal(403, f"Forbidden: bot was kicked from the {self.kind} chat")

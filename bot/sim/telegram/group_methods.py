@@ -19,6 +19,9 @@ def get_chat(world: World, params: Params) -> Json:
     }
     if isinstance(chat, GroupChat) and chat.linked_chat_id:
         details["linked_chat_id"] = chat.linked_chat_id
+    if isinstance(chat, GroupChat) and chat.allowed_reactions is not None:
+        allowed = sorted(chat.allowed_reactions)
+        details["available_reactions"] = [{"type": "emoji", "emoji": emoji} for emoji in allowed]
     return chat.raw | details
 
 

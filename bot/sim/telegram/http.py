@@ -155,12 +155,9 @@ class BotApiApp:
                 self.fetch_times.setdefault(update_id, api_call.answered_at)
 
     def _file_response(self, token: str, file_id: str) -> BotApiResponse:
-        if token == self._token:
-            content = self._world.files.get(file_id)
-        else:
-            content = None
-        if content is not None:
-            return BotApiResponse(200, content, b"application/octet-stream")
+        file = self._world.files.find(file_id)
+        if token == self._token and file is not None:
+            return BotApiResponse(200, file.content, b"application/octet-stream")
         return _error_response(404, "Not Found")
 
 

@@ -27,6 +27,18 @@ class MediaAccount(Account):
             {"photo": photo, **shapes.caption_fields(caption), **album_fields, **about}, None, thread
         )
 
+    def replace_photo(
+        self, message: MessageReference, content: bytes, *, thread: ChatThread | None = None
+    ) -> int:
+        """Put another photo into an own message, under the same caption; returns the update's id."""
+        there = self._find_message(message, thread)
+        if there.from_bot or "photo" not in there.raw:
+            raise ValueError("people replace the photo of an own message")
+        chat = (thread or self.private_thread).chat
+        photo = shapes.photo_sizes(self._store_file("photo", content), len(content))
+        self._world.edit(chat, there, there.raw | {"photo": photo})
+        return self._world.deliver("edited_message", chat, there.raw, there.raw["edit_date"])
+
     def send_voice(
         self, *, seconds: int = 3, content: bytes = b"", thread: ChatThread | None = None
     ) -> PersonMessage:

@@ -1,7 +1,9 @@
 """The methods that send, edit and delete messages, checked as Telegram checks them."""
 
+from collections.abc import Sequence
+
 from bot.sim.telegram.chats import DRAFT_SECONDS, Chat, ChatDraft, ChatMessage
-from bot.sim.telegram.entities import MAX_CAPTION_UNITS, MAX_TEXT_UNITS, FormattedText, format_text
+from bot.sim.telegram.entities import MAX_TEXT_UNITS, FormattedText, format_text
 from bot.sim.telegram.events import ChatEvent
 from bot.sim.telegram.group_chats import GroupChat
 from bot.sim.telegram.keyboards import parse_inline_keyboard
@@ -15,6 +17,8 @@ _NOT_MODIFIED = (
     "current"
     " content and reply markup of the message"
 )
+_EDITABLE = ("text", "entities", "caption", "caption_entities", "photo", "document", "reply_markup")
+_MAX_DELETED_AT_ONCE = 100
 _CHAT_ACTIONS = frozenset(
     (
         "typing",
@@ -26,57 +30,37 @@ _CHAT_ACTIONS = frozenset(
         "upload_document",
     )
 ).union(("choose_sticker", "find_location", "record_video_note", "upload_video_note"))
-_KNOWN_REACTIONS = frozenset(
-    "❤👍👎🔥🥰👏😁🤔🤯😱🤬😢🎉🤩🤮💩🙏👌🕊🤡🥱🥴😍🐳🌚🌭💯🤣⚡🍌🏆💔🤨😐"
-    "🍓🍾💋🖕😈😴😭🤓👻👀🎃🙈😇😨🤝✍🤗🫡🎅🎄☃💅🤪🗿🆒💘🙉🦄😘💊🙊😎👾🤷😡"
-) | {"❤\u200d🔥", "👨\u200d💻", "🤷\u200d♂", "🤷\u200d♀"}
 
 
 def send_message(world: World, params: Params) -> Json:
     text = _read_text(params, "message is too long")
-    content = _content_fields("text", text) | _preview_fields(params)
-    return _send_new(world, params, "text messages", content)
+    content = content_fields("text", text) | _preview_fields(params)
+    (message,) = send_new(world, params, "text messages", [content])
+    return message
 
 
-def send_photo(world: World, params: Params) -> Json:
-    upload = params.files.get("photo")
-    if upload is None and not params.text("photo"):
-        raise bad_request("there is no photo in the request")
-    caption = _read_formatted(params, "caption", "caption_entities")
-    if caption.units > MAX_CAPTION_UNITS:
-        raise bad_request("message caption is too long")
-    if upload is None:
-        file_id = params.text("photo")
-    else:
-        file_id = f"photo-{len(world.files) + 1}"
-    if upload is not None:
-        world.files[file_id] = upload
-    size = {"file_id": file_id, "file_unique_id": "u-" + file_id, "width": 640, "height": 480}
-    return _send_new(world, params, "photos", {"photo": [size]} | _content_fields("caption", caption))
-
-
-def edit_message_text(world: World, params: Params) -> Json:
+def edit_message_text(world: World, params: Params) -> Json | bool:
     text = _read_text(params, "MESSAGE_TOO_LONG")
     keyboard = parse_inline_keyboard(params, only_inline=True)
-    chat, message = _find_own_message(world, params)
+    chat, message = find_own_message(world, params)
     if "text" not in message.raw:
         raise bad_request("there is no text in the message to edit")
     raw = {
         name: value for name, value in message.raw.items() if name not in ("text", "entities", "reply_markup")
     }
-    raw |= _content_fields("text", text) | _preview_fields(params)
+    raw |= content_fields("text", text) | _preview_fields(params)
     if keyboard:
         raw["reply_markup"] = keyboard
-    return _apply_edit(world, chat, message, raw)
+    return apply_edit(world, chat, message, raw)
 
 
-def edit_message_reply_markup(world: World, params: Params) -> Json:
+def edit_message_reply_markup(world: World, params: Params) -> Json | bool:
     keyboard = parse_inline_keyboard(params, only_inline=True)
-    chat, message = _find_own_message(world, params)
+    chat, message = find_own_message(world, params)
     raw = {name: value for name, value in message.raw.items() if name != "reply_markup"}
     if keyboard:
         raw["reply_markup"] = keyboard
-    return _apply_edit(world, chat, message, raw)
+    return apply_edit(world, chat, message, raw)
 
 
 def delete_message(world: World, params: Params) -> bool:
@@ -84,12 +68,47 @@ def delete_message(world: World, params: Params) -> bool:
     message = chat.find_message(params.integer("message_id"))
     if message is None:
         raise bad_request("message to delete not found")
+    _check_deletable(world, chat, message)
+    world.delete(chat, message)
+    return True
+
+
+def delete_messages(world: World, params: Params) -> bool:
+    """Delete several messages; those that are not there are skipped."""
+    chat = world.find_chat(params)
+    found = [chat.find_message(message_id) for message_id in _read_message_ids(params)]
+    messages = [message for message in found if message is not None]
+    for message in messages:
+        _check_deletable(world, chat, message)
+    for message in messages:
+        if not message.deleted:  # an id may be named twice
+            world.delete(chat, message)
+    return True
+
+
+def _check_deletable(world: World, chat: Chat, message: ChatMessage) -> None:
     if not message.from_bot and isinstance(chat, GroupChat) and not chat.bot_member.is_admin:
         raise bad_request("message can't be deleted")
     if world.unix_seconds() - message.raw["date"] > _MAX_DELETABLE_SECONDS:
         raise bad_request("message can't be deleted for everyone")
-    world.delete(chat, message)
-    return True
+
+
+def _read_message_ids(params: Params) -> list[int]:
+    if not params.text("message_ids"):
+        raise bad_request("message identifiers are not specified")
+    try:
+        ids = params.json("message_ids")
+    except ValueError:
+        raise bad_request("can't parse message_ids JSON object") from None
+    if not isinstance(ids, list):
+        raise bad_request("expected an Array of message identifiers")
+    if len(ids) > _MAX_DELETED_AT_ONCE:
+        raise bad_request("too many message identifiers specified")
+    if not all(isinstance(message_id, int) for message_id in ids):
+        raise bad_request("message identifier must be a Number")
+    if any(message_id <= 0 for message_id in ids):
+        raise bad_request("invalid message identifier specified")
+    return ids
 
 
 def send_message_draft(world: World, params: Params) -> bool:
@@ -99,12 +118,12 @@ def send_message_draft(world: World, params: Params) -> bool:
     draft_id = params.integer("draft_id")
     if not draft_id:
         raise bad_request("draft_id must be non-zero")
-    text = _read_formatted(params, "text", "entities")
+    text = read_formatted(params, "text", "entities")
     if text.units > MAX_TEXT_UNITS:
         raise bad_request("MESSAGE_TOO_LONG")
     thread_id = params.integer("message_thread_id")
     chat.check_can_send("text messages", thread_id)
-    _refuse_flood(world.flood_gate.wait_for_draft(chat.id))
+    refuse_flood(world.flood_gate.wait_for_draft(chat.id))
     until = world.clock.now() + DRAFT_SECONDS
     can_stop = params.flag("can_stop")
     keep = params.flag("keep_on_stop")
@@ -125,26 +144,7 @@ def send_chat_action(world: World, params: Params) -> bool:
     return True
 
 
-def set_message_reaction(world: World, params: Params) -> bool:
-    chat = world.find_writable_chat(params)
-    message = chat.find_message(params.integer("message_id"))
-    if message is None:
-        raise bad_request("message to react not found")
-    try:
-        sent = params.json("reaction") or []
-        reactions = [str(reaction["emoji"]).replace("\ufe0f", "") for reaction in sent]
-    except (ValueError, TypeError, KeyError):
-        raise bad_request("REACTION_INVALID") from None
-    if len(reactions) > 1:
-        raise bad_request("REACTIONS_TOO_MANY")
-    if not _KNOWN_REACTIONS.issuperset(reactions):
-        raise bad_request("REACTION_INVALID")
-    message.reactions = reactions
-    world.changes.notify(ChatEvent("reaction", chat.id, message.message_id, {"reactions": reactions}))
-    return True
-
-
-def _read_formatted(params: Params, text_name: str, entities_name: str) -> FormattedText:
+def read_formatted(params: Params, text_name: str, entities_name: str) -> FormattedText:
     mode = params.text("parse_mode").lower()
     if mode in ("markdown", "markdownv2", "html"):
         raise bad_request("parse_mode is not simulated; send entities")
@@ -160,7 +160,7 @@ def _read_formatted(params: Params, text_name: str, entities_name: str) -> Forma
 def _read_text(params: Params, too_long_reason: str) -> FormattedText:
     if not params.text("text"):
         raise bad_request("message text is empty")
-    text = _read_formatted(params, "text", "entities")
+    text = read_formatted(params, "text", "entities")
     if text.is_blank:
         raise bad_request("text must be non-empty")
     if text.units > MAX_TEXT_UNITS:
@@ -168,7 +168,7 @@ def _read_text(params: Params, too_long_reason: str) -> FormattedText:
     return text
 
 
-def _content_fields(name: str, text: FormattedText) -> Json:
+def content_fields(name: str, text: FormattedText) -> Json:
     fields: Json = {}
     if text.text:
         fields[name] = text.text
@@ -190,26 +190,28 @@ def _preview_fields(params: Params) -> Json:
     return {}
 
 
-def _send_new(world: World, params: Params, kind: str, content: Json) -> Json:
-    """Send a message of this kind, such as `photos`, with the fields of its content."""
+def send_new(world: World, params: Params, kind: str, contents: Sequence[Json]) -> list[Json]:
+    """Send one message of this kind, such as `photos`, for each of the contents."""
     chat = world.find_chat(params)
     keyboard = parse_inline_keyboard(params)
     thread_id = params.integer("message_thread_id")
     chat.check_can_send(kind, thread_id)
     reply = _reply_fields(chat, params)
     chat.check_writable()
-    _refuse_flood(world.flood_gate.wait_for_message(chat.id))
-    raw: Json = {
-        "message_id": chat.next_message_id(),
-        "from": world.bot,
-        "chat": chat.raw,
-        "date": world.unix_seconds(),
-    }
-    raw |= thread_fields(chat, thread_id, reply) | reply | content
-    if keyboard:
-        raw["reply_markup"] = keyboard
-    world.post(chat, ChatMessage(raw, from_bot=True, silent=params.flag("disable_notification")))
-    return raw
+    refuse_flood(world.flood_gate.wait_for_message(chat.id, len(contents)))
+    around = thread_fields(chat, thread_id, reply) | reply | ({"reply_markup": keyboard} if keyboard else {})
+    sent = []
+    for content in contents:
+        raw: Json = {
+            "message_id": chat.next_message_id(),
+            "from": world.bot,
+            "chat": chat.raw,
+            "date": world.unix_seconds(),
+        }
+        raw |= around | content
+        world.post(chat, ChatMessage(raw, from_bot=True, silent=params.flag("disable_notification")))
+        sent.append(raw)
+    return sent
 
 
 def _reply_fields(chat: Chat, params: Params) -> Json:
@@ -238,7 +240,10 @@ def _quote_fields(reply: Json) -> Json:
     return {"text": reply["quote"], "position": reply.get("quote_position", 0), "is_manual": True}
 
 
-def _find_own_message(world: World, params: Params) -> tuple[Chat, ChatMessage]:
+def find_own_message(world: World, params: Params) -> tuple[Chat, ChatMessage]:
+    """The message of the bot that a call edits, named by its chat and id or as the answer of a guest."""
+    if inline_id := params.text("inline_message_id"):
+        return _find_guest_answer(world, inline_id)
     chat = world.find_chat(params)
     if not params.integer("message_id"):
         raise bad_request("message identifier is not specified")
@@ -250,14 +255,22 @@ def _find_own_message(world: World, params: Params) -> tuple[Chat, ChatMessage]:
     return world.find_writable_chat(params), message
 
 
-def _apply_edit(world: World, chat: Chat, message: ChatMessage, raw: Json) -> Json:
-    _refuse_flood(world.flood_gate.wait_for_message(chat.id))
-    if all(raw.get(name) == message.raw.get(name) for name in ("text", "entities", "reply_markup")):
+def _find_guest_answer(world: World, inline_id: str) -> tuple[Chat, ChatMessage]:
+    for query in world.guest_queries.values():
+        if query.answer and query.answer.inline_message_id == inline_id and not query.answer.deleted:
+            return query.chat, query.answer
+    raise bad_request("MESSAGE_ID_INVALID")
+
+
+def apply_edit(world: World, chat: Chat, message: ChatMessage, raw: Json) -> Json | bool:
+    """Edit a message; returns it, or True for the answer of a guest."""
+    refuse_flood(world.flood_gate.wait_for_message(chat.id))
+    if all(raw.get(name) == message.raw.get(name) for name in _EDITABLE):
         raise bad_request(_NOT_MODIFIED)
     world.edit(chat, message, raw)
-    return message.raw
+    return True if message.inline_message_id else message.raw
 
 
-def _refuse_flood(seconds: int) -> None:
+def refuse_flood(seconds: int) -> None:
     if seconds:
         raise TelegramRefusal(429, f"Too Many Requests: retry after {seconds}", retry_after=seconds)

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 
-from bot.sim.telegram import command_menus, group_methods, messages
+from bot.sim.telegram import command_menus, group_methods, guest_queries, media_methods, messages, reactions
 from bot.sim.telegram.chats import MAX_TAP_SECONDS
 from bot.sim.telegram.events import ChatEvent
 from bot.sim.telegram.params import Json, Params, bad_request
@@ -30,14 +30,20 @@ def build_method_table() -> Mapping[str, Callable[[World, Params], object]]:
         "createForumTopic": group_methods.create_forum_topic,
         "getFile": get_file,
         "answerCallbackQuery": answer_callback_query,
+        "answerGuestQuery": guest_queries.answer_guest_query,
         "sendMessage": messages.send_message,
-        "sendPhoto": messages.send_photo,
+        "sendPhoto": media_methods.send_photo,
+        "sendDocument": media_methods.send_document,
+        "sendMediaGroup": media_methods.send_media_group,
         "sendMessageDraft": messages.send_message_draft,
         "sendChatAction": messages.send_chat_action,
         "editMessageText": messages.edit_message_text,
         "editMessageReplyMarkup": messages.edit_message_reply_markup,
+        "editMessageCaption": media_methods.edit_message_caption,
+        "editMessageMedia": media_methods.edit_message_media,
         "deleteMessage": messages.delete_message,
-        "setMessageReaction": messages.set_message_reaction,
+        "deleteMessages": messages.delete_messages,
+        "setMessageReaction": reactions.set_message_reaction,
     }
     return {name.lower(): method for name, method in methods.items()}
 
@@ -69,15 +75,15 @@ def get_webhook_info(world: World, params: Params) -> Json:
 
 def get_file(world: World, params: Params) -> Json:
     file_id = params.text("file_id")
-    content = world.files.get(file_id)
-    if content is None:
+    file = world.files.find(file_id)
+    if file is None:
         raise bad_request("invalid file_id")
-    if len(content) > _MAX_FETCHED_BYTES:
+    if len(file.content) > _MAX_FETCHED_BYTES:
         raise bad_request("file is too big")
     return {
         "file_id": file_id,
         "file_unique_id": "u-" + file_id,
-        "file_size": len(content),
+        "file_size": len(file.content),
         "file_path": "files/" + file_id,
     }
 

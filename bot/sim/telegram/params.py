@@ -4,6 +4,7 @@ Owns `Params` and `TelegramRefusal`; calls nothing else of the simulator.
 """
 
 import json
+from dataclasses import dataclass
 from email.parser import BytesParser
 from email.policy import HTTP
 from typing import Any
@@ -31,13 +32,21 @@ def bad_request(reason: str) -> TelegramRefusal:
     return TelegramRefusal(400, "Bad Request: " + (reason if is_code else reason[:1].lower() + reason[1:]))
 
 
+@dataclass(frozen=True, slots=True)
+class Upload:
+    """A file in a call, under the name that its sender gave it."""
+
+    content: bytes
+    name: str = ""
+
+
 class Params(dict[str, Any]):
     """The parameters of one call as they came.
 
     Strings from forms, JSON values from JSON bodies; uploads are in `files`.
     """
 
-    def __init__(self, values: Json, files: dict[str, bytes] | None = None) -> None:
+    def __init__(self, values: Json, files: dict[str, Upload] | None = None) -> None:
         super().__init__(values)
         self.files = files or {}
 
@@ -79,7 +88,7 @@ class Params(dict[str, Any]):
 def read_params(query: bytes, content_type: str, body: bytes) -> Params:
     """Parameters from the address and the body: form-urlencoded, multipart/form-data or JSON."""
     values: Json = dict(_parse_pairs(query))
-    files: dict[str, bytes] = {}
+    files: dict[str, Upload] = {}
     if not body:
         return Params(values)
     if content_type.startswith("multipart/form-data"):
@@ -114,9 +123,9 @@ def _parse_object(body: bytes) -> Json:
     return decoded
 
 
-def _parse_multipart(content_type: str, body: bytes) -> tuple[Json, dict[str, bytes]]:
+def _parse_multipart(content_type: str, body: bytes) -> tuple[Json, dict[str, Upload]]:
     fields: Json = {}
-    files: dict[str, bytes] = {}
+    files: dict[str, Upload] = {}
     body_parts = BytesParser(policy=HTTP).parsebytes(
         b"Content-Type: " + content_type.encode() + b"\r\n\r\n" + body
     )
@@ -125,8 +134,9 @@ def _parse_multipart(content_type: str, body: bytes) -> tuple[Json, dict[str, by
         content = part.get_payload(decode=True)
         if not isinstance(name, str) or not isinstance(content, bytes):
             continue
-        if part.get_filename() is None:
+        file_name = part.get_filename()
+        if file_name is None:
             fields[name] = content.decode(errors="surrogateescape")
         else:
-            files[name] = content
+            files[name] = Upload(content, file_name)
     return fields, files

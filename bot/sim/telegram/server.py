@@ -72,6 +72,7 @@ class BotApi:
             "can_join_groups": True,
             "can_read_all_group_messages": False,
             "supports_inline_queries": False,
+            "supports_guest_queries": False,
         }
         self.mentions_pass_privacy = mentions_pass_privacy
         self._world = World(self.bot, limits or FloodLimits())
@@ -136,14 +137,28 @@ class BotApi:
         raw: Json = {"id": chat_id, "type": "group" if is_basic else "supergroup", "title": title}
         if is_forum:
             raw["is_forum"] = True
+        group = self._build_group(raw, owner, members)
+        group.change_member(self.bot, "member")
+        return group
+
+    def add_foreign_group(
+        self, chat_id: int, title: str, *, owner: SimulatedPerson, members: Iterable[SimulatedPerson] = ()
+    ) -> SimulatedGroup:
+        """A supergroup that the bot was never in, for guest queries."""
+        raw: Json = {"id": chat_id, "type": "supergroup", "title": title}
+        group = self._build_group(raw, owner, members)
+        group.chat.is_known = False
+        return group
+
+    def _build_group(
+        self, raw: Json, owner: SimulatedPerson, members: Iterable[SimulatedPerson]
+    ) -> SimulatedGroup:
         chat = self._world.add_group_chat(raw)
         chat.mentions_pass = self.mentions_pass_privacy
         chat.members[owner.id] = Member(owner.user, "creator")
         for person in members:
             chat.members[person.id] = Member(person.user)
-        group = SimulatedGroup(self._world, chat, owner.user)
-        group.change_member(self.bot, "member")
-        return group
+        return SimulatedGroup(self._world, chat, owner.user)
 
     def add_other_bot(self, user_id: int, first_name: str, username: str) -> Account:
         """Another bot; `SimulatedGroup.change_member` lets its `user` into a group."""
@@ -169,7 +184,8 @@ class BotApi:
 
     def find_file(self, file_id: str) -> bytes | None:
         """What somebody has sent as a photo or a file; None: there is no such file."""
-        return self._world.files.get(file_id)
+        file = self._world.files.find(file_id)
+        return None if file is None else file.content
 
     def calls_of(self, method: str, chat_id: int | None = None) -> list[BotApiCall]:
         """The calls of a method so far, of one chat if named."""

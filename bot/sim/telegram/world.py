@@ -5,8 +5,9 @@ Finds the chat that a call names, and makes what happens there visible and heard
 
 import itertools
 
-from bot.sim.telegram.chats import Chat, ChatMessage, Tap, Topic
+from bot.sim.telegram.chats import Chat, ChatMessage, GuestQuery, Tap, Topic
 from bot.sim.telegram.events import ChangeNotifier, ChatEvent, Clock
+from bot.sim.telegram.files import FileStore
 from bot.sim.telegram.flood_limits import FloodGate, FloodLimits
 from bot.sim.telegram.group_chats import GroupChat
 from bot.sim.telegram.params import Json, Params, bad_request
@@ -23,10 +24,12 @@ class World:
         self.flood_gate = FloodGate(limits, self.clock.now)
         self.updates = UpdateQueue(self.clock, self.changes, throttled=limits.throttles_polls)
         self.chats: dict[int, Chat] = {}
+        self.guest_queries: dict[str, GuestQuery] = {}
         self.taps: dict[str, Tap] = {}
         self.commands: dict[tuple[str, str], list[Json]] = {}  # by scope and language, see command_menus
-        self.files: dict[str, bytes] = {}
+        self.files = FileStore()
         self.users: dict[int, Json] = {bot["id"]: bot}
+        self.album_ids = itertools.count(13_000_000_000_000_001)
         self.poll_ids = itertools.count(1)
         self._shared_message_ids = itertools.count(1)  # of private chats and basic groups
 

@@ -5,6 +5,7 @@ from telegram import Bot, ChatMemberAdministrator, ChatMemberOwner, ChatMemberRe
 from telegram.error import ChatMigrated, Forbidden, RetryAfter
 
 from bot.sim.telegram.server import BotApi, FloodLimits, SimulatedGroup, SimulatedPerson
+from tests.support.attachment_files import make_image
 from tests.support.telegram_client import fetch_updates, open_bot, refusal_reason
 
 GROUP = -1001000000200
@@ -175,7 +176,7 @@ async def test_a_muted_bot_may_edit_but_not_write(bot: Bot, api: BotApi, group: 
     assert await refusal_reason(bot.send_message(group.id, "x")) == (
         "Not enough rights to send text messages to the chat"
     )
-    assert await refusal_reason(bot.send_photo(group.id, b"png")) == (
+    assert await refusal_reason(bot.send_photo(group.id, make_image())) == (
         "Not enough rights to send photos to the chat"
     )
     assert await refusal_reason(bot.send_chat_action(group.id, "typing")) == (

@@ -1,4 +1,4 @@
-"""Signs of life in the simulated Bot API, through the real client: drafts, typing, reactions."""
+"""Signs of life in the simulated Bot API, through the real client: drafts, typing."""
 
 import pytest
 from telegram import Bot
@@ -63,24 +63,3 @@ async def test_typing_lasts_five_seconds_or_until_a_message(bot: Bot, api: BotAp
     await bot.send_message(1, "x")
     assert ann.chat.chat_action == ""
     assert await refusal_reason(bot.send_chat_action(1, "dancing")) == "Wrong parameter action in request"
-
-
-async def test_one_reaction_of_the_known_ones(bot: Bot, api: BotApi):
-    ann = api.person(1)
-    sent = ann.send("hi")
-    await bot.set_message_reaction(1, sent.message_id, "👀")
-    assert ann.chat.messages[0].reactions == ["👀"]
-    await bot.set_message_reaction(1, sent.message_id, [])
-    assert ann.chat.messages[0].reactions == []
-    assert await refusal_reason(bot.set_message_reaction(1, sent.message_id, "🧊")) == "Reaction_invalid"
-    assert (
-        await refusal_reason(bot.set_message_reaction(1, sent.message_id, ["👀", "👍"]))
-        == "Reactions_too_many"
-    )
-    assert await refusal_reason(bot.set_message_reaction(1, 4711, "👀")) == "Message to react not found"
-    for odd in ({"odd": 1}, {"type": "emoji", "emoji": "🧊"}):
-        arguments = {"chat_id": 1, "message_id": sent.message_id, "reaction": [odd]}
-        assert (
-            await refusal_reason(bot.do_api_request("setMessageReaction", api_kwargs=arguments))
-            == "Reaction_invalid"
-        )
