@@ -7,6 +7,7 @@ none.
 
 from bot.db.tables.base import metadata
 from bot.db.tables.conversations import attachments, lanes, messages, notes, tool_calls, tool_images, turns
+from bot.db.tables.groups import group_speakers, group_texts, groups
 from bot.db.tables.people import invites, limits, people, strangers
 from bot.db.tables.queues import inbox, jobs, notices, outbox
 from bot.db.tables.tools import (
@@ -32,6 +33,9 @@ __all__ = [
     "audit",
     "durations",
     "grants",
+    "group_speakers",
+    "group_texts",
+    "groups",
     "inbox",
     "invites",
     "jobs",

@@ -1,0 +1,120 @@
+"""Groups: their state and settings, and the move of all their rows to the number of a supergroup.
+
+Functions work inside the caller's transaction `tx`.
+"""
+
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+from sqlalchemy import Column, ColumnElement, delete, func, select, true, update
+from sqlalchemy.dialects.sqlite import insert
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from bot.db.tables import (
+    allowances,
+    approvals,
+    grants,
+    group_speakers,
+    group_texts,
+    groups,
+    inbox,
+    jobs,
+    lanes,
+    limits,
+    notes,
+    outbox,
+    turns,
+)
+from bot.domain import Lane
+
+GroupState = Literal["asked", "in", "left"]
+Speakers = Literal["members", "everyone"]
+
+_TABLES_BY_LANE = (approvals, group_texts, inbox, jobs, outbox, turns)
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """A group that the bot is in, or was.
+
+    `since`: when it got its state (epoch seconds).
+    `speakers`: who is answered; `everyone` includes people whom nobody let in.
+    `name`: what its people call the assistant, beside its username.
+    `reads_along`: the last messages that were for others are kept for the next answer.
+    `judges`: the endpoint is asked whether a message without an address is meant for the assistant.
+    `hears_all`: whether Telegram sends all messages (None: unknown).
+    `can_send`: False while the bot is muted there.
+    """
+
+    chat: int
+    title: str
+    state: GroupState
+    since: float
+    added_by: int | None = None
+    let_in_by: int | None = None
+    speakers: Speakers = "members"
+    name: str | None = None
+    reads_along: bool = False
+    judges: bool = False
+    hears_all: bool | None = None
+    can_send: bool = True
+
+
+async def list_groups(tx: AsyncConnection) -> list[Group]:
+    """All groups, the newest first."""
+    rows = await tx.execute(select(groups).order_by(groups.c.since.desc(), groups.c.chat))
+    return [Group(**row) for row in rows.mappings()]
+
+
+async def put(tx: AsyncConnection, group: Group) -> None:
+    """Store a group as it is now."""
+    row = asdict(group)
+    statement = insert(groups).values(row)
+    await tx.execute(statement.on_conflict_do_update(index_elements=["chat"], set_=row))
+
+
+async def move(tx: AsyncConnection, old_chat: int, new_chat: int) -> None:
+    """Give everything of a group the number of the supergroup that it became.
+
+    Doing it twice does no harm. A group that is no supergroup has no topics, so it is one lane. What the
+    supergroup has under its number already, because somebody wrote there first, gives way, but for its notes.
+    """
+    old_lane = Lane(old_chat).key
+    new_lane = Lane(new_chat).key
+    await _move_notes(tx, old_lane, new_lane)
+    for table in _TABLES_BY_LANE:
+        await tx.execute(update(table).where(table.c.lane == old_lane).values(lane=new_lane))
+    for table in (lanes, group_speakers):
+        await _replace(tx, table.c.lane, old_lane, new_lane)
+    for column in (groups.c.chat, limits.c.person):
+        await _replace(tx, column, old_chat, new_chat)
+    await _replace(tx, grants.c.number, old_chat, new_chat, grants.c.whom == "chat")
+    await tx.execute(update(allowances).where(allowances.c.chat == old_chat).values(chat=new_chat))
+
+
+async def _move_notes(tx: AsyncConnection, old_lane: str, new_lane: str) -> None:
+    """Number the notes of the new lane after those of the old one, and join them."""
+    highest = select(func.coalesce(func.max(notes.c.number), 0)).where(notes.c.lane == old_lane)
+    offset = (await tx.execute(highest)).scalar_one()
+    in_new_lane = notes.c.lane == new_lane
+    # First to numbers that nothing has: a unique constraint is held row by row.
+    await tx.execute(update(notes).where(in_new_lane).values(number=-notes.c.number))
+    await tx.execute(update(notes).where(in_new_lane).values(number=offset - notes.c.number))
+    await tx.execute(update(notes).where(notes.c.lane == old_lane).values(lane=new_lane))
+
+
+async def _replace(
+    tx: AsyncConnection,
+    column: Column[Any],
+    old_value: int | str,
+    new_value: int | str,
+    condition: ColumnElement[bool] | None = None,
+) -> None:
+    """Give rows another key; those that have it already are deleted if there is a row to take their place."""
+    table = column.table
+    is_concerned = true() if condition is None else condition
+    has_old = (await tx.execute(select(column).where(is_concerned, column == old_value).limit(1))).first()
+    if has_old is None:
+        return
+    await tx.execute(delete(table).where(is_concerned, column == new_value))
+    await tx.execute(update(table).where(is_concerned, column == old_value).values({column: new_value}))

@@ -1,0 +1,47 @@
+"""Groups that the bot is in: who let them in, who may speak, what they are called, what is read along."""
+
+from sqlalchemy import BigInteger, Boolean, Column, Float, Index, Table, Text, UniqueConstraint, text
+
+from bot.db.tables.base import Id, metadata
+
+# asked (waits for an admin) → in → left: the bot left, or was removed.
+groups = Table(
+    "groups",
+    metadata,
+    Column("chat", BigInteger, primary_key=True, autoincrement=False),
+    Column("title", Text, nullable=False),
+    Column("state", Text, nullable=False),
+    Column("since", Float, nullable=False),  # when it got this state
+    Column("added_by", BigInteger),  # who added the bot; NULL: nobody known
+    Column("let_in_by", BigInteger),  # the admin; NULL: nobody yet, or the bot is open to all
+    Column("speakers", Text, nullable=False, server_default="members"),  # members or everyone
+    Column("name", Text),  # what its people call the assistant, beside the username
+    Column("reads_along", Boolean, nullable=False, server_default=text("0")),
+    Column("judges", Boolean, nullable=False, server_default=text("0")),  # asks whether a text is for it
+    Column("hears_all", Boolean),  # NULL: it is not known whether Telegram sends it all messages
+    Column("can_send", Boolean, nullable=False, server_default=text("1")),
+)
+
+# Names as the prompts of a lane give them: two people of one name are told apart, and stay so.
+group_speakers = Table(
+    "group_speakers",
+    metadata,
+    Column("lane", Text, primary_key=True),
+    Column("person", BigInteger, primary_key=True, autoincrement=False),
+    Column("name", Text, nullable=False),
+    UniqueConstraint("lane", "name"),
+)
+
+# The last messages of a group that were for others, where it reads along.
+group_texts = Table(
+    "group_texts",
+    metadata,
+    Column("id", Id, primary_key=True),
+    Column("lane", Text, nullable=False),
+    Column("person", BigInteger, nullable=False),
+    Column("name", Text, nullable=False),
+    Column("text", Text, nullable=False),
+    Column("written_at", Float, nullable=False),
+    Index("ix_group_texts_lane", "lane", "id"),
+    sqlite_autoincrement=True,
+)
