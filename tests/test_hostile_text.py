@@ -41,9 +41,10 @@ from bot.jobs.times.zones import UnclearTime
 from bot.setting_names import list_misspelled_variables
 from bot.telegram.commands import sign_in, strangers
 from bot.telegram.delivery.renderer import MAX_DIRECT_CHARS, Snapshot, render_snapshot
+from bot.telegram.groups import GroupIdentity
 from bot.telegram.incoming.attachments import clean_name
 from bot.telegram.incoming.backlog import build_waiting_message, shorten_refused
-from bot.telegram.incoming.envelope import read_envelope
+from bot.telegram.incoming.group_address import find_address
 from bot.telegram.incoming.prompt_text import format_message
 from bot.telegram.incoming.shared_items import format_shared_item
 from bot.telegram.incoming.update import to_display_name
@@ -51,6 +52,7 @@ from bot.tool_registry import rule_parser, secret_scanner
 from bot.translations.translator import ENGLISH
 from bot.turns.redaction import redact
 from tests.agent.test_toolbox import CONTEXT
+from tests.support.groups import read_private_envelope
 from tests.support.hostile_texts import SHAPES, Shape
 from tests.support.offered_tools import TOOLS, make_reply
 from tools.arguments import ArgumentsRefused, check_arguments
@@ -164,6 +166,16 @@ def _build_message(text: str) -> dict[str, object]:
     return {"text": text, "from": person, "chat": chat, "reply_to_message": replied, "forward_origin": person}
 
 
+def _read_envelope(kind: str, text: str) -> None:
+    read_private_envelope({"update_id": 1, kind: _build_message(text)}, 1.0)
+
+
+def _find_address(text: str) -> None:
+    entities = [{"type": "mention", "offset": offset, "length": 11} for offset in range(0, 4000, 40)]
+    message = {"chat": {"id": -5}, "from": {"id": 1}, "text": text, "entities": entities}
+    find_address(message, GroupIdentity(42, "canvas_bot", frozenset(), name="Canvas"))
+
+
 def _describe_shared_items(text: str) -> None:
     poll = {"question": text, "options": [{"text": text}] * 100}
     contact = {"first_name": text, "last_name": text, "phone_number": text}
@@ -223,8 +235,13 @@ PARSERS = (
     Parser("start of a web page", is_html_start),
     Parser("file name", clean_name, MESSAGE_CHARS),
     Parser("person", lambda text: to_display_name(text, 1), MESSAGE_CHARS),
-    Parser("envelope", lambda text: read_envelope({"update_id": 1, "message": _build_message(text)}, 1.0)),
-    Parser("edit", lambda text: read_envelope({"update_id": 1, "edited_message": _build_message(text)}, 1.0)),
+    Parser(
+        "envelope", lambda text: read_private_envelope({"update_id": 1, "message": _build_message(text)}, 1.0)
+    ),
+    Parser(
+        "edit",
+        lambda text: read_private_envelope({"update_id": 1, "edited_message": _build_message(text)}, 1.0),
+    ),
     Parser(
         "refused message", lambda text: shorten_refused({"update_id": 1, "message": _build_message(text)})
     ),

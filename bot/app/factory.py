@@ -13,6 +13,7 @@ from pathlib import Path
 from bot.agent import history
 from bot.app.first_admin import FirstAdminLink
 from bot.app.gateway import Gateway
+from bot.app.job_factory import build_job_components
 from bot.app.maintenance_factory import MaintenanceFactory
 from bot.app.monitoring_server import serve_monitoring
 from bot.app.tool_factory import build_approval_dependencies, load_tools
@@ -28,10 +29,6 @@ from bot.db.queues.admin_notices import AdminNotices
 from bot.db.queues.inbox import IncomingUpdate
 from bot.db.retry import OutageLog, retry_until_available
 from bot.domain import ItemKind, Lane, Runner
-from bot.jobs.outcomes import JobOutcomes
-from bot.jobs.schedule_tool import ChatSchedules
-from bot.jobs.scheduler import JobScheduler
-from bot.jobs.user_jobs import JobLimits, JobOwner, UserJobs
 from bot.llm.client import ModelClient
 from bot.llm.seats import SeatLimiter
 from bot.queue import DeadLetters, Worker, WorkerCallbacks
@@ -40,13 +37,16 @@ from bot.telegram.access import Access
 from bot.telegram.actions import ActionDependencies
 from bot.telegram.best_effort_calls import BestEffortCalls
 from bot.telegram.client import TelegramBot, open_bot, run_unless_stopped
-from bot.telegram.commands.registry import build_menus
+from bot.telegram.commands.groups import LeaveGroupsTask
+from bot.telegram.commands.registry import COMMANDS, build_menus
 from bot.telegram.delivery.channel import ChatChannel
 from bot.telegram.delivery.rate_budget import RateLimits
 from bot.telegram.delivery.sender import Sender
+from bot.telegram.groups import GroupDirectory
 from bot.telegram.incoming.attachment_loader import AttachmentLoader
 from bot.telegram.incoming.backlog import BacklogLimits
 from bot.telegram.incoming.downloads import FileDownloader
+from bot.telegram.incoming.envelope import read_envelope
 from bot.telegram.incoming.polling import PollerCallbacks, UpdatePoller
 from bot.telegram.quota import QuotaGate, QuotaSettings
 from bot.telegram.reactions import SeenReactions
@@ -58,7 +58,6 @@ from bot.turns.call_ledger import CallLedger
 from bot.turns.endpoints import ModelEndpoint, open_fallback_endpoint
 from bot.turns.runner import TurnRunner
 from bot.turns.tool_questions import ToolQuestions
-from bot.turns.turn_request import TurnRequest
 from bot.usage.recorder import UsageRecorder
 from bot.usage.timers import TurnTimers
 from tools.threads import run_in_thread
@@ -204,6 +203,13 @@ async def build(
     access = Access(settings.access, settings.admin_ids)
     await retry_until_available(partial(access.load, database))
     await retry_until_available(partial(_abandon_model_calls, database))
+    groups = GroupDirectory(
+        bot.id,
+        bot.username,
+        [command.name for command in COMMANDS],
+        reads_all_messages=bool(bot.bot.can_read_all_group_messages),
+    )
+    await retry_until_available(partial(groups.load, database))
     best_effort_calls = _build_best_effort_calls(bot, fallback)
     usage_recorder = UsageRecorder(database, timers, shutdown_seconds=options.shutdown_seconds)
     await retry_until_available(usage_recorder.start)
@@ -220,7 +226,7 @@ async def build(
         notices, access, sender.wake, lambda: worker.wake(), timers
     )
     tools = await load_tools(settings, database, approval_dependencies, dead_letters.notify_admins)
-    jobs = await _build_job_components(settings, database, access, sender, lambda: worker.wake())
+    jobs = await build_job_components(settings, database, access, sender, lambda: worker.wake())
     tool_questions = ToolQuestions(database, sender.wake, dead_letters.notify_admins)
     turn_factory = TurnFactory(
         settings,
@@ -249,9 +255,16 @@ async def build(
         settings=QuotaSettings(settings.canvases_a_day, turn_factory.max_canvases, settings.time_zone),
         wake_sender=sender.wake,
     )
-    maintenance = MaintenanceFactory(settings, database, cache_warmup, dead_letters.notify_admins)
+    maintenance = MaintenanceFactory(
+        settings,
+        database,
+        cache_warmup,
+        dead_letters.notify_admins,
+        LeaveGroupsTask(database, groups, best_effort_calls.leave_chat),
+    )
     action_dependencies = ActionDependencies(
         access=access,
+        groups=groups,
         notices=notices,
         turns=quota,
         best_effort_calls=best_effort_calls,
@@ -314,7 +327,9 @@ async def build(
         worker.wake()
 
     poller_callbacks = PollerCallbacks(
-        on_stored, lambda line: best_effort_calls.alert_admins(access.list_admins(), line)
+        on_stored,
+        lambda line: best_effort_calls.alert_admins(access.list_admins(), line),
+        partial(read_envelope, groups=groups),
     )
     return Gateway(
         intake=UpdatePoller(bot, database, poller_callbacks, limits=backlog_limits),
@@ -343,41 +358,6 @@ def _build_best_effort_calls(bot: TelegramBot, fallback: ModelEndpoint | None) -
         member_menus=build_menus("member", has_fallback=has_fallback),
         admin_menus=build_menus("admin", has_fallback=has_fallback),
     )
-
-
-@dataclass(frozen=True, slots=True)
-class _JobComponents:
-    """Scheduled work: the clock that wakes it, the jobs users keep, and what came of each run."""
-
-    scheduler: JobScheduler
-    user_jobs: UserJobs
-    outcomes: JobOutcomes
-    wake_sender: Callable[[Lane], None]
-
-    def schedules_for(self, request: TurnRequest) -> ChatSchedules:
-        """The jobs that tools of this turn see and change."""
-        owner = JobOwner(request.person, request.name, request.lane)
-        return ChatSchedules(self.user_jobs, owner, request.translate, self.wake_sender)
-
-
-async def _build_job_components(
-    settings: Settings,
-    database: Database,
-    access: Access,
-    sender: Sender,
-    wake_worker: Callable[[], None],
-) -> _JobComponents:
-    database_file = parse_database_path(settings.database_url)
-    scheduler = JobScheduler(database, wake_worker, database_file=database_file)
-    outcomes = JobOutcomes(database, access.get_translator, sender.wake)
-    await retry_until_available(outcomes.recover)
-    limits = JobLimits(
-        max_per_person=settings.jobs_per_person,
-        max_total=settings.jobs_total,
-        min_interval_seconds=60 * settings.jobs_minutes,
-        default_zone=settings.time_zone if "time_zone" in settings.model_fields_set else None,
-    )
-    return _JobComponents(scheduler, UserJobs(database, limits, scheduler.wake), outcomes, sender.wake)
 
 
 def _build_attachment_loader(

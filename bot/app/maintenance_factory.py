@@ -18,6 +18,7 @@ from bot.jobs.system_job_runner import (
     SystemJobSettings,
     SystemJobSync,
     build_daily_rule,
+    build_hourly_rule,
     build_weekly_rule,
 )
 from bot.jobs.times.rrules import load_zone
@@ -30,7 +31,11 @@ from bot.usage.reconcile import CountersEndpoint, Reconciliation
 
 
 class MaintenanceFactory:
-    """Built once; `notify_admins` posts a subject and a text to the admins."""
+    """Built once.
+
+    `notify_admins` posts a subject and a text to the admins. `leave_groups` leaves groups that no admin has
+    let in.
+    """
 
     def __init__(
         self,
@@ -38,6 +43,7 @@ class MaintenanceFactory:
         database: Database,
         cache_warmup: CacheWarmup,
         notify_admins: Callable[[str, str], Awaitable[None]],
+        leave_groups: Callable[[], Awaitable[None]],
     ) -> None:
         database_file = parse_database_path(settings.database_url)
         backup_directory: BackupDirectory | None = None
@@ -53,6 +59,7 @@ class MaintenanceFactory:
             *self._build_database_jobs(),
             *self._build_endpoint_jobs(cache_warmup),
             *self._build_usage_jobs(),
+            SystemJob("groups", "leaves groups that no admin has let in", build_hourly_rule(), leave_groups),
         )
 
     def build_system_job_runner(

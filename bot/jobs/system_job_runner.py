@@ -43,6 +43,11 @@ class SystemJob:
     run: SystemJobFunction
 
 
+def build_hourly_rule() -> str:
+    """Return the rule of a job of every hour."""
+    return "DTSTART:20260105T000500\nRRULE:FREQ=HOURLY"
+
+
 def build_daily_rule(local_time: str) -> str:
     """Return the rule of a job of every day at this time, such as `12:00`."""
     return f"DTSTART:20260105T{local_time.replace(':', '')}00\nRRULE:FREQ=DAILY"

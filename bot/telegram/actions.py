@@ -23,6 +23,7 @@ from bot.domain import Button, InboxItem, Lane, Part
 from bot.jobs.user_jobs import UserJobs
 from bot.telegram.access import Access
 from bot.telegram.best_effort_calls import BestEffortCalls
+from bot.telegram.groups import GroupDirectory
 from bot.tool_registry.sign_in_flows import SignInFlows
 from bot.tool_registry.tool_info import BuiltinTools
 from bot.translations.translator import Translator
@@ -79,6 +80,7 @@ class ActionDependencies:
     """
 
     access: Access
+    groups: GroupDirectory
     notices: AdminNotices
     turns: TurnService
     best_effort_calls: BestEffortCalls

@@ -70,6 +70,10 @@ class BestEffortCalls:
             await asyncio.sleep(self._timeout_seconds / 10)
         return False
 
+    async def leave_chat(self, chat: int) -> None:
+        """Leave a group."""
+        await self._attempt("leave", self._bot.leave_chat(chat))
+
     async def send_photo(self, lane: Lane, png: bytes, caption: str) -> None:
         """Send a picture with a caption."""
         await self._attempt(

@@ -41,6 +41,7 @@ from bot.turns.endpoints import ModelEndpoint
 from bot.turns.handle import TurnHandle
 from bot.turns.runner import RequestCompleter
 from bot.turns.turn_request import TurnRequest
+from tests.support.groups import build_directory
 from tools.builtin.clock import clock
 from tools.builtin.notes import recall
 
@@ -144,6 +145,7 @@ class UpdateHarness:
         self.prompt_breakdown = PromptBreakdown((), 0, 8000, None, None, 0)
         self.turns = FakeTurnService(database)
         self.access = Access(mode, configured_admins)
+        self.groups = build_directory()
         self.woken_lanes: list[Lane] = []
         self.worker_wakes = 0
         self.ended_items: list[EndedTurn] = []
@@ -162,6 +164,7 @@ class UpdateHarness:
         )
         deps = ActionDependencies(
             access=self.access,
+            groups=self.groups,
             notices=AdminNotices(configured_admins),
             turns=self.turns,
             best_effort_calls=best_effort_calls,
@@ -252,10 +255,11 @@ class UpdateHarness:
         for update in updates:
             self._last_update_id += 1
             stored = read_envelope(
-                {"update_id": self._last_update_id, **update}, self.now + (700 if stale else 0)
+                {"update_id": self._last_update_id, **update}, self.now + (700 if stale else 0), self.groups
             )
             assert stored is not None
-            incoming.append(stored)
+            if not stored.is_for_others:
+                incoming.append(stored)
         async with self.database.transaction() as tx:
             await inbox.store(tx, incoming, now=self.now)
             ids = select(inbox_table.c.id).order_by(inbox_table.c.id)

@@ -12,8 +12,8 @@ from bot.domain import InboxItem, Lane
 from bot.http_server import serve
 from bot.sim.telegram.server import BotApi, BotApiFault, FloodLimits
 from bot.telegram.client import create_bot
-from bot.telegram.incoming.envelope import read_envelope
 from bot.telegram.reactions import SeenReactions
+from tests.support.groups import read_private_envelope
 
 LANE = Lane(7)
 
@@ -34,7 +34,7 @@ async def run_reactions(api: BotApi) -> AsyncIterator[SeenReactions]:
 
 def send(api: BotApi, text: str, forward_from: str | None = None) -> IncomingUpdate:
     sent = api.person(7).send(text, forward_from=forward_from)
-    update = read_envelope({"update_id": sent.update_id, "message": sent.message}, 1.0)
+    update = read_private_envelope({"update_id": sent.update_id, "message": sent.message}, 1.0)
     assert update is not None
     return update
 

@@ -6,7 +6,7 @@ Functions work inside the caller's transaction `tx`.
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-from sqlalchemy import Column, ColumnElement, delete, func, select, true, update
+from sqlalchemy import Column, ColumnElement, Table, delete, func, or_, select, true, update
 from sqlalchemy.dialects.sqlite import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
@@ -30,6 +30,7 @@ from bot.domain import Lane
 GroupState = Literal["asked", "in", "left"]
 Speakers = Literal["members", "everyone"]
 
+REMOVED_FROM_GROUP = "removed from the group"
 _TABLES_BY_LANE = (approvals, group_texts, inbox, jobs, outbox, turns)
 
 
@@ -71,6 +72,33 @@ async def put(tx: AsyncConnection, group: Group) -> None:
     row = asdict(group)
     statement = insert(groups).values(row)
     await tx.execute(statement.on_conflict_do_update(index_elements=["chat"], set_=row))
+
+
+async def list_unanswered(tx: AsyncConnection, *, before: float) -> list[Group]:
+    """The groups about which no admin has answered since `before` (epoch seconds)."""
+    query = select(groups).where(groups.c.state == "asked", groups.c.since < before)
+    return [Group(**row) for row in (await tx.execute(query)).mappings()]
+
+
+async def end_work(tx: AsyncConnection, chat: int, *, now: float) -> list[Lane]:
+    """End all work for a group that nothing can be sent to; returns its lanes in which a turn runs.
+
+    Waiting messages are dropped, undelivered ones given up, and jobs paused with the reason.
+    """
+    waits = update(inbox).where(_is_in_chat(inbox, chat), inbox.c.state == "new")
+    await tx.execute(waits.values(state="done", done_at=now, error=REMOVED_FROM_GROUP))
+    unsent = update(outbox).where(_is_in_chat(outbox, chat), outbox.c.state == "new")
+    await tx.execute(unsent.values(state="failed", done_at=now, error=REMOVED_FROM_GROUP))
+    active = update(jobs).where(_is_in_chat(jobs, chat), jobs.c.state == "active")
+    await tx.execute(active.values(state="paused", why_paused=REMOVED_FROM_GROUP))
+    running = update(inbox).where(_is_in_chat(inbox, chat), inbox.c.state == "running").values(stopped=True)
+    lane_keys = (await tx.execute(running.returning(inbox.c.lane))).scalars()
+    return [Lane.parse(key) for key in set(lane_keys)]
+
+
+def _is_in_chat(table: Table, chat: int) -> ColumnElement[bool]:
+    """The condition that a row belongs to a lane of this chat."""
+    return or_(table.c.lane == Lane(chat).key, table.c.lane.startswith(f"{chat}:"))
 
 
 async def move(tx: AsyncConnection, old_chat: int, new_chat: int) -> None:

@@ -103,7 +103,8 @@ class IncomingUpdate:
     """An update as it is stored: read leniently, parsed only when it is handled.
 
     `lane` None: a control item, claimed at once. `not_before` (epoch seconds): a part of a paste waits until
-    then for the rest. `edit`: of an update that says that a message was edited.
+    then for the rest. `edit`: of an update that says that a message was edited. `is_for_others`: it is a
+    group's message that concerns the assistant in no way, of which nothing is stored.
     """
 
     update_id: int
@@ -116,6 +117,7 @@ class IncomingUpdate:
     message_id: int | None = None
     is_forward: bool = False
     edit: MessageEdit | None = None
+    is_for_others: bool = False
 
 
 @dataclass(frozen=True, slots=True)

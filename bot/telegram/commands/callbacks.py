@@ -25,6 +25,7 @@ from bot.telegram.commands import (
     consent,
     conversation,
     forget,
+    groups,
     job_cards,
     jobs,
     language,
@@ -162,7 +163,7 @@ def _with_number(action: Callable[[ActionContext, int], Awaitable[ActionResult]]
 
 
 _NUMBER = re.compile(r"[0-9]{1,18}")
-_ADMIN_BUTTONS = {"people", "stranger", "tools"}
+_ADMIN_BUTTONS = {"group", "people", "stranger", "tools"}
 _BUTTON_ACTIONS: dict[str, Action] = {
     "stop": _with_number(_stop_turn),
     "allow": approvals.handle_answer_button,
@@ -175,6 +176,7 @@ _BUTTON_ACTIONS: dict[str, Action] = {
     "note": _with_number(_delete_note),
     "ask": _with_number(_ask_example),
     "stranger": strangers.handle_card_button,
+    "group": groups.handle_card_button,
     "people": people.handle_people_button,
     "tools": tool_cards.handle_tool_button,
     "consent": consent.handle_consent_button,

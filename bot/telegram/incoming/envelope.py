@@ -10,8 +10,10 @@ from typing import Any
 
 from bot.db.queues.inbox import STALE_SECONDS, TURN_SHAPES, IncomingUpdate, MessageEdit
 from bot.domain import ItemShape, Lane
+from bot.telegram.groups import GroupDirectory
 from bot.telegram.incoming.attachments import extract_media
 from bot.telegram.incoming.backlog import is_forwarded
+from bot.telegram.incoming.group_address import find_address, find_group_sender
 from bot.telegram.incoming.shared_items import describe_shared_item
 from bot.tool_registry.sign_in_flows import SIGN_IN_PATH
 
@@ -23,18 +25,18 @@ FORWARD_SECONDS = 1.0  # so do those that somebody forwards together
 _COMMAND = re.compile(r"/([A-Za-z0-9_]{1,32})(?:@\w+)?(?=\s|$)")
 _SIGN_IN_ADDRESS = re.compile(rf"\s*https?://[^\s?]{{1,300}}{SIGN_IN_PATH}\?")
 _DECLINE_DATA = re.compile(r"answer:([0-9a-f]{12}):no")
-_ORDERED_COMMANDS: dict[str, ItemShape] = {"new": "new", "retry": "command", "deep": "deep"}
+_ORDERED_COMMANDS: dict[str, ItemShape] = {"new": "new", "retry": "command", "deep": "deep", "ask": "text"}
 """Commands that wait for their turn in the lane, with their shapes."""
 
 
-def read_envelope(raw: object, now: float) -> IncomingUpdate | None:
+def read_envelope(raw: object, now: float, groups: GroupDirectory) -> IncomingUpdate | None:
     """Return what is stored of an update; None without an id, for it could not be acknowledged."""
     update = _as_object(raw)
     update_id = _parse_id(update.get("update_id"))
     if update_id is None:
         return None
     message = _as_object(update.get("message"))
-    shape, in_lane = _classify(update, message)
+    shape, in_lane = _classify(update, message, groups)
     hold_seconds = _get_hold_seconds(message, shape)
     # The body is ASCII: half a surrogate pair could not be stored otherwise.
     return IncomingUpdate(
@@ -47,14 +49,15 @@ def read_envelope(raw: object, now: float) -> IncomingUpdate | None:
         not_before=now + hold_seconds if hold_seconds else None,
         message_id=_parse_id(message.get("message_id")),
         is_forward=is_forwarded(message),
-        edit=_read_edit(update),
+        edit=_read_edit(update, groups),
+        is_for_others=_is_for_others(update, groups),
     )
 
 
-def _read_edit(update: dict[str, Any]) -> MessageEdit | None:
+def _read_edit(update: dict[str, Any], groups: GroupDirectory) -> MessageEdit | None:
     """Return the message that an edit leaves, if it is one that a turn may answer."""
     message = _as_object(update.get("edited_message"))
-    shape, _ = _classify({}, message)
+    shape, _ = _classify({}, message, groups)
     lane = find_lane(message)
     message_id = _parse_id(message.get("message_id"))
     if shape not in TURN_SHAPES or lane is None or message_id is None:
@@ -76,7 +79,9 @@ def _get_hold_seconds(message: dict[str, Any], shape: ItemShape) -> float:
     return 0.0
 
 
-def _classify(update: dict[str, Any], message: dict[str, Any]) -> tuple[ItemShape, bool]:
+def _classify(
+    update: dict[str, Any], message: dict[str, Any], groups: GroupDirectory
+) -> tuple[ItemShape, bool]:
     """Return the update's shape, and whether it waits in its lane (else it is a control item)."""
     if "callback_query" in update:
         return "tap", False
@@ -84,8 +89,16 @@ def _classify(update: dict[str, Any], message: dict[str, Any]) -> tuple[ItemShap
         return "stop", False
     if "edited_message" in update:
         return "edit", False
-    if not message or _as_object(message.get("chat")).get("type") != "private":
-        return "other", False
+    match _as_object(message.get("chat")).get("type"):
+        case "private":
+            return _classify_addressed(message)
+        case "group" | "supergroup" if _is_addressed_in_open_group(message, groups):
+            return _classify_addressed(message)
+    return "other", False
+
+
+def _classify_addressed(message: dict[str, Any]) -> tuple[ItemShape, bool]:
+    """Classify a message that is meant for the assistant."""
     text = message.get("text")
     if not isinstance(text, str):
         return _classify_caption(message), True
@@ -100,6 +113,29 @@ def _classify(update: dict[str, Any], message: dict[str, Any]) -> tuple[ItemShap
     if name == "stop":
         return "stop", False
     return "command", False
+
+
+def _is_addressed_in_open_group(message: dict[str, Any], groups: GroupDirectory) -> bool:
+    chat = _parse_id(_as_object(message.get("chat")).get("id"))
+    if chat is None or groups.find_open(chat) is None:
+        return False
+    return find_address(message, groups.get_identity(chat)) is not None
+
+
+def _is_for_others(update: dict[str, Any], groups: GroupDirectory) -> bool:
+    """Whether an update is a group's message that concerns the assistant in no way; nothing is stored of it.
+
+    What is addressed to it in a group that it knows nothing of is kept: its admins are asked about the group.
+    """
+    message = _as_object(update.get("message", update.get("edited_message")))
+    chat = _as_object(message.get("chat"))
+    chat_id = _parse_id(chat.get("id"))
+    if chat.get("type") not in {"group", "supergroup"} or chat_id is None:
+        return False
+    if "migrate_to_chat_id" in message or "migrate_from_chat_id" in message:
+        return False
+    is_open_or_unknown = groups.find(chat_id) is None or groups.find_open(chat_id) is not None
+    return not is_open_or_unknown or find_address(message, groups.get_identity(chat_id)) is None
 
 
 def find_question_key(message: dict[str, Any]) -> str | None:
@@ -146,8 +182,11 @@ def find_lane(message: dict[str, Any]) -> Lane | None:
 
 
 def _find_sender(update: dict[str, Any]) -> int | None:
-    for value in update.values():
-        person = _parse_id(_as_object(_as_object(value).get("from")).get("id"))
+    """Return who did it; an anonymous administrator of a group counts as the group itself."""
+    for value in map(_as_object, update.values()):
+        person = _parse_id(_as_object(value.get("from")).get("id"))
+        if "sender_chat" in value:
+            person = find_group_sender(value)
         if person is not None:
             return person
     return None

@@ -2,29 +2,15 @@
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any, Literal
+
+from bot.telegram.groups import GroupIdentity
 
 ANONYMOUS_ADMIN_BOT = 1087968824  # Telegram's account for administrators who write as their group
 
 AddressKind = Literal["reply", "mention", "command", "name"]
 
 _COMMAND = re.compile(r"/([A-Za-z0-9_]{1,32})(?:@(\w{1,32}))?", re.ASCII)
-
-
-@dataclass(frozen=True, slots=True)
-class GroupIdentity:
-    """Who the assistant is in a group.
-
-    `username`: without the @.
-    `name`: what its people call it (None: no such name was set).
-    `commands`: the names of its commands, without the slash.
-    """
-
-    id: int
-    username: str
-    commands: frozenset[str]
-    name: str | None = None
 
 
 def find_address(message: dict[str, Any], identity: GroupIdentity) -> AddressKind | None:

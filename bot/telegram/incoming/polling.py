@@ -31,7 +31,7 @@ from bot.telegram.incoming.backlog import (
     shorten_refused,
 )
 from bot.telegram.incoming.edits import fold_edits
-from bot.telegram.incoming.envelope import find_lane, read_envelope
+from bot.telegram.incoming.envelope import find_lane
 from bot.telegram.outcomes import get_retry_after
 
 MAX_PAUSE_SECONDS = 30.0
@@ -52,11 +52,13 @@ log = logging.getLogger(__name__)
 class PollerCallbacks:
     """`on_stored` is called after a commit, with what was stored.
 
-    `alert_admins` notifies admins without the database.
+    `alert_admins` notifies admins without the database. `read_envelope` reads from a raw update, as it is at
+    a time (epoch seconds), what is stored of it.
     """
 
     on_stored: Callable[[Sequence[IncomingUpdate]], None]
     alert_admins: Callable[[str], Awaitable[None]]
+    read_envelope: Callable[[object, float], IncomingUpdate | None]
 
 
 class UpdatePoller:
@@ -167,9 +169,10 @@ class UpdatePoller:
     async def _store_batch(self, raw_updates: Sequence[Any]) -> int | None:
         """Store a batch, however long the database takes to be writable again; return its highest id."""
         now = time.time()
-        envelopes = [read_envelope(raw, now) for raw in raw_updates]
-        updates = [update for update in envelopes if update]
-        if len(updates) < len(raw_updates):
+        envelopes = [self._callbacks.read_envelope(raw, now) for raw in raw_updates]
+        readable = [update for update in envelopes if update]
+        updates = [update for update in readable if not update.is_for_others]
+        if len(readable) < len(raw_updates):
             log.error("updates without an id were left out", extra={"action": "intake.unreadable"})
             await asyncio.sleep(1.0)
         alarmed = False
@@ -187,7 +190,7 @@ class UpdatePoller:
                 await asyncio.sleep(2.0)
         if alarmed:
             await self._callbacks.alert_admins("New messages can be stored again.")
-        return max((update.update_id for update in updates), default=None)
+        return max((update.update_id for update in readable), default=None)
 
     async def _store_updates(self, updates: Sequence[IncomingUpdate], now: float) -> None:
         message_counts = Counter(

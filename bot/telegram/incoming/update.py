@@ -72,10 +72,13 @@ def _build_update(
     topic = None
     if isinstance(origin, Message) and origin.is_topic_message:
         topic = origin.message_thread_id
+    sender = _read_person(user)
+    if isinstance(origin, Message) and "query" not in fields:
+        sender = _read_author(origin)
     return ParsedUpdate(
         item,
         item.lane or Lane(origin.chat.id, topic),
-        *_read_person(user),
+        *sender,
         chat_type=origin.chat.type,
         **fields,
     )
@@ -88,6 +91,14 @@ def _parse_stop(item: InboxItem, payload: Mapping[str, Any]) -> ParsedUpdate:
     lane = Lane(chat, payload.get("message_thread_id"))
     person = chat if chat_type == "private" else None
     return ParsedUpdate(item, lane, person, chat_type=chat_type)
+
+
+def _read_author(message: Message) -> tuple[int | None, str, str | None]:
+    """Return who wrote a message: an anonymous administrator of a group counts as the group."""
+    chat = message.chat
+    if message.sender_chat is not None and message.sender_chat.id == chat.id:
+        return (chat.id, to_display_name(chat.title or "", chat.id), None)
+    return _read_person(message.from_user)
 
 
 def _read_person(user: User | None) -> tuple[int | None, str, str | None]:

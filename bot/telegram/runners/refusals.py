@@ -18,7 +18,6 @@ from bot.telegram.rate_limit import RateLimiter
 from bot.translations.translator import translatable
 
 EDIT_UNREAD = translatable("I don't read edits of messages I have already answered; please send it again.")
-PRIVATE_ONLY = translatable("I only work in private chats for now.")
 NOTICE_INTERVAL_SECONDS = 60.0
 MAX_PREVIEW_CHARS = 40  # of a message that is not taken
 
@@ -31,23 +30,11 @@ class RefusalReplies:
         self._album_limiter = RateLimiter(max_calls=1, window_seconds=NOTICE_INTERVAL_SECONDS)
 
     async def handle_membership(self, update: ParsedUpdate, context: ActionContext) -> ActionResult:
-        """Note that somebody blocked or unblocked the bot; refuse a group that the bot was added to."""
+        """Note that somebody blocked or unblocked the bot."""
         assert update.membership is not None
         status = update.membership.new_chat_member.status
-        if update.chat_type == "private":
-            await people.set_reachable(context.tx, context.person, reachable=status != "kicked")
-        elif update.chat_type != "channel" and status in {"member", "administrator"}:
-            return await self.refuse_group(context)
+        await people.set_reachable(context.tx, context.person, reachable=status != "kicked")
         return ActionResult()
-
-    async def refuse_group(self, context: ActionContext) -> ActionResult:
-        """Reply once to a group that the bot only works in private chats."""
-        is_first = await admin_notices.record_if_changed(
-            context.tx, f"group {context.lane.chat}", PRIVATE_ONLY, now=context.now
-        )
-        if not is_first:
-            return ActionResult()
-        return reply_text(context.translate(PRIVATE_ONLY))
 
     async def refuse_message(self, update: ParsedUpdate, context: ActionContext) -> ActionResult:
         """Refuse a message of a kind that the bot cannot read."""

@@ -10,18 +10,16 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 from telegram import Message
 
-from bot.db.conversations import attachments, turns
+from bot.db.conversations import turns
 from bot.db.engine import Database, Transaction
 from bot.db.people import people
 from bot.db.people.people import Person, RoleOrBlocked
 from bot.db.queues import inbox, outbox
 from bot.domain import InboxItem, Lane, Part
 from bot.errors import StoreUnavailable
-from bot.jobs.user_jobs import JobOwner
 from bot.telegram.access import ACCESS_LOST
 from bot.telegram.actions import (
     Action,
@@ -32,23 +30,24 @@ from bot.telegram.actions import (
     do_nothing,
     reply_text,
 )
-from bot.telegram.commands import callbacks, consent, conversation, registry, strangers, tool_answers
+from bot.telegram.commands import (
+    callbacks,
+    consent,
+    conversation,
+    groups,
+    registry,
+    strangers,
+    tool_answers,
+)
+from bot.telegram.commands.groups import GROUP_TYPES
 from bot.telegram.incoming.attachment_loader import AttachmentLoader
-from bot.telegram.incoming.attachments import extract_media
 from bot.telegram.incoming.envelope import find_question_key
 from bot.telegram.incoming.update import ParsedUpdate, parse_update
-from bot.telegram.incoming.user_message import (
-    IncomingMessage,
-    compose_user_messages,
-    explain_refusal,
-)
+from bot.telegram.runners.message_turns import MessageTurns
 from bot.telegram.runners.refusals import RefusalReplies, group_by_lane
-from bot.telegram.runners.shared_locations import find_newest_location, follow_location
 from bot.translations.translator import Translator, load_translator, match_language
-from bot.turns import TurnHandle, TurnRequest
 
 UNREADABLE_UPDATE = "An update from Telegram could not be read and was set aside; the log says more."
-QUOTE_AFTER_SECONDS = 2.0  # an answer that comes later says which message it is about
 
 log = logging.getLogger(__name__)
 
@@ -72,7 +71,7 @@ class UpdateRunner:
     ) -> None:
         self._database = database
         self._deps = deps
-        self._attachment_loader = attachment_loader
+        self._message_turns = MessageTurns(database, deps, attachment_loader, self._refuse, clock=clock)
         self._refusals = RefusalReplies(max_waiting)
         self._on_answered = on_answered
         self._clock = clock
@@ -81,8 +80,8 @@ class UpdateRunner:
         """Handle one item, or several messages of a lane or a person; raises if an update cannot be read."""
         updates = await self._parse_items(items)
         first = updates[0]
-        role = self._deps.access.get_role(first.person) if first.person is not None else None
-        if role is not None and first.person is not None:
+        role = self._find_role(first)
+        if first.person is not None and self._deps.access.get_role(first.person) is not None:
             await self._note_language(first.person, first.name, first.language_code)
         if role == "admin":
             updates = await self._let_in_by_codes(updates)
@@ -91,7 +90,7 @@ class UpdateRunner:
             first = updates[0]
         may_ask = role in {"admin", "member"}
         if may_ask and first.lane is not None and await self._is_turn(first, first.lane):
-            await self._run_turn(updates, first.lane)
+            await self._run_turn(updates, first.lane, role)
             self._on_answered([update.item for update in updates])
             return
         if may_ask and first.item.shape == "overflow":
@@ -100,6 +99,24 @@ class UpdateRunner:
             return
         action, args = self._choose_action(first, role)
         await self._run_action(updates, role, action, args)
+
+    def _find_role(self, update: ParsedUpdate) -> RoleOrBlocked | None:
+        """Return the role of an update's sender where it was sent; None for somebody who is not answered.
+
+        In a group the bot answers whom it answers elsewhere, and everybody if an admin has set that. Its
+        anonymous administrators are not known by name: they count as the group, which was let in.
+        """
+        if update.person is None:
+            return None
+        if update.chat_type not in GROUP_TYPES or update.lane is None:
+            return self._deps.access.get_role(update.person)
+        group = self._deps.groups.find_open(update.lane.chat)
+        if group is None:
+            return None
+        if update.person == group.chat:
+            return "member"
+        role = self._deps.access.get_role(update.person)
+        return "member" if role is None and group.speakers == "everyone" else role
 
     async def _let_in_by_codes(self, updates: Sequence[ParsedUpdate]) -> list[ParsedUpdate]:
         """Let in the strangers whose codes an admin has pasted; returns the other updates."""
@@ -125,79 +142,13 @@ class UpdateRunner:
                 tx, update.item, self._deps.fallback_endpoint, lane.chat, args
             )
 
-    async def _run_turn(self, updates: Sequence[ParsedUpdate], lane: Lane) -> None:
+    async def _run_turn(
+        self, updates: Sequence[ParsedUpdate], lane: Lane, role: RoleOrBlocked | None
+    ) -> None:
         first = updates[0]
-        assert first.person is not None
-        if self._deps.access.is_new_guest(first.person):
+        if first.person is not None and self._deps.access.is_new_guest(first.person):
             await self._admit_guest(first.person, first.name)
-        coordinates = find_newest_location(updates)
-        if coordinates and first.item.attempt == 1:  # later its person may have set another zone since
-            owner = JobOwner(first.person, first.name, lane)
-            await follow_location(self._database, self._deps, coordinates, owner, now=self._clock())
-        messages = self._attachment_loader.mark_unusable([_to_message(update) for update in updates])
-        if any(message.needs_fetch for message in messages):
-            request = self._build_request(updates, messages, first.person, lane)
-            complete = partial(self._complete_request, updates, messages, request)
-            await self._deps.turns.run(request, complete)
-            return
-        refusal = explain_refusal(messages, self._deps.access.get_translator(first.person))
-        if refusal and not await self._has_decided_attachments(first.item):
-            await self._refuse(updates, refusal)
-            return
-        await self._deps.turns.run(self._build_request(updates, messages, first.person, lane))
-
-    def _build_request(
-        self, updates: Sequence[ParsedUpdate], messages: Sequence[IncomingMessage], person: int, lane: Lane
-    ) -> TurnRequest:
-        now = self._clock()
-        first = updates[0]
-        last_message = updates[-1].message
-        reply_to = None
-        if last_message and _should_quote(updates, now):
-            reply_to = last_message.message_id
-        translate = self._deps.access.get_translator(person)
-        late_preface = format_late_preface(translate, now - first.sent_at) if first.item.stale else ""
-        composed = compose_user_messages(messages, self._attachment_loader.max_text_bytes, translate)
-        return TurnRequest(
-            items=tuple(update.item for update in updates),
-            lane=lane,
-            person=person,
-            name=first.name,
-            texts=composed.texts,
-            attachments=composed.attachments,
-            sent_at=composed.sent_times,
-            reply_to=reply_to,
-            silent=first.item.stale,
-            preface=late_preface + composed.preface,
-            deep=first.item.shape == "deep",
-            translate=translate,
-        )
-
-    async def _complete_request(
-        self,
-        updates: Sequence[ParsedUpdate],
-        messages: Sequence[IncomingMessage],
-        request: TurnRequest,
-        handle: TurnHandle,
-    ) -> TurnRequest | None:
-        """Add what came with the messages; None if nothing of it can be used and there is no text."""
-        if await self._has_decided_attachments(request.items[0]):
-            return request
-        loaded = await handle.run_cancellable(self._attachment_loader.load(messages, handle.timer))
-        if loaded is None:
-            return request  # it was stopped, and the turn will say so
-        if refusal := explain_refusal(loaded, request.translate):
-            await self._refuse(updates, refusal)
-            return None
-        completed = self._build_request(updates, loaded, request.person, request.lane)
-        return replace(completed, reply_to=request.reply_to)
-
-    async def _has_decided_attachments(self, item: InboxItem) -> bool:
-        """Whether its turn began before a restart, or was stopped: then its attachments are settled."""
-        if item.attempt == 1:
-            return False
-        async with self._database.read_transaction() as tx:
-            return await attachments.can_skip_fetch(tx, item.id)
+        await self._message_turns.run(updates, lane, self._get_translator(first, role))
 
     async def _refuse(self, updates: Sequence[ParsedUpdate], reason: str) -> None:
         """Reply with one line why nothing that was sent can be answered."""
@@ -224,7 +175,8 @@ class UpdateRunner:
 
     def _get_translator(self, update: ParsedUpdate, role: RoleOrBlocked | None) -> Translator:
         """Return the translator for the person who sent this; nothing is stored of one without a role."""
-        if role is None or update.person is None:
+        is_known = update.person is not None and self._deps.access.get_role(update.person) is not None
+        if role is None or update.person is None or not is_known:
             return load_translator(match_language(update.language_code))
         return self._deps.access.get_translator(update.person)
 
@@ -237,12 +189,20 @@ class UpdateRunner:
 
     def _choose_action(self, update: ParsedUpdate, role: RoleOrBlocked | None) -> tuple[Action, str]:
         """Return the action for an update that is no turn, and its arguments."""
+        if update.chat_type in GROUP_TYPES and update.lane is not None:
+            action = groups.choose_group_action(update, role, self._deps.groups)
+            if action is not None:
+                return action, ""
+        elif update.chat_type != "private" or update.person is None:
+            return do_nothing, ""
         if update.membership:
             return partial(self._refusals.handle_membership, update), ""
-        if update.chat_type in {"group", "supergroup"} and update.message:
-            return self._refusals.refuse_group, ""
-        if update.chat_type != "private" or update.person is None or role == "blocked":
+        if role == "blocked":
             return do_nothing, ""
+        return self._choose_personal_action(update, role)
+
+    def _choose_personal_action(self, update: ParsedUpdate, role: RoleOrBlocked | None) -> tuple[Action, str]:
+        """Return the action for what somebody who is not blocked has written or tapped."""
         if update.query:
             return callbacks.choose_button_action(update.query.data or "", role)
         if update.item.shape == "stop" and role:
@@ -350,50 +310,8 @@ def _get_text(message: Message | None) -> str:
     return message.text or message.caption or ""
 
 
-def _to_message(update: ParsedUpdate) -> IncomingMessage:
-    """Take the raw message, without /deep before it, and what came with it."""
-    message: dict[str, Any] = update.item.body["message"]
-    if update.item.shape == "deep":
-        key = "text" if "text" in message else "caption"
-        _, text = registry.parse_command(message[key])
-        message = message | {key: text}
-    return IncomingMessage(message, update.sent_at, extract_media(message))
-
-
-def _should_quote(updates: Sequence[ParsedUpdate], now: float) -> bool:
-    """Whether the answer has to say which message it is about."""
-    item = updates[0].item
-    was_parked = item.stored_spans is not None
-    is_slow = now - item.received_at > QUOTE_AFTER_SECONDS
-    return item.stale or was_parked or len(updates) > 1 or is_slow
-
-
 def _mute(parts: Sequence[Part], *, all_silent: bool) -> list[Part]:
     """Make all parts but the first silent, or all of them."""
     return [
         replace(part, silent=part.silent or all_silent or number > 0) for number, part in enumerate(parts)
     ]
-
-
-def format_late_preface(translate: Translator, seconds: float) -> str:
-    """Format what stands before an answer to something written long ago."""
-    hours = seconds / 3600
-    if hours < 2:
-        text = translate.plural(
-            "(You wrote this {count} minute ago, while I was away.)",
-            "(You wrote this {count} minutes ago, while I was away.)",
-            round(seconds / 60),
-        )
-    elif hours < 48:
-        text = translate.plural(
-            "(You wrote this {count} hour ago, while I was away.)",
-            "(You wrote this {count} hours ago, while I was away.)",
-            round(hours),
-        )
-    else:
-        text = translate.plural(
-            "(You wrote this {count} day ago, while I was away.)",
-            "(You wrote this {count} days ago, while I was away.)",
-            round(hours / 24),
-        )
-    return f"{text}\n\n"

@@ -14,7 +14,7 @@ from bot.db.queues.stop_requests import StopResult
 from bot.db.queues.waiting_messages import load_waiting
 from bot.db.tables import inbox as inbox_table
 from bot.domain import Lane
-from bot.telegram.incoming import envelope
+from tests.support.groups import read_private_envelope
 
 LANE = Lane(1)
 OTHER = Lane(2, 7)
@@ -255,7 +255,7 @@ json_values = strategies.recursive(
 
 @given(json_values)
 def test_any_update_can_be_read_for_storing(update: object):
-    incoming = envelope.read_envelope(update, 1000.0)
+    incoming = read_private_envelope(update, 1000.0)
     assert incoming is None or json.loads(incoming.body) == update
 
 
@@ -265,9 +265,9 @@ async def test_updates_with_values_that_no_column_can_hold_are_stored(database: 
         "from": {"id": -(2**70)},
         "text": "half a pair \ud800",
     }
-    incoming = envelope.read_envelope({"update_id": 5, "message": message}, 1000.0)
+    incoming = read_private_envelope({"update_id": 5, "message": message}, 1000.0)
     assert incoming is not None
-    assert envelope.read_envelope({"update_id": 2**70}, 1000.0) is None
+    assert read_private_envelope({"update_id": 2**70}, 1000.0) is None
     await store(database, incoming)
     [[item]] = (await claim(database)).groups
     assert item.body["message"] == message
@@ -282,7 +282,7 @@ def test_an_envelope_has_lane_shape_and_age():
         }
 
     def shape(now: float = 1000.0, **changes: object) -> tuple[object, ...]:
-        incoming = envelope.read_envelope(message(**changes), now)
+        incoming = read_private_envelope(message(**changes), now)
         assert incoming is not None
         return incoming.shape, incoming.lane, incoming.stale, incoming.not_before
 
@@ -300,7 +300,7 @@ def test_an_envelope_has_lane_shape_and_age():
     assert shape(text=None, photo=[{"file_id": "p"}]) == ("text", lane, False, None)
     assert shape(text=None, photo=[{"file_id": "p"}], media_group_id="m") == ("text", lane, False, 1001.0)
     assert shape(chat={"id": -7, "type": "group"}) == ("other", None, False, None)
-    assert envelope.read_envelope(
+    assert read_private_envelope(
         {"update_id": 1, "callback_query": {"from": {"id": 6}}}, 0.0
     ) == IncomingUpdate(
         1, "tap", None, 6, '{"update_id":1,"callback_query":{"from":{"id":6}}}', stale=False, not_before=None

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot.telegram.incoming import envelope
 from bot.telegram.incoming.attachments import MAX_NAME_CHARS, MediaItem, clean_name, extract_media
+from tests.support.groups import read_private_envelope
 
 
 def build_photo_size(file: str, width: int, height: int, **more: Any) -> dict[str, Any]:
@@ -144,7 +144,7 @@ messages = st.dictionaries(st.sampled_from(kinds), things | st.lists(things, max
 def test_nothing_that_comes_can_break_the_reading(message: dict[str, Any]):
     media = extract_media(message)
     assert media is None or media.file_id
-    arrival = envelope.read_envelope(
+    arrival = read_private_envelope(
         {"update_id": 1, "message": {"chat": {"id": 5, "type": "private"}, **message}}, 0.0
     )
     assert arrival is not None

@@ -6,13 +6,13 @@ import pytest
 
 from bot.db.queues.inbox import IncomingUpdate
 from bot.telegram.incoming.edits import fold_edits, has_new_text
-from bot.telegram.incoming.envelope import read_envelope
+from tests.support.groups import read_private_envelope
 
 
 def build(update_id: int, kind: str, message_id: int, **content: Any) -> IncomingUpdate:
     chat = {"id": 5, "type": "private"}
     message = {"message_id": message_id, "date": 1, "chat": chat, "from": {"id": 5}, **content}
-    update = read_envelope({"update_id": update_id, kind: message}, 1.0)
+    update = read_private_envelope({"update_id": update_id, kind: message}, 1.0)
     assert update is not None
     return update
 

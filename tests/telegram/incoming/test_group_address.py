@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from bot.telegram.incoming.group_address import GroupIdentity, find_address, find_group_sender
+from bot.telegram.groups import GroupIdentity
+from bot.telegram.incoming.group_address import find_address, find_group_sender
 
 GROUP = -1001
 BOT = 42

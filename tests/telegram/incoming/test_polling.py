@@ -23,6 +23,7 @@ from bot.telegram.client import create_bot
 from bot.telegram.getupdates import parse_whole_updates
 from bot.telegram.incoming.backlog import BacklogLimits
 from bot.telegram.incoming.polling import PollerCallbacks, UpdatePoller
+from tests.support.groups import read_private_envelope
 
 
 @dataclass
@@ -48,7 +49,7 @@ class PollerHarness:
         return UpdatePoller(
             self.bot,
             self.database,
-            PollerCallbacks(self.count_updates, self.alert_admins),
+            PollerCallbacks(self.count_updates, self.alert_admins, read_private_envelope),
             conflict_seconds=conflict_seconds,
         )
 
@@ -218,7 +219,7 @@ async def test_updates_that_come_twice_do_not_count_against_a_person(harness: Po
     poller = UpdatePoller(
         harness.bot,
         harness.database,
-        PollerCallbacks(harness.count_updates, harness.alert_admins),
+        PollerCallbacks(harness.count_updates, harness.alert_admins, read_private_envelope),
         limits=BacklogLimits(max_waiting=3),
     )
     raw = [{"update_id": n, "message": _build_message(n)} for n in range(1, 6)]
@@ -312,7 +313,7 @@ async def test_of_what_is_not_taken_only_its_beginning_is_stored(harness: Poller
     poller = UpdatePoller(
         harness.bot,
         harness.database,
-        PollerCallbacks(harness.count_updates, harness.alert_admins),
+        PollerCallbacks(harness.count_updates, harness.alert_admins, read_private_envelope),
         limits=BacklogLimits(max_waiting=1),
     )
     entities = [{"type": "bold", "offset": number, "length": 1} for number in range(100)]
@@ -332,7 +333,7 @@ async def test_a_person_who_has_been_answered_may_write_again(harness: PollerHar
     poller = UpdatePoller(
         harness.bot,
         harness.database,
-        PollerCallbacks(harness.count_updates, harness.alert_admins),
+        PollerCallbacks(harness.count_updates, harness.alert_admins, read_private_envelope),
         limits=BacklogLimits(max_waiting=2),
         max_remembered_people=1,
     )

@@ -9,8 +9,8 @@ from sqlalchemy import select
 from bot.db.engine import Database
 from bot.db.queues import inbox
 from bot.db.tables import outbox
-from bot.telegram.incoming import envelope
 from bot.telegram.runners.refusals import EDIT_UNREAD
+from tests.support.groups import read_private_envelope
 from tests.support.update_harness import ADMIN, ANNA, UpdateHarness
 
 FORWARDED: dict[str, Any] = {"forward_origin": {"type": "hidden_user", "date": 1, "sender_user_name": "Zed"}}
@@ -29,7 +29,7 @@ async def store_overflows(harness: UpdateHarness, *messages: dict[str, Any]) -> 
     rows = []
     for message in messages:
         harness._last_update_id += 1
-        update = envelope.read_envelope(
+        update = read_private_envelope(
             {"update_id": harness._last_update_id, **harness.build_message(**message)}, harness.now
         )
         assert update is not None

@@ -141,17 +141,6 @@ async def test_other_bots_are_not_talked_to(harness: UpdateHarness):
     assert harness.turns.requests == []
 
 
-async def test_a_group_is_refused_once(harness: UpdateHarness):
-    first = await harness.send_text("@canvas_bot hi", chat=GROUP)
-    assert [(message.lane, message.text) for message in first] == [
-        ("-100", "I only work in private chats for now.")
-    ]
-    assert await harness.send_text("/help", chat=GROUP) == []
-    assert await harness.send_text("/stop", chat=GROUP) == []
-    assert (harness.turns.requests, harness.turns.stops) == ([], [])
-    assert {row.state for row in await harness.load_items()} == {"done"}
-
-
 def build_membership(chat: dict[str, Any], status: str, old: str = "left") -> dict[str, Any]:
     bot = {"id": 99, "is_bot": True, "first_name": "Bot"}
     new_member = {"user": bot, "status": "kicked" if status == "kicked" else status, "until_date": 0}
@@ -164,14 +153,6 @@ def build_membership(chat: dict[str, Any], status: str, old: str = "left") -> di
             "new_chat_member": new_member,
         }
     }
-
-
-async def test_a_group_is_refused_when_the_bot_is_added(harness: UpdateHarness):
-    await harness.store_updates(build_membership(GROUP, "member"))
-    assert [message.text for message in await harness.handle_claimed()] == [
-        "I only work in private chats for now."
-    ]
-    assert await harness.send_text("hi", chat=GROUP) == []
 
 
 async def test_nothing_is_sent_to_a_group_that_was_left_or_to_a_channel(harness: UpdateHarness):

@@ -1,0 +1,55 @@
+"""Builds scheduled work: the clock that wakes it, the jobs people keep, and what came of each run.
+
+A part of the composition root; factory.py builds the rest.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from bot.db.engine import Database, parse_database_path
+from bot.db.retry import retry_until_available
+from bot.domain import Lane
+from bot.jobs.outcomes import JobOutcomes
+from bot.jobs.schedule_tool import ChatSchedules
+from bot.jobs.scheduler import JobScheduler
+from bot.jobs.user_jobs import JobLimits, JobOwner, UserJobs
+from bot.settings import Settings
+from bot.telegram.access import Access
+from bot.telegram.delivery.sender import Sender
+from bot.turns.turn_request import TurnRequest
+
+
+@dataclass(frozen=True, slots=True)
+class JobComponents:
+    """Scheduled work: the clock that wakes it, the jobs users keep, and what came of each run."""
+
+    scheduler: JobScheduler
+    user_jobs: UserJobs
+    outcomes: JobOutcomes
+    wake_sender: Callable[[Lane], None]
+
+    def schedules_for(self, request: TurnRequest) -> ChatSchedules:
+        """The jobs that tools of this turn see and change."""
+        owner = JobOwner(request.person, request.name, request.lane)
+        return ChatSchedules(self.user_jobs, owner, request.translate, self.wake_sender)
+
+
+async def build_job_components(
+    settings: Settings,
+    database: Database,
+    access: Access,
+    sender: Sender,
+    wake_worker: Callable[[], None],
+) -> JobComponents:
+    """Build them; `wake_worker` is called when something is due."""
+    database_file = parse_database_path(settings.database_url)
+    scheduler = JobScheduler(database, wake_worker, database_file=database_file)
+    outcomes = JobOutcomes(database, access.get_translator, sender.wake)
+    await retry_until_available(outcomes.recover)
+    limits = JobLimits(
+        max_per_person=settings.jobs_per_person,
+        max_total=settings.jobs_total,
+        min_interval_seconds=60 * settings.jobs_minutes,
+        default_zone=settings.time_zone if "time_zone" in settings.model_fields_set else None,
+    )
+    return JobComponents(scheduler, UserJobs(database, limits, scheduler.wake), outcomes, sender.wake)

@@ -1,0 +1,253 @@
+"""Groups: an admin lets the bot into one by a card; nobody answers within a day, and it leaves.
+
+Also what follows when it is made an administrator, muted or removed, and when a group becomes a supergroup.
+"""
+
+import logging
+import re
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from functools import partial
+
+from telegram import ChatMember, ChatMemberRestricted
+
+from bot.db.engine import Database
+from bot.db.people import groups, people
+from bot.db.people.groups import Group
+from bot.db.people.people import RoleOrBlocked
+from bot.db.queues import outbox
+from bot.db.tools import audit
+from bot.domain import Button, Lane, Part
+from bot.telegram.actions import (
+    Action,
+    ActionContext,
+    ActionResult,
+    build_part,
+    do_nothing,
+    expire_button,
+)
+from bot.telegram.groups import GroupDirectory
+from bot.telegram.incoming.update import ParsedUpdate
+from bot.translations.translator import Translator
+
+ANSWER_SECONDS = 86_400.0
+GROUP_TYPES = frozenset({"group", "supergroup"})
+_BUTTON = re.compile(r"(in|leave):(-[1-9][0-9]{0,17})", re.ASCII)
+
+log = logging.getLogger(__name__)
+
+
+def choose_group_action(
+    update: ParsedUpdate, role: RoleOrBlocked | None, directory: GroupDirectory
+) -> Action | None:
+    """Return what is done about a group's update; None if it is what a private chat's would be."""
+    assert update.lane is not None
+    if update.membership:
+        return partial(handle_membership, update)
+    message = update.message
+    if message is not None and message.migrate_to_chat_id is not None:
+        return partial(_move_group, message.chat.id, message.migrate_to_chat_id)
+    if message is not None and message.migrate_from_chat_id is not None:
+        return partial(_move_group, message.migrate_from_chat_id, message.chat.id)
+    if message is not None and directory.find(update.lane.chat) is None:
+        return partial(announce_group, update)
+    # A refusal would be one more message of a bot in the group.
+    return None if role in {"admin", "member"} or update.query else do_nothing
+
+
+async def handle_membership(update: ParsedUpdate, context: ActionContext) -> ActionResult:
+    """Note that the bot was added to a group, made an administrator, muted, or removed."""
+    assert update.membership is not None
+    member = update.membership.new_chat_member
+    chat = update.membership.chat
+    known = context.deps.groups.find(chat.id)
+    if not _is_present(member):
+        return await _note_removal(context, known)
+    group = Group(chat.id, chat.title or str(chat.id), "asked", context.now, added_by=context.person or None)
+    if known is not None and known.state != "left":
+        group = replace(known, title=group.title)
+    group = replace(
+        group,
+        can_send=_can_send(member),
+        hears_all=context.deps.groups.reads_all_messages or member.status == ChatMember.ADMINISTRATOR,
+    )
+    if known is not None and known.state != "left":
+        return await _store(context, group)
+    return await _join_group(context, group)
+
+
+async def announce_group(update: ParsedUpdate, context: ActionContext) -> ActionResult:
+    """Ask admins about a group that the bot is in, of which it was never told that it was added."""
+    assert update.message is not None
+    chat = update.message.chat
+    group = Group(chat.id, chat.title or str(chat.id), "asked", context.now)
+    return await _join_group(context, group)
+
+
+async def handle_card_button(context: ActionContext) -> ActionResult:
+    """A button of a card; `context.args` is the decision and the chat, such as `in:-1001`.
+
+    An admin who taps after another one sees what that one did.
+    """
+    match = _BUTTON.fullmatch(context.args)
+    group = context.deps.groups.find(int(match[2])) if match else None
+    if match is None or group is None:
+        return expire_button(context)
+    translate = context.translate
+    if group.state != "asked":
+        outcome = await _describe_decision(context, group)
+        return ActionResult(toast=outcome, replacement=build_part(outcome))
+    if match[1] == "in":
+        outcome = translate("“{title}” is let in.", title=group.title)
+        result = await _let_in(context, group)
+    else:
+        outcome = translate("I leave “{title}”.", title=group.title)
+        result = await _leave(context, group)
+    return replace(result, toast=outcome, replacement=build_part(outcome))
+
+
+class LeaveGroupsTask:
+    """The system job that leaves groups about which no admin has answered within a day."""
+
+    def __init__(
+        self,
+        database: Database,
+        directory: GroupDirectory,
+        leave_chat: Callable[[int], Awaitable[None]],
+        *,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._database = database
+        self._directory = directory
+        self._leave_chat = leave_chat
+        self._clock = clock
+
+    async def __call__(self) -> None:
+        now = self._clock()
+        async with self._database.transaction() as tx:
+            unanswered = await groups.list_unanswered(tx, before=now - ANSWER_SECONDS)
+            left = [replace(group, state="left", since=now) for group in unanswered]
+            for group in left:
+                await groups.put(tx, group)
+        for group in left:
+            self._directory.remember(group)
+            await self._leave_chat(group.chat)
+
+
+async def _join_group(context: ActionContext, group: Group) -> ActionResult:
+    """Let the group in if the one who added the bot may do so, else ask the admins."""
+    is_admin = group.added_by is not None and context.deps.access.get_role(group.added_by) == "admin"
+    if is_admin or context.deps.access.mode == "open":
+        return await _let_in(context, group)
+    stored = await _store(context, group)
+    lanes = await _send_cards(context, group)
+    wakes = tuple(partial(context.deps.wake_sender, lane) for lane in lanes)
+    return replace(stored, after_commit=(*stored.after_commit, *wakes))
+
+
+async def _let_in(context: ActionContext, group: Group) -> ActionResult:
+    """Let a group in, and introduce the bot there."""
+    let_in_by = context.person if context.role == "admin" else None
+    stored = await _store(context, replace(group, state="in", since=context.now, let_in_by=let_in_by))
+    if let_in_by is not None:
+        await context.record_audit("let in", f"group {group.chat}", None, {"title": group.title})
+    lane = Lane(group.chat)
+    introduction = build_part(_introduce(context.translate, context.deps.bot_name, group))
+    await outbox.add(context.tx, item=None, lane=lane, parts=(introduction,), now=context.now)
+    return replace(stored, after_commit=(*stored.after_commit, partial(context.deps.wake_sender, lane)))
+
+
+def _introduce(translate: Translator, bot_name: str, group: Group) -> str:
+    lines = [
+        translate(
+            "Hello! To ask me something, reply to a message of mine, write @{name}, or use /ask.",
+            name=bot_name,
+        )
+    ]
+    if group.speakers == "members":
+        lines.append(translate("I answer people who have been let in."))
+    if not group.hears_all:
+        lines.append(
+            translate(
+                "Here I may see only replies to me and /commands. To change that, make me an administrator."
+            )
+        )
+    return "\n".join(lines)
+
+
+async def _send_cards(context: ActionContext, group: Group) -> tuple[Lane, ...]:
+    """Send every admin a card about a group; returns lanes to wake."""
+    log.info("group %d asks to be let in", group.chat, extra={"action": "groups.asked"})
+    lanes = tuple(Lane(admin) for admin in await context.deps.notices.list_admins(context.tx))
+    for lane in lanes:
+        card = _build_card(context.deps.access.get_translator(lane.chat), group, context.name)
+        await outbox.add(context.tx, item=None, lane=lane, parts=(card,), now=context.now)
+    return lanes
+
+
+def _build_card(translate: Translator, group: Group, added_by: str) -> Part:
+    if group.added_by is None:
+        text = translate(
+            "I am in the group “{title}”, and somebody there asks me something.", title=group.title
+        )
+    else:
+        text = translate("{name} added me to the group “{title}”.", name=added_by, title=group.title)
+    buttons = (
+        Button(translate("Let in"), f"group:in:{group.chat}"),
+        Button(translate("Leave"), f"group:leave:{group.chat}"),
+    )
+    return replace(build_part(text, buttons), silent=True)
+
+
+async def _describe_decision(context: ActionContext, group: Group) -> str:
+    """What became of a group, and who decided it."""
+    translate = context.translate
+    if group.state == "left":
+        return translate("I am no longer in “{title}”.", title=group.title)
+    entry = await audit.find_latest(context.tx, f"group {group.chat}")
+    admin = None
+    if entry is not None and entry.who is not None:
+        admin = (await people.list_names(context.tx)).get(entry.who)
+    return translate(
+        "“{title}” has been let in by {admin}.", title=group.title, admin=admin or translate("an admin")
+    )
+
+
+async def _leave(context: ActionContext, group: Group) -> ActionResult:
+    stored = await _store(context, replace(group, state="left", since=context.now))
+    leave = partial(context.deps.best_effort_calls.leave_chat, group.chat)
+    return replace(stored, best_effort_calls=(leave,))
+
+
+async def _note_removal(context: ActionContext, group: Group | None) -> ActionResult:
+    """Note that the bot was removed from a group: nothing can be sent there, so nothing goes on for it."""
+    if group is None or group.state == "left":
+        return ActionResult()
+    stored = await _store(context, replace(group, state="left", since=context.now))
+    lanes = await groups.end_work(context.tx, group.chat, now=context.now)
+    stops = tuple(partial(context.deps.turns.stop, lane) for lane in lanes)
+    return replace(stored, after_commit=(*stored.after_commit, *stops))
+
+
+async def _move_group(old_chat: int, new_chat: int, context: ActionContext) -> ActionResult:
+    """Note that a group has become a supergroup: all that was kept of it is kept under the new number."""
+    await groups.move(context.tx, old_chat, new_chat)
+    wake = partial(context.deps.wake_sender, Lane(new_chat))
+    return ActionResult(after_commit=(partial(context.deps.groups.move, old_chat, new_chat), wake))
+
+
+async def _store(context: ActionContext, group: Group) -> ActionResult:
+    """Store a group, and note it in memory once that is committed."""
+    await groups.put(context.tx, group)
+    return ActionResult(after_commit=(partial(context.deps.groups.remember, group),))
+
+
+def _is_present(member: ChatMember) -> bool:
+    if isinstance(member, ChatMemberRestricted):
+        return member.is_member
+    return member.status in {ChatMember.MEMBER, ChatMember.ADMINISTRATOR, ChatMember.OWNER}
+
+
+def _can_send(member: ChatMember) -> bool:
+    return not isinstance(member, ChatMemberRestricted) or member.can_send_messages

@@ -1,0 +1,71 @@
+"""Which groups the bot is in and what it is called there, without a database query.
+
+Owns the in-memory copy of all groups; code that changes one in the database calls `remember` once that is
+committed.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from bot.db.engine import Database
+from bot.db.people import groups
+from bot.db.people.groups import Group
+
+
+@dataclass(frozen=True, slots=True)
+class GroupIdentity:
+    """Who the assistant is in a group.
+
+    `username`: without the @.
+    `commands`: the names of its commands, without the slash.
+    `name`: what its people call it beside that (None: nothing).
+    """
+
+    id: int
+    username: str
+    commands: frozenset[str]
+    name: str | None = None
+
+
+class GroupDirectory:
+    """Groups by chat.
+
+    `reads_all_messages`: whether Telegram sends the bot all messages of its groups, without being an
+    administrator there.
+    """
+
+    def __init__(
+        self, bot_id: int, username: str, commands: Iterable[str], *, reads_all_messages: bool = False
+    ) -> None:
+        self.reads_all_messages = reads_all_messages
+        self._identity = GroupIdentity(bot_id, username, frozenset(commands))
+        self._groups: dict[int, Group] = {}
+
+    async def load(self, database: Database) -> None:
+        """Read all groups. Call it once, before the first update is stored."""
+        async with database.read_transaction() as tx:
+            self._groups = {group.chat: group for group in await groups.list_groups(tx)}
+
+    def find(self, chat: int) -> Group | None:
+        """Return the group of this chat, whatever its state."""
+        return self._groups.get(chat)
+
+    def find_open(self, chat: int) -> Group | None:
+        """Return the group of this chat if the bot answers there."""
+        group = self._groups.get(chat)
+        return group if group is not None and group.state == "in" else None
+
+    def get_identity(self, chat: int) -> GroupIdentity:
+        """Return who the assistant is in this chat."""
+        group = self._groups.get(chat)
+        return replace(self._identity, name=group.name if group else None)
+
+    def remember(self, group: Group) -> None:
+        """Note how a group is now."""
+        self._groups[group.chat] = group
+
+    def move(self, old_chat: int, new_chat: int) -> None:
+        """Note that a group has become a supergroup, which has another number."""
+        group = self._groups.pop(old_chat, None)
+        if group is not None:
+            self._groups[new_chat] = replace(group, chat=new_chat)

@@ -1,0 +1,170 @@
+"""Runs the turn that answers messages: what came with them is read first, under the turn's own /stop.
+
+If there is nothing to be answered, the sender reads why.
+"""
+
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from bot.db.conversations import attachments
+from bot.db.engine import Database
+from bot.domain import InboxItem, Lane
+from bot.jobs.user_jobs import JobOwner
+from bot.telegram.actions import ActionDependencies
+from bot.telegram.commands import registry
+from bot.telegram.incoming.attachment_loader import AttachmentLoader
+from bot.telegram.incoming.attachments import extract_media
+from bot.telegram.incoming.update import ParsedUpdate
+from bot.telegram.incoming.user_message import (
+    IncomingMessage,
+    compose_user_messages,
+    explain_refusal,
+)
+from bot.telegram.runners.shared_locations import find_newest_location, follow_location
+from bot.translations.translator import Translator
+from bot.turns import TurnHandle, TurnRequest
+
+QUOTE_AFTER_SECONDS = 2.0  # an answer that comes later says which message it is about
+
+Refuse = Callable[[Sequence[ParsedUpdate], str], Awaitable[None]]
+
+
+class MessageTurns:
+    """Answers messages; `refuse` replies to updates with one line, and marks them done."""
+
+    def __init__(
+        self,
+        database: Database,
+        deps: ActionDependencies,
+        attachment_loader: AttachmentLoader,
+        refuse: Refuse,
+        *,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._database = database
+        self._deps = deps
+        self._attachment_loader = attachment_loader
+        self._refuse = refuse
+        self._clock = clock
+
+    async def run(self, updates: Sequence[ParsedUpdate], lane: Lane, translate: Translator) -> None:
+        """Answer messages of one person in a lane; `translate` is into their language."""
+        first = updates[0]
+        assert first.person is not None
+        coordinates = find_newest_location(updates)
+        if coordinates and first.item.attempt == 1:  # later its person may have set another zone since
+            owner = JobOwner(first.person, first.name, lane)
+            await follow_location(self._database, self._deps, coordinates, owner, now=self._clock())
+        messages = self._attachment_loader.mark_unusable([_to_message(update) for update in updates])
+        if any(message.needs_fetch for message in messages):
+            request = self._build_request(updates, messages, lane, translate)
+            complete = partial(self._complete_request, updates, messages, request)
+            await self._deps.turns.run(request, complete)
+            return
+        refusal = explain_refusal(messages, translate)
+        if refusal and not await self._has_decided_attachments(first.item):
+            await self._refuse(updates, refusal)
+            return
+        await self._deps.turns.run(self._build_request(updates, messages, lane, translate))
+
+    def _build_request(
+        self,
+        updates: Sequence[ParsedUpdate],
+        messages: Sequence[IncomingMessage],
+        lane: Lane,
+        translate: Translator,
+    ) -> TurnRequest:
+        now = self._clock()
+        first = updates[0]
+        assert first.person is not None
+        last_message = updates[-1].message
+        reply_to = None
+        if last_message and _should_quote(updates, now):
+            reply_to = last_message.message_id
+        late_preface = format_late_preface(translate, now - first.sent_at) if first.item.stale else ""
+        composed = compose_user_messages(messages, self._attachment_loader.max_text_bytes, translate)
+        return TurnRequest(
+            items=tuple(update.item for update in updates),
+            lane=lane,
+            person=first.person,
+            name=first.name,
+            texts=composed.texts,
+            attachments=composed.attachments,
+            sent_at=composed.sent_times,
+            reply_to=reply_to,
+            silent=first.item.stale,
+            preface=late_preface + composed.preface,
+            deep=first.item.shape == "deep",
+            translate=translate,
+        )
+
+    async def _complete_request(
+        self,
+        updates: Sequence[ParsedUpdate],
+        messages: Sequence[IncomingMessage],
+        request: TurnRequest,
+        handle: TurnHandle,
+    ) -> TurnRequest | None:
+        """Add what came with the messages; None if nothing of it can be used and there is no text."""
+        if await self._has_decided_attachments(request.items[0]):
+            return request
+        loaded = await handle.run_cancellable(self._attachment_loader.load(messages, handle.timer))
+        if loaded is None:
+            return request  # it was stopped, and the turn will say so
+        if refusal := explain_refusal(loaded, request.translate):
+            await self._refuse(updates, refusal)
+            return None
+        completed = self._build_request(updates, loaded, request.lane, request.translate)
+        return replace(completed, reply_to=request.reply_to)
+
+    async def _has_decided_attachments(self, item: InboxItem) -> bool:
+        """Whether its turn began before a restart, or was stopped: then its attachments are settled."""
+        if item.attempt == 1:
+            return False
+        async with self._database.read_transaction() as tx:
+            return await attachments.can_skip_fetch(tx, item.id)
+
+
+def _to_message(update: ParsedUpdate) -> IncomingMessage:
+    """Take the raw message, without /deep before it, and what came with it."""
+    message: dict[str, Any] = update.item.body["message"]
+    if update.item.shape == "deep":
+        key = "text" if "text" in message else "caption"
+        _, text = registry.parse_command(message[key])
+        message = message | {key: text}
+    return IncomingMessage(message, update.sent_at, extract_media(message))
+
+
+def _should_quote(updates: Sequence[ParsedUpdate], now: float) -> bool:
+    """Whether the answer has to say which message it is about."""
+    item = updates[0].item
+    was_parked = item.stored_spans is not None
+    is_slow = now - item.received_at > QUOTE_AFTER_SECONDS
+    return item.stale or was_parked or len(updates) > 1 or is_slow
+
+
+def format_late_preface(translate: Translator, seconds: float) -> str:
+    """Format what stands before an answer to something written long ago."""
+    hours = seconds / 3600
+    if hours < 2:
+        text = translate.plural(
+            "(You wrote this {count} minute ago, while I was away.)",
+            "(You wrote this {count} minutes ago, while I was away.)",
+            round(seconds / 60),
+        )
+    elif hours < 48:
+        text = translate.plural(
+            "(You wrote this {count} hour ago, while I was away.)",
+            "(You wrote this {count} hours ago, while I was away.)",
+            round(hours),
+        )
+    else:
+        text = translate.plural(
+            "(You wrote this {count} day ago, while I was away.)",
+            "(You wrote this {count} days ago, while I was away.)",
+            round(hours / 24),
+        )
+    return f"{text}\n\n"

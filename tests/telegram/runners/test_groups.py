@@ -1,0 +1,190 @@
+"""How the bot gets into a group, whom it answers there, and what follows when it is removed."""
+
+import inspect
+from typing import Any
+
+import pytest
+from telegram import ChatMember, ChatMemberAdministrator, ChatMemberRestricted
+
+from bot.db.conversations import notes
+from bot.db.engine import Database
+from bot.db.queues import inbox
+from bot.domain import Lane
+from bot.telegram.commands.groups import LeaveGroupsTask
+from tests.support.groups import address, build_group_chat, build_membership
+from tests.support.update_harness import ADMIN, ANNA, BOB, SentMessage, UpdateHarness, build_user
+
+CHAT = -100
+FAMILY = build_group_chat(CHAT, "Family")
+
+
+@pytest.fixture
+def harness(database: Database) -> UpdateHarness:
+    return UpdateHarness(database)
+
+
+@pytest.fixture
+async def in_group(harness: UpdateHarness) -> UpdateHarness:
+    """A harness whose bot is in the group, let in by its admin; Anna may speak, Bob is a stranger."""
+    await harness.let_in(ADMIN, "admin")
+    await harness.let_in(ANNA)
+    await change_membership(harness, "member", by=ADMIN)
+    return harness
+
+
+async def change_membership(
+    harness: UpdateHarness, status: str, by: int, old: str = "left", **rights: Any
+) -> list[SentMessage]:
+    await harness.store_updates(build_membership(FAMILY, status, build_user(by), old, **rights))
+    return await harness.handle_claimed()
+
+
+def list_rights(kind: type[ChatMember]) -> list[str]:
+    """Return the rights that Telegram names for such a member."""
+    return [name for name in inspect.signature(kind).parameters if name.startswith(("can_", "is_"))]
+
+
+async def ask(harness: UpdateHarness, text: str, person: int = ANNA, **more: Any) -> list[SentMessage]:
+    """Ask the bot something in the group; return what it sends besides a turn's answer."""
+    await harness.store_updates(harness.build_message(person, **address(text), chat=FAMILY, **more))
+    return await harness.handle_claimed()
+
+
+async def test_an_admin_who_adds_the_bot_lets_the_group_in(harness: UpdateHarness):
+    await harness.let_in(ADMIN, "admin")
+    [introduction] = await change_membership(harness, "member", by=ADMIN)
+    assert introduction.lane == str(CHAT)
+    assert introduction.text.startswith("Hello! To ask me something, reply to a message of mine")
+    assert "make me an administrator" in introduction.text
+    assert harness.groups.find_open(CHAT) is not None
+
+
+async def test_admins_are_asked_about_a_group_that_somebody_else_adds_the_bot_to(harness: UpdateHarness):
+    await harness.let_in(ADMIN, "admin")
+    [card] = await change_membership(harness, "member", by=ANNA)
+    assert (card.lane, card.text) == (str(ADMIN), "Anna added me to the group “Family”.")
+    await harness.let_in(ANNA)
+    assert await ask(harness, "hi") == []
+    assert harness.turns.requests == []
+    toast, [introduction] = await harness.tap(card.buttons["Let in"], person=ADMIN)
+    assert (toast, introduction.lane) == ("“Family” is let in.", str(CHAT))
+    await ask(harness, "hi")
+    assert [request.lane for request in harness.turns.requests] == [Lane(CHAT)]
+    assert await harness.tap(card.buttons["Leave"], person=ADMIN) == ("“Family” has been let in by Ada.", [])
+
+
+async def test_only_admins_decide_about_a_group(harness: UpdateHarness):
+    await harness.let_in(ADMIN, "admin")
+    await harness.let_in(ANNA)
+    [card] = await change_membership(harness, "member", by=ANNA)
+    await harness.tap(card.buttons["Let in"], person=ANNA)
+    assert harness.groups.find_open(CHAT) is None
+
+
+async def test_the_bot_leaves_a_group_that_an_admin_does_not_want(harness: UpdateHarness):
+    await harness.let_in(ADMIN, "admin")
+    [card] = await change_membership(harness, "member", by=ANNA)
+    assert await harness.tap(card.buttons["Leave"], person=ADMIN) == ("I leave “Family”.", [])
+    assert [call["given"] for call in harness.bot.calls_of("leave_chat")] == [(CHAT,)]
+    assert await harness.tap(card.buttons["Let in"], person=ADMIN) == ("I am no longer in “Family”.", [])
+
+
+async def test_a_group_that_the_gateway_knows_nothing_of_is_asked_about_once(harness: UpdateHarness):
+    await harness.let_in(ADMIN, "admin")
+    [card] = await ask(harness, "hello?", person=BOB)
+    assert (card.lane, card.text) == (
+        str(ADMIN),
+        "I am in the group “Family”, and somebody there asks me something.",
+    )
+    assert await ask(harness, "hello?", person=BOB) == []
+
+
+async def test_strangers_are_not_answered_in_a_group_and_not_refused(in_group: UpdateHarness):
+    assert await ask(in_group, "hi", person=BOB) == []
+    assert in_group.turns.requests == []
+    assert [row.body for row in await in_group.load_items(sender=BOB)] == [None]
+
+
+async def test_an_anonymous_administrator_counts_as_the_group(in_group: UpdateHarness):
+    anonymous = {"from": {"id": 1087968824, "is_bot": True, "first_name": "Group"}, "sender_chat": FAMILY}
+    message = in_group.build_message()["message"] | address("hi", chat=FAMILY) | anonymous
+    await in_group.store_updates({"message": message})
+    await in_group.handle_claimed()
+    [request] = in_group.turns.requests
+    assert (request.person, request.name) == (CHAT, "Family")
+
+
+async def test_what_is_for_others_is_not_even_stored(in_group: UpdateHarness):
+    known = len(await in_group.load_items())
+    await in_group.store_updates(
+        in_group.build_message(ANNA, text="lunch?", chat=FAMILY),
+        in_group.build_message(ANNA, text="/stop@other_bot", chat=FAMILY),
+        in_group.build_message(ANNA, new_chat_title="Home", chat=FAMILY),
+    )
+    assert len(await in_group.load_items()) == known
+
+
+async def test_each_topic_is_a_lane_of_its_own(in_group: UpdateHarness):
+    await ask(in_group, "hi", message_thread_id=7, is_topic_message=True)
+    assert [request.lane for request in in_group.turns.requests] == [Lane(CHAT, 7)]
+
+
+async def test_a_removed_bot_does_nothing_more_for_the_group(in_group: UpdateHarness):
+    await in_group.store_updates(in_group.build_message(ANNA, **address("hi"), chat=FAMILY))
+    async with in_group.database.transaction() as tx:
+        await inbox.claim(tx, now=in_group.now)
+    await in_group.store_updates(in_group.build_message(ANNA, **address("and?"), chat=FAMILY))
+    assert await change_membership(in_group, "kicked", by=BOB, old="member") == []
+    assert [lane for lane, _ in in_group.turns.stops] == [Lane(CHAT)]
+    assert [row.error for row in await in_group.load_items(state="done", shape="text")] == [
+        "removed from the group"
+    ]
+    assert in_group.groups.find_open(CHAT) is None
+
+
+async def test_a_muted_bot_knows_that_it_cannot_send(in_group: UpdateHarness):
+    rights = dict.fromkeys(list_rights(ChatMemberRestricted), False) | {"is_member": True}
+    await change_membership(in_group, "restricted", by=ADMIN, old="member", **rights)
+    group = in_group.groups.find_open(CHAT)
+    assert group is not None
+    assert not group.can_send
+    rights = dict.fromkeys(list_rights(ChatMemberAdministrator), False)
+    await change_membership(in_group, "administrator", by=ADMIN, old="member", **rights)
+    group = in_group.groups.find_open(CHAT)
+    assert group is not None
+    assert group.can_send
+    assert group.hears_all
+
+
+async def test_a_group_that_becomes_a_supergroup_keeps_what_it_has(in_group: UpdateHarness):
+    async with in_group.database.transaction() as tx:
+        await notes.add(tx, Lane(CHAT), "Pizza on Friday", author="Anna", person=ANNA, now=1.0)
+    new_chat = build_group_chat(-1000000000100, "Family")
+    await in_group.store_updates(
+        in_group.build_message(ANNA, chat=FAMILY, migrate_to_chat_id=new_chat["id"]),
+        in_group.build_message(ANNA, chat=new_chat, migrate_from_chat_id=CHAT),
+    )
+    assert await in_group.handle_claimed() == []
+    async with in_group.database.read_transaction() as tx:
+        assert [note.text for note in await notes.list_all(tx, Lane(new_chat["id"]))] == ["Pizza on Friday"]
+    await in_group.store_updates(in_group.build_message(ANNA, **address("hi"), chat=new_chat))
+    await in_group.handle_claimed()
+    assert [request.lane for request in in_group.turns.requests] == [Lane(new_chat["id"])]
+
+
+async def test_the_bot_leaves_a_group_after_a_day_without_an_answer(harness: UpdateHarness):
+    await harness.let_in(ADMIN, "admin")
+    left = list[int]()
+
+    async def leave_chat(chat: int) -> None:
+        left.append(chat)
+
+    leave_groups = LeaveGroupsTask(harness.database, harness.groups, leave_chat, clock=lambda: harness.now)
+    await change_membership(harness, "member", by=ANNA)
+    harness.now += 86_000
+    await leave_groups()
+    assert left == []
+    harness.now += 1000
+    await leave_groups()
+    await leave_groups()
+    assert left == [CHAT]
