@@ -99,10 +99,10 @@ async def handle_card_button(context: ActionContext) -> ActionResult:
         outcome = await _describe_decision(context, group)
         return ActionResult(toast=outcome, replacement=build_part(outcome))
     if match[1] == "in":
-        outcome = translate("“{title}” is let in.", title=group.title)
+        outcome = translate("I'm in the group “{title}” now.", title=group.title)
         result = await _let_in(context, group)
     else:
-        outcome = translate("I leave “{title}”.", title=group.title)
+        outcome = translate("I've left “{title}”.", title=group.title)
         result = await _leave(context, group)
     return replace(result, toast=outcome, replacement=build_part(outcome))
 
@@ -170,7 +170,7 @@ def _introduce(translate: Translator, bot_name: str, group: Group) -> str:
     if not group.hears_all:
         lines.append(
             translate(
-                "Here I may see only replies to me and /commands. To change that, make me an administrator."
+                "Here I may see only commands and replies to me. To change that, make me an administrator."
             )
         )
     return "\n".join(lines)
@@ -189,7 +189,7 @@ async def _send_cards(context: ActionContext, group: Group) -> tuple[Lane, ...]:
 def _build_card(translate: Translator, group: Group, added_by: str) -> Part:
     if group.added_by is None:
         text = translate(
-            "I am in the group “{title}”, and somebody there asks me something.", title=group.title
+            "I'm in the group “{title}”, and somebody there is asking me something.", title=group.title
         )
     else:
         text = translate("{name} added me to the group “{title}”.", name=added_by, title=group.title)
@@ -204,7 +204,7 @@ async def _describe_decision(context: ActionContext, group: Group) -> str:
     """What became of a group, and who decided it."""
     translate = context.translate
     if group.state == "left":
-        return translate("I am no longer in “{title}”.", title=group.title)
+        return translate("I'm no longer in “{title}”.", title=group.title)
     entry = await audit.find_latest(context.tx, f"group {group.chat}")
     admin = None
     if entry is not None and entry.who is not None:

@@ -169,6 +169,11 @@ def _format_command(translate: Translator, command: Command) -> str:
     return line
 
 
+async def handle_ask(context: ActionContext) -> ActionResult:
+    """/ask without a question; with one it is a message as any other."""
+    return reply_hint(context.translate("Write your question after it, such as `/ask what is a tide?`"))
+
+
 async def handle_id(context: ActionContext) -> ActionResult:
     text = context.translate("Your Telegram ID is {number}.", number=context.person)
     return reply_text(text, code=str(context.person))
@@ -188,6 +193,14 @@ COMMANDS = (
     Command("new", translatable("start a new conversation"), conversation.handle_new, CHAT),
     Command("stop", translatable("stop what I'm doing"), conversation.handle_stop, CHAT),
     Command("retry", translatable("answer the last message again"), conversation.handle_retry, CHAT),
+    Command(
+        "ask",
+        translatable("ask me something, in a group"),
+        handle_ask,
+        CHAT,
+        in_menu=False,
+        example=translatable("/ask what is a tide?"),
+    ),
     Command(
         "deep",
         translatable("let the second model answer"),

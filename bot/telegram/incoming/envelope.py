@@ -25,7 +25,7 @@ FORWARD_SECONDS = 1.0  # so do those that somebody forwards together
 _COMMAND = re.compile(r"/([A-Za-z0-9_]{1,32})(?:@\w+)?(?=\s|$)")
 _SIGN_IN_ADDRESS = re.compile(rf"\s*https?://[^\s?]{{1,300}}{SIGN_IN_PATH}\?")
 _DECLINE_DATA = re.compile(r"answer:([0-9a-f]{12}):no")
-_ORDERED_COMMANDS: dict[str, ItemShape] = {"new": "new", "retry": "command", "deep": "deep", "ask": "text"}
+_ORDERED_COMMANDS: dict[str, ItemShape] = {"new": "new", "retry": "command", "deep": "deep"}
 """Commands that wait for their turn in the lane, with their shapes."""
 
 
@@ -108,6 +108,8 @@ def _classify_addressed(message: dict[str, Any]) -> tuple[ItemShape, bool]:
     if command is None or is_forwarded(message):  # what others wrote commands nothing
         return "text", True
     name = command[1].lower()
+    if name == "ask" and text[command.end() :].strip():
+        return "text", True
     if name in _ORDERED_COMMANDS:
         return _ORDERED_COMMANDS[name], True
     if name == "stop":

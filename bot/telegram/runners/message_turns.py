@@ -129,11 +129,11 @@ class MessageTurns:
 
 
 def _to_message(update: ParsedUpdate) -> IncomingMessage:
-    """Take the raw message, without /deep before it, and what came with it."""
+    """Take the raw message, without /ask or /deep before it, and what came with it."""
     message: dict[str, Any] = update.item.body["message"]
-    if update.item.shape == "deep":
-        key = "text" if "text" in message else "caption"
-        _, text = registry.parse_command(message[key])
+    key = "text" if "text" in message else "caption"
+    name, text = registry.parse_command(message.get(key) or "")
+    if name == "ask" or update.item.shape == "deep":
         message = message | {key: text}
     return IncomingMessage(message, update.sent_at, extract_media(message))
 

@@ -45,7 +45,7 @@ def list_rights(kind: type[ChatMember]) -> list[str]:
 
 
 async def ask(harness: UpdateHarness, text: str, person: int = ANNA, **more: Any) -> list[SentMessage]:
-    """Ask the bot something in the group; return what it sends besides a turn's answer."""
+    """Ask the bot something in the group; return what it sends beside the answer of a turn."""
     await harness.store_updates(harness.build_message(person, **address(text), chat=FAMILY, **more))
     return await harness.handle_claimed()
 
@@ -67,7 +67,7 @@ async def test_admins_are_asked_about_a_group_that_somebody_else_adds_the_bot_to
     assert await ask(harness, "hi") == []
     assert harness.turns.requests == []
     toast, [introduction] = await harness.tap(card.buttons["Let in"], person=ADMIN)
-    assert (toast, introduction.lane) == ("“Family” is let in.", str(CHAT))
+    assert (toast, introduction.lane) == ("I'm in the group “Family” now.", str(CHAT))
     await ask(harness, "hi")
     assert [request.lane for request in harness.turns.requests] == [Lane(CHAT)]
     assert await harness.tap(card.buttons["Leave"], person=ADMIN) == ("“Family” has been let in by Ada.", [])
@@ -84,9 +84,9 @@ async def test_only_admins_decide_about_a_group(harness: UpdateHarness):
 async def test_the_bot_leaves_a_group_that_an_admin_does_not_want(harness: UpdateHarness):
     await harness.let_in(ADMIN, "admin")
     [card] = await change_membership(harness, "member", by=ANNA)
-    assert await harness.tap(card.buttons["Leave"], person=ADMIN) == ("I leave “Family”.", [])
+    assert await harness.tap(card.buttons["Leave"], person=ADMIN) == ("I've left “Family”.", [])
     assert [call["given"] for call in harness.bot.calls_of("leave_chat")] == [(CHAT,)]
-    assert await harness.tap(card.buttons["Let in"], person=ADMIN) == ("I am no longer in “Family”.", [])
+    assert await harness.tap(card.buttons["Let in"], person=ADMIN) == ("I'm no longer in “Family”.", [])
 
 
 async def test_a_group_that_the_gateway_knows_nothing_of_is_asked_about_once(harness: UpdateHarness):
@@ -94,7 +94,7 @@ async def test_a_group_that_the_gateway_knows_nothing_of_is_asked_about_once(har
     [card] = await ask(harness, "hello?", person=BOB)
     assert (card.lane, card.text) == (
         str(ADMIN),
-        "I am in the group “Family”, and somebody there asks me something.",
+        "I'm in the group “Family”, and somebody there is asking me something.",
     )
     assert await ask(harness, "hello?", person=BOB) == []
 
