@@ -1,5 +1,6 @@
 """Fixtures for all tests: an empty migrated database. Marks slow folders and modules."""
 
+import gc
 import os
 import shutil
 from collections.abc import AsyncIterator
@@ -102,6 +103,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if is_slow(item.path):
             item.add_marker(pytest.mark.slow)
+
+
+def pytest_collection_finish() -> None:
+    """Freeze what is imported and collected: every full garbage collection would walk through it."""
+    gc.freeze()
 
 
 @pytest.fixture

@@ -14,12 +14,16 @@ from pathlib import Path
 from types import FrameType
 from typing import NoReturn
 
+import httpcore  # what clients import when they are built
+import httpcore2
 from sqlalchemy import event
 from sqlalchemy.engine import Engine
 
 import bot.app.factory  # what `run` imports when it is called
 import bot.llm.connection  # what it imports behind its first poll
-import tools.builtin
+import tools.builtin.calculate  # what a gateway imports when it collects its tools
+import tools.builtin.fetch_page
+import tools.builtin.schedule
 from bot.cli.main import main
 from bot.db import driver
 
@@ -57,6 +61,8 @@ def serve_forks() -> None:
     tools.builtin.__path__.append(str(TOOLS))
     assert bot.app.factory
     assert bot.llm.connection
+    assert httpcore
+    assert httpcore2
     for line in sys.stdin:
         assert threading.active_count() == 1
         child = os.fork()

@@ -6,14 +6,23 @@ import string
 from collections.abc import Iterator
 
 import pytest
-from babel.messages.catalog import Message
+from babel.messages.catalog import Catalog, Message
 
 from bot.translations.translator import LANGUAGES, load_translator, match_language
 from tests.translations import catalogues
 
-TEMPLATE = catalogues.extract_texts()
-TEXTS = {catalogues.get_texts(message) for message in catalogues.iterate_messages(TEMPLATE)}
 LOOK_UPS = {"translate", "translatable", "plural"}
+
+
+@pytest.fixture(scope="module")
+def template() -> Catalog:
+    """The texts in the code."""
+    return catalogues.extract_texts()
+
+
+@pytest.fixture(scope="module")
+def texts(template: Catalog) -> set[tuple[str, ...]]:
+    return {catalogues.get_texts(message) for message in catalogues.iterate_messages(template)}
 
 
 def find_placeholders(text: str) -> set[str]:
@@ -31,16 +40,16 @@ def list_translations(language: str) -> Iterator[Message]:
     return catalogues.iterate_messages(catalogues.read_catalogue(language))
 
 
-def test_the_page_lists_all_texts():
-    assert catalogues.PAGE.read_text(encoding="utf-8") == catalogues.format_page(TEMPLATE), (
+def test_the_page_lists_all_texts(template: Catalog):
+    assert catalogues.PAGE.read_text(encoding="utf-8") == catalogues.format_page(template), (
         "run `python -m tests.translations`"
     )
 
 
 @pytest.mark.parametrize("language", catalogues.TRANSLATED)
-def test_a_catalogue_has_the_texts_of_the_code_and_no_others(language: str):
-    texts = {catalogues.get_texts(message) for message in list_translations(language)}
-    assert texts == TEXTS, "run `python -m tests.translations`"
+def test_a_catalogue_has_the_texts_of_the_code_and_no_others(language: str, texts: set[tuple[str, ...]]):
+    texts_of_catalogue = {catalogues.get_texts(message) for message in list_translations(language)}
+    assert texts_of_catalogue == texts, "run `python -m tests.translations`"
 
 
 @pytest.mark.parametrize("language", catalogues.TRANSLATED)
@@ -83,8 +92,8 @@ def iterate_calls() -> Iterator[tuple[str, ast.Call]]:
                 yield f"{path.name}:{node.lineno}", node
 
 
-def test_a_text_that_is_looked_up_is_in_the_catalogues():
-    known = {text for texts in TEXTS for text in texts}
+def test_a_text_that_is_looked_up_is_in_the_catalogues(texts: set[tuple[str, ...]]):
+    known = {text for forms in texts for text in forms}
     for place, call in iterate_calls():
         if call.args and isinstance(call.args[0], ast.Constant):
             assert call.args[0].value in known, place

@@ -1,10 +1,11 @@
 """Days of a zone in SQL are the calendar's, over every change to and from summer time."""
 
+import json
 from datetime import UTC, date, datetime, timedelta
 from zoneinfo import ZoneInfo
 
 import pytest
-from sqlalchemy import Float, literal, select
+from sqlalchemy import Float, column, func, select
 
 from bot.db.engine import Database
 from bot.db.usage.local_days import build_day_column, list_offsets
@@ -21,14 +22,11 @@ END = datetime(2027, 1, 1, tzinfo=UTC).timestamp()
 async def test_a_moment_is_of_the_day_that_its_zone_has_then(database: Database, zone: str, is_bounded: bool):
     scope = Scope(BEGIN, END, zone=zone) if is_bounded else Scope(zone=zone)
     moments = [BEGIN + hours * 3600 + 59 for hours in range(0, 8760, 5)]
+    rows = func.json_each(json.dumps(moments)).table_valued(column("value", Float))
     async with database.read_transaction() as tx:
-        for first in range(0, len(moments), 50):
-            some = moments[first : first + 50]
-            row = (
-                await tx.execute(select(*(build_day_column(literal(m, Float), scope) for m in some)))
-            ).one()
-            days = [date(1970, 1, 1) + timedelta(days=day) for day in row]
-            assert days == [datetime.fromtimestamp(moment, ZoneInfo(zone)).date() for moment in some]
+        result = await tx.execute(select(rows.c.value, build_day_column(rows.c.value, scope)))
+        days = {moment: date(1970, 1, 1) + timedelta(days=day) for moment, day in result}
+    assert days == {moment: datetime.fromtimestamp(moment, ZoneInfo(zone)).date() for moment in moments}
 
 
 def test_the_offsets_of_a_year_change_at_the_second_the_clocks_do():
