@@ -109,7 +109,7 @@ class ChatPage:
                 "command": self.notice.command,
             },
             "suggestions": self.suggestions,
-            "commands": self.bot_api.commands,
+            "commands": self.bot_api.list_menu(self.person),
             "messages": [
                 to_message_json(message.raw, self.person.id, message.shown_reactions)
                 for message in chat.messages

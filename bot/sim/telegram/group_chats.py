@@ -23,6 +23,7 @@ class GroupChat(Chat):
     `hears_everything` is the bot's privacy mode, off, as it was when the bot was added: changing it at
     BotFather has no effect here until the bot is added again. `mentions_pass` is whether a mention reaches
     the bot in spite of privacy mode, about which sources disagree. `allowed_reactions` None are all.
+    `silent_member_count` are members who never write and have no accounts here.
     """
 
     def __init__(self, raw: Json, clock: Clock, message_ids: Iterator[int], bot: Json) -> None:
@@ -35,6 +36,7 @@ class GroupChat(Chat):
         self.is_general_closed = False
         self.migrated_to = 0
         self.linked_chat_id = 0
+        self.silent_member_count = 0
         self.last_bot_id = int(bot["id"])
         self.members: dict[int, Member] = {}
         self._bot = bot

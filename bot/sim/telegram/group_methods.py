@@ -56,7 +56,7 @@ def get_chat_member_count(world: World, params: Params) -> int:
     chat = world.find_chat(params)
     if not isinstance(chat, GroupChat):
         return 2
-    return sum(member.is_present for member in chat.members.values())
+    return chat.silent_member_count + sum(member.is_present for member in chat.members.values())
 
 
 def leave_chat(world: World, params: Params) -> bool:

@@ -200,11 +200,11 @@ def _parse_call(method: str, arrived_at: float, scope: Scope, body: bytes) -> Bo
 
 async def _read_body(receive: Receive) -> bytes:
     message = await receive()
-    body: bytes = message.get("body", b"")
+    chunks: list[bytes] = [message.get("body", b"")]
     while message.get("more_body"):
         message = await receive()
-        body += message.get("body", b"")
-    return body
+        chunks.append(message.get("body", b""))
+    return b"".join(chunks)
 
 
 async def _write_response(send: Send, response: BotApiResponse) -> None:

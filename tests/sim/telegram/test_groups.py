@@ -139,6 +139,8 @@ async def test_members_are_described_by_what_they_are(
     everybody = await bot.get_chat_administrators(group.id, api_kwargs={"return_bots": True})
     assert len(everybody) == 3
     assert await bot.get_chat_member_count(group.id) == 4
+    group.chat.silent_member_count = 200_000
+    assert await bot.get_chat_member_count(group.id) == 200_004
     assert await refusal_reason(bot.get_chat_member(group.id, 77)) == "Participant_id_invalid"
     assert await refusal_reason(bot.get_chat_member(group.id, -1)) == "Invalid user_id specified"
     ann.send("hi")

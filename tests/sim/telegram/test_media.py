@@ -67,9 +67,9 @@ async def test_what_is_no_photo_goes_only_as_a_document(
     bot: Bot, ann: SimulatedPerson, content: bytes, reason: str
 ):
     assert await refusal_reason(bot.send_photo(1, content)) == reason.format(size=len(content))
-    message = await bot.send_document(1, content, filename="plan.png")
+    message = await bot.send_document(1, content, filename="Übersicht 😀.png")
     assert message.document is not None
-    assert (message.document.file_name, message.document.mime_type) == ("plan.png", "image/png")
+    assert (message.document.file_name, message.document.mime_type) == ("Übersicht 😀.png", "image/png")
     assert message.document.file_size == len(content)
 
 

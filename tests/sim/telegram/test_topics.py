@@ -4,6 +4,7 @@ import pytest
 from telegram import Bot
 
 from bot.sim.telegram.server import BotApi, SimulatedGroup, SimulatedPerson
+from tests.support.group_chat import open_group
 from tests.support.telegram_client import fetch_updates, refusal_reason
 
 pytestmark = [pytest.mark.filterwarnings("ignore:Please use 'Bot:")]
@@ -100,3 +101,13 @@ async def test_a_deleted_topic_is_not_found_and_takes_its_messages_along(
     gone = bot.send_message(forum.id, "y", message_thread_id=topic.thread_id)
     assert await refusal_reason(gone) == "Message thread not found"
     assert "not found" in await refusal_reason(bot.edit_message_text("z", forum.id, answer.message_id))
+
+
+async def test_each_topic_shows_what_was_written_in_it(bot: Bot, api: BotApi, ann: SimulatedPerson):
+    team = open_group(api, ann, is_forum=True, hears_everything=True)
+    topic = team.ben.create_topic("Plans", thread=team.group)
+    assert team.cleo.send("heard without a mention", thread=topic).update_id
+    await bot.send_message(team.group.id, "in Plans", message_thread_id=topic.thread_id)
+    await bot.send_message(team.group.id, "in General")
+    assert await team.wait_for_texts(1, topic) == ["in Plans"]
+    assert team.texts() == ["in General"]

@@ -1,0 +1,56 @@
+"""A group of Ann's, Ben and Cleo in a running gateway's Telegram: what the bot has in each of its topics."""
+
+from dataclasses import dataclass
+
+from bot.sim.telegram.server import MAX_WAIT_SECONDS, BotApi, ChatThread, SimulatedGroup, SimulatedPerson
+
+GROUP = -1001000000001
+BEN = 8
+CLEO = 9
+
+
+@dataclass(frozen=True)
+class GroupHarness:
+    """The people of a group and the group, which is the `thread` to write in outside of topics."""
+
+    api: BotApi
+    group: SimulatedGroup
+    ann: SimulatedPerson
+    ben: SimulatedPerson
+    cleo: SimulatedPerson
+
+    def texts(self, thread: ChatThread | None = None) -> list[str]:
+        """What the bot has now in a topic, or outside of topics, oldest first."""
+        thread_id = thread.thread_id if thread else 0
+        return [
+            message.text
+            for message in self.group.chat.bot_messages
+            if (message.raw["message_thread_id"] if "is_topic_message" in message.raw else 0) == thread_id
+        ]
+
+    async def wait_for_texts(
+        self,
+        count: int = 1,
+        thread: ChatThread | None = None,
+        timeout: float = MAX_WAIT_SECONDS,  # noqa: ASYNC109
+    ) -> list[str]:
+        """The bot's messages of a topic once there are `count` of them."""
+        await self.api.wait_until(lambda: len(self.texts(thread)) >= count, timeout)
+        return self.texts(thread)
+
+
+def open_group(
+    api: BotApi,
+    owner: SimulatedPerson,
+    *,
+    is_forum: bool = False,
+    is_basic: bool = False,
+    hears_everything: bool = False,
+) -> GroupHarness:
+    """A group that `owner` has just put the bot into; everything reaches it only with privacy mode off."""
+    api.change_bot(can_read_all_group_messages=hears_everything)
+    ben, cleo = api.person(BEN, "Ben"), api.person(CLEO, "Cleo")
+    group = api.add_group(
+        GROUP, "Team", owner=owner, members=(ben, cleo), is_forum=is_forum, is_basic=is_basic
+    )
+    return GroupHarness(api, group, owner, ben, cleo)
