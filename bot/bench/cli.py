@@ -81,6 +81,7 @@ def soak(
     """Load the gateway steadily. Counts lost messages, and shows whether memory and descriptors grow."""
     from bot.bench.load.soak import run_soak
 
+    typer.echo(f"loading the gateway for {minutes:g} min; Ctrl-C prints what was seen by then", err=True)
     return _build_load_work(functools.partial(run_soak, minutes, folder=folder), as_json=json, check=check)
 
 

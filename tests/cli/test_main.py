@@ -22,8 +22,9 @@ import bot
 import bot.app
 import bot.cli.main as command_line
 from bot import logs, terminal
-from bot.bench.harness.statistics import FigureRow, LoadReport, limit_to_memory_loop, merge_runs
+from bot.bench.harness.statistics import FigureRow, LoadReport, limit_to, limit_to_memory_loop, merge_runs
 from bot.bench.load import run as load
+from bot.bench.load import soak
 from bot.errors import CanvasgramError, GatewayRunning, SettingsRefused
 from bot.settings import Settings
 from tests.support.empty_database import place_empty_database
@@ -329,6 +330,18 @@ def test_bench_load_prints_its_figures_and_checks_them_if_asked(
     assert out.splitlines()[0] == (
         "NOT WHOLE: It was stopped by hand. What follows was measured before that."
     )
+
+
+def test_bench_soak_lasts_as_long_as_asked(call: CommandRunner, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def run(minutes: float, stop: asyncio.Event, *, folder: Path | None) -> LoadReport:
+        row = FigureRow("soak_lost", "messages without an answer", "", {"ours": minutes}, limit_to(1))
+        return LoadReport(merge_runs([row]))
+
+    monkeypatch.setattr(soak, "run_soak", run)
+    code, out, err = call("bench", "soak", "--minutes", "2", "--check")
+    assert (code, err) == (1, "loading the gateway for 2 min; Ctrl-C prints what was seen by then\n")
+    assert out.splitlines()[2].endswith("missed")
+    assert call("bench", "soak")[0] == 0
 
 
 @pytest.fixture

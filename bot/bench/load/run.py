@@ -37,7 +37,7 @@ class LoadOptions:
 
     `messages`: that each bot answers in a run, for own time and for the large ledger.
     `starts`: of each bot in a run.
-    `trials`: of concurrency, and of first words, in a run.
+    `trials`: of concurrency, in a run.
     `idle_seconds`: in which wake-ups are counted.
     `throughput_seconds`: in which the turns of each bot are counted in a run.
     `turns`: of the conversation whose prompt tokens are counted.
@@ -52,7 +52,7 @@ class LoadOptions:
     messages: int = 100
     starts: int = 3
     trials: int = 2
-    idle_seconds: float = 20.0
+    idle_seconds: float = 12.0
     throughput_seconds: float = 8.0
     turns: int = 60
     fault_wait_seconds: float = 3.0
@@ -127,7 +127,7 @@ REPEATED_SECTIONS: dict[str, Section] = {
     "throughput": lambda options, folder: throughput.measure_throughput(
         BOT_ORDER, folder, options.throughput_seconds
     ),
-    "words": lambda options, folder: concurrency.measure_first_words(BOT_ORDER, folder, options.trials),
+    "words": lambda options, folder: concurrency.measure_first_words(BOT_ORDER, folder, trials=1),
 }
 """What depends on the machine: measured in each run."""
 

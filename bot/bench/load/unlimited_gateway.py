@@ -9,9 +9,9 @@ import gc
 
 from bot import logs
 from bot.app import factory
-from bot.settings import Settings, load_settings
+from bot.settings import load_settings
 from bot.telegram.delivery.rate_budget import CallRate, RateLimits
-from bot.terminal import Work, run_until_signal
+from bot.terminal import run_until_signal
 
 _ANY_RATE = CallRate(interval_seconds=0.0, burst=1)
 
@@ -21,13 +21,8 @@ def main() -> None:
     settings = load_settings(None)
     logs.configure(settings.log_level, settings.log_format, settings.list_secrets())
     gc.freeze()  # as `canvasgram run` does
-    asyncio.run(run_until_signal(build_work(settings)))
-
-
-def build_work(settings: Settings) -> Work:
-    """The gateway as the work of a process."""
-    limits = RateLimits(overall=_ANY_RATE, private=_ANY_RATE)
-    return functools.partial(factory.run, settings, options=factory.RunOptions(rate_limits=limits))
+    options = factory.RunOptions(rate_limits=RateLimits(overall=_ANY_RATE, private=_ANY_RATE))
+    asyncio.run(run_until_signal(functools.partial(factory.run, settings, options=options)))
 
 
 if __name__ == "__main__":
