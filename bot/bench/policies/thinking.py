@@ -29,6 +29,8 @@ COSTS_NOTE = (
     "saves at least the last column's share of the heavy turns from being asked again"
 )
 ALL_CASES = "together"
+WORDS_ALONE = "words alone"
+WITH_ENDPOINT = "with reads {accuracy:.0%} right"
 DECIDED_CASES = "without doubt"
 READ_ACCURACIES = (0.7, 0.8, 0.9)  # of the endpoint's judgement where the words leave doubt, simulated
 
@@ -140,19 +142,29 @@ def find_class(case: PolicyCase) -> CaseClass | None:
 
 
 def score_groups(judged: Sequence[JudgedCase]) -> Iterator[ThinkingScore]:
-    """Score each source, each language, all together, and all with the endpoint's judgement simulated.
+    """Score each source and each language by words, then all cases by words and with simulated reads.
 
-    Cases whose class is unknown do not count.
+    Languages are scored with the middle one of the accuracies as well. Cases of unknown class do not count.
     """
     known = [row for row in judged if find_class(row.case) is not None]
     for source in dict.fromkeys(row.case.source for row in known):
         yield score_group(source, (row for row in known if row.case.source == source))
-    for language in sorted({row.case.language for row in known} - {""}):
-        yield score_group(f"language {language}", (row for row in known if row.case.language == language))
+    by_language = {
+        language: [row for row in known if row.case.language == language]
+        for language in sorted({row.case.language for row in known} - {""})
+    }
+    for language, rows in by_language.items():
+        yield score_group(f"language {language}", rows)
+    for language, rows in by_language.items():
+        yield _score_with_endpoint(f"language {language}", rows, READ_ACCURACIES[1])
     yield score_group(DECIDED_CASES, (row for row in known if not row.decision.is_unsure))
-    yield score_group(ALL_CASES, known)
+    yield score_group(f"{ALL_CASES}, {WORDS_ALONE}", known)
     for accuracy in READ_ACCURACIES:
-        yield score_group(f"{ALL_CASES}, reads {accuracy:.0%} right", simulate_reads(known, accuracy))
+        yield _score_with_endpoint(ALL_CASES, known, accuracy)
+
+
+def _score_with_endpoint(group: str, rows: Sequence[JudgedCase], accuracy: float) -> ThinkingScore:
+    return score_group(f"{group}, {WITH_ENDPOINT.format(accuracy=accuracy)}", simulate_reads(rows, accuracy))
 
 
 def simulate_reads(judged: Iterable[JudgedCase], accuracy: float) -> Iterator[JudgedCase]:
@@ -212,10 +224,14 @@ def compute_auc(positives: Sequence[float], negatives: Sequence[float]) -> float
 def _describe_conditions(cases: Sequence[PolicyCase]) -> tuple[tuple[str, str], ...]:
     unknown = sum(find_class(case) is None for case in cases)
     return (
-        ("cases", f"{len(cases)}, {unknown} of them of unknown weight; without the endpoint's own judgement"),
+        ("cases", f"{len(cases)}, {unknown} of them of unknown weight"),
         (
-            "reads",
-            "the same where the endpoint is asked in doubt; its judgement is simulated, nobody was asked",
+            "words alone",
+            "as where the endpoint has no route for typed reads; so are all rows but those with reads",
+        ),
+        (
+            "with reads",
+            "as where it has: it is asked in doubt. What it answers is simulated; no weights were asked",
         ),
         ("threshold", f"a turn thinks from a probability of {load_model().threshold:g} of heavy work"),
         ("AUC", "of heavy cases against all others of their group"),

@@ -62,9 +62,10 @@ async def test_a_run_scores_and_measures(folder: Path) -> None:
         ThinkingOptions((folder, FIXTURES), include_costs=False), progress.append
     )
     groups = {score.group: score for score in report.scores}
-    assert {"simple", "irrelevance", "chatable", "de", "language tr", "together"} <= set(groups)
+    assert {"simple", "irrelevance", "chatable", "de", "language tr", "together, words alone"} <= set(groups)
     assert groups["chatable"].chat.cases == 10
     assert groups["language de"].chat.thinks == 0
+    assert groups["language de, with reads 80% right"].chat.cases == groups["language de"].chat.cases
     assert groups["simple"].one_call.cases == 10
     assert 0 < report.pace.median <= report.pace.longest
     assert progress[0].startswith("measuring")
@@ -148,10 +149,13 @@ def test_the_command_prints_json_and_names_what_is_missing(folder: Path, tmp_pat
     done = CliRunner().invoke(cli, ["bench", "thinking", "--data", str(folder), "--no-costs", "--json"])
     assert done.exit_code == 0
     scores = {score["group"]: score for score in json.loads(done.stdout)["scores"]}
-    reads = {f"together, reads {share} right" for share in ("70%", "80%", "90%")}
-    assert set(scores) == {"simple", "irrelevance", "chatable", "without doubt", "together"} | reads
-    assert scores["together"]["chat"]["cases"] == 20
-    assert scores["together"]["heavy"] == {"cases": 0, "thinks": None}
+    together = {"together, words alone"} | {
+        f"together, with reads {share} right" for share in ("70%", "80%", "90%")
+    }
+    assert set(scores) == {"simple", "irrelevance", "chatable", "without doubt"} | together
+    for group in together:
+        assert scores[group]["chat"]["cases"] == 20
+        assert scores[group]["heavy"] == {"cases": 0, "thinks": None}
     gone = CliRunner().invoke(cli, ["bench", "thinking", "--data", str(tmp_path / "gone")])
     assert isinstance(gone.exception, QuestionRefused)
 
