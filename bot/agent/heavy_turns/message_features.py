@@ -10,8 +10,8 @@ from itertools import combinations, pairwise
 from bot.agent.heavy_turns.word_classes import is_unspaced, load_word_classes
 from bot.agent.tool_matching.stems import fold_text, split_words, stem
 
-HEAD_CHARS = 1400  # of a message that is judged; what is asked stands at its beginning or at its end
-TAIL_CHARS = 600
+HEAD_CHARS = 600  # of a message that is judged; what is asked stands at its beginning or at its end
+TAIL_CHARS = 300
 PREFIX_LETTERS = 5  # of a word that is not ASCII, in place of its stem
 MAX_WORDS = 400  # that are looked at
 MAX_CHARACTERS = 300  # of a message, of which runs are looked at

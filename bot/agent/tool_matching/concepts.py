@@ -86,11 +86,11 @@ def _match_unspaced(run: str, names: Mapping[str, str]) -> Iterator[str]:
     """The longest entries of a run without spaces, from left to right."""
     position = 0
     while position < len(run):
-        lengths = range(min(_MAX_UNSPACED_CHARS, len(run) - position), 0, -1)
-        entries = (run[position : position + length] for length in lengths)
-        entry = next((entry for entry in entries if entry in names), None)
-        if entry is None:
-            position += 1
+        for length in range(min(_MAX_UNSPACED_CHARS, len(run) - position), 0, -1):
+            entry = run[position : position + length]
+            if entry in names:
+                yield names[entry]
+                position += length
+                break
         else:
-            yield names[entry]
-            position += len(entry)
+            position += 1
