@@ -19,8 +19,9 @@ from bot.agent.tool_matching.index import ToolIndex, ToolProfile
 ThinkingSetting = Literal["auto", "on", "off"]
 
 # Between these probabilities of heavy work the words do not decide.
-UNSURE_FROM = 0.2
-UNSURE_TO = 0.8
+UNSURE_FROM = 0.15
+UNSURE_TO = 0.9
+MIN_WORD_CHANCE = 0.2  # what the words count as at least, beside a read; of many languages they know nothing
 NEEDS_CHANCE = 0.9  # probability that a tool is needed, from which one that needs thinking gets it
 
 _ATTACHMENT_WORDS = " file document"
@@ -85,9 +86,9 @@ def settle_doubt(decision: ThinkingDecision, read_chance: float, threshold: floa
     """Decide in doubt by the words and by what the endpoint reads.
 
     `read_chance`: the probability of heavy work that it gives. Both are weighed as independent judgements, so
-    the clearer one decides. Words are never clearer than the bounds of doubt, as where none is known.
+    the clearer one decides. Words are never clearer than these bounds, as where none is known.
     """
-    word_chance = min(max(decision.heavy_chance, UNSURE_FROM), UNSURE_TO)
+    word_chance = min(max(decision.heavy_chance, MIN_WORD_CHANCE), UNSURE_TO)
     both = word_chance * read_chance
     chance = both / (both + (1 - word_chance) * (1 - read_chance))
     reason = f"in doubt: heavy by its words {decision.heavy_chance:.0%}, by the endpoint {read_chance:.0%}"

@@ -7,6 +7,7 @@ what is held out. The same cases give the same weights.
 """
 
 import argparse
+import math
 import random
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence, Set
@@ -34,8 +35,11 @@ INVERSE_PENALTY = 0.5  # of squared weights: the smaller, the less a single feat
 CHARACTER_SCALE = 0.3  # of features that stand for runs of characters
 WORD_SCALE = 0.5  # of features that stand for words: what is said matters less than how it is put together
 MIN_CASES = 8  # that have a feature
-MIN_WEIGHT = 0.035  # of a feature that is kept
+MIN_WEIGHT = 0.06  # of a feature that is kept, for heavy work or one call
 THRESHOLD = 0.55
+# What thinking in vain costs, against not thinking in a heavy turn. Chosen on folds.
+CHAT_COST = 2.5
+ONE_CALL_COST = 0.6
 FOLDS = 5  # of our own cases, each judged by a model trained on all other cases
 JOINED_CHAT = "joined chat"
 MAX_JOINED = 3  # messages behind another
@@ -45,17 +49,28 @@ CLASS_SHARES = {
     "one call": 0.11,
     "chat": 0.41,
     JOINED_CHAT: 0.11,
-}  # of the weight of all cases
+}  # of the weight of all cases, before OWN_FACTOR
+OWN_FACTOR = 2.0  # what a case of our own counts, against one of a public collection
+CLASSES = {"chat": 0, JOINED_CHAT: 0, "one call": 1, "heavy": 2}
 
 
 @dataclass(frozen=True, slots=True)
 class TrainingSample:
-    """A case as the model sees it. `origin` is the file it stands in."""
+    """A case as the model sees it.
+
+    `origin`: the file it stands in.
+    `fold`: the fold it is left out with; joined messages are of the fold of their parts.
+    """
 
     features: Mapping[str, float]
-    is_heavy: bool
     label: str
     origin: str
+    fold: int
+
+    @property
+    def is_own(self) -> bool:
+        """Whether it was written for this, not taken from a public collection."""
+        return self.origin.startswith(f"{OWN_FOLDER}/")
 
 
 def read_samples(folders: Sequence[Path]) -> list[TrainingSample]:
@@ -65,11 +80,14 @@ def read_samples(folders: Sequence[Path]) -> list[TrainingSample]:
     for folder in folders:
         for path in list_case_files(folder):
             origin = f"{folder.name}/{path.stem}"
-            cases = read_cases(folder, path.name)
-            labelled = [(case, find_class(case)) for case in cases]
-            samples += [build_sample(case, origin, label) for case, label in labelled if label is not None]
-            chats = [case for case, label in labelled if label == "chat" and case.before is None]
-            samples += [build_sample(case, origin, JOINED_CHAT) for case in join_chats(chats, dice)]
+            labelled = [(case, find_class(case)) for case in read_cases(folder, path.name)]
+            dice.shuffle(labelled)
+            for fold in range(FOLDS):
+                part = [(case, label) for case, label in labelled[fold::FOLDS] if label is not None]
+                chats = [case for case, label in part if label == "chat" and case.before is None]
+                samples += [build_sample(case, origin, label, fold) for case, label in part]
+                joined = join_chats(chats, dice)
+                samples += [build_sample(case, origin, JOINED_CHAT, fold) for case in joined]
     return samples
 
 
@@ -81,18 +99,18 @@ def join_chats(chats: Sequence[PolicyCase], dice: random.Random) -> Iterator[Pol
         yield replace(chat, text=dice.choice(JOINTS).join(texts))
 
 
-def build_sample(case: PolicyCase, origin: str, label: str) -> TrainingSample:
+def build_sample(case: PolicyCase, origin: str, label: str, fold: int) -> TrainingSample:
     """The features of a case, with its class."""
     message = read_message(case.text)
     matched = match_message(message.plain, case.tool_index, load_weights())
     features = build_features(message, matched)
     if case.before is not None:
         features |= describe_previous(case.text, bool(case.before.tool_names), case.before.heavy)
-    return TrainingSample(features, bool(case.heavy), label, origin)
+    return TrainingSample(features, label, origin, fold)
 
 
 def train(samples: Sequence[TrainingSample], threshold: float = THRESHOLD) -> HeavyModel:
-    """Fit a logistic model. No origin and no class dominates it, however many cases it has."""
+    """Fit a logistic model of three classes. No origin and no class dominates it by its number of cases."""
     counts = Counter(name for sample in samples for name in sample.features)
     rows = [
         {
@@ -103,16 +121,22 @@ def train(samples: Sequence[TrainingSample], threshold: float = THRESHOLD) -> He
         for sample in samples
     ]
     vectorizer = DictVectorizer()
-    regression = LogisticRegression(C=INVERSE_PENALTY, tol=1e-6, max_iter=3000)
-    is_heavy = [sample.is_heavy for sample in samples]
-    regression.fit(vectorizer.fit_transform(rows), is_heavy, sample_weight=weigh_samples(samples))
+    regression = LogisticRegression(C=INVERSE_PENALTY, tol=1e-4, max_iter=3000)
+    classes = [CLASSES[sample.label] for sample in samples]
+    regression.fit(vectorizer.fit_transform(rows), classes, sample_weight=weigh_samples(samples))
+    chat, one_call, heavy = regression.coef_
+    chat_bias, one_call_bias, heavy_bias = map(float, regression.intercept_)
+    chat_bias += math.log(CHAT_COST)
+    one_call_bias += math.log(ONE_CALL_COST)
     names = vectorizer.get_feature_names_out()
     weights = {
-        name: round(float(weight) * find_scale(name), 3)
-        for name, weight in zip(names, regression.coef_[0], strict=True)
+        name: (round(heavy_weight * find_scale(name), 3), round(one_call_weight * find_scale(name), 3))
+        for name, heavy_weight, one_call_weight in zip(
+            names, (heavy - chat).tolist(), (one_call - chat).tolist(), strict=True
+        )
     }
-    kept = {name: weight for name, weight in weights.items() if abs(weight) >= MIN_WEIGHT}
-    return HeavyModel(kept, float(regression.intercept_[0]), threshold)
+    kept = {name: pair for name, pair in weights.items() if max(map(abs, pair)) >= MIN_WEIGHT}
+    return HeavyModel(kept, (heavy_bias - chat_bias, one_call_bias - chat_bias), threshold)
 
 
 def find_scale(name: str) -> float:
@@ -125,14 +149,14 @@ def find_scale(name: str) -> float:
 
 
 def weigh_samples(samples: Sequence[TrainingSample]) -> np.ndarray:
-    """The weight of each sample, 1 on average: by class as CLASS_SHARES say, by origin by its root."""
+    """The weight of each sample: by class as CLASS_SHARES say, by origin by its root; our own count more."""
     counts = Counter((sample.origin, sample.label) for sample in samples)
     raw = [counts[sample.origin, sample.label] ** -0.5 for sample in samples]
     sums: defaultdict[str, float] = defaultdict(float)
     for sample, weight in zip(samples, raw, strict=True):
         sums[sample.label] += weight
     shares = (
-        weight * CLASS_SHARES[sample.label] / sums[sample.label]
+        weight * CLASS_SHARES[sample.label] / sums[sample.label] * (OWN_FACTOR if sample.is_own else 1.0)
         for sample, weight in zip(samples, raw, strict=True)
     )
     return np.array(list(shares)) * len(samples)
@@ -147,9 +171,10 @@ def judge_left_out(samples: Sequence[TrainingSample]) -> Iterator[str]:
 
 def judge_folds(samples: Sequence[TrainingSample]) -> str:
     """The shares of our own cases that think, each fifth by a model that was trained without it."""
-    own = [number for number, sample in enumerate(samples) if sample.origin.startswith(f"{OWN_FOLDER}/")]
-    random.Random(0).shuffle(own)
-    verdicts = [verdict for fold in range(FOLDS) for verdict in judge(samples, set(own[fold::FOLDS]))]
+    verdicts: list[tuple[str, bool]] = []
+    for fold in range(FOLDS):
+        left_out = {number for number, sample in enumerate(samples) if sample.is_own and sample.fold == fold}
+        verdicts += judge(samples, left_out)
     return f"folds: {format_shares(verdicts)}"
 
 

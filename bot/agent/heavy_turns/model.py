@@ -1,8 +1,9 @@
-"""The probability that a turn is heavy: a logistic model over the features of its message and its tools.
+"""The probability that a turn is heavy: a logistic model of three classes over its message and its tools.
 
 Pure apart from reading the shipped `weights.txt` once; `python -m tests.training.heavy_turns` writes it.
 """
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -28,24 +29,32 @@ JOINT_FEATURES = (
     "two numbers",
     "several pieces with tools",
 )
+MAX_LOGIT = 30.0
 _BIAS = "bias"
 _THRESHOLD = "threshold"
 
 
 @dataclass(frozen=True, slots=True)
 class HeavyModel:
-    """The weights of features by name, and the probability from which a turn is heavy."""
+    """The weights of features by name, each for heavy work and for one call, against chat.
 
-    weights: Mapping[str, float]
-    bias: float
+    `threshold`: the probability from which a turn is heavy.
+    """
+
+    weights: Mapping[str, tuple[float, float]]
+    bias: tuple[float, float]
     threshold: float
 
     def estimate_chance(self, features: Mapping[str, float]) -> float:
         """The probability that a turn with these features is heavy, 0 to 1."""
-        logit = self.bias
+        heavy, one_call = self.bias
         for name, value in features.items():
-            logit += value * self.weights.get(name, 0.0)
-        return to_probability(logit)
+            if name in self.weights:
+                heavy_weight, one_call_weight = self.weights[name]
+                heavy += value * heavy_weight
+                one_call += value * one_call_weight
+        others = math.log1p(math.exp(min(one_call, MAX_LOGIT)))  # one call, and chat, which counts as 0
+        return to_probability(heavy - others)
 
 
 def build_features(message: MessageText, matched: MatchedMessage) -> dict[str, float]:
@@ -69,17 +78,21 @@ def load_model() -> HeavyModel:
 
 def parse_model(text: str) -> HeavyModel:
     """Read a model as `format_model` writes it. Raises ValueError or KeyError for anything else."""
-    weights: dict[str, float] = {}
-    for line in text.splitlines():
-        weight, _, name = line.partition(" ")
-        weights[name] = float(weight)
+    threshold_line, *lines = text.splitlines()
+    threshold, name = threshold_line.split(" ")
+    if name != _THRESHOLD:
+        raise ValueError(f"the first line is the {_THRESHOLD}")
+    weights: dict[str, tuple[float, float]] = {}
+    for line in lines:
+        heavy, one_call, name = line.split(" ", 2)
+        weights[name] = (float(heavy), float(one_call))
     bias = weights.pop(_BIAS)
-    threshold = weights.pop(_THRESHOLD)
-    return HeavyModel(weights, bias, threshold)
+    return HeavyModel(weights, bias, float(threshold))
 
 
 def format_model(model: HeavyModel) -> str:
     """A model as text, one feature a line, rounded to the digits that matter."""
-    lines = [f"{model.bias:.3f} {_BIAS}", f"{model.threshold:.3f} {_THRESHOLD}"]
-    lines += [f"{weight:.3f} {name}" for name, weight in sorted(model.weights.items())]
+    rows = [(_BIAS, model.bias), *sorted(model.weights.items())]
+    lines = [f"{model.threshold:.3f} {_THRESHOLD}"]
+    lines += [f"{heavy:.3f} {one_call:.3f} {name}" for name, (heavy, one_call) in rows]
     return "\n".join(lines) + "\n"
