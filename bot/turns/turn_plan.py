@@ -252,6 +252,8 @@ def _decide_thinking(
         last_turn = window.past_turns[-1]
         evidence = replace(evidence, recent_tools=last_turn.used, was_thinking=last_turn.thinking)
     texts = [prompt.strip_files(text) for text in request.texts]
+    if thinking_setting != "auto":
+        return decide_thinking(texts, window.toolbox.tool_index, evidence)
     shipped_threshold = load_model().threshold
     threshold = adjust_threshold(shipped_threshold, thought_cost)
     decision = decide_thinking(texts, window.toolbox.tool_index, replace(evidence, threshold=threshold))
@@ -260,6 +262,6 @@ def _decide_thinking(
     explanation = explain_cost(
         decision.heavy_chance, shipped_threshold, thought_cost, thinking=decision.thinking
     )
-    if thinking_setting != "auto" or explanation is None:
+    if explanation is None:
         return decision
     return replace(decision, reason=f"{decision.reason}; {explanation}")
