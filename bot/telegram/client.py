@@ -5,9 +5,8 @@ Owns how the library's Bot is set up and how long each kind of call may take.
 
 import asyncio
 import logging
-import ssl
 import warnings
-from collections.abc import AsyncIterator, Awaitable, Coroutine
+from collections.abc import AsyncIterator, Awaitable, Coroutine, Mapping
 from contextlib import asynccontextmanager, suppress
 from typing import Any, TypeAlias, TypeVar
 
@@ -51,8 +50,7 @@ _EDIT_TIMEOUT_SECONDS = 20.0
 _TYPING_TIMEOUT_SECONDS = 5.0  # a late typing sign is worth nothing, and the answer waits for it
 # A connection is kept while a turn is worked on, so that its answer needs no handshake.
 _KEEPALIVE_SECONDS = 30.0
-# A Bot API server on this machine, or the demo's.
-_NO_LOCAL_PROXY = {"all://127.0.0.1": None, "all://localhost": None}
+_LOCAL_HOSTS = {"127.0.0.1", "localhost"}  # a Bot API server on this machine, or the demo's
 _NO_PREVIEW = LinkPreviewOptions(is_disabled=True)
 
 _log = logging.getLogger(__name__)
@@ -72,13 +70,16 @@ def create_bot(token: str, api_url: str) -> Bot:
     warnings.filterwarnings("ignore", r".*Bot\.getUpdates", PTBUserWarning)
     warnings.filterwarnings("ignore", r".*retry_after", PTBDeprecationWarning)
     # Certificates take 30 ms to load; a Bot API server of one's own may need none. No redirect is followed.
-    ssl_context = httpx.create_ssl_context(verify=not api_url.startswith("http://"))
+    httpx_settings: dict[str, Any] = {
+        "verify": httpx.create_ssl_context(verify=not api_url.startswith("http://")),
+        "trust_env": httpx.URL(api_url).host not in _LOCAL_HOSTS,  # no proxy to this machine
+    }
     return Bot(
         token,
         base_url=f"{api_url}/bot",
         base_file_url=f"{api_url}/file/bot",
-        request=_build_request(256, _SEND_TIMEOUT_SECONDS, ssl_context),
-        get_updates_request=_build_request(4, POLL_SECONDS + 15.0, ssl_context, TolerantPollRequest),
+        request=_build_request(256, _SEND_TIMEOUT_SECONDS, httpx_settings),
+        get_updates_request=_build_request(4, POLL_SECONDS + 15.0, httpx_settings, TolerantPollRequest),
     )
 
 
@@ -147,7 +148,7 @@ async def _try_initialize(bot: Bot) -> bool | None:
 def _build_request(
     max_connections: int,
     read_timeout: float,
-    ssl_context: ssl.SSLContext,
+    httpx_settings: Mapping[str, Any],
     request_class: type[HTTPXRequest] = HTTPXRequest,
 ) -> HTTPXRequest:
     limits = httpx.Limits(max_connections=max_connections, keepalive_expiry=_KEEPALIVE_SECONDS)
@@ -156,7 +157,7 @@ def _build_request(
         write_timeout=10.0,
         connect_timeout=10.0,
         pool_timeout=5.0,
-        httpx_kwargs={"limits": limits, "verify": ssl_context, "mounts": _NO_LOCAL_PROXY},
+        httpx_kwargs={"limits": limits, **httpx_settings},
     )
 
 

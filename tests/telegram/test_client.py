@@ -12,6 +12,7 @@ from telegram.error import (
     TimedOut,
 )
 
+from bot.sim.telegram.server import BotApi
 from bot.telegram.client import create_bot
 from bot.telegram.outcomes import (
     DeliveryFailure,
@@ -71,3 +72,10 @@ def test_the_client_speaks_to_the_given_address():
     bot = create_bot("1:x", "http://127.0.0.1:9")
     assert bot.base_url == "http://127.0.0.1:9/bot1:x"
     assert bot.base_file_url == "http://127.0.0.1:9/file/bot1:x"
+
+
+async def test_a_bot_api_server_on_this_machine_is_reached_without_the_proxy(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
+    api = BotApi()
+    async with api.serve_on_loopback() as url, create_bot(api.token, url) as bot:
+        assert bot.username
