@@ -38,7 +38,7 @@ from bot.telegram.actions import ActionDependencies
 from bot.telegram.best_effort_calls import BestEffortCalls
 from bot.telegram.client import TelegramBot, open_bot, run_unless_stopped
 from bot.telegram.commands.groups import LeaveGroupsTask
-from bot.telegram.commands.registry import COMMANDS, build_menus
+from bot.telegram.commands.registry import COMMANDS, build_menu
 from bot.telegram.delivery.channel import ChatChannel
 from bot.telegram.delivery.rate_budget import RateLimits
 from bot.telegram.delivery.sender import Sender
@@ -210,7 +210,7 @@ async def build(
         reads_all_messages=bool(bot.bot.can_read_all_group_messages),
     )
     await retry_until_available(partial(groups.load, database))
-    best_effort_calls = _build_best_effort_calls(bot, fallback)
+    best_effort_calls = BestEffortCalls(bot, partial(build_menu, has_fallback=fallback is not None))
     usage_recorder = UsageRecorder(database, timers, shutdown_seconds=options.shutdown_seconds)
     await retry_until_available(usage_recorder.start)
     sender = Sender(
@@ -348,15 +348,6 @@ async def build(
         endpoint_watch=turn_factory.build_endpoint_watch(),
         tool_registry=tools.tool_registry,
         sign_ins=tools.sign_in_tasks.flows,
-    )
-
-
-def _build_best_effort_calls(bot: TelegramBot, fallback: ModelEndpoint | None) -> BestEffortCalls:
-    has_fallback = fallback is not None
-    return BestEffortCalls(
-        bot,
-        member_menus=build_menus("member", has_fallback=has_fallback),
-        admin_menus=build_menus("admin", has_fallback=has_fallback),
     )
 
 

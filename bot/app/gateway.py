@@ -3,6 +3,7 @@
 import asyncio
 import importlib
 import logging
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from bot.app.first_admin import FirstAdminLink
@@ -89,7 +90,7 @@ class Gateway:
                 tasks.create_task(self.system_job_sync.run(), name="system job sync"),
                 tasks.create_task(self.approvals.run(), name="approvals"),
                 tasks.create_task(self.sign_ins.run(), name="sign-ins"),
-                tasks.create_task(self.best_effort_calls.set_menus(admin_languages), name="menus"),
+                tasks.create_task(self._set_menus(admin_languages), name="menus"),
                 tasks.create_task(self._load_late_libraries(), name="late libraries"),
                 tasks.create_task(self.endpoint_watch.run(), name="endpoint watch"),
                 tasks.create_task(first_admin_link.run(), name="first admin link"),
@@ -100,6 +101,11 @@ class Gateway:
             self.worker.drain()  # its grace period begins now, even if a task here waits for the database
             for task in ingress_tasks:
                 task.cancel()
+
+    async def _set_menus(self, admin_languages: Mapping[int, str]) -> None:
+        """Set the menus behind the first poll, which would wait for all catalogues."""
+        await self.intake.has_begun.wait()
+        await self.best_effort_calls.set_menus(admin_languages)
 
     async def _load_late_libraries(self) -> None:
         """Import what answers need behind the first poll, so that neither that nor a message waits."""

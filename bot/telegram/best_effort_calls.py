@@ -5,7 +5,8 @@ Each takes a few seconds at most and never raises; what must arrive goes through
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from typing import Literal
 
 from telegram import (
     Bot,
@@ -18,33 +19,27 @@ from telegram.error import TelegramError
 
 from bot.domain import Lane, Part
 from bot.telegram.client import TelegramClient
-from bot.translations.translator import ENGLISH
+from bot.translations.translator import ENGLISH, LANGUAGES
 
 TIMEOUT_SECONDS = 5.0
 MAX_DELETE_ATTEMPTS = 3  # a message to be deleted may hold a secret
 PHOTO_TIMEOUT_SECONDS = 30.0  # an upload takes longer
 
 CommandMenu = Sequence[tuple[str, str]]  # (name, line of help) of each command
-MenusByLanguage = Mapping[str, CommandMenu]
+MenuRole = Literal["member", "admin"]
+BuildMenu = Callable[[MenuRole, str], CommandMenu]
+"""Builds the menu of a role in a language."""
 
 log = logging.getLogger(__name__)
 
 
 class BestEffortCalls:
-    """Makes the calls; `member_menus` and `admin_menus` are the menus of members and of admins."""
+    """Makes the calls; menus are built when they are set."""
 
-    def __init__(
-        self,
-        bot: Bot,
-        *,
-        member_menus: MenusByLanguage,
-        admin_menus: MenusByLanguage,
-        timeout_seconds: float = TIMEOUT_SECONDS,
-    ) -> None:
+    def __init__(self, bot: Bot, build_menu: BuildMenu, *, timeout_seconds: float = TIMEOUT_SECONDS) -> None:
         self._bot = bot
         self._client = TelegramClient(bot)
-        self._member_menus = member_menus
-        self._admin_menus = admin_menus
+        self._build_menu = build_menu
         self._timeout_seconds = timeout_seconds
 
     async def answer_callback_query(self, query_id: str, toast: str = "") -> None:
@@ -96,16 +91,16 @@ class BestEffortCalls:
 
         `admins`: the language of each. Called at start.
         """
-        for language, menu in self._member_menus.items():
+        for language in LANGUAGES:
             code = None if language == ENGLISH.language else language
-            await self._set_menu(menu, BotCommandScopeAllPrivateChats(), code)
+            await self._set_menu(self._build_menu("member", language), BotCommandScopeAllPrivateChats(), code)
         for admin, language in admins.items():
             await self.set_menu(admin, language, is_admin=True)
 
     async def set_menu(self, person: int, language: str, *, is_admin: bool) -> None:
         """Give a person the menu of members or admins in a language, whatever Telegram's is."""
-        menus = self._admin_menus if is_admin else self._member_menus
-        await self._set_menu(menus[language], BotCommandScopeChat(person), None)
+        menu = self._build_menu("admin" if is_admin else "member", language)
+        await self._set_menu(menu, BotCommandScopeChat(person), None)
 
     async def _set_menu(self, menu: CommandMenu, scope: BotCommandScope, language_code: str | None) -> None:
         commands = [BotCommand(name, line) for name, line in menu]

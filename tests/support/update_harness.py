@@ -29,7 +29,7 @@ from bot.jobs.user_jobs import JobLimits, UserJobs
 from bot.telegram.access import Access, AccessMode
 from bot.telegram.actions import ActionDependencies
 from bot.telegram.best_effort_calls import BestEffortCalls
-from bot.telegram.commands.registry import build_menus
+from bot.telegram.commands.registry import build_menu
 from bot.telegram.incoming.attachment_loader import AttachmentLoader
 from bot.telegram.incoming.downloads import FILE_GONE, FileDownloader
 from bot.telegram.incoming.envelope import read_envelope
@@ -153,12 +153,7 @@ class UpdateHarness:
         self.user_jobs = UserJobs(
             database, job_limits or JobLimits(), self._on_jobs_changed, clock=lambda: self.now
         )
-        best_effort_calls = BestEffortCalls(
-            cast(Bot, self.bot),
-            member_menus=build_menus("member"),
-            admin_menus=build_menus("admin"),
-            timeout_seconds=0.2,
-        )
+        best_effort_calls = BestEffortCalls(cast(Bot, self.bot), build_menu, timeout_seconds=0.2)
         self.approvals = Approvals(
             database, self._approval_dependencies(), timeout_seconds=900, clock=lambda: self.now
         )

@@ -23,12 +23,7 @@ async def run_telegram(patience: float = 5.0) -> AsyncIterator[tuple[BotApi, Bes
         api.person(ANN).send("hello")
         yield (
             api,
-            BestEffortCalls(
-                bot,
-                member_menus=registry.build_menus("member"),
-                admin_menus=registry.build_menus("admin"),
-                timeout_seconds=patience,
-            ),
+            BestEffortCalls(bot, registry.build_menu, timeout_seconds=patience),
         )
 
 

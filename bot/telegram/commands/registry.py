@@ -38,7 +38,7 @@ from bot.telegram.commands import (
     usage,
     welcome,
 )
-from bot.translations.translator import LANGUAGES, Translator, load_translator, translatable
+from bot.translations.translator import Translator, load_translator, translatable
 
 _COMMAND_PATTERN = re.compile(r"/(\w+)(?:@\w+)?\s*(.*)", re.DOTALL)
 
@@ -108,16 +108,9 @@ def can_use(command: Command, role: RoleOrBlocked | None) -> bool:
     return command.min_role == "member" and role == "member"
 
 
-def build_menus(role: RoleOrBlocked, *, has_fallback: bool = False) -> dict[str, CommandMenu]:
-    """Return what Telegram shows beside the text field in each language, as (name, line of help)."""
-    return {
-        language: build_menu(role, load_translator(language), has_fallback=has_fallback)
-        for language in LANGUAGES
-    }
-
-
-def build_menu(role: RoleOrBlocked, translate: Translator, *, has_fallback: bool = False) -> CommandMenu:
-    """Return the menu of a role in one language."""
+def build_menu(role: RoleOrBlocked, language: str, *, has_fallback: bool = False) -> CommandMenu:
+    """Return what Telegram shows beside the text field in one of LANGUAGES, as (name, line of help)."""
+    translate = load_translator(language)
     commands = list_commands(role, has_fallback=has_fallback)
     return [(command.name, translate(command.help)) for command in commands if command.in_menu]
 

@@ -56,8 +56,8 @@ async def test_without_a_second_endpoint_deep_says_so_and_is_in_no_menu(database
     assert harness.turns.requests == []
     (help_message,) = await harness.send_text("/help")
     assert "/deep" not in help_message.text
-    assert "deep" not in dict(registry.build_menus("member")["en"])
-    assert "deep" in dict(registry.build_menus("member", has_fallback=True)["en"])
+    assert "deep" not in dict(registry.build_menu("member", "en"))
+    assert "deep" in dict(registry.build_menu("member", "en", has_fallback=True))
 
 
 async def test_help_lists_deep_where_there_is_a_second_endpoint(harness: UpdateHarness):
@@ -308,5 +308,5 @@ async def test_on_the_own_network_no_consent_is_needed(database: Database):
 
 
 async def test_the_admin_menu_has_deep_too():
-    assert {"deep", "people"} <= set(dict(registry.build_menus("admin", has_fallback=True)["en"]))
-    assert "consent" not in dict(registry.build_menus("admin", has_fallback=True)["en"])
+    assert {"deep", "people"} <= set(dict(registry.build_menu("admin", "en", has_fallback=True)))
+    assert "consent" not in dict(registry.build_menu("admin", "en", has_fallback=True))

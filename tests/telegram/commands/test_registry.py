@@ -25,9 +25,9 @@ async def harness(database: Database) -> UpdateHarness:
 
 
 def test_a_members_menu_has_what_people_use_and_nothing_of_an_admins():
-    menu = [name for name, _ in registry.build_menus("member")["en"]]
+    menu = [name for name, _ in registry.build_menu("member", "en")]
     assert menu == ["new", "stop", "retry", "notes", "remind", "jobs", "usage", "language", "help"]
-    admin_menu = {name for name, _ in registry.build_menus("admin")["en"]}
+    admin_menu = {name for name, _ in registry.build_menu("admin", "en")}
     assert admin_menu - set(menu) == {"invite", "people", "tools"}
 
 
@@ -258,6 +258,6 @@ def test_help_and_menus_name_every_command_once_and_fit(second: bool):
         names = [command.name for command in offered]
         assert len(names) == len(set(names))
         assert {"think", "usage", "context"} <= set(names)
-        assert {name for name, _ in registry.build_menus(standing, has_fallback=second)["en"]} <= set(names)
+        assert {name for name, _ in registry.build_menu(standing, "en", has_fallback=second)} <= set(names)
         assert sum(len(f"/{command.name} – {command.help}\n") for command in offered) < 2000
         assert all(len(command.help) <= 60 for command in offered)
