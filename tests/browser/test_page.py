@@ -146,22 +146,21 @@ async def test_a_message_that_waits_is_seen(visit: Visit):
 
 
 async def test_commands_are_offered_and_chosen_by_keyboard_and_by_tap(visit: Visit):
-    async with open_page() as gateway:
+    async with open_page() as gateway, visit(gateway.address) as page:
         await gateway.demo.api.wait_until(
             lambda: any(command["command"] == "people" for command in gateway.demo.api.commands)
         )
-        async with visit(gateway.address) as page:
-            await page.get_by_label("Message", exact=True).press_sequentially("/us")
-            await expect(page.locator("#menu li")).to_have_count(1)
-            await page.keyboard.press("Enter")
-            await expect(answers(page).last).to_contain_text("Nothing yet")
-            await page.get_by_role("button", name="Commands").click()
-            await page.keyboard.press("Escape")
-            await page.get_by_role("button", name="Commands").click()
-            await page.locator("#menu").get_by_text("/people").click()
-            await expect(page.locator(".row.mine").last).to_contain_text("/people")
-            await page.locator(".row:not(.mine) .link").get_by_text("/help").first.click()
-            await expect(answers(page).last).to_contain_text("Just write to me")
+        await page.get_by_label("Message", exact=True).press_sequentially("/us")
+        await expect(page.locator("#menu li")).to_have_count(1)
+        await page.keyboard.press("Enter")
+        await expect(answers(page).last).to_contain_text("Nothing yet")
+        await page.get_by_role("button", name="Commands").click()
+        await page.keyboard.press("Escape")
+        await page.get_by_role("button", name="Commands").click()
+        await page.locator("#menu").get_by_text("/people").click()
+        await expect(page.locator(".row.mine").last).to_contain_text("/people")
+        await page.locator(".row:not(.mine) .link").get_by_text("/help").first.click()
+        await expect(answers(page).last).to_contain_text("Just write to me")
 
 
 async def test_a_message_can_be_replied_to(visit: Visit):

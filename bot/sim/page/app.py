@@ -87,6 +87,8 @@ class ChatPage:
             async for event in events:
                 if event.kind == "lost":
                     self._broadcast("all", self._snapshot())
+                elif event.kind == "commands":
+                    self._broadcast("commands", {"commands": self.bot_api.list_menu(self.person)})
                 else:
                     self._broadcast(event.kind, to_event_json(event, self.person.id))
 

@@ -178,8 +178,6 @@ class Account:
             "date": sent_at,
         }
         raw |= self._sender_fields | shapes.thread_fields(chat, place.thread_id, content) | content
-        if isinstance(chat, GroupChat) and self.user["is_bot"] and not self._sender_fields:
-            chat.last_bot_id = self.id
         self._world.post(chat, ChatMessage(raw, from_bot=False))
         return PersonMessage(self._world.deliver("message", chat, raw, sent_at), raw)
 

@@ -4,6 +4,7 @@ import re
 from typing import Any
 
 from bot.sim.telegram.chats import Chat
+from bot.sim.telegram.events import ChatEvent
 from bot.sim.telegram.group_chats import GroupChat
 from bot.sim.telegram.params import Json, Params, bad_request
 from bot.sim.telegram.world import World
@@ -22,13 +23,14 @@ def set_my_commands(world: World, params: Params) -> bool:
     world.commands.pop(scope, None)  # so that the newest menu stands last
     if commands:
         world.commands[scope] = commands
-    world.changes.notify()
+    _notify(world, scope[0])
     return True
 
 
 def delete_my_commands(world: World, params: Params) -> bool:
-    world.commands.pop(_read_scope(world, params), None)
-    world.changes.notify()
+    scope = _read_scope(world, params)
+    world.commands.pop(scope, None)
+    _notify(world, scope[0])
     return True
 
 
@@ -45,6 +47,15 @@ def find_menu(world: World, chat: Chat, user: Json) -> list[Json]:
             if menu:
                 return menu
     return []
+
+
+def _notify(world: World, scope: str) -> None:
+    """Tell the chats that a scope is about."""
+    _, _, named = scope.partition(" ")
+    chat_ids = [int(named.split()[0])] if named else list(world.chats)
+    for chat_id in chat_ids:
+        world.changes.notify(ChatEvent("commands", chat_id))
+    world.changes.notify()
 
 
 def _list_scopes(chat: Chat, user: Json) -> list[str]:

@@ -10,7 +10,9 @@ from typing import Literal, TypeVar
 from bot.sim.telegram.params import Json, Params, TelegramRefusal
 
 T = TypeVar("T")
-ChatEventKind = Literal["message", "edited", "deleted", "draft", "typing", "reaction", "answer", "lost"]
+ChatEventKind = Literal[
+    "message", "edited", "deleted", "draft", "typing", "reaction", "answer", "commands", "lost"
+]
 
 
 class Clock:
@@ -62,8 +64,8 @@ class ChatEvent:
     """A change in a chat.
 
     `data` is what a client would show: the message, the draft (None: removed), the action, the reactions or
-    the answer to a tap. The kind `lost` tells a slow listener that it missed events and should read the chat
-    again.
+    the answer to a tap. The kind `commands` tells that the menu may have changed, and `lost` a slow listener
+    that it missed events and should read the chat again.
     """
 
     kind: ChatEventKind

@@ -5,7 +5,7 @@ Owns members, privacy mode's rule and the refusals of groups; messages are kept 
 
 from collections.abc import Iterator
 
-from bot.sim.telegram.chats import Chat
+from bot.sim.telegram.chats import Chat, ChatMessage
 from bot.sim.telegram.events import Clock
 from bot.sim.telegram.members import Member
 from bot.sim.telegram.params import Json, TelegramRefusal, bad_request
@@ -62,6 +62,11 @@ class GroupChat(Chat):
     def find_member(self, user: Json) -> Member:
         """What a user is here; someone who never was is `left`."""
         return self.members.get(user["id"], Member(user, "left"))
+
+    def add_message(self, message: ChatMessage) -> None:
+        super().add_message(message)
+        if message.from_bot or _is_from_other_bot(message.raw):
+            self.last_bot_id = int(message.raw["from"]["id"])
 
     def check_access(self) -> None:
         """Refuse a bot that is not in this group, and every call once the group has a new id."""

@@ -234,6 +234,16 @@ async def test_an_own_message_is_edited_and_no_other(opened: OpenPage):
         assert (await opened.post_action("edit", {"id": message_id, "text": text})).status_code == status
 
 
+async def test_a_browser_is_told_of_a_new_menu(opened: OpenPage):
+    opened.person.send("/start")
+    async with opened.listen() as event_stream:
+        _, state = await anext(event_stream)
+        assert state["commands"] == []
+        menu = [{"command": "people", "description": "people"}]
+        await opened.call_bot_api("setMyCommands", commands=menu, scope={"type": "chat", "chat_id": 7})
+        assert await anext(event_stream) == ("commands", {"commands": menu})
+
+
 KEYS = {"inline_keyboard": [[{"text": "Yes", "callback_data": "y"}]]}
 
 

@@ -64,6 +64,8 @@ async def test_in_privacy_mode_the_bot_hears_what_is_meant_for_it(
         ann.send(f"what says @{api.username}?", thread=group),
     ]
     assert [message.update_id for message in unheard] == [0, 0, 0, 0]
+    await bot.send_message(group.id, "now I did")
+    assert ann.send("/help", thread=group).update_id
 
 
 async def test_a_mention_passes_privacy_mode_where_that_is_chosen():

@@ -129,6 +129,7 @@ const heard = {
   },
   draft: ({ draft }) => sign.draft(draft),
   typing: () => sign.typing(),
+  commands: ({ commands }) => composer.offerCommands(commands),
   reaction: ({ id, reactions }) => changed(id, { reactions }),
   account({ id, ...account }) {
     accounts.set(id, account);

@@ -43,10 +43,14 @@ export class Composer {
     document.addEventListener("keydown", (event) => event.key === "Escape" && this.#cancel());
   }
 
-  offer(commands, suggestions) {
+  offerCommands(commands) {
     this.#commands = commands;
     $("commands").hidden = !commands.length;
     this.#changed(); // something may have been typed before we knew
+  }
+
+  offer(commands, suggestions) {
+    this.offerCommands(commands);
     const chips = suggestions.map((question) => {
       const chip = make("button", "", question);
       chip.type = "button";
