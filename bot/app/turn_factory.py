@@ -11,8 +11,9 @@ from functools import partial
 
 from bot.attachments.reader import AttachmentReader
 from bot.db.conversations.notes import ChatNotes
-from bot.db.engine import Database, Transaction
+from bot.db.engine import Database
 from bot.db.people import people
+from bot.db.transaction import Transaction
 from bot.domain import PEOPLE_PRIORITY, ChannelFactory, Lane
 from bot.errors import AttachmentUnusable, SettingsRefused
 from bot.llm.client import ModelClient

@@ -1,4 +1,4 @@
-"""Opens the database and gives transactions. Owns how SQLite is set up (WAL, what is synced, 0600 files).
+"""Opens the database and gives transactions. Owns how SQLite is set up (WAL, 0600 files), and who may write.
 
 A write transaction is `BEGIN IMMEDIATE`, and there is one at a time in this process: a deferred one that
 reads before it writes fails when another commits in between.
@@ -9,25 +9,25 @@ import contextlib
 import errno
 import os
 import sqlite3
-from collections.abc import AsyncIterator, Iterator
-from dataclasses import dataclass
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
-from typing import Any, TypeAlias
 
-from sqlalchemy import event
-from sqlalchemy.engine import Connection, make_url
+from sqlalchemy.engine import make_url
 from sqlalchemy.exc import OperationalError
-from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
+from sqlalchemy.ext.asyncio import AsyncConnection
 
-from bot.db import driver
+from bot.db.connections import Engines, LoopConnection, create_engines
 from bot.db.retry import OutageLog
+from bot.db.transaction import LoopTransaction, Transaction
 from bot.errors import SettingsRefused, StoreUnavailable
 
-Transaction: TypeAlias = AsyncConnection
-"""The transaction that functions of this package work inside; other packages only pass it on."""
-
-_BUSY_TIMEOUT_MS = 2000  # a stop waits for this, within its ten seconds; the gateway retries anyway
-_STOPPING_BUSY_TIMEOUT_MS = 250  # supervisors kill what does not end in time
+# Other commands may write beside the running gateway.
+_HELD_SECONDS = 2.0  # a stop waits for this, within its ten seconds; the gateway retries anyway
+_STOPPING_HELD_SECONDS = 0.25  # supervisors kill what does not end in time
+_HELD_RETRY_SECONDS = 0.01
 _CHECKPOINT_TIMEOUT_MS = 250  # short, because nobody can write meanwhile
 _ANALYSIS_LIMIT_ROWS = 400  # rows of each index that `PRAGMA optimize` samples
 
@@ -39,14 +39,9 @@ _DELETE_QUEUE_STATISTICS = "DELETE FROM sqlite_stat1 WHERE tbl IN ('inbox', 'out
 _PRAGMAS = (
     "PRAGMA journal_mode=WAL",
     "PRAGMA foreign_keys=ON",
-    f"PRAGMA busy_timeout={_BUSY_TIMEOUT_MS}",  # other commands may write beside the running gateway
     "PRAGMA journal_size_limit=67108864",
     "PRAGMA secure_delete=ON",  # deleted text is overwritten in the file
 )
-
-# A sync to the disk costs more than all statements of a transaction. What is acknowledged to Telegram must
-# survive a power cut, and so must what is about to be sent; the steps in between may be repeated.
-_SYNCHRONOUS_PRAGMA = {True: "PRAGMA synchronous=FULL", False: "PRAGMA synchronous=NORMAL"}
 
 
 def parse_database_path(url: str) -> Path:
@@ -60,90 +55,72 @@ def parse_database_path(url: str) -> Path:
     return Path(name)
 
 
-@dataclass(frozen=True, slots=True)
-class _Writer:
-    connection: AsyncConnection
-    driver_connection: driver.SqliteConnection
-
-
 class Database:
     """The open database; `open_database` builds it.
 
     `outage_log` hears of each failure, and of each write transaction after one; commands that retry nothing
     have none. Once `stop` is set, locks of other programs are waited for only briefly.
+
+    The statements of a `transaction` and a `read_transaction` hold the event loop; `long_transaction` and
+    `long_read_transaction` have a thread for statements that may take long.
     """
 
     def __init__(
-        self, engine: AsyncEngine, outage_log: OutageLog | None = None, stop: asyncio.Event | None = None
+        self, engines: Engines, outage_log: OutageLog | None = None, stop: asyncio.Event | None = None
     ) -> None:
-        self._engine = engine
+        self._engines = engines
         self._stop = stop
         self._outage_log = outage_log
         self._write_lock = asyncio.Lock()
-        self._writer: _Writer | None = None
+        self._writer: LoopConnection | None = None
+        self._free_readers: list[LoopConnection] = []
+        self._commit_thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="commit")
 
     @contextlib.asynccontextmanager
-    async def transaction(self, *, durable: bool = True) -> AsyncIterator[AsyncConnection]:
+    async def transaction(self, *, durable: bool = True) -> AsyncIterator[Transaction]:
         """Run one write transaction: committed when the block ends, rolled back when it raises.
 
         A committed transaction survives the death of this process. If `durable`, it survives a power cut as
         well; if not, it is on the disk no later than the next durable one. Raises StoreUnavailable when the
         database cannot be written (disk full, locked by another program).
         """
-        with self._translate_errors():
-            async with self._write_lock, self._reuse_writer() as writer, writer.connection.begin():
-                pragmas = [_SYNCHRONOUS_PRAGMA[durable]]
-                if self._stop is not None and self._stop.is_set():
-                    pragmas.append(f"PRAGMA busy_timeout={_STOPPING_BUSY_TIMEOUT_MS}")
-                writer.driver_connection.begin_with_next(*pragmas, "BEGIN IMMEDIATE")
-                yield writer.connection
-        if self._outage_log is not None:
-            self._outage_log.record_success()
-
-    @contextlib.contextmanager
-    def _translate_errors(self) -> Iterator[None]:
-        try:
-            with translate_errors():
-                yield
-        except StoreUnavailable as error:
-            if self._outage_log is not None:
-                self._outage_log.record_failure(error)
-            raise
+        with self._report_errors():
+            async with self._write_lock:
+                try:
+                    writer = await self._retry_while_held(partial(self._begin_writing, durable=durable))
+                    yield LoopTransaction(writer.statements)
+                    await self._commit(writer, durable=durable)
+                except BaseException as error:
+                    self._undo(error)
+                    raise
+        self._report_success()
 
     @contextlib.asynccontextmanager
-    async def _reuse_writer(self) -> AsyncIterator["_Writer"]:
-        """Keep one writing connection from transaction to transaction; after an error, open another one.
-
-        To take a connection from the pool and to return it costs as much as a small transaction itself.
-        """
-        writer = self._writer
-        self._writer = None
-        async with contextlib.AsyncExitStack() as closing:
-            if writer is None:
-                connection = await closing.enter_async_context(self._engine.connect())
-                writer = _Writer(connection, await connection.run_sync(driver.unwrap))
-            else:
-                closing.push_async_exit(writer.connection)
-            try:
-                yield writer
-            except OperationalError:
-                # One that was opened while the folder was read-only stays so.
-                await writer.connection.invalidate()
-                raise
-            closing.pop_all()
-            self._writer = writer
-
-    async def close(self) -> None:
-        """Close every connection to the file."""
-        if self._writer is not None:
-            await self._writer.connection.close()
-        await self._engine.dispose()
-
-    @contextlib.asynccontextmanager
-    async def read_transaction(self) -> AsyncIterator[AsyncConnection]:
+    async def read_transaction(self) -> AsyncIterator[Transaction]:
         """Read from one consistent snapshot, without waiting for writers. Raises StoreUnavailable."""
-        with self._translate_errors():
-            async with self._engine.connect() as connection, connection.begin():
+        with self._report_errors():
+            reader = await self._retry_while_held(self._begin_reading)
+            try:
+                yield LoopTransaction(reader.statements)
+            except BaseException:
+                reader.close()
+                raise
+            reader.rollback()
+            self._free_readers.append(reader)
+
+    @contextlib.asynccontextmanager
+    async def long_transaction(self) -> AsyncIterator[Transaction]:
+        """A durable write transaction whose statements may take long; everybody else waits for its end."""
+        with self._report_errors():
+            async with self._write_lock, self._open_in_thread("BEGIN IMMEDIATE") as connection:
+                yield connection
+        self._report_success()
+
+    @contextlib.asynccontextmanager
+    async def long_read_transaction(self) -> AsyncIterator[Transaction]:
+        """A read transaction whose statements may take long."""
+        with self._report_errors():
+            async with self._open_in_thread("BEGIN") as connection:
                 yield connection
 
     async def truncate_wal(self) -> None:
@@ -152,13 +129,9 @@ class Database:
         Writers wait. Raises StoreUnavailable while a reader still uses an older state.
         """
         with translate_errors():
-            async with self._write_lock, self._engine.connect() as connection:
-                sqlite = await connection.run_sync(driver.unwrap)
-                await sqlite.run_statement(f"PRAGMA busy_timeout={_CHECKPOINT_TIMEOUT_MS}", ())
-                try:
-                    [(busy, *_)] = (await sqlite.run_statement("PRAGMA wal_checkpoint(TRUNCATE)", ()))[0]
-                finally:
-                    await sqlite.run_statement(f"PRAGMA busy_timeout={_BUSY_TIMEOUT_MS}", ())
+            async with self._write_lock, self._engines.threads.connect() as connection:
+                await connection.exec_driver_sql(f"PRAGMA busy_timeout={_CHECKPOINT_TIMEOUT_MS}")
+                [(busy, *_)] = await connection.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)")
         if busy:
             raise StoreUnavailable(
                 "what was deleted is still in the log of the database, which somebody reads"
@@ -170,16 +143,118 @@ class Database:
         Writers wait only for the statistics, which sample a few rows of each index. Raises StoreUnavailable.
         """
         with translate_errors():
-            async with self._engine.connect() as connection:
-                sqlite = await connection.run_sync(driver.unwrap)
-                await sqlite.run_statement("PRAGMA wal_checkpoint(PASSIVE)", ())
-        async with self.transaction() as tx:
+            async with self._engines.threads.connect() as connection:
+                await connection.exec_driver_sql("PRAGMA wal_checkpoint(PASSIVE)")
+        async with self.long_transaction() as tx:
             await tx.exec_driver_sql(f"PRAGMA analysis_limit={_ANALYSIS_LIMIT_ROWS}")
             await tx.exec_driver_sql("PRAGMA optimize")
             if (await tx.exec_driver_sql(_HAS_STATISTICS)).one_or_none() is not None:
                 await tx.exec_driver_sql(_DELETE_QUEUE_STATISTICS)
-                # Makes this connection load the changed statistics at once.
-                await tx.exec_driver_sql("ANALYZE sqlite_schema")
+        async with self._write_lock:
+            self._close_writer()  # the next one loads the changed statistics
+
+    async def close(self) -> None:
+        """Close every connection to the file."""
+        self._close_writer()
+        while self._free_readers:
+            self._free_readers.pop().close()
+        await self._engines.threads.dispose()
+        self._commit_thread.shutdown(wait=False)
+
+    @contextlib.contextmanager
+    def _report_errors(self) -> Iterator[None]:
+        try:
+            with translate_errors():
+                yield
+        except StoreUnavailable as error:
+            if self._outage_log is not None:
+                self._outage_log.record_failure(error)
+            raise
+
+    def _report_success(self) -> None:
+        if self._outage_log is not None:
+            self._outage_log.record_success()
+
+    async def _retry_while_held(self, begin: Callable[[], LoopConnection]) -> LoopConnection:
+        """Begin a transaction; while another process holds the lock, try again from a timer."""
+        began_at = time.monotonic()
+        while True:
+            try:
+                return begin()
+            except (OperationalError, sqlite3.OperationalError) as error:
+                if not _is_held(error) or time.monotonic() >= began_at + self._get_patience():
+                    raise
+            await asyncio.sleep(_HELD_RETRY_SECONDS)
+
+    def _get_patience(self) -> float:
+        """Seconds for which the lock of another process is waited for."""
+        if self._stop is not None and self._stop.is_set():
+            return _STOPPING_HELD_SECONDS
+        return _HELD_SECONDS
+
+    def _begin_writing(self, *, durable: bool) -> LoopConnection:
+        if self._writer is None:
+            self._writer = LoopConnection(self._engines.loop)
+        self._writer.begin_writing(durable=durable)
+        return self._writer
+
+    def _begin_reading(self) -> LoopConnection:
+        reader = self._free_readers.pop() if self._free_readers else LoopConnection(self._engines.loop)
+        try:
+            reader.begin_reading()
+        except sqlite3.OperationalError:
+            reader.close()
+            raise
+        return reader
+
+    async def _commit(self, writer: LoopConnection, *, durable: bool) -> None:
+        """Commit; what is synced to the disk, in a thread."""
+        if durable:
+            commit = asyncio.get_running_loop().run_in_executor(self._commit_thread, writer.commit)
+            await _await_end(commit)
+        else:
+            writer.commit()
+
+    def _undo(self, error: BaseException) -> None:
+        """Roll back what was written; after an error of SQLite, the next transaction opens the file again.
+
+        A connection that was opened while the folder was read-only stays so.
+        """
+        if isinstance(error, OperationalError | sqlite3.OperationalError):
+            self._close_writer()
+        elif self._writer is not None:
+            self._writer.rollback()
+
+    def _close_writer(self) -> None:
+        if self._writer is not None:
+            self._writer.close()
+            self._writer = None
+
+    @contextlib.asynccontextmanager
+    async def _open_in_thread(self, begin: str) -> AsyncIterator[AsyncConnection]:
+        async with self._engines.threads.connect() as connection, connection.begin():
+            await connection.exec_driver_sql(begin)
+            yield connection
+
+
+async def _await_end(work: asyncio.Future[None]) -> None:
+    """Wait for a thread, also when cancelled: it uses the connection until its end."""
+    cancellation: asyncio.CancelledError | None = None
+    while not work.done():
+        try:
+            await asyncio.wait([work])
+        except asyncio.CancelledError as error:
+            cancellation = error
+    failure = work.exception()
+    if cancellation is not None:
+        raise cancellation
+    if failure is not None:
+        raise failure
+
+
+def _is_held(error: OperationalError | sqlite3.OperationalError) -> bool:
+    """Whether another process holds the lock that was asked for."""
+    return any(reason.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY for reason in _list_reasons(error))
 
 
 @contextlib.contextmanager
@@ -211,17 +286,7 @@ async def open_database(
 ) -> AsyncIterator[Database]:
     """Open the SQLite database at `url`, which must have been migrated, and make it private to its owner."""
     make_private(parse_database_path(url))
-    engine = create_async_engine(
-        url,
-        pool_size=4,
-        max_overflow=4,
-        pool_reset_on_return=None,  # every transaction ends in a commit or a rollback
-        hide_parameters=True,
-        connect_args={"async_creator_fn": driver.connect},
-    )
-    event.listen(engine.sync_engine, "connect", _configure_connection)
-    event.listen(engine.sync_engine, "begin", _begin)
-    database = Database(engine, outage_log, stop)
+    database = Database(create_engines(str(parse_database_path(url)), _PRAGMAS), outage_log, stop)
     try:
         yield database
     finally:
@@ -263,15 +328,3 @@ def _explain_unwritable(file: Path, reason: str | None) -> str:
         f"DATABASE_URL: {file} cannot be written ({reason}). Let this user write to the file and its folder, "
         "or choose another file. Example: DATABASE_URL=sqlite+aiosqlite:////var/lib/canvasgram/canvasgram.db"
     )
-
-
-def _configure_connection(connection: Any, _record: object) -> None:
-    connection.isolation_level = None  # BEGIN is sent by _begin, not by the driver
-    cursor = connection.cursor()
-    for pragma in _PRAGMAS:
-        cursor.execute(pragma)
-    cursor.close()
-
-
-def _begin(connection: Connection) -> None:
-    driver.unwrap(connection).begin_with_next("BEGIN")

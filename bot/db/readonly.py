@@ -9,19 +9,15 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from urllib.parse import quote
 
-from sqlalchemy import event
-from sqlalchemy.engine import Connection
 from sqlalchemy.exc import DatabaseError
-from sqlalchemy.ext.asyncio import create_async_engine
 
-from bot.db import driver
+from bot.db.connections import create_engines
 from bot.db.engine import Database, parse_database_path
 from bot.db.migrate import find_newest_revision, read_current_revision
 from bot.errors import SchemaUnknown, StoreUnavailable
 
 _PRAGMAS = (
     "PRAGMA query_only=ON",
-    "PRAGMA busy_timeout=5000",
     "PRAGMA mmap_size=8589934592",  # 8 GiB: sums over a large ledger read it in random order
     "PRAGMA temp_store=MEMORY",
 )
@@ -39,21 +35,12 @@ async def open_readonly(url: str) -> AsyncIterator[Database]:
         _check_schema(file)
     # The file itself is opened read-only; SQLite still shares the gateway's index of the write-ahead log, so
     # that what is not merged yet is read as well.
-    address = f"sqlite+aiosqlite:///file:{quote(str(file.absolute()))}?mode=ro&uri=true"
-    engine = create_async_engine(
-        address,
-        pool_size=4,
-        pool_reset_on_return=None,
-        hide_parameters=True,
-        connect_args={"async_creator_fn": driver.connect},
-    )
-    event.listen(engine.sync_engine, "connect", _configure_connection)
-    event.listen(engine.sync_engine, "begin", _begin)
+    database = Database(create_engines(f"file:{quote(str(file.absolute()))}?mode=ro", _PRAGMAS))
     try:
         with _translate_errors(file):
-            yield Database(engine)
+            yield database
     finally:
-        await engine.dispose()
+        await database.close()
 
 
 def check_readable(url: str) -> None:
@@ -91,15 +78,3 @@ def _translate_errors(file: Path) -> Iterator[None]:
         if getattr(sqlite_error, "sqlite_errorcode", None) == sqlite3.SQLITE_ERROR:
             raise  # the statement itself is wrong: waiting does not help
         raise StoreUnavailable(f"{file} cannot be read: {sqlite_error}.") from error
-
-
-def _configure_connection(connection: sqlite3.Connection, _record: object) -> None:
-    connection.isolation_level = None
-    cursor = connection.cursor()
-    for pragma in _PRAGMAS:
-        cursor.execute(pragma)
-    cursor.close()
-
-
-def _begin(connection: Connection) -> None:
-    driver.unwrap(connection).begin_with_next("BEGIN")

@@ -6,9 +6,9 @@ transaction `tx`.
 
 from sqlalchemy import select
 from sqlalchemy.dialects.sqlite import insert
-from sqlalchemy.ext.asyncio import AsyncConnection
 
 from bot.db.tables import revisions
+from bot.db.transaction import Transaction
 
 TOOLS = "tools"
 """Sources, tools, grants, rules or secrets have changed."""
@@ -18,7 +18,7 @@ FILES = "files"
 _SELECT_ALL = select(revisions)
 
 
-async def bump(tx: AsyncConnection, name: str) -> None:
+async def bump(tx: Transaction, name: str) -> None:
     """Count a change of what this name stands for."""
     first = insert(revisions).values(name=name, number=1)
     await tx.execute(
@@ -26,6 +26,6 @@ async def bump(tx: AsyncConnection, name: str) -> None:
     )
 
 
-async def read_all(tx: AsyncConnection) -> dict[str, int]:
+async def read_all(tx: Transaction) -> dict[str, int]:
     """The number of every name that was counted."""
     return {row.name: row.number for row in await tx.execute(_SELECT_ALL)}

@@ -10,13 +10,13 @@ from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
 from sqlalchemy.exc import SQLAlchemyError
-from sqlalchemy.ext.asyncio import AsyncConnection
 
 from bot.db.engine import Database
+from bot.db.transaction import Transaction
 from bot.errors import StoreUnavailable
 
 T = TypeVar("T")
-WriteOperation = Callable[[AsyncConnection], Awaitable[T]]
+WriteOperation = Callable[[Transaction], Awaitable[T]]
 
 _log = logging.getLogger(__name__)
 _FIRST_BACKOFF_SECONDS = 0.2

@@ -12,10 +12,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from bot.agent.sanitize import to_sendable
-from bot.db.engine import Database, Transaction
+from bot.db.engine import Database
 from bot.db.people import people
 from bot.db.queues import jobs, outbox
 from bot.db.queues.jobs import Job, JobKind, MissedRunPolicy, NewJob
+from bot.db.transaction import Transaction
 from bot.domain import Button, Lane, Part
 from bot.jobs.times import formatting, rrules
 from bot.jobs.times.rrules import RecurrenceRule

@@ -13,11 +13,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from bot.db import lock, migrate
-from bot.db.engine import Database, Transaction, make_private, open_database, parse_database_path
+from bot.db.engine import Database, make_private, open_database, parse_database_path
 from bot.db.maintenance import restore as restore_rows
 from bot.db.maintenance.backup import find_integrity_errors, fsync_path, read_made_at
 from bot.db.maintenance.restore import DiscardCounts, ReplacedDatabaseState
 from bot.db.readonly import open_readonly
+from bot.db.transaction import Transaction
 from bot.errors import RestoreRefused, SchemaUnknown, StoreUnavailable
 from bot.jobs.times.rrules import RecurrenceRule, find_next, load_zone
 
@@ -111,14 +112,14 @@ def _copy_with_wal(backup: Path, temporary_file: Path) -> None:
 async def _reconcile_with_replaced(
     database: Database, url: str, *, answer_waiting: bool, now: float
 ) -> tuple[DiscardCounts, int, ReplacedDatabaseState | None]:
-    async with database.read_transaction() as tx:
+    async with database.long_read_transaction() as tx:
         received, birth = await restore_rows.find_last_received_and_birth(tx)
     try:
-        async with open_readonly(url) as replaced, replaced.read_transaction() as old:
+        async with open_readonly(url) as replaced, replaced.long_read_transaction() as old:
             changes_since = await restore_rows.load_replaced_state(old, received, birth)
     except (StoreUnavailable, SchemaUnknown):
         changes_since = None
-    async with database.transaction() as tx:
+    async with database.long_transaction() as tx:
         discarded = await restore_rows.discard_pending(tx, answer_waiting=answer_waiting, now=now)
         skipped = 0
         if changes_since is not None:

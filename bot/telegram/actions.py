@@ -13,12 +13,12 @@ from typing import Any, Protocol
 from zoneinfo import ZoneInfo
 
 from bot.db.conversations.chat_settings import ThinkMode
-from bot.db.engine import Transaction
 from bot.db.people import people
 from bot.db.people.people import RoleOrBlocked
 from bot.db.queues.admin_notices import AdminNotices
 from bot.db.tools import audit
 from bot.db.tools.audit import Actor
+from bot.db.transaction import Transaction
 from bot.domain import Button, InboxItem, Lane, Part
 from bot.jobs.user_jobs import UserJobs
 from bot.telegram.access import Access

@@ -17,10 +17,11 @@ from zoneinfo import ZoneInfo
 from bot.agent import history
 from bot.db.conversations import attachments, conversations, turns
 from bot.db.conversations.turns import NewTurn, TurnEnd
-from bot.db.engine import Database, Transaction
+from bot.db.engine import Database
 from bot.db.people import limits, people
 from bot.db.people.people import RoleOrBlocked
 from bot.db.queues import admin_notices, inbox, outbox
+from bot.db.transaction import Transaction
 from bot.domain import Lane, Message, Part
 from bot.telegram.access import Access
 from bot.telegram.actions import TurnService

@@ -9,10 +9,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from bot.agent.tool_search import META_TOOL_NAMES
-from bot.db.engine import Transaction
 from bot.db.tools import sources, tools
 from bot.db.tools.sources import Source
 from bot.db.tools.tools import StoredTool
+from bot.db.transaction import Transaction
 from bot.errors import ChangeRefused
 from bot.tool_registry.admin_actions import AdminAction, to_audit_record
 from bot.tool_registry.previews import PreviewedTool, SourcePreview

@@ -10,11 +10,11 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from bot.db import revisions
-from bot.db.engine import Transaction
 from bot.db.tools import audit, grants, secrets, sources, tools
 from bot.db.tools.audit import Actor
 from bot.db.tools.sources import Source, SourceKind
 from bot.db.tools.tools import StoredTool
+from bot.db.transaction import Transaction
 from bot.errors import ChangeRefused, NeedsConfirming
 from bot.tool_registry.service_access import list_access_lines, read_access
 from bot.tool_registry.tool_info import BuiltinTools, ToolInfo, build_rule, estimate_tokens, load_tool_info

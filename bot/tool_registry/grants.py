@@ -9,10 +9,10 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from bot.db.engine import Transaction
 from bot.db.people import people
 from bot.db.tools import grants as grant_rows
 from bot.db.tools.grants import Grant, GranteeKind
+from bot.db.transaction import Transaction
 from bot.errors import ChangeRefused
 from bot.tool_registry.admin_actions import AdminAction
 from bot.tool_registry.tool_info import ToolInfo, load_tool_info

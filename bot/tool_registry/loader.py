@@ -11,12 +11,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bot.db import revisions
-from bot.db.engine import Database, Transaction, parse_database_path
+from bot.db.engine import Database, parse_database_path
 from bot.db.retry import retry_until_available
 from bot.db.tools import grants, sources, tools
 from bot.db.tools.grants import Grant
 from bot.db.tools.sources import Source
 from bot.db.tools.tools import StoredTool
+from bot.db.transaction import Transaction
 from bot.errors import SettingsRefused
 from bot.settings import Settings
 from bot.tool_registry.assembly import RegistryState, SourceTools, assemble

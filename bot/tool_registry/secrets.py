@@ -13,11 +13,11 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from bot import logs
-from bot.db.engine import Transaction
 from bot.db.tools import secrets as secret_rows
 from bot.db.tools import sources
 from bot.db.tools.secrets import SealedSecret
 from bot.db.tools.sources import Source
+from bot.db.transaction import Transaction
 from bot.errors import ChangeRefused, SettingsRefused
 from bot.settings import format_example
 from bot.tool_registry.admin_actions import AdminAction

@@ -5,8 +5,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from bot.db.engine import Transaction
 from bot.db.tools.sources import Source
+from bot.db.transaction import Transaction
 from bot.tool_registry.formatting import SOURCE_KINDS, format_state
 from bot.tool_registry.program_homes import find_home, is_own_home
 from bot.tool_registry.service_access import list_access_lines, read_access

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from bot.agent import history
-from bot.db.engine import Transaction
 from bot.db.tools import grants, sources, tools
 from bot.db.tools.grants import Grant
 from bot.db.tools.sources import Source, SourceKind
 from bot.db.tools.tools import StoredTool
+from bot.db.transaction import Transaction
 from bot.errors import ChangeRefused
 from tools.base import Rule, Tool, definition_of, hash_definition
 from tools.registry import build_definition, render_schema

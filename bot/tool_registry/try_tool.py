@@ -13,9 +13,10 @@ from typing import Any
 
 from bot.agent.toolbox import Toolbox
 from bot.db.conversations.notes import ChatNotes
-from bot.db.engine import Database, Transaction
+from bot.db.engine import Database
 from bot.db.tools import audit
 from bot.db.tools.audit import Actor
+from bot.db.transaction import Transaction
 from bot.domain import Lane, ToolCall, ToolResult
 from bot.errors import ChangeRefused
 from bot.tool_registry.secret_scanner import mask_secrets, mask_words

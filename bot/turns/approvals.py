@@ -17,7 +17,7 @@ from bot.agent import approval_prompt
 from bot.agent.approval_policy import NEW_ADDRESS, RequireApproval
 from bot.agent.approval_prompt import ALLOW_HERE_HOURS, ApprovalPrompt
 from bot.agent.tool_calls import CheckedCall
-from bot.db.engine import Database, Transaction
+from bot.db.engine import Database
 from bot.db.people import people
 from bot.db.queues import outbox, parked_items
 from bot.db.queues.parked_items import EndedTurn
@@ -30,6 +30,7 @@ from bot.db.tools.approvals import (
     ApproverKind,
     NewApprovalQuestion,
 )
+from bot.db.transaction import Transaction
 from bot.domain import Lane, Part
 from bot.translations.translator import ENGLISH, Translator, translatable
 from tools.base import Tool, hash_tool

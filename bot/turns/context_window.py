@@ -13,7 +13,7 @@ from bot.agent.toolbox import Toolbox
 from bot.db.conversations import calls, conversations, notes, turns
 from bot.db.conversations.conversations import Conversation
 from bot.db.conversations.turns import PastTurn
-from bot.db.engine import Transaction
+from bot.db.transaction import Transaction
 from bot.domain import Lane, Message
 from bot.translations.translator import translatable
 from tools.builtin.look_back import look_back

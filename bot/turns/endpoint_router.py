@@ -10,10 +10,11 @@ from dataclasses import dataclass, replace
 
 from bot.db.conversations import chat_settings, turns
 from bot.db.conversations.chat_settings import CONTENT_KINDS, ContentKind
-from bot.db.engine import Database, Transaction
+from bot.db.engine import Database
 from bot.db.people import people
 from bot.db.queues import outbox
 from bot.db.retry import retry_until_available
+from bot.db.transaction import Transaction
 from bot.domain import EndpointRole, Lane, Message, ModelRequest
 from bot.translations.translator import Translator, translatable
 from bot.turns.endpoints import CONTENT_NAMES, ModelEndpoint, build_consent_question, choose_endpoint

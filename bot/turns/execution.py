@@ -22,8 +22,9 @@ from bot.agent.events import (
 )
 from bot.agent.replay import replay
 from bot.db.conversations.calls import CallCompletion
-from bot.db.engine import Database, Transaction
+from bot.db.engine import Database
 from bot.db.queues import inbox
+from bot.db.transaction import Transaction
 from bot.domain import Channel, ChannelFactory, Message, ModelRequest, Reply
 from bot.errors import CallFailed, PromptTooLong
 from bot.turns import start, turn_plan

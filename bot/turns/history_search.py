@@ -30,7 +30,7 @@ class HistorySearch:
 
     async def find(self, words: str) -> list[Passage]:
         """The few passages that match these words best, the best first."""
-        async with self._database.read_transaction() as tx:
+        async with self._database.long_read_transaction() as tx:
             documents = await search.load_documents(tx, self._lane)
             messages = await search.load_messages(tx, self._lane, excluded_tool=look_back.name)
         texts = select_newest([*documents, *messages])

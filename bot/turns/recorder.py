@@ -12,10 +12,11 @@ from bot.agent.events import CallModel, LoopEvent, RunTools, TurnResult
 from bot.db.conversations import calls, conversations, turns
 from bot.db.conversations.calls import CallCompletion, NewCall, RepeatReason
 from bot.db.conversations.turns import TurnEnd
-from bot.db.engine import Database, Transaction
+from bot.db.engine import Database
 from bot.db.queues import inbox, outbox, parked_items
 from bot.db.queues.parked_items import WaitTimes
 from bot.db.retry import retry_until_available
+from bot.db.transaction import Transaction
 from bot.domain import Button, Channel, EndpointRole, Message, Part
 from bot.errors import EndpointAway, PromptTooLong
 from bot.translations.translator import translatable

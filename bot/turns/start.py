@@ -9,7 +9,7 @@ from bot.agent.toolbox import Toolbox
 from bot.db.conversations import attachments, calls, conversations, turns
 from bot.db.conversations.calls import InterruptedCall, StoredResult
 from bot.db.conversations.turns import NewTurn, StoredTurn
-from bot.db.engine import Transaction
+from bot.db.transaction import Transaction
 from bot.domain import Lane, Message, Reply
 from bot.turns import context_window
 from bot.turns.turn_plan import TurnPlan

@@ -15,9 +15,10 @@ from bot.agent.toolbox import Toolbox
 from bot.db.conversations import calls, conversations, turns
 from bot.db.conversations.calls import NewCall
 from bot.db.conversations.conversations import Conversation
-from bot.db.engine import Database, Transaction
+from bot.db.engine import Database
 from bot.db.queues import inbox
 from bot.db.retry import retry_until_available
+from bot.db.transaction import Transaction
 from bot.domain import SUMMARIES_PRIORITY, InboxItem, Lane, Message, ModelRequest
 from bot.errors import CallFailed
 from bot.tool_registry.registry import ToolRegistry

@@ -1,7 +1,7 @@
 """Keeps in memory what a thought costs here, as the ledger says, and reads it again from time to time."""
 
 from bot.agent.thinking_threshold import ThoughtCost, measure_thoughts
-from bot.db.engine import Transaction
+from bot.db.transaction import Transaction
 from bot.db.usage.thought_sums import sum_recent_thoughts
 
 REFRESH_SECONDS = 300.0

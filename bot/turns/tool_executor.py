@@ -18,8 +18,9 @@ from bot.agent.tool_calls import CheckedCall
 from bot.agent.toolbox import Toolbox, render_result
 from bot.db.conversations import calls
 from bot.db.conversations.calls import StoredResult
-from bot.db.engine import Database, Transaction
+from bot.db.engine import Database
 from bot.db.retry import retry_until_available
+from bot.db.transaction import Transaction
 from bot.domain import Channel, ToolCall, ToolResult
 from bot.tool_registry.secret_scanner import mask_words
 from bot.turns.approvals import PendingCall

@@ -12,10 +12,10 @@ from bot.agent.events import RunTools
 from bot.agent.taint import TaintState
 from bot.agent.tool_calls import CheckedCall
 from bot.agent.toolbox import Toolbox
-from bot.db.engine import Transaction
 from bot.db.people import people
 from bot.db.queues import outbox
 from bot.db.tools.approvals import ApprovalQuestion
+from bot.db.transaction import Transaction
 from bot.domain import Lane, Part, ToolResult
 from bot.tool_registry.assembly import format_unavailable
 from bot.turns.approvals import NO_ADMIN, Approvals, PendingCall, Requester

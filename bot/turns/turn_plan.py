@@ -21,8 +21,8 @@ from bot.agent.thinking_policy import (
 from bot.agent.thinking_threshold import ThoughtCost, adjust_threshold, explain_cost
 from bot.db.conversations import turns
 from bot.db.conversations.turns import StoredTurn
-from bot.db.engine import Transaction
 from bot.db.people import people
+from bot.db.transaction import Transaction
 from bot.domain import Message
 from bot.turns import context_window
 from bot.turns.context_window import ContextWindow, ToolboxFor

@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeVar
 
-from bot.db.engine import Database, Transaction
+from bot.db.engine import Database
+from bot.db.transaction import Transaction
 from bot.db.usage import counter_readings, report_sums
 from bot.db.usage.thinking_sums import ThinkingSums, sum_by_thinking
 from bot.db.usage.usage_sums import (
@@ -67,7 +68,7 @@ async def load_report(database: Database, query: ReportQuery) -> UsageReport:
     """
 
     async def in_own_transaction(load: Callable[[Transaction], Awaitable[T]]) -> T:
-        async with database.read_transaction() as tx:
+        async with database.long_read_transaction() as tx:
             return await load(tx)
 
     async with asyncio.TaskGroup() as tasks:

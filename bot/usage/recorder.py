@@ -9,7 +9,8 @@ import logging
 import time
 from collections import Counter
 
-from bot.db.engine import Database, Transaction
+from bot.db.engine import Database
+from bot.db.transaction import Transaction
 from bot.db.usage import breakdowns, process_lives
 from bot.db.usage.breakdowns import StoredBreakdown, TurnTimestamps
 from bot.domain import Lane

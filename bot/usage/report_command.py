@@ -89,7 +89,7 @@ async def render_report(url: str, options: ReportOptions, *, now: float) -> str 
             raise NothingFound(_nothing_found_message(scope))
         if form in {"csv", "json"}:  # for machines: numbers alone
             return _RENDERERS[form](report, [])
-        async with database.read_transaction() as tx:
+        async with database.long_read_transaction() as tx:
             names = await people.list_names(tx)
             calls_by_person = await report_sums.sum_calls(tx, scope, "user")
     headline = list(build_headline(report, calls_by_person, names))
@@ -108,7 +108,7 @@ async def render_audit(url: str, options: ReportOptions, *, now: float) -> str:
         raise QuestionRefused(
             "report audit goes with --since, --until, --user, --top, --format and --out alone."
         )
-    async with open_readonly(url) as database, database.read_transaction() as tx:
+    async with open_readonly(url) as database, database.long_read_transaction() as tx:
         names = await people.list_names(tx)
         entries = await audit.list_entries(
             tx, since=scope.since, until=scope.until, person=scope.user, limit=options.top
@@ -123,7 +123,7 @@ async def render_audit(url: str, options: ReportOptions, *, now: float) -> str:
 async def render_turn(url: str, turn_id_text: str, *, with_texts: bool, as_json: bool, now: float) -> str:
     """One turn by its id; that its texts were read is recorded in the audit log before they are shown."""
     turn_id = parse_turn_id(turn_id_text)
-    async with open_readonly(url) as database, database.read_transaction() as tx:
+    async with open_readonly(url) as database, database.long_read_transaction() as tx:
         turn = await load_steps(tx, turn_id, with_texts=with_texts)
         names = await people.list_names(tx)
     if turn is None:
@@ -170,7 +170,7 @@ async def _render_ranking(url: str, options: ReportOptions, scope: Scope, form: 
 async def _load_ranking(
     database: Database, kind: ListKind, scope: Scope, sort: Sort, limit: int
 ) -> tuple[ReportSection, list[JsonRecord]]:
-    async with database.read_transaction() as tx:
+    async with database.long_read_transaction() as tx:
         if kind == "readings":
             readings = await counter_readings.list_newest(tx, scope, limit)
             return reading_report.build_section(readings, scope.zone), reading_report.build_records(readings)

@@ -3,18 +3,26 @@
 import asyncio
 import sqlite3
 import stat
+import threading
 from pathlib import Path
 
 import pytest
 from sqlalchemy import delete, func, insert, select, text
 from sqlalchemy.exc import OperationalError
 
+from bot.db.connections import LoopConnection
 from bot.db.engine import Database, open_database, parse_database_path
 from bot.db.retry import OutageLog
 from bot.db.tables import notices
 from bot.errors import StoreUnavailable
+from tests.support.sql_trace import trace_sql
 
 ROW = {"subject": "a", "text": "b", "told_at": 0.0}
+
+
+async def insert_notice(database: Database, subject: str = "a") -> None:
+    async with database.transaction() as tx:
+        await tx.execute(insert(notices).values(ROW | {"subject": subject}))
 
 
 async def count_notices(database: Database) -> int:
@@ -148,8 +156,74 @@ async def test_deleted_text_is_in_no_file_once_nobody_reads_it_any_more(
     await database.truncate_wal()
     for path in (file, Path(f"{file}-wal")):
         assert b"a secret" not in path.read_bytes()
+
+
+async def test_while_another_process_holds_the_lock_the_event_loop_goes_on(
+    database: Database, database_url: str
+):
     async with database.transaction() as tx:
-        assert (await tx.execute(text("PRAGMA busy_timeout"))).scalar_one() == 2000
+        assert (await tx.execute(text("PRAGMA busy_timeout"))).scalar_one() == 0  # SQLite never waits
+    blocker = sqlite3.connect(parse_database_path(database_url), isolation_level=None)
+    blocker.execute("BEGIN IMMEDIATE")
+    first = asyncio.get_running_loop().create_task(insert_notice(database))
+    for _ in range(5):
+        await asyncio.sleep(0.01)
+        assert await count_notices(database) == 0
+    assert not first.done()
+    blocker.execute("ROLLBACK")
+    blocker.close()
+    await first
+    assert await count_notices(database) == 1
+
+
+async def test_a_commit_that_a_thread_has_begun_ends_before_anything_else_is_written(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+):
+    begun, may_end = threading.Event(), threading.Event()
+    original_commit = LoopConnection.commit
+
+    def commit_slowly(connection: LoopConnection) -> None:
+        begun.set()
+        assert may_end.wait(30)
+        original_commit(connection)
+
+    monkeypatch.setattr(LoopConnection, "commit", commit_slowly)
+    first = asyncio.get_running_loop().create_task(insert_notice(database, subject="first"))
+    assert await asyncio.to_thread(begun.wait, 30)
+    second = asyncio.get_running_loop().create_task(insert_notice(database, subject="second"))
+    for _ in range(2):  # being told twice must not end the wait either
+        first.cancel()
+        await asyncio.sleep(0.01)
+    assert not first.done()
+    may_end.set()
+    with pytest.raises(asyncio.CancelledError):
+        await first
+    await second
+    assert await count_notices(database) == 2
+
+
+async def test_rows_are_there_after_their_transaction(database: Database):
+    async with database.transaction() as tx:
+        stored = await tx.execute(insert(notices).values(ROW).returning(notices.c.subject))
+        everything = await tx.execute(select(notices.c.text))
+    assert stored.scalar_one() == "a"
+    assert everything.scalars().all() == ["b"]
+
+
+async def test_long_transactions_have_a_thread_and_are_stored_or_undone_alike(database: Database):
+    async def fail() -> None:
+        async with database.long_transaction() as tx:
+            await tx.execute(insert(notices).values(ROW | {"subject": "undone"}))
+            raise RuntimeError
+
+    with trace_sql() as trace:
+        async with database.long_transaction() as tx:
+            await tx.execute(insert(notices).values(ROW))
+        with pytest.raises(RuntimeError):
+            await fail()
+        async with database.long_read_transaction() as tx:
+            assert (await tx.execute(select(notices.c.subject))).scalars().all() == ["a"]
+        assert (trace.thread_count, trace.statements) == (3, [])
 
 
 async def test_a_url_that_names_no_file_is_refused():

@@ -5,17 +5,18 @@ import sqlite3
 from functools import partial
 
 import pytest
-from sqlalchemy import event, insert, select, text
+from sqlalchemy import insert, select, text
 from sqlalchemy.exc import IntegrityError
-from sqlalchemy.ext.asyncio import AsyncConnection
 
 from bot.db.engine import Database, open_database, parse_database_path
 from bot.db.retry import OutageLog
 from bot.db.tables import notices
+from bot.db.transaction import Transaction
 from bot.db.write_queue import WriteQueue
+from tests.support.sql_trace import trace_sql
 
 
-async def insert_notice(tx: AsyncConnection, subject: str) -> str:
+async def insert_notice(tx: Transaction, subject: str) -> str:
     await tx.execute(insert(notices).values(subject=subject, text="", told_at=0.0))
     return subject
 
@@ -26,18 +27,18 @@ async def list_subjects(database: Database) -> list[str]:
 
 
 async def test_operations_run_in_order_with_one_commit(database: Database):
-    commits: list[object] = []
-    event.listen(database._engine.sync_engine, "commit", commits.append)
     queue = WriteQueue(database)
-    async with asyncio.TaskGroup() as tasks:
-        enqueued = [queue.enqueue(partial(insert_notice, subject=str(n))) for n in range(50)]
-        last = tasks.create_task(queue.write(partial(insert_notice, subject="last")))
-        await asyncio.sleep(0)
-        tasks.create_task(queue.run())
-        assert await last == "last"
-        assert [done.result() for done in enqueued] == [str(n) for n in range(50)]
-        queue.close()
-    assert len(commits) == 1
+    with trace_sql() as trace:
+        async with asyncio.TaskGroup() as tasks:
+            enqueued = [queue.enqueue(partial(insert_notice, subject=str(n))) for n in range(50)]
+            last = tasks.create_task(queue.write(partial(insert_notice, subject="last")))
+            await asyncio.sleep(0)
+            tasks.create_task(queue.run())
+            assert await last == "last"
+            assert [done.result() for done in enqueued] == [str(n) for n in range(50)]
+            queue.close()
+    assert len(trace.commits) == trace.sync_count == 1
+    assert len(trace.statements) == 51
     assert await list_subjects(database) == [str(n) for n in range(50)] + ["last"]
 
 
@@ -87,8 +88,6 @@ async def test_a_database_that_cannot_be_written_is_waited_for(
 async def test_a_closed_queue_does_not_wait_for_a_database_that_cannot_be_written(
     database: Database, database_url: str
 ):
-    async with database.transaction() as tx:
-        await tx.execute(text("PRAGMA busy_timeout=1"))
     blocker = sqlite3.connect(parse_database_path(database_url), isolation_level=None)
     blocker.execute("BEGIN IMMEDIATE")
     queue = WriteQueue(database)

@@ -15,9 +15,8 @@ from typing import Any
 
 import pytest
 from sqlalchemy import select
-from sqlalchemy.ext.asyncio import AsyncConnection
 
-from bot.db import engine
+from bot.db import connections
 from bot.db.engine import Database, open_database
 from bot.db.people import people
 from bot.db.queues import inbox, jobs, outbox
@@ -25,6 +24,7 @@ from bot.db.queues.jobs import JobKind, MissedRunPolicy, NewJob
 from bot.db.tables import inbox as inbox_table
 from bot.db.tables import jobs as jobs_table
 from bot.db.tables import outbox as outbox_table
+from bot.db.transaction import Transaction
 from bot.domain import InboxItem, Lane, Part, Runner
 from bot.jobs.outcomes import JobOutcomes
 from bot.jobs.scheduler import JobScheduler
@@ -103,7 +103,7 @@ class CrashingDatabase(Database):
         self.commits = 0
 
     @contextlib.asynccontextmanager
-    async def transaction(self, *, durable: bool = True) -> AsyncIterator[AsyncConnection]:
+    async def transaction(self, *, durable: bool = True) -> AsyncIterator[Transaction]:
         self.commits += 1
         commit = self.commits
         async with self._database.transaction(durable=durable) as tx:
@@ -112,7 +112,7 @@ class CrashingDatabase(Database):
         self._crash_at(CrashPoint(self.activity, commit, "after"))
 
     @contextlib.asynccontextmanager
-    async def read_transaction(self) -> AsyncIterator[AsyncConnection]:
+    async def read_transaction(self) -> AsyncIterator[Transaction]:
         async with self._database.read_transaction() as tx:
             yield tx
 
@@ -327,7 +327,8 @@ def compare_with_rules(jobs_by_id: dict[int, NewJob], month: MonthRecord) -> tup
 @pytest.fixture
 async def unsynced(database_url: str, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Database]:
     """A database that is not synced to the disk: processes of these tests die, the machine does not."""
-    monkeypatch.setattr(engine, "_SYNCHRONOUS_PRAGMA", dict.fromkeys((True, False), "PRAGMA synchronous=OFF"))
+    unsynced_pragmas = dict.fromkeys((True, False), ("PRAGMA synchronous=OFF",))
+    monkeypatch.setattr(connections, "_COMMIT_PRAGMAS", unsynced_pragmas)
     async with open_database(database_url) as database:
         yield database
 

@@ -14,10 +14,9 @@ from pathlib import Path
 from types import FrameType
 from typing import NoReturn
 
+import aiosqlite
 import httpcore  # what clients import when they are built
 import httpcore2
-from sqlalchemy import event
-from sqlalchemy.engine import Engine
 
 import bot.app.factory  # what `run` imports when it is called
 import bot.llm.connection  # what it imports behind its first poll
@@ -25,7 +24,7 @@ import tools.builtin.calculate  # what a gateway imports when it collects its to
 import tools.builtin.fetch_page
 import tools.builtin.schedule
 from bot.cli.main import main
-from bot.db import driver
+from bot.db.connections import LoopConnection
 
 TOOLS = Path(__file__).with_name("tools_found")
 BOMB = Path("bomb")
@@ -44,7 +43,7 @@ class CommitBomb:
         self._commits_left = int(commits_left)
         BOMB.unlink()
 
-    def before_commit(self, *_: object) -> None:
+    def before_commit(self) -> None:
         """Count a commit that is about to be made."""
         self._commits_left -= 1
         if self._commits_left == 0 and self._when == "before":
@@ -99,14 +98,21 @@ def _run_gateway(folder: Path) -> NoReturn:
 
 def _count_commits(bomb: CommitBomb) -> None:
     """Have the bomb count every commit."""
-    original_commit = driver.SqliteConnection.commit
+    commit_in_loop = LoopConnection.commit
+    commit_in_thread = aiosqlite.Connection.commit
 
-    async def commit_and_count(connection: driver.SqliteConnection) -> None:
-        await original_commit(connection)
+    def count_in_loop(connection: LoopConnection) -> None:
+        bomb.before_commit()
+        commit_in_loop(connection)
         bomb.after_commit()
 
-    event.listen(Engine, "commit", bomb.before_commit)
-    driver.SqliteConnection.commit = commit_and_count  # type: ignore[assignment,method-assign]
+    async def count_in_thread(connection: aiosqlite.Connection) -> None:
+        bomb.before_commit()
+        await commit_in_thread(connection)
+        bomb.after_commit()
+
+    LoopConnection.commit = count_in_loop  # type: ignore[assignment,method-assign]
+    aiosqlite.Connection.commit = count_in_thread  # type: ignore[assignment,method-assign]
 
 
 if __name__ == "__main__":

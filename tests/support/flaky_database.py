@@ -4,9 +4,8 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator
 
-from sqlalchemy.ext.asyncio import AsyncConnection
-
 from bot.db.engine import Database
+from bot.db.transaction import Transaction
 from bot.errors import StoreUnavailable
 
 
@@ -25,7 +24,7 @@ class FlakyDatabase(Database):
         self.durable = False
 
     @contextlib.asynccontextmanager
-    async def transaction(self, *, durable: bool = True) -> AsyncIterator[AsyncConnection]:
+    async def transaction(self, *, durable: bool = True) -> AsyncIterator[Transaction]:
         if self.full:
             self.refused_count += 1
             self.refused.set()
@@ -35,6 +34,16 @@ class FlakyDatabase(Database):
             yield tx
 
     @contextlib.asynccontextmanager
-    async def read_transaction(self) -> AsyncIterator[AsyncConnection]:
+    async def long_transaction(self) -> AsyncIterator[Transaction]:
+        async with self.database.long_transaction() as tx:
+            yield tx
+
+    @contextlib.asynccontextmanager
+    async def long_read_transaction(self) -> AsyncIterator[Transaction]:
+        async with self.database.long_read_transaction() as tx:
+            yield tx
+
+    @contextlib.asynccontextmanager
+    async def read_transaction(self) -> AsyncIterator[Transaction]:
         async with self.database.read_transaction() as tx:
             yield tx

@@ -12,12 +12,13 @@ from sqlalchemy import Table, select
 
 from bot.agent.thinking_policy import ThinkingSetting
 from bot.db.conversations.notes import ChatNotes
-from bot.db.engine import Database, Transaction
+from bot.db.engine import Database
 from bot.db.queues import inbox
 from bot.db.queues.inbox import IncomingUpdate
 from bot.db.queues.parked_items import EndedTurn
 from bot.db.tables import inbox as inbox_table
 from bot.db.tables import outbox
+from bot.db.transaction import Transaction
 from bot.domain import Button, CallTimes, Channel, InboxItem, Lane, ModelRequest, Part, Reply, ToolCall, Usage
 from bot.tool_registry.registry import ToolRegistry
 from bot.translations.translator import ENGLISH, Translator

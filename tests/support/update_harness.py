@@ -15,7 +15,7 @@ from telegram.error import NetworkError
 from bot.attachments.reader import AttachmentReader
 from bot.db.conversations import calls, conversations, turns
 from bot.db.conversations.turns import NewTurn, TurnEnd
-from bot.db.engine import Database, Transaction
+from bot.db.engine import Database
 from bot.db.people import people
 from bot.db.people.people import RoleOrBlocked
 from bot.db.queues import inbox
@@ -23,6 +23,7 @@ from bot.db.queues.admin_notices import AdminNotices
 from bot.db.queues.parked_items import EndedTurn
 from bot.db.tables import inbox as inbox_table
 from bot.db.tables import outbox as outbox_table
+from bot.db.transaction import Transaction
 from bot.domain import Lane, Message, ToolCall, ToolResult
 from bot.errors import AttachmentUnusable
 from bot.jobs.user_jobs import JobLimits, UserJobs

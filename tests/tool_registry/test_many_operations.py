@@ -10,11 +10,12 @@ from types import CodeType, FrameType
 from typing import Any
 
 from bot.db import revisions
-from bot.db.engine import Database, Transaction
+from bot.db.engine import Database
 from bot.db.tools import sources, tools
 from bot.db.tools.grants import Grant, give
 from bot.db.tools.sources import Source
 from bot.db.tools.tools import StoredTool
+from bot.db.transaction import Transaction
 from bot.tool_registry.add_source import register_source
 from bot.tool_registry.loader import RegistryLoader, ToolSettings
 from bot.tool_registry.previews import build_preview

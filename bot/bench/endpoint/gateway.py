@@ -26,7 +26,8 @@ from bot.bench.endpoint.result import GatewayDifference, IntervalSeconds, Measur
 from bot.bench.harness import bots
 from bot.bench.harness.bots import BenchFailed, BotEnvironment, BotProcess
 from bot.bench.harness.progress import ProgressCallback
-from bot.db.engine import Database, Transaction, open_database
+from bot.db.engine import Database, open_database
+from bot.db.transaction import Transaction
 from bot.db.usage import breakdowns
 from bot.db.usage.breakdowns import AccountedTurn
 from bot.sim.telegram.server import BotApi, FloodLimits

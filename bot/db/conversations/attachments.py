@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from itertools import groupby
 
 from sqlalchemy import Row, bindparam, insert, or_, select
-from sqlalchemy.ext.asyncio import AsyncConnection
 
 from bot.db.tables import attachments, inbox, messages, tool_images
+from bot.db.transaction import Transaction
 from bot.domain import Attachment, Image, ToolResult
 
 _SELECT_MESSAGE_IMAGES = (
@@ -26,9 +26,7 @@ _SELECT_TOOL_IMAGES = (
 )
 
 
-async def store(
-    tx: AsyncConnection, turn: int, attachments_by_message: Sequence[Sequence[Attachment]]
-) -> None:
+async def store(tx: Transaction, turn: int, attachments_by_message: Sequence[Sequence[Attachment]]) -> None:
     """Store the attachments of a turn's user messages, a sequence for each message in their order."""
     user_messages = (
         select(messages.c.id)
@@ -52,7 +50,7 @@ async def store(
         await tx.execute(insert(attachments), rows)
 
 
-async def load_of_turn(tx: AsyncConnection, turn: int) -> tuple[tuple[Attachment, ...], ...]:
+async def load_of_turn(tx: Transaction, turn: int) -> tuple[tuple[Attachment, ...], ...]:
     """The attachments of each of a turn's user messages, in their order."""
     query = (
         select(messages.c.id.label("message"), attachments)
@@ -64,9 +62,7 @@ async def load_of_turn(tx: AsyncConnection, turn: int) -> tuple[tuple[Attachment
     return tuple(tuple(_to_attachment(row) for row in rows if row.kind is not None) for _, rows in by_message)
 
 
-async def load_message_images(
-    tx: AsyncConnection, message_ids: Sequence[int]
-) -> dict[int, tuple[Image, ...]]:
+async def load_message_images(tx: Transaction, message_ids: Sequence[int]) -> dict[int, tuple[Image, ...]]:
     """The images of these messages, by message; those without any are left out."""
     images: dict[int, tuple[Image, ...]] = {}
     for row in await tx.execute(_SELECT_MESSAGE_IMAGES, {"messages": list(message_ids)}):
@@ -74,7 +70,7 @@ async def load_message_images(
     return images
 
 
-async def store_tool_images(tx: AsyncConnection, turn: int, result: ToolResult) -> None:
+async def store_tool_images(tx: Transaction, turn: int, result: ToolResult) -> None:
     """Store the pictures of a tool's result."""
     rows = [
         {"turn": turn, "call_id": result.call.id, "media_type": image.media_type, "data": image.data}
@@ -84,9 +80,7 @@ async def store_tool_images(tx: AsyncConnection, turn: int, result: ToolResult) 
         await tx.execute(insert(tool_images), rows)
 
 
-async def load_tool_images(
-    tx: AsyncConnection, turns: Sequence[int]
-) -> dict[tuple[int, str], tuple[Image, ...]]:
+async def load_tool_images(tx: Transaction, turns: Sequence[int]) -> dict[tuple[int, str], tuple[Image, ...]]:
     """The pictures that the tools of these turns found, by turn and call."""
     images: dict[tuple[int, str], tuple[Image, ...]] = {}
     for row in await tx.execute(_SELECT_TOOL_IMAGES, {"turns": list(turns)}):
@@ -95,7 +89,7 @@ async def load_tool_images(
     return images
 
 
-async def can_skip_fetch(tx: AsyncConnection, item: int) -> bool:
+async def can_skip_fetch(tx: Transaction, item: int) -> bool:
     """Whether nothing needs to be fetched for this item: its turn has begun, or a /stop concerns it."""
     query = select(inbox.c.id).where(
         inbox.c.id == item, or_(inbox.c.turn.is_not(None), inbox.c.stopped.is_(True))

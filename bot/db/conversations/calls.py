@@ -10,10 +10,10 @@ from typing import Any, Literal
 
 from sqlalchemy import Column, ColumnElement, Row, and_, bindparam, case, insert, select, update
 from sqlalchemy.dialects.sqlite import insert as upsert
-from sqlalchemy.ext.asyncio import AsyncConnection
 
 from bot.db.conversations.attachments import load_tool_images, store_tool_images
 from bot.db.tables import lanes, model_calls, tool_calls, turns
+from bot.db.transaction import Transaction
 from bot.domain import (
     CallOutcome,
     CallPurpose,
@@ -126,18 +126,18 @@ class InterruptedCall:
     reply: Reply | None
 
 
-async def open_call(tx: AsyncConnection, new_call: NewCall, *, now: float) -> int:
+async def open_call(tx: Transaction, new_call: NewCall, *, now: float) -> int:
     """Store that a call is made; returns its id."""
     inserted = await tx.execute(_INSERT_MODEL_CALL, asdict(new_call) | {"created_at": now})
     return int(inserted.scalar_one())
 
 
-async def assign_to_turn(tx: AsyncConnection, call: int, turn: int) -> None:
+async def assign_to_turn(tx: Transaction, call: int, turn: int) -> None:
     """Assign a call made before its turn began to that turn."""
     await tx.execute(update(model_calls).where(model_calls.c.id == call).values(turn=turn))
 
 
-async def close_call(tx: AsyncConnection, completion: CallCompletion, *, now: float) -> None:
+async def close_call(tx: Transaction, completion: CallCompletion, *, now: float) -> None:
     """Store how a call ended; unknown counts stay NULL, with the reason."""
     reply = completion.reply
     row: dict[str, object] = {
@@ -190,7 +190,7 @@ def _to_json(reply: Reply) -> str:
 
 
 async def abandon_model_calls(
-    tx: AsyncConnection, turn: int | None, *, now: float, reason: str = PROCESS_ENDED
+    tx: Transaction, turn: int | None, *, now: float, reason: str = PROCESS_ENDED
 ) -> None:
     """Mark a turn's open model calls (None: those without a turn) as failed; their usage is unknown."""
     open_rows = (model_calls.c.turn == turn) & model_calls.c.outcome.is_(None)
@@ -198,20 +198,20 @@ async def abandon_model_calls(
     await tx.execute(update(model_calls).where(open_rows).values(lost))
 
 
-async def abandon_tool_calls(tx: AsyncConnection, turn: int, *, now: float) -> None:
+async def abandon_tool_calls(tx: Transaction, turn: int, *, now: float) -> None:
     """End a turn's open tool calls: the outcome of those that ran is unknown; held ones did not run."""
     open_rows = (tool_calls.c.turn == turn) & tool_calls.c.outcome.is_(None)
     outcome = case((tool_calls.c.state == "wanted", "interrupted"), else_="unknown")
     await tx.execute(update(tool_calls).where(open_rows).values(state="done", outcome=outcome, ended_at=now))
 
 
-async def find_last_use(tx: AsyncConnection, endpoint: str) -> float | None:
+async def find_last_use(tx: Transaction, endpoint: str) -> float | None:
     """When this endpoint was last called (epoch seconds); None if it never was."""
     newest = select(model_calls.c.created_at).where(model_calls.c.endpoint == endpoint)
     return (await tx.execute(newest.order_by(model_calls.c.created_at.desc()).limit(1))).scalar_one_or_none()
 
 
-async def find_first_prompt_tokens(tx: AsyncConnection, turn: int) -> tuple[int | None, int | None]:
+async def find_first_prompt_tokens(tx: Transaction, turn: int) -> tuple[int | None, int | None]:
     """Prompt and cached tokens of a turn's first call, as the server counted them; None where it did not."""
     query = (
         select(model_calls.c.prompt_tokens, model_calls.c.cached_tokens)
@@ -234,14 +234,14 @@ def _is_turn_call(turn: int) -> ColumnElement[bool]:
     return and_(model_calls.c.turn == turn, model_calls.c.purpose == "turn")
 
 
-async def load_replies(tx: AsyncConnection, turn: int) -> list[Reply]:
+async def load_replies(tx: Transaction, turn: int) -> list[Reply]:
     """The replies of a turn's finished calls, in order, for replay; those that our brake cut are finished."""
     finished = (model_calls.c.outcome == "ok") | (model_calls.c.finish_reason == BRAKE_FINISH_REASON)
     query = select(*_REPLY_COLUMNS).where(_is_turn_call(turn), finished).order_by(model_calls.c.id)
     return [_to_reply(row) for row in await tx.execute(query)]
 
 
-async def find_interrupted_call(tx: AsyncConnection, turn: int) -> InterruptedCall | None:
+async def find_interrupted_call(tx: Transaction, turn: int) -> InterruptedCall | None:
     """The turn's newest call, if it has to be made again."""
     columns = (*_REPLY_COLUMNS, model_calls.c.step, model_calls.c.error)
     query = select(*columns).where(_is_turn_call(turn)).order_by(model_calls.c.id.desc()).limit(1)
@@ -264,7 +264,7 @@ def _to_reply(row: Row[Any]) -> Reply:
 
 
 async def insert_tool_calls(
-    tx: AsyncConnection,
+    tx: Transaction,
     turn: int,
     step: int,
     calls: Iterable[ToolCall],
@@ -287,7 +287,7 @@ async def insert_tool_calls(
         await tx.execute(_UPSERT_REFUSED, refused_rows)
 
 
-async def hold_tool_calls(tx: AsyncConnection, turn: int, step: int, calls: Iterable[ToolCall]) -> None:
+async def hold_tool_calls(tx: Transaction, turn: int, step: int, calls: Iterable[ToolCall]) -> None:
     """Store calls that a person has to allow before they run."""
     rows = [_build_tool_row(turn, step, call, {"state": "wanted", "began_at": None}) for call in calls]
     await tx.execute(_INSERT_TOOL_CALL, rows)
@@ -306,7 +306,7 @@ def _build_tool_row(
 
 
 async def start_tool_calls(
-    tx: AsyncConnection, turn: int, step: int, calls: Iterable[ToolCall], *, now: float
+    tx: Transaction, turn: int, step: int, calls: Iterable[ToolCall], *, now: float
 ) -> None:
     """Store that held calls are about to run."""
     ids = [call.id for call in calls]
@@ -315,9 +315,7 @@ async def start_tool_calls(
     await tx.execute(held.values(state="running", began_at=now))
 
 
-async def store_tool_result(
-    tx: AsyncConnection, turn: int, step: int, result: ToolResult, *, now: float
-) -> None:
+async def store_tool_result(tx: Transaction, turn: int, step: int, result: ToolResult, *, now: float) -> None:
     """Store the outcome and the result of a tool call, with its pictures."""
     size = result.full_length
     if size is None:
@@ -328,7 +326,7 @@ async def store_tool_result(
     await store_tool_images(tx, turn, result)
 
 
-async def find_result_number(tx: AsyncConnection, turn: int, step: int, call_id: str) -> int:
+async def find_result_number(tx: Transaction, turn: int, step: int, call_id: str) -> int:
     """The number by which the model reads more of a result."""
     query = select(tool_calls.c.id).where(_is_tool_call(turn, step, call_id))
     return int((await tx.execute(query)).scalar_one())
@@ -338,7 +336,7 @@ def _is_tool_call(turn: int, step: int, call_id: str) -> ColumnElement[bool]:
     return and_(tool_calls.c.turn == turn, tool_calls.c.step == step, tool_calls.c.call_id == call_id)
 
 
-async def load_whole_result(tx: AsyncConnection, lane: Lane, number: int) -> str | None:
+async def load_whole_result(tx: Transaction, lane: Lane, number: int) -> str | None:
     """The full text of a result that was cut, if it belongs to the lane's current conversation; else None."""
     current = select(lanes.c.conversation).where(lanes.c.lane == lane.key).scalar_subquery()
     in_conversation = and_(turns.c.lane == lane.key, turns.c.conversation == current)
@@ -346,7 +344,7 @@ async def load_whole_result(tx: AsyncConnection, lane: Lane, number: int) -> str
     return (await tx.execute(query.where(in_conversation, tool_calls.c.id == number))).scalar_one_or_none()
 
 
-async def load_tool_results(tx: AsyncConnection, turn: int) -> list[StoredResult]:
+async def load_tool_results(tx: Transaction, turn: int) -> list[StoredResult]:
     """The tool calls of a turn, in order."""
     query = select(tool_calls).where(tool_calls.c.turn == turn).order_by(tool_calls.c.id)
     images = await load_tool_images(tx, [turn])

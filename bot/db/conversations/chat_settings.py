@@ -10,9 +10,9 @@ from typing import Final, Literal, get_args
 
 from sqlalchemy import bindparam, select
 from sqlalchemy.dialects.sqlite import insert as upsert
-from sqlalchemy.ext.asyncio import AsyncConnection
 
 from bot.db.tables import lanes
+from bot.db.transaction import Transaction
 from bot.domain import Lane
 
 ContentKind = Literal["text", "notes", "files", "images"]
@@ -41,7 +41,7 @@ class Consent:
         return bool(self.kinds)
 
 
-async def load_consent(tx: AsyncConnection, chat: int, host: str) -> Consent:
+async def load_consent(tx: Transaction, chat: int, host: str) -> Consent:
     """A chat's answer about this host; an answer about another host does not count."""
     stored = (await tx.execute(_SELECT_CONSENT, {"key": Lane(chat).key})).scalar_one_or_none() or ""
     stored_host, _, answer = stored.partition(" ")
@@ -53,7 +53,7 @@ async def load_consent(tx: AsyncConnection, chat: int, host: str) -> Consent:
     return Consent(was_asked=True, kinds=frozenset(kind for kind in CONTENT_KINDS if kind in allowed))
 
 
-async def mark_consent_asked(tx: AsyncConnection, chat: int, host: str) -> bool:
+async def mark_consent_asked(tx: Transaction, chat: int, host: str) -> bool:
     """Store that the chat is asked about this host; False if it was asked before."""
     if (await load_consent(tx, chat, host)).was_asked:
         return False
@@ -61,7 +61,7 @@ async def mark_consent_asked(tx: AsyncConnection, chat: int, host: str) -> bool:
     return True
 
 
-async def store_consent(tx: AsyncConnection, chat: int, host: str, kinds: Iterable[ContentKind]) -> None:
+async def store_consent(tx: Transaction, chat: int, host: str, kinds: Iterable[ContentKind]) -> None:
     """Store the chat's answer about this host. No kinds is a no; any other kind includes text."""
     allowed = {*kinds}
     if allowed:
@@ -70,18 +70,18 @@ async def store_consent(tx: AsyncConnection, chat: int, host: str, kinds: Iterab
     await _upsert_consent(tx, chat, f"{host} {answer or _NO}")
 
 
-async def load_think_mode(tx: AsyncConnection, lane: Lane) -> ThinkMode | None:
+async def load_think_mode(tx: Transaction, lane: Lane) -> ThinkMode | None:
     """Whether the lane's turns think; None: as the gateway's settings say."""
     mode: ThinkMode | None = (await tx.execute(_SELECT_THINK, {"key": lane.key})).scalar_one_or_none()
     return mode
 
 
-async def set_think_mode(tx: AsyncConnection, lane: Lane, mode: ThinkMode) -> None:
+async def set_think_mode(tx: Transaction, lane: Lane, mode: ThinkMode) -> None:
     """Set how the lane's turns think from the next one on; does not begin a conversation."""
     row = {"lane": lane.key, "think": mode}
     await tx.execute(upsert(lanes).values(row).on_conflict_do_update(index_elements=["lane"], set_=row))
 
 
-async def _upsert_consent(tx: AsyncConnection, chat: int, value: str) -> None:
+async def _upsert_consent(tx: Transaction, chat: int, value: str) -> None:
     row = {"lane": Lane(chat).key, "consent": value}
     await tx.execute(upsert(lanes).values(row).on_conflict_do_update(index_elements=["lane"], set_=row))

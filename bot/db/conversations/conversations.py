@@ -11,9 +11,9 @@ from typing import Any, Literal
 
 from sqlalchemy import bindparam, select, update
 from sqlalchemy.dialects.sqlite import insert as upsert
-from sqlalchemy.ext.asyncio import AsyncConnection
 
 from bot.db.tables import lanes
+from bot.db.transaction import Transaction
 from bot.domain import Lane
 
 # Built once: building a statement costs more than running it.
@@ -58,7 +58,7 @@ class Conversation:
     is_over: bool = False
 
 
-async def find(tx: AsyncConnection, lane: Lane) -> Conversation:
+async def find(tx: Transaction, lane: Lane) -> Conversation:
     """The lane's current conversation."""
     row = (await tx.execute(_SELECT_LANE, {"key": lane.key})).one_or_none()
     if row is None:
@@ -79,18 +79,18 @@ async def find(tx: AsyncConnection, lane: Lane) -> Conversation:
     )
 
 
-async def begin(tx: AsyncConnection, lane: Lane, number: int, notes: str, tools: Iterable[str]) -> None:
+async def begin(tx: Transaction, lane: Lane, number: int, notes: str, tools: Iterable[str]) -> None:
     """Begin a conversation: the chat's notes and tools are fixed now, so that all its prompts begin alike."""
     await _upsert_lane(tx, lane, {"conversation": number, "notes": notes, "tools": json.dumps([*tools])})
 
 
-async def start_new(tx: AsyncConnection, lane: Lane) -> None:
+async def start_new(tx: Transaction, lane: Lane) -> None:
     """Start a new conversation, as /new does: later turns see nothing of the earlier ones."""
     number = (await find(tx, lane)).number + 1
     await _upsert_lane(tx, lane, {"conversation": number, **_CLEARED_COLUMNS})
 
 
-async def store_cut(tx: AsyncConnection, lane: Lane, conversation: Conversation) -> None:
+async def store_cut(tx: Transaction, lane: Lane, conversation: Conversation) -> None:
     """Store a cut of the prompt, and the tools, notes and summary that the prompt begins with from now on."""
     row: dict[str, Any] = {
         "notes": conversation.notes,
@@ -106,13 +106,13 @@ async def store_cut(tx: AsyncConnection, lane: Lane, conversation: Conversation)
     await tx.execute(update(lanes).where(lanes.c.lane == lane.key).values(row))
 
 
-async def mark_cut_told(tx: AsyncConnection, lane: Lane) -> None:
+async def mark_cut_told(tx: Transaction, lane: Lane) -> None:
     """Store that the chat was notified that something has left the prompt: once in a conversation."""
     await tx.execute(update(lanes).where(lanes.c.lane == lane.key).values(told_cut=True))
 
 
 async def store_summary_ahead(
-    tx: AsyncConnection, lane: Lane, number: int, text: str, last_turn: int, *, is_outside: bool
+    tx: Transaction, lane: Lane, number: int, text: str, last_turn: int, *, is_outside: bool
 ) -> None:
     """Store a summary for the next cut, unless conversation `number`, which it is of, is over.
 
@@ -123,6 +123,6 @@ async def store_summary_ahead(
     await tx.execute(update(lanes).where(if_current).values(row))
 
 
-async def _upsert_lane(tx: AsyncConnection, lane: Lane, row: dict[str, Any]) -> None:
+async def _upsert_lane(tx: Transaction, lane: Lane, row: dict[str, Any]) -> None:
     statement = upsert(lanes).values({"lane": lane.key, **row})
     await tx.execute(statement.on_conflict_do_update(index_elements=["lane"], set_=row))

@@ -11,10 +11,10 @@ from typing import Any
 
 from sqlalchemy import Row, func, insert, select
 from sqlalchemy import delete as delete_rows
-from sqlalchemy.ext.asyncio import AsyncConnection
 
 from bot.db.engine import Database
 from bot.db.tables import notes
+from bot.db.transaction import Transaction
 from bot.domain import Lane
 from tools.base import Note, ToolError
 
@@ -30,7 +30,7 @@ class StoredNote:
     note: Note
 
 
-async def add(tx: AsyncConnection, lane: Lane, text: str, *, author: str, person: int, now: float) -> int:
+async def add(tx: Transaction, lane: Lane, text: str, *, author: str, person: int, now: float) -> int:
     """Store a note and return its number; if a note with the same text exists, return the number of that one.
 
     Raises ToolError when the lane has MAX_NOTES notes, or the text is empty or longer than MAX_CHARACTERS.
@@ -62,18 +62,18 @@ async def add(tx: AsyncConnection, lane: Lane, text: str, *, author: str, person
     return number
 
 
-async def list_stored(tx: AsyncConnection, lane: Lane) -> list[StoredNote]:
+async def list_stored(tx: Transaction, lane: Lane) -> list[StoredNote]:
     """The notes of the lane with their ids, the oldest first."""
     rows = await tx.execute(select(notes).where(notes.c.lane == lane.key).order_by(notes.c.number))
     return [StoredNote(row.id, _to_note(row)) for row in rows]
 
 
-async def list_all(tx: AsyncConnection, lane: Lane) -> list[Note]:
+async def list_all(tx: Transaction, lane: Lane) -> list[Note]:
     """The notes of the lane, the oldest first."""
     return [stored.note for stored in await list_stored(tx, lane)]
 
 
-async def delete(tx: AsyncConnection, lane: Lane, note_id: int) -> int | None:
+async def delete(tx: Transaction, lane: Lane, note_id: int) -> int | None:
     """Delete the note with this id; returns the number it had, or None if the lane has no such note."""
     note = delete_rows(notes).where(notes.c.lane == lane.key, notes.c.id == note_id)
     return (await tx.execute(note.returning(notes.c.number))).scalar()

@@ -6,11 +6,11 @@ Functions work inside the caller's transaction `tx`.
 from dataclasses import dataclass
 
 from sqlalchemy import select, update
-from sqlalchemy.ext.asyncio import AsyncConnection
 
 from bot.db.conversations import conversations
 from bot.db.conversations.turns import DEEP_REASON, load_messages
 from bot.db.tables import tool_calls, turns
+from bot.db.transaction import Transaction
 from bot.domain import Lane
 
 
@@ -28,7 +28,7 @@ class LastTurn:
     deep: bool
 
 
-async def find_last_turn(tx: AsyncConnection, lane: Lane, *, before_item: int) -> LastTurn | None:
+async def find_last_turn(tx: Transaction, lane: Lane, *, before_item: int) -> LastTurn | None:
     """The conversation's newest ended turn that an earlier item began."""
     number = (await conversations.find(tx, lane)).number
     query = (
@@ -44,7 +44,7 @@ async def find_last_turn(tx: AsyncConnection, lane: Lane, *, before_item: int) -
     return None
 
 
-async def _load_last_turn(tx: AsyncConnection, turn: int) -> LastTurn:
+async def _load_last_turn(tx: Transaction, turn: int) -> LastTurn:
     stored = (await load_messages(tx, [turn]))[0]
     ran = (
         select(tool_calls.c.name)
@@ -62,7 +62,7 @@ async def _load_last_turn(tx: AsyncConnection, turn: int) -> LastTurn:
     )
 
 
-async def mark_replaced(tx: AsyncConnection, turn: int) -> None:
+async def mark_replaced(tx: Transaction, turn: int) -> None:
     """Remove a turn that a /retry replaces from its conversation; its rows stay."""
     await tx.execute(
         update(turns).where(turns.c.id == turn, turns.c.state == "ended").values(state="replaced")

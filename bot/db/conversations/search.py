@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import Select, and_, case, func, select
-from sqlalchemy.ext.asyncio import AsyncConnection
 
 from bot.db.tables import attachments, lanes, messages, tool_calls, turns
+from bot.db.transaction import Transaction
 from bot.domain import Lane
 
 MAX_MESSAGES = 4000
@@ -27,7 +27,7 @@ class HistoryText:
     text: str
 
 
-async def load_messages(tx: AsyncConnection, lane: Lane, *, excluded_tool: str) -> list[HistoryText]:
+async def load_messages(tx: Transaction, lane: Lane, *, excluded_tool: str) -> list[HistoryText]:
     """The messages of the ended turns, the newest first, without results of `excluded_tool`."""
     source = case(
         (messages.c.role == "user", "the user"),
@@ -43,7 +43,7 @@ async def load_messages(tx: AsyncConnection, lane: Lane, *, excluded_tool: str) 
     return await _load_texts(tx, lane, query, ("ended",), MAX_MESSAGES)
 
 
-async def load_documents(tx: AsyncConnection, lane: Lane) -> list[HistoryText]:
+async def load_documents(tx: Transaction, lane: Lane) -> list[HistoryText]:
     """The texts of attachments, the newest first.
 
     Those of the running turn are included, because its prompt may hold only a part of them.
@@ -65,7 +65,7 @@ async def load_documents(tx: AsyncConnection, lane: Lane) -> list[HistoryText]:
 
 
 async def _load_texts(
-    tx: AsyncConnection, lane: Lane, query: Select[Any], states: tuple[str, ...], limit: int
+    tx: Transaction, lane: Lane, query: Select[Any], states: tuple[str, ...], limit: int
 ) -> list[HistoryText]:
     current = select(lanes.c.conversation).where(lanes.c.lane == lane.key).scalar_subquery()
     in_conversation = and_(

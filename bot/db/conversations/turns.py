@@ -7,11 +7,11 @@ from dataclasses import asdict, dataclass
 from sqlalchemy import and_, bindparam, case, delete, exists, func, insert, select, update
 from sqlalchemy.dialects.sqlite import insert as upsert
 from sqlalchemy.engine import Row
-from sqlalchemy.ext.asyncio import AsyncConnection
 
 from bot.db.conversations import calls
 from bot.db.conversations.attachments import load_message_images, load_tool_images
 from bot.db.tables import attachments, inbox, messages, tool_images, turns
+from bot.db.transaction import Transaction
 from bot.domain import EndpointRole, Image, Lane, Message, ToolCall
 
 DEEP_REASON = "/deep asked for it"
@@ -158,7 +158,7 @@ class StoredTurn:
 
 
 async def open_turn(
-    tx: AsyncConnection,
+    tx: Transaction,
     new_turn: NewTurn,
     items: Sequence[int],
     user_messages: Sequence[Message],
@@ -180,23 +180,23 @@ async def open_turn(
     return InsertedTurn(turn, stopped)
 
 
-async def has_turn(tx: AsyncConnection, item: int) -> bool:
+async def has_turn(tx: Transaction, item: int) -> bool:
     """Whether this item has begun a turn."""
     return (await tx.execute(select(turns.c.id).where(turns.c.item == item))).one_or_none() is not None
 
 
-async def load_endpoint(tx: AsyncConnection, turn: int) -> EndpointRole:
+async def load_endpoint(tx: Transaction, turn: int) -> EndpointRole:
     """The endpoint at which a turn is answered."""
     endpoint: EndpointRole = (await tx.execute(_SELECT_ENDPOINT, {"turn_id": turn})).scalar_one()
     return endpoint
 
 
-async def set_endpoint(tx: AsyncConnection, turn: int, endpoint: EndpointRole, reason: str) -> None:
+async def set_endpoint(tx: Transaction, turn: int, endpoint: EndpointRole, reason: str) -> None:
     """Let a turn be answered at this endpoint from now on."""
     await tx.execute(_UPDATE_ENDPOINT, {"turn_id": turn, "endpoint": endpoint, "endpoint_why": reason})
 
 
-async def find(tx: AsyncConnection, item: int) -> StoredTurn | None:
+async def find(tx: Transaction, item: int) -> StoredTurn | None:
     """The turn an inbox item began; None if it began none."""
     row = (await tx.execute(select(turns).where(turns.c.item == item))).one_or_none()
     if row is None:
@@ -214,13 +214,13 @@ async def find(tx: AsyncConnection, item: int) -> StoredTurn | None:
     )
 
 
-async def is_stopped(tx: AsyncConnection, turn: int) -> bool:
+async def is_stopped(tx: Transaction, turn: int) -> bool:
     """Whether a /stop has met a message that the turn answers."""
     stopped_item = select(inbox.c.id).where(inbox.c.turn == turn, inbox.c.stopped.is_(True)).limit(1)
     return (await tx.execute(stopped_item)).one_or_none() is not None
 
 
-async def list_past_turns(tx: AsyncConnection, lane: Lane, conversation: int) -> list[PastTurn]:
+async def list_past_turns(tx: Transaction, lane: Lane, conversation: int) -> list[PastTurn]:
     """The conversation's ended turns in the order they ended; of a very long one, the newest."""
     return [
         PastTurn(
@@ -237,13 +237,13 @@ async def list_past_turns(tx: AsyncConnection, lane: Lane, conversation: int) ->
     ]
 
 
-async def list_recent_tools(tx: AsyncConnection, lane: Lane) -> list[str]:
+async def list_recent_tools(tx: Transaction, lane: Lane) -> list[str]:
     """Names of the tools that a lane's newest turns used, also in earlier conversations, the newest first."""
     rows = (await tx.execute(_SELECT_USED_TOOLS, {"key": lane.key})).scalars()
     return list(dict.fromkeys(name for used in rows for name in _parse_names(used)))
 
 
-async def load_messages(tx: AsyncConnection, turn_ids: Sequence[int]) -> list[list[Message]]:
+async def load_messages(tx: Transaction, turn_ids: Sequence[int]) -> list[list[Message]]:
     """The messages of these turns with their images: one list for each turn, in the order of `turn_ids`."""
     if not turn_ids:
         return []
@@ -263,9 +263,7 @@ async def load_messages(tx: AsyncConnection, turn_ids: Sequence[int]) -> list[li
     return list(by_turn.values())
 
 
-async def append_messages(
-    tx: AsyncConnection, turn: int, new_messages: Iterable[Message], *, now: float
-) -> None:
+async def append_messages(tx: Transaction, turn: int, new_messages: Iterable[Message], *, now: float) -> None:
     """Append messages to a turn."""
     rows = [
         {
@@ -283,18 +281,18 @@ async def append_messages(
         await tx.execute(_INSERT_MESSAGES, rows)
 
 
-async def delete_agent_messages(tx: AsyncConnection, turn: int) -> None:
+async def delete_agent_messages(tx: Transaction, turn: int) -> None:
     """Delete all messages of a turn but those of the person."""
     await tx.execute(delete(messages).where(messages.c.turn == turn, messages.c.role != "user"))
 
 
-async def end(tx: AsyncConnection, turn: int, turn_end: TurnEnd, *, now: float) -> None:
+async def end(tx: Transaction, turn: int, turn_end: TurnEnd, *, now: float) -> None:
     """End a turn; from now on it is part of its conversation."""
     row = {"turn_id": turn, **asdict(turn_end), "used": json.dumps(turn_end.used), "ended_at": now}
     await tx.execute(_END_TURN, row)
 
 
-async def fail(tx: AsyncConnection, item: int, *, reason: str, now: float) -> bool:
+async def fail(tx: Transaction, item: int, *, reason: str, now: float) -> bool:
     """End the open turn this item began, and its calls, without an answer and outside its conversation.
 
     False if there is no such turn.

@@ -11,7 +11,6 @@ from typing import Any
 
 from sqlalchemy import Table, and_, func, insert, or_, select, text, update
 from sqlalchemy.dialects.sqlite import insert as upsert
-from sqlalchemy.ext.asyncio import AsyncConnection
 
 from bot.db.conversations.turns import fail
 from bot.db.tables import (
@@ -34,6 +33,7 @@ from bot.db.tables import (
     tools,
     turns,
 )
+from bot.db.transaction import Transaction
 
 RESTORED_REASON = "the database was restored from a backup"
 MAX_REDELIVERED_UPDATES = (
@@ -83,7 +83,7 @@ class ReplacedDatabaseState:
     rows_by_table: Mapping[str, Sequence[Mapping[str, Any]]] | None
 
 
-async def discard_pending(tx: AsyncConnection, *, answer_waiting: bool, now: float) -> DiscardCounts:
+async def discard_pending(tx: Transaction, *, answer_waiting: bool, now: float) -> DiscardCounts:
     """Discard what was pending at the time of the backup.
 
     Pending messages may have been sent since, so they are never sent. Items that wait for an answer are
@@ -106,19 +106,19 @@ async def discard_pending(tx: AsyncConnection, *, answer_waiting: bool, now: flo
     return DiscardCounts(unknown_count, dropped.rowcount)
 
 
-async def list_overdue_jobs(tx: AsyncConnection, *, now: float) -> list[tuple[int, str | None, str]]:
+async def list_overdue_jobs(tx: Transaction, *, now: float) -> list[tuple[int, str | None, str]]:
     """Jobs that were due by now, as (id, rule, zone): they may have been done since the backup."""
     due = select(jobs.c.id, jobs.c.rule, jobs.c.zone).where(jobs.c.state == "active", jobs.c.next_due <= now)
     return [(row.id, row.rule, row.zone) for row in await tx.execute(due)]
 
 
-async def reschedule_job(tx: AsyncConnection, job: int, next_due: float | None) -> None:
+async def reschedule_job(tx: Transaction, job: int, next_due: float | None) -> None:
     """Set when a job is due next; None: never, it is done."""
     state = "active" if next_due is not None else "done"
     await tx.execute(update(jobs).where(jobs.c.id == job).values(next_due=next_due, state=state))
 
 
-async def find_last_received_and_birth(tx: AsyncConnection) -> tuple[float, float | None]:
+async def find_last_received_and_birth(tx: Transaction) -> tuple[float, float | None]:
     """When the database last received anything (epoch seconds, 0: never), and when its first process began.
 
     The latter, None if there was none, identifies the gateway that the database belongs to.
@@ -128,7 +128,7 @@ async def find_last_received_and_birth(tx: AsyncConnection) -> tuple[float, floa
 
 
 async def load_replaced_state(
-    replaced: AsyncConnection, last_received: float, birth: float | None
+    replaced: Transaction, last_received: float, birth: float | None
 ) -> ReplacedDatabaseState:
     """Load what a restored database must take over that last received anything at `last_received`.
 
@@ -155,7 +155,7 @@ async def load_replaced_state(
     )
 
 
-async def apply_replaced_state(tx: AsyncConnection, replaced: ReplacedDatabaseState, *, now: float) -> None:
+async def apply_replaced_state(tx: Transaction, replaced: ReplacedDatabaseState, *, now: float) -> None:
     """Take over what `load_replaced_state` has loaded: received updates become items that are done."""
     for name, number in replaced.sequence_numbers.items():
         await _raise_sequence(tx, name, number)
@@ -179,16 +179,16 @@ async def apply_replaced_state(tx: AsyncConnection, replaced: ReplacedDatabaseSt
             await tx.execute(insert(metadata.tables[name]), list(table_rows))
 
 
-async def _find_birth(tx: AsyncConnection) -> float | None:
+async def _find_birth(tx: Transaction) -> float | None:
     birth: float | None = (await tx.execute(select(func.min(lives.c.began_at)))).scalar_one()
     return birth
 
 
-async def _load_rows(tx: AsyncConnection, table: Table) -> list[Mapping[str, Any]]:
+async def _load_rows(tx: Transaction, table: Table) -> list[Mapping[str, Any]]:
     return [dict(row) for row in (await tx.execute(select(table))).mappings()]
 
 
-async def _raise_sequence(tx: AsyncConnection, table: str, number: int) -> None:
+async def _raise_sequence(tx: Transaction, table: str, number: int) -> None:
     """Let the ids of a table continue above `number`: buttons in chats name rows by id, so none is reused."""
     row = {"name": table, "seq": number}
     raised = await tx.execute(text("UPDATE sqlite_sequence SET seq = max(seq, :seq) WHERE name = :name"), row)

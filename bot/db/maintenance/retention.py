@@ -10,7 +10,6 @@ from functools import partial
 from typing import Any, Final
 
 from sqlalchemy import Column, ColumnElement, and_, case, delete, exists, func, or_, select, update
-from sqlalchemy.ext.asyncio import AsyncConnection
 
 from bot.db.engine import Database
 from bot.db.people import people
@@ -33,6 +32,7 @@ from bot.db.tables import (
     tools,
     turns,
 )
+from bot.db.transaction import Transaction
 from bot.domain import Lane, Part
 from bot.errors import REFUSING
 
@@ -61,7 +61,7 @@ _IS_TRIAL_WITH_ARGUMENTS = and_(
 _ACTIVE_STATES = ("running", "parked")
 _TURN_IS_OVER = turns.c.state.not_in((*_ACTIVE_STATES, "forgotten"))
 
-_WipeRows = Callable[[AsyncConnection, Sequence[Any], ColumnElement[bool]], Awaitable[None]]
+_WipeRows = Callable[[Transaction, Sequence[Any], ColumnElement[bool]], Awaitable[None]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,12 +148,12 @@ async def forget(
     await wipe(audit.c.id, and_(scope.audit, _IS_TRIAL_WITH_ARGUMENTS), _wipe_trials)
     await wipe(notices.c.subject, and_(scope.notices, quotes_endpoint), _wipe_notices)
     await wipe(lanes.c.lane, and_(scope.lanes, _LANE_HAS_TEXT), _wipe_lanes)
-    async with database.transaction() as tx:
+    async with database.long_transaction() as tx:
         await people.forget_removed(tx)
     await database.truncate_wal()
 
 
-async def drop_waiting(tx: AsyncConnection, lane: Lane, *, before: int, now: float) -> None:
+async def drop_waiting(tx: Transaction, lane: Lane, *, before: int, now: float) -> None:
     """Drop everything of any kind that waits in a lane and came before item `before`, but system jobs."""
     waiting = and_(
         inbox.c.lane == lane.key, inbox.c.id < before, inbox.c.state == "new", inbox.c.turn.is_(None)
@@ -162,13 +162,13 @@ async def drop_waiting(tx: AsyncConnection, lane: Lane, *, before: int, now: flo
     await tx.execute(update(inbox).where(waiting, inbox.c.kind != "house").values(dropped))
 
 
-async def is_forgetting(tx: AsyncConnection, lane: Lane) -> bool:
+async def is_forgetting(tx: Transaction, lane: Lane) -> bool:
     """Whether this lane is being forgotten; no other system job works in a lane."""
     pending = and_(inbox.c.kind == "house", inbox.c.lane == lane.key, inbox.c.state.in_(("new", "running")))
     return (await tx.execute(select(inbox.c.id).where(pending).limit(1))).one_or_none() is not None
 
 
-async def has_running_work(tx: AsyncConnection, lane: Lane, person: int, *, before: int) -> bool:
+async def has_running_work(tx: Transaction, lane: Lane, person: int, *, before: int) -> bool:
     """Whether something without a lane that began before item `before` may still store texts of this lane."""
     control_item = and_(inbox.c.lane.is_(None), inbox.c.sender == person)
     summary_job = and_(inbox.c.kind == "house", func.json_extract(inbox.c.body, "$.lane") == lane.key)
@@ -180,7 +180,7 @@ async def has_running_work(tx: AsyncConnection, lane: Lane, person: int, *, befo
     return (await tx.execute(running)).one_or_none() is not None
 
 
-async def list_lanes(tx: AsyncConnection, chat: int) -> list[Lane]:
+async def list_lanes(tx: Transaction, chat: int) -> list[Lane]:
     """Every lane of a chat of which anything is stored, the chat itself first."""
     chat_lanes = {Lane(chat)}
     for column in (lanes.c.lane, turns.c.lane, notes.c.lane, jobs.c.lane, inbox.c.lane, outbox.c.lane):
@@ -202,17 +202,17 @@ async def _wipe_in_batches(
     """Find rows without a lock, and wipe a few at a time those that still match the condition."""
     query = select(key).where(condition).order_by(key).limit(scan_rows)
     while True:
-        async with database.read_transaction() as tx:
+        async with database.long_read_transaction() as tx:
             keys = (await tx.execute(query)).scalars().all()
         for start in range(0, len(keys), batch_rows):
             batch = keys[start : start + batch_rows]
-            async with database.transaction() as tx:
+            async with database.long_transaction() as tx:
                 await wipe(tx, batch, and_(key.in_(batch), condition))
         if len(keys) < scan_rows:
             return
 
 
-async def _wipe_turns(tx: AsyncConnection, ids: Sequence[int], condition: ColumnElement[bool]) -> None:
+async def _wipe_turns(tx: Transaction, ids: Sequence[int], condition: ColumnElement[bool]) -> None:
     """Delete all texts of turns; without them the turns leave their conversations."""
     forgotten = update(turns).where(condition).values(state="forgotten", preface="").returning(turns.c.id)
     ids = (await tx.execute(forgotten)).scalars().all()
@@ -234,7 +234,7 @@ async def _wipe_turns(tx: AsyncConnection, ids: Sequence[int], condition: Column
     await tx.execute(update(lanes).where(exists().where(of_conversation)).values(_CLEARED_LANE_COLUMNS))
 
 
-async def _rename_invented_tools(tx: AsyncConnection, turn_ids: Sequence[int]) -> None:
+async def _rename_invented_tools(tx: Transaction, turn_ids: Sequence[int]) -> None:
     """Replace names of tools that were not offered and do not exist: they are text of the model."""
     offered = func.json_each(turns.c.tools).table_valued("value")
     was_offered = exists().where(turns.c.id == tool_calls.c.turn, offered.c.value == tool_calls.c.name)
@@ -250,7 +250,7 @@ async def _rename_invented_tools(tx: AsyncConnection, turn_ids: Sequence[int]) -
     await tx.execute(with_tools.values(used=real_names.scalar_subquery()))
 
 
-async def _wipe_questions(tx: AsyncConnection, turn_ids: Sequence[int]) -> None:
+async def _wipe_questions(tx: Transaction, turn_ids: Sequence[int]) -> None:
     """Wipe the questions about calls of these turns, in any chat; that they were asked and answered stays."""
     questions = select(approvals.c.id).where(approvals.c.turn.in_(turn_ids))
     rows = select(approval_messages.c.outbox).where(approval_messages.c.approval.in_(questions))
@@ -260,13 +260,13 @@ async def _wipe_questions(tx: AsyncConnection, turn_ids: Sequence[int]) -> None:
     )
 
 
-async def _wipe_inbox(tx: AsyncConnection, _: Sequence[int], condition: ColumnElement[bool]) -> None:
+async def _wipe_inbox(tx: Transaction, _: Sequence[int], condition: ColumnElement[bool]) -> None:
     """Wipe items; the error keeps a /deep, now without a text, from being requeued by a late consent."""
     error = case((inbox.c.shape == "deep", func.coalesce(inbox.c.error, "forgotten")), else_=inbox.c.error)
     await tx.execute(update(inbox).where(condition).values(body=None, error=error))
 
 
-async def _wipe_outbox(tx: AsyncConnection, _: Sequence[int], condition: ColumnElement[bool]) -> None:
+async def _wipe_outbox(tx: Transaction, _: Sequence[int], condition: ColumnElement[bool]) -> None:
     """Wipe outgoing messages: those in the chat stay there, unsent ones are not sent, partial ones are taken
     back.
     """
@@ -275,7 +275,7 @@ async def _wipe_outbox(tx: AsyncConnection, _: Sequence[int], condition: ColumnE
     await tx.execute(update(outbox).where(condition).values(body=body, state=state, final=True, error=None))
 
 
-async def _wipe_calls(tx: AsyncConnection, _: Sequence[int], condition: ColumnElement[bool]) -> None:
+async def _wipe_calls(tx: Transaction, _: Sequence[int], condition: ColumnElement[bool]) -> None:
     """Wipe replies, and quotes of the endpoint in errors, which may repeat what it was sent."""
     await tx.execute(
         update(model_calls).where(condition).values(reply=None, error=_strip_quote(model_calls.c.error))
@@ -288,27 +288,27 @@ def _strip_quote(text: Column[str]) -> ColumnElement[str]:
     return case((quote_at > 0, func.substr(text, 1, quote_at)), else_=text)
 
 
-async def _wipe_notes(tx: AsyncConnection, _: Sequence[int], condition: ColumnElement[bool]) -> None:
+async def _wipe_notes(tx: Transaction, _: Sequence[int], condition: ColumnElement[bool]) -> None:
     """Delete notes, and the copy that a conversation fixed for its prompts, which is then made again."""
     with_notes = lanes.c.lane.in_(select(notes.c.lane).where(condition))
     await tx.execute(update(lanes).where(with_notes).values(notes=None))
     await tx.execute(delete(notes).where(condition))
 
 
-async def _wipe_jobs(tx: AsyncConnection, _: Sequence[int], condition: ColumnElement[bool]) -> None:
+async def _wipe_jobs(tx: Transaction, _: Sequence[int], condition: ColumnElement[bool]) -> None:
     await tx.execute(delete(jobs).where(condition))
 
 
-async def _wipe_trials(tx: AsyncConnection, _: Sequence[int], condition: ColumnElement[bool]) -> None:
+async def _wipe_trials(tx: Transaction, _: Sequence[int], condition: ColumnElement[bool]) -> None:
     await tx.execute(
         update(audit).where(condition).values(after=func.json_remove(audit.c.after, "$.arguments"))
     )
 
 
-async def _wipe_notices(tx: AsyncConnection, _: Sequence[str], condition: ColumnElement[bool]) -> None:
+async def _wipe_notices(tx: Transaction, _: Sequence[str], condition: ColumnElement[bool]) -> None:
     """Wipe the endpoint's words in notices; the gateway's own words before them stay."""
     await tx.execute(update(notices).where(condition).values(text=_strip_quote(notices.c.text)))
 
 
-async def _wipe_lanes(tx: AsyncConnection, _: Sequence[str], condition: ColumnElement[bool]) -> None:
+async def _wipe_lanes(tx: Transaction, _: Sequence[str], condition: ColumnElement[bool]) -> None:
     await tx.execute(update(lanes).where(condition).values(_CLEARED_LANE_COLUMNS))

@@ -8,7 +8,6 @@ from typing import Any, Literal
 
 from sqlalchemy import Column, ColumnElement, Table, delete, func, or_, select, true, update
 from sqlalchemy.dialects.sqlite import insert
-from sqlalchemy.ext.asyncio import AsyncConnection
 
 from bot.db.tables import (
     allowances,
@@ -25,6 +24,7 @@ from bot.db.tables import (
     outbox,
     turns,
 )
+from bot.db.transaction import Transaction
 from bot.domain import Lane
 
 GroupState = Literal["asked", "in", "left"]
@@ -61,26 +61,26 @@ class Group:
     can_send: bool = True
 
 
-async def list_groups(tx: AsyncConnection) -> list[Group]:
+async def list_groups(tx: Transaction) -> list[Group]:
     """All groups, the newest first."""
     rows = await tx.execute(select(groups).order_by(groups.c.since.desc(), groups.c.chat))
     return [Group(**row) for row in rows.mappings()]
 
 
-async def put(tx: AsyncConnection, group: Group) -> None:
+async def put(tx: Transaction, group: Group) -> None:
     """Store a group as it is now."""
     row = asdict(group)
     statement = insert(groups).values(row)
     await tx.execute(statement.on_conflict_do_update(index_elements=["chat"], set_=row))
 
 
-async def list_unanswered(tx: AsyncConnection, *, before: float) -> list[Group]:
+async def list_unanswered(tx: Transaction, *, before: float) -> list[Group]:
     """The groups about which no admin has answered since `before` (epoch seconds)."""
     query = select(groups).where(groups.c.state == "asked", groups.c.since < before)
     return [Group(**row) for row in (await tx.execute(query)).mappings()]
 
 
-async def end_work(tx: AsyncConnection, chat: int, *, now: float) -> list[Lane]:
+async def end_work(tx: Transaction, chat: int, *, now: float) -> list[Lane]:
     """End all work for a group that nothing can be sent to; returns its lanes in which a turn runs.
 
     Waiting messages are dropped, undelivered ones given up, and jobs paused with the reason.
@@ -101,7 +101,7 @@ def _is_in_chat(table: Table, chat: int) -> ColumnElement[bool]:
     return or_(table.c.lane == Lane(chat).key, table.c.lane.startswith(f"{chat}:"))
 
 
-async def move(tx: AsyncConnection, old_chat: int, new_chat: int) -> None:
+async def move(tx: Transaction, old_chat: int, new_chat: int) -> None:
     """Give everything of a group the number of the supergroup that it became.
 
     Doing it twice does no harm. A group that is no supergroup has no topics, so it is one lane. What the
@@ -120,7 +120,7 @@ async def move(tx: AsyncConnection, old_chat: int, new_chat: int) -> None:
     await tx.execute(update(allowances).where(allowances.c.chat == old_chat).values(chat=new_chat))
 
 
-async def _move_notes(tx: AsyncConnection, old_lane: str, new_lane: str) -> None:
+async def _move_notes(tx: Transaction, old_lane: str, new_lane: str) -> None:
     """Number the notes of the new lane after those of the old one, and join them."""
     highest = select(func.coalesce(func.max(notes.c.number), 0)).where(notes.c.lane == old_lane)
     offset = (await tx.execute(highest)).scalar_one()
@@ -132,7 +132,7 @@ async def _move_notes(tx: AsyncConnection, old_lane: str, new_lane: str) -> None
 
 
 async def _replace(
-    tx: AsyncConnection,
+    tx: Transaction,
     column: Column[Any],
     old_value: int | str,
     new_value: int | str,

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 
 from sqlalchemy import and_, bindparam, case, delete, func, or_, select
 from sqlalchemy.dialects.sqlite import insert
-from sqlalchemy.ext.asyncio import AsyncConnection
 
 from bot.db.tables import limits, model_calls, turns
+from bot.db.transaction import Transaction
 from bot.domain import CANVAS_TOKENS
 
 EVERYBODY = 0  # all members without a limit of their own
@@ -60,31 +60,31 @@ class UsedCanvases:
     unknown_calls: int
 
 
-async def count_used_canvases(tx: AsyncConnection, person: int, since: float) -> UsedCanvases:
+async def count_used_canvases(tx: Transaction, person: int, since: float) -> UsedCanvases:
     """The canvases of a person's turns since `since` (epoch seconds); typed reads cost none."""
     row = (await tx.execute(_SELECT_USED_CANVASES, {"person_id": person, "begin": since})).one()
     return UsedCanvases(row.canvases, row.unknown_calls)
 
 
-async def list_rules(tx: AsyncConnection) -> list[QuotaRule]:
+async def list_rules(tx: Transaction) -> list[QuotaRule]:
     """All rules, the one for EVERYBODY first."""
     return [QuotaRule(row.person, row.canvases) for row in await tx.execute(_SELECT_RULES)]
 
 
-async def find_rules(tx: AsyncConnection, person: int) -> tuple[QuotaRule | None, QuotaRule | None]:
+async def find_rules(tx: Transaction, person: int) -> tuple[QuotaRule | None, QuotaRule | None]:
     """The rule for this person, and the one for everybody."""
     rows = await tx.execute(_SELECT_RULES_OF, {"person_id": person})
     rules = {row.person: QuotaRule(row.person, row.canvases) for row in rows}
     return rules.get(person), rules.get(EVERYBODY)
 
 
-async def put(tx: AsyncConnection, person: int, canvases: int | None, *, set_by: int, now: float) -> None:
+async def put(tx: Transaction, person: int, canvases: int | None, *, set_by: int, now: float) -> None:
     """Set the rule for a person or EVERYBODY; replaces an earlier one."""
     row = {"canvases": canvases, "set_by": set_by, "set_at": now}
     statement = insert(limits).values({"person": person, **row})
     await tx.execute(statement.on_conflict_do_update(index_elements=["person"], set_=row))
 
 
-async def remove(tx: AsyncConnection, person: int) -> None:
+async def remove(tx: Transaction, person: int) -> None:
     """Remove the rule for a person or EVERYBODY."""
     await tx.execute(delete(limits).where(limits.c.person == person))

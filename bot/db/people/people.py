@@ -13,9 +13,9 @@ from zoneinfo import ZoneInfo
 from sqlalchemy import ColumnElement, Row, and_, delete, exists, func, or_, select, update
 from sqlalchemy import insert as insert_row
 from sqlalchemy.dialects.sqlite import insert
-from sqlalchemy.ext.asyncio import AsyncConnection
 
 from bot.db.tables import inbox, invites, people, strangers, turns
+from bot.db.transaction import Transaction
 from bot.domain import Lane
 from bot.errors import ChangeRefused
 from bot.translations.translator import ENGLISH, Translator, load_translator
@@ -71,18 +71,18 @@ class Stranger:
     language: str | None
 
 
-async def list_people(tx: AsyncConnection) -> list[Person]:
+async def list_people(tx: Transaction) -> list[Person]:
     """All people with a role: admins, then members, then blocked people, each the newest first."""
     order = (people.c.role != "admin", people.c.role == "blocked", people.c.since.desc(), people.c.id)
     return [_to_person(row) for row in await tx.execute(select(people).where(_HAS_ROLE).order_by(*order))]
 
 
-async def list_names(tx: AsyncConnection) -> dict[int, str]:
+async def list_names(tx: Transaction) -> dict[int, str]:
     """The names of people by number, also of those removed of whom texts are kept."""
     return {row.id: row.name for row in await tx.execute(select(people.c.id, people.c.name))}
 
 
-async def find(tx: AsyncConnection, person: int) -> Person | None:
+async def find(tx: Transaction, person: int) -> Person | None:
     """This person, if they have a role."""
     row = (await tx.execute(select(people).where(people.c.id == person, _HAS_ROLE))).one_or_none()
     if row:
@@ -90,7 +90,7 @@ async def find(tx: AsyncConnection, person: int) -> Person | None:
     return None
 
 
-async def find_id(tx: AsyncConnection, number_or_name: str) -> int:
+async def find_id(tx: Transaction, number_or_name: str) -> int:
     """The number of a person, by itself or by their name. Raises ChangeRefused for nobody, or several."""
     text = " ".join(number_or_name.split()).removeprefix("@")
     if re.fullmatch(r"[1-9][0-9]{0,15}", text, re.ASCII):
@@ -105,7 +105,7 @@ async def find_id(tx: AsyncConnection, number_or_name: str) -> int:
 
 
 async def put(
-    tx: AsyncConnection,
+    tx: Transaction,
     person: int,
     name: str,
     role: RoleOrBlocked,
@@ -125,25 +125,25 @@ async def put(
         await tx.execute(delete(invites).where(_IS_OWNERS_INVITE))
 
 
-async def remove(tx: AsyncConnection, person: int, *, now: float) -> None:
+async def remove(tx: Transaction, person: int, *, now: float) -> None:
     """Make somebody a stranger again. Reports name them as long as a text of theirs is kept."""
     removed = {"role": _REMOVED, "since": now, "let_in_by": None, "reachable": True, "zone": None}
     await tx.execute(update(people).where(people.c.id == person).values(removed))
     await forget_removed(tx)
 
 
-async def forget_removed(tx: AsyncConnection) -> None:
+async def forget_removed(tx: Transaction) -> None:
     """Delete the names of removed people of whom no text is kept."""
     has_texts = exists().where(turns.c.person == people.c.id, turns.c.state != "forgotten")
     await tx.execute(delete(people).where(people.c.role == _REMOVED, ~has_texts))
 
 
-async def set_reachable(tx: AsyncConnection, person: int, *, reachable: bool) -> None:
+async def set_reachable(tx: Transaction, person: int, *, reachable: bool) -> None:
     """Store whether messages reach this person: False once they block the bot."""
     await tx.execute(update(people).where(people.c.id == person).values(reachable=reachable))
 
 
-async def list_admins(tx: AsyncConnection, *, reachable_only: bool = False) -> list[int]:
+async def list_admins(tx: Transaction, *, reachable_only: bool = False) -> list[int]:
     """Every person whose role is admin; `reachable_only`: only those who have not blocked the bot."""
     query = select(people.c.id).where(people.c.role == "admin").order_by(people.c.id)
     if reachable_only:
@@ -151,40 +151,40 @@ async def list_admins(tx: AsyncConnection, *, reachable_only: bool = False) -> l
     return list((await tx.execute(query)).scalars())
 
 
-async def list_unreachable(tx: AsyncConnection) -> set[int]:
+async def list_unreachable(tx: Transaction) -> set[int]:
     """People who have blocked the bot."""
     return set((await tx.execute(select(people.c.id).where(people.c.reachable.is_(False)))).scalars())
 
 
-async def list_busy_lanes(tx: AsyncConnection, person: int) -> list[Lane]:
+async def list_busy_lanes(tx: Transaction, person: int) -> list[Lane]:
     """The lanes in which something runs for this person."""
     running = and_(inbox.c.state == "running", inbox.c.sender == person, inbox.c.lane.is_not(None))
     lane_keys = await tx.execute(select(inbox.c.lane).distinct().where(running))
     return [Lane.parse(key) for key in lane_keys.scalars()]
 
 
-async def find_time_zone(tx: AsyncConnection, person: int) -> str | None:
+async def find_time_zone(tx: Transaction, person: int) -> str | None:
     """A person's time zone by its IANA name; None: it is not known."""
     return (await tx.execute(select(people.c.zone).where(people.c.id == person))).scalar()
 
 
-async def load_zone(tx: AsyncConnection, person: int, default: str) -> ZoneInfo:
+async def load_zone(tx: Transaction, person: int, default: str) -> ZoneInfo:
     """A person's time zone, or that of the name `default`."""
     return ZoneInfo(await find_time_zone(tx, person) or default)
 
 
-async def set_time_zone(tx: AsyncConnection, person: int, zone: str) -> None:
+async def set_time_zone(tx: Transaction, person: int, zone: str) -> None:
     """Store a person's time zone."""
     await tx.execute(update(people).where(people.c.id == person).values(zone=zone))
 
 
-async def load_languages(tx: AsyncConnection) -> dict[int, PersonLanguages]:
+async def load_languages(tx: Transaction) -> dict[int, PersonLanguages]:
     """The languages of everybody with a role."""
     query = select(people.c.id, people.c.language, people.c.telegram_language).where(_HAS_ROLE)
     return {row.id: PersonLanguages(row.language, row.telegram_language) for row in await tx.execute(query)}
 
 
-async def find_translator(tx: AsyncConnection, person: int) -> Translator:
+async def find_translator(tx: Transaction, person: int) -> Translator:
     """The translator into a person's language. A private chat has the number of its person."""
     query = select(people.c.language, people.c.telegram_language).where(people.c.id == person)
     row = (await tx.execute(query)).one_or_none()
@@ -193,13 +193,13 @@ async def find_translator(tx: AsyncConnection, person: int) -> Translator:
     return load_translator(PersonLanguages(row.language, row.telegram_language).effective)
 
 
-async def set_languages(tx: AsyncConnection, person: int, languages: PersonLanguages) -> None:
+async def set_languages(tx: Transaction, person: int, languages: PersonLanguages) -> None:
     """Store the languages of a person, if they have a role."""
     values = {"language": languages.chosen, "telegram_language": languages.telegram}
     await tx.execute(update(people).where(people.c.id == person).values(values))
 
 
-async def ensure_person(tx: AsyncConnection, person: int, name: str, *, now: float) -> None:
+async def ensure_person(tx: Transaction, person: int, name: str, *, now: float) -> None:
     """Give a person whom the settings let in a row, which gives them no right that the settings do not."""
     row = {"id": person, "name": name, "role": "member", "since": now, "let_in_by": None}
     again = (
@@ -210,7 +210,7 @@ async def ensure_person(tx: AsyncConnection, person: int, name: str, *, now: flo
     await tx.execute(again)
 
 
-async def insert_invite(tx: AsyncConnection, role: Role, minutes: float, *, made_by: int, now: float) -> str:
+async def insert_invite(tx: Transaction, role: Role, minutes: float, *, made_by: int, now: float) -> str:
     """Make such a code inside a transaction, and delete codes that are used or expired."""
     await tx.execute(delete(invites).where(or_(invites.c.expires_at <= now, invites.c.used_by.is_not(None))))
     code = secrets.token_urlsafe(18)
@@ -225,20 +225,20 @@ async def insert_invite(tx: AsyncConnection, role: Role, minutes: float, *, made
     return code
 
 
-async def insert_first_admin_invite(tx: AsyncConnection, *, now: float) -> str:
+async def insert_first_admin_invite(tx: Transaction, *, now: float) -> str:
     """Make the code that makes its user an admin, for the owner of the machine; earlier ones are void."""
     await tx.execute(delete(invites).where(_IS_OWNERS_INVITE))
     return await insert_invite(tx, "admin", FIRST_ADMIN_MINUTES, made_by=COMMAND_LINE_INVITER, now=now)
 
 
-async def find_first_admin_invite_expiry(tx: AsyncConnection, *, now: float) -> float | None:
+async def find_first_admin_invite_expiry(tx: Transaction, *, now: float) -> float | None:
     """When the valid code of that kind expires (epoch seconds); None: there is none."""
     query = select(func.max(invites.c.expires_at)).where(_IS_OWNERS_INVITE, invites.c.expires_at > now)
     expires_at: float | None = (await tx.execute(query)).scalar()
     return expires_at
 
 
-async def redeem_invite(tx: AsyncConnection, code: str, person: int, name: str, *, now: float) -> Role | None:
+async def redeem_invite(tx: Transaction, code: str, person: int, name: str, *, now: float) -> Role | None:
     """Use an invite; returns the role the person has then, or None if the code is unknown, used or expired.
 
     A blocked person stays blocked, and nobody loses rights by a link: in both cases it is not used up.
@@ -272,7 +272,7 @@ def _list_higher_roles(known_person: Person | None) -> tuple[Role, ...]:
 
 
 async def register_stranger(
-    tx: AsyncConnection, person: int, name: str, *, language: str | None = None, now: float
+    tx: Transaction, person: int, name: str, *, language: str | None = None, now: float
 ) -> tuple[str | None, float] | None:
     """Store that a stranger wrote; returns what to reply, or None: nothing yet.
 
@@ -302,31 +302,31 @@ async def register_stranger(
     return code, expires_at
 
 
-async def list_strangers(tx: AsyncConnection) -> list[Stranger]:
+async def list_strangers(tx: Transaction) -> list[Stranger]:
     """All strangers, the newest first."""
     query = select(strangers).order_by(strangers.c.asked_at.desc(), strangers.c.id)
     return [_to_stranger(row) for row in await tx.execute(query)]
 
 
-async def find_stranger(tx: AsyncConnection, person: int) -> Stranger | None:
+async def find_stranger(tx: Transaction, person: int) -> Stranger | None:
     """This stranger, if they are on the list."""
     return await _select_stranger(tx, strangers.c.id == person)
 
 
-async def find_stranger_by_code(tx: AsyncConnection, code: str, *, now: float) -> Stranger | None:
+async def find_stranger_by_code(tx: Transaction, code: str, *, now: float) -> Stranger | None:
     """The stranger who got this code, while it is valid; only its letters count, in either case."""
     letters = "".join(letter for letter in code.upper() if letter in _CODE_LETTERS)
     return await _select_stranger(tx, and_(strangers.c.code == letters, strangers.c.expires_at > now))
 
 
-async def _select_stranger(tx: AsyncConnection, condition: ColumnElement[bool]) -> Stranger | None:
+async def _select_stranger(tx: Transaction, condition: ColumnElement[bool]) -> Stranger | None:
     row = (await tx.execute(select(strangers).where(condition))).one_or_none()
     if row:
         return _to_stranger(row)
     return None
 
 
-async def _delete_oldest_strangers(tx: AsyncConnection) -> None:
+async def _delete_oldest_strangers(tx: Transaction) -> None:
     newest = select(strangers.c.id).order_by(strangers.c.asked_at.desc(), strangers.c.id).limit(MAX_STRANGERS)
     if (await tx.execute(select(func.count()).select_from(strangers))).scalar_one() > MAX_STRANGERS:
         await tx.execute(delete(strangers).where(strangers.c.id.not_in(newest)))

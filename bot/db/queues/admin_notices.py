@@ -4,11 +4,11 @@ import logging
 from collections.abc import Iterable
 
 from sqlalchemy.dialects.sqlite import insert
-from sqlalchemy.ext.asyncio import AsyncConnection
 
 from bot.db.people import people
 from bot.db.queues import outbox
 from bot.db.tables import notices
+from bot.db.transaction import Transaction
 from bot.domain import Lane, Part
 
 MAX_CHARACTERS = 3500
@@ -22,13 +22,13 @@ class AdminNotices:
     def __init__(self, configured_admins: Iterable[int] = ()) -> None:
         self._configured_admins = frozenset(configured_admins)
 
-    async def list_admins(self, tx: AsyncConnection) -> list[int]:
+    async def list_admins(self, tx: Transaction) -> list[int]:
         """Every admin who has not blocked the bot, as far as is known."""
         configured = self._configured_admins - await people.list_unreachable(tx)
         return sorted(configured | set(await people.list_admins(tx, reachable_only=True)))
 
     async def notify(
-        self, tx: AsyncConnection, subject: str, text: str, *, now: float, excluded_admin: int | None = None
+        self, tx: Transaction, subject: str, text: str, *, now: float, excluded_admin: int | None = None
     ) -> tuple[Lane, ...]:
         """Store a notice to every admin, unless the last one about the subject had the same text.
 
@@ -44,7 +44,7 @@ class AdminNotices:
         return lanes
 
     async def send(
-        self, tx: AsyncConnection, part: Part, *, now: float, excluded_admin: int | None = None
+        self, tx: Transaction, part: Part, *, now: float, excluded_admin: int | None = None
     ) -> tuple[Lane, ...]:
         """Store a message to every admin, whatever they were sent before; returns lanes as `notify` does."""
         lanes = tuple(Lane(admin) for admin in await self.list_admins(tx) if admin != excluded_admin)
@@ -53,7 +53,7 @@ class AdminNotices:
         return lanes
 
 
-async def record_if_changed(tx: AsyncConnection, subject: str, text: str, *, now: float) -> bool:
+async def record_if_changed(tx: Transaction, subject: str, text: str, *, now: float) -> bool:
     """Store the newest text about a subject; False if it was stored before."""
     statement = insert(notices).values(subject=subject, text=text, told_at=now)
     if_changed = statement.on_conflict_do_update(

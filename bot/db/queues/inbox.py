@@ -11,7 +11,6 @@ from typing import Any
 
 from sqlalchemy import Row, and_, bindparam, case, func, insert, or_, select, update
 from sqlalchemy.dialects.sqlite import insert as upsert
-from sqlalchemy.ext.asyncio import AsyncConnection
 
 from bot.db.queues.claim import (
     MAX_GROUP_BYTES,
@@ -21,6 +20,7 @@ from bot.db.queues.claim import (
     limit_due_tasks,
 )
 from bot.db.tables import inbox
+from bot.db.transaction import Transaction
 from bot.domain import InboxItem, ItemKind, ItemShape, Lane
 
 TURN_SHAPES: tuple[ItemShape, ...] = ("text", "deep")  # what a turn answers
@@ -138,7 +138,7 @@ class ClaimResult:
     yielding_items: tuple[tuple[Lane, int], ...] = ()
 
 
-async def store(tx: AsyncConnection, updates: Sequence[IncomingUpdate], *, now: float) -> None:
+async def store(tx: Transaction, updates: Sequence[IncomingUpdate], *, now: float) -> None:
     """Store updates; one that is stored already is skipped."""
     rows = [
         {
@@ -158,20 +158,20 @@ async def store(tx: AsyncConnection, updates: Sequence[IncomingUpdate], *, now: 
         await tx.execute(_INSERT_UPDATES, rows)
 
 
-async def find_known(tx: AsyncConnection, update_ids: Sequence[int]) -> set[int]:
+async def find_known(tx: Transaction, update_ids: Sequence[int]) -> set[int]:
     """Which of these updates are stored already."""
     query = select(inbox.c.update_id).where(inbox.c.update_id.in_(update_ids))
     return set((await tx.execute(query)).scalars())
 
 
-async def is_lane_busy(tx: AsyncConnection, lane: Lane) -> bool:
+async def is_lane_busy(tx: Transaction, lane: Lane) -> bool:
     """Whether something of the lane waits or is being answered."""
     query = select(inbox.c.id).where(inbox.c.lane == lane.key, inbox.c.state.in_(("new", "running"))).limit(1)
     return (await tx.execute(query)).one_or_none() is not None
 
 
 async def add(
-    tx: AsyncConnection,
+    tx: Transaction,
     *,
     kind: ItemKind,
     lane: Lane | None,
@@ -192,7 +192,7 @@ async def add(
     return int(inserted.scalar_one())
 
 
-async def recover(tx: AsyncConnection, *, now: float) -> None:
+async def recover(tx: Transaction, *, now: float) -> None:
     """At start, set what ran when the process died to new; its turn continues from what is stored.
 
     Messages stored more than STALE_SECONDS ago become stale, as those are that Telegram kept for as long.
@@ -208,7 +208,7 @@ async def recover(tx: AsyncConnection, *, now: float) -> None:
     await tx.execute(update(inbox).where(is_old, ~was_parked).values(stale=True))
 
 
-async def claim(tx: AsyncConnection, *, now: float, max_group_bytes: int = MAX_GROUP_BYTES) -> ClaimResult:
+async def claim(tx: Transaction, *, now: float, max_group_bytes: int = MAX_GROUP_BYTES) -> ClaimResult:
     """Claim everything that may start, and mark the turns that a /new cuts as stopped.
 
     What may start: control items, and of each idle lane its oldest item with those answered together with it.
@@ -260,7 +260,7 @@ def _to_item(row: Row[Any], now: float) -> InboxItem:
     )
 
 
-async def mark_done(tx: AsyncConnection, ids: Sequence[int], *, spans: str | None = None, now: float) -> None:
+async def mark_done(tx: Transaction, ids: Sequence[int], *, spans: str | None = None, now: float) -> None:
     """Mark items as answered. `spans` (JSON) is what was measured of their turn, kept with the first item."""
     row = {"ids": list(ids), "now": now}
     if spans is None:
@@ -269,7 +269,7 @@ async def mark_done(tx: AsyncConnection, ids: Sequence[int], *, spans: str | Non
         await tx.execute(_MARK_TURN_DONE, row | {"first": ids[0], "measured": spans})
 
 
-async def count_attempt(tx: AsyncConnection, item: int) -> None:
+async def count_attempt(tx: Transaction, item: int) -> None:
     """Count one attempt more for a running item before it does something that must happen at most once.
 
     Its claim was not synced to the disk: after a power cut the attempt would not be counted.
@@ -277,7 +277,7 @@ async def count_attempt(tx: AsyncConnection, item: int) -> None:
     await tx.execute(update(inbox).where(inbox.c.id == item).values(attempt=inbox.c.attempt + 1))
 
 
-async def release(tx: AsyncConnection, ids: Sequence[int]) -> None:
+async def release(tx: Transaction, ids: Sequence[int]) -> None:
     """Set running items that gave way back to new; this counts as no attempt."""
     running = update(inbox).where(_ID_IN_IDS, inbox.c.state == "running")
     # An item whose turn has begun keeps its first attempt: the next claim is not the first one, and the turn
@@ -286,7 +286,7 @@ async def release(tx: AsyncConnection, ids: Sequence[int]) -> None:
     await tx.execute(running.values(state="new", attempt=attempt), {"ids": list(ids)})
 
 
-async def requeue(tx: AsyncConnection, item: int, lane: Lane, *, now: float) -> bool:
+async def requeue(tx: Transaction, item: int, lane: Lane, *, now: float) -> bool:
     """Requeue a /deep that waited for consent; False if it no longer waits, or belongs to another lane.
 
     The rest of a long paste was set aside with it (the same `done_at`) and is requeued with it.
@@ -307,12 +307,12 @@ async def requeue(tx: AsyncConnection, item: int, lane: Lane, *, now: float) -> 
     return (await tx.execute(requeued.values(state="new", done_at=None, **wait_times))).rowcount > 0
 
 
-async def store_error(tx: AsyncConnection, item: int, error: str) -> None:
+async def store_error(tx: Transaction, item: int, error: str) -> None:
     """Store why an item that is done has no result yet."""
     await tx.execute(update(inbox).where(inbox.c.id == item).values(error=error))
 
 
-async def requeue_failed(tx: AsyncConnection, lane: Lane, *, error: str, since: float) -> bool:
+async def requeue_failed(tx: Transaction, lane: Lane, *, error: str, since: float) -> bool:
     """Queue a copy of the lane's newest item that was received since then and ended with this error.
 
     False if there is none.
@@ -329,12 +329,12 @@ async def requeue_failed(tx: AsyncConnection, lane: Lane, *, error: str, since: 
     return True
 
 
-async def mark_dead(tx: AsyncConnection, ids: Sequence[int], *, error: str, now: float) -> bool:
+async def mark_dead(tx: Transaction, ids: Sequence[int], *, error: str, now: float) -> bool:
     """Mark running items as dead letters, kept for admins to see; False if they were done before."""
     running = update(inbox).where(inbox.c.id.in_(ids), inbox.c.state == "running")
     return (await tx.execute(running.values(state="dead", done_at=now, error=error))).rowcount > 0
 
 
-async def forget_body(tx: AsyncConnection, ids: Sequence[int]) -> None:
+async def forget_body(tx: Transaction, ids: Sequence[int]) -> None:
     """Delete the bodies of items, which strangers wrote."""
     await tx.execute(update(inbox).where(inbox.c.id.in_(ids)).values(body=None))

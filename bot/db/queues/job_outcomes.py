@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from sqlalchemy import and_, bindparam, func, or_, select, update
-from sqlalchemy.ext.asyncio import AsyncConnection
 
 from bot.db.tables import inbox, jobs, turns
+from bot.db.transaction import Transaction
 from bot.domain import Lane
 from bot.translations.translator import translatable
 
@@ -68,7 +68,7 @@ class PausedJob:
     reason: str
 
 
-async def record_outcome(tx: AsyncConnection, job: int, due_at: float) -> PausedJob | None:
+async def record_outcome(tx: Transaction, job: int, due_at: float) -> PausedJob | None:
     """Store the outcome of a person's due time, if it is over and not stored yet.
 
     Returns the job if its failures paused it.
@@ -97,7 +97,7 @@ async def record_outcome(tx: AsyncConnection, job: int, due_at: float) -> Paused
     return PausedJob(job, row.person, Lane.parse(row.lane), row.text, reason)
 
 
-async def list_unrecorded(tx: AsyncConnection) -> list[tuple[int, float]]:
+async def list_unrecorded(tx: Transaction) -> list[tuple[int, float]]:
     """Due times, as (job, due_at), that are over but not stored because the process ended in between."""
     since = func.coalesce(jobs.c.last_due, 0)
     item_of_job = and_(inbox.c.job == jobs.c.id, inbox.c.due_at >= since, _ITEM_IS_OVER)

@@ -11,9 +11,9 @@ from typing import Any, Literal
 
 from sqlalchemy import ColumnElement, Row, and_, bindparam, delete, func, insert, or_, select, update
 from sqlalchemy.dialects.sqlite import insert as upsert
-from sqlalchemy.ext.asyncio import AsyncConnection
 
 from bot.db.tables import inbox, jobs, people
+from bot.db.transaction import Transaction
 from bot.domain import Lane
 
 JobKind = Literal["reminder", "task", "house"]  # the last one is a system job
@@ -116,14 +116,14 @@ class FiredJob:
     pause_reason: str | None = None
 
 
-async def add(tx: AsyncConnection, new_job: NewJob, *, now: float) -> int:
+async def add(tx: Transaction, new_job: NewJob, *, now: float) -> int:
     """Store a job; returns its id."""
     lane_key = new_job.lane.key if new_job.lane else None
     row = asdict(new_job) | {"lane": lane_key, "made_at": now}
     return int((await tx.execute(insert(jobs).values(row).returning(jobs.c.id))).scalar_one())
 
 
-async def find(tx: AsyncConnection, job: int) -> Job | None:
+async def find(tx: Transaction, job: int) -> Job | None:
     """The job with this id."""
     row = (await tx.execute(_SELECT_JOB, {"job_id": job})).one_or_none()
     if row:
@@ -131,17 +131,17 @@ async def find(tx: AsyncConnection, job: int) -> Job | None:
     return None
 
 
-async def find_kept(tx: AsyncConnection, job: int) -> Job | None:
+async def find_kept(tx: Transaction, job: int) -> Job | None:
     """The job with this id, unless it is deleted."""
     return await _find_job(tx, and_(jobs.c.id == job, jobs.c.state != "deleted"))
 
 
-async def find_named(tx: AsyncConnection, name: str) -> Job | None:
+async def find_named(tx: Transaction, name: str) -> Job | None:
     """The system job or the snooze with this name."""
     return await _find_job(tx, jobs.c.name == name)
 
 
-async def list_of_person(tx: AsyncConnection, person: int, *, limit: int = 100, offset: int = 0) -> list[Job]:
+async def list_of_person(tx: Transaction, person: int, *, limit: int = 100, offset: int = 0) -> list[Job]:
     """A person's open jobs: first what is under way, then by due time, and last those that are paused."""
     query = (
         _SELECT_JOBS.where(jobs.c.person == person, _IS_OPEN)
@@ -152,12 +152,12 @@ async def list_of_person(tx: AsyncConnection, person: int, *, limit: int = 100, 
     return [_to_job(row) for row in await tx.execute(query)]
 
 
-async def list_system_jobs(tx: AsyncConnection) -> list[Job]:
+async def list_system_jobs(tx: Transaction) -> list[Job]:
     """All system jobs, by name."""
     return await _list_jobs(tx, jobs.c.kind == "house", 1000)
 
 
-async def count_open(tx: AsyncConnection, person: int) -> tuple[int, int]:
+async def count_open(tx: Transaction, person: int) -> tuple[int, int]:
     """How many open jobs this person has, and how many all people have together."""
     of_person = func.count(jobs.c.id).filter(jobs.c.person == person)
     query = select(of_person, func.count(jobs.c.id)).where(_IS_OPEN, jobs.c.person.is_not(None))
@@ -165,18 +165,18 @@ async def count_open(tx: AsyncConnection, person: int) -> tuple[int, int]:
     return int(row[0]), int(row[1])
 
 
-async def list_due(tx: AsyncConnection, *, now: float, limit: int) -> list[Job]:
+async def list_due(tx: Transaction, *, now: float, limit: int) -> list[Job]:
     """Jobs that are due, the one that waits longest first."""
     return [_to_job(row) for row in await tx.execute(_SELECT_DUE, {"now": now, "max_rows": limit})]
 
 
-async def find_next_due(tx: AsyncConnection) -> float | None:
+async def find_next_due(tx: Transaction) -> float | None:
     """When the next job is due (epoch seconds); None if none is."""
     next_due: float | None = (await tx.execute(_SELECT_NEXT_DUE)).scalar()
     return next_due
 
 
-async def fire(tx: AsyncConnection, fired_jobs: Sequence[FiredJob], *, now: float) -> None:
+async def fire(tx: Transaction, fired_jobs: Sequence[FiredJob], *, now: float) -> None:
     """Insert due times into the inbox, each once, and advance jobs that were not changed meanwhile."""
     rows = [
         dict(fired.row) | {"job": fired.job, "due_at": fired.due_at, "received_at": now}
@@ -204,7 +204,7 @@ async def fire(tx: AsyncConnection, fired_jobs: Sequence[FiredJob], *, now: floa
         await tx.execute(_FINISH_JOB, finished)
 
 
-async def run_now(tx: AsyncConnection, job: int, row: Mapping[str, Any], *, now: float) -> bool:
+async def run_now(tx: Transaction, job: int, row: Mapping[str, Any], *, now: float) -> bool:
     """Insert an inbox row of a job outside its due times; False while an earlier one is not done."""
     pending = and_(inbox.c.job == job, inbox.c.state.in_(("new", "running", "parked")))
     if (await tx.execute(select(inbox.c.id).where(pending).limit(1))).one_or_none() is not None:
@@ -213,7 +213,7 @@ async def run_now(tx: AsyncConnection, job: int, row: Mapping[str, Any], *, now:
     return inserted.rowcount == 1
 
 
-async def list_ahead_of_clock(tx: AsyncConnection, *, now: float) -> list[tuple[Job, float]]:
+async def list_ahead_of_clock(tx: Transaction, *, now: float) -> list[tuple[Job, float]]:
     """Active jobs whose last due time lies in the future, because the clock was set back since.
 
     With each comes its last due time that lies in the past, or else when it was made (epoch seconds).
@@ -228,9 +228,7 @@ async def list_ahead_of_clock(tx: AsyncConnection, *, now: float) -> list[tuple[
     return [(job, last_due.get(job.id, min(job.made_at, now))) for job in ahead]
 
 
-async def set_next_due(
-    tx: AsyncConnection, job: int, next_due: float | None, *, zone: str | None = None
-) -> None:
+async def set_next_due(tx: Transaction, job: int, next_due: float | None, *, zone: str | None = None) -> None:
     """Set when a job is due next; `zone` replaces its time zone."""
     values: dict[str, object] = {"next_due": next_due}
     if zone:
@@ -238,35 +236,35 @@ async def set_next_due(
     await tx.execute(update(jobs).where(jobs.c.id == job).values(values))
 
 
-async def pause(tx: AsyncConnection, job: int, *, reason: str | None = None) -> None:
+async def pause(tx: Transaction, job: int, *, reason: str | None = None) -> None:
     """Pause an active job until it is resumed; `reason` only if the gateway pauses it."""
     is_active = and_(jobs.c.id == job, jobs.c.state == "active")
     await tx.execute(update(jobs).where(is_active).values(state="paused", why_paused=reason))
 
 
-async def resume(tx: AsyncConnection, job: int, next_due: float) -> None:
+async def resume(tx: Transaction, job: int, next_due: float) -> None:
     """Resume a job; its failures count from zero again."""
     values = {"state": "active", "why_paused": None, "failures": 0, "next_due": next_due}
     await tx.execute(update(jobs).where(jobs.c.id == job).values(values))
 
 
-async def mark_deleted(tx: AsyncConnection, job: int) -> None:
+async def mark_deleted(tx: Transaction, job: int) -> None:
     """Delete a job so that it can be restored until the next night."""
     await tx.execute(update(jobs).where(jobs.c.id == job).values(state="deleted"))
 
 
-async def restore(tx: AsyncConnection, job: int) -> None:
+async def restore(tx: Transaction, job: int) -> None:
     """Restore a job that is marked as deleted; it is paused, for the reason it had."""
     is_deleted = and_(jobs.c.id == job, jobs.c.state == "deleted")
     await tx.execute(update(jobs).where(is_deleted).values(state="paused"))
 
 
-async def remove_deleted(tx: AsyncConnection) -> None:
+async def remove_deleted(tx: Transaction) -> None:
     """Delete the jobs that are marked as deleted: from now on none of them can be restored."""
     await tx.execute(delete(jobs).where(jobs.c.state == "deleted"))
 
 
-async def remove(tx: AsyncConnection, job: int, *, person: int) -> Job | None:
+async def remove(tx: Transaction, job: int, *, person: int) -> Job | None:
     """Delete a job of this person; returns it, or None if they have no such job."""
     removed = await _find_job(tx, and_(jobs.c.id == job, jobs.c.person == person))
     if removed is not None:
@@ -274,12 +272,12 @@ async def remove(tx: AsyncConnection, job: int, *, person: int) -> Job | None:
     return removed
 
 
-async def remove_all(tx: AsyncConnection, person: int) -> None:
+async def remove_all(tx: Transaction, person: int) -> None:
     """Delete every job of a person."""
     await tx.execute(delete(jobs).where(jobs.c.person == person))
 
 
-async def put_system_job(tx: AsyncConnection, new_job: NewJob, *, now: float) -> None:
+async def put_system_job(tx: Transaction, new_job: NewJob, *, now: float) -> None:
     """Store a system job under its name. An existing one keeps its state, and keeps its due time too unless
     its rule or its time zone has changed.
     """
@@ -292,7 +290,7 @@ async def put_system_job(tx: AsyncConnection, new_job: NewJob, *, now: float) ->
     await tx.execute(inserted.on_conflict_do_update(index_elements=["name"], set_=values, where=is_changed))
 
 
-async def remove_system_jobs_except(tx: AsyncConnection, kept_names: Sequence[str]) -> None:
+async def remove_system_jobs_except(tx: Transaction, kept_names: Sequence[str]) -> None:
     """Delete the system jobs whose name is not among these."""
     await tx.execute(delete(jobs).where(jobs.c.kind == "house", jobs.c.name.not_in(kept_names)))
 
@@ -317,11 +315,11 @@ def build_inbox_row(job: Job, *, late: float = 0.0, left_out: bool = False) -> d
     }
 
 
-async def _find_job(tx: AsyncConnection, condition: ColumnElement[bool]) -> Job | None:
+async def _find_job(tx: Transaction, condition: ColumnElement[bool]) -> Job | None:
     return next(iter(await _list_jobs(tx, condition, 1)), None)
 
 
-async def _list_jobs(tx: AsyncConnection, condition: ColumnElement[bool], limit: int) -> list[Job]:
+async def _list_jobs(tx: Transaction, condition: ColumnElement[bool], limit: int) -> list[Job]:
     query = _SELECT_JOBS.where(condition).order_by(jobs.c.name, jobs.c.id).limit(limit)
     return [_to_job(row) for row in await tx.execute(query)]
 

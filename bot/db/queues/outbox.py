@@ -11,11 +11,11 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Float, Text, bindparam, case, delete, func, select, update
 from sqlalchemy.dialects.sqlite import insert as upsert
-from sqlalchemy.ext.asyncio import AsyncConnection
 
 from bot.db.people import people
 from bot.db.queues.outbox_rows import OUTBOX_COLUMNS, OutboxRow, serialize_part, to_outbox_row
 from bot.db.tables import outbox
+from bot.db.transaction import Transaction
 from bot.domain import Button, Lane, Part
 from bot.translations.translator import translatable
 
@@ -103,7 +103,7 @@ _UPDATE_SHOWN = (
 
 
 async def add(
-    tx: AsyncConnection,
+    tx: Transaction,
     *,
     item: int | None,
     lane: Lane,
@@ -135,7 +135,7 @@ async def add(
 
 
 async def open_part(
-    tx: AsyncConnection, *, item: int, part: int, lane: Lane, body: Part | None, now: float
+    tx: Transaction, *, item: int, part: int, lane: Lane, body: Part | None, now: float
 ) -> OutboxRow:
     """Open the row of a part that a running turn shows (`body` None: only a status line).
 
@@ -154,7 +154,7 @@ async def open_part(
     return to_outbox_row((await tx.execute(_UPSERT_PARTIAL, row)).one())
 
 
-async def take(tx: AsyncConnection, lane: Lane) -> OutboxRow | None:
+async def take(tx: Transaction, lane: Lane) -> OutboxRow | None:
     """Take the lane's oldest due row: a new one is `sending` from now on, an open one needs an edit."""
     row = (await tx.execute(_TAKE_OLDEST, {"of_lane": lane.key})).one_or_none()
     if row is None:
@@ -164,7 +164,7 @@ async def take(tx: AsyncConnection, lane: Lane) -> OutboxRow | None:
 
 
 async def mark_shown(
-    tx: AsyncConnection, row: int, *, message_id: int | None, body: Part | None, now: float
+    tx: Transaction, row: int, *, message_id: int | None, body: Part | None, now: float
 ) -> None:
     """Store that Telegram shows `body` as this message since `now` (both None: it no longer shows any)."""
     await tx.execute(
@@ -172,17 +172,17 @@ async def mark_shown(
     )
 
 
-async def release(tx: AsyncConnection, row: int, reason: str) -> None:
+async def release(tx: Transaction, row: int, reason: str) -> None:
     """Make a row new again whose first send certainly did not arrive."""
     await tx.execute(update(outbox).where(outbox.c.id == row).values(state="new", error=reason))
 
 
-async def mark_unknown(tx: AsyncConnection, row: int, reason: str, *, now: float) -> None:
+async def mark_unknown(tx: Transaction, row: int, reason: str, *, now: float) -> None:
     """Store that the first send may have arrived: it is not repeated, the person is asked."""
     await _mark_rows_unknown(tx, outbox.c.id == row, reason, now)
 
 
-async def mark_failed(tx: AsyncConnection, row: int, reason: str, *, body: Part | None, now: float) -> None:
+async def mark_failed(tx: Transaction, row: int, reason: str, *, body: Part | None, now: float) -> None:
     """Store that Telegram refused `body` for its content; if another body is final by now, it is due."""
     has_other_body = outbox.c.final & outbox.c.body.is_distinct_from(serialize_part(body))
     is_unsent = has_other_body & outbox.c.message_id.is_(None)
@@ -193,7 +193,7 @@ async def mark_failed(tx: AsyncConnection, row: int, reason: str, *, body: Part 
     )
 
 
-async def mark_missing(tx: AsyncConnection, row: int) -> None:
+async def mark_missing(tx: Transaction, row: int) -> None:
     """Store that the message no longer exists: a final body becomes a new message, any other is dropped.
 
     A message that had been shown as it was meant to be is not sent again: only its buttons were to change.
@@ -207,7 +207,7 @@ async def mark_missing(tx: AsyncConnection, row: int) -> None:
     )
 
 
-async def recover(tx: AsyncConnection, *, now: float) -> None:
+async def recover(tx: Transaction, *, now: float) -> None:
     """At start, settle what was being sent when the process died: its outcome is unknown.
 
     A question to a person is sent again, because nobody would hear of its subject without it. A status line
@@ -219,13 +219,13 @@ async def recover(tx: AsyncConnection, *, now: float) -> None:
     await _mark_rows_unknown(tx, was_sending, "the gateway stopped while it was being sent", now)
 
 
-async def list_due_lanes(tx: AsyncConnection) -> list[Lane]:
+async def list_due_lanes(tx: Transaction) -> list[Lane]:
     """The lanes in which something waits to be sent or edited, the one that waits longest first."""
     lanes = select(outbox.c.lane).where(_IS_DUE).group_by(outbox.c.lane).order_by(func.min(outbox.c.id))
     return [Lane.parse(key) for key in (await tx.execute(lanes)).scalars()]
 
 
-async def send_again(tx: AsyncConnection, row: int, *, lane: Lane, now: float) -> bool:
+async def send_again(tx: Transaction, row: int, *, lane: Lane, now: float) -> bool:
     """Store a copy of a row of unknown outcome, to be sent as a new message, and remove the button.
 
     False if there is nothing to send: the row is another lane's, its outcome is known by now, or it was sent
@@ -251,12 +251,12 @@ async def send_again(tx: AsyncConnection, row: int, *, lane: Lane, now: float) -
     return True
 
 
-async def allow_repeat(tx: AsyncConnection, rows: Sequence[int]) -> None:
+async def allow_repeat(tx: Transaction, rows: Sequence[int]) -> None:
     """Let these notices be sent twice rather than never; each is marked as being about itself."""
     await tx.execute(update(outbox).where(outbox.c.id.in_(rows)).values(about=outbox.c.id))
 
 
-async def close_buttons(tx: AsyncConnection, rows: Sequence[int], line: str) -> list[Lane]:
+async def close_buttons(tx: Transaction, rows: Sequence[int], line: str) -> list[Lane]:
     """Replace the buttons of these messages by a line of text, or by nothing.
 
     Returns the lanes of those that had some.
@@ -274,7 +274,7 @@ async def close_buttons(tx: AsyncConnection, rows: Sequence[int], line: str) -> 
 
 
 async def reopen_buttons(
-    tx: AsyncConnection, rows: Sequence[int], buttons: tuple[tuple[Button, ...], ...]
+    tx: Transaction, rows: Sequence[int], buttons: tuple[tuple[Button, ...], ...]
 ) -> list[Lane]:
     """Put buttons in the place of the line by which `close_buttons` replaced them; returns the lanes."""
     query = select(*OUTBOX_COLUMNS).where(outbox.c.id.in_(rows)).order_by(outbox.c.id)
@@ -289,13 +289,13 @@ async def reopen_buttons(
     return lanes
 
 
-async def _replace_body(tx: AsyncConnection, row: int, part: Part) -> None:
+async def _replace_body(tx: Transaction, row: int, part: Part) -> None:
     state = case((outbox.c.state == "done", "open"), else_=outbox.c.state)
     values = {"body": serialize_part(part), "state": state}
     await tx.execute(update(outbox).where(outbox.c.id == row).values(values))
 
 
-async def _retract_parts(tx: AsyncConnection, item: int, first_part: int) -> None:
+async def _retract_parts(tx: Transaction, item: int, first_part: int) -> None:
     """Take back an item's parts from `first_part` on: their messages are deleted, unsent ones are done."""
     never_sent = outbox.c.message_id.is_(None) & outbox.c.state.in_(("new", "failed"))
     await tx.execute(
@@ -306,7 +306,7 @@ async def _retract_parts(tx: AsyncConnection, item: int, first_part: int) -> Non
 
 
 async def _mark_rows_unknown(
-    tx: AsyncConnection, condition: ColumnElement[bool], reason: str, now: float
+    tx: Transaction, condition: ColumnElement[bool], reason: str, now: float
 ) -> None:
     marked = (
         update(outbox)
@@ -320,7 +320,7 @@ async def _mark_rows_unknown(
             await _ask_person(tx, message.id, message.lane.key, now)
 
 
-async def _ask_person(tx: AsyncConnection, row: int, lane: str, now: float) -> None:
+async def _ask_person(tx: Transaction, row: int, lane: str, now: float) -> None:
     """Store a notice, once for each row, that its message may not have arrived; a button repeats it."""
     translate = await people.find_translator(tx, Lane.parse(lane).chat)
     button = Button(translate("Send again"), f"{SEND_AGAIN_PREFIX}{row}")

@@ -9,11 +9,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sqlalchemy import and_, or_, select, update
-from sqlalchemy.ext.asyncio import AsyncConnection
 
 from bot.db.conversations.turns import fail
 from bot.db.queues import outbox
 from bot.db.tables import inbox, turns
+from bot.db.transaction import Transaction
 from bot.domain import Lane
 
 _IS_WAITING = and_(inbox.c.turn.is_not(None), inbox.c.state.in_(("parked", "new")))
@@ -37,7 +37,7 @@ class EndedTurn:
     spans: str | None
 
 
-async def load_wait_times(tx: AsyncConnection, item: int) -> WaitTimes | None:
+async def load_wait_times(tx: Transaction, item: int) -> WaitTimes | None:
     """When the item that began a turn waited for a person; None: it never did, or still waits."""
     columns = (inbox.c.asked_at, inbox.c.agreed_at, inbox.c.retaken_at)
     asked_at, agreed_at, retaken_at = (await tx.execute(select(*columns).where(inbox.c.id == item))).one()
@@ -48,13 +48,13 @@ async def load_wait_times(tx: AsyncConnection, item: int) -> WaitTimes | None:
     return WaitTimes(asked_at, agreed_at, retaken_at)
 
 
-async def is_any_stopped(tx: AsyncConnection, items: Sequence[int]) -> bool:
+async def is_any_stopped(tx: Transaction, items: Sequence[int]) -> bool:
     """Whether a /stop concerns one of these running items."""
     stopped = select(inbox.c.id).where(inbox.c.id.in_(items), inbox.c.stopped.is_(True)).limit(1)
     return (await tx.execute(stopped)).one_or_none() is not None
 
 
-async def park(tx: AsyncConnection, turn: int, items: Sequence[int], *, spans: str, now: float) -> None:
+async def park(tx: Transaction, turn: int, items: Sequence[int], *, spans: str, now: float) -> None:
     """Park a turn until a person answers; `spans` (JSON) is what was measured of it, earlier waits too."""
     await tx.execute(update(turns).where(turns.c.id == turn).values(state="parked"))
     wait_times = {"asked_at": now, "agreed_at": None, "retaken_at": None}
@@ -62,7 +62,7 @@ async def park(tx: AsyncConnection, turn: int, items: Sequence[int], *, spans: s
     await tx.execute(update(inbox).where(inbox.c.id == items[0]).values(spans=spans))
 
 
-async def resume(tx: AsyncConnection, turn: int, *, stopped: bool, now: float) -> None:
+async def resume(tx: Transaction, turn: int, *, stopped: bool, now: float) -> None:
     """Let a parked turn continue once its lane is free; `stopped`: only to end there."""
     await tx.execute(
         update(turns).where(turns.c.id == turn, turns.c.state == "parked").values(state="running")
@@ -75,13 +75,13 @@ async def resume(tx: AsyncConnection, turn: int, *, stopped: bool, now: float) -
     await tx.execute(parked.values(values))
 
 
-async def list_parked_turns(tx: AsyncConnection, lane: Lane, *, before: int) -> list[int]:
+async def list_parked_turns(tx: Transaction, lane: Lane, *, before: int) -> list[int]:
     """The parked turns of a lane that began before inbox item `before`."""
     parked = and_(turns.c.lane == lane.key, turns.c.state == "parked", turns.c.item < before)
     return list((await tx.execute(select(turns.c.id).where(parked).order_by(turns.c.id))).scalars())
 
 
-async def end_waiting_turns(tx: AsyncConnection, person: int, *, reason: str, now: float) -> list[EndedTurn]:
+async def end_waiting_turns(tx: Transaction, person: int, *, reason: str, now: float) -> list[EndedTurn]:
     """End a person's turns that wait for an answer, or to be claimed again, without an answer."""
     of_person = and_(turns.c.person == person, or_(turns.c.state == "parked", turns.c.state == "running"))
     query = select(turns.c.id, turns.c.item, turns.c.lane).join(inbox, inbox.c.id == turns.c.item)

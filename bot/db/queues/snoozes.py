@@ -8,12 +8,12 @@ import json
 from dataclasses import dataclass
 
 from sqlalchemy import select
-from sqlalchemy.ext.asyncio import AsyncConnection
 
 from bot.db.queues import jobs
 from bot.db.queues.jobs import Job, NewJob
 from bot.db.tables import inbox, outbox
 from bot.db.tables import jobs as jobs_table
+from bot.db.transaction import Transaction
 from bot.domain import Lane
 
 _NAME_PREFIX = "snooze of "
@@ -31,7 +31,7 @@ class ShownReminder:
     zone: str | None
 
 
-async def find_shown(tx: AsyncConnection, item: int) -> ShownReminder | None:
+async def find_shown(tx: Transaction, item: int) -> ShownReminder | None:
     """The reminder whose due time is this inbox item; None if its text is not kept any more."""
     query = (
         select(inbox.c.sender, inbox.c.lane, inbox.c.body, inbox.c.due_at, jobs_table.c.zone)
@@ -45,13 +45,13 @@ async def find_shown(tx: AsyncConnection, item: int) -> ShownReminder | None:
     return ShownReminder(item, row.sender, Lane.parse(row.lane), text, row.due_at, row.zone)
 
 
-async def find_snooze(tx: AsyncConnection, reminder: ShownReminder) -> Job | None:
+async def find_snooze(tx: Transaction, reminder: ShownReminder) -> Job | None:
     """The job that brings this reminder once more, if it was snoozed; it may be marked as deleted."""
     return await jobs.find_named(tx, _build_name(reminder))
 
 
 async def add_snooze(
-    tx: AsyncConnection, reminder: ShownReminder, next_due: float, zone: str, *, now: float
+    tx: Transaction, reminder: ShownReminder, next_due: float, zone: str, *, now: float
 ) -> None:
     """Store the job that brings the reminder once more; it must not be snoozed yet."""
     new_job = NewJob(
@@ -66,7 +66,7 @@ async def add_snooze(
     await jobs.add(tx, new_job, now=now)
 
 
-async def list_messages(tx: AsyncConnection, item: int) -> list[int]:
+async def list_messages(tx: Transaction, item: int) -> list[int]:
     """The outbox rows of what was shown of an inbox item."""
     return list((await tx.execute(select(outbox.c.id).where(outbox.c.item == item))).scalars())
 

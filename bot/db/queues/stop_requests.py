@@ -6,10 +6,10 @@ Functions work inside the caller's transaction `tx`.
 from dataclasses import dataclass
 
 from sqlalchemy import and_, func, or_, select, update
-from sqlalchemy.ext.asyncio import AsyncConnection
 
 from bot.db.queues.inbox import TURN_SHAPES
 from bot.db.tables import inbox
+from bot.db.transaction import Transaction
 from bot.domain import Lane
 
 _HAS_BEGUN = or_(inbox.c.state == "running", and_(inbox.c.state == "new", inbox.c.turn.is_not(None)))
@@ -31,7 +31,7 @@ class StopResult:
 
 
 async def stop(
-    tx: AsyncConnection, lane: Lane, *, before: int, now: float, include_parked: bool = False
+    tx: Transaction, lane: Lane, *, before: int, now: float, include_parked: bool = False
 ) -> StopResult:
     """Apply the /stop of item `before`, which concerns only what came earlier in its lane.
 
@@ -59,7 +59,7 @@ async def stop(
     return StopResult(stopped > 0, dropped, int(waiting), tuple(parked_turns))
 
 
-async def stop_turn(tx: AsyncConnection, lane: Lane, item: int) -> bool | None:
+async def stop_turn(tx: Transaction, lane: Lane, item: int) -> bool | None:
     """Mark the turn that began with this item as stopped.
 
     True: it runs; False: it continues later, only to end; None: it is over.
@@ -72,7 +72,7 @@ async def stop_turn(tx: AsyncConnection, lane: Lane, item: int) -> bool | None:
     return bool(state == "running")
 
 
-async def drop_waiting(tx: AsyncConnection, lane: Lane, *, before: int, now: float) -> int:
+async def drop_waiting(tx: Transaction, lane: Lane, *, before: int, now: float) -> int:
     """Drop the lane's waiting messages that came before item `before`; returns how many."""
     waiting = update(inbox).where(inbox.c.lane == lane.key, inbox.c.id < before, _IS_WAITING)
     dropped = await tx.execute(waiting.values(state="done", done_at=now, error="dropped by the person"))

@@ -6,9 +6,9 @@ Functions work inside the caller's transaction `tx`.
 from dataclasses import dataclass
 
 from sqlalchemy import func, select, update
-from sqlalchemy.ext.asyncio import AsyncConnection
 
 from bot.db.tables import inbox, jobs, readings
+from bot.db.transaction import Transaction
 
 _SELECT_ORDERED = (
     select(inbox.c.id).where(inbox.c.state == "new", inbox.c.lane.is_(None), inbox.c.kind == "house").limit(1)
@@ -32,7 +32,7 @@ class SystemJobStatus:
     error: str | None
 
 
-async def record_end(tx: AsyncConnection, name: str, *, failed: bool, now: float) -> int:
+async def record_end(tx: Transaction, name: str, *, failed: bool, now: float) -> int:
     """Store that a job ended; returns how often it had failed in a row before (0 if it was removed)."""
     query = select(jobs.c.failures).where(jobs.c.name == name)
     failures_before = (await tx.execute(query)).scalar_one_or_none() or 0
@@ -41,12 +41,12 @@ async def record_end(tx: AsyncConnection, name: str, *, failed: bool, now: float
     return failures_before
 
 
-async def has_ordered(tx: AsyncConnection) -> bool:
+async def has_ordered(tx: Transaction) -> bool:
     """Whether a system job waits to be claimed."""
     return (await tx.execute(_SELECT_ORDERED)).one_or_none() is not None
 
 
-async def list_statuses(tx: AsyncConnection) -> list[SystemJobStatus]:
+async def list_statuses(tx: Transaction) -> list[SystemJobStatus]:
     """All system jobs by name, and how each went last."""
     newest = select(func.max(inbox.c.id)).where(inbox.c.job == jobs.c.id).correlate(jobs).scalar_subquery()
     columns = select(jobs, inbox.c.received_at, inbox.c.state.label("item_state"), inbox.c.error)
@@ -65,13 +65,13 @@ async def list_statuses(tx: AsyncConnection) -> list[SystemJobStatus]:
     ]
 
 
-async def count_user_jobs(tx: AsyncConnection) -> dict[str, int]:
+async def count_user_jobs(tx: Transaction) -> dict[str, int]:
     """How many jobs people have, by state."""
     query = select(jobs.c.state, func.count()).where(jobs.c.kind != "house").group_by(jobs.c.state)
     return {row[0]: int(row[1]) for row in await tx.execute(query)}
 
 
-async def find_last_reading_time(tx: AsyncConnection) -> float | None:
+async def find_last_reading_time(tx: Transaction) -> float | None:
     """When the endpoint's counters were last read (epoch seconds); None: never."""
     read_at: float | None = (await tx.execute(select(func.max(readings.c.read_at)))).scalar_one()
     return read_at

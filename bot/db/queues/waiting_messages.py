@@ -8,10 +8,10 @@ from collections.abc import Iterable
 from typing import Any
 
 from sqlalchemy import and_, bindparam, func, or_, select, update
-from sqlalchemy.ext.asyncio import AsyncConnection
 
 from bot.db.queues.inbox import TURN_SHAPES, MessageEdit
 from bot.db.tables import inbox
+from bot.db.transaction import Transaction
 from bot.domain import ItemShape, Lane
 
 _EDITABLE_ROWS = 500  # newest messages of a lane among which an edited one is looked for
@@ -40,7 +40,7 @@ _MESSAGE_ID = func.json_extract(inbox.c.body, "$.message.message_id")
 
 
 async def load_waiting(
-    tx: AsyncConnection, senders: Iterable[int]
+    tx: Transaction, senders: Iterable[int]
 ) -> dict[int, list[tuple[ItemShape, dict[str, Any]]]]:
     """Shape and body of the messages of each of these senders that wait to be claimed, oldest first.
 
@@ -52,7 +52,7 @@ async def load_waiting(
     return waiting
 
 
-async def replace_waiting(tx: AsyncConnection, edit: MessageEdit) -> bool:
+async def replace_waiting(tx: Transaction, edit: MessageEdit) -> bool:
     """Have a waiting message read as it was edited; False if none waits, or it became something else."""
     waiting = update(inbox).where(
         inbox.c.lane == edit.lane.key,
@@ -64,7 +64,7 @@ async def replace_waiting(tx: AsyncConnection, edit: MessageEdit) -> bool:
     return (await tx.execute(waiting.values(body=edit.body))).rowcount > 0
 
 
-async def find_message(tx: AsyncConnection, lane: Lane, message_id: int) -> dict[str, Any] | None:
+async def find_message(tx: Transaction, lane: Lane, message_id: int) -> dict[str, Any] | None:
     """The raw message of this id among the lane's newest that a turn answered, or is to answer."""
     newest = (
         select(inbox.c.body)

@@ -9,9 +9,9 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 from sqlalchemy import Row, and_, delete, func, insert, select, update
-from sqlalchemy.ext.asyncio import AsyncConnection
 
 from bot.db.tables import allowances, approval_messages, approvals, outbox, tool_calls
+from bot.db.transaction import Transaction
 from bot.domain import Lane
 
 ApprovalAnswer = Literal["once", "here", "denied", "expired", "stopped"]
@@ -86,7 +86,7 @@ class AllowanceKey:
     binding: str
 
 
-async def insert_question(tx: AsyncConnection, new_question: NewApprovalQuestion, *, now: float) -> int:
+async def insert_question(tx: Transaction, new_question: NewApprovalQuestion, *, now: float) -> int:
     """Store a question, and that its call waits for it; returns its id."""
     row = asdict(new_question) | {"lane": new_question.lane.key, "asked_at": now}
     inserted = await tx.execute(insert(approvals).values(row).returning(approvals.c.id))
@@ -100,13 +100,13 @@ async def insert_question(tx: AsyncConnection, new_question: NewApprovalQuestion
     return question
 
 
-async def link_messages(tx: AsyncConnection, question: int, outbox_rows: Iterable[int]) -> None:
+async def link_messages(tx: Transaction, question: int, outbox_rows: Iterable[int]) -> None:
     """Store that these rows of the outbox ask the question."""
     for row in outbox_rows:
         await tx.execute(insert(approval_messages).values(approval=question, outbox=row))
 
 
-async def list_messages(tx: AsyncConnection, question: int) -> list[tuple[int, Lane]]:
+async def list_messages(tx: Transaction, question: int) -> list[tuple[int, Lane]]:
     """The rows of the outbox that ask a question, with their lanes."""
     query = (
         select(outbox.c.id, outbox.c.lane)
@@ -117,7 +117,7 @@ async def list_messages(tx: AsyncConnection, question: int) -> list[tuple[int, L
     return [(row.id, Lane.parse(row.lane)) for row in await tx.execute(query)]
 
 
-async def find(tx: AsyncConnection, question: int) -> ApprovalQuestion | None:
+async def find(tx: Transaction, question: int) -> ApprovalQuestion | None:
     """This question, if there is one."""
     row = (await tx.execute(select(approvals).where(approvals.c.id == question))).one_or_none()
     if row:
@@ -125,14 +125,14 @@ async def find(tx: AsyncConnection, question: int) -> ApprovalQuestion | None:
     return None
 
 
-async def load_of_turn(tx: AsyncConnection, turn: int) -> dict[tuple[int, str], ApprovalQuestion]:
+async def load_of_turn(tx: Transaction, turn: int) -> dict[tuple[int, str], ApprovalQuestion]:
     """The questions of a turn, by step and call id."""
     rows = await tx.execute(select(approvals).where(approvals.c.turn == turn).order_by(approvals.c.id))
     return {(row.step, row.call_id): _to_question(row) for row in rows}
 
 
 async def list_open(
-    tx: AsyncConnection,
+    tx: Transaction,
     *,
     turns: Sequence[int] | None = None,
     person: int | None = None,
@@ -153,7 +153,7 @@ async def list_open(
     return [_to_question(row) for row in await tx.execute(query)]
 
 
-async def find_next_expiry(tx: AsyncConnection) -> float | None:
+async def find_next_expiry(tx: Transaction) -> float | None:
     """When the next open question expires (epoch seconds); None: none is open."""
     query = select(func.min(approvals.c.expires_at)).where(_IS_OPEN)
     next_expiry: float | None = (await tx.execute(query)).scalar_one()
@@ -161,7 +161,7 @@ async def find_next_expiry(tx: AsyncConnection) -> float | None:
 
 
 async def store_answer(
-    tx: AsyncConnection, question: int, answer: ApprovalAnswer, answered_by: int | None, *, now: float
+    tx: Transaction, question: int, answer: ApprovalAnswer, answered_by: int | None, *, now: float
 ) -> bool:
     """Store the answer; False if there was one before. `answered_by` None: no person answered."""
     if_open = update(approvals).where(approvals.c.id == question, _IS_OPEN)
@@ -169,21 +169,21 @@ async def store_answer(
     return stored.rowcount > 0
 
 
-async def allow(tx: AsyncConnection, key: AllowanceKey, *, until: float, given_by: int, now: float) -> None:
+async def allow(tx: Transaction, key: AllowanceKey, *, until: float, given_by: int, now: float) -> None:
     """Allow calls that match `key` until then (epoch seconds); replaces an allowance with the same key."""
     await tx.execute(delete(allowances).where(_matches_key(key)))
     row = asdict(key) | {"until": until, "given_by": given_by, "given_at": now}
     await tx.execute(insert(allowances).values(row))
 
 
-async def find_giver(tx: AsyncConnection, key: AllowanceKey, *, now: float) -> int | None:
+async def find_giver(tx: Transaction, key: AllowanceKey, *, now: float) -> int | None:
     """Who gave the allowance that covers such calls now; None: there is none."""
     query = select(allowances.c.given_by).where(_matches_key(key), allowances.c.until > now).limit(1)
     giver: int | None = (await tx.execute(query)).scalar_one_or_none()
     return giver
 
 
-async def list_allowances(tx: AsyncConnection, person: int | None, *, now: float) -> list[Allowance]:
+async def list_allowances(tx: Transaction, person: int | None, *, now: float) -> list[Allowance]:
     """A person's allowances in all chats, or everybody's (None), the newest first."""
     query = select(allowances).where(allowances.c.until > now).order_by(allowances.c.id.desc())
     if person is not None:
@@ -194,7 +194,7 @@ async def list_allowances(tx: AsyncConnection, person: int | None, *, now: float
     ]
 
 
-async def revoke(tx: AsyncConnection, allowance: int, person: int | None) -> bool:
+async def revoke(tx: Transaction, allowance: int, person: int | None) -> bool:
     """Revoke an allowance; False if there is none, or it is not this person's (None: of any person)."""
     condition = allowances.c.id == allowance
     if person is not None:
@@ -202,7 +202,7 @@ async def revoke(tx: AsyncConnection, allowance: int, person: int | None) -> boo
     return (await tx.execute(delete(allowances).where(condition))).rowcount > 0
 
 
-async def revoke_all(tx: AsyncConnection, *, person: int | None = None, chat: int | None = None) -> None:
+async def revoke_all(tx: Transaction, *, person: int | None = None, chat: int | None = None) -> None:
     """Revoke all allowances of a person, and all in a chat."""
     if person is not None:
         await tx.execute(delete(allowances).where(allowances.c.person == person))

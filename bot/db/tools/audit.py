@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from sqlalchemy import Row, insert, select
-from sqlalchemy.ext.asyncio import AsyncConnection
 
 from bot.db.tables import audit
+from bot.db.transaction import Transaction
 
 Via = Literal["telegram", "command"]
 
@@ -43,7 +43,7 @@ class AuditEntry:
 
 
 async def record(
-    tx: AsyncConnection,
+    tx: Transaction,
     actor: Actor,
     action: str,
     subject: str,
@@ -57,7 +57,7 @@ async def record(
     await tx.execute(insert(audit).values(row | {"before": _to_json(before), "after": _to_json(after)}))
 
 
-async def find_latest(tx: AsyncConnection, subject: str) -> AuditEntry | None:
+async def find_latest(tx: Transaction, subject: str) -> AuditEntry | None:
     """The newest change to a subject, such as `person 12`."""
     query = select(audit).where(audit.c.subject == subject).order_by(audit.c.id.desc()).limit(1)
     row = (await tx.execute(query)).one_or_none()
@@ -65,7 +65,7 @@ async def find_latest(tx: AsyncConnection, subject: str) -> AuditEntry | None:
 
 
 async def list_entries(
-    tx: AsyncConnection,
+    tx: Transaction,
     *,
     since: float | None = None,
     until: float | None = None,

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import Column, select
-from sqlalchemy.ext.asyncio import AsyncConnection
 
 from bot.db.tables import approvals, tool_calls, turns
+from bot.db.transaction import Transaction
 
 # In the order of the fields of ToolCallRecord.
 _COLUMNS: tuple[Column[Any], ...] = (
@@ -60,7 +60,7 @@ class ToolCallRecord:
     answered_at: float | None
 
 
-async def list_newest(tx: AsyncConnection, *, name: str | None = None, limit: int) -> list[ToolCallRecord]:
+async def list_newest(tx: Transaction, *, name: str | None = None, limit: int) -> list[ToolCallRecord]:
     """The newest calls, or those of one tool, the newest first."""
     query = select(*_COLUMNS).select_from(_CALLS_WITH_APPROVALS).order_by(tool_calls.c.id.desc()).limit(limit)
     if name is not None:

@@ -9,9 +9,9 @@ from typing import Literal
 
 from sqlalchemy import delete, select, update
 from sqlalchemy.dialects.sqlite import insert
-from sqlalchemy.ext.asyncio import AsyncConnection
 
 from bot.db.tables import grants
+from bot.db.transaction import Transaction
 
 GranteeKind = Literal["everyone", "admins", "person", "chat"]
 
@@ -28,7 +28,7 @@ class Grant:
     given_at: float = 0.0
 
 
-async def list_all(tx: AsyncConnection, tool: str | None = None) -> list[Grant]:
+async def list_all(tx: Transaction, tool: str | None = None) -> list[Grant]:
     """Every grant, or those of a tool."""
     query = select(grants).order_by(grants.c.tool, grants.c.whom, grants.c.number)
     if tool is not None:
@@ -39,14 +39,14 @@ async def list_all(tx: AsyncConnection, tool: str | None = None) -> list[Grant]:
     ]
 
 
-async def give(tx: AsyncConnection, grant: Grant) -> None:
+async def give(tx: Transaction, grant: Grant) -> None:
     """Grant a tool; replaces a grant to the same grantee."""
     row = asdict(grant)
     key = ["tool", "whom", "number"]
     await tx.execute(insert(grants).values(row).on_conflict_do_update(index_elements=key, set_=row))
 
 
-async def revoke(tx: AsyncConnection, tool: str, grantee_kind: GranteeKind, number: int = 0) -> bool:
+async def revoke(tx: Transaction, tool: str, grantee_kind: GranteeKind, number: int = 0) -> bool:
     """Revoke a grant; False if there was none."""
     grant = delete(grants).where(
         grants.c.tool == tool, grants.c.whom == grantee_kind, grants.c.number == number
@@ -54,12 +54,12 @@ async def revoke(tx: AsyncConnection, tool: str, grantee_kind: GranteeKind, numb
     return bool((await tx.execute(grant)).rowcount)
 
 
-async def rebind(tx: AsyncConnection, tool: str, new_hash: str, *, old_hash: str) -> None:
+async def rebind(tx: Transaction, tool: str, new_hash: str, *, old_hash: str) -> None:
     """Let the grants of a tool hold for its new definition, which an admin has accepted."""
     bound_to_old = update(grants).where(grants.c.tool == tool, grants.c.hash == old_hash)
     await tx.execute(bound_to_old.values(hash=new_hash))
 
 
-async def revoke_all(tx: AsyncConnection, person: int) -> None:
+async def revoke_all(tx: Transaction, person: int) -> None:
     """Revoke all grants to a person, who is no longer let in."""
     await tx.execute(delete(grants).where(grants.c.whom == "person", grants.c.number == person))

@@ -4,9 +4,9 @@ from dataclasses import asdict, dataclass
 
 from sqlalchemy import delete, func, literal, select
 from sqlalchemy.dialects.sqlite import insert
-from sqlalchemy.ext.asyncio import AsyncConnection
 
 from bot.db.tables import secrets, sources
+from bot.db.transaction import Transaction
 
 _SIGN_IN_PREFIX = "sign-in:"
 
@@ -29,13 +29,13 @@ def name_sign_in(source_name: str, person: int | None = None) -> str:
     return name if person is None else f"{name}:{person}"
 
 
-async def list_all(tx: AsyncConnection) -> list[SealedSecret]:
+async def list_all(tx: Transaction) -> list[SealedSecret]:
     """Every secret, by name."""
     rows = await tx.execute(select(secrets).order_by(secrets.c.name))
     return [SealedSecret(row.name, row.sealed, row.made_at) for row in rows]
 
 
-async def find(tx: AsyncConnection, name: str) -> SealedSecret | None:
+async def find(tx: Transaction, name: str) -> SealedSecret | None:
     """The secret of this name."""
     row = (await tx.execute(select(secrets).where(secrets.c.name == name))).one_or_none()
     if row:
@@ -43,25 +43,25 @@ async def find(tx: AsyncConnection, name: str) -> SealedSecret | None:
     return None
 
 
-async def put(tx: AsyncConnection, secret: SealedSecret) -> None:
+async def put(tx: Transaction, secret: SealedSecret) -> None:
     """Store a secret; replaces one of the same name."""
     row = asdict(secret)
     await tx.execute(insert(secrets).values(row).on_conflict_do_update(index_elements=["name"], set_=row))
 
 
-async def remove(tx: AsyncConnection, name: str) -> bool:
+async def remove(tx: Transaction, name: str) -> bool:
     """Delete a secret; False if there is none of this name."""
     return bool((await tx.execute(delete(secrets).where(secrets.c.name == name))).rowcount)
 
 
-async def remove_sign_ins(tx: AsyncConnection, source_name: str) -> None:
+async def remove_sign_ins(tx: Transaction, source_name: str) -> None:
     """Delete the sign-ins of everybody at a source."""
     name = name_sign_in(source_name)
     is_of_source = (secrets.c.name == name) | secrets.c.name.startswith(f"{name}:", autoescape=True)
     await tx.execute(delete(secrets).where(is_of_source))
 
 
-async def remove_sign_ins_of_person(tx: AsyncConnection, person: int) -> None:
+async def remove_sign_ins_of_person(tx: Transaction, person: int) -> None:
     """Delete the sign-ins of a person at all sources, also those that give the listing of a personal one."""
     is_sign_in = secrets.c.name.startswith(_SIGN_IN_PREFIX, autoescape=True)
     is_own = is_sign_in & secrets.c.name.endswith(f":{person}")

@@ -7,9 +7,9 @@ from typing import Any, Literal
 
 from sqlalchemy import Row, bindparam, delete, select, update
 from sqlalchemy.dialects.sqlite import insert
-from sqlalchemy.ext.asyncio import AsyncConnection
 
 from bot.db.tables import sources
+from bot.db.transaction import Transaction
 
 SourceKind = Literal["file", "openapi", "endpoint", "mcp_http", "mcp_stdio"]
 
@@ -32,12 +32,12 @@ class Source:
     added_at: float = 0.0
 
 
-async def list_all(tx: AsyncConnection) -> list[Source]:
+async def list_all(tx: Transaction) -> list[Source]:
     """Every source, by name."""
     return [_to_source(row) for row in await tx.execute(select(sources).order_by(sources.c.name))]
 
 
-async def find(tx: AsyncConnection, name: str) -> Source | None:
+async def find(tx: Transaction, name: str) -> Source | None:
     """The source of this name."""
     row = (await tx.execute(select(sources).where(sources.c.name == name))).one_or_none()
     if row:
@@ -45,7 +45,7 @@ async def find(tx: AsyncConnection, name: str) -> Source | None:
     return None
 
 
-async def put(tx: AsyncConnection, source: Source) -> None:
+async def put(tx: Transaction, source: Source) -> None:
     """Store a source; replaces one of the same name."""
     row: dict[str, Any] = {
         "name": source.name,
@@ -60,13 +60,13 @@ async def put(tx: AsyncConnection, source: Source) -> None:
     await tx.execute(insert(sources).values(row).on_conflict_do_update(index_elements=["name"], set_=row))
 
 
-async def set_enabled(tx: AsyncConnection, name: str, *, enabled: bool) -> bool:
+async def set_enabled(tx: Transaction, name: str, *, enabled: bool) -> bool:
     """Enable or disable a source; False if there is none of this name."""
     changed = await tx.execute(update(sources).where(sources.c.name == name).values(enabled=enabled))
     return bool(changed.rowcount)
 
 
-async def store_troubles(tx: AsyncConnection, troubles: Mapping[str, str | None]) -> None:
+async def store_troubles(tx: Transaction, troubles: Mapping[str, str | None]) -> None:
     """Store why these sources do not work (by name); None: they do."""
     if troubles:
         source = update(sources).where(sources.c.name == bindparam("source_name"))
@@ -74,7 +74,7 @@ async def store_troubles(tx: AsyncConnection, troubles: Mapping[str, str | None]
         await tx.execute(source.values(trouble=bindparam("reason")), rows)
 
 
-async def remove(tx: AsyncConnection, name: str) -> bool:
+async def remove(tx: Transaction, name: str) -> bool:
     """Delete a source, not its tools; False if there is none of this name."""
     return bool((await tx.execute(delete(sources).where(sources.c.name == name))).rowcount)
 

@@ -11,9 +11,9 @@ from typing import Any
 
 from sqlalchemy import Row, delete, select
 from sqlalchemy.dialects.sqlite import insert
-from sqlalchemy.ext.asyncio import AsyncConnection
 
 from bot.db.tables import allowances, grants, tools
+from bot.db.transaction import Transaction
 
 ToolDefinition = Mapping[str, Any]
 """A tool's description of itself, as JSON; see tools.base.definition_of."""
@@ -44,12 +44,12 @@ class StoredTool:
         return self.pending is not None or self.flagged is not None
 
 
-async def list_all(tx: AsyncConnection) -> list[StoredTool]:
+async def list_all(tx: Transaction) -> list[StoredTool]:
     """Every tool that has a row, by name."""
     return [_to_tool(row) for row in await tx.execute(select(tools).order_by(tools.c.name))]
 
 
-async def find(tx: AsyncConnection, name: str) -> StoredTool | None:
+async def find(tx: Transaction, name: str) -> StoredTool | None:
     """The row of this tool, if it has one."""
     row = (await tx.execute(select(tools).where(tools.c.name == name))).one_or_none()
     if row:
@@ -57,7 +57,7 @@ async def find(tx: AsyncConnection, name: str) -> StoredTool | None:
     return None
 
 
-async def put(tx: AsyncConnection, tool: StoredTool) -> None:
+async def put(tx: Transaction, tool: StoredTool) -> None:
     """Store a tool; replaces its row."""
     row: dict[str, Any] = {
         "name": tool.name,
@@ -73,7 +73,7 @@ async def put(tx: AsyncConnection, tool: StoredTool) -> None:
     await tx.execute(insert(tools).values(row).on_conflict_do_update(index_elements=["name"], set_=row))
 
 
-async def remove(tx: AsyncConnection, names: list[str]) -> None:
+async def remove(tx: Transaction, names: list[str]) -> None:
     """Delete these tools with their grants and allowances."""
     await tx.execute(delete(allowances).where(allowances.c.tool.in_(names)))
     await tx.execute(delete(grants).where(grants.c.tool.in_(names)))

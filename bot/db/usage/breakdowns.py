@@ -23,9 +23,9 @@ from sqlalchemy import (
     update,
 )
 from sqlalchemy.dialects.sqlite import insert as upsert
-from sqlalchemy.ext.asyncio import AsyncConnection
 
 from bot.db.tables import accounts, durations, inbox, model_calls, outbox, tool_calls, turns
+from bot.db.transaction import Transaction
 
 _SETTLED_STATES = ("done", "failed", "unknown")
 _HAS_UNDELIVERED_PART = exists().where(
@@ -168,12 +168,12 @@ class AccountedTurn:
     parts: tuple[AnswerPartRow, ...]
 
 
-async def list_unaccounted(tx: AsyncConnection) -> list[UnaccountedTurn]:
+async def list_unaccounted(tx: Transaction) -> list[UnaccountedTurn]:
     """Turns without an account that earlier processes left behind, the oldest first."""
     return [UnaccountedTurn(*row) for row in await tx.execute(_SELECT_UNACCOUNTED)]
 
 
-async def load_timestamps(tx: AsyncConnection, items: Sequence[int]) -> list[TurnTimestamps]:
+async def load_timestamps(tx: Transaction, items: Sequence[int]) -> list[TurnTimestamps]:
     """The timestamps of the turns that began with these items and are delivered.
 
     A turn is delivered when all its messages have reached Telegram or were given up.
@@ -182,14 +182,14 @@ async def load_timestamps(tx: AsyncConnection, items: Sequence[int]) -> list[Tur
     return [TurnTimestamps(**row._asdict()) for row in rows]
 
 
-async def store_spans(tx: AsyncConnection, spans: Mapping[int, str]) -> None:
+async def store_spans(tx: Transaction, spans: Mapping[int, str]) -> None:
     """Store what was measured so far: JSON by item."""
     if spans:
         await tx.execute(_UPDATE_SPANS, [{"of_item": item, "so_far": text} for item, text in spans.items()])
 
 
 async def store_breakdowns(
-    tx: AsyncConnection, breakdowns: Mapping[int, StoredBreakdown], counts: Mapping[tuple[int, str, int], int]
+    tx: Transaction, breakdowns: Mapping[int, StoredBreakdown], counts: Mapping[tuple[int, str, int], int]
 ) -> None:
     """Store accounts, by the first item of their turns, and add `counts` to the durations.
 
@@ -209,7 +209,7 @@ async def store_breakdowns(
     await tx.execute(_CLEAR_SPANS, {"items": [*breakdowns]})
 
 
-async def list_accounted_turns(tx: AsyncConnection, *, after: int = 0) -> list[AccountedTurn]:
+async def list_accounted_turns(tx: Transaction, *, after: int = 0) -> list[AccountedTurn]:
     """The accounted turns with an id above `after`, in order."""
     query = select(turns.c.item, turns.c.ending, turns.c.received_at, accounts).join(
         accounts, accounts.c.turn == turns.c.id
@@ -218,7 +218,7 @@ async def list_accounted_turns(tx: AsyncConnection, *, after: int = 0) -> list[A
     return [await _load_turn(tx, row) for row in rows]
 
 
-async def is_idle(tx: AsyncConnection, update_id: int | None = None) -> bool:
+async def is_idle(tx: Transaction, update_id: int | None = None) -> bool:
     """Whether nothing waits to be done or delivered, and this update, if given, has been stored."""
     busy = or_(
         exists().where(inbox.c.state.in_(("new", "running"))),
@@ -230,12 +230,12 @@ async def is_idle(tx: AsyncConnection, update_id: int | None = None) -> bool:
     return bool((await tx.execute(select(and_(is_stored, not_(busy))))).scalar_one())
 
 
-async def is_all_accounted(tx: AsyncConnection) -> bool:
+async def is_all_accounted(tx: Transaction) -> bool:
     """Whether every ended turn has its account."""
     return (await tx.execute(_SELECT_UNACCOUNTED.limit(1))).one_or_none() is None
 
 
-async def _load_turn(tx: AsyncConnection, row: Row[tuple[object, ...]]) -> AccountedTurn:
+async def _load_turn(tx: Transaction, row: Row[tuple[object, ...]]) -> AccountedTurn:
     calls = select(model_calls).where(model_calls.c.turn == row.turn).order_by(model_calls.c.id)
     tools = select(tool_calls).where(tool_calls.c.turn == row.turn).order_by(tool_calls.c.id)
     parts = (

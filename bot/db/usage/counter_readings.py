@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 
 from sqlalchemy import ColumnElement, RowMapping, and_, case, func, insert, or_, select
-from sqlalchemy.ext.asyncio import AsyncConnection
 
 from bot.db.tables import model_calls, readings
+from bot.db.transaction import Transaction
 from bot.db.usage.scope_filters import build_time_filter
 from bot.db.usage.usage_sums import Scope, ServerSums
 
@@ -66,14 +66,14 @@ class CounterReading:
     steps_per_canvas: float | None = None
 
 
-async def count_unsettled(tx: AsyncConnection, endpoint: str, *, since: float) -> int:
+async def count_unsettled(tx: Transaction, endpoint: str, *, since: float) -> int:
     """How many calls to this endpoint still run, or ended after `since` (epoch seconds)."""
     is_unsettled = or_(model_calls.c.outcome.is_(None), model_calls.c.ended_at > since)
     query = select(func.count()).where(_is_recent(endpoint, since), is_unsettled)
     return int((await tx.execute(query)).scalar_one())
 
 
-async def sum_own_calls(tx: AsyncConnection, endpoint: str, *, since: float, until: float) -> OwnCounts:
+async def sum_own_calls(tx: Transaction, endpoint: str, *, since: float, until: float) -> OwnCounts:
     """Sum our calls that ended after `since` and not after `until`."""
     is_decision = model_calls.c.purpose == "decision"
     by_server = and_(model_calls.c.finish_reason.is_not(None), model_calls.c.finish_reason != "brake")
@@ -101,31 +101,31 @@ async def sum_own_calls(tx: AsyncConnection, endpoint: str, *, since: float, unt
     )
 
 
-async def list_newest_of(tx: AsyncConnection, endpoint: str, *, limit: int) -> list[CounterReading]:
+async def list_newest_of(tx: Transaction, endpoint: str, *, limit: int) -> list[CounterReading]:
     """The readings of this endpoint, the newest first."""
     query = select(readings).where(readings.c.endpoint == endpoint).order_by(readings.c.read_at.desc())
     return [_to_reading(row) for row in (await tx.execute(query.limit(limit))).mappings()]
 
 
-async def list_newest(tx: AsyncConnection, scope: Scope, limit: int) -> list[CounterReading]:
+async def list_newest(tx: Transaction, scope: Scope, limit: int) -> list[CounterReading]:
     """The readings of a time span, the newest first; chat, user and model of the scope are ignored."""
     query = select(readings).where(*build_time_filter(readings.c.read_at, scope))
     newest = query.order_by(readings.c.read_at.desc(), readings.c.id.desc()).limit(limit)
     return [_to_reading(row) for row in (await tx.execute(newest)).mappings()]
 
 
-async def store(tx: AsyncConnection, reading: CounterReading) -> None:
+async def store(tx: Transaction, reading: CounterReading) -> None:
     """Store a reading."""
     await tx.execute(insert(readings), asdict(reading) | {"totals": json.dumps(dict(reading.totals))})
 
 
-async def sum_gaps(tx: AsyncConnection, endpoint: str) -> int:
+async def sum_gaps(tx: Transaction, endpoint: str) -> int:
     """The sum of all gaps in tokens; what a running call shifts from one reading to the next cancels out."""
     query = select(func.coalesce(func.sum(readings.c.gap), 0)).where(readings.c.endpoint == endpoint)
     return int((await tx.execute(query)).scalar_one())
 
 
-async def sum_server_counters(tx: AsyncConnection, scope: Scope) -> ServerSums:
+async def sum_server_counters(tx: Transaction, scope: Scope) -> ServerSums:
     """Sums of the endpoints' counters over the time span; chat, user and model of the scope are ignored."""
     columns = (
         func.count(),

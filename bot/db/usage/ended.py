@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from sqlalchemy import Column, Row, Select, func, or_, select
-from sqlalchemy.ext.asyncio import AsyncConnection
 
 from bot.db.engine import Database
 from bot.db.tables import accounts, inbox, model_calls, outbox, tool_calls, turns
+from bot.db.transaction import Transaction
 
 INTERVALS: Final = tuple(
     column.name for column in accounts.columns if column.name not in {"turn", "settled_at"}
@@ -124,7 +124,7 @@ class _TableWatcher:
         self.reported_up_to = 0
         self._reported_ids: set[int] = set()
 
-    async def poll(self, tx: AsyncConnection, *, before: float = 0.0) -> list[Row[Any]]:
+    async def poll(self, tx: Transaction, *, before: float = 0.0) -> list[Row[Any]]:
         """Rows that are over and were not reported; those that ended before `before` are not waited for."""
         newly_over = list[Row[Any]]()
         after = self.reported_up_to

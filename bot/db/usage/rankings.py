@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from sqlalchemy import ColumnElement, Select, Subquery, and_, case, func, select
-from sqlalchemy.ext.asyncio import AsyncConnection
 
 from bot.db.tables import accounts, model_calls, tool_calls, turns
+from bot.db.transaction import Transaction
 from bot.db.usage.scope_filters import build_turn_filter, build_turnless_call_filter
 from bot.db.usage.usage_sums import Scope
 from bot.domain import CANVAS_TOKENS, CallOutcome
@@ -120,7 +120,7 @@ _SELECT_RANKED_CALLS = select(*_CALL_COLUMNS).select_from(
 )
 
 
-async def rank_calls(tx: AsyncConnection, scope: Scope, sort: Sort, top: int) -> list[RankedCall]:
+async def rank_calls(tx: Transaction, scope: Scope, sort: Sort, top: int) -> list[RankedCall]:
     """The `top` model calls by `sort`, of turns and without a turn."""
     sort_column = _CALL_SORTS[sort]
     every_call = select(_call.id, sort_column.label("rank"))
@@ -148,7 +148,7 @@ def _rank_key(call: int, rank: Any) -> tuple[bool, Any, int]:
     return rank is None, -(rank or 0), -call
 
 
-async def rank_turns(tx: AsyncConnection, scope: Scope, sort: Sort, top: int) -> list[RankedTurn]:
+async def rank_turns(tx: Transaction, scope: Scope, sort: Sort, top: int) -> list[RankedTurn]:
     """The `top` turns by `sort`."""
     call_sums = _build_call_sums(scope)
     joined = turns.outerjoin(call_sums, call_sums.c.turn == _turn.id).outerjoin(

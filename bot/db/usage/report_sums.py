@@ -20,7 +20,6 @@ from sqlalchemy import (
     select,
     text,
 )
-from sqlalchemy.ext.asyncio import AsyncConnection
 
 from bot.db.tables import (
     ODD_CALL_SQL,
@@ -31,6 +30,7 @@ from bot.db.tables import (
     tool_calls,
     turns,
 )
+from bot.db.transaction import Transaction
 from bot.db.usage.local_days import build_day_column
 from bot.db.usage.scope_filters import (
     build_turn_and_model_filter,
@@ -125,7 +125,7 @@ _TURN_GROUP_COLUMNS = {"chat": _turn.lane, "user": _turn.person, "thinking": _tu
 _CALL_GROUP_COLUMNS = {"model": _call.model, "purpose": _call.purpose}
 
 
-async def sum_calls(tx: AsyncConnection, scope: Scope, group: GroupBy | None) -> list[CallSums]:
+async def sum_calls(tx: Transaction, scope: Scope, group: GroupBy | None) -> list[CallSums]:
     """Model calls by group; by `chat` or `user`, those without a turn are a group of their own (key None)."""
     plain_rows = await _sum_calls_by_group(tx, scope, group, _PLAIN_SUMS)
     odd_rows = await _sum_calls_by_group(tx, scope, group, _ODD_SUMS, [text(ODD_CALL_SQL)])
@@ -189,7 +189,7 @@ def _to_call_sums(key: GroupKey, plain: Sequence[Any], odd: Sequence[Any]) -> Ca
     )
 
 
-async def sum_retries(tx: AsyncConnection, scope: Scope, group: GroupBy | None) -> list[RetrySums]:
+async def sum_retries(tx: Transaction, scope: Scope, group: GroupBy | None) -> list[RetrySums]:
     """Calls that repeat another one, by group and reason."""
     sums = (_call.again, func.count())
     rows = await _sum_calls_by_group(tx, scope, group, sums, [_call.again.is_not(None)], _call.again)
@@ -197,7 +197,7 @@ async def sum_retries(tx: AsyncConnection, scope: Scope, group: GroupBy | None) 
 
 
 async def _sum_calls_by_group(
-    tx: AsyncConnection,
+    tx: Transaction,
     scope: Scope,
     group: GroupBy | None,
     sums: Sequence[ColumnElement[Any]],
@@ -245,7 +245,7 @@ def _merge_sums(
 
 
 async def _load_rows(
-    tx: AsyncConnection, query: Select[Any], group: GroupBy | None, subgroup_column: ColumnElement[Any] | None
+    tx: Transaction, query: Select[Any], group: GroupBy | None, subgroup_column: ColumnElement[Any] | None
 ) -> list[tuple[Any, ...]]:
     """Run a query grouped by its first column, if there is a group, and by the subgroup column."""
     if group is not None:
@@ -255,7 +255,7 @@ async def _load_rows(
     return [tuple(row) for row in await tx.execute(query)]
 
 
-async def sum_turns(tx: AsyncConnection, scope: Scope, group: GroupBy | None) -> list[TurnSums]:
+async def sum_turns(tx: Transaction, scope: Scope, group: GroupBy | None) -> list[TurnSums]:
     """Turns by group; by `model` and `purpose` there is one group (key None)."""
     key = _get_turn_group_column(scope, group, literal(None))
     settled = case((_account.turn.is_not(None), 1))
@@ -303,7 +303,7 @@ def _to_turn_sums(row: tuple[Any, ...], thinking_calls: Sequence[int]) -> TurnSu
 
 
 async def sum_tool_calls(
-    tx: AsyncConnection, scope: Scope, group: GroupBy | Literal["tool"] | None
+    tx: Transaction, scope: Scope, group: GroupBy | Literal["tool"] | None
 ) -> list[ToolSums]:
     """Tool calls by group and outcome; by `model` and `purpose` there is one group (key None)."""
     key = _get_tool_group_column(scope, group, _tool_call.name)
@@ -326,7 +326,7 @@ async def sum_tool_calls(
 
 
 async def sum_approvals(
-    tx: AsyncConnection, scope: Scope, group: GroupBy | Literal["tool"] | None
+    tx: Transaction, scope: Scope, group: GroupBy | Literal["tool"] | None
 ) -> list[ApprovalSums]:
     """Tool calls that a person was asked about, by group and answer.
 
@@ -368,7 +368,7 @@ def _list_group_columns(
 
 
 async def list_breakdown_seconds(
-    tx: AsyncConnection, scope: Scope, group: GroupBy | None
+    tx: Transaction, scope: Scope, group: GroupBy | None
 ) -> list[tuple[Any, ...]]:
     """One row for each account: (key, then the seconds in the order of BreakdownColumn)."""
     key = _get_turn_group_column(scope, group, literal(None))
@@ -380,7 +380,7 @@ async def list_breakdown_seconds(
     return [tuple(row) for row in await tx.execute(query)]
 
 
-async def list_tool_seconds(tx: AsyncConnection, scope: Scope) -> list[tuple[str, float]]:
+async def list_tool_seconds(tx: Transaction, scope: Scope) -> list[tuple[str, float]]:
     """One row for each tool call that ended: (name, seconds)."""
     seconds = (_tool_call.ended_at - _tool_call.began_at).label("seconds")
     query = select(_tool_call.name, seconds).select_from(turns.join(tool_calls, _tool_call.turn == _turn.id))
@@ -389,7 +389,7 @@ async def list_tool_seconds(tx: AsyncConnection, scope: Scope) -> list[tuple[str
 
 
 async def count_durations(
-    tx: AsyncConnection, scope: Scope, *, daily: bool
+    tx: Transaction, scope: Scope, *, daily: bool
 ) -> list[tuple[int | None, str, int, int]]:
     """Durations in the whole days of the scope: (day, kind, bucket, count); not `daily`: summed, day None."""
     day: ColumnElement[Any] = durations.c.day if daily else literal(None)

@@ -8,9 +8,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from sqlalchemy import ColumnElement, and_, case, func, or_, select
-from sqlalchemy.ext.asyncio import AsyncConnection
 
 from bot.db.tables import accounts, model_calls, people, turns
+from bot.db.transaction import Transaction
 from bot.db.usage.turn_steps import load_breakdown
 from bot.domain import CANVAS_TOKENS, CallOutcome, CallPurpose, EndpointRole, Lane
 
@@ -122,7 +122,7 @@ class SpendingOverview:
     chats: tuple[RankedSpender, ...]
 
 
-async def load_newest_turn(tx: AsyncConnection, lane: Lane) -> NewestTurn | None:
+async def load_newest_turn(tx: Transaction, lane: Lane) -> NewestTurn | None:
     """The lane's newest ended turn."""
     ended = select(turns.c.id, turns.c.ending).where(turns.c.lane == lane.key, turns.c.ended_at.is_not(None))
     newest = ended.order_by(turns.c.ended_at.desc(), turns.c.id.desc()).limit(1)
@@ -132,14 +132,14 @@ async def load_newest_turn(tx: AsyncConnection, lane: Lane) -> NewestTurn | None
     return NewestTurn(row.id, await _load_sums(tx, turns.c.id == row.id), row.ending == "stopped")
 
 
-async def sum_person(tx: AsyncConnection, person: int, begin: float) -> SpendingSums:
+async def sum_person(tx: Transaction, person: int, begin: float) -> SpendingSums:
     """What a person's turns took that were received at `begin` (epoch seconds) or later."""
     # A turn begins after it is received; that condition only narrows the search to an index range.
     is_in_time = and_(turns.c.began_at >= begin, turns.c.received_at >= begin)
     return await _load_sums(tx, and_(turns.c.person == person, is_in_time))
 
 
-async def load_details(tx: AsyncConnection, lane: Lane, turn: int) -> TurnSpending | None:
+async def load_details(tx: Transaction, lane: Lane, turn: int) -> TurnSpending | None:
     """An ended turn call by call; None if the lane has no such turn."""
     ended = select(turns).where(turns.c.id == turn, turns.c.lane == lane.key, turns.c.ended_at.is_not(None))
     row = (await tx.execute(ended)).one_or_none()
@@ -172,7 +172,7 @@ async def load_details(tx: AsyncConnection, lane: Lane, turn: int) -> TurnSpendi
     )
 
 
-async def load_overview(tx: AsyncConnection, begin: float, limit: int) -> SpendingOverview:
+async def load_overview(tx: Transaction, begin: float, limit: int) -> SpendingOverview:
     """What all turns took that were received at `begin` (epoch seconds) or later, and who took the most.
 
     `limit` is the number of people and of chats.
@@ -237,12 +237,12 @@ def _sum_known(counts: Iterable[int | None]) -> int | None:
     return None
 
 
-async def _load_names(tx: AsyncConnection, ids: Sequence[int]) -> dict[int, str]:
+async def _load_names(tx: Transaction, ids: Sequence[int]) -> dict[int, str]:
     rows = await tx.execute(select(people.c.id, people.c.name).where(people.c.id.in_(ids)))
     return {row.id: row.name for row in rows}
 
 
-async def _load_sums(tx: AsyncConnection, condition: ColumnElement[bool]) -> SpendingSums:
+async def _load_sums(tx: Transaction, condition: ColumnElement[bool]) -> SpendingSums:
     turns_with_calls = turns.join(model_calls, model_calls.c.turn == turns.c.id)
     call_sums = select(*_CALL_SUM_COLUMNS).select_from(turns_with_calls).where(condition)
     turn_sums = select(*_TURN_SUM_COLUMNS).select_from(_TURNS_WITH_ACCOUNTS).where(condition)
@@ -251,7 +251,7 @@ async def _load_sums(tx: AsyncConnection, condition: ColumnElement[bool]) -> Spe
     return SpendingSums(turn_count, calls, inputs, outputs, canvases, seconds, is_complete=not gaps)
 
 
-async def _load_shares(tx: AsyncConnection, begin: float) -> dict[tuple[int, str], SpendingSums]:
+async def _load_shares(tx: Transaction, begin: float) -> dict[tuple[int, str], SpendingSums]:
     """What each person took in each lane, by (person, lane).
 
     Calls are summed by turn first: that is the order of an index, so that only the turns are sorted.

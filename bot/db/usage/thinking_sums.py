@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import and_, case, func, select
-from sqlalchemy.ext.asyncio import AsyncConnection
 
 from bot.db.tables import accounts, model_calls, turns
+from bot.db.transaction import Transaction
 from bot.db.usage.scope_filters import build_turn_and_model_filter
 from bot.db.usage.usage_sums import Scope
 from bot.domain import CANVAS_TOKENS
@@ -67,7 +67,7 @@ class ThinkingSums:
     read_seconds: float
 
 
-async def sum_by_thinking(tx: AsyncConnection, scope: Scope) -> list[ThinkingSums]:
+async def sum_by_thinking(tx: Transaction, scope: Scope) -> list[ThinkingSums]:
     """The turns of the scope that thought, then those that did not; neither is listed if it has no turn."""
     conditions = build_turn_and_model_filter(scope)
     turns_with_accounts = turns.outerjoin(accounts, accounts.c.turn == _turn.id)

@@ -3,10 +3,10 @@
 from dataclasses import dataclass
 
 from sqlalchemy import case, func, select
-from sqlalchemy.ext.asyncio import AsyncConnection
 
 from bot.db.conversations.calls import BRAKE_FINISH_REASON
 from bot.db.tables import model_calls
+from bot.db.transaction import Transaction
 from bot.domain import CANVAS_TOKENS
 
 MAX_THOUGHTS = 50
@@ -54,7 +54,7 @@ class ThoughtSums:
     seconds: float
 
 
-async def sum_recent_thoughts(tx: AsyncConnection) -> ThoughtSums:
+async def sum_recent_thoughts(tx: Transaction) -> ThoughtSums:
     """The sums over the newest calls that thought, of which the server told how long."""
     count, tokens, canvases, seconds = (await tx.execute(_SELECT_SUMS)).one()
     return ThoughtSums(count, tokens, canvases, seconds)

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any, get_args
 
 from sqlalchemy import Column, Select, null, select
-from sqlalchemy.ext.asyncio import AsyncConnection
 
 from bot.db.tables import accounts, approvals, inbox, messages, model_calls, outbox, tool_calls, turns
+from bot.db.transaction import Transaction
 from bot.db.usage.usage_sums import BreakdownColumn
 
 
@@ -124,7 +124,7 @@ _TURN_COLUMNS: tuple[Column[Any], ...] = (
 )
 
 
-async def load_steps(tx: AsyncConnection, turn: int, *, with_texts: bool) -> TurnSteps | None:
+async def load_steps(tx: Transaction, turn: int, *, with_texts: bool) -> TurnSteps | None:
     """The turn with this id, or None if there is none."""
     query = select(*_TURN_COLUMNS, turns.c.item).select_from(
         turns.outerjoin(inbox, inbox.c.id == turns.c.item)
@@ -148,7 +148,7 @@ async def load_steps(tx: AsyncConnection, turn: int, *, with_texts: bool) -> Tur
     )
 
 
-async def load_breakdown(tx: AsyncConnection, turn: int) -> dict[str, float]:
+async def load_breakdown(tx: Transaction, turn: int) -> dict[str, float]:
     """The seconds of a turn by kind; empty while it is not settled."""
     kinds: tuple[str, ...] = get_args(BreakdownColumn)
     query = select(*(accounts.c[kind] for kind in kinds)).where(accounts.c.turn == turn)
@@ -158,7 +158,7 @@ async def load_breakdown(tx: AsyncConnection, turn: int) -> dict[str, float]:
     return dict(zip(kinds, row, strict=True))
 
 
-async def _load_tools(tx: AsyncConnection, turn: int, *, with_texts: bool) -> tuple[ToolStep, ...]:
+async def _load_tools(tx: Transaction, turn: int, *, with_texts: bool) -> tuple[ToolStep, ...]:
     columns: list[Any] = [tool_calls.c[name] for name in ("step", "name", "outcome", "began_at", "ended_at")]
     if with_texts:
         columns += [tool_calls.c.arguments, tool_calls.c.result]
@@ -171,10 +171,10 @@ async def _load_tools(tx: AsyncConnection, turn: int, *, with_texts: bool) -> tu
     return tuple(ToolStep(*tool) for tool in await _load_rows(tx, query))
 
 
-async def _load_messages(tx: AsyncConnection, turn: int) -> tuple[TurnMessage, ...]:
+async def _load_messages(tx: Transaction, turn: int) -> tuple[TurnMessage, ...]:
     query = select(messages.c.role, messages.c.text, messages.c.made_at).where(messages.c.turn == turn)
     return tuple(TurnMessage(*message) for message in await _load_rows(tx, query.order_by(messages.c.id)))
 
 
-async def _load_rows(tx: AsyncConnection, query: Select[Any]) -> list[tuple[Any, ...]]:
+async def _load_rows(tx: Transaction, query: Select[Any]) -> list[tuple[Any, ...]]:
     return [tuple(row) for row in await tx.execute(query)]

@@ -7,9 +7,10 @@ import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 
-from bot.db.engine import Database, Transaction
+from bot.db.engine import Database
 from bot.db.tools import sources
 from bot.db.tools.sources import Source
+from bot.db.transaction import Transaction
 from bot.domain import Part
 from bot.errors import ChangeRefused
 from bot.telegram.commands.operation_picker import build_operation_page

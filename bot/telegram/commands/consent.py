@@ -7,8 +7,8 @@ from functools import partial
 
 from bot.db.conversations import chat_settings, turns
 from bot.db.conversations.chat_settings import CONTENT_KINDS, Consent, ContentKind
-from bot.db.engine import Transaction
 from bot.db.queues import inbox, outbox
+from bot.db.transaction import Transaction
 from bot.domain import Button, InboxItem, Part
 from bot.telegram.actions import ActionContext, ActionResult, expire_button, reply_hint, reply_text
 from bot.translations.translator import Translator, translatable

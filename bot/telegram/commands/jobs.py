@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from bot.db.engine import Transaction
 from bot.db.queues import inbox
+from bot.db.transaction import Transaction
 from bot.domain import Part
 from bot.jobs.times import zones
 from bot.jobs.times.rrules import load_zone, to_local_time

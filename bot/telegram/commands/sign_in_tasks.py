@@ -6,13 +6,14 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
-from bot.db.engine import Database, Transaction
+from bot.db.engine import Database
 from bot.db.queues import inbox
 from bot.db.retry import retry_until_available
 from bot.db.tools import sources
 from bot.db.tools.audit import Actor
 from bot.db.tools.secrets import name_sign_in
 from bot.db.tools.sources import Source
+from bot.db.transaction import Transaction
 from bot.domain import Button, Part
 from bot.errors import ChangeRefused, SettingsRefused
 from bot.telegram.actions import count_utf16_units

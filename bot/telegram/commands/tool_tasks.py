@@ -11,10 +11,11 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, TypeAlias
 
-from bot.db.engine import Database, Transaction
+from bot.db.engine import Database
 from bot.db.queues import inbox, outbox
 from bot.db.retry import retry_until_available
 from bot.db.tools.audit import Actor
+from bot.db.transaction import Transaction
 from bot.domain import InboxItem, Lane, Part
 from bot.errors import ChangeRefused, SettingsRefused, StoreUnavailable
 from bot.telegram.actions import ActionContext, ActionResult, reply_text

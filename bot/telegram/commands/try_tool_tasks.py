@@ -3,8 +3,9 @@
 import time
 from collections.abc import Awaitable, Callable, Mapping
 
-from bot.db.engine import Database, Transaction
+from bot.db.engine import Database
 from bot.db.queues import inbox
+from bot.db.transaction import Transaction
 from bot.domain import Part
 from bot.errors import ChangeRefused
 from bot.telegram.best_effort_calls import BestEffortCalls

@@ -12,8 +12,9 @@ import time
 
 from telegram import Bot
 
-from bot.db.engine import Database, Transaction
+from bot.db.engine import Database
 from bot.db.queues import outbox
+from bot.db.transaction import Transaction
 from bot.db.write_queue import WriteQueue
 from bot.domain import Lane
 from bot.telegram.client import TelegramClient

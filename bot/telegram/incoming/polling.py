@@ -17,9 +17,10 @@ from typing import Any
 from telegram import Bot
 from telegram.error import Conflict, EndPointNotFound, Forbidden, InvalidToken, RetryAfter, TelegramError
 
-from bot.db.engine import Database, Transaction
+from bot.db.engine import Database
 from bot.db.queues import inbox, waiting_messages
 from bot.db.queues.inbox import TURN_SHAPES, IncomingUpdate
+from bot.db.transaction import Transaction
 from bot.domain import ItemShape
 from bot.errors import StoreUnavailable, TelegramConflict, TelegramRefused
 from bot.telegram.client import POLL_SECONDS, UNREADABLE_ANSWER_ERRORS

@@ -7,8 +7,9 @@ command's transaction.
 import time
 from collections.abc import Callable
 
-from bot.db.engine import Database, Transaction
+from bot.db.engine import Database
 from bot.db.queues import inbox, jobs, outbox
+from bot.db.transaction import Transaction
 from bot.domain import InboxItem, Lane, Part
 from bot.jobs.snooze import build_snooze_buttons
 from bot.jobs.times.formatting import format_duration, format_time

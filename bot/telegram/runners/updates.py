@@ -14,10 +14,11 @@ from functools import partial
 from telegram import Message
 
 from bot.db.conversations import turns
-from bot.db.engine import Database, Transaction
+from bot.db.engine import Database
 from bot.db.people import people
 from bot.db.people.people import Person, RoleOrBlocked
 from bot.db.queues import inbox, outbox
+from bot.db.transaction import Transaction
 from bot.domain import InboxItem, Lane, Part
 from bot.errors import StoreUnavailable
 from bot.telegram.access import ACCESS_LOST
@@ -240,7 +241,7 @@ class UpdateRunner:
 
         result: ActionResult | None = None
         if isinstance(action, ReadOnlyAction):
-            async with self._database.read_transaction() as tx:
+            async with self._database.long_read_transaction() as tx:
                 result = await action(build_context(tx))
         async with self._database.transaction() as tx:
             if result is None:

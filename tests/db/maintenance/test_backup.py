@@ -16,7 +16,7 @@ import pytest
 from sqlalchemy import func, insert, select, text
 from sqlalchemy.dialects.sqlite import dialect
 
-from bot.db.engine import Database, Transaction, parse_database_path
+from bot.db.engine import Database, parse_database_path
 from bot.db.maintenance.backup import (
     BackupDirectory,
     check_integrity,
@@ -26,6 +26,7 @@ from bot.db.maintenance.backup import (
 from bot.db.queues import inbox
 from bot.db.tables import inbox as inbox_table
 from bot.db.tables import notices
+from bot.db.transaction import Transaction
 from bot.errors import BackupFailed
 
 NOW = 1_795_000_000.0  # 18 November 2026, 11:06:40 UTC

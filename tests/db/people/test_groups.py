@@ -4,13 +4,13 @@ from dataclasses import replace
 from typing import Any
 
 from sqlalchemy import Column, Text, func, insert, select
-from sqlalchemy.ext.asyncio import AsyncConnection
 
 from bot.db.conversations import notes
 from bot.db.engine import Database
 from bot.db.people import groups
 from bot.db.people.groups import Group
 from bot.db.tables import grants, limits, metadata
+from bot.db.transaction import Transaction
 from bot.domain import Lane
 
 OLD = -500
@@ -37,7 +37,7 @@ def list_chat_columns() -> list[Column[Any]]:
     return [*columns, grants.c.number, limits.c.person]
 
 
-async def fill(tx: AsyncConnection, chat: int) -> None:
+async def fill(tx: Transaction, chat: int) -> None:
     """Put a row of this chat into every table that has one."""
     for column in list_chat_columns():
         values = {each.name: _make_value(each) for each in column.table.c if _is_needed(each)}
@@ -53,7 +53,7 @@ def _make_value(column: Column[Any]) -> int | str:
     return "chat" if isinstance(column.type, Text) else 1
 
 
-async def count_rows(tx: AsyncConnection, chat: int) -> dict[str, int]:
+async def count_rows(tx: Transaction, chat: int) -> dict[str, int]:
     """How many rows each table has of this chat."""
     counts = {}
     for column in list_chat_columns():

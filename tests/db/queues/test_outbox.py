@@ -5,13 +5,13 @@ from typing import Any
 
 from sqlalchemy import select
 from sqlalchemy.engine import Row
-from sqlalchemy.ext.asyncio import AsyncConnection
 
 from bot.db.engine import Database
 from bot.db.queues import outbox
 from bot.db.queues.outbox import SENT_AGAIN_TEXT, UNSURE_TEXT
 from bot.db.queues.outbox_rows import OutboxRow
 from bot.db.tables import outbox as outbox_table
+from bot.db.transaction import Transaction
 from bot.domain import Button, Lane, Part
 
 ANN = Lane(7)
@@ -25,18 +25,16 @@ RICH = Part(
 )
 
 
-async def add_texts(tx: AsyncConnection, *texts: str, item: int | None = 1, lane: Lane = ANN) -> list[int]:
+async def add_texts(tx: Transaction, *texts: str, item: int | None = 1, lane: Lane = ANN) -> list[int]:
     parts = [Part(text) for text in texts]
     return await outbox.add(tx, item=item, lane=lane, parts=parts, reply_to=50, now=10.0)
 
 
-async def open_part(
-    tx: AsyncConnection, part: int = 0, body: Part | None = BLOCK, item: int = 1
-) -> OutboxRow:
+async def open_part(tx: Transaction, part: int = 0, body: Part | None = BLOCK, item: int = 1) -> OutboxRow:
     return await outbox.open_part(tx, item=item, part=part, lane=ANN, body=body, now=9.0)
 
 
-async def load_rows(tx: AsyncConnection) -> list[Row[Any]]:
+async def load_rows(tx: Transaction) -> list[Row[Any]]:
     return list((await tx.execute(select(outbox_table).order_by(outbox_table.c.id))).all())
 
 
