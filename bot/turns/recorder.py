@@ -38,7 +38,12 @@ MODEL_AWAY = translatable("The model is still not answering, so I've stopped try
 PROMPT_TOO_LONG = translatable(
     "This is longer than I can read at once. Please send less of it, or start fresh with /new."
 )
+MESSAGE_TOO_LONG = translatable(
+    "Your message has {count} characters, more than I can read at once. Please send less of it, or send it "
+    "as a text file: of a file I read as much as fits."
+)
 REQUEST_REFUSED = translatable("The model server refused my request. The admins know; /retry tries again.")
+LONG_MESSAGE_CHARS = 2000  # a prompt may be too long because of a message from this length on
 CONTINUE_PREFIX = "more:"
 """The callback data of a Continue button: this, and the id of the turn whose answer is to continue."""
 
@@ -170,9 +175,12 @@ class TurnRecorder:
     async def store_failure(self, call_result: CallResult) -> None:
         """End the turn without an answer; the user reads why."""
         text, ending = _describe_failure(call_result.result)
-        message = Message("assistant", text)
+        char_count = sum(map(len, self._request.texts))
+        if text == PROMPT_TOO_LONG and char_count >= LONG_MESSAGE_CHARS:
+            text = MESSAGE_TOO_LONG
+        message = Message("assistant", text.format(count=char_count))
         self._messages.append(message)
-        parts = await self._render(self._translate(text))
+        parts = await self._render(self._translate(text, count=char_count))
 
         async def end(tx: Transaction, now: float) -> None:
             await turns.append_messages(tx, self._turn.id, (message,), now=now)
