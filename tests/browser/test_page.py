@@ -267,6 +267,27 @@ async def test_a_photo_and_a_file_are_attached_and_shown(visit: Visit, tmp_path:
         await expect(answers(page).last).to_contain_text("The meeting is on Tuesday.")
 
 
+async def test_the_chat_follows_what_comes_until_somebody_goes_up(visit: Visit):
+    grow = """chat => {
+      const photo = document.createElement("li");
+      photo.style.minHeight = "900px"; // as a picture grows that is loaded while the chat scrolls
+      chat.querySelector("#messages").append(photo);
+      chat.dispatchEvent(new Event("scroll"));
+    }"""
+    async with open_page(reply_with("Yes.")) as gateway, visit(gateway.address, **PHONE) as page:
+        chat = page.locator("#chat")
+        down = page.get_by_role("button", name="To the newest message")
+        await expect(page.locator(".keys").first).to_be_visible()
+        await chat.evaluate(grow)
+        await expect(down).to_be_hidden()
+        await ask(page, "hello")
+        await expect(page.locator(".account")).to_be_in_viewport()
+        await chat.evaluate("chat => { chat.scrollTop = 0; }")
+        await expect(down).to_be_visible()
+        await down.click()
+        await expect(page.locator(".account")).to_be_in_viewport()
+
+
 async def test_the_chart_is_a_picture(visit: Visit):
     async with open_page() as gateway, visit(gateway.address, **PHONE) as page:
         await ask(page, "hello")
@@ -305,6 +326,33 @@ async def test_the_keyboard_replies_edits_and_gives_up(visit: Visit):
                 await expect(focused).to_be_focused()
                 assert await focused.evaluate("button => getComputedStyle(button).outlineStyle") == "solid"
         assert [message.text for message in gateway.demo.person.chat.messages if message.text == "/new"] == []
+
+
+async def test_an_edit_that_fails_stays_an_edit_and_a_file_waits_for_it(visit: Visit, tmp_path: Path):
+    notes = tmp_path / "notes.txt"
+    notes.write_text("The meeting is on Tuesday.")
+    async with (
+        open_page(reply_with("Yes.")) as gateway,
+        visit(gateway.address, forgiven=("409",)) as page,
+    ):
+        text = page.get_by_label("Message", exact=True)
+        await ask(page, "the capitol")
+        await expect(answers(page)).to_have_count(1)
+        await text.press("ArrowUp")
+        await page.set_input_files("#file", notes)
+        await page.route("**/edit", lambda route: route.fulfill(status=409, body="Not now."), times=1)
+        await text.fill("the capital")
+        await text.press("Enter")
+        await expect(page.locator("#toast")).to_have_text("Not now.")
+        await expect(page.locator("#quote")).to_contain_text("Edit message")
+        await expect(text).to_have_value("the capital")
+        await text.press("Enter")
+        await expect(page.locator(".row.mine .text")).to_have_text(["/start", "the capital"])
+        await expect(page.locator("#quote")).to_be_hidden()
+        await expect(page.locator("#attached")).to_contain_text("notes.txt")
+        await text.press("Enter")
+        await expect(page.locator(".row.mine .file")).to_have_text("notes.txt")
+        await expect(page.locator("#attached")).to_be_hidden()
 
 
 async def test_nothing_is_offered_twice(visit: Visit):

@@ -13,6 +13,7 @@ const rows = new Map();
 const accounts = new Map();
 const chat = $("chat");
 let follows = true;
+let scrolledTo = 0;
 let toasting = 0;
 
 const sign = new Sign($("sign"), $("status"), () => post("stop", {}), () => settle());
@@ -141,8 +142,11 @@ const heard = {
   },
 };
 
+// What grows below, such as a picture that is loaded now, is no scrolling: only who goes up stops following.
 chat.addEventListener("scroll", () => {
-  follows = chat.scrollHeight - chat.scrollTop - chat.clientHeight < NEAR;
+  if (chat.scrollHeight - chat.scrollTop - chat.clientHeight < NEAR) follows = true;
+  else if (chat.scrollTop < scrolledTo) follows = false;
+  scrolledTo = chat.scrollTop;
   $("down").hidden = follows;
 });
 $("down").addEventListener("click", () => {

@@ -111,15 +111,17 @@ export class Composer {
   async #submit() {
     const text = this.text.value.trim();
     const [attached, edited, quoted] = [this.#attached, this.#edited, this.#quoted];
-    if (!text && !attached) return;
+    if (!text && (edited || !attached)) return;
     this.text.value = "";
     this.quote(null);
-    this.#hold(null);
+    if (!edited) this.#hold(null); // a file that is chosen during an edit goes with the next message
     let sending;
-    if (attached) sending = this.acts.attach(attached, text);
-    else if (edited) sending = this.acts.edit(edited.id, text);
+    if (edited) sending = this.acts.edit(edited.id, text);
+    else if (attached) sending = this.acts.attach(attached, text);
     else sending = this.acts.send(text, quoted?.id ?? null);
     if ((await sending) || this.text.value) return;
+    if (edited) this.edit(edited);
+    else this.quote(quoted);
     this.text.value = text;
     this.#hold(attached);
   }
@@ -156,7 +158,7 @@ export class Composer {
 
   #changed() {
     const text = this.text.value;
-    this.send.disabled = !text.trim() && !this.#attached;
+    this.send.disabled = !text.trim() && (this.#edited || !this.#attached);
     this.text.style.height = "auto";
     this.text.style.height = `${this.text.scrollHeight}px`;
     const begun = /^\/(\w*)$/.exec(text);
