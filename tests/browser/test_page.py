@@ -148,7 +148,9 @@ async def test_a_message_that_waits_is_seen(visit: Visit):
 async def test_commands_are_offered_and_chosen_by_keyboard_and_by_tap(visit: Visit):
     async with open_page() as gateway, visit(gateway.address) as page:
         await gateway.demo.api.wait_until(
-            lambda: any(command["command"] == "people" for command in gateway.demo.api.commands)
+            lambda: any(
+                command["command"] == "people" for command in gateway.demo.api.list_menu(gateway.demo.person)
+            )
         )
         await page.get_by_label("Message", exact=True).press_sequentially("/us")
         await expect(page.locator("#menu li")).to_have_count(1)
