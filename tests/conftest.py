@@ -1,6 +1,7 @@
 """Fixtures for all tests: an empty migrated database. Marks slow folders and modules."""
 
 import gc
+import itertools
 import os
 import shutil
 from collections.abc import AsyncIterator
@@ -76,6 +77,22 @@ SLOW = frozenset(
 )
 """Folders and modules that serve HTTP, start processes or write large databases; the others take a minute."""
 
+LONGEST = tuple(
+    TESTS / path
+    for path in (
+        "kill/test_sweep.py",
+        "kill/test_forget.py",
+        "kill/test_jobs.py",
+        "chaos/test_short_run.py",
+        "kill/test_system_jobs.py",
+        "kill/test_commits.py",
+        "gateway/test_tools_day.py",
+        "jobs/test_scheduler_month.py",
+        "gateway/test_breakdowns.py",
+    )
+)
+"""Modules whose tests take longest, mostly waiting; at the end they would run on alone."""
+
 settings.register_profile("all", deadline=None)  # a busy machine is no finding
 settings.register_profile("fast", deadline=None, max_examples=10)
 
@@ -99,10 +116,26 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark every test of a slow folder or module as slow."""
+    """Mark every test of a slow folder or module as slow; let each worker begin with some of the longest."""
     for item in items:
         if is_slow(item.path):
             item.add_marker(pytest.mark.slow)
+    worker_count = os.environ.get("PYTEST_XDIST_WORKER_COUNT")  # noqa: TID251  # pytest-xdist sets it
+    if worker_count is not None:
+        items[:] = order_for_workers(items, int(worker_count))
+
+
+def order_for_workers(items: list[pytest.Item], worker_count: int) -> list[pytest.Item]:
+    """Order tests so that each worker's share, an equal run of them, begins with some of the longest."""
+    longest = [item for path in LONGEST for item in items if item.path == path]
+    others = iter([item for item in items if item.path not in LONGEST])
+    ordered: list[pytest.Item] = []
+    for worker in range(worker_count):
+        share = longest[worker::worker_count]
+        size = (len(items) - len(ordered)) // (worker_count - worker)
+        ordered += share
+        ordered += itertools.islice(others, max(0, size - len(share)))
+    return [*ordered, *others]
 
 
 def pytest_collection_finish() -> None:
