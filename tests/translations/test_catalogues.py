@@ -80,8 +80,13 @@ def test_a_translation_has_the_placeholders_commands_and_code_of_its_text(langua
             assert translation.strip() == translation or texts[-1].strip() != texts[-1], translation
 
 
-def iterate_calls() -> Iterator[tuple[str, ast.Call]]:
+@pytest.fixture(scope="module")
+def calls() -> list[tuple[str, ast.Call]]:
     """Every call of the gateway that looks up or marks a text, with its place."""
+    return list(iterate_calls())
+
+
+def iterate_calls() -> Iterator[tuple[str, ast.Call]]:
     for path in sorted((catalogues.ROOT / "bot").rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if not isinstance(node, ast.Call):
@@ -92,22 +97,24 @@ def iterate_calls() -> Iterator[tuple[str, ast.Call]]:
                 yield f"{path.name}:{node.lineno}", node
 
 
-def test_a_text_that_is_looked_up_is_in_the_catalogues(texts: set[tuple[str, ...]]):
+def test_a_text_that_is_looked_up_is_in_the_catalogues(
+    texts: set[tuple[str, ...]], calls: list[tuple[str, ast.Call]]
+):
     known = {text for forms in texts for text in forms}
-    for place, call in iterate_calls():
+    for place, call in calls:
         if call.args and isinstance(call.args[0], ast.Constant):
             assert call.args[0].value in known, place
 
 
-def test_values_come_into_a_text_by_its_placeholders():
+def test_values_come_into_a_text_by_its_placeholders(calls: list[tuple[str, ast.Call]]):
     """A text that was formatted before it is looked up is in no catalogue."""
-    for place, call in iterate_calls():
+    for place, call in calls:
         for argument in call.args:
             assert not isinstance(argument, ast.JoinedStr | ast.BinOp), place
 
 
-def test_each_placeholder_of_a_text_gets_its_value():
-    for place, call in iterate_calls():
+def test_each_placeholder_of_a_text_gets_its_value(calls: list[tuple[str, ast.Call]]):
+    for place, call in calls:
         if not call.args or not isinstance(call.args[0], ast.Constant):
             continue
         values = [argument.value for argument in call.args if isinstance(argument, ast.Constant)]

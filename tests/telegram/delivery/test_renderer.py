@@ -16,6 +16,7 @@ from tests.telegram.formatting.test_render_cost import LENGTH, build_texts
 EVERYTHING = load_documents()["everything"]
 SLOW_TEXTS = ("headings", "links", "formulas", "dollars", "blocks of HTML")
 MAX_SHARE = 0.5  # of what rendering takes, for the longest time in which the loop does nothing else
+MAX_TRIES = 3  # of each text: the machine may be busy
 
 
 async def test_a_long_answer_looks_as_if_rendered_on_the_loop() -> None:
@@ -45,8 +46,10 @@ async def test_only_a_short_text_is_rendered_on_the_loop(chars: int, monkeypatch
 async def test_the_event_loop_goes_on_while_hostile_markdown_is_rendered(name: str) -> None:
     text = build_texts(LENGTH)[name]
     gc.collect()
-    shares = [await measure_longest_hold(text) for _ in range(3)]
-    assert min(shares) < MAX_SHARE
+    for _ in range(MAX_TRIES):
+        if await measure_longest_hold(text) < MAX_SHARE:
+            return
+    pytest.fail("too long")
 
 
 async def measure_longest_hold(text: str) -> float:
