@@ -4,11 +4,11 @@ Imports nothing of the project but the translator. Times are seconds since the e
 otherwise; tokens are the server's counts, None where it gave none.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal, Protocol
 
-from bot.translations.translator import Translator
+from bot.translations.translator import Translatable, Translator
 
 Role = Literal["system", "user", "assistant", "tool"]
 ItemKind = Literal["update", "resume", "reminder", "task", "house"]
@@ -18,6 +18,9 @@ ResultOutcome = Literal["ok", "error", "refused", "timeout", "interrupted", "unk
 CallOutcome = Literal["ok", "cut", "cancelled", "failed"]
 EndpointRole = Literal["main", "fallback"]  # which of the two endpoints answers
 AttachmentKind = Literal["image", "document", "sound"]
+
+NotifyAdmins = Callable[[str, Translatable], Awaitable[None]]
+"""Posts a text about a subject to all admins, each in their language; the same text about it only once."""
 
 CANVAS_TOKENS: Final = 256  # tokens denoised together
 MAX_CALL_CANVASES: Final = 12  # canvases of a tool call that was cut before: some 12,000 characters

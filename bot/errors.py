@@ -28,12 +28,25 @@ CanvasgramError
 
 from typing import TYPE_CHECKING
 
+from bot.translations.translator import DeferredText, Translator
+
 if TYPE_CHECKING:
     from bot.domain import Reply
 
 
 class CanvasgramError(Exception):
-    """Base of all errors the project raises; the text is one sentence for users."""
+    """Base of all errors the project raises; the text is one sentence for users.
+
+    A text that chats show is in the catalogues, and gets its values by name: str() gives it in English.
+    """
+
+    def __init__(self, text: str = "", /, **values: object) -> None:
+        self._text = DeferredText(text, values)
+        super().__init__(str(self._text))
+
+    def explain(self, translate: Translator) -> str:
+        """Return the text in the language of its reader."""
+        return self._text(translate)
 
 
 class SettingsRefused(CanvasgramError):
@@ -59,10 +72,12 @@ class ChangeRefused(CanvasgramError):
 class NeedsConfirming(ChangeRefused):
     """The change needs a confirmation: an admin has to read `reasons`, one short sentence each."""
 
-    def __init__(self, summary: str, reasons: tuple[str, ...]) -> None:
-        super().__init__(f"{summary} {' '.join(reasons)}")
-        self.summary = summary
+    def __init__(self, summary: str, /, *, reasons: tuple[str, ...], **values: object) -> None:
+        super().__init__(summary, **values)
         self.reasons = reasons
+
+    def __str__(self) -> str:
+        return " ".join((super().__str__(), *self.reasons))
 
 
 class GatewayRunning(CanvasgramError):

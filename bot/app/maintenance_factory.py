@@ -10,7 +10,7 @@ from functools import partial
 from bot.db.engine import Database, parse_database_path
 from bot.db.maintenance.backup import BackupDirectory
 from bot.db.queues.admin_notices import AdminNotices
-from bot.domain import Lane, Runner
+from bot.domain import Lane, NotifyAdmins, Runner
 from bot.jobs.scheduler import JobScheduler
 from bot.jobs.system_job_runner import (
     SystemJob,
@@ -42,7 +42,7 @@ class MaintenanceFactory:
         settings: Settings,
         database: Database,
         cache_warmup: CacheWarmup,
-        notify_admins: Callable[[str, str], Awaitable[None]],
+        notify_admins: NotifyAdmins,
         leave_groups: Callable[[], Awaitable[None]],
     ) -> None:
         database_file = parse_database_path(settings.database_url)

@@ -8,11 +8,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from bot.db.engine import Database
+from bot.db.people import people
 from bot.db.queues import outbox
 from bot.db.queues.admin_notices import AdminNotices
 from bot.db.queues.parked_items import EndedTurn
 from bot.db.retry import retry_until_available
-from bot.domain import Lane, Runner
+from bot.domain import Lane, NotifyAdmins, Runner
 from bot.settings import Settings
 from bot.telegram.access import Access
 from bot.telegram.best_effort_calls import BestEffortCalls
@@ -21,7 +22,7 @@ from bot.telegram.commands.sign_in_tasks import SignInTasks, ToolRights, build_o
 from bot.telegram.commands.tool_tasks import TOOLS_JOB, ToolTaskRunner
 from bot.telegram.commands.try_tool_tasks import TryToolTasks
 from bot.tool_registry.loader import build_tool_settings
-from bot.tool_registry.registry import NotifyAdmins, ToolRegistry
+from bot.tool_registry.registry import ToolRegistry
 from bot.turns.approvals import ApprovalDependencies, Approvals
 from bot.turns.tool_policy import ToolPolicyDependencies
 from bot.usage.timers import TurnTimers
@@ -82,7 +83,8 @@ async def load_tools(
 
         async def write() -> None:
             async with database.transaction() as tx:
-                await outbox.add(tx, item=None, lane=lane, parts=(build_offer(source_name),), now=time.time())
+                offer = build_offer(await people.find_translator(tx, context.person_id), source_name)
+                await outbox.add(tx, item=None, lane=lane, parts=(offer,), now=time.time())
 
         await retry_until_available(write)
         dependencies.wake_sender(lane)

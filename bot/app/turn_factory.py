@@ -14,7 +14,7 @@ from bot.db.conversations.notes import ChatNotes
 from bot.db.engine import Database
 from bot.db.people import people
 from bot.db.transaction import Transaction
-from bot.domain import PEOPLE_PRIORITY, ChannelFactory, Lane
+from bot.domain import PEOPLE_PRIORITY, ChannelFactory, Lane, NotifyAdmins
 from bot.errors import AttachmentUnusable, SettingsRefused
 from bot.llm.client import ModelClient
 from bot.llm.endpoint_watch import EndpointWatch, WatchedEndpoint
@@ -29,7 +29,7 @@ from bot.turns.endpoint_router import EndpointRoute, EndpointRoutes
 from bot.turns.endpoints import ModelEndpoint
 from bot.turns.execution import TurnDependencies
 from bot.turns.history_search import HistorySearch
-from bot.turns.model_caller import ModelCaller, NotifyAdmins
+from bot.turns.model_caller import ModelCaller
 from bot.turns.preflight import Preflight, build_token_counter
 from bot.turns.summaries import Summarizer
 from bot.turns.tool_policy import ToolPolicyDependencies

@@ -2,25 +2,50 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Literal
 
 from bot.domain import Attachment
 
 _MAX_TRIMMED_CHARS = 200  # given up at most so that an excerpt ends where a line or a word does
 
 
+PageNoun = Literal["page", "slide", "sheet"]
+
+
+@dataclass(frozen=True, slots=True)
+class ExcerptExtent:
+    """How much of a text an excerpt shows: the first `shown` of `total` characters, or of its pages.
+
+    noun: what its pages are called; None: characters are counted.
+    is_cut: the last page is not shown to its end; if none is `shown`, that is the first one.
+    """
+
+    shown: int
+    total: int
+    noun: PageNoun | None = None
+    is_cut: bool = False
+
+
 @dataclass(frozen=True, slots=True)
 class Excerpt:
     """What of a text goes into a prompt.
 
-    part: which part of it that is, such as `pages 1-12 of 200`; "" for a short text that is whole.
+    extent: which part of it that is; None for a short text that is whole.
     is_whole: nothing was left out.
     textless_pages: pages of it that hold no text, as where they are scanned; of a PDF.
     """
 
     text: str
-    part: str = ""
+    extent: ExcerptExtent | None = None
     is_whole: bool = True
     textless_pages: int = 0
+
+    @property
+    def part(self) -> str:
+        """The extent as the model reads it, such as `pages 1-12 of 200`; "" for a short text."""
+        if self.extent is None:
+            return ""
+        return _describe_extent(self.extent)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +66,7 @@ class ExtractedDocument:
     page_count: int | None = None
     char_count: int | None = None
     is_encoding_known: bool = True
-    page_noun: str = "page"
+    page_noun: PageNoun = "page"
     is_cut: bool = False
 
     @property
@@ -79,20 +104,18 @@ class ExtractedDocument:
         text = "\n\n".join(pages[:shown_count])
         textless_pages = sum(not page_text.strip() for page_text in self.texts[:shown_count])
         if shown_count == page_count and self.is_cut:
-            pages_text = f"{page_count} {self.page_noun}" + "s" * (page_count > 1)
-            part = f"{pages_text}, not to the end"
-            return Excerpt(text, part, is_whole=False, textless_pages=textless_pages)
+            extent = ExcerptExtent(page_count, page_count, self.page_noun, is_cut=True)
+            return Excerpt(text, extent, is_whole=False, textless_pages=textless_pages)
         if shown_count == page_count == 1:
             return Excerpt(text)
+        extent = ExcerptExtent(shown_count, page_count, self.page_noun, is_cut=not shown_count)
         if shown_count == page_count:
-            return Excerpt(text, f"{page_count} {self.page_noun}s", textless_pages=textless_pages)
+            return Excerpt(text, extent, textless_pages=textless_pages)
         if shown_count == 0:
             beginning = f"{shorten_text(pages[0], max_bytes)}\n(the rest is left out)"
-            return Excerpt(beginning, f"beginning of {self.page_noun} 1 of {page_count}", is_whole=False)
+            return Excerpt(beginning, extent, is_whole=False)
         text = f"{text}\n{_describe_left_out(self.page_noun, shown_count, page_count)}"
-        numbers = f"s 1-{shown_count}" if shown_count > 1 else " 1"
-        part = f"{self.page_noun}{numbers} of {page_count}"
-        return Excerpt(text, part, is_whole=False, textless_pages=textless_pages)
+        return Excerpt(text, extent, is_whole=False, textless_pages=textless_pages)
 
 
 def excerpt_text(text: str, max_bytes: int, char_count: int | None = None) -> Excerpt:
@@ -101,7 +124,7 @@ def excerpt_text(text: str, max_bytes: int, char_count: int | None = None) -> Ex
     all_chars = char_count or len(text)
     if len(beginning) == all_chars:
         return Excerpt(beginning)
-    return Excerpt(beginning, f"first {len(beginning):,} of {all_chars:,} characters", is_whole=False)
+    return Excerpt(beginning, ExcerptExtent(len(beginning), all_chars), is_whole=False)
 
 
 def shorten_text(text: str, max_bytes: int) -> str:
@@ -124,6 +147,19 @@ def _count_fitting(texts: Sequence[str], bytes_left: int) -> int:
         if bytes_left < 0:
             return number
     return len(texts)
+
+
+def _describe_extent(extent: ExcerptExtent) -> str:
+    noun, shown, total = extent.noun, extent.shown, extent.total
+    if noun is None:
+        return f"first {shown:,} of {total:,} characters"
+    if not shown:
+        return f"beginning of {noun} 1 of {total}"
+    if shown == total:
+        pages = f"{total} {noun}" + "s" * (total > 1)
+        return f"{pages}, not to the end" if extent.is_cut else pages
+    numbers = f"s 1-{shown}" if shown > 1 else " 1"
+    return f"{noun}{numbers} of {total}"
 
 
 def _describe_left_out(noun: str, shown_pages: int, page_count: int) -> str:

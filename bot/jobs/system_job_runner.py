@@ -20,14 +20,18 @@ from bot.db.queues.admin_notices import AdminNotices
 from bot.db.queues.jobs import NewJob
 from bot.db.retry import retry_until_available
 from bot.domain import InboxItem, Lane, Part, Runner
-from bot.errors import CanvasgramError, StoreUnavailable
+from bot.errors import CanvasgramError, JobFailed, StoreUnavailable
 from bot.jobs.times import rrules
 from bot.jobs.times.rrules import RecurrenceRule
+from bot.translations.translator import Translator, defer
 from tools.threads import run_in_thread
 
 POLL_SECONDS = 2.0  # between looks for jobs that other commands have ordered
 
-SystemJobFunction = Callable[[], Awaitable[Part | None]]
+AdminMessage = Callable[[Translator], Part]
+"""Builds a message for an admin, in their language."""
+
+SystemJobFunction = Callable[[], Awaitable[AdminMessage | None]]
 """Does a job and returns a message for admins, if any. Raises a CanvasgramError with the reason."""
 
 log = logging.getLogger(__name__)
@@ -85,13 +89,13 @@ class SystemJobRunner:
         if name in self._other_runners:
             await self._other_runners[name](items)
             return
-        message, failure_reason = await self._run_job(name)
-        lanes = await retry_until_available(lambda: self._store_outcome(item, name, message, failure_reason))
+        message, failure = await self._run_job(name)
+        lanes = await retry_until_available(lambda: self._store_outcome(item, name, message, failure))
         for lane in lanes:
             self._wake_sender(lane)
 
-    async def _run_job(self, name: str) -> tuple[Part | None, str | None]:
-        """Run the job; returns the message for admins, and the reason if it failed."""
+    async def _run_job(self, name: str) -> tuple[AdminMessage | None, CanvasgramError | None]:
+        """Run the job; returns the message for admins, and the error if it failed."""
         if name not in self._system_jobs:
             log.info("the job %s is not wanted any more", name, extra={"action": "system_job.unwanted"})
             return None, None
@@ -101,30 +105,28 @@ class SystemJobRunner:
             raise
         except CanvasgramError as error:
             log.warning("the job %s failed: %s", name, error, extra={"action": "system_job.failed"})
-            return None, str(error)
+            return None, error
         except Exception:  # the border: a failing job must not look like a message that cannot be handled
             log.exception("the job %s failed", name, extra={"action": "system_job.crashed"})
-            return None, "The log says why."
+            return None, JobFailed("The log says why.")
 
     async def _store_outcome(
-        self, item: InboxItem, name: str, message: Part | None, failure_reason: str | None
+        self, item: InboxItem, name: str, message: AdminMessage | None, failure: CanvasgramError | None
     ) -> tuple[Lane, ...]:
         now = time.time()
         async with self._database.transaction() as tx:
-            failures_before = await system_job_rows.record_end(
-                tx, name, failed=failure_reason is not None, now=now
-            )
+            failures_before = await system_job_rows.record_end(tx, name, failed=failure is not None, now=now)
             subject = f"job {name}"
-            if failure_reason is not None:
-                await inbox.mark_dead(tx, [item.id], error=failure_reason, now=now)
-                text = f"The job {name} failed: {failure_reason}"
+            if failure is not None:
+                await inbox.mark_dead(tx, [item.id], error=str(failure), now=now)
+                text = defer("The job {name} failed: {reason}", name=name, reason=failure.explain)
                 return await self._notices.notify(tx, subject, text, now=now)
             await inbox.mark_done(tx, [item.id], now=now)
             lanes: tuple[Lane, ...] = ()
             if message is not None:
                 lanes = await self._notices.send(tx, message, now=now)
             if failures_before:
-                text = f"The job {name} works again."
+                text = defer("The job {name} works again.", name=name)
                 lanes += await self._notices.notify(tx, subject, text, now=now)
             return lanes
 

@@ -13,6 +13,7 @@ from bot.db.conversations import calls
 from bot.db.engine import Database
 from bot.domain import Button, Part
 from bot.errors import JobFailed
+from bot.translations.translator import Translator
 from bot.usage import summary
 from bot.usage.queries import load_report
 from bot.usage.reconcile import Reconciliation
@@ -20,8 +21,6 @@ from bot.usage.report import ReportQuery
 from bot.usage.summary import SummaryFrequency
 
 IDLE_SECONDS = 4 * 3600.0  # without a call for so long, the endpoint's cache may be gone
-PICTURE_BUTTON = Button("Chart", "picture:all")
-
 Clock = Callable[[], float]
 
 
@@ -65,12 +64,17 @@ class UsageSummaryTask:
     get_tz: Callable[[], tzinfo]
     clock: Clock = time.time
 
-    async def __call__(self) -> Part:
+    async def __call__(self) -> Callable[[Translator], Part]:
         period = summary.last_period(self.every, self.clock(), self.get_tz())
         report = await load_report(self.database, ReportQuery(period.scope))
         report_by_user = await load_report(self.database, ReportQuery(period.scope, "user"))
         previous_report = await load_report(self.database, ReportQuery(period.previous.scope))
-        text = summary.render_summary(period, report, report_by_user, previous_report)
-        if report.is_empty:
-            return Part(text, silent=True)
-        return Part(text, buttons=((PICTURE_BUTTON,),), silent=True)
+
+        def build_message(translate: Translator) -> Part:
+            text = summary.render_summary(translate, period, report, report_by_user, previous_report)
+            if report.is_empty:
+                return Part(text, silent=True)
+            button = Button(translate("Chart"), "picture:all")
+            return Part(text, buttons=((button,),), silent=True)
+
+        return build_message

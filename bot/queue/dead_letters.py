@@ -12,7 +12,7 @@ from bot.db.people import people
 from bot.db.queues import inbox, outbox
 from bot.db.queues.admin_notices import AdminNotices
 from bot.domain import InboxItem, Lane, Part
-from bot.translations.translator import translatable
+from bot.translations.translator import Translatable, defer, translatable
 from bot.usage.timers import TurnTimers
 
 DEAD_LETTER_NOTICE = translatable("Something went wrong with this message. It is saved, and the admins know.")
@@ -40,7 +40,7 @@ class DeadLetters:
             if not await inbox.mark_dead(tx, [item.id for item in items], error=reason, now=now):
                 return  # it was answered, and failed after that
             had_turn = await turns.fail(tx, first.id, reason="the turn was set aside", now=now)
-            text = f"A message was set aside: {reason}"
+            text = defer("A message could not be processed: {reason}", reason=reason)
             lanes = [*await self._notices.notify(tx, "set aside", text, now=now)]
             if first.lane is not None:
                 translate = await people.find_translator(tx, first.lane.chat)
@@ -52,7 +52,7 @@ class DeadLetters:
         for lane in lanes:
             self._wake_sender(lane)
 
-    async def notify_admins(self, subject: str, text: str) -> None:
+    async def notify_admins(self, subject: str, text: Translatable) -> None:
         """Notify the admins in a transaction of its own, unless the subject's last notice was the same."""
         async with self._database.transaction() as tx:
             lanes = await self._notices.notify(tx, subject, text, now=time.time())

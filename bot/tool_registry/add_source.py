@@ -53,7 +53,9 @@ async def register_source(
 async def refuse_taken_source(tx: Transaction, name: str) -> None:
     """Raise ChangeRefused if there is a source of this name."""
     if await sources.find(tx, name) is not None:
-        raise ChangeRefused(f"There is a source {name} already. Remove it first, or take another name.")
+        raise ChangeRefused(
+            "There is a source {name} already. Remove it first, or take another name.", name=name
+        )
 
 
 async def extend_source(action: AdminAction, preview: SourcePreview) -> AddSourceResult:
@@ -64,7 +66,7 @@ async def extend_source(action: AdminAction, preview: SourcePreview) -> AddSourc
     """
     before = await sources.find(action.tx, preview.source.name)
     if before is None:
-        raise ChangeRefused(f"There is no source {preview.source.name} any more.")
+        raise ChangeRefused("There is no source {name} any more.", name=preview.source.name)
     stored_names = {row.name for row in await tools.list_all(action.tx)}
     await _refuse_taken_names(action, preview.tools, before.name)
     options = _merge_options(before, preview)
@@ -81,7 +83,7 @@ def _merge_options(stored: Source, preview: SourcePreview) -> dict[str, Any]:
     now = stored.options
     found = preview.source.options
     if read_access(now) != read_access(found):
-        raise ChangeRefused(f"{stored.name} has changed meanwhile. Try again.")
+        raise ChangeRefused("{name} has changed meanwhile. Try again.", name=stored.name)
     merged = {**now}
     if "listing" in found:
         merged["listing"] = found["listing"]
@@ -130,7 +132,7 @@ async def get_openapi_source(action: AdminAction, name: str) -> Source:
     """Return the source of this name, which is a document to pick from. Raises ChangeRefused."""
     source = await sources.find(action.tx, name)
     if source is None or source.kind != "openapi":
-        raise ChangeRefused(f"There is no document called {name[:60]}.")
+        raise ChangeRefused("There is no document called {name}.", name=name[:60])
     return source
 
 
@@ -169,7 +171,9 @@ def _select_names(
     unknown = sorted(set(selected_names or ()) - names)
     if unknown:
         raise ChangeRefused(
-            f"No tool called {unknown[0][:60]} is offered. There are: {', '.join(sorted(names))[:400]}."
+            "No tool called {name} is offered. There are: {names}.",
+            name=unknown[0][:60],
+            names=", ".join(sorted(names))[:400],
         )
     return names if selected_names is None else selected_names
 
@@ -184,5 +188,8 @@ async def _refuse_taken_names(
         if tool.name in action.builtin_tools or tool.name in META_TOOL_NAMES:
             holder = ""
         if holder != source_name:
-            origin = f"of {holder}" if holder else "built in"
-            raise ChangeRefused(f"There is a tool {tool.name} already, {origin}. Take another name.")
+            if holder:
+                raise ChangeRefused(
+                    "{source} already has a tool {name}. Take another name.", source=holder, name=tool.name
+                )
+            raise ChangeRefused("There is a built-in tool {name}. Take another name.", name=tool.name)

@@ -88,7 +88,7 @@ async def remove_source_or_tool(action: AdminAction, name: str) -> tuple[str, ..
     if source is not None:
         if source.kind == "file" and source.trouble is None:
             raise ChangeRefused(
-                f"{name} stands in TOOLS_DIR: delete it there, then reload; or disable it here."
+                "{name} stands in TOOLS_DIR: delete it there, then reload; or disable it here.", name=name
             )
         names = tuple(row.name for row in await tools.list_all(action.tx) if row.source == name)
         await tools.remove(action.tx, list(names))
@@ -100,7 +100,7 @@ async def remove_source_or_tool(action: AdminAction, name: str) -> tuple[str, ..
         return names
     info = await load_tool_info(action.tx, action.builtin_tools, name)
     if not info.is_removable:
-        raise ChangeRefused(f"{name} cannot be removed alone; it can be disabled.")
+        raise ChangeRefused("{name} cannot be removed alone; it can be disabled.", name=name)
     if info.source is not None and "routes" in info.source.options:
         options = info.source.options
         routes = [route for route in options["routes"] if route["name"] != name]
@@ -114,7 +114,7 @@ async def get_pending_change(action: AdminAction, name: str) -> PendingChange:
     """Return the definition of a tool that waits for an admin. Raises ChangeRefused if there is none."""
     info = await load_tool_info(action.tx, action.builtin_tools, name)
     if info.pending is None and info.flagged is None:
-        raise ChangeRefused(f"Nothing about {name} waits to be accepted.")
+        raise ChangeRefused("Nothing about {name} waits to be accepted.", name=name)
     after = info.pending if info.pending is not None else info.definition
     shown_hash = hash_definition(after, with_sends=True)
     return PendingChange(
@@ -130,9 +130,11 @@ async def accept_change(action: AdminAction, name: str, *, seen_hash: str, confi
     """
     change = await get_pending_change(action, name)
     if change.hash != seen_hash:
-        raise ChangeRefused(f"{name} has changed again since it was shown. Look at it anew.")
+        raise ChangeRefused("{name} has changed again since it was shown. Look at it anew.", name=name)
     if change.flags and not confirmed:
-        raise NeedsConfirming(f"The words of {name} want a second look.", format_flags(change.flags))
+        raise NeedsConfirming(
+            "The words of {name} want a second look.", name=name, reasons=format_flags(change.flags)
+        )
     stored = await get_stored_tool(action, name)
     new_hash = hash_definition(change.after)
     accepted = replace(
@@ -163,9 +165,9 @@ def _to_record(stored: StoredTool, rule: Rule) -> dict[str, Any]:
     if not rule.only_reads:
         return fields
     if not stored.source:
-        raise ChangeRefused(f"{stored.name} is built in: what it changes is known.")
+        raise ChangeRefused("{name} is built in: what it changes is known.", name=stored.name)
     if not stored.hash:
-        raise ChangeRefused(f"{stored.name} waits to be accepted; look at it first.")
+        raise ChangeRefused("{name} waits to be accepted; look at it first.", name=stored.name)
     return {**fields, "only_reads": stored.hash}
 
 
@@ -175,7 +177,7 @@ async def get_stored_tool(action: AdminAction, name: str) -> StoredTool:
     if stored is not None:
         return stored
     if name not in action.builtin_tools:
-        raise ChangeRefused(f"There is no tool called {name[:80]}.")
+        raise ChangeRefused("There is no tool called {name}.", name=name[:80])
     builtin = action.builtin_tools[name]
     return StoredTool(name, "", definition_of(builtin), hash_tool(builtin), changed_at=action.now)
 

@@ -7,6 +7,7 @@ source, so that a server with a hundred new tools is one line too.
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 
 from bot.db import revisions
 from bot.db.engine import Database
@@ -18,11 +19,12 @@ from bot.tool_registry.assembly import RegistryState
 from bot.tool_registry.loader import RegistryRows, ToolSettings
 from bot.tool_registry.secrets import SecretBox
 from bot.tool_registry.sources import SIGN_IN
+from bot.translations.translator import DeferredText, Translatable, Translator, defer
 
 MAX_NAMED_TOOLS = 10  # tools of one source that a notice names
 
 
-def build_notices(rows: RegistryRows, state: RegistryState) -> Iterator[tuple[str, str]]:
+def build_notices(rows: RegistryRows, state: RegistryState) -> Iterator[tuple[str, Translatable]]:
     """Yield subjects and texts of notices for admins. Pure.
 
     `rows` are those before the changes that `state` asks for.
@@ -31,7 +33,7 @@ def build_notices(rows: RegistryRows, state: RegistryState) -> Iterator[tuple[st
     for row in state.newly_pending:
         pending_by_source[row.source].append(row)
     for source_name, pending in pending_by_source.items():
-        yield f"tools of {source_name}", _format_pending(source_name, pending)
+        yield f"tools of {source_name}", partial(_format_pending, source_name, pending)
     sources_before = {source.name: source for source in rows.sources}
     for name, trouble in state.trouble_changes.items():
         source = sources_before.get(name)
@@ -39,26 +41,32 @@ def build_notices(rows: RegistryRows, state: RegistryState) -> Iterator[tuple[st
         # So is a sign-in, which only an admin can make.
         is_news = source is None or source.kind == "file" or source.trouble is None or SIGN_IN in str(trouble)
         if trouble is not None and is_news:
-            yield f"source {name}", f"Of the tools of {name}: {trouble}."
+            yield (
+                f"source {name}",
+                defer("Of the tools of {source}: {trouble}.", source=name, trouble=trouble),
+            )
     if rows.secrets_error is not None:
-        yield "secrets", rows.secrets_error
+        yield "secrets", DeferredText(rows.secrets_error)
 
 
-def _format_pending(source_name: str, pending_rows: list[StoredTool]) -> str:
-    names = ", ".join(f"{row.name} ({_describe_reason(row)})" for row in pending_rows[:MAX_NAMED_TOOLS])
+def _format_pending(source_name: str, pending_rows: list[StoredTool], translate: Translator) -> str:
+    shown = pending_rows[:MAX_NAMED_TOOLS]
+    names = ", ".join(f"{row.name} ({_describe_reason(translate, row)})" for row in shown)
     unnamed = len(pending_rows) - MAX_NAMED_TOOLS
     if unnamed > 0:
-        names += f" and {unnamed} more"
-    return (
-        f"Of {source_name} these tools rest until an admin has looked: {names}. "
-        f"/tools accept {source_name} shows them."
+        names = translate("{names} and {count} more", names=names, count=unnamed)
+    return translate(
+        "These tools of {source} wait until an admin has looked at them: {names}. "
+        "/tools accept {source} shows them.",
+        source=source_name,
+        names=names,
     )
 
 
-def _describe_reason(row: StoredTool) -> str:
-    reason = "changed" if row.definition else "new"
+def _describe_reason(translate: Translator, row: StoredTool) -> str:
+    reason = translate("changed") if row.definition else translate("new")
     if row.flagged:
-        return f"{reason}, its words want a second look"
+        return translate("{reason}, its words want a second look", reason=reason)
     return reason
 
 

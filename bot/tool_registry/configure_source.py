@@ -55,7 +55,9 @@ async def preview_configuration(
     Raises ChangeRefused.
     """
     if source.kind not in ("openapi", "endpoint"):
-        raise ChangeRefused(f"{source.name} is no document and no endpoint. Remove it and add it again.")
+        raise ChangeRefused(
+            "{source} is no document and no endpoint. Remove it and add it again.", source=source.name
+        )
     if not changes and not confirmed_hosts:
         raise ChangeRefused("Say what shall change; `canvasgram tools configure --help` lists it.")
     access = update_access(read_access(source.options), changes)
@@ -149,8 +151,10 @@ def check_fixed_names(source: Source, names: Mapping[str, str]) -> None:
     unknown = sorted(name for name, text in names.items() if text and name not in known)
     if routes and unknown:
         raise ChangeRefused(
-            f"No tool of {source.name} has an argument {unknown[0][:60]}; they have "
-            f"{', '.join(sorted(known))[:300] or 'none'}."
+            "No tool of {source} has an argument {name}; they have: {names}.",
+            source=source.name,
+            name=unknown[0][:60],
+            names=", ".join(sorted(known))[:300] or "–",
         )
 
 
@@ -165,7 +169,7 @@ async def store_configuration(action: AdminAction, configured: SourceConfigurati
     before = configured.before
     stored = await sources.find(action.tx, before.name)
     if stored is None or stored.options != before.options:
-        raise ChangeRefused(f"{before.name} has changed meanwhile. Try again.")
+        raise ChangeRefused("{name} has changed meanwhile. Try again.", name=before.name)
     await sources.put(action.tx, replace(stored, options=configured.after.options))
     for old_hash, tool in configured.accepted.items():
         await _accept_definition(action, tool, old_hash)

@@ -8,8 +8,9 @@ from collections.abc import Iterable
 from typing import Any
 
 from bot.errors import ChangeRefused
+from bot.translations.translator import defer, translatable
 
-PARAMETER_HELP = (
+PARAMETER_HELP = translatable(
     "A parameter is written as `city: the city's name`, or `days (integer, optional): how many days`."
 )
 _TYPES = ("string", "integer", "number", "boolean")
@@ -27,7 +28,9 @@ def build_parameter_schema(parameters: Iterable[str]) -> dict[str, Any]:
     for line in parameters:
         match = _PARAMETER.fullmatch(line.strip())
         if match is None:
-            raise ChangeRefused(f"{line[:60]!r} describes no parameter. {PARAMETER_HELP}")
+            raise ChangeRefused(
+                "{line} describes no parameter. {help}", line=repr(line[:60]), help=defer(PARAMETER_HELP)
+            )
         properties[match["name"]] = {
             "type": match["type"] or "string",
             "description": match["description"].strip(),

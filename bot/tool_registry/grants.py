@@ -16,9 +16,10 @@ from bot.db.transaction import Transaction
 from bot.errors import ChangeRefused
 from bot.tool_registry.admin_actions import AdminAction
 from bot.tool_registry.tool_info import ToolInfo, load_tool_info
+from bot.translations.translator import defer, translatable
 from tools.base import Tool, hash_tool
 
-GRANTEE_HELP = "everyone, admins, @name or the number of a person, or chat and its number"
+GRANTEE_HELP = translatable("everyone, admins, @name or the number of a person, or chat and its number")
 _NUMBER = re.compile(r"-?[1-9][0-9]{0,17}", re.ASCII)
 
 
@@ -99,14 +100,14 @@ async def resolve_grantee(tx: Transaction, text: str, current_chat: int | None =
         return Grantee("chat" if word == "chat" or value < 0 else "person", value)
     if word.startswith("@"):
         return Grantee("person", await people.find_id(tx, f"{word} {rest}"))
-    raise ChangeRefused(f"Whom? Say {GRANTEE_HELP}.")
+    raise ChangeRefused("Whom? Say {people}.", people=defer(GRANTEE_HELP))
 
 
 async def grant_tool(action: AdminAction, name: str, grantee: Grantee) -> ToolInfo:
     """Grant a tool; return its info afterwards. Raises ChangeRefused for one that was never accepted."""
     before = await load_tool_info(action.tx, action.builtin_tools, name)
     if not before.hash:
-        raise ChangeRefused(f"{name} waits to be accepted; until then nobody can use it.")
+        raise ChangeRefused("{name} waits to be accepted; until then nobody can use it.", name=name)
     grantees = list_grantees(before)
     if grantee in grantees or EVERYONE in grantees:
         return before
@@ -121,11 +122,12 @@ async def revoke_grant(action: AdminAction, name: str, grantee: Grantee) -> Tool
     """
     before = await load_tool_info(action.tx, action.builtin_tools, name)
     if grantee == ADMINS:
-        raise ChangeRefused(f"Admins may always use {name}. To have nobody use it, disable it.")
+        raise ChangeRefused("Admins may always use {name}. To have nobody use it, disable it.", name=name)
     grantees = list_grantees(before)
     if grantee not in grantees:
-        hint = " Everyone may use it; take that back first." if EVERYONE in grantees else ""
-        raise ChangeRefused(f"{name} is not granted to {grantee}.{hint}")
+        if EVERYONE in grantees:
+            raise ChangeRefused("Everyone may use {name}; take that back first.", name=name)
+        raise ChangeRefused("{name} is not granted to {grantee}.", name=name, grantee=grantee)
     await grant_rows.revoke(action.tx, name, grantee.kind, grantee.number)
     if before.source is None:
         await _store_grant(action, before, ADMINS)  # without a row it would be everyone's

@@ -111,11 +111,15 @@ def _resolve_operation(source: Source, operations: Mapping[str, DocumentOperatio
         return operation.operation
     for key, reason in source.options.get("unusable", {}).items():
         if key.casefold() == name.casefold():
-            raise ChangeRefused(f"{key} cannot be picked: {to_sentence(reason)}")
+            raise ChangeRefused("{key} cannot be picked: {reason}", key=key, reason=to_sentence(reason))
     offered = list_operations(source)
     similar = [offered[index].operation for index in search_operations(offered, name)[:MAX_SIMILAR]]
-    hint = f" Similar: {', '.join(similar)}." if similar else ""
-    raise ChangeRefused(f"The document has no operation {name[:60]!r}.{hint}")
+    shown_name = repr(name[:60])
+    if not similar:
+        raise ChangeRefused("The document has no operation {name}.", name=shown_name)
+    raise ChangeRefused(
+        "The document has no operation {name}. Similar: {names}.", name=shown_name, names=", ".join(similar)
+    )
 
 
 def _index_operations(operations: Sequence[DocumentOperation]) -> dict[str, DocumentOperation]:
@@ -168,7 +172,8 @@ async def preview_operations(
     """
     usable = await _load_usable_routes(source, document, operations)
     if not usable.routes:
-        raise ChangeRefused(" ".join(map(to_sentence, usable.rejections.values())))
+        reasons = " ".join(map(to_sentence, usable.rejections.values()))
+        raise ChangeRefused(reasons)
     new_operations = {route.operation for route in usable.routes}
     kept_routes = [
         route for route in source.options.get("routes", ()) if route["operation"] not in new_operations
@@ -210,7 +215,9 @@ async def fetch_and_preview_operations(
     hosts = find_unconfirmed_hosts(source, operations)
     if hosts:
         raise ChangeRefused(
-            f"{source.name} would be asked at {', '.join(hosts)}, which nobody has confirmed yet."
+            "{source} would be asked at {hosts}, which nobody has confirmed yet.",
+            source=source.name,
+            hosts=", ".join(hosts),
         )
     document = await _fetch_document(source, secrets, private_hosts)
     return await preview_operations(source, document, operations, private_hosts)

@@ -20,6 +20,7 @@ from bot.tool_registry.service_access import ServiceAccess, check_access, check_
 from bot.tool_registry.sources import SourceLoader, build_limits, build_location, format_first_sign_in
 from bot.tool_registry.time_limits import DEFAULT_TIME_LIMITS, TimeLimits
 from bot.tool_registry.tool_info import estimate_tokens
+from bot.translations.translator import defer, translatable
 from tools.base import Tool, ToolError, definition_of, hash_definition
 from tools.schemas.signature import ToolDefinitionError
 from tools.threads import run_in_thread
@@ -30,7 +31,9 @@ if TYPE_CHECKING:
     from tools.mcp.sign_in import SignInStore
 
 SOURCE_NAME_PATTERN = re.compile(r"[a-z][a-z0-9_]{0,30}")
-SOURCE_NAME_HELP = "A name has small letters, digits and _, begins with a letter, and is at most 31 long"
+SOURCE_NAME_HELP = translatable(
+    "A name has small letters, digits and _, begins with a letter, and is at most 31 long"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +108,9 @@ class _AnySecret(dict[str, str]):
 def check_source_name(name: str) -> str:
     """Return the name if a source may have it. Raises ChangeRefused."""
     if not SOURCE_NAME_PATTERN.fullmatch(name):
-        raise ChangeRefused(f"{name[:60]!r} is no name for a source. {SOURCE_NAME_HELP}.")
+        raise ChangeRefused(
+            "{name} is no name for a source. {help}.", name=repr(name[:60]), help=defer(SOURCE_NAME_HELP)
+        )
     return name
 
 
@@ -245,15 +250,17 @@ def _check_program_exists(location: "ServerLocation") -> None:
         return
     program = location.command[0]
     path = program
-    problem = f"is in none of {location.search_path.replace(':', ', ')}"
+    problem = defer("is in none of {folders}", folders=location.search_path.replace(":", ", "))
     is_path = "/" in program
     if is_path:
-        problem = "is no program"
+        problem = defer("is no program")
         if location.home:
             path = str(location.home / program)
     is_lost = is_path and not Path(path).is_absolute()  # without a home it starts in an empty folder
     if is_lost or shutil.which(path, path=location.search_path) is None:
-        raise ChangeRefused(f"{program[:100]} {problem}. Say its whole path.")
+        raise ChangeRefused(
+            "{program} {problem}. Say its whole path.", program=program[:100], problem=problem
+        )
 
 
 def _explain_empty_listing(name: str, listing: "McpToolListing", last_words: str) -> str:

@@ -6,7 +6,7 @@ server are applied in the background.
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from types import MappingProxyType
@@ -19,24 +19,25 @@ from bot.db.engine import Database
 from bot.db.retry import retry_until_available
 from bot.db.revisions import FILES
 from bot.db.tools.grants import Grant
+from bot.domain import NotifyAdmins
 from bot.errors import StoreUnavailable
 from bot.tool_registry.assembly import RegistryState, build_missing_tool
 from bot.tool_registry.changes import build_notices
 from bot.tool_registry.grants import Permissions
 from bot.tool_registry.loader import DEFAULT_TOOL_SETTINGS, RegistryLoader, ToolSettings
 from bot.tool_registry.sources import OfferSignIn, offer_nothing
+from bot.translations.translator import ENGLISH, Translatable
 from tools.base import Tool
 from tools.threads import run_in_thread
 
 POLL_SECONDS = 2.0  # between looks for changes that another process made
 MAX_CACHED_TOOLBOXES = 256  # where there are many tools, each conversation may have its own
 
-NotifyAdmins = Callable[[str, str], Awaitable[None]]
 
 log = logging.getLogger(__name__)
 
 
-async def _notify_nobody(subject: str, text: str) -> None:
+async def _notify_nobody(subject: str, text: Translatable) -> None:
     """Without a feed for admins the log is enough."""
 
 
@@ -276,8 +277,8 @@ class ToolRegistry:
             tuple(searchable.tools): searchable for searchable in (indexed.members_tools, indexed.all_tools)
         }
 
-    async def _notify(self, subject: str, text: str) -> None:
-        log.warning("%s", text, extra={"action": "tools.news", "subject": subject})
+    async def _notify(self, subject: str, text: Translatable) -> None:
+        log.warning("%s", text(ENGLISH), extra={"action": "tools.news", "subject": subject})
         await retry_until_available(lambda: self._notify_admins(subject, text))
 
 

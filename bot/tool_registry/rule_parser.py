@@ -7,13 +7,14 @@ from typing import Any, Literal, get_args
 
 from bot.errors import ChangeRefused
 from bot.tool_registry.tool_info import ONLY_READS
+from bot.translations.translator import translatable
 from tools.base import Rule
 from tools.schemas.signature import ToolDefinitionError
 
 AskMode = Literal["never", "once", "always"]
 Approver = Literal["asker", "admins"]
 
-RULE_HELP = (
+RULE_HELP = translatable(
     "A rule is never, once or always; then, if it shall ask, who answers (asker or admins), "
     'and for which arguments: always admins when {"properties": {"city": {"const": "Rome"}}}. '
     "Or it is reads: the tool changes nothing, and never asks. Or default: as the tool itself says."
@@ -57,13 +58,17 @@ def _parse_schema(text: str) -> dict[str, Any]:
         Draft202012Validator.check_schema(schema)
         unchecked = resolve_schema(schema).warnings
     except ToolDefinitionError as error:
-        raise ChangeRefused(f"What stands behind `when` cannot be used: {error}.") from None
+        raise ChangeRefused("What stands behind `when` cannot be used: {error}.", error=error) from None
     except (ValueError, RecursionError) as error:
-        raise ChangeRefused(f"What stands behind `when` is no JSON: {str(error)[:100]}.") from None
+        raise ChangeRefused(
+            "What stands behind `when` is no JSON: {error}.", error=str(error)[:100]
+        ) from None
     except SchemaError as error:
-        raise ChangeRefused(f"What stands behind `when` is no JSON Schema: {error.message[:200]}.") from None
+        raise ChangeRefused(
+            "What stands behind `when` is no JSON Schema: {error}.", error=error.message[:200]
+        ) from None
     if unchecked:
-        raise ChangeRefused(f"What stands behind `when` cannot be used: {unchecked[0]}.")
+        raise ChangeRefused("What stands behind `when` cannot be used: {error}.", error=unchecked[0])
     if has_limit_in_negation(schema):
         raise ChangeRefused(
             "A limit of numbers under `not` or `if` would let pass what is no number. "

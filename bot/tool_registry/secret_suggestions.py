@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from bot.tool_registry.service_access import ServiceAccess
+from bot.translations.translator import Translator
 
 if TYPE_CHECKING:
     from tools.openapi.authentication import AuthRequirement
@@ -32,15 +33,16 @@ class SecretSuggestion:
             f"then add --{self.option} '{self.text}'"
         )
 
-    def format_for_chat(self, source_name: str) -> str:
+    def format_for_chat(self, translate: Translator, source_name: str) -> str:
         """Say it to somebody in a chat."""
         if self.option is None:
-            return f"It wants {self.need}."
-        return (
-            f"It wants {self.need}: keep it on the machine with `canvasgram tools secret set "
-            f"{self.secret_name}`, then write here\n"
-            f"/tools configure {source_name} --{self.option} '{self.text}'"
+            return translate("It wants {secret}.", secret=self.need)
+        hint = translate(
+            "It wants {secret}: keep it on the machine with `{command}`, then write here",
+            secret=self.need,
+            command=f"canvasgram tools secret set {self.secret_name}",
         )
+        return f"{hint}\n/tools configure {source_name} --{self.option} '{self.text}'"
 
 
 def suggest_secrets(

@@ -22,6 +22,7 @@ from bot.errors import ChangeRefused, SettingsRefused
 from bot.settings import format_example
 from bot.tool_registry.admin_actions import AdminAction
 from bot.tool_registry.secret_references import find_secret_names
+from bot.translations.translator import translatable
 
 if TYPE_CHECKING:
     from cryptography.fernet import MultiFernet
@@ -80,8 +81,11 @@ class SecretBox:
             name = value = ""
         if name != stored.name:
             raise SettingsRefused(
-                f"SECRETS_KEY does not open the secret {stored.name}: put the key it was sealed with behind "
-                "a comma, or enter the secret again."
+                translatable(
+                    "SECRETS_KEY does not open the secret {name}: put the key it was sealed with behind "
+                    "a comma, or enter the secret again."
+                ),
+                name=stored.name,
             )
         return value
 
@@ -89,7 +93,10 @@ class SecretBox:
         from cryptography.fernet import Fernet, MultiFernet
 
         if not self._keys:
-            raise SettingsRefused(f"SECRETS_KEY is missing, and secrets are kept sealed only. {_KEY_HINT}")
+            raise SettingsRefused(
+                translatable("SECRETS_KEY is missing, and secrets are kept sealed only. {hint}"),
+                hint=_KEY_HINT,
+            )
         return MultiFernet([Fernet(key) for key in self._keys])
 
 
@@ -100,7 +107,7 @@ async def store_secret(action: AdminAction, secret_box: SecretBox, name: str, va
     """
     if not SECRET_NAME_PATTERN.fullmatch(name):
         raise ChangeRefused(
-            f"{name[:60]!r} is no name for a secret: letters, digits, - and _, a letter first."
+            "{name} is no name for a secret: letters, digits, - and _, a letter first.", name=repr(name[:60])
         )
     if not value or not value.isprintable():
         raise ChangeRefused("A secret is one line of printable characters, and not empty.")
@@ -112,7 +119,7 @@ async def store_secret(action: AdminAction, secret_box: SecretBox, name: str, va
 async def remove_secret(action: AdminAction, name: str) -> tuple[str, ...]:
     """Delete a secret; return the sources that still name it. Raises ChangeRefused if there is none."""
     if not SECRET_NAME_PATTERN.fullmatch(name) or not await secret_rows.remove(action.tx, name):
-        raise ChangeRefused(f"There is no secret called {name[:60]}.")
+        raise ChangeRefused("There is no secret called {name}.", name=name[:60])
     await action.record_change("removed a secret", f"secret {name}", {"set": True}, None)
     all_sources = await sources.list_all(action.tx)
     return tuple(source.name for source in all_sources if name in list_referenced_secrets(source))

@@ -12,6 +12,7 @@ from bot.db.tools.sources import Source
 from bot.errors import ChangeRefused
 from bot.tool_registry.secret_references import fill_secrets, find_secret_names, remove_references
 from bot.tool_registry.secret_scanner import has_known_key, has_likely_secret, is_secret_name
+from bot.translations.translator import defer, translatable
 from tools.http.styles import HEADER_NAME_PATTERN, SENDER_HEADERS
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ _FIELDS = {
     "variable": "variables",
 }
 ACCESS_OPTIONS = (*_SEPARATORS, "basic", "base-url")
-SECRET_ADVICE = "Store it with `canvasgram tools secret set NAME` and write {NAME} here."  # noqa: S105
+SECRET_ADVICE = translatable("Store it with `canvasgram tools secret set NAME` and write {NAME} here.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +75,10 @@ def parse_pair(option: str, text: str, separator: str) -> tuple[str, str]:
     name, has_separator, value = text.partition(separator)
     if not has_separator or not name.strip():
         raise ChangeRefused(
-            f"{option} is written as NAME{separator} VALUE; a secret stands in it as {{name}}."
+            "{option} is written as NAME{separator} VALUE; a secret stands in it as {name}.",
+            option=option,
+            separator=separator,
+            name="{name}",
         )
     return name.strip(), value.strip()
 
@@ -97,7 +101,7 @@ def check_access(access: ServiceAccess) -> None:
     check_headers(access.headers)
     for name in access.cookies:
         if not HEADER_NAME_PATTERN.fullmatch(name):
-            raise ChangeRefused(f"{name[:60]!r} is no name that a cookie can have.")
+            raise ChangeRefused("{name} is no name that a cookie can have.", name=repr(name[:60]))
     for name, text in {**access.headers, **access.query, **access.cookies}.items():
         refuse_plain_secret(name, text)
     for name, text in {**access.fixed, **access.variables}.items():
@@ -106,10 +110,12 @@ def check_access(access: ServiceAccess) -> None:
     person, has_colon, password = (access.basic or "").partition(":")
     if access.basic and not (person and has_colon and find_secret_names([password])):
         raise ChangeRefused(
-            f"basic is written as NAME:{{secret}}, the password by the name of a secret. {SECRET_ADVICE}"
+            "basic is written as NAME:{KEY}, the password by the name of a secret. {advice}",
+            KEY="{KEY}",
+            advice=defer(SECRET_ADVICE),
         )
     if access.base_url and has_known_key(access.base_url):
-        refuse_plain_secret("the base URL", access.base_url, is_certain=True)
+        refuse_plain_secret("base-url", access.base_url, is_certain=True)
 
 
 def refuse_plain_secret(name: str, text: str, *, is_certain: bool = False) -> None:
@@ -117,7 +123,9 @@ def refuse_plain_secret(name: str, text: str, *, is_certain: bool = False) -> No
     is_unnamed = is_secret_name(name) and not find_secret_names([text])
     if is_certain or is_unnamed or has_likely_secret(remove_references(text)):
         raise ChangeRefused(
-            f"The value of {name} looks like a secret and would be kept in the open. {SECRET_ADVICE}"
+            "The value of {name} looks like a secret and would be kept in the open. {advice}",
+            name=name,
+            advice=defer(SECRET_ADVICE),
         )
 
 
@@ -125,9 +133,11 @@ def check_headers(headers: Mapping[str, str]) -> dict[str, str]:
     """Return the headers if they can be sent with each call. Raises ChangeRefused for others."""
     for name, value in headers.items():
         if not HEADER_NAME_PATTERN.fullmatch(name) or name.lower() in SENDER_HEADERS:
-            raise ChangeRefused(f"{name[:60]!r} is no header that can be set.")
+            raise ChangeRefused("{name} is no header that can be set.", name=repr(name[:60]))
         if not value.isascii() or not value.isprintable():
-            raise ChangeRefused(f"The value of {name[:60]} is none that a header can carry: plain ASCII is.")
+            raise ChangeRefused(
+                "The value of {name} is none that a header can carry: plain ASCII is.", name=name[:60]
+            )
     return dict(headers)
 
 

@@ -115,7 +115,7 @@ class SignInFlows:
         try:
             return await link
         except (ToolError, ValueError) as error:
-            raise ChangeRefused(f"{name}: {error}") from None
+            raise ChangeRefused("{name}: {error}", name=name, error=error) from None
 
     def is_open(self, answer: SignInAnswer, person: int) -> bool:
         """Whether a sign-in of this person waits for this answer."""

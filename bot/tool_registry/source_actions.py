@@ -22,7 +22,7 @@ class ChangedTools:
     """What became of a change: the tools it was made to, and why others stay as they were, by name."""
 
     changed: tuple[ToolInfo, ...]
-    refusals: dict[str, str]
+    refusals: dict[str, ChangeRefused]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,14 +49,14 @@ async def change_tools(action: AdminAction, name: str, change: ToolChange) -> Ch
     Raises ChangeRefused if it can be made to none.
     """
     changed: list[ToolInfo] = []
-    refusals: dict[str, str] = {}
+    refusals: dict[str, ChangeRefused] = {}
     for tool_name in await list_tool_names(action, name):
         try:
             changed.append(await change(tool_name))
         except ChangeRefused as refused:
-            refusals[tool_name] = str(refused)
+            refusals[tool_name] = refused
     if not changed:
-        raise ChangeRefused(next(iter(refusals.values())))
+        raise next(iter(refusals.values()))
     return ChangedTools(tuple(changed), refusals)
 
 
@@ -69,7 +69,7 @@ async def list_tool_names(action: AdminAction, name: str) -> tuple[str, ...]:
         return ((await load_tool_info(action.tx, action.builtin_tools, name)).name,)
     names = tuple(sorted(row.name for row in await tools.list_all(action.tx) if row.source == name))
     if not names:
-        raise ChangeRefused(f"{name} has no tools yet.")
+        raise ChangeRefused("{name} has no tools yet.", name=name)
     return names
 
 
@@ -94,7 +94,7 @@ async def get_pending_source(action: AdminAction, name: str) -> PendingSource:
         else:
             changes.append(change)
     if not (changes or flagged):
-        raise ChangeRefused(f"Nothing about {name} waits to be accepted.")
+        raise ChangeRefused("Nothing about {name} waits to be accepted.", name=name)
     return PendingSource(name, tuple(changes), tuple(flagged))
 
 
@@ -105,7 +105,7 @@ async def accept_source(action: AdminAction, name: str, *, seen_hash: str) -> Pe
     """
     pending = await get_pending_source(action, name)
     if pending.hash != seen_hash:
-        raise ChangeRefused(f"{name} has changed again since it was shown. Look at it anew.")
+        raise ChangeRefused("{name} has changed again since it was shown. Look at it anew.", name=name)
     for change in pending.changes:
         await accept_change(action, change.tool_name, seen_hash=change.hash)
     return pending

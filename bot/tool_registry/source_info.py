@@ -7,11 +7,12 @@ from typing import Any
 
 from bot.db.tools.sources import Source
 from bot.db.transaction import Transaction
-from bot.tool_registry.formatting import SOURCE_KINDS, format_state
+from bot.tool_registry.formatting import SOURCE_KINDS, format_enabled, format_state
 from bot.tool_registry.program_homes import find_home, is_own_home
 from bot.tool_registry.service_access import list_access_lines, read_access
 from bot.tool_registry.time_limits import format_time_limits, read_time_limits
 from bot.tool_registry.tool_info import BuiltinTools, ToolInfo, load_tool_infos
+from bot.translations.translator import Translator, translatable
 from bot.usage.plain_text import escape_for_terminal
 from bot.usage.report import format_utc
 
@@ -34,27 +35,36 @@ async def load_source_info(
     return SourceInfo(source, own, find_home(source, homes))
 
 
-def format_source(info: SourceInfo) -> Iterator[str]:
+def format_source(translate: Translator, info: SourceInfo) -> Iterator[str]:
     """Yield everything about a source, a line each; of an MCP server's headers the names alone."""
     source = info.source
-    state = "on" if source.enabled else "off"
-    yield f"{escape_for_terminal(source.name)}: {SOURCE_KINDS[source.kind]}, {state}"
-    yield f"At: {escape_for_terminal(source.address)}"
+    kind = translate(SOURCE_KINDS[source.kind])
+    yield f"{escape_for_terminal(source.name)}: {kind}, {format_enabled(translate, source)}"
+    yield translate("At: {address}", address=escape_for_terminal(source.address))
     yield from map(escape_for_terminal, list_access_lines(read_access(source.options)))
     if source.trouble:
-        yield f"Trouble: {escape_for_terminal(source.trouble)}"
-    by = "on the machine" if source.added_by is None else f"by {source.added_by}"
-    yield f"Added: {format_utc(source.added_at)} UTC, {by}"
+        yield translate("Trouble: {trouble}", trouble=escape_for_terminal(source.trouble))
+    added_at = f"{format_utc(source.added_at)} UTC"
+    if source.added_by is None:
+        yield translate("Added: {time}, on the machine", time=added_at)
+    else:
+        yield translate("Added: {time}, by {name}", time=added_at, name=source.added_by)
     for label, names in _collect_names(source.options).items():
-        yield f"{label}: {', '.join(map(escape_for_terminal, names))}"
+        yield f"{translate(label)}: {', '.join(map(escape_for_terminal, names))}"
     if source.kind != "file":
-        yield f"Time: {format_time_limits(source)}"
+        yield translate("Time: {limits}", limits=format_time_limits(translate, source))
     if info.home is not None:
-        kept = "deleted with it" if is_own_home(source) else "named by an admin"
-        yield f"Home: {escape_for_terminal(str(info.home))}, {kept}"
-    yield f"Tools: {len(info.tools)}" if info.tools else "Tools: none"
+        yield _format_home(translate, info.source, info.home)
+    yield translate("Tools: {count}", count=len(info.tools)) if info.tools else translate("Tools: none")
     for tool in info.tools:
-        yield f"· {escape_for_terminal(tool.name)}: {format_state(tool)}"
+        yield f"· {escape_for_terminal(tool.name)}: {format_state(translate, tool)}"
+
+
+def _format_home(translate: Translator, source: Source, home: Path) -> str:
+    folder = escape_for_terminal(str(home))
+    if is_own_home(source):
+        return translate("Home: {folder}, deleted with it", folder=folder)
+    return translate("Home: {folder}, named by an admin", folder=folder)
 
 
 def to_source_record(info: SourceInfo) -> dict[str, object]:
@@ -71,5 +81,8 @@ def to_source_record(info: SourceInfo) -> dict[str, object]:
 
 def _collect_names(options: Mapping[str, Any]) -> dict[str, list[str]]:
     """The names of what an MCP server is sent or given, by what it is."""
-    names = {"Headers": [*options.get("headers", ())], "Environment": [*options.get("environment", ())]}
+    names = {
+        translatable("Headers"): [*options.get("headers", ())],
+        translatable("Environment"): [*options.get("environment", ())],
+    }
     return {label: found for label, found in names.items() if found}

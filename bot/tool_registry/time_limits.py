@@ -12,12 +12,13 @@ from bot.db.tools import sources
 from bot.db.tools.sources import Source, SourceKind
 from bot.errors import ChangeRefused
 from bot.tool_registry.admin_actions import AdminAction
+from bot.translations.translator import Translator, translatable
 
 MIN_SECONDS = 1
 MAX_SECONDS = 3600
-TIMEOUT_HELP = (
+TIMEOUT_HELP = translatable(
     "Say how many seconds a call may take, and for an MCP server also its start: "
-    "NAME 120, NAME start 300, NAME 120 start 300, or NAME default"
+    "NAME 120, NAME start 300, NAME 120 start 300, or NAME default."
 )
 
 _WORDS = re.compile(r"(?P<call>\d{1,6})?(?:\s*\bstart\s+(?P<start>\d{1,6}))?", re.IGNORECASE)
@@ -38,7 +39,7 @@ class TimeLimits:
         if "start_seconds" in options and kind not in {"mcp_http", "mcp_stdio"}:
             raise ChangeRefused("Only an MCP server has a start that can be limited.")
         if not all(MIN_SECONDS <= seconds <= MAX_SECONDS for seconds in options.values()):
-            raise ChangeRefused(f"A limit has {MIN_SECONDS} to {MAX_SECONDS} seconds.")
+            raise ChangeRefused("A limit has {least} to {most} seconds.", least=MIN_SECONDS, most=MAX_SECONDS)
         return options
 
 
@@ -56,7 +57,7 @@ def parse_time_limits(text: str) -> TimeLimits | None:
         return None
     match = _WORDS.fullmatch(text.strip())
     if match is None or not (match["call"] or match["start"]):
-        raise ChangeRefused(f"{TIMEOUT_HELP}.")
+        raise ChangeRefused(TIMEOUT_HELP)
     seconds = [float(match[name]) if match[name] else None for name in ("call", "start")]
     return TimeLimits(*seconds)
 
@@ -68,7 +69,9 @@ async def set_time_limits(action: AdminAction, name: str, limits: TimeLimits | N
     """
     source = await sources.find(action.tx, name)
     if source is None:
-        raise ChangeRefused(f"There is no source {name[:60]}; /tools shows the source of each tool.")
+        raise ChangeRefused(
+            "There is no source {name}; /tools shows the source of each tool.", name=name[:60]
+        )
     before = read_time_limits(source.options)
     after = DEFAULT_TIME_LIMITS
     if limits is not None:
@@ -84,18 +87,20 @@ async def set_time_limits(action: AdminAction, name: str, limits: TimeLimits | N
     return changed
 
 
-def format_time_limits(source: Source) -> str:
+def format_time_limits(translate: Translator, source: Source) -> str:
     """Say how long a call and a start may take."""
     from tools.http.service import TIMEOUT_SECONDS
     from tools.mcp.time_limits import DEFAULT_LIMITS, PROGRESS_FACTOR
 
     limits = read_time_limits(source.options)
     if source.kind not in {"mcp_http", "mcp_stdio"}:
-        return f"a call may take {limits.call_seconds or TIMEOUT_SECONDS:g} s"
+        return translate("a call may take {seconds} s", seconds=f"{limits.call_seconds or TIMEOUT_SECONDS:g}")
     call_seconds = limits.call_seconds or DEFAULT_LIMITS.call_seconds
-    text = (
-        f"a call may take {call_seconds:g} s, and {PROGRESS_FACTOR * call_seconds:g} s if it reports progress"
+    text = translate(
+        "a call may take {seconds} s, and {longer} s if it reports progress",
+        seconds=f"{call_seconds:g}",
+        longer=f"{PROGRESS_FACTOR * call_seconds:g}",
     )
-    if limits.start_seconds:
-        text += f"; the start {limits.start_seconds:g} s"
-    return text
+    if not limits.start_seconds:
+        return text
+    return translate("{limits}; the start {seconds} s", limits=text, seconds=f"{limits.start_seconds:g}")

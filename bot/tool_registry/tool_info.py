@@ -109,7 +109,7 @@ async def load_tool_info(tx: Transaction, builtin_tools: BuiltinTools, name: str
     """Return one tool. Raises ChangeRefused if there is none of this name."""
     stored = await tools.find(tx, name)
     if name not in builtin_tools and (stored is None or not stored.source):
-        raise ChangeRefused(f"There is no tool called {name[:80]}.")
+        raise ChangeRefused("There is no tool called {name}.", name=name[:80])
     sources_by_name: dict[str, Source] = {}
     if stored and stored.source:
         source = await sources.find(tx, stored.source)

@@ -20,9 +20,10 @@ from bot.db.transaction import Transaction
 from bot.domain import Lane, ToolCall, ToolResult
 from bot.errors import ChangeRefused
 from bot.tool_registry.secret_scanner import mask_secrets, mask_words
+from bot.translations.translator import Translator, defer, translatable
 from tools.base import Passage, Tool, ToolContext, ToolError
 
-ARGUMENTS_HELP = 'Arguments are JSON, such as {"city": "Rome"}'
+ARGUMENTS_HELP = translatable('Arguments are JSON, such as {"city": "Rome"}')
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +71,9 @@ def parse_arguments(tool: Tool, arguments: str) -> dict[str, Any]:
     try:
         parsed = json.loads(arguments or "{}")
     except (ValueError, RecursionError) as error:
-        raise ChangeRefused(f"{ARGUMENTS_HELP}; this cannot be read: {str(error)[:100]}.") from None
+        raise ChangeRefused(
+            "{help}; this cannot be read: {error}.", help=defer(ARGUMENTS_HELP), error=str(error)[:100]
+        ) from None
     try:
         return check_arguments(tool, parsed)
     except ToolError as error:
@@ -95,13 +98,18 @@ async def _find_time() -> datetime:
     return datetime.now(UTC)
 
 
-def format_trial_result(trial_result: TrialResult) -> list[str]:
+def format_trial_result(translate: Translator, trial_result: TrialResult) -> list[str]:
     """Format call, time, size and result, a line each; the result is a stranger's text."""
     result = trial_result.result
     milliseconds = 1000 * trial_result.seconds
     return [
         f"{trial_result.name} {trial_result.arguments}",
-        f"{result.outcome} after {milliseconds:,.0f} ms, {trial_result.size:,} characters:",
+        translate(
+            "{outcome} after {milliseconds} ms, {count} characters:",
+            outcome=result.outcome,
+            milliseconds=f"{milliseconds:,.0f}",
+            count=f"{trial_result.size:,}",
+        ),
         *result.text.splitlines(),
         *mask_words(result.failure).splitlines(),  # for the author of the tool; the model does not read it
     ]

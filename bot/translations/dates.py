@@ -1,6 +1,6 @@
 """Days and moments in the language of the person who reads them."""
 
-from datetime import datetime, tzinfo
+from datetime import date, datetime, tzinfo
 
 from bot.translations.translator import Translator, translatable
 
@@ -31,9 +31,19 @@ _MONTHS = (
 
 def format_day(translate: Translator, timestamp: float, zone: tzinfo) -> str:
     """Format the day of a moment: 22 Nov 2026."""
-    moment = datetime.fromtimestamp(timestamp, zone)
-    month = translate(_MONTHS[moment.month - 1])
-    return translate("{day} {month} {year}", day=moment.day, month=month, year=moment.year)
+    return format_date(translate, datetime.fromtimestamp(timestamp, zone))
+
+
+def format_date(translate: Translator, day: date) -> str:
+    """Format a day: 22 Nov 2026."""
+    month = translate(_MONTHS[day.month - 1])
+    return translate("{day} {month} {year}", day=day.day, month=month, year=day.year)
+
+
+def format_weekday(translate: Translator, day: date) -> str:
+    """Format a day with its weekday: Sun 22 Nov 2026."""
+    weekday = translate(_WEEKDAYS[day.weekday()])
+    return translate("{weekday} {date}", weekday=weekday, date=format_date(translate, day))
 
 
 def format_moment(translate: Translator, timestamp: float, zone: tzinfo) -> str:

@@ -5,7 +5,8 @@ module. Logs, the command line and what the model reads stay English.
 """
 
 import gettext
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Final
@@ -46,6 +47,30 @@ class Translator:
         return self._catalogue.ngettext(singular, plural, count).format(count=count, **values)
 
 
+Translatable = Callable[[Translator], str]
+"""A text that is put into the language of its reader once that is known."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeferredText:
+    """A text with the values of its placeholders; a value that is Translatable is translated with it."""
+
+    text: str
+    values: Mapping[str, object] = field(default_factory=dict)
+
+    def __call__(self, translate: Translator) -> str:
+        values = {name: value(translate) if callable(value) else value for name, value in self.values.items()}
+        return translate(self.text, **values) if self.text else ""
+
+    def __str__(self) -> str:
+        return self(ENGLISH)
+
+
+def defer(text: str, /, **values: object) -> DeferredText:
+    """Return a text that is translated for each of its readers: `defer("{name} is off.", name=name)`."""
+    return DeferredText(text, values)
+
+
 ENGLISH = Translator("en", gettext.NullTranslations())
 
 
@@ -57,12 +82,15 @@ def load_translator(language: str) -> Translator:
     return Translator(language, gettext.translation(DOMAIN, CATALOGUES, [language]))
 
 
-def match_language(code: str | None) -> str:
-    """Return which of LANGUAGES suits a language code of Telegram, such as "de" or "zh-hans"."""
+def find_language(code: str | None) -> str | None:
+    """Return which of LANGUAGES a language code of Telegram means, such as "de" or "zh-hans"; None: none."""
     language = (code or "").partition("-")[0].lower()
-    if language in LANGUAGES:
-        return language
-    return ENGLISH.language
+    return language if language in LANGUAGES else None
+
+
+def match_language(code: str | None) -> str:
+    """Return which of LANGUAGES suits a language code of Telegram best: English if none does."""
+    return find_language(code) or ENGLISH.language
 
 
 def translatable(text: str) -> str:

@@ -8,7 +8,7 @@ import asyncio
 import contextlib
 import itertools
 import logging
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -16,10 +16,19 @@ from bot.agent import prompt
 from bot.agent.toolbox import Toolbox
 from bot.db.conversations.calls import NewCall
 from bot.db.retry import retry_until_available
-from bot.domain import CANVAS_TOKENS, WARMUP_PRIORITY, LanguageModel, Message, ModelRequest, Reply
+from bot.domain import (
+    CANVAS_TOKENS,
+    WARMUP_PRIORITY,
+    LanguageModel,
+    Message,
+    ModelRequest,
+    NotifyAdmins,
+    Reply,
+)
 from bot.errors import CallFailed, EndpointAway, KeyRefused, ServerAway
 from bot.llm import diagnostics, server_api
 from bot.llm.diagnostics import ServerSnapshot
+from bot.translations.translator import defer
 from bot.turns.call_ledger import CallLedger
 
 START_DELAY_SECONDS = 1.0  # the first second after the start belongs to users who have waited for it
@@ -31,7 +40,6 @@ MAX_ATTEMPTS = 5  # times a warm-up is started before it is given up
 WARMUP_PROMPTS: Final = ("Are you there? One word.", "Ready? Say so in one word.")
 WARMUP_SESSION: Final = "warm-up"
 
-NotifyAdmins = Callable[[str, str], Awaitable[None]]
 
 log = logging.getLogger(__name__)
 
@@ -191,7 +199,7 @@ class CacheWarmup:
         for line in lines:
             log.warning("%s", line, extra={"action": "server.complaint"})
         if lines:
-            text = "\n\n".join(["About the model endpoint:", *lines])
+            text = defer("About the model endpoint:\n\n{findings}", findings="\n\n".join(lines))
             await retry_until_available(lambda: self._notify_admins(subject, text))
 
 

@@ -6,7 +6,7 @@ ask, and what to make of the reply.
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal, Protocol
 
@@ -15,14 +15,29 @@ from bot.agent.events import TurnInterruption
 from bot.db.conversations import calls
 from bot.db.conversations.calls import CallCompletion, NewCall
 from bot.db.retry import retry_until_available
-from bot.domain import CANVAS_TOKENS, CallTimes, Channel, LanguageModel, Message, ModelRequest, Reply, Usage
+from bot.domain import (
+    CANVAS_TOKENS,
+    CallTimes,
+    Channel,
+    LanguageModel,
+    Message,
+    ModelRequest,
+    NotifyAdmins,
+    Reply,
+    Usage,
+)
 from bot.errors import CallFailed, EndpointAway, EndpointRefused
 from bot.llm.diagnostics import CAP_NOTICE, OutputCapDetector
-from bot.translations.translator import Translator, translatable
+from bot.translations.translator import DeferredText, Translatable, Translator, defer, translatable
 from bot.turns.call_ledger import CallLedger
 from bot.turns.handle import TurnHandle
 from bot.usage.intervals import Span
 
+EndpointLabel = Literal["model endpoint", "second model endpoint"]
+ENDPOINT_NAMES: Mapping[EndpointLabel, str] = {
+    "model endpoint": translatable("The model server"),
+    "second model endpoint": translatable("The second model's server"),
+}
 BACKOFF_SECONDS = (0.5, 1.0, 2.0, 4.0, 8.0, 15.0)  # seconds between attempts; the last one repeats
 SEAT_NOTICE_SECONDS = 2.0  # seconds in the queue for a seat until its place is shown, and between updates
 FAILURES_UNTIL_DOWN = 2  # failures in a row after which an endpoint counts as down, or a refusal as final
@@ -32,7 +47,6 @@ AWAY_NOTICE = translatable(
 )
 CONSENT_HINT = translatable("Allow the second model with /consent, and it can answer.")
 
-NotifyAdmins = Callable[[str, str], Awaitable[None]]
 FailoverDecision = Literal["go", "wait", "no"]
 
 
@@ -93,7 +107,7 @@ class ModelCaller:
         *,
         patience_seconds: float,
         notify_admins: NotifyAdmins,
-        endpoint_label: str = "model endpoint",
+        endpoint_label: EndpointLabel = "model endpoint",
         on_cache_lost: Callable[[], None] | None = None,
     ) -> None:
         self._endpoint_label = endpoint_label
@@ -254,24 +268,29 @@ class ModelCaller:
     async def _report_availability(self, result: Reply | TurnInterruption | CallFailed) -> None:
         """Notify the admins when the endpoint is away or refuses, and when it answers again."""
         label = self._endpoint_label
+        name = defer(ENDPOINT_NAMES[label])
         match result:
             case Reply() if self._is_away:
                 self._is_away = False
                 log.info("the %s answers again", label, extra={"action": "endpoint.answers"})
                 if self._on_cache_lost is not None and result.usage.cached_tokens == 0:
                     self._on_cache_lost()
-                await self._post(label, f"The {label} answers again.")
+                await self._post(label, defer("{endpoint} answers again.", endpoint=name))
             case EndpointRefused():
                 self._is_away = True
                 log.warning("the %s refused a request", label, extra={"action": "endpoint.refused"})
-                await self._post(label, f"The {label} refused a request: {result}")
+                await self._post(
+                    label, defer("{endpoint} refused a request: {reason}", endpoint=name, reason=result)
+                )
             case EndpointAway() if not self._is_away:
                 self._is_away = True
                 reason = str(result).partition(":")[0]  # then come the server's words
                 log.warning(
                     "the %s does not answer calls: %s", label, reason, extra={"action": "endpoint.away"}
                 )
-                await self._post(label, f"The {label} is not answering: {result}")
+                await self._post(
+                    label, defer("{endpoint} is not answering: {reason}", endpoint=name, reason=result)
+                )
 
     async def _detect_no_image_support(
         self, refusal: EndpointRefused, result_without_images: Reply | TurnInterruption | CallFailed
@@ -282,8 +301,11 @@ class ModelCaller:
         self.images_unsupported = True
         await self._post(
             f"{self._endpoint_label} pictures",
-            f"The {self._endpoint_label} takes no pictures, and gets none until the next start. "
-            f"It said: {refusal}",
+            defer(
+                "{endpoint} takes no pictures, and gets none until the next start. It said: {reason}",
+                endpoint=defer(ENDPOINT_NAMES[self._endpoint_label]),
+                reason=refusal,
+            ),
         )
 
     async def _detect_output_cap(
@@ -291,9 +313,9 @@ class ModelCaller:
     ) -> None:
         """Notify the admins once that the server cuts every reply short."""
         if isinstance(result, Reply) and self._output_caps.detect(result, max_tokens):
-            await self._post("cap", CAP_NOTICE)
+            await self._post("cap", DeferredText(CAP_NOTICE))
 
-    async def _post(self, subject: str, text: str) -> None:
+    async def _post(self, subject: str, text: Translatable) -> None:
         await retry_until_available(lambda: self._notify_admins(subject, text))
 
 

@@ -8,22 +8,22 @@ import asyncio
 import contextlib
 import secrets
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
 from bot.db.engine import Database
+from bot.db.people import people
 from bot.db.queues import outbox
 from bot.db.retry import retry_until_available
-from bot.domain import Button, Lane, Part
+from bot.domain import Button, Lane, NotifyAdmins, Part
+from bot.translations.translator import Translator, defer, translatable
 from tools.base import QUESTION_SECONDS, ToolAnswer, ToolQuestion
 
-DECLINE = "Decline"
+DECLINE = translatable("Decline")
 _MINUTES = round(QUESTION_SECONDS / 60)
-_TYPED_HINT = f"Reply to this message within {_MINUTES} minutes. /stop ends it."
-_TAPPED_HINT = f"I wait {_MINUTES} minutes. /stop ends it."
-
-NotifyAdmins = Callable[[str, str], Awaitable[None]]
+_TYPED_HINT = translatable("Reply to this message within {minutes} minutes. /stop ends it.")
+_TAPPED_HINT = translatable("I'll wait {minutes} minutes. /stop ends it.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,18 +47,23 @@ class ToolQuestions:
     async def ask(self, lane: Lane, person: int, question: ToolQuestion) -> ToolAnswer:
         """Put a question to the person of a lane, and wait for the answer."""
         if question.refusal is not None:
-            text = f"{question.asker} wanted something of a person that I refused: {question.refusal}."
+            text = defer(
+                "{tool} wanted something of a person that I refused: {reason}.",
+                tool=question.asker,
+                reason=question.refusal,
+            )
             await retry_until_available(partial(self._notify_admins, f"question of {question.asker}", text))
             return ToolAnswer()
         key = secrets.token_hex(6)
         answer: asyncio.Future[ToolAnswer] = asyncio.get_running_loop().create_future()
         self._open[key] = _OpenQuestion(person, question.choices, answer)
         rows: list[int] = []
-        closing_line = "This is over."
+        translate = await retry_until_available(partial(self._find_translator, person))
+        closing_line = translate("This is over.")
         try:
-            rows = await retry_until_available(partial(self._put, lane, _render(question, key)))
+            rows = await retry_until_available(partial(self._put, lane, _render(translate, question, key)))
             given = await _wait(answer)
-            closing_line = _describe(given)
+            closing_line = _describe(translate, given)
             return given
         finally:
             del self._open[key]
@@ -88,6 +93,10 @@ class ToolQuestions:
         if question is not None and not question.answer.done():
             question.answer.set_result(answer)
 
+    async def _find_translator(self, person: int) -> Translator:
+        async with self._database.read_transaction() as tx:
+            return await people.find_translator(tx, person)
+
     async def _put(self, lane: Lane, part: Part) -> list[int]:
         async with self._database.transaction() as tx:
             rows = await outbox.add(tx, item=None, lane=lane, parts=(part,), now=time.time())
@@ -110,16 +119,17 @@ async def _wait(answer: asyncio.Future[ToolAnswer]) -> ToolAnswer:
     return ToolAnswer()
 
 
-def _describe(answer: ToolAnswer) -> str:
+def _describe(translate: Translator, answer: ToolAnswer) -> str:
     if answer.has_declined:
-        return "Declined."
+        return translate("Declined.")
     if answer.text is None:
-        return "Nobody answered in time."
-    return f"Answered: {answer.text}"
+        return translate("Nobody answered in time.")
+    return translate("Answered: {answer}", answer=answer.text)
 
 
-def _render(question: ToolQuestion, key: str) -> Part:
-    hint = _TAPPED_HINT if question.choices else _TYPED_HINT
-    text = f"❓ {question.asker} asks: {question.text}\n\n{hint}"
+def _render(translate: Translator, question: ToolQuestion, key: str) -> Part:
+    hint = translate(_TAPPED_HINT if question.choices else _TYPED_HINT, minutes=_MINUTES)
+    text = translate("❓ {tool} asks: {question}", tool=question.asker, question=question.text)
     buttons = [(Button(choice, f"answer:{key}:{n}"),) for n, choice in enumerate(question.choices)]
-    return Part(text, buttons=(*buttons, (Button(DECLINE, f"answer:{key}:no"),)))
+    decline = Button(translate(DECLINE), f"answer:{key}:no")
+    return Part(f"{text}\n\n{hint}", buttons=(*buttons, (decline,)))

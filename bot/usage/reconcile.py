@@ -6,16 +6,16 @@ Owns the interval between readings and the explanation of a gap. `db` stores rea
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable
 from dataclasses import asdict, dataclass
 
 from bot.db.engine import Database
 from bot.db.usage import counter_readings
 from bot.db.usage.counter_readings import CounterReading, OwnCounts
-from bot.domain import CANVAS_TOKENS
+from bot.domain import CANVAS_TOKENS, NotifyAdmins
 from bot.errors import StoreUnavailable
 from bot.llm import server_api
 from bot.llm.server_api import ServerCounters
+from bot.translations.translator import ENGLISH, Translatable, defer
 
 READ_INTERVAL_SECONDS = 600.0  # seconds between two readings
 TOLERATED_SHARE = 0.01  # the part of the server's tokens by which sums may differ and still agree
@@ -77,7 +77,7 @@ class Reconciliation:
         self,
         database: Database,
         endpoint: CountersEndpoint,
-        notify: Callable[[str, str], Awaitable[None]],
+        notify: NotifyAdmins,
         *,
         pace: ReadingPace = DEFAULT_PACE,
         min_reported_gap: int = MIN_REPORTED_GAP_TOKENS,
@@ -137,7 +137,7 @@ class Reconciliation:
         history = GapHistory(total, tuple(_gap_or_zero(past) for past in newest))
         notice = build_gap_notice(history, reading, self._min_reported_gap)
         if notice is not None:
-            log.warning("%s", notice, extra={"action": "reconcile.gap"})
+            log.warning("%s", notice(ENGLISH), extra={"action": "reconcile.gap"})
             await self._notify(NOTICE_SUBJECT, notice)
         return reading
 
@@ -228,7 +228,7 @@ def explain_gap(gap: int | None, increase: ServerCounters, own: OwnCounts, runni
 
 def build_gap_notice(
     history: GapHistory, reading: CounterReading, min_gap: int = MIN_REPORTED_GAP_TOKENS
-) -> str | None:
+) -> Translatable | None:
     """The notice when the total gap reaches `min_gap` tokens, ten times as much, and so on.
 
     Three readings in a row must have a gap: a `canvasgram check`, or somebody who tries the endpoint, makes
@@ -246,10 +246,19 @@ def build_gap_notice(
         threshold *= 10
     if not abs(reported_total) < threshold <= abs(total):
         return None
-    comparison = "more" if total > 0 else "fewer"
-    return (
-        f"The model server has counted over {threshold:,} tokens {comparison} than I have. "
-        f"The last time: {reading.why}. My figures cover only my own calls."
+    tokens = f"{threshold:,}"
+    if total > 0:
+        return defer(
+            "The model server has counted over {tokens} tokens more than I have. "
+            "The last time: {reason}. My figures cover only my own calls.",
+            tokens=tokens,
+            reason=reading.why,
+        )
+    return defer(
+        "The model server has counted over {tokens} tokens fewer than I have. "
+        "The last time: {reason}. My figures cover only my own calls.",
+        tokens=tokens,
+        reason=reading.why,
     )
 
 

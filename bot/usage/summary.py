@@ -9,6 +9,8 @@ from datetime import datetime, timedelta, tzinfo
 from typing import Literal
 
 from bot.db.usage.usage_sums import CallSums, Scope
+from bot.translations.dates import format_date, format_weekday
+from bot.translations.translator import Translator
 from bot.usage.report import Percentiles, ReportGroup, UsageReport
 from bot.usage.tables import format_at_least, format_share
 
@@ -32,19 +34,22 @@ class SummaryPeriod:
         """The same number of days just before."""
         return SummaryPeriod(_add_days(self.first_day, -self.days), self.days)
 
-    @property
-    def name(self) -> str:
-        """Its name, such as `Thursday, 19 November`."""
+    def format_name(self, translate: Translator) -> str:
+        """Format it, such as `Thu 19 Nov 2026`."""
         if self.days == 1:
-            return f"{self.first_day:%A, %-d %B}"
-        return f"{self.first_day:%-d %B} to {_add_days(self.first_day, self.days - 1):%-d %B}"
+            return format_weekday(translate, self.first_day)
+        last_day = _add_days(self.first_day, self.days - 1)
+        return translate(
+            "{first_day} to {last_day}",
+            first_day=format_date(translate, self.first_day),
+            last_day=format_date(translate, last_day),
+        )
 
-    @property
-    def previous_name(self) -> str:
-        """What the period before is called."""
+    def compare(self, translate: Translator, count: str, previous_count: str) -> str:
+        """Format a count beside that of the period before."""
         if self.days == 1:
-            return "the day before"
-        return "the week before"
+            return translate("{count} (the day before: {previous})", count=count, previous=previous_count)
+        return translate("{count} (the week before: {previous})", count=count, previous=previous_count)
 
 
 def last_period(frequency: SummaryFrequency, now: float, zone: tzinfo) -> SummaryPeriod:
@@ -55,43 +60,76 @@ def last_period(frequency: SummaryFrequency, now: float, zone: tzinfo) -> Summar
 
 
 def render_summary(
-    period: SummaryPeriod, report: UsageReport, report_by_user: UsageReport, previous_report: UsageReport
+    translate: Translator,
+    period: SummaryPeriod,
+    report: UsageReport,
+    report_by_user: UsageReport,
+    previous_report: UsageReport,
 ) -> str:
     """A few lines from the reports of the period, of the same by user, and of the period before."""
-    title = f"Usage, {period.name} ({period.first_day.tzname()})"
-    return "\n".join([title, *_render_lines(period, report, report_by_user, previous_report)])
+    title = translate(
+        "Usage, {period} ({zone})", period=period.format_name(translate), zone=period.first_day.tzname()
+    )
+    lines = _render_lines(translate, period, report, report_by_user, previous_report)
+    return "\n".join([title, *lines])
 
 
 def _render_lines(
-    period: SummaryPeriod, report: UsageReport, report_by_user: UsageReport, previous_report: UsageReport
+    translate: Translator,
+    period: SummaryPeriod,
+    report: UsageReport,
+    report_by_user: UsageReport,
+    previous_report: UsageReport,
 ) -> Iterator[str]:
     total = report.total
     calls = total.calls
-    people = _format_count(len(_active_users(report_by_user)), "person", "people")
-    previous_turns = f"{period.previous_name}: {_count_turns(previous_report):,}"
-    yield f"Turns: {_count_turns(report):,} of {people} ({previous_turns})"
+    turns = period.compare(translate, f"{_count_turns(report):,}", f"{_count_turns(previous_report):,}")
+    yield translate("Turns: {turns}", turns=turns)
+    yield translate("People: {count}", count=len(_active_users(report_by_user)))
     if calls is None:
-        yield "Model calls: none"
+        yield translate("Model calls: none")
         return
-    previous_canvases = f"{period.previous_name}: {_format_canvases(previous_report.total.calls)}"
-    yield f"Canvases, estimated: {_format_canvases(calls)} ({previous_canvases})"
-    cached = format_share(calls.cached, calls.cached_of)
-    yield f"Tokens in: {format_at_least(calls.input, calls.input_known, calls.calls)}, cached {cached}"
+    previous_canvases = _format_canvases(translate, previous_report.total.calls)
+    canvases = period.compare(translate, _format_canvases(translate, calls), previous_canvases)
+    yield translate("Canvases, estimated: {canvases}", canvases=canvases)
+    yield translate(
+        "Tokens in: {tokens}, cached {cached}",
+        tokens=translate(format_at_least(calls.input, calls.input_known, calls.calls)),
+        cached=translate(format_share(calls.cached, calls.cached_of)),
+    )
     output = format_at_least(calls.output, calls.output_known, calls.calls, partial=calls.partial)
-    yield f"Tokens out: {output}"
-    yield from _render_times(total.percentiles.get("whole"), total.percentiles.get("seat_wait"))
-    yield f"Model calls: {calls.calls:,}, failed {calls.failed:,}, stopped {calls.cancelled:,}"
+    yield translate("Tokens out: {tokens}", tokens=translate(output))
+    yield from _render_times(translate, total.percentiles.get("whole"), total.percentiles.get("seat_wait"))
+    yield translate(
+        "Model calls: {calls}, failed {failed}, stopped {stopped}",
+        calls=f"{calls.calls:,}",
+        failed=f"{calls.failed:,}",
+        stopped=f"{calls.cancelled:,}",
+    )
     if total.tools and total.tools.calls:
-        yield f"Tool calls: {total.tools.calls:,}, failed {total.tools.failed:,}"
+        yield translate(
+            "Tool calls: {calls}, failed {failed}",
+            calls=f"{total.tools.calls:,}",
+            failed=f"{total.tools.failed:,}",
+        )
 
 
-def _render_times(answer_seconds: Percentiles | None, seat_wait_seconds: Percentiles | None) -> Iterator[str]:
+def _render_times(
+    translate: Translator, answer_seconds: Percentiles | None, seat_wait_seconds: Percentiles | None
+) -> Iterator[str]:
     if answer_seconds is not None:
-        half = f"half within {answer_seconds.p50:,.1f} s"
-        yield f"Answers: {half}, 95 of 100 within {answer_seconds.p95:,.1f} s"
+        yield translate(
+            "Answers: half within {half} s, 95 of 100 within {most} s",
+            half=f"{answer_seconds.p50:,.1f}",
+            most=f"{answer_seconds.p95:,.1f}",
+        )
     if seat_wait_seconds is not None:
-        turns = _format_count(seat_wait_seconds.count, "turn", "turns")
-        yield f"Waited for a seat: {turns}, half of them under {seat_wait_seconds.p50:,.1f} s"
+        yield translate.plural(
+            "Waited for the model: {count} turn, {half} s",
+            "Waited for the model: {count} turns, half of them under {half} s",
+            seat_wait_seconds.count,
+            half=f"{seat_wait_seconds.p50:,.1f}",
+        )
 
 
 def _active_users(report_by_user: UsageReport) -> list[ReportGroup]:
@@ -108,16 +146,11 @@ def _count_turns(report: UsageReport) -> int:
     return 0
 
 
-def _format_canvases(calls: CallSums | None) -> str:
+def _format_canvases(translate: Translator, calls: CallSums | None) -> str:
     if calls is None:
         return "0"
-    return format_at_least(calls.canvases, calls.canvases_known, calls.costing, partial=calls.partial)
-
-
-def _format_count(number: int, singular: str, plural: str) -> str:
-    if number == 1:
-        return f"1 {singular}"
-    return f"{number:,} {plural}"
+    canvases = format_at_least(calls.canvases, calls.canvases_known, calls.costing, partial=calls.partial)
+    return translate(canvases)
 
 
 def _add_days(day: datetime, days: int) -> datetime:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from bot.db.usage.usage_sums import CallSums, Scope, TurnSums
 from bot.domain import CANVAS_TOKENS
+from bot.translations.translator import translatable
 from bot.usage.histogram import MAX_RELATIVE_ERROR
 from bot.usage.intervals import INTERVAL_ORDER, column_name
 from bot.usage.report import (
@@ -21,7 +22,7 @@ from bot.usage.report import (
 )
 
 INTERVAL_NAMES = {"whole": "whole"} | {column_name(kind): kind for kind in INTERVAL_ORDER}
-UNKNOWN = "unknown"
+UNKNOWN = translatable("unknown")
 EMPTY_CELL = "–"
 _TOKEN_COLUMNS = (
     *("turns", "calls", "input", "cached", "output", "reasoning", "canvases est."),

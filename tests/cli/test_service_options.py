@@ -87,7 +87,7 @@ async def test_a_fixed_argument_is_shown_audited_and_not_told_to_the_model(env_f
         with pytest.raises(ChangeRefused, match='has no argument "kind"'):
             await actions.run_tool(session, "shop_list_items", '{"kind": "other"}')
         assert [call[1] for call in shop.calls] == ["/v1/items/AC7"]
-        with pytest.raises(ChangeRefused, match="has an argument acount; they have colour, kind"):
+        with pytest.raises(ChangeRefused, match="has an argument acount; they have: colour, kind"):
             await add_tools(
                 session,
                 AddOptions(shop.document_url, "other", pick=("listItems",), access=(("set", "acount=AC7"),)),
@@ -263,7 +263,7 @@ async def test_two_sources_whose_tools_would_share_a_name_are_refused(env_file: 
             await add_tools(session, AddOptions(shop.document_url, "Shop", pick=("listItems",)))
         with pytest.raises(ChangeRefused, match="is no name for a source"):
             await add_tools(session, AddOptions(shop.document_url, "shоp", pick=("listItems",)))
-        with pytest.raises(ChangeRefused, match="There is a tool shop_list_items already, of shop"):
+        with pytest.raises(ChangeRefused, match="shop already has a tool shop_list_items"):
             await add_tools(session, AddOptions(shop.document_url, "shop_", pick=("listItems",)))
 
 

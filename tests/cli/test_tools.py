@@ -115,13 +115,13 @@ def test_builtin_tools_are_listed_shown_switched_ruled_and_granted(call: Command
     assert call.run_ok("revoke", "clock", "everyone") == "clock may be used by: admins.\n"
     assert (
         call.run_ok("grant", "clock", "12345")
-        == f"clock may be used by: admins, person (12345).{NEW_CONVERSATION_HINT}\n"
+        == f"clock may be used by: admins, person (12345). {NEW_CONVERSATION_HINT}\n"
     )
     assert call.run_ok("log") == "No tool was called yet.\n"
     assert call.run_ok("log", "clock") == "No call of clock yet.\n"
     assert call.run_ok("log", "--json") == "[]\n"
     assert call.run_ok("grant", "clock", "chat", "-100123") == (
-        f"clock may be used by: admins, chat -100123, person (12345).{NEW_CONVERSATION_HINT}\n"
+        f"clock may be used by: admins, chat -100123, person (12345). {NEW_CONVERSATION_HINT}\n"
     )
     assert call.run_ok("revoke", "clock", "-100123") == "clock may be used by: admins, person (12345).\n"
     assert query_rows("SELECT what, who, via FROM audit")[-2] == ("granted", None, "command")

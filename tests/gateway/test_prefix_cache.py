@@ -27,6 +27,7 @@ from bot.sim.vllm.server import (
     format_thought,
     format_tool_call,
 )
+from bot.translations.translator import Translatable
 from bot.turns import cache_warmup
 from bot.turns.cache_warmup import CacheWarmup, WarmupConfig
 from bot.turns.call_ledger import CallLedger
@@ -84,7 +85,7 @@ def is_warmed_up(endpoint: SimulatedEndpoint, calls: int = WARMUP_CALLS) -> bool
 async def open_warm_harness(database: Database, endpoint: SimulatedEndpoint) -> AsyncIterator[TurnHarness]:
     """Turns with the shipped tools at an endpoint that is warmed up, and no Telegram to pace them."""
 
-    async def complain(subject: str, text: str) -> None:
+    async def complain(subject: str, text: Translatable) -> None:
         raise AssertionError(subject, text)
 
     tools = tuple(discover())

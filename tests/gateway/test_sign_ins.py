@@ -137,12 +137,12 @@ async def test_what_is_sent_back_wrongly_signs_nobody_in(tmp_path: Path) -> None
         await say(gateway, f"/tools add mcp {servers.url} notes", "wants you to sign in")
         address = await servers.agree(find_link(gateway))
         gateway.api.person(BOB, "Bob").send(address)
-        await wait_for(gateway, "not open any more", chat=BOB)
-        await say(gateway, re.sub("state=[^&]+", "state=made-up", address), "not open any more")
+        await wait_for(gateway, "no longer open", chat=BOB)
+        await say(gateway, re.sub("state=[^&]+", "state=made-up", address), "no longer open")
         await say(gateway, address.replace("code=", "code=x"), "Its sign-in refused the code")
         await say(gateway, "/tools signin notes", "wants you to sign in")
         assert "notes_echo" in await sign_in(gateway, servers)
-        await say(gateway, address, "not open any more")
+        await say(gateway, address, "no longer open")
 
 
 async def test_a_server_that_leads_to_a_private_host_is_not_signed_in_to(tmp_path: Path) -> None:

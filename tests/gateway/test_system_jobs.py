@@ -24,6 +24,7 @@ from bot.domain import InboxItem, Lane, Part
 from bot.errors import JobFailed, NothingFound, StoreUnavailable
 from bot.jobs.scheduler import JobScheduler
 from bot.jobs.system_job_runner import (
+    AdminMessage,
     SystemJob,
     SystemJobRunner,
     SystemJobSettings,
@@ -47,7 +48,7 @@ class SystemJobHarness:
     now: float = NIGHT
     ran_names: list[str] = field(default_factory=list)
     error: Exception | None = None
-    result: Part | None = None
+    result: AdminMessage | None = None
     woken_lanes: list[Lane] = field(default_factory=list)
     zone: str = "UTC"
 
@@ -59,7 +60,7 @@ class SystemJobHarness:
         )
 
     def job_function(self, name: str) -> Callable[[], Any]:
-        async def working() -> Part | None:
+        async def working() -> AdminMessage | None:
             self.ran_names.append(name)
             if self.error is not None:
                 raise self.error
@@ -173,7 +174,7 @@ async def test_a_job_that_fails_is_reported_once_and_once_more_when_it_works_aga
 
 async def test_what_admins_are_to_read_is_written_down_with_the_end_of_the_job(harness: SystemJobHarness):
     await harness.make_sync().sync_rows()
-    harness.result = Part("42 turns", silent=True)
+    harness.result = lambda _: Part("42 turns", silent=True)
     async with harness.database.transaction() as tx:
         await people.put(tx, 8, "Bob", "admin", now=1.0)
     harness.now += 24 * HOUR
@@ -312,7 +313,7 @@ async def test_the_gateway_backs_itself_up_sends_the_summary_and_runs_an_ordered
             assert find_integrity_errors(backup) == []
             [summary] = (await gateway.wait_for_texts(2))[1:]
             assert summary.startswith("Usage, ")
-            assert "Turns: 1 of 1 person (the day before: 0)" in summary
+            assert "Turns: 1 (the day before: 0)\nPeople: 1" in summary
             gateway.ann.tap(gateway.api.chat(7).bot_messages[-1], "Chart")
             await gateway.api.wait_until(lambda: gateway.api.calls_of("sendPhoto"), 30)
             assert "backup is ordered" in await job_commands.run_system_job(url, "backup", now=time.time())

@@ -21,7 +21,7 @@ from tests.support.gateway import ADMIN, GatewayHarness, running_gateway
 from tests.support.mcp_http_server import FakeMcpHttpServer
 from tests.support.openapi_shop import open_shop
 
-BEGUN = "I look at it; what I find comes here."
+BEGUN = "I'm looking at it; what I find comes here."
 
 
 def open_for_loopback(tmp_path: Path, **more: Any) -> AbstractAsyncContextManager[GatewayHarness]:

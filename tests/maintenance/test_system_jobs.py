@@ -5,21 +5,22 @@ from datetime import UTC
 import pytest
 
 from bot.db.engine import Database
+from bot.domain import Button
 from bot.errors import JobFailed
 from bot.http_server import serve
 from bot.maintenance.system_jobs import (
     IDLE_SECONDS,
-    PICTURE_BUTTON,
     CacheWarmupTask,
     ReadCountersTask,
     UsageSummaryTask,
 )
 from bot.sim.vllm.server import SimulatedEndpoint
+from bot.translations.translator import ENGLISH, Translatable
 from bot.usage.reconcile import CountersEndpoint, Reconciliation
 from tests.support.usage_rows import NOON, UsageRows
 
 
-async def refuse_notice(_subject: str, _text: str) -> None:
+async def refuse_notice(_subject: str, _text: Translatable) -> None:
     raise AssertionError
 
 
@@ -52,12 +53,12 @@ async def test_the_summary_tells_of_yesterday_and_has_a_picture_if_there_is_anyt
     database: Database,
 ):
     summary_task = UsageSummaryTask(database, "daily", lambda: UTC, lambda: NOON + 86_400)
-    assert (await summary_task()).buttons == ()
+    assert (await summary_task())(ENGLISH).buttons == ()
     ledger = UsageRows(database)
     await ledger.add_call(await ledger.add_turn())
     await ledger.add_call(
         await ledger.add_turn(received_at=NOON + 86_400), created_at=NOON + 86_400
     )  # today's
-    message = await summary_task()
-    assert "Usage, Friday, 4 October (UTC)\nTurns: 1 of 1 person (the day before: 0)" in message.text
-    assert (message.buttons, message.silent) == (((PICTURE_BUTTON,),), True)
+    message = (await summary_task())(ENGLISH)
+    assert "Usage, Fri 4 Oct 2024 (UTC)\nTurns: 1 (the day before: 0)\nPeople: 1" in message.text
+    assert (message.buttons, message.silent) == (((Button("Chart", "picture:all"),),), True)

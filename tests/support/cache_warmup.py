@@ -14,6 +14,7 @@ from bot.http_server import serve
 from bot.llm.client import ModelClient
 from bot.llm.seats import SeatLimiter
 from bot.sim.vllm.server import SimulatedEndpoint
+from bot.translations.translator import ENGLISH, Translatable
 from bot.turns.cache_warmup import CacheWarmup, WarmupConfig
 from bot.turns.call_ledger import CallLedger
 from tests.support.turn_harness import SHUTDOWN_SECONDS, ScriptedModel, TurnHarness
@@ -42,8 +43,8 @@ class WarmupHarness:
             ledger, self.model, config, model_name=lambda: "model", notify_admins=self._notify_admins
         )
 
-    async def _notify_admins(self, subject: str, text: str) -> None:
-        self.admin_notices.append((subject, text))
+    async def _notify_admins(self, subject: str, text: Translatable) -> None:
+        self.admin_notices.append((subject, text(ENGLISH)))
 
     async def load_rows(self, *column_names: str) -> list[tuple[Any, ...]]:
         return await TurnHarness(self.database, ScriptedModel()).load_rows(

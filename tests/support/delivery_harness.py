@@ -19,6 +19,7 @@ from bot.telegram.client import create_bot
 from bot.telegram.delivery.channel import ChatChannel
 from bot.telegram.delivery.rate_budget import CallRate, RateLimits
 from bot.telegram.delivery.sender import Sender
+from bot.translations.translator import ENGLISH, Translatable
 
 ANN = Lane(7)
 ONE = "First block, which says something.\n\n"
@@ -47,8 +48,8 @@ class DeliveryHarness:
     async def on_blocked(self, lane: Lane) -> None:
         self.blocked_lanes.append(lane)
 
-    async def on_trouble(self, subject: str, text: str) -> None:
-        self.problems.append(text)
+    async def on_trouble(self, subject: str, text: Translatable) -> None:
+        self.problems.append(text(ENGLISH))
 
     @contextlib.asynccontextmanager
     async def run_sender(self, *, kill: bool = False) -> AsyncIterator[Sender]:

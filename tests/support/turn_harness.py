@@ -21,7 +21,7 @@ from bot.db.tables import outbox
 from bot.db.transaction import Transaction
 from bot.domain import Button, CallTimes, Channel, InboxItem, Lane, ModelRequest, Part, Reply, ToolCall, Usage
 from bot.tool_registry.registry import ToolRegistry
-from bot.translations.translator import ENGLISH, Translator
+from bot.translations.translator import ENGLISH, Translatable, Translator
 from bot.turns.approvals import ApprovalDependencies, Approvals
 from bot.turns.call_ledger import CallLedger
 from bot.turns.endpoint_router import EndpointRoute, EndpointRoutes
@@ -285,8 +285,8 @@ class TurnHarness:
             see=self.see,
         )
 
-    async def _notify_admins(self, subject: str, text: str) -> None:
-        self.admin_notices.append(text)
+    async def _notify_admins(self, subject: str, text: Translatable) -> None:
+        self.admin_notices.append(text(ENGLISH))
 
 
 async def find_time() -> datetime:

@@ -22,7 +22,7 @@ SIGNATURE = f"— written by {MODEL}"
 # Resolvers read this as 127.0.0.1; judged by its letters alone it is outside the own network.
 HOST = "127.1"
 NOTICE = re.compile(
-    r"About the |The (second )?model endpoint (is not answering:|refused a request:|answers again)"
+    r"About the |The (model|second model's) server (is not answering:|refused a request:|answers again)"
 )
 YES = "Yes, text only"
 ALL = "Also notes, files, images"

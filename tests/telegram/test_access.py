@@ -245,7 +245,11 @@ async def test_an_invite_lets_one_person_in_and_admins_are_notified(harness: Upd
         await harness.send_text(f"/start {code}", person=STRANGER), key=lambda sent: sent.silent
     )
     assert (greeting.lane, greeting.text.split(".")[0], len(greeting.buttons)) == ("77", "Hello P77", 3)
-    assert (notice.lane, notice.silent, notice.text) == ("1", True, "P77 (77) came in by a link, as member.")
+    assert (notice.lane, notice.silent, notice.text) == (
+        "1",
+        True,
+        "P77 (77) joined with an invite link, as a member.",
+    )
     assert harness.access.get_role(STRANGER) == "member"
     (refusal,) = await harness.send_text(f"/start {code}", person=88)
     assert refusal.text == "This link no longer works. Ask an admin for a new one."

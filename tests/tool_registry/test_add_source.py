@@ -86,12 +86,12 @@ async def test_names_of_other_tools_are_refused_and_nothing_is_stored(harness: R
     await harness.add_source("other")
     await harness.add_tool("shop_a", "other")
     for preview, selected, reason in (
-        (SourcePreview(SHOP, (build_tool("shop_a"),)), None, "There is a tool shop_a already, of other"),
-        (SourcePreview(SHOP, (build_tool("clock"),)), None, "There is a tool clock already, built in"),
+        (SourcePreview(SHOP, (build_tool("shop_a"),)), None, "other already has a tool shop_a"),
+        (SourcePreview(SHOP, (build_tool("clock"),)), None, "There is a built-in tool clock"),
         (
             SourcePreview(SHOP, (build_tool("find_tools"),)),
             None,
-            "There is a tool find_tools already, built in",
+            "There is a built-in tool find_tools",
         ),
         (
             SourcePreview(replace(SHOP, name="other"), (build_tool("other_x"),)),

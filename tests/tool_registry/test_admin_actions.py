@@ -20,6 +20,7 @@ from bot.tool_registry.admin_actions import (
 )
 from bot.tool_registry.formatting import format_effective_rule, format_pending_change
 from bot.tool_registry.tool_info import ONLY_READS, load_tool_info, load_tool_infos
+from bot.translations.translator import ENGLISH
 from tests.support.registered_tools import BUILTIN_TOOLS, RegisteredToolsHarness, build_definition
 from tools.base import NEVER_ASK, Rule, hash_definition
 
@@ -162,7 +163,7 @@ async def test_where_values_go_is_shown_and_accepted_as_it_was_seen(harness: Reg
     async with harness.open_action() as action:
         await grants.give(action.tx, Grant("shop_list", "everyone", 0, hash_definition(old)))
         seen = await get_pending_change(action, "shop_list")
-    lines = list(format_pending_change(seen))
+    lines = list(format_pending_change(ENGLISH, seen))
     assert [line.strip(" ,") for line in lines[1:] if line[0] in "+-"] == [
         '-  "kind": "in the query as kind"',
         '+  "kind": "in the header as X-Kind"',
@@ -210,7 +211,7 @@ async def test_that_a_tool_only_reads_holds_until_its_definition_changes(harness
     async with harness.open_action() as action:
         info = await set_rule(action, "shop_list", ONLY_READS)
         assert (info.rule, info.is_set) == (ONLY_READS, True)
-        assert format_effective_rule(info) == "never asks: it only reads"
+        assert format_effective_rule(ENGLISH, info) == "never asks: it only reads"
         with pytest.raises(ChangeRefused, match="shop_new waits to be accepted"):
             await set_rule(action, "shop_new", ONLY_READS)
         with pytest.raises(ChangeRefused, match="remember is built in"):

@@ -5,15 +5,21 @@ from bot.db.tools.tools import StoredTool
 from bot.tool_registry.assembly import RegistryState
 from bot.tool_registry.changes import build_notices
 from bot.tool_registry.loader import RegistryRows
+from bot.translations.translator import ENGLISH
 
 
 def build_rows(*sources: Source, secrets_error: str | None = None) -> RegistryRows:
     return RegistryRows({}, sources, (), (), {}, secrets_error)
 
 
+def list_notices(rows: RegistryRows, state: RegistryState) -> list[tuple[str, str]]:
+    """The notices in English."""
+    return [(subject, text(ENGLISH)) for subject, text in build_notices(rows, state)]
+
+
 def test_a_hundred_new_tools_of_a_server_are_one_line() -> None:
     pending = tuple(StoredTool(f"shop_{n:03}", "shop", pending={}) for n in range(100))
-    [(subject, text)] = build_notices(build_rows(), RegistryState({}, {}, newly_pending=pending))
+    [(subject, text)] = list_notices(build_rows(), RegistryState({}, {}, newly_pending=pending))
     assert subject == "tools of shop"
     assert "shop_009 (new) and 90 more." in text
     assert "shop_010" not in text
@@ -22,7 +28,7 @@ def test_a_hundred_new_tools_of_a_server_are_one_line() -> None:
 def test_changed_and_flagged_tools_are_named_as_such() -> None:
     changed = StoredTool("rain", "weather", {"name": "rain"}, pending={}, flagged="it instructs")
     new = StoredTool("buy", "shop", pending={})
-    notices = dict(build_notices(build_rows(), RegistryState({}, {}, newly_pending=(changed, new))))
+    notices = dict(list_notices(build_rows(), RegistryState({}, {}, newly_pending=(changed, new))))
     assert "rain (changed, its words want a second look)." in notices["tools of weather"]
     assert "buy (new)." in notices["tools of shop"]
 
@@ -33,10 +39,10 @@ def test_a_server_that_is_away_is_reported_once_however_it_words_its_trouble() -
         Source("shop", "mcp_http", "https://s.example", trouble="it hangs"),
         Source("greet.py", "file", "", trouble="x"),
     )
-    assert list(build_notices(reported, state)) == [("source greet.py", "Of the tools of greet.py: line 3.")]
+    assert list_notices(reported, state) == [("source greet.py", "Of the tools of greet.py: line 3.")]
     unreported = build_rows(
         Source("shop", "mcp_http", "https://s.example"), secrets_error="SECRETS_KEY is missing"
     )
-    notices = dict(build_notices(unreported, state))
+    notices = dict(list_notices(unreported, state))
     assert notices["source shop"] == "Of the tools of shop: it is away."
     assert notices["secrets"] == "SECRETS_KEY is missing"

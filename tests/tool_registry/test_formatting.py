@@ -14,6 +14,7 @@ from bot.tool_registry import formatting
 from bot.tool_registry.add_source import AddSourceResult
 from bot.tool_registry.admin_actions import PendingChange
 from bot.tool_registry.tool_info import ToolInfo
+from bot.translations.translator import ENGLISH
 from tests.support.registered_tools import build_definition
 from tools.base import NEVER_ASK, Rule, Tool, ToolContext, hash_definition
 from tools.registry import render_definitions
@@ -41,15 +42,15 @@ def build_grant(kind: str, number: int = 0) -> Grant:
 
 def test_who_grants_a_tool_of_an_mcp_server_is_told_that_its_connection_is_shared():
     notes = replace(TOOL_INFO, source=Source("notes", "mcp_stdio", "notes-server"))
-    hint = formatting.format_grant_hint([TOOL_INFO, notes])
-    assert hint.startswith(formatting.NEW_CONVERSATION_HINT)
+    hint = formatting.format_grant_hint(ENGLISH, [TOOL_INFO, notes])
+    assert hint.startswith(f" {formatting.NEW_CONVERSATION_HINT} ")
     assert "All who use notes share one connection" in hint
-    assert formatting.format_grant_hint([TOOL_INFO]) == formatting.NEW_CONVERSATION_HINT
+    assert formatting.format_grant_hint(ENGLISH, [TOOL_INFO]) == f" {formatting.NEW_CONVERSATION_HINT}"
 
 
 def test_a_tool_in_one_line():
     assert (
-        formatting.format_tool_line(TOOL_INFO)
+        formatting.format_tool_line(ENGLISH, TOOL_INFO)
         == f"shop_list · on · admins · {TOOL_INFO.prompt_tokens} tokens"
     )
     asks = replace(
@@ -58,7 +59,7 @@ def test_a_tool_in_one_line():
         grants=(build_grant("person", 5), build_grant("chat", -9)),
     )
     names = {5: "Anna (5)"}
-    assert formatting.format_tool_line(asks, lambda number: names[number]) == (
+    assert formatting.format_tool_line(ENGLISH, asks, lambda number: names[number]) == (
         f"shop_list · on · admins, chat -9, Anna (5) · {TOOL_INFO.prompt_tokens} tokens"
         " · asks each time, an admin"
     )
@@ -78,8 +79,8 @@ def test_a_tool_in_one_line():
     ],
 )
 def test_the_rule_of_a_tool_is_shown_with_its_reason(info: ToolInfo, expected: str):
-    assert formatting.format_effective_rule(info) == expected
-    line = formatting.format_tool_line(info)
+    assert formatting.format_effective_rule(ENGLISH, info) == expected
+    line = formatting.format_tool_line(ENGLISH, info)
     if "never" in expected or "file" in expected:
         assert line.endswith(" tokens")
     else:
@@ -93,25 +94,26 @@ def test_the_rule_of_a_tool_is_shown_with_its_reason(info: ToolInfo, expected: s
             replace(TOOL_INFO, state="in trouble", source=replace(SHOP, trouble="it does not\nanswer")),
             "not available: it does",
         ),
-        (replace(TOOL_INFO, state="in trouble", source=None), "not available: unknown why"),
+        (replace(TOOL_INFO, state="in trouble", source=None), "not available, nobody knows why"),
         (replace(TOOL_INFO, state="changed"), "suspended: it has changed"),
     ],
 )
 def test_the_state_of_a_tool(info: ToolInfo, expected: str):
-    assert formatting.format_state(info).startswith(expected)
-    assert "\n" not in formatting.format_state(info)
+    assert formatting.format_state(ENGLISH, info).startswith(expected)
+    assert "\n" not in formatting.format_state(ENGLISH, info)
 
 
 def test_everything_about_a_tool_shows_invisible_characters():
     lines = list(
         formatting.format_tool(
+            ENGLISH,
             replace(
                 TOOL_INFO,
                 flagged="hidden signs",
                 rule=NEVER_ASK,
                 is_set=True,
                 grants=(build_grant("everyone"),),
-            )
+            ),
         )
     )
     assert lines[:7] == [
@@ -121,14 +123,14 @@ def test_everything_about_a_tool_shows_invisible_characters():
         "Rule: never asks (set by an admin)",
         f"Costs: {TOOL_INFO.prompt_tokens} tokens of every prompt that offers it, estimated",
         "Flagged: hidden signs",
-        "It brings words of strangers.",
+        "Its results are text that others wrote.",
     ]
     text = "\n".join(lines)
     assert "Lists\\u202e all.\\u001b[31m" in text
     assert "\u202e" not in text
-    builtin = list(formatting.format_tool(replace(TOOL_INFO, source=None)))
+    builtin = list(formatting.format_tool(ENGLISH, replace(TOOL_INFO, source=None)))
     assert builtin[1] == "From: built in"
-    opening = formatting.format_definition(DEFINITION | {"opens": "city"}, "openapi")
+    opening = formatting.format_definition(ENGLISH, DEFINITION | {"opens": "city"}, "openapi")
     assert "It opens the address in city." in list(opening)
 
 
@@ -137,10 +139,10 @@ def test_a_tool_is_shown_and_counted_as_the_model_reads_it():
     schema = {"type": "object", "properties": {"day": day}}
     definition = {**build_definition("shop_list"), "input_schema": schema}
     info = replace(TOOL_INFO, definition=definition)
-    told = "\n".join(formatting.format_tool(info))
+    told = "\n".join(formatting.format_tool(ENGLISH, info))
     assert '"description": "1 to 14; default 3"' in told
     assert '"maximum"' not in told
-    checked = "\n".join(formatting.format_tool(info, show_checked=True))
+    checked = "\n".join(formatting.format_tool(ENGLISH, info, show_checked=True))
     assert '"maximum": 14' in checked
     tool = Tool(
         **{key: definition[key] for key in ("name", "description", "input_schema")},
@@ -156,7 +158,7 @@ def test_a_tool_of_a_file_is_shown_as_it_was_written():
     schema = {"type": "object", "properties": {"day": day}}
     definition = {**build_definition("mine"), "input_schema": schema, "address": "/srv/tools/mine.py"}
     info = replace(TOOL_INFO, definition=definition, source=Source("mine", "file", "/srv/tools/mine.py"))
-    assert '"description": "Which day."' in "\n".join(formatting.format_tool(info))
+    assert '"description": "Which day."' in "\n".join(formatting.format_tool(ENGLISH, info))
     tool = Tool("mine", definition["description"], schema, do_nothing, source="mine")
     assert info.prompt_tokens == len(str(render_definitions([tool])[0])) // history.BYTES_PER_TOKEN
 
@@ -166,7 +168,7 @@ async def do_nothing(arguments: Mapping[str, Any], context: ToolContext) -> None
 
 
 def test_a_rule_by_argument_is_shown_with_its_condition():
-    text = formatting.format_rule(Rule("once", {"properties": {"city": {"const": "Rome"}}}))
+    text = formatting.format_rule(ENGLISH, Rule("once", {"properties": {"city": {"const": "Rome"}}}))
     assert text == (
         "asks once a chat, whoever it is for, "
         'if its arguments fit {"properties": {"city": {"const": "Rome"}}}'
@@ -177,7 +179,7 @@ def test_a_pending_change_shows_its_difference():
     changed = build_definition("shop_list", "Lists some.", city="the <|turn> city")
     lines = list(
         formatting.format_pending_change(
-            PendingChange("shop_list", DEFINITION, changed, "h", ("invisible characters",))
+            ENGLISH, PendingChange("shop_list", DEFINITION, changed, "h", ("invisible characters",))
         )
     )
     assert lines[0].startswith("shop_list: ")
@@ -185,33 +187,43 @@ def test_a_pending_change_shows_its_difference():
     assert lines[1] == "Look twice: invisible characters"
     assert any(line.startswith('+ "description": "Lists some."') for line in lines)
     assert any(line.startswith('- "description": "Lists\\u202e all.') for line in lines)
-    same = list(formatting.format_pending_change(PendingChange("shop_list", DEFINITION, DEFINITION, "h", ())))
+    same = list(
+        formatting.format_pending_change(ENGLISH, PendingChange("shop_list", DEFINITION, DEFINITION, "h", ()))
+    )
     assert same[1:] == ["It is as it was accepted."]
-    new = list(formatting.format_pending_change(PendingChange("shop_list", None, DEFINITION, "h", ())))
-    assert "It brings words of strangers." in new
+    new = list(
+        formatting.format_pending_change(ENGLISH, PendingChange("shop_list", None, DEFINITION, "h", ()))
+    )
+    assert "Its results are text that others wrote." in new
 
 
 def test_a_call_is_shown_with_its_answer_and_a_source_with_its_trouble():
     call = ToolCallRecord(
         1, 4, "8", 8, "ring", '{"token": "x"}', 12, 10.0, 10.25, "ok", "done", "once", 7, 0.0, 9.0
     )
-    assert formatting.format_call(call, lambda number: f"P{number}") == (
+    assert formatting.format_call(ENGLISH, call, lambda number: f"P{number}") == (
         '1970-01-01 00:00:10 ring {"token": "[hidden]"} · P8 in 8, turn 4 · ok · 250 ms · 12 characters'
         " · asked: once by P7 after 9 s"
     )
     open_call = replace(
         call, arguments="x" * 500, size=None, began_at=None, ended_at=None, outcome=None, answer=None
     )
-    assert formatting.format_call(open_call).startswith("– ring xxx")
-    assert formatting.format_call(open_call).endswith("x… · 8 in 8, turn 4 · done · – · – · asked: open")
+    assert formatting.format_call(ENGLISH, open_call).startswith("– ring xxx")
+    assert formatting.format_call(ENGLISH, open_call).endswith(
+        "x… · 8 in 8, turn 4 · done · – · – · asked: open"
+    )
     expired = replace(call, answer="expired", answered_by=None, answered_at=None)
-    assert formatting.format_call(expired).endswith("asked: expired")
+    assert formatting.format_call(ENGLISH, expired).endswith("asked: expired")
 
 
 def test_added_tools_are_shown_with_what_to_do_next():
-    assert list(formatting.format_add_result(AddSourceResult("shop", (), (), 0))) == ["shop has nothing new."]
+    assert list(formatting.format_add_result(ENGLISH, AddSourceResult("shop", (), (), 0))) == [
+        "shop has nothing new."
+    ]
     lines = list(
-        formatting.format_add_result(AddSourceResult("shop", ("shop_a",), (("shop_b", "hidden\u202e"),), 9))
+        formatting.format_add_result(
+            ENGLISH, AddSourceResult("shop", ("shop_a",), (("shop_b", "hidden\u202e"),), 9)
+        )
     )
     assert lines[0].endswith("shop_a. 9 tokens of a prompt, estimated.")
     assert (

@@ -52,7 +52,7 @@ async def test_a_builtin_tool_is_everyones_until_that_is_revoked(harness: Regist
     assert await load_grantees(harness, "clock") == {"everyone"}
     async with harness.open_action() as action:
         await grant_tool(action, "clock", ANNA)
-        with pytest.raises(ChangeRefused, match="Everyone may use it"):
+        with pytest.raises(ChangeRefused, match="Everyone may use clock"):
             await revoke_grant(action, "clock", ANNA)
         await revoke_grant(action, "clock", EVERYONE)
     assert await load_grantees(harness, "clock") == {"admins"}

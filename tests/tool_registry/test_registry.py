@@ -28,6 +28,7 @@ from bot.tool_registry.loader import RegistryLoader, ToolSettings
 from bot.tool_registry.registry import ToolRegistry
 from bot.tool_registry.secrets import SecretBox
 from bot.tool_registry.sources import UNREADABLE, build_location
+from bot.translations.translator import ENGLISH, Translatable
 from tests.support.mcp_http_server import ANY_SCHEMA, FakeMcpHttpServer
 from tools.base import Rule, Tool, ToolContext, hash_tool
 from tools.builtin.clock import clock
@@ -64,8 +65,8 @@ class RegistryHarness:
         self.member_changes = 0
         self.registry.on_members_changed = self._count_member_change
 
-    async def _notify(self, subject: str, text: str) -> None:
-        self.notices.append(text)
+    async def _notify(self, subject: str, text: Translatable) -> None:
+        self.notices.append(text(ENGLISH))
         async with self.notices_changed:
             self.notices_changed.notify_all()
 
@@ -199,7 +200,8 @@ async def test_a_registered_tool_is_the_admins_until_it_is_granted(harness: Regi
     assert harness.registry.get("rain") is None
     [notice] = harness.notices
     assert notice == (
-        "Of weather these tools rest until an admin has looked: rain (new). /tools accept weather shows them."
+        "These tools of weather wait until an admin has looked at them: rain (new). "
+        "/tools accept weather shows them."
     )
     await harness.accept_tool("rain")
     tool_registry = harness.registry

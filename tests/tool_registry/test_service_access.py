@@ -18,6 +18,7 @@ from bot.tool_registry.service_access import (
     update_access,
     write_access,
 )
+from bot.translations.translator import ENGLISH
 from tools.openapi.authentication import read_auth_needs
 
 OPTIONS = (
@@ -89,7 +90,7 @@ def test_a_source_of_an_earlier_version_is_read():
         (
             "base-url",
             "https://x.test/bot12345678:AAabcdefghijklmnopqrstuvwxyz0123456",
-            "the base URL looks like",
+            "base-url looks like",
         ),
     ],
 )
@@ -135,4 +136,6 @@ def test_the_document_decides_which_secrets_are_asked_for():
         "It wants something that cannot be shown (mutualTLS ).",
     ]
     [only, *_] = suggest_secrets("nasa", read_auth_needs(schemes[:1]), ServiceAccess())
-    assert only.format_for_chat("nasa").splitlines()[1] == "/tools configure nasa --query 'key={nasa}'"
+    assert (
+        only.format_for_chat(ENGLISH, "nasa").splitlines()[1] == "/tools configure nasa --query 'key={nasa}'"
+    )

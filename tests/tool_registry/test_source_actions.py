@@ -16,6 +16,7 @@ from bot.tool_registry.source_actions import (
     list_tool_names,
 )
 from bot.tool_registry.tool_info import load_tool_info
+from bot.translations.translator import ENGLISH
 from tests.support.registered_tools import BUILTIN_TOOLS, RegisteredToolsHarness, build_definition
 from tools.base import Rule
 
@@ -35,8 +36,8 @@ async def test_a_grant_of_a_source_is_one_of_each_tool_that_was_accepted(harness
     async with harness.open_action() as action:
         changed = await change_tools(action, "shop", lambda name: grant_tool(action, name, EVERYONE))
     assert [info.name for info in changed.changed] == ["shop_list", "shop_order"]
-    assert changed.refusals == {"shop_new": "shop_new waits to be accepted; until then nobody can use it."}
-    text = format_changed_tools("shop", changed, lambda info: " may be used by: everyone")
+    assert list(changed.refusals) == ["shop_new"]
+    text = format_changed_tools(ENGLISH, "shop", changed, lambda info: " may be used by: everyone")
     assert text.splitlines() == [
         "shop_list, shop_order may be used by: everyone.",
         "shop_new waits to be accepted; until then nobody can use it.",
@@ -80,7 +81,7 @@ async def test_what_waits_of_a_source_is_accepted_as_it_was_shown_and_flagged_wo
     async with harness.open_action() as action:
         pending = await get_pending_source(action, "shop")
     assert [change.tool_name for change in pending.changes] == ["shop_new", "shop_order"]
-    lines = list(format_pending_source(pending))
+    lines = list(format_pending_source(ENGLISH, pending))
     assert lines[-1] == "shop_list wants a second look, so it is not accepted with the others."
     assert any("Order twice." in line for line in lines)
     await harness.add_tool("shop_order", pending=build_definition("shop_order", "Order thrice."))

@@ -6,6 +6,7 @@ from bot.db.engine import Database
 from bot.db.tools import sources
 from bot.db.tools.sources import Source
 from bot.tool_registry.source_info import SourceInfo, format_source, load_source_info, to_source_record
+from bot.translations.translator import ENGLISH
 from tests.support.registered_tools import BUILTIN_TOOLS, RegisteredToolsHarness
 
 HOMES = Path("/var/lib/canvasgram/canvasgram.db-mcp")
@@ -22,7 +23,7 @@ async def test_a_source_is_shown_with_its_tools(database: Database):
         shop = await sources.find(tx, "shop")
         assert shop is not None
         info = await load_source_info(tx, BUILTIN_TOOLS, shop, HOMES)
-    assert list(format_source(info)) == [
+    assert list(format_source(ENGLISH, info)) == [
         "shop: OpenAPI, on",
         "At: https://shop.example/openapi.json",
         "Trouble: it is\\naway",
@@ -40,7 +41,7 @@ async def test_a_source_is_shown_with_its_tools(database: Database):
 def test_of_what_a_source_is_sent_the_names_are_shown():
     options = {"environment": {"KEY": "{key}", "ZONE": "UTC"}, "call_seconds": 60.0}
     program = SourceInfo(Source("time", "mcp_stdio", "uvx time", options), (), HOMES / "time")
-    assert list(format_source(program))[3:] == [
+    assert list(format_source(ENGLISH, program))[3:] == [
         "Environment: KEY, ZONE",
         "Time: a call may take 60 s, and 600 s if it reports progress",
         f"Home: {HOMES}/time, deleted with it",
@@ -48,11 +49,11 @@ def test_of_what_a_source_is_sent_the_names_are_shown():
     ]
     named = Source("time", "mcp_stdio", "uvx time", {"home": "/srv/time"})
     assert "Home: /srv/time, named by an admin" in list(
-        format_source(SourceInfo(named, (), Path("/srv/time")))
+        format_source(ENGLISH, SourceInfo(named, (), Path("/srv/time")))
     )
     server = Source("docs", "mcp_http", "https://docs.example", {"headers": {"X-Key": "Bearer {key}"}})
-    lines = list(format_source(SourceInfo(server, (), None)))
+    lines = list(format_source(ENGLISH, SourceInfo(server, (), None)))
     assert "Headers: X-Key" in lines
     assert not any("Bearer" in line for line in lines)
     shop = Source("shop", "openapi", "https://shop.example", {"secrets": {"query": {"key": "{key}"}}})
-    assert "query key={key}" in list(format_source(SourceInfo(shop, (), None)))
+    assert "query key={key}" in list(format_source(ENGLISH, SourceInfo(shop, (), None)))

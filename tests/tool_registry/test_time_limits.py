@@ -15,6 +15,7 @@ from bot.tool_registry.time_limits import (
     read_time_limits,
     set_time_limits,
 )
+from bot.translations.translator import ENGLISH
 from tests.support.registered_tools import RegisteredToolsHarness
 from tools.base import Tool, hash_tool
 from tools.http.service import TIMEOUT_SECONDS
@@ -108,7 +109,7 @@ def test_a_server_that_may_install_itself_has_more_time_to_start():
     ],
 )
 def test_limits_in_words(kind: SourceKind, options: dict[str, float], words: str):
-    assert format_time_limits(Source("docs", kind, "https://docs.example", options)) == words
+    assert format_time_limits(ENGLISH, Source("docs", kind, "https://docs.example", options)) == words
 
 
 async def test_the_tool_of_an_endpoint_keeps_the_limit_of_its_source():

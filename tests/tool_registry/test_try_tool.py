@@ -10,6 +10,7 @@ from bot.db.tools import audit
 from bot.domain import Lane
 from bot.errors import ChangeRefused
 from bot.tool_registry.try_tool import Trial, format_trial_result, record_trial, run_trial
+from bot.translations.translator import ENGLISH
 from tests.support.registered_tools import ADA, NOW
 from tools.base import Tool, ToolContext, tool
 from tools.builtin.look_back import look_back
@@ -70,7 +71,7 @@ async def test_the_author_of_a_tool_reads_its_error_and_line_without_secrets(dat
     for key in ("city", "sk-abcdefghijklmnop"):
         trial_result = await run_trial(database, build_trial(fail, f'{{"key": "{key}"}}'))
         assert trial_result.result.text == "fail failed unexpectedly."
-        shown.append(format_trial_result(trial_result)[-1])
+        shown.append(format_trial_result(ENGLISH, trial_result)[-1])
     assert re.fullmatch(r"KeyError: 'city' \(test_try_tool\.py, line \d+, in fail\)", shown[0])
     assert shown[1].startswith("KeyError: [hidden] (test_try_tool.py")
 

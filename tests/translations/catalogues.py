@@ -16,7 +16,12 @@ from bot.translations.translator import CATALOGUES, DOMAIN, LANGUAGES
 
 ROOT = Path(translator.__file__).parents[2]
 PAGE = ROOT / "bot" / "docs" / "texts.md"
-KEYWORDS = {"translate": None, "_translate": None, "translatable": None, "plural": (1, 2)}
+REFUSALS = ("ChangeRefused", "NeedsConfirming")
+KEYWORDS = {
+    **dict.fromkeys(("translate", "_translate", "translatable", "defer", *REFUSALS)),
+    "plural": (1, 2),
+}
+ENGLISH_MODULES = ("bench", "check", "cli", "demo", "sim")  # the command line, and what is no part of a chat
 TRANSLATED = tuple(language for language in LANGUAGES if language != "en")
 HEADER = "# Translations of the gateway's own words.\n"
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)  # the same text makes the same file
@@ -27,13 +32,20 @@ What the gateway says in chats in its own words, by the module that says it.
 """
 
 
+def list_modules() -> list[Path]:
+    """Return the modules whose texts a chat may show."""
+    paths = (ROOT / "bot").rglob("*.py")
+    return sorted(path for path in paths if path.relative_to(ROOT).parts[1] not in ENGLISH_MODULES)
+
+
 def extract_texts() -> Catalog:
     """Return a catalogue of all texts in the code, without translations."""
     template = Catalog(creation_date=EPOCH, charset="utf-8", header_comment=HEADER)
     for file, _, text, _, _ in extract_from_dir(
         ROOT / "bot", [("**.py", "python")], keywords=KEYWORDS, strip_comment_tags=True
     ):
-        template.add(text, None, [(f"bot/{file}", 1)])
+        if Path(file).parts[0] not in ENGLISH_MODULES:
+            template.add(text, None, [(f"bot/{file}", 1)])
     return template
 
 

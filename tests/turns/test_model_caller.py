@@ -207,7 +207,7 @@ async def test_an_answer_does_not_wait_long_to_be_continued(database: Database, 
         ("more", "failed"),
         ("away", "failed"),
     ]
-    assert harness.admin_notices == ["The model endpoint is not answering: away"]
+    assert harness.admin_notices == ["The model server is not answering: away"]
 
 
 async def test_a_stop_while_an_answer_is_continued_keeps_all_of_it(database: Database, model: ScriptedModel):
@@ -291,7 +291,7 @@ async def test_admins_are_notified_once_that_a_model_cannot_see(database: Databa
     for text in ("What is this?", "And now?"):
         await runner.run(replace(await harness.new_request(text), attachments=((picture,),)))
     assert harness.admin_notices == [
-        "The model endpoint takes no pictures, and gets none until the next start. "
+        "The model server takes no pictures, and gets none until the next start. "
         "It said: It is not multimodal."
     ]
     assert await harness.load_rows(model_calls, "again", "images") == [(None, 1), ("blind", 0), (None, 0)]

@@ -350,8 +350,8 @@ async def test_a_status_line_is_removed_while_tools_run(database: Database, mode
     assert harness.channel.status_lines[-1] is None
     assert any("not answering" in (line or "") for line in harness.channel.status_lines)
     assert harness.admin_notices == [
-        "The model endpoint is not answering: The endpoint cannot be reached.",
-        "The model endpoint answers again.",
+        "The model server is not answering: The endpoint cannot be reached.",
+        "The model server answers again.",
     ]
 
 
@@ -361,7 +361,7 @@ async def test_admins_are_notified_once_that_the_endpoint_is_away(database: Data
     model.script = [AWAY, AWAY, *[other_failure, AWAY] * 20]
     await harness.build_runner().run(await harness.new_request("go"))
     assert "still not answering" in (await harness.load_answers())[0]
-    assert harness.admin_notices == ["The model endpoint is not answering: The endpoint cannot be reached."]
+    assert harness.admin_notices == ["The model server is not answering: The endpoint cannot be reached."]
 
 
 async def test_a_stop_while_the_endpoint_is_away_ends_the_waiting(
@@ -404,7 +404,7 @@ async def test_a_refusal_ends_the_turn_at_once_and_admins_are_notified_of_the_re
     model.script = [EndpointRefused("It does not like this.", make_reply())]
     await harness.build_runner().run(await harness.new_request("go"))
     assert "refused my request" in (await harness.load_answers())[0]
-    assert harness.admin_notices == ["The model endpoint refused a request: It does not like this."]
+    assert harness.admin_notices == ["The model server refused a request: It does not like this."]
 
 
 async def test_the_place_in_the_queue_is_updated_and_removed(database: Database, model: ScriptedModel):

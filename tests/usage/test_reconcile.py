@@ -23,6 +23,7 @@ from bot.llm.client import ModelClient
 from bot.llm.seats import SeatLimiter
 from bot.llm.server_api import ServerCounters
 from bot.sim.vllm.server import Profile, SimulatedEndpoint
+from bot.translations.translator import ENGLISH, Translatable
 from bot.usage import reconcile
 from bot.usage.reconcile import (
     DEFAULT_PACE,
@@ -67,9 +68,9 @@ class ReconcileHarness:
             min_reported_gap=self.min_reported_gap,
         )
 
-    async def notify(self, subject: str, text: str) -> None:
+    async def notify(self, subject: str, text: Translatable) -> None:
         assert subject == reconcile.NOTICE_SUBJECT
-        self.notices.append(text)
+        self.notices.append(text(ENGLISH))
 
     async def take_reading(self) -> CounterReading:
         reading = await self.make_reconciliation().take_reading()
@@ -255,7 +256,7 @@ async def test_a_database_that_is_busy_is_tried_again(
                 await asyncio.Event().wait()
             raise StoreUnavailable("locked")
 
-    async def tell(subject: str, text: str) -> None:
+    async def tell(subject: str, text: Translatable) -> None:
         raise AssertionError(text)
 
     async with (
@@ -312,7 +313,7 @@ def test_a_gap_is_reported_at_ten_times_as_much_and_not_in_between(
         GapHistory(before, (1, 1, 1)), CounterReading("u", 1.0, 0.0, {}, 0, "why", gap=gap)
     )
     assert (notice is None) == (mark is None)
-    assert notice is None or f"over {mark} tokens" in notice
+    assert notice is None or f"over {mark} tokens" in notice(ENGLISH)
 
 
 def test_two_gaps_are_not_reported_and_those_that_go_on_are_once() -> None:

@@ -29,6 +29,7 @@ from bot.tool_registry.sources import NOBODY
 from bot.tool_registry.time_limits import format_time_limits, parse_time_limits, set_time_limits
 from bot.tool_registry.tool_info import ToolInfo, derive_told_schema, load_tool_info, load_tool_infos
 from bot.tool_registry.try_tool import Trial
+from bot.translations.translator import ENGLISH
 from bot.usage.plain_text import escape_for_terminal
 
 HASH_PREFIX_CHARS = 12  # of a hash, to name a definition by
@@ -42,9 +43,9 @@ async def list_tools(session: ToolsSession, *, as_json: bool) -> list[str]:
         all_sources = await sources.list_all(tx)
     if as_json:
         return [json.dumps([_to_record(info) for info in infos], indent=1)]
-    lines = [formatting.format_tool_line(info, lookup_name) for info in infos]
+    lines = [formatting.format_tool_line(ENGLISH, info, lookup_name) for info in infos]
     if all_sources:
-        lines += ["", "Sources:", *map(formatting.format_source_line, all_sources)]
+        lines += ["", "Sources:", *(formatting.format_source_line(ENGLISH, source) for source in all_sources)]
     return lines
 
 
@@ -59,14 +60,14 @@ async def show_tool(
             source_info = await load_source_info(tx, session.builtin_tools, source, homes)
             if as_json:
                 return [json.dumps(to_source_record(source_info), indent=1)]
-            return list(format_source(source_info))
+            return list(format_source(ENGLISH, source_info))
         info = await load_tool_info(tx, session.builtin_tools, name)
     if as_json:
         definition = info.effective_definition
         schemas = {"definition": dict(definition), "told": derive_told_schema(definition, info.source_kind)}
         return [json.dumps(_to_record(info) | schemas, indent=1)]
     lookup_name = await session.load_name_lookup()
-    return list(formatting.format_tool(info, lookup_name, show_checked=show_checked))
+    return list(formatting.format_tool(ENGLISH, info, lookup_name, show_checked=show_checked))
 
 
 async def set_enabled(session: ToolsSession, name: str, *, enabled: bool) -> str:
@@ -121,7 +122,7 @@ async def accept_change(
             if change.flags:
                 options += " --flagged"
             hint = f"To accept just this: canvasgram tools accept {name} {options}"
-            return [*formatting.format_pending_change(change), hint]
+            return [*formatting.format_pending_change(ENGLISH, change), hint]
         if len(seen_hash) < HASH_PREFIX_CHARS or not change.hash.startswith(seen_hash):
             raise ChangeRefused(f"{name} has changed again since it was shown. Look at it anew.")
         await admin_actions.accept_change(action, name, seen_hash=change.hash, confirmed=allow_flagged)
@@ -131,7 +132,7 @@ async def accept_change(
 async def _accept_source(action: AdminAction, name: str, seen_hash: str | None) -> list[str]:
     pending = await source_actions.get_pending_source(action, name)
     if seen_hash is None:
-        lines = list(formatting.format_pending_source(pending))
+        lines = list(formatting.format_pending_source(ENGLISH, pending))
         if pending.changes:
             option = f"--seen {pending.hash[:HASH_PREFIX_CHARS]}"
             lines.append(f"To accept just this: canvasgram tools accept {name} {option}")
@@ -149,14 +150,14 @@ async def set_rule(session: ToolsSession, name: str, rule_text: str) -> str:
             action, name, lambda tool_name: admin_actions.set_rule(action, tool_name, rule)
         )
     return formatting.format_changed_tools(
-        name, changed, lambda info: f": {formatting.format_effective_rule(info)}"
+        ENGLISH, name, changed, lambda info: f": {formatting.format_effective_rule(ENGLISH, info)}"
     )
 
 
 async def set_timeout(session: ToolsSession, name: str, limits_text: str) -> str:
     async with session.open_action() as action:
         after = await set_time_limits(action, name, parse_time_limits(limits_text))
-    return f"{after.name}: {format_time_limits(after)}."
+    return f"{after.name}: {format_time_limits(ENGLISH, after)}."
 
 
 async def change_grant(session: ToolsSession, name: str, grantee: str, *, is_grant: bool) -> str:
@@ -166,9 +167,12 @@ async def change_grant(session: ToolsSession, name: str, grantee: str, *, is_gra
         changed = await change_tools(action, name, lambda tool_name: change(action, tool_name, whom))
     lookup_name = await session.load_name_lookup()
     text = formatting.format_changed_tools(
-        name, changed, lambda info: f" may be used by: {formatting.format_grantees(info, lookup_name)}"
+        ENGLISH,
+        name,
+        changed,
+        lambda info: f" may be used by: {formatting.format_grantees(ENGLISH, info, lookup_name)}",
     )
-    hint = formatting.format_grant_hint(changed.changed) if is_grant else ""
+    hint = formatting.format_grant_hint(ENGLISH, changed.changed) if is_grant else ""
     return f"{text}{hint}"
 
 
@@ -189,7 +193,7 @@ async def run_tool(session: ToolsSession, name: str, arguments: str) -> tuple[li
             running.cancel()
     async with session.open_action() as action:
         await try_tool.record_trial(action.tx, MACHINE, trial_result, now=action.now)
-    lines = [escape_for_terminal(line) for line in try_tool.format_trial_result(trial_result)]
+    lines = [escape_for_terminal(line) for line in try_tool.format_trial_result(ENGLISH, trial_result)]
     return lines, trial_result.result.outcome == "ok"
 
 
@@ -202,7 +206,7 @@ async def reload_tools(session: ToolsSession) -> list[str]:
         registered = await load_tool_infos(action.tx, builtin_tools={})
     return [
         *map(escape_for_terminal, troubles),
-        *formatting.format_waiting_tools(registered, "canvasgram tools accept"),
+        *formatting.format_waiting_tools(ENGLISH, registered, "canvasgram tools accept"),
         "A running gateway takes this over within two seconds.",
     ]
 
@@ -215,8 +219,8 @@ async def list_calls(session: ToolsSession, name: str | None, limit: int, *, as_
         records = [asdict(call) | {"arguments": mask_secrets(call.arguments)} for call in calls]
         return [json.dumps(records, indent=1)]
     lookup_name = await session.load_name_lookup()
-    lines = [formatting.format_call(call, lookup_name) for call in calls]
-    return lines or [formatting.format_no_calls(name)]
+    lines = [formatting.format_call(ENGLISH, call, lookup_name) for call in calls]
+    return lines or [formatting.format_no_calls(ENGLISH, name)]
 
 
 async def store_secret(session: ToolsSession, name: str, value: str) -> str:

@@ -37,6 +37,7 @@ from bot.tool_registry.service_access import (
 )
 from bot.tool_registry.sources import NOBODY
 from bot.tool_registry.time_limits import TimeLimits
+from bot.translations.translator import ENGLISH
 from bot.usage.plain_text import escape_for_terminal
 
 SERVICE_OPTIONS = ("query", "cookie", "basic", "set")
@@ -189,7 +190,7 @@ async def _extend_document(session: ToolsSession, source: Source, options: AddOp
     )
     async with session.open_action() as action:
         result = await extend_source(action, preview)
-    return [*format_add_result(result), *map(escape_for_terminal, preview.warnings)]
+    return [*format_add_result(ENGLISH, result), *map(escape_for_terminal, preview.warnings)]
 
 
 def _confirm_hosts(source: Source, operations: Sequence[str], options: AddOptions) -> Source:
@@ -197,7 +198,7 @@ def _confirm_hosts(source: Source, operations: Sequence[str], options: AddOption
     hosts = openapi_sources.find_unconfirmed_hosts(source, operations)
     if hosts and not options.confirmed:
         reason = f"{source.name} is at {source.address}, but these calls would go to {', '.join(hosts)}."
-        raise NeedsConfirming(reason, ("Say --yes if they shall.",))
+        raise NeedsConfirming(reason, reasons=("Say --yes if they shall.",))
     return openapi_sources.with_confirmed_hosts(source, hosts)
 
 
@@ -219,7 +220,7 @@ async def _add_source(
     check_fixed_names(preview.source, read_access(preview.source.options).fixed)
     async with session.open_action() as action:
         result = await register_source(action, preview, selected_names or None)
-    return [*format_add_result(result), *map(escape_for_terminal, preview.warnings)]
+    return [*format_add_result(ENGLISH, result), *map(escape_for_terminal, preview.warnings)]
 
 
 def _format_operations(document_preview: DocumentPreview, search: str) -> Iterable[str]:
@@ -291,4 +292,4 @@ def _refuse_plain_secrets(request: SourceRequest, *, confirmed: bool) -> None:
         refuse_plain_secret(name, value)
     if has_likely_secret(request.address) and not confirmed:
         reason = "The address looks as if it held a secret; it would be kept in the open and shown in lists."
-        raise NeedsConfirming(reason, ("Say --yes if it may be.",))
+        raise NeedsConfirming(reason, reasons=("Say --yes if it may be.",))

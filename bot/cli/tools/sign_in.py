@@ -27,6 +27,7 @@ from bot.tool_registry.sign_in_flows import (
     run_sign_in,
 )
 from bot.tool_registry.sign_ins import UnsealedSignIn, store_sign_in
+from bot.translations.translator import ENGLISH
 from bot.usage.plain_text import escape_for_terminal
 from tools.base import ToolError
 from tools.mcp.sign_in import SignIn, SignInAnswer, find_state, parse_answer
@@ -46,7 +47,7 @@ async def sign_in(session: ToolsSession, name: str) -> list[str]:
     async with session.open_action() as action:
         await store_sign_in(action, session.secret_box, name, kept.sign_in)
         if preview is not None:
-            lines += format_add_result(await extend_source(action, preview))
+            lines += format_add_result(ENGLISH, await extend_source(action, preview))
     return [*lines, *_format_warnings(preview)]
 
 
@@ -59,7 +60,11 @@ async def sign_in_and_add(
     async with session.open_action() as action:
         added = await register_source(action, preview, selected_names or None)
         await store_sign_in(action, session.secret_box, source.name, kept.sign_in)
-    return [f"You are signed in to {source.name}.", *format_add_result(added), *_format_warnings(preview)]
+    return [
+        f"You are signed in to {source.name}.",
+        *format_add_result(ENGLISH, added),
+        *_format_warnings(preview),
+    ]
 
 
 async def _preview(session: ToolsSession, source: Source, kept: UnsealedSignIn) -> SourcePreview:

@@ -97,10 +97,16 @@ async def find_id(tx: Transaction, number_or_name: str) -> int:
         return int(text)
     matches = [person.id for person in await list_people(tx) if person.name.casefold() == text.casefold()]
     if not matches:
-        raise ChangeRefused(f"Nobody who is in is called {text[:40]}. /people shows names and numbers.")
+        raise ChangeRefused(
+            "Nobody who is in is called {text}. /people shows names and numbers.", text=text[:40]
+        )
     if len(matches) > 1:
         numbers = ", ".join(map(str, matches))
-        raise ChangeRefused(f"Several people are called {text[:40]}: say which by number: {numbers}.")
+        raise ChangeRefused(
+            "Several people are called {text}: say which by number: {numbers}.",
+            text=text[:40],
+            numbers=numbers,
+        )
     return matches[0]
 
 

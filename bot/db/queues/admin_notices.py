@@ -1,7 +1,7 @@
 """Silent notices to all admins; a subject is reported again only when its text has changed."""
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from sqlalchemy.dialects.sqlite import insert
 
@@ -10,6 +10,7 @@ from bot.db.queues import outbox
 from bot.db.tables import notices
 from bot.db.transaction import Transaction
 from bot.domain import Lane, Part
+from bot.translations.translator import ENGLISH, Translatable, Translator
 
 MAX_CHARACTERS = 3500
 
@@ -28,27 +29,42 @@ class AdminNotices:
         return sorted(configured | set(await people.list_admins(tx, reachable_only=True)))
 
     async def notify(
-        self, tx: Transaction, subject: str, text: str, *, now: float, excluded_admin: int | None = None
+        self,
+        tx: Transaction,
+        subject: str,
+        text: Translatable,
+        *,
+        now: float,
+        excluded_admin: int | None = None,
     ) -> tuple[Lane, ...]:
         """Store a notice to every admin, unless the last one about the subject had the same text.
 
-        `excluded_admin` is the one it is about. Returns the lanes to wake the sender for, once `tx` is
-        committed; empty when there is no news.
+        Each admin reads it in their own language; `excluded_admin` is the one it is about. Returns the lanes
+        to wake the sender for, once `tx` is committed; empty when there is no news.
         """
-        if not await record_if_changed(tx, subject, text, now=now):
+        if not await record_if_changed(tx, subject, text(ENGLISH), now=now):
             return ()
-        part = Part(text[:MAX_CHARACTERS], silent=True)
-        lanes = await self.send(tx, part, now=now, excluded_admin=excluded_admin)
+
+        def build_notice(translate: Translator) -> Part:
+            return Part(text(translate)[:MAX_CHARACTERS], silent=True)
+
+        lanes = await self.send(tx, build_notice, now=now, excluded_admin=excluded_admin)
         # Not the text: it may repeat what a person or a server wrote.
         log.info("%d admins are told about: %s", len(lanes), subject, extra={"action": "notices.sent"})
         return lanes
 
     async def send(
-        self, tx: Transaction, part: Part, *, now: float, excluded_admin: int | None = None
+        self,
+        tx: Transaction,
+        build_part: Callable[[Translator], Part],
+        *,
+        now: float,
+        excluded_admin: int | None = None,
     ) -> tuple[Lane, ...]:
         """Store a message to every admin, whatever they were sent before; returns lanes as `notify` does."""
         lanes = tuple(Lane(admin) for admin in await self.list_admins(tx) if admin != excluded_admin)
         for lane in lanes:
+            part = build_part(await people.find_translator(tx, lane.chat))
             await outbox.add(tx, item=None, lane=lane, parts=(part,), reply_to=None, now=now)
         return lanes
 

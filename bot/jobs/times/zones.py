@@ -3,7 +3,7 @@
 import re
 
 from bot.errors import CanvasgramError
-from bot.translations.translator import ENGLISH, Translator, translatable
+from bot.translations.translator import translatable
 from tools.base import ToolError
 from tools.builtin.clock import find_zone, list_close_zones
 
@@ -17,21 +17,13 @@ class UnclearTime(CanvasgramError):
     translates itself. `has_reason`: it is known what is wrong; else the words are just no words for a time.
     """
 
-    def __init__(self, text: str, *, has_reason: bool = True, **values: object) -> None:
-        self._text = text
-        self._values = {  # a person's own backticks would copy something else
+    def __init__(self, text: str, /, *, has_reason: bool = True, **values: object) -> None:
+        unquoted = {  # a person's own backticks would copy something else
             name: value.replace("`", "'") if isinstance(value, str) else value
             for name, value in values.items()
         }
+        super().__init__(text, **unquoted)
         self.has_reason = has_reason
-        super().__init__(self.explain(ENGLISH))
-
-    def explain(self, translate: Translator) -> str:
-        """Return the text in the language of its reader."""
-        values = {
-            name: value(translate) if callable(value) else value for name, value in self._values.items()
-        }
-        return translate(self._text, **values)
 
 
 def resolve_zone(text: str) -> str:

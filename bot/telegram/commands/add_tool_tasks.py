@@ -51,11 +51,12 @@ from bot.tool_registry.service_access import (
     read_access,
 )
 from bot.tool_registry.tool_info import BuiltinTools
+from bot.translations.translator import Translator, translatable
 from bot.usage.plain_text import escape_for_terminal
 
 CONFIRM_HOST = "confirm-host"
 PERSONAL = "personal"
-HOW_TO = (
+HOW_TO = translatable(
     "Use /tools add URL [NAME] for an OpenAPI document, /tools add mcp URL [NAME] for an MCP server, or\n"
     "/tools add endpoint NAME GET https://api.example.com/weather/{city}\n"
     "The weather of a city.\n"
@@ -151,13 +152,15 @@ class AddToolTasks:
                 ),
             )
         source = openapi_sources.with_ticked_operations(preview.source, chosen)
-        suggestions = [suggestion.format_for_chat(source.name) for suggestion in preview.suggestions]
+        suggestions = [
+            suggestion.format_for_chat(task.translate, source.name) for suggestion in preview.suggestions
+        ]
         notes = [escape_for_terminal(warning) for warning in preview.warnings]
         notes += [line for each in suggestions for line in map(escape_for_terminal, each.splitlines())]
 
         async def finish(tx: Transaction) -> tuple[Part, ...]:
             await register_source(self._build_admin_action(task, tx), SourcePreview(source, ()))
-            page = build_operation_page(source, 0)
+            page = build_operation_page(task.translate, source, 0)
             if notes:
                 return (*build_parts(notes), page)
             return (page,)
@@ -169,7 +172,7 @@ class AddToolTasks:
 
         async def finish(tx: Transaction) -> tuple[Part, ...]:
             narrowed = await narrow_list(self._build_admin_action(task, tx), source.name, words)
-            return (build_operation_page(narrowed, 0),)
+            return (build_operation_page(task.translate, narrowed, 0),)
 
         return finish
 
@@ -177,13 +180,14 @@ class AddToolTasks:
         words, options = split_options(" ".join(task.args.split()), (*ACCESS_OPTIONS, CONFIRM_HOST))
         if len(words) != 1:
             raise ChangeRefused(
-                "Use /tools configure NAME --query 'api_key={secret}', or another option of "
-                "`canvasgram tools configure --help`."
+                "Use /tools configure NAME --query 'api_key={KEY}', or another option of "
+                "`canvasgram tools configure --help`.",
+                KEY="{KEY}",
             )
         async with self._database.read_transaction() as tx:
             source = await sources.find(tx, words[0])
         if source is None:
-            raise ChangeRefused(f"There is no source called {words[0][:60]}.")
+            raise ChangeRefused("There is no source called {name}.", name=words[0][:60])
         access = parse_access(option for option in options if option[0] != CONFIRM_HOST)
         hosts = [host for option, host in options if option == CONFIRM_HOST]
         configured = await preview_configuration(
@@ -193,10 +197,10 @@ class AddToolTasks:
         async def finish(tx: Transaction) -> tuple[Part, ...]:
             lines = await store_configuration(self._build_admin_action(task, tx), configured)
             shown = map(escape_for_terminal, (*lines, *configured.warnings))
-            parts = build_parts([f"{words[0]} is changed.", *shown])
+            parts = build_parts([task.translate("{name} is changed.", name=words[0]), *shown])
             after = configured.after
             if after.kind == "openapi" and not after.options["routes"]:
-                return (*parts, build_operation_page(after, 0))
+                return (*parts, build_operation_page(task.translate, after, 0))
             return parts
 
         return finish
@@ -219,7 +223,8 @@ class AddToolTasks:
         )
 
         async def finish(tx: Transaction) -> tuple[Part, ...]:
-            return _format_added(preview, await extend_source(self._build_admin_action(task, tx), preview))
+            added = await extend_source(self._build_admin_action(task, tx), preview)
+            return _format_added(task.translate, preview, added)
 
         return finish
 
@@ -237,14 +242,15 @@ class AddToolTasks:
         async with self._database.read_transaction() as tx:
             source = await sources.find(tx, name)
         if source is None or source.kind != "openapi":
-            raise ChangeRefused(f"There is no document called {name[:60]}.")
+            raise ChangeRefused("There is no document called {name}.", name=name[:60])
         return source
 
     def _finish_adding(self, task: ToolTask, preview: SourcePreview) -> FinishTask:
         check_fixed_names(preview.source, read_access(preview.source.options).fixed)
 
         async def finish(tx: Transaction) -> tuple[Part, ...]:
-            return _format_added(preview, await register_source(self._build_admin_action(task, tx), preview))
+            added = await register_source(self._build_admin_action(task, tx), preview)
+            return _format_added(task.translate, preview, added)
 
         return finish
 
@@ -268,6 +274,6 @@ def _split_description(args: str) -> tuple[str, list[str]]:
     return " ".join([first_line, *options]), [line for line in lines if line not in options]
 
 
-def _format_added(preview: SourcePreview, added: AddSourceResult) -> tuple[Part, ...]:
+def _format_added(translate: Translator, preview: SourcePreview, added: AddSourceResult) -> tuple[Part, ...]:
     warnings = [escape_for_terminal(warning) for warning in preview.warnings]
-    return build_parts([*format_add_result(added), *warnings])
+    return build_parts([*format_add_result(translate, added), *warnings])

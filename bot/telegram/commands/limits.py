@@ -33,7 +33,7 @@ async def handle_limits(context: ActionContext) -> ActionResult:
     try:
         person = await people.find_id(context.tx, target)
     except ChangeRefused as refused:
-        return reply_text(str(refused))
+        return reply_text(refused.explain(context.translate))
     return await _set_limit(context, person, value)
 
 

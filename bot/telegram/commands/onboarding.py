@@ -1,6 +1,7 @@
 """How people come in by a link."""
 
 import logging
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 
@@ -9,10 +10,15 @@ from bot.db.people.people import Person
 from bot.telegram.actions import ActionContext, ActionResult, reply_hint, reply_text
 from bot.telegram.commands.strangers import reject_stranger
 from bot.telegram.commands.welcome import build_welcome
-from bot.translations.translator import translatable
+from bot.translations.translator import defer, translatable
 
 FIRST_LINK_USED_UP = translatable("This link no longer works. `canvasgram setup` shows a new one at once.")
 LINK_USED_UP = translatable("This link no longer works. Ask an admin for a new one.")
+
+_JOINED: Mapping[people.Role, str] = {
+    "admin": translatable("{name} ({number}) joined with an invite link, as an admin."),
+    "member": translatable("{name} ({number}) joined with an invite link, as a member."),
+}
 
 log = logging.getLogger(__name__)
 
@@ -49,7 +55,7 @@ async def _admit(context: ActionContext, role: people.Role) -> ActionResult:
     """Welcome a person who has been let in, and notify the admins."""
     deps = context.deps
     log.info("person %d came in by a link, as %s", context.person, role, extra={"action": "people.joined"})
-    line = f"{context.name} ({context.person}) came in by a link, as {role}."
+    line = defer(_JOINED[role], name=context.name, number=context.person)
     lanes = await deps.notices.notify(
         context.tx, f"person {context.person}", line, now=context.now, excluded_admin=context.person
     )

@@ -13,6 +13,7 @@ from bot.telegram.commands.tool_tasks import write_tool_task
 from bot.telegram.commands.tool_text import build_admin_action, hash_name, truncate_text
 from bot.tool_registry import add_source, openapi_sources
 from bot.tool_registry.openapi_sources import DocumentOperation
+from bot.translations.translator import Translator
 from bot.usage.plain_text import escape_for_terminal
 
 OPERATIONS_PER_PAGE = 10
@@ -20,7 +21,7 @@ BUTTONS_PER_ROW = 5
 MAX_SUMMARY_CHARS = 80  # of an operation's own description
 
 
-def build_operation_page(source: Source, page: int) -> Part:
+def build_operation_page(translate: Translator, source: Source, page: int) -> Part:
     """Build a page of the operations: a line for each, with its number as a button."""
     operations = openapi_sources.list_operations(source)
     words = source.options.get("search", "")
@@ -30,12 +31,12 @@ def build_operation_page(source: Source, page: int) -> Part:
     chosen = set(source.options.get("chosen", ()))
     registered = openapi_sources.list_registered_operations(source)
     name_hash = hash_name(source.name)
-    lines = [_format_heading(source, len(operations), len(shown))]
+    lines = [_format_heading(translate, source, len(operations), len(shown))]
     ticks = []
     for index in shown[start : start + OPERATIONS_PER_PAGE]:
         operation = operations[index]
         is_added = operation.operation in registered
-        lines.append(f"{index + 1}. {_format_operation(operation, is_added=is_added)}")
+        lines.append(f"{index + 1}. {_format_operation(translate, operation, is_added=is_added)}")
         if not is_added:
             label = f"✓ {index + 1}" if index in chosen else f"{index + 1}"
             ticks.append(Button(label, f"tools:tick:{name_hash}:{index}"))
@@ -45,34 +46,41 @@ def build_operation_page(source: Source, page: int) -> Part:
     if start + OPERATIONS_PER_PAGE < len(shown):
         last_row.append(Button("▶", f"tools:list:{name_hash}:{page + 1}"))
     if words:
-        last_row.append(Button("All", f"tools:every:{name_hash}"))
+        last_row.append(Button(translate("All"), f"tools:every:{name_hash}"))
     if chosen:
-        last_row.append(Button(f"Add {len(chosen)}", f"tools:make:{name_hash}"))
+        last_row.append(Button(translate("Add {count}", count=len(chosen)), f"tools:make:{name_hash}"))
     rows = build_rows(ticks, BUTTONS_PER_ROW)
     if last_row:
         rows += (tuple(last_row),)
     return Part(truncate_text("\n".join(lines)), buttons=rows)
 
 
-def _format_heading(source: Source, count: int, found: int) -> str:
+def _format_heading(translate: Translator, source: Source, count: int, found: int) -> str:
     name = escape_for_terminal(source.name)
     words = source.options.get("search", "")
     if words:
-        return (
-            f"{name}: {found} of {count} operations have {escape_for_terminal(words[:60])!r}. Which of them?"
+        return translate(
+            "{name}: {found} of {count} operations have {words}. Which of them?",
+            name=name,
+            found=found,
+            count=count,
+            words=repr(escape_for_terminal(words[:60])),
         )
-    return (
-        f"{name}: which of these {count} operations? /tools pick {source.name} 1 3 does it, too; "
-        f"/tools pick {source.name} and words search."
+    return translate(
+        "{name}: which of these {count} operations? /tools pick {name} 1 3 does it, too; "
+        "/tools pick {name} and words search.",
+        name=name,
+        count=count,
     )
 
 
-def _format_operation(operation: DocumentOperation, *, is_added: bool) -> str:
+def _format_operation(translate: Translator, operation: DocumentOperation, *, is_added: bool) -> str:
     line = f"{escape_for_terminal(operation.name)} · {operation.method} {escape_for_terminal(operation.path)}"
     if operation.summary:
         line += f" – {escape_for_terminal(operation.summary[:MAX_SUMMARY_CHARS])}"
     if is_added:
-        line += " · added"
+        mark = translate("added")
+        line += f" · {mark}"
     return line
 
 
@@ -81,7 +89,7 @@ async def show_page(context: ActionContext, payload: str) -> ActionResult:
     source, number = await _parse_payload(context, payload)
     if source is None:
         return expire_button(context)
-    return ActionResult(replacement=build_operation_page(source, number))
+    return ActionResult(replacement=build_operation_page(context.translate, source, number))
 
 
 async def toggle_operation(context: ActionContext, payload: str) -> ActionResult:
@@ -94,7 +102,8 @@ async def toggle_operation(context: ActionContext, payload: str) -> ActionResult
     if changed.options.get("search"):
         shown = openapi_sources.search(changed, changed.options["search"])
         place = shown.index(index) if index in shown else 0
-    return ActionResult(replacement=build_operation_page(changed, place // OPERATIONS_PER_PAGE))
+    page = place // OPERATIONS_PER_PAGE
+    return ActionResult(replacement=build_operation_page(context.translate, changed, page))
 
 
 async def show_all(context: ActionContext, payload: str) -> ActionResult:
@@ -103,7 +112,7 @@ async def show_all(context: ActionContext, payload: str) -> ActionResult:
     if source is None:
         return expire_button(context)
     widened = await add_source.narrow_list(build_admin_action(context), source.name, "")
-    return ActionResult(replacement=build_operation_page(widened, 0))
+    return ActionResult(replacement=build_operation_page(context.translate, widened, 0))
 
 
 async def add_chosen(context: ActionContext, payload: str) -> ActionResult:
@@ -114,7 +123,7 @@ async def add_chosen(context: ActionContext, payload: str) -> ActionResult:
     chosen = _list_chosen(source)
     hosts = openapi_sources.find_unconfirmed_hosts(source, chosen)
     if hosts:
-        return ActionResult(replacement=_build_hosts_question(source, hosts))
+        return ActionResult(replacement=_build_hosts_question(context.translate, source, hosts))
     return await _queue_pick(context, source, chosen)
 
 
@@ -127,21 +136,23 @@ async def confirm_hosts(context: ActionContext, payload: str) -> ActionResult:
     chosen = _list_chosen(source)
     hosts = openapi_sources.find_unconfirmed_hosts(source, chosen)
     if hosts and hash_name(" ".join(hosts)) != hosts_hash:
-        return ActionResult(replacement=_build_hosts_question(source, hosts))
+        return ActionResult(replacement=_build_hosts_question(context.translate, source, hosts))
     await add_source.confirm_hosts(build_admin_action(context), source.name, hosts)
     return await _queue_pick(context, source, chosen)
 
 
-def _build_hosts_question(source: Source, hosts: Sequence[str]) -> Part:
+def _build_hosts_question(translate: Translator, source: Source, hosts: Sequence[str]) -> Part:
     """Ask whether calls may go to these hosts; the button confirms only them."""
     names = ", ".join(escape_for_terminal(host) for host in hosts)
-    question = (
-        f"{escape_for_terminal(source.name)} is at {escape_for_terminal(source.address)}, "
-        f"but these calls would go to {names}. Let them?"
+    question = translate(
+        "{source} is at {address}, but these calls would go to {hosts}. Let them?",
+        source=escape_for_terminal(source.name),
+        address=escape_for_terminal(source.address),
+        hosts=names,
     )
     name_hash = hash_name(source.name)
-    confirm = Button("Let them", f"tools:host:{name_hash}:{hash_name(' '.join(hosts))}")
-    back = Button("No", f"tools:list:{name_hash}:0")
+    confirm = Button(translate("Let them"), f"tools:host:{name_hash}:{hash_name(' '.join(hosts))}")
+    back = Button(translate("No"), f"tools:list:{name_hash}:0")
     return Part(truncate_text(question), buttons=((confirm, back),))
 
 
@@ -150,8 +161,10 @@ async def _queue_pick(context: ActionContext, source: Source, chosen: Sequence[s
     numbers = [str(names.index(name) + 1) for name in chosen]
     queued = await write_tool_task(context, "pick", {"words": " ".join([source.name, *numbers])})
     return ActionResult(
-        toast="They are added.",
-        replacement=Part(f"I add {len(numbers)} of {source.name}."),
+        toast=context.translate("They are added."),
+        replacement=Part(
+            context.translate("I add {count} of {source}.", count=len(numbers), source=source.name)
+        ),
         after_commit=queued.after_commit,
     )
 

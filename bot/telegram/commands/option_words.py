@@ -36,10 +36,12 @@ def split_options(
             continue
         if name not in known:
             names = ", --".join((*known, *flags))
-            raise ChangeRefused(f"There is no option --{name[:30]}; there are --{names}.")
+            raise ChangeRefused(
+                "There is no option --{name}; there are --{names}.", name=name[:30], names=names
+            )
         if not has_value:
             if not pending:
-                raise ChangeRefused(f"--{name} needs a value.")
+                raise ChangeRefused("--{name} needs a value.", name=name)
             value = pending.pop()
         options.append((name, value))
     return words, options

@@ -68,7 +68,7 @@ async def handle_people(context: ActionContext) -> ActionResult:
     try:
         person_id = await people.find_id(context.tx, target)
     except ChangeRefused as refused:
-        return reply_text(str(refused))
+        return reply_text(refused.explain(context.translate))
     return await change(context, person_id)
 
 

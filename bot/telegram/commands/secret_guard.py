@@ -10,10 +10,10 @@ from bot.db.queues import inbox
 from bot.telegram.actions import ActionContext, ActionResult, build_part
 from bot.telegram.commands.tool_tasks import write_tool_task
 from bot.tool_registry.secret_scanner import has_likely_secret
+from bot.translations.translator import translatable
 
-SECRET_NOTICE = (
-    "Your message looks as if it held a secret, so I did not use it: "  # noqa: S105
-    "I keep nothing of it and delete it here. "
+SECRET_NOTICE = translatable(
+    "Your message seems to contain a secret, so I did not use it: I keep nothing of it and delete it here. "
     "Enter secrets on the machine, with `canvasgram tools secret set NAME`, "
     "and write {NAME} where they go, as in --header 'Authorization: Bearer {NAME}'. "
     "If somebody else may have seen it, have it replaced where it came from."
@@ -32,4 +32,6 @@ async def delete_secret_message(context: ActionContext) -> ActionResult:
     logs.hide_secrets(word for word in text.split() if has_likely_secret(word))
     await inbox.forget_body(context.tx, [context.item.id])
     queued = await write_tool_task(context, "unsay", {"message": message["message_id"]})
-    return ActionResult(parts=(build_part(SECRET_NOTICE),), after_commit=queued.after_commit)
+    return ActionResult(
+        parts=(build_part(context.translate(SECRET_NOTICE)),), after_commit=queued.after_commit
+    )

@@ -9,13 +9,14 @@ from bot.db.queues import inbox
 from bot.telegram.actions import ActionContext, ActionResult, build_part
 from bot.telegram.commands.tool_tasks import write_tool_task
 from bot.telegram.incoming.envelope import is_sign_in_address
+from bot.translations.translator import translatable
 from tools.mcp.sign_in import SignInAnswer, parse_answer
 
-CLOSED_NOTICE = (
-    "This sign-in is not open any more: it may be too old, or I was restarted. /tools signin NAME gives you "
+CLOSED_NOTICE = translatable(
+    "This sign-in is no longer open: it may be too old, or I was restarted. /tools signin NAME gives you "
     "another link."
 )
-TAKEN_NOTICE = "Thank you, I sign in."
+TAKEN_NOTICE = translatable("Thank you, I'm signing in.")
 _SIGNIN_COMMAND = re.compile(r"/tools(?:@\w+)?\s+signin\s", re.IGNORECASE)
 
 
@@ -37,12 +38,16 @@ async def take_answer(context: ActionContext) -> ActionResult:
     queued = await write_tool_task(context, "unsay", {"message": message["message_id"]})
     flows = context.deps.sign_ins
     if flows is None or answer is None or not flows.is_open(answer, context.person):
-        return ActionResult(parts=(build_part(CLOSED_NOTICE),), after_commit=queued.after_commit)
+        return ActionResult(
+            parts=(build_part(context.translate(CLOSED_NOTICE)),), after_commit=queued.after_commit
+        )
     receive = partial(flows.receive, answer)
-    return ActionResult(parts=(build_part(TAKEN_NOTICE),), after_commit=(receive, *queued.after_commit))
+    return ActionResult(
+        parts=(build_part(context.translate(TAKEN_NOTICE)),), after_commit=(receive, *queued.after_commit)
+    )
 
 
 async def handle_sign_in_button(context: ActionContext) -> ActionResult:
     """The button of an offer to sign in; `context.args` is the source."""
     queued = await write_tool_task(context, "signin", {"words": context.args})
-    return replace(queued, toast="I'm asking for the link; it will come here.")
+    return replace(queued, toast=context.translate("I'm asking for the link; it will come here."))

@@ -7,6 +7,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from bot.db.engine import Database
+from bot.db.people import people
 from bot.db.queues import inbox
 from bot.db.retry import retry_until_available
 from bot.db.tools import sources
@@ -33,13 +34,14 @@ from bot.tool_registry.sign_in_flows import (
 )
 from bot.tool_registry.sign_ins import SealedSignIn, store_sign_in
 from bot.tool_registry.tool_info import BuiltinTools
+from bot.translations.translator import Translator, translatable
 from bot.usage.plain_text import escape_for_terminal
 from tools.base import ToolError
 from tools.mcp.sign_in import SignIn
 
 MAX_LINK_CHARS = 2000  # of a link behind a word; a longer one is written out
 _MINUTES = round(SIGN_IN_SECONDS / 60)
-PASTE_HINT = (
+PASTE_HINT = translatable(
     "Your browser then shows a page that does not load. Copy its whole address and send it to me: "
     "I use it and delete your message."
 )
@@ -87,12 +89,14 @@ class SignInTasks:
         link = await self.flows.start(
             SignInRequest(source, secrets, task.person, task.name, task.lane, is_personal)
         )
-        return build_link_part(source.name, link, self._tool_settings.sign_in_url)
+        return build_link_part(task.translate, source.name, link, self._tool_settings.sign_in_url)
 
     async def _offer_sign_in(self, task: ToolTask) -> FinishTask:
         source = await self._load_source(task.args.strip())
         if not self._can_sign_in(task, source):
-            raise ChangeRefused(f"You cannot sign in to {source.name}: an admin has to grant you its tools.")
+            raise ChangeRefused(
+                "You cannot sign in to {source}: an admin has to grant you its tools.", source=source.name
+            )
         part = await self.begin(task, source)
 
         async def finish(_: Transaction) -> tuple[Part, ...]:
@@ -124,25 +128,29 @@ class SignInTasks:
         """Store a sign-in; return why there is none."""
         if isinstance(outcome, ToolError):
             return str(outcome)
+        translate = await people.find_translator(tx, request.person)
         action = AdminAction(tx, Actor(request.person, "telegram"), time.time(), self._builtin_tools)
         try:
             await store_sign_in(action, self._secret_box, request.source.name, outcome, request.account)
         except (ChangeRefused, SettingsRefused) as refused:
-            return str(refused)
+            return refused.explain(translate)
         return ""
 
     async def _add_tools(self, task: ToolTask) -> FinishTask:
         """Say how a sign-in ended; add the tools of a source that waited for its first one."""
+        translate = task.translate
         is_personal = task.item.body["personal"]
         if error := task.item.body["error"]:
-            hint = f"For another link: /tools signin {task.args}"
+            hint = translate("For another link: /tools signin {source}", source=task.args)
             if is_personal:
-                hint = "Ask me again for what you wanted, and I send you another button."
-            return finish_with(f"Not signed in to {task.args}. {escape_for_terminal(error)}", hint)
+                hint = translate("Ask me again for what you wanted, and I'll send you another button.")
+            outcome = translate("Not signed in to {source}.", source=task.args)
+            return finish_with(f"{outcome} {escape_for_terminal(error)}", hint)
         source = await self._load_source(task.args)
-        signed_in = f"You are signed in to {source.name}."
+        signed_in = translate("You are signed in to {source}.", source=source.name)
         if is_personal:
-            return finish_with(signed_in, "What I do there for you, I do with your account. Ask me again.")
+            hint = translate("What I do there for you, I do with your account. Ask me again.")
+            return finish_with(signed_in, hint)
         if source.options.get("listing"):
             return finish_with(signed_in)
         async with self._database.read_transaction() as tx:
@@ -152,7 +160,7 @@ class SignInTasks:
 
         async def finish(tx: Transaction) -> tuple[Part, ...]:
             action = AdminAction(tx, task.actor, time.time(), self._builtin_tools)
-            added = format_add_result(await extend_source(action, preview))
+            added = format_add_result(translate, await extend_source(action, preview))
             return build_parts([signed_in, *added, *map(escape_for_terminal, preview.warnings)])
 
         return finish
@@ -161,7 +169,7 @@ class SignInTasks:
         async with self._database.read_transaction() as tx:
             source = await sources.find(tx, name)
         if source is None or source.kind != "mcp_http":
-            raise ChangeRefused(f"There is no MCP server called {name[:60]} at a URL.")
+            raise ChangeRefused("There is no MCP server called {name} at a URL.", name=name[:60])
         return source
 
 
@@ -184,25 +192,33 @@ async def _queue_ended(tx: Transaction, request: SignInRequest, error: str) -> N
     await inbox.add(tx, kind="house", lane=None, sender=request.person, body=body, now=time.time())
 
 
-def build_link_part(source_name: str, link: str, redirect_url: str) -> Part:
+def build_link_part(translate: Translator, source_name: str, link: str, redirect_url: str) -> Part:
     """Build the message with the link of a sign-in, and what to do after it."""
-    before = f"{source_name} wants you to sign in. Open "
-    label = f"the page at {urlsplit(link).hostname}"
-    after = f" within {_MINUTES} minutes."
+    label = translate("the page at {host}", host=urlsplit(link).hostname)
+    text = translate(
+        "{source} wants you to sign in. Open {page} within {minutes} minutes.",
+        source=source_name,
+        page=label,
+        minutes=_MINUTES,
+    )
+    before = text[: text.index(label)]
     if redirect_url == LOOPBACK_SIGN_IN_URL:
-        after += f" {PASTE_HINT}"
+        text += f" {translate(PASTE_HINT)}"
     if len(link) > MAX_LINK_CHARS:
-        return Part(f"{before}{label}{after}\n\n{link}")
+        return Part(f"{text}\n\n{link}")
     entity = {
         "type": "text_link",
         "offset": count_utf16_units(before),
         "length": count_utf16_units(label),
         "url": link,
     }
-    return Part(f"{before}{label}{after}", (entity,))
+    return Part(text, (entity,))
 
 
-def build_offer(source_name: str) -> Part:
+def build_offer(translate: Translator, source_name: str) -> Part:
     """Build the message that offers a person to sign in with an account of their own."""
-    text = f"{source_name} works with your own account. Sign in once, and ask me again."
-    return Part(text, buttons=((Button(f"Sign in to {source_name}", f"signin:{source_name}"),),))
+    text = translate(
+        "{source} works with your own account. Sign in once, and ask me again.", source=source_name
+    )
+    button = Button(translate("Sign in to {source}", source=source_name), f"signin:{source_name}")
+    return Part(text, buttons=((button,),))

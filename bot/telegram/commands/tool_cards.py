@@ -24,10 +24,13 @@ from bot.telegram.commands.tool_text import (
 )
 from bot.tool_registry import admin_actions, formatting, source_actions
 from bot.tool_registry.tool_info import ToolInfo, load_tool_info, load_tool_infos
+from bot.translations.translator import Translator, translatable
 
 TOOLS_PER_PAGE = 10
 BUTTONS_PER_ROW = 5
 _HASH_CHARS = 32  # of a definition's hash in a button
+SWITCHED = {True: translatable("{name} is on."), False: translatable("{name} is off.")}
+CHANGED_AGAIN = translatable("{name} has changed again since it was shown. Look at it anew.")
 
 
 async def handle_tool_button(context: ActionContext) -> ActionResult:
@@ -39,24 +42,26 @@ async def handle_tool_button(context: ActionContext) -> ActionResult:
     try:
         result = await action(context, payload)
     except ChangeRefused as refused:
-        return ActionResult(toast=str(refused))
+        return ActionResult(toast=refused.explain(context.translate))
     return replace(result, changes_tools=verb in _CHANGING_ACTIONS)
 
 
 async def build_tool_page(context: ActionContext, page: int) -> Part:
     """Build a page of the list: a line for each tool, with its number as a button."""
     tools = await load_tool_infos(context.tx, context.deps.builtin_tools)
+    translate = context.translate
     last_page = max(0, (len(tools) - 1) // TOOLS_PER_PAGE)
     page = min(page, last_page)
     start = page * TOOLS_PER_PAGE
     shown = tools[start : start + TOOLS_PER_PAGE]
     name_lookup = await load_person_names(context)
-    lines = ["Tools:"]
+    lines = [translate("Tools:")]
     if last_page:
-        lines = [f"Tools, {start + 1} to {start + len(shown)} of {len(tools)}:"]
+        end = start + len(shown)
+        lines = [translate("Tools, {start} to {end} of {count}:", start=start + 1, end=end, count=len(tools))]
     buttons = []
     for number, tool in enumerate(shown, start=start + 1):
-        lines.append(f"{number}. {formatting.format_tool_line(tool, name_lookup)}")
+        lines.append(f"{number}. {formatting.format_tool_line(translate, tool, name_lookup)}")
         buttons.append(Button(f"{number}", f"tools:card:{hash_name(tool.name)}"))
     if page == last_page:
         lines += await _format_sources(context, tools)
@@ -76,32 +81,38 @@ async def _format_sources(context: ActionContext, tools: Sequence[ToolInfo]) -> 
     lines = []
     for source in await sources.list_all(context.tx):
         count = sum(tool.source is not None and tool.source.name == source.name for tool in tools)
-        lines.append(f"{formatting.format_source_line(source)} · {_format_tool_count(count)}")
+        line = formatting.format_source_line(context.translate, source)
+        lines.append(f"{line} · {_format_tool_count(context.translate, count)}")
     if not lines:
         return []
-    return ["", "Sources:", *lines]
+    return ["", context.translate("Sources:"), *lines]
 
 
-def _format_tool_count(count: int) -> str:
-    if count == 1:
-        return "1 tool"
-    return f"{count} tools"
+def _format_tool_count(translate: Translator, count: int) -> str:
+    return translate.plural("{count} tool", "{count} tools", count)
 
 
 async def build_removal_question(context: ActionContext, name: str) -> Part:
     """Build the question before a source, or a tool, is removed. Raises ChangeRefused."""
+    translate = context.translate
     source = await sources.find(context.tx, name)
     if source is None:
         tool = await load_tool_info(context.tx, context.deps.builtin_tools, name)
         if not tool.is_removable:
-            raise ChangeRefused(f"{name} cannot be removed alone; it can be disabled.")
-        question = f"Remove the tool {name}?"
+            raise ChangeRefused("{name} cannot be removed alone; it can be disabled.", name=name)
+        question = translate("Remove the tool {name}?", name=name)
     else:
         tools = await load_tool_infos(context.tx, context.deps.builtin_tools)
         tool_names = [tool.name for tool in tools if tool.source and tool.source.name == name]
-        count = _format_tool_count(len(tool_names))
-        question = f"Remove the source {name} with {count}? {', '.join(tool_names)}"
-    row = (Button("Remove", f"tools:gone:{hash_name(name)}"), Button("Keep", "tools:page:0"))
+        question = translate.plural(
+            "Remove the source {name} with {count} tool? {names}",
+            "Remove the source {name} with {count} tools? {names}",
+            len(tool_names),
+            name=name,
+            names=", ".join(tool_names),
+        )
+    confirm = Button(translate("Remove"), f"tools:gone:{hash_name(name)}")
+    row = (confirm, Button(translate("Keep"), "tools:page:0"))
     return Part(truncate_text(question), buttons=(row,))
 
 
@@ -123,8 +134,8 @@ async def _set_enabled(context: ActionContext, payload: str, *, enabled: bool) -
     if tool is None:
         return expire_button(context)
     await admin_actions.set_enabled(build_admin_action(context), tool.name, enabled=enabled)
-    state = "on" if enabled else "off"
-    return ActionResult(toast=f"{tool.name} is {state}.", replacement=await _build_card(context, tool.name))
+    toast = context.translate(SWITCHED[enabled], name=tool.name)
+    return ActionResult(toast=toast, replacement=await _build_card(context, tool.name))
 
 
 async def _ask_removal(context: ActionContext, payload: str) -> ActionResult:
@@ -139,11 +150,11 @@ async def _remove(context: ActionContext, payload: str) -> ActionResult:
     names += [tool.name for tool in await load_tool_infos(context.tx, context.deps.builtin_tools)]
     name = next((name for name in names if hash_name(name) == payload), None)
     if name is None:
-        return ActionResult(toast="It is gone already.", replacement=await build_tool_page(context, 0))
+        toast = context.translate("It is gone already.")
+        return ActionResult(toast=toast, replacement=await build_tool_page(context, 0))
     removed = await admin_actions.remove_source_or_tool(build_admin_action(context), name)
-    return ActionResult(
-        toast=f"Removed: {', '.join(removed) or name}.", replacement=await build_tool_page(context, 0)
-    )
+    toast = context.translate("Removed: {names}.", names=", ".join(removed) or name)
+    return ActionResult(toast=toast, replacement=await build_tool_page(context, 0))
 
 
 async def _ask_acceptance(context: ActionContext, payload: str) -> ActionResult:
@@ -162,35 +173,41 @@ async def _accept(context: ActionContext, payload: str, *, confirmed: bool = Fal
     action = build_admin_action(context)
     change = await admin_actions.get_pending_change(action, tool.name)
     if change_hash != change.hash[:_HASH_CHARS]:
-        return ActionResult(toast=f"{tool.name} has changed again since it was shown. Look at it anew.")
+        return ActionResult(toast=context.translate(CHANGED_AGAIN, name=tool.name))
     try:
         await admin_actions.accept_change(action, tool.name, seen_hash=change.hash, confirmed=confirmed)
     except NeedsConfirming as doubt:
-        return ActionResult(replacement=_build_confirmation(doubt, name_hash, change_hash))
-    return ActionResult(toast=f"{tool.name} is accepted.", replacement=await _build_card(context, tool.name))
+        return ActionResult(replacement=_build_confirmation(context.translate, doubt, name_hash, change_hash))
+    toast = context.translate("{name} is accepted.", name=tool.name)
+    return ActionResult(toast=toast, replacement=await _build_card(context, tool.name))
 
 
-def _build_confirmation(doubt: NeedsConfirming, name_hash: str, change_hash: str) -> Part:
-    lines = (doubt.summary, *doubt.reasons, "Whoever wrote this may want to steer the assistant.")
-    confirm = Button("Accept all the same", f"tools:sure:{name_hash}:{change_hash}")
-    back = Button("Leave it", f"tools:card:{name_hash}")
+def _build_confirmation(
+    translate: Translator, doubt: NeedsConfirming, name_hash: str, change_hash: str
+) -> Part:
+    warning = translate("Whoever wrote this may want to steer the assistant.")
+    lines = (doubt.explain(translate), *doubt.reasons, warning)
+    confirm = Button(translate("Accept all the same"), f"tools:sure:{name_hash}:{change_hash}")
+    back = Button(translate("Leave it"), f"tools:card:{name_hash}")
     return Part(truncate_text("\n".join(lines)), buttons=((confirm, back),))
 
 
 async def build_acceptance_parts(context: ActionContext, name: str) -> tuple[Part, ...]:
     """Show the change of a tool that is to be accepted; the button accepts only that change."""
     change = await admin_actions.get_pending_change(build_admin_action(context), name)
-    button = Button("Accept", f"tools:take:{hash_name(name)}:{change.hash[:_HASH_CHARS]}")
-    return build_parts(list(formatting.format_pending_change(change)), ((button,),))
+    button = Button(context.translate("Accept"), f"tools:take:{hash_name(name)}:{change.hash[:_HASH_CHARS]}")
+    return build_parts(list(formatting.format_pending_change(context.translate, change)), ((button,),))
 
 
 async def build_source_acceptance_parts(context: ActionContext, name: str) -> tuple[Part, ...]:
     """Show all that waits of a source; the button accepts only that, and nothing whose words are flagged."""
     pending = await source_actions.get_pending_source(build_admin_action(context), name)
-    lines = list(formatting.format_pending_source(pending))
+    lines = list(formatting.format_pending_source(context.translate, pending))
     if not pending.changes:
         return build_parts(lines)
-    label = f"Accept all {len(pending.changes)}" if len(pending.changes) > 1 else "Accept"
+    label = context.translate("Accept")
+    if len(pending.changes) > 1:
+        label = context.translate("Accept all {count}", count=len(pending.changes))
     button = Button(label, f"tools:all:{hash_name(name)}:{pending.hash[:_HASH_CHARS]}")
     return build_parts(lines, ((button,),))
 
@@ -205,34 +222,35 @@ async def _accept_source(context: ActionContext, payload: str) -> ActionResult:
     action = build_admin_action(context)
     pending = await source_actions.get_pending_source(action, name)
     if pending_hash != pending.hash[:_HASH_CHARS]:
-        return ActionResult(toast=f"{name} has changed again since it was shown. Look at it anew.")
+        return ActionResult(toast=context.translate(CHANGED_AGAIN, name=name))
     await source_actions.accept_source(action, name, seen_hash=pending.hash)
     names = [change.tool_name for change in pending.changes]
-    return ActionResult(
-        toast=f"{name} is accepted.", replacement=Part(truncate_text(f"Accepted: {', '.join(names)}."))
-    )
+    text = context.translate("Accepted: {names}.", names=", ".join(names))
+    toast = context.translate("{name} is accepted.", name=name)
+    return ActionResult(toast=toast, replacement=Part(truncate_text(text)))
 
 
 async def _build_card(context: ActionContext, name: str) -> Part:
     """Build a tool's card as one message, cut where it is longer."""
     tool = await load_tool_info(context.tx, context.deps.builtin_tools, name)
-    text = "\n".join(formatting.format_tool(tool, await load_person_names(context)))
-    return Part(truncate_text(text), buttons=build_card_buttons(tool))
+    lines = formatting.format_tool(context.translate, tool, await load_person_names(context))
+    text = truncate_text("\n".join(lines))
+    return Part(text, buttons=build_card_buttons(context.translate, tool))
 
 
-def build_card_buttons(tool: ToolInfo) -> ButtonRows:
+def build_card_buttons(translate: Translator, tool: ToolInfo) -> ButtonRows:
     """Build the buttons for what can be done with a tool."""
     name_hash = hash_name(tool.name)
     if tool.state == "off":
-        switch = Button("Enable", f"tools:on:{name_hash}")
+        switch = Button(translate("Enable"), f"tools:on:{name_hash}")
     else:
-        switch = Button("Disable", f"tools:off:{name_hash}")
+        switch = Button(translate("Disable"), f"tools:off:{name_hash}")
     row = [switch]
     if tool.pending is not None or tool.flagged is not None:
-        row.append(Button("See what to accept", f"tools:see:{name_hash}"))
+        row.append(Button(translate("See what to accept"), f"tools:see:{name_hash}"))
     if tool.is_removable:
-        row.append(Button("Remove", f"tools:drop:{name_hash}"))
-    return tuple(row), (Button("All tools", "tools:page:0"),)
+        row.append(Button(translate("Remove"), f"tools:drop:{name_hash}"))
+    return tuple(row), (Button(translate("All tools"), "tools:page:0"),)
 
 
 _CHANGING_ACTIONS = {"on", "off", "gone", "take", "sure", "all"}

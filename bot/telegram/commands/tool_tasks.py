@@ -12,6 +12,7 @@ from functools import partial
 from typing import Any, TypeAlias
 
 from bot.db.engine import Database
+from bot.db.people import people
 from bot.db.queues import inbox, outbox
 from bot.db.retry import retry_until_available
 from bot.db.tools.audit import Actor
@@ -20,16 +21,18 @@ from bot.domain import InboxItem, Lane, Part
 from bot.errors import ChangeRefused, SettingsRefused, StoreUnavailable
 from bot.telegram.actions import ActionContext, ActionResult, reply_text
 from bot.tool_registry.registry import ToolRegistry
+from bot.translations.translator import Translator, translatable
 from bot.usage.plain_text import escape_for_terminal
 
 TOOLS_JOB = "tools"
+_LOOKING = translatable("I'm looking at it; what I find comes here.")
 STARTED_REPLIES = {
-    "add": "I look at it; what I find comes here.",
-    "pick": "I look at it; what I find comes here.",
-    "configure": "I look at it; what I find comes here.",
-    "signin": "I'm asking for the link; it will come here.",
-    "try": "I run it once.",
-    "reload": "I look at all sources anew.",
+    "add": _LOOKING,
+    "pick": _LOOKING,
+    "configure": _LOOKING,
+    "signin": translatable("I'm asking for the link; it will come here."),
+    "try": translatable("I'll run it once."),
+    "reload": translatable("I'm looking at all sources again."),
 }
 
 FinishTask: TypeAlias = Callable[[Transaction], Awaitable[tuple[Part, ...]]]
@@ -38,13 +41,17 @@ FinishTask: TypeAlias = Callable[[Transaction], Awaitable[tuple[Part, ...]]]
 
 @dataclass(frozen=True, slots=True)
 class ToolTask:
-    """One task: what was asked, by whom and where to answer; `item.attempt` counts how often it was begun."""
+    """One task: what was asked, by whom and where to answer; `item.attempt` counts how often it was begun.
+
+    `translate`: into the language of the person.
+    """
 
     item: InboxItem
     person: int
     name: str
     lane: Lane
     args: str
+    translate: Translator
 
     @property
     def actor(self) -> Actor:
@@ -54,7 +61,7 @@ class ToolTask:
 
 async def queue_tool_task(context: ActionContext, args: str, *, do: str) -> ActionResult:
     """Queue a task of this kind with the arguments of the person who asks, and reply that it started."""
-    return await write_tool_task(context, do, {"words": args}, STARTED_REPLIES[do])
+    return await write_tool_task(context, do, {"words": args}, context.translate(STARTED_REPLIES[do]))
 
 
 async def write_tool_task(
@@ -91,14 +98,17 @@ class ToolTaskRunner:
     async def __call__(self, items: tuple[InboxItem, ...]) -> None:
         [item] = items
         body = item.body
-        task = ToolTask(item, body["person"], body["name"], Lane.parse(body["lane"]), body.get("words", ""))
+        async with self._database.read_transaction() as tx:
+            translate = await people.find_translator(tx, body["person"])
+        lane = Lane.parse(body["lane"])
+        task = ToolTask(item, body["person"], body["name"], lane, body.get("words", ""), translate)
         handle = self._handlers[body["do"]]
         try:
             finish = await handle(task)
             # Wait for the database rather than fail: the task would be done a second time.
             await retry_until_available(partial(self._finish_task, task, finish))
         except (ChangeRefused, SettingsRefused) as refused:
-            finish = finish_with(*map(escape_for_terminal, str(refused).splitlines()))
+            finish = finish_with(*map(escape_for_terminal, refused.explain(translate).splitlines()))
             await retry_until_available(partial(self._finish_task, task, finish))
         with contextlib.suppress(StoreUnavailable):  # the task is done, and this is noticed a little later
             await self._registry.refresh()

@@ -20,14 +20,19 @@ from bot.tool_registry.source_actions import change_tools, is_source
 from bot.tool_registry.source_info import format_source, load_source_info
 from bot.tool_registry.time_limits import format_time_limits, parse_time_limits, set_time_limits
 from bot.tool_registry.tool_info import load_tool_info
+from bot.translations.translator import translatable
 
 MAX_LOGGED_CALLS = 20
-HOW_TO = """\
+_SWITCHED_SOURCE = {
+    True: translatable("{name} is on with all its tools."),
+    False: translatable("{name} is off with all its tools."),
+}
+HOW_TO = translatable("""\
 /tools lists them, with buttons.
 /tools add URL NAME – the tools of an OpenAPI document; then you pick some, by buttons or /tools pick NAME 1 3
 /tools add mcp URL NAME – those of an MCP server
 /tools add endpoint NAME METHOD URL, in the next lines what it does and its parameters
-/tools configure NAME --query 'api_key={SECRET}' – how it is reached: secrets by name, --set, --base-url
+/tools configure NAME --query 'api_key={KEY}' – how it is reached: secrets by name, --set, --base-url
 /tools signin NAME – sign in to an MCP server, for the first time or again
 /tools show, enable, disable, remove or accept NAME, a tool or a source
 /tools show NAME checked – what its arguments must fit, beyond what the model is told
@@ -38,7 +43,7 @@ HOW_TO = """\
 /tools log [NAME] – the last calls
 /tools reload – look at all sources anew
 /grant NAME everyone, @name, a number or chat; /revoke takes it back; NAME is a tool or a source
-Programs, files and secrets are entered on the machine: canvasgram tools --help"""
+Programs, files and secrets are entered on the machine: canvasgram tools --help""")
 
 
 async def handle_tools(context: ActionContext) -> ActionResult:
@@ -49,11 +54,11 @@ async def handle_tools(context: ActionContext) -> ActionResult:
     verb = verb.lower()
     subcommand = _SUBCOMMANDS.get(verb)
     if subcommand is None or not (args or verb in _BARE_SUBCOMMANDS):
-        return reply_text(HOW_TO)
+        return reply_text(context.translate(HOW_TO))
     try:
         result = await subcommand(context, args)
     except ChangeRefused as refused:
-        return reply_text(str(refused))
+        return reply_text(refused.explain(context.translate))
     return replace(result, changes_tools=verb in _CHANGING_SUBCOMMANDS)
 
 
@@ -65,22 +70,24 @@ async def _show_tool(context: ActionContext, args: str) -> ActionResult:
         source_info = await load_source_info(
             context.tx, context.deps.builtin_tools, source, context.deps.program_homes
         )
-        parts = build_parts(list(format_source(source_info)))
+        parts = build_parts(list(format_source(context.translate, source_info)))
         if source.kind == "openapi":
-            parts += (build_operation_page(source, 0),)
+            parts += (build_operation_page(context.translate, source, 0),)
         return ActionResult(parts=parts)
     tool = await load_tool_info(context.tx, context.deps.builtin_tools, name)
     lookup_name = await load_person_names(context)
-    lines = list(formatting.format_tool(tool, lookup_name, show_checked=word.lower() == "checked"))
-    return ActionResult(parts=build_parts(lines, tool_cards.build_card_buttons(tool)))
+    show_checked = word.lower() == "checked"
+    lines = list(formatting.format_tool(context.translate, tool, lookup_name, show_checked=show_checked))
+    buttons = tool_cards.build_card_buttons(context.translate, tool)
+    return ActionResult(parts=build_parts(lines, buttons))
 
 
 async def _set_enabled(context: ActionContext, name: str, *, enabled: bool) -> ActionResult:
     changed = await admin_actions.set_enabled(build_admin_action(context), name, enabled=enabled)
-    state = "on" if enabled else "off"
+    text = tool_cards.SWITCHED[enabled]
     if changed == "source":
-        state += " with all its tools"
-    return reply_text(f"{name} is {state}.")
+        text = _SWITCHED_SOURCE[enabled]
+    return reply_text(context.translate(text, name=name))
 
 
 async def _ask_removal(context: ActionContext, name: str) -> ActionResult:
@@ -103,7 +110,10 @@ async def _set_rule(context: ActionContext, args: str) -> ActionResult:
     )
     return reply_text(
         formatting.format_changed_tools(
-            name, changed, lambda info: f": {formatting.format_effective_rule(info)}"
+            context.translate,
+            name,
+            changed,
+            lambda info: f": {formatting.format_effective_rule(context.translate, info)}",
         )
     )
 
@@ -111,17 +121,18 @@ async def _set_rule(context: ActionContext, args: str) -> ActionResult:
 async def _set_timeout(context: ActionContext, args: str) -> ActionResult:
     name, limits_text = _split_first_word(args)
     source = await set_time_limits(build_admin_action(context), name, parse_time_limits(limits_text))
-    return reply_text(f"{source.name}: {format_time_limits(source)}.")
+    return reply_text(f"{source.name}: {format_time_limits(context.translate, source)}.")
 
 
 async def _show_log(context: ActionContext, tool_name: str) -> ActionResult:
     """List the last calls, or those of one tool, the newest first."""
     calls = await call_log.list_newest(context.tx, name=tool_name or None, limit=MAX_LOGGED_CALLS)
     if not calls:
-        return reply_text(formatting.format_no_calls(tool_name))
+        return reply_text(formatting.format_no_calls(context.translate, tool_name))
     name_lookup = await load_person_names(context)
-    entries = [(formatting.format_call(call, name_lookup), ()) for call in calls]
-    return ActionResult(parts=build_pages("The last calls, the newest first:", entries, buttons_per_row=1))
+    entries = [(formatting.format_call(context.translate, call, name_lookup), ()) for call in calls]
+    heading = context.translate("The last calls, the newest first:")
+    return ActionResult(parts=build_pages(heading, entries, buttons_per_row=1))
 
 
 def _split_first_word(text: str) -> tuple[str, str]:

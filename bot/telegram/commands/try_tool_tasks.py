@@ -17,13 +17,14 @@ from bot.tool_registry.loader import ToolSettings
 from bot.tool_registry.registry import ToolRegistry
 from bot.tool_registry.tool_info import load_tool_infos
 from bot.tool_registry.try_tool import Trial, format_trial_result, record_trial, run_trial
+from bot.translations.translator import translatable
 from bot.usage.plain_text import escape_for_terminal
 
-NOT_REPEATED = (
+NOT_REPEATED = translatable(
     "The gateway stopped while {name} ran; what it did is unknown. I do not run it again by myself."
 )
-NOT_DELETED = "I could not delete your message with the secret: delete it yourself, please."
-ALL_SOURCES_FINE = "All sources are as they should be."
+NOT_DELETED = translatable("I could not delete your message with the secret. Please delete it yourself.")
+ALL_SOURCES_FINE = translatable("All sources are as they should be.")
 
 
 class TryToolTasks:
@@ -49,9 +50,9 @@ class TryToolTasks:
         name, arguments, *_ = [*task.args.split(maxsplit=1), ""]
         tool = self._registry.get(name)
         if tool is None:
-            raise ChangeRefused(f"{name[:80]} cannot be used now; /tools shows how it stands.")
+            raise ChangeRefused("{name} cannot be used now; /tools shows how it stands.", name=name[:80])
         if task.item.attempt > 1 and not tool.repeatable:
-            raise ChangeRefused(NOT_REPEATED.format(name=name))
+            raise ChangeRefused(NOT_REPEATED, name=name)
         if not tool.repeatable:
             async with self._database.transaction() as tx:
                 await inbox.count_attempt(tx, task.item.id)
@@ -60,24 +61,29 @@ class TryToolTasks:
 
         async def finish(tx: Transaction) -> tuple[Part, ...]:
             await record_trial(tx, task.actor, result, now=time.time())
-            return build_parts([escape_for_terminal(line) for line in format_trial_result(result)])
+            return build_parts(
+                [escape_for_terminal(line) for line in format_trial_result(task.translate, result)]
+            )
 
         return finish
 
     async def _reload_sources(self, task: ToolTask) -> FinishTask:
+        translate = task.translate
         troubles = await refresh_documents(self._database, self._tool_settings)
         troubles += await self._registry.reload_files()
         troubles += await self._registry.refresh_listings()
         lines = [escape_for_terminal(trouble) for trouble in troubles]
         async with self._database.read_transaction() as tx:
             registered = await load_tool_infos(tx, builtin_tools={})
-        lines += format_waiting_tools(registered, "/tools accept")
-        lines = lines or [ALL_SOURCES_FINE]
-        return finish_with(*lines, f"{len(self._registry.tools)} tools can be used now.")
+        lines += format_waiting_tools(translate, registered, "/tools accept")
+        lines = lines or [translate(ALL_SOURCES_FINE)]
+        count = len(self._registry.tools)
+        usable = translate.plural("{count} tool can be used now.", "{count} tools can be used now.", count)
+        return finish_with(*lines, usable)
 
     async def _delete_message(self, task: ToolTask) -> FinishTask:
         deleted = await self._best_effort_calls.delete_message(task.lane, int(task.item.body["message"]))
         await self._database.truncate_wal()
         if deleted:
             return finish_with()
-        return finish_with(NOT_DELETED)
+        return finish_with(task.translate(NOT_DELETED))

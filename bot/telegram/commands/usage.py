@@ -65,7 +65,7 @@ async def handle_details_button(context: ActionContext, turn: int) -> ActionResu
     if details is None:
         return ActionResult(toast=context.translate("I have no record of this answer."))
     row = (Button(context.translate("Back"), "usage"), _chart_button(context))
-    return ActionResult(replacement=build_part(format_details(details), row))
+    return ActionResult(replacement=build_part(format_details(context.translate, details), row))
 
 
 async def handle_chart_button(context: ActionContext) -> ActionResult:
@@ -91,14 +91,15 @@ async def _build_summary(context: ActionContext) -> Part:
     today = await spending.sum_person(context.tx, context.person, await _find_day_start(context))
     month = await spending.sum_person(context.tx, context.person, await _find_month_start(context))
     last = await spending.load_newest_turn(context.tx, context.lane)
-    text = format_summary(last, today, month)
+    text = format_summary(context.translate, last, today, month)
     if context.role != "admin":
         text = await _format_member_summary(context, last, today, month)
     if last is None:
         return build_part(text)
     if context.role == "admin":
         scope = Scope(since=await _find_month_start(context), user=context.person)
-        text = "\n".join([text, *format_thinking(await sum_by_thinking(context.tx, scope))])
+        thinking = await sum_by_thinking(context.tx, scope)
+        text = "\n".join([text, *format_thinking(context.translate, thinking)])
     row = (Button(context.translate("Details"), f"details:{last.id}"), _chart_button(context))
     return build_part(text, row)
 
@@ -120,7 +121,7 @@ async def _format_member_summary(
 async def _build_ranking(context: ActionContext) -> Part:
     today = await spending.load_overview(context.tx, await _find_day_start(context), 0)
     month = await spending.load_overview(context.tx, await _find_month_start(context), MAX_RANKED)
-    return build_part(format_ranking(today.total, month))
+    return build_part(format_ranking(context.translate, today.total, month))
 
 
 async def _build_chart(context: ActionContext, *, for_everybody: bool) -> ActionResult:

@@ -18,60 +18,86 @@ from bot.db.usage.spending import (
 from bot.db.usage.thinking_sums import ThinkingSums
 from bot.domain import EndpointRole
 from bot.translations.translator import Translator, translatable
-from bot.usage.tables import EMPTY_CELL, INTERVAL_NAMES, UNKNOWN
+from bot.usage.tables import EMPTY_CELL, UNKNOWN
 from bot.usage.thinking_report import count_endings
 
 MAX_LINE_CHARS = 35  # a phone shows a line of this length without wrapping it
 MAX_LISTED_CALLS = 20  # further calls of a turn are only counted
 MAX_LISTED_TOOLS = 8
 MIN_SHOWN_SECONDS = 0.05
-_UNKNOWN_REASON = "Unknown: the server sent no count"
 
 # Why a call was made that would not have been needed, as it is stored.
 _RETRY_REASONS = {
-    "away": "no answer came before",
-    "blind": "the model cannot see images",
-    "brake": "it thought too long",
-    "cut": "the reply before was cut",
-    "empty": "the reply before was empty",
-    "failing": "calls kept failing",
-    "fallback": "goes on at the second endpoint",
-    "main": "goes on at the first endpoint",
-    "more": "the answer goes on",
-    "refused": "the request was refused before",
-    "restart": "the gateway was restarted",
-    "silent": "two replies were empty",
-    "yielded": "it had given way to your message",
+    "away": translatable("no answer came before"),
+    "blind": translatable("the model cannot see images"),
+    "brake": translatable("it thought too long"),
+    "cut": translatable("the reply before was cut"),
+    "empty": translatable("the reply before was empty"),
+    "failing": translatable("calls kept failing"),
+    "fallback": translatable("goes on at the second endpoint"),
+    "main": translatable("goes on at the first endpoint"),
+    "more": translatable("the answer goes on"),
+    "refused": translatable("the request was refused before"),
+    "restart": translatable("the gateway was restarted"),
+    "silent": translatable("two replies were empty"),
+    "yielded": translatable("it had given way to your message"),
 }
-_ENDPOINT_LABELS: dict[EndpointRole, str] = {"main": "the first", "fallback": "the second"}
+_ENDPOINT_LABELS: dict[EndpointRole, str] = {
+    "main": translatable("the first"),
+    "fallback": translatable("the second"),
+}
 _OUTCOME_LABELS = {
-    "ok": "",
-    "cut": ", cut",
-    "cancelled": ", stopped",
-    "failed": ", failed",
-    None: ", not ended",
+    "ok": "{time}",
+    "cut": translatable("{time}, cut"),
+    "cancelled": translatable("{time}, stopped"),
+    "failed": translatable("{time}, failed"),
+    None: translatable("{time}, not ended"),
+}
+_ON_OFF = {True: translatable("on"), False: translatable("off")}
+_SWITCHED_THINKING = {True: translatable("thinking on"), False: translatable("thinking off")}
+_CALLS_HEADING = translatable("Model calls, canvases estimated:")
+_NO_CALLS = translatable("Model calls: none")
+_INTERVAL_LABELS = {
+    "intake": translatable("{time} to store it"),
+    "lane_wait": translatable("{time} behind earlier messages"),
+    "seat_wait": translatable("{time} waiting for the model"),
+    "first_canvas": translatable("{time} for the first canvas"),
+    "further_canvases": translatable("{time} for further canvases"),
+    "tools": translatable("{time} for tools"),
+    "approval_wait": translatable("{time} waiting for your answer"),
+    "telegram": translatable("{time} for Telegram"),
+    "back_off": translatable("{time} before another try"),
+    "down": translatable("{time} while I was away"),
+    "own": translatable("{time} in the gateway"),
 }
 
 
-def format_summary(last: NewestTurn | None, today: SpendingSums, month: SpendingSums) -> str:
+def format_summary(
+    translate: Translator, last: NewestTurn | None, today: SpendingSums, month: SpendingSums
+) -> str:
     """Format at most five lines, each under 36 characters; `month` is the last 30 days."""
     if last is None and not month.turns:
-        return "Nothing yet. Ask me something."
-    lines = [] if last is None else _format_last_turn(last)
-    lines += [_format_sums("Today", today), _format_sums("30 d", month)]
-    if any(UNKNOWN in line for line in lines):
-        lines.append(_UNKNOWN_REASON)
+        return translate("Nothing yet. Ask me something.")
+    lines = [] if last is None else _format_last_turn(translate, last)
+    lines.append(_format_sums(translate, translate("Today"), today))
+    lines.append(_format_sums(translate, translate("30 d"), month))
+    unknown = (translate(UNKNOWN), translate("canvases unknown"))
+    if any(word in line for word in unknown for line in lines):
+        lines.append(translate("Unknown: the server sent no count"))
     return "\n".join(lines)
 
 
-def _format_last_turn(last: NewestTurn) -> list[str]:
+def _format_last_turn(translate: Translator, last: NewestTurn) -> list[str]:
     """Format one line or two; of a turn that was stopped before anything was counted nothing is unknown."""
     if not last.was_stopped:
-        return [_format_sums("Last", last.spending), _format_tokens(last.spending)]
-    line = f"Last: stopped, {format_seconds(last.spending.seconds)}"
+        return [
+            _format_sums(translate, translate("Last"), last.spending),
+            _format_tokens(translate, last.spending),
+        ]
+    line = translate("Last: stopped, {time}", time=format_seconds(translate, last.spending.seconds))
     if last.spending.output_tokens is None:
         return [line]
-    return [line, _format_tokens(last.spending)]
+    return [line, _format_tokens(translate, last.spending)]
 
 
 def format_answers(
@@ -85,15 +111,15 @@ def format_answers(
         text = translatable("Last answer: {time}")
         if last.was_stopped:
             text = translatable("Last answer: stopped after {time}")
-        lines.append(translate(text, time=format_seconds(last.spending.seconds)))
+        lines.append(translate(text, time=format_seconds(translate, last.spending.seconds)))
     headings = ((translate("Today:"), today), (translate("Last 30 days:"), month))
     for heading, sums in headings:
         count = translate.plural("{count} answer", "{count} answers", sums.turns)
-        lines.append(f"{heading} {count}, {format_seconds(sums.seconds)}")
+        lines.append(f"{heading} {count}, {format_seconds(translate, sums.seconds)}")
     return "\n".join(lines)
 
 
-def format_thinking(all_sums: Sequence[ThinkingSums]) -> list[str]:
+def format_thinking(translate: Translator, all_sums: Sequence[ThinkingSums]) -> list[str]:
     """Format what thinking cost in 30 days, and how many turns got an answer with and without it.
 
     At most five lines, each under 36 characters; none if no turn thought.
@@ -102,18 +128,33 @@ def format_thinking(all_sums: Sequence[ThinkingSums]) -> list[str]:
     if with_thinking is None:
         return []
     without = [sums for sums in all_sums if not sums.thinking]
-    turns = f"{abbreviate_count(with_thinking.turns)} of {_format_total_turns(all_sums)} turns"
-    seconds = sum(sums.seconds for sums in all_sums)
-    shares = ", without ".join(map(_format_answered_share, ([with_thinking], without)))
     lines = [
-        f"Thinking, 30 d: {turns}",
-        f"    {_format_known_canvases([with_thinking])} of {_format_known_canvases(all_sums)} canvases est.",
-        f"    {format_seconds(with_thinking.seconds)} of {format_seconds(seconds)}",
-        f"    answered {shares}",
+        translate(
+            "Thinking, 30 d: {part} of {total} turns",
+            part=abbreviate_count(with_thinking.turns),
+            total=_format_total_turns(all_sums),
+        ),
+        translate(
+            "    {part} of {total} canvases est.",
+            part=_format_known_canvases([with_thinking]),
+            total=_format_known_canvases(all_sums),
+        ),
+        translate(
+            "    {part} of {total}",
+            part=format_seconds(translate, with_thinking.seconds),
+            total=format_seconds(translate, sum(sums.seconds for sums in all_sums)),
+        ),
+        translate(
+            "    answered {share}, without {other}",
+            share=_format_answered_share([with_thinking]),
+            other=_format_answered_share(without),
+        ),
     ]
-    replaced = [str(sum(sums.replaced for sums in group)) for group in ([with_thinking], without)]
     if any(sums.replaced for sums in all_sums):
-        lines.append(f"    asked again {', without '.join(replaced)}")
+        others = sum(sums.replaced for sums in without)
+        lines.append(
+            translate("    asked again {count}, without {other}", count=with_thinking.replaced, other=others)
+        )
     return lines
 
 
@@ -139,51 +180,53 @@ def _format_answered_share(all_sums: Sequence[ThinkingSums]) -> str:
     return f"{100 * sum(counts.answered for counts in endings) // ended} %"
 
 
-def format_ranking(today: SpendingSums, month: SpendingOverview) -> str:
+def format_ranking(translate: Translator, today: SpendingSums, month: SpendingOverview) -> str:
     """Format what everybody took, and who took most in 30 days, in lines under 36 characters."""
     if not month.total.turns:
-        return "Nothing yet in the last 30 days."
-    lines = ["Everybody:", _format_sums("Today", today), _format_sums("30 d", month.total)]
+        return translate("Nothing yet in the last 30 days.")
+    lines = [
+        translate("Everybody:"),
+        _format_sums(translate, translate("Today"), today),
+        _format_sums(translate, translate("30 d"), month.total),
+    ]
     for heading, ranked in (
-        ("People, canvases in 30 d:", month.people),
-        ("Chats, canvases in 30 d:", month.chats),
+        (translate("People, canvases in 30 d:"), month.people),
+        (translate("Chats, canvases in 30 d:"), month.chats),
     ):
-        lines += [heading, *(_format_rank(number, spender) for number, spender in enumerate(ranked, start=1))]
+        lines += [
+            heading,
+            *(_format_rank(translate, number, spender) for number, spender in enumerate(ranked, start=1)),
+        ]
     return "\n".join(lines)
 
 
-def _format_rank(number: int, spender: RankedSpender) -> str:
+def _format_rank(translate: Translator, number: int, spender: RankedSpender) -> str:
     name = " ".join(spender.name.split())
     spending = spender.spending
     prefix = f"{number}. "
-    suffix = f": {_format_count(spending.canvases, spending)}, {format_seconds(spending.seconds)}"
+    suffix = f": {_format_count(spending.canvases, spending)}, {format_seconds(translate, spending.seconds)}"
     name_limit = MAX_LINE_CHARS - len(prefix) - len(suffix)
     if len(name) > name_limit:
         name = f"{name[: name_limit - 1]}…"
     return f"{prefix}{name}{suffix}"
 
 
-def _format_sums(label: str, sums: SpendingSums) -> str:
+def _format_sums(translate: Translator, label: str, sums: SpendingSums) -> str:
     if not sums.turns:
-        return f"{label}: nothing yet"
+        return translate("{label}: nothing yet", label=label)
     count = _format_count(sums.canvases, sums)
     if count == UNKNOWN:
-        canvases = "canvases unknown"
+        canvases = translate("canvases unknown")
     else:
-        canvases = f"{count} {_canvas_noun(sums.canvases)} est."
-    return f"{label}: {canvases}, {format_seconds(sums.seconds)}"
+        number = sums.canvases or 0
+        canvases = translate.plural("{shown} canvas est.", "{shown} canvases est.", number, shown=count)
+    return f"{label}: {canvases}, {format_seconds(translate, sums.seconds)}"
 
 
-def _canvas_noun(count: int | None) -> str:
-    if count == 1:
-        return "canvas"
-    return "canvases"
-
-
-def _format_tokens(sums: SpendingSums) -> str:
-    tokens_in = _format_count(sums.input_tokens, sums)
-    tokens_out = _format_count(sums.output_tokens, sums)
-    return f"Tokens: {tokens_in} in, {tokens_out} out"
+def _format_tokens(translate: Translator, sums: SpendingSums) -> str:
+    tokens_in = translate(_format_count(sums.input_tokens, sums))
+    tokens_out = translate(_format_count(sums.output_tokens, sums))
+    return translate("Tokens: {input} in, {output} out", input=tokens_in, output=tokens_out)
 
 
 def _format_count(number: int | None, sums: SpendingSums) -> str:
@@ -196,122 +239,125 @@ def _format_count(number: int | None, sums: SpendingSums) -> str:
     return f"≥{abbreviate_count(number)}"
 
 
-def format_details(turn: TurnSpending) -> str:
+def format_details(translate: Translator, turn: TurnSpending) -> str:
     """Format the details of an ended turn: thinking and why, tools, each model call, the model."""
     calls = [call for call in turn.calls if call.purpose != "decision"]
     lines = [
-        f"Turn {turn.id}: {format_seconds(turn.seconds)}",
-        f"Thinking: {_format_on_off(turn.thinking)}",
-        f"Why: {turn.thinking_why or 'unknown'}",
-        *_format_tools(turn.tools),
+        translate("Turn {number}: {time}", number=turn.id, time=format_seconds(translate, turn.seconds)),
+        translate("Thinking: {mode}", mode=translate(_ON_OFF[turn.thinking])),
+        translate("Why: {reason}", reason=turn.thinking_why or translate(UNKNOWN)),
+        *_format_tools(translate, turn.tools),
     ]
-    lines += islice(_format_changes(turn.thinking, calls), MAX_LISTED_CALLS)
+    lines += islice(_format_changes(translate, turn.thinking, calls), MAX_LISTED_CALLS)
     for call in turn.calls:
         if call.purpose == "decision":
-            lines += _format_decision_read(call)
-    lines.append("Model calls, canvases estimated:" if calls else "Model calls: none")
+            lines += _format_decision_read(translate, call)
+    heading = _CALLS_HEADING if calls else _NO_CALLS
+    lines.append(translate(heading))
     for number, call in enumerate(calls[:MAX_LISTED_CALLS], start=1):
-        lines += _format_call(number, call)
+        lines += _format_call(translate, number, call)
     if len(calls) > MAX_LISTED_CALLS:
-        lines.append(f"… and {len(calls) - MAX_LISTED_CALLS} more calls")
-    return "\n".join([*lines, *_format_cached(calls), *_format_breakdown(turn), *_format_models(turn, calls)])
+        more = len(calls) - MAX_LISTED_CALLS
+        lines.append(translate.plural("… and {count} more call", "… and {count} more calls", more))
+    lines += _format_cached(translate, calls)
+    lines += _format_breakdown(translate, turn)
+    lines += _format_models(translate, turn, calls)
+    return "\n".join(lines)
 
 
-def _format_tools(names: Sequence[str]) -> Iterator[str]:
+def _format_tools(translate: Translator, names: Sequence[str]) -> Iterator[str]:
     """Yield the line of the tools that were called, if any were; of many, the last are only counted."""
     if names:
         listed = ", ".join(names[:MAX_LISTED_TOOLS])
         left_out = len(names) - MAX_LISTED_TOOLS
         if left_out > 0:
-            listed += f" and {left_out} more"
-        yield f"Tools: {listed}"
+            listed = translate("{names} and {count} more", names=listed, count=left_out)
+        yield translate("Tools: {names}", names=listed)
 
 
-def _format_on_off(thinking: bool) -> str:
-    if thinking:
-        return "on"
-    return "off"
-
-
-def _format_changes(thinking: bool, calls: Iterable[CallSpending]) -> Iterator[str]:
+def _format_changes(translate: Translator, thinking: bool, calls: Iterable[CallSpending]) -> Iterator[str]:
     """Yield where thinking was switched, and where a call was made again, with the reason."""
     for number, call in enumerate(calls, start=1):
         changes = []
         if call.thinking != thinking:
-            changes.append(f"thinking {_format_on_off(call.thinking)}")
+            changes.append(translate(_SWITCHED_THINKING[call.thinking]))
         if call.again:
-            changes.append(_RETRY_REASONS.get(call.again, call.again))
+            changes.append(translate(_RETRY_REASONS.get(call.again, call.again)))
         if changes:
-            yield f"Call {number}: {', '.join(changes)}"
+            yield translate("Call {number}: {changes}", number=number, changes=", ".join(changes))
         thinking = call.thinking
 
 
-def _format_decision_read(call: CallSpending) -> tuple[str, str]:
+def _format_decision_read(translate: Translator, call: CallSpending) -> tuple[str, str]:
     """Format the call that asked the endpoint in one step whether to think."""
-    return f"Decision read: {_format_duration(call)}", f"    {_format_input(call)}"
+    time = _format_duration(translate, call)
+    return translate("Decision read: {time}", time=time), f"    {_format_input(translate, call)}"
 
 
-def _format_call(number: int, call: CallSpending) -> tuple[str, str]:
+def _format_call(translate: Translator, number: int, call: CallSpending) -> tuple[str, str]:
     if call.canvases is None:
-        canvases = "canvases unknown"
+        canvases = translate("canvases unknown")
     else:
-        canvases = f"{call.canvases} {_canvas_noun(call.canvases)}"
-    details = _format_input(call)
+        canvases = translate.plural("{count} canvas", "{count} canvases", call.canvases)
+    details = [_format_input(translate, call)]
     if call.prompt_tokens is not None:
-        details += f", {_format_cached_tokens(call.cached_tokens)}"
+        details.append(_format_cached_tokens(translate, call.cached_tokens))
     if call.waited and call.waited >= 0.1:
-        details += f", waited {format_seconds(call.waited)}"
-    return f"{number}. {canvases}, {_format_duration(call)}", f"    {details}"
+        details.append(translate("waited {time}", time=format_seconds(translate, call.waited)))
+    return f"{number}. {canvases}, {_format_duration(translate, call)}", f"    {', '.join(details)}"
 
 
-def _format_input(call: CallSpending) -> str:
+def _format_input(translate: Translator, call: CallSpending) -> str:
     if call.prompt_tokens is None:
-        return "tokens unknown"
-    return f"{abbreviate_count(call.prompt_tokens)} in"
+        return translate("tokens unknown")
+    return translate("{tokens} in", tokens=abbreviate_count(call.prompt_tokens))
 
 
-def _format_cached_tokens(tokens: int | None) -> str:
+def _format_cached_tokens(translate: Translator, tokens: int | None) -> str:
     if tokens is None:
-        return "cached unknown"
-    return f"{abbreviate_count(tokens)} cached"
+        return translate("cached unknown")
+    return translate("{tokens} cached", tokens=abbreviate_count(tokens))
 
 
-def _format_duration(call: CallSpending) -> str:
-    ending = _OUTCOME_LABELS[call.outcome]
-    if call.seconds is None:
-        return f"time unknown{ending}"
-    return f"{format_seconds(call.seconds)}{ending}"
+def _format_duration(translate: Translator, call: CallSpending) -> str:
+    time = translate("time unknown")
+    if call.seconds is not None:
+        time = format_seconds(translate, call.seconds)
+    return translate(_OUTCOME_LABELS[call.outcome], time=time)
 
 
-def _format_cached(calls: Iterable[CallSpending]) -> Iterator[str]:
+def _format_cached(translate: Translator, calls: Iterable[CallSpending]) -> Iterator[str]:
     """Yield how much of the input did not have to be computed, and of how many calls that is known."""
     calls = list(calls)
     reported = [call for call in calls if call.cached_tokens is not None and call.prompt_tokens is not None]
     prompt_tokens = sum(call.prompt_tokens or 0 for call in reported)
     cached_tokens = sum(call.cached_tokens or 0 for call in reported)
     if prompt_tokens:
-        yield f"Cached: {100 * cached_tokens / prompt_tokens:.0f} % of the input"
+        percent = f"{100 * cached_tokens / prompt_tokens:.0f}"
+        yield translate("Cached: {percent} % of the input", percent=percent)
         if len(reported) < len(calls):
-            yield f"    known of {len(reported)} of {len(calls)} calls"
+            yield translate("    known of {part} of {total} calls", part=len(reported), total=len(calls))
 
 
-def _format_breakdown(turn: TurnSpending) -> Iterator[str]:
+def _format_breakdown(translate: Translator, turn: TurnSpending) -> Iterator[str]:
     """Yield the seconds by what they went to, those long enough to be noticed."""
     if not turn.account:
         return
-    yield f"Where {format_seconds(turn.account['whole'])} went:"
+    yield translate("Where {time} went:", time=format_seconds(translate, turn.account["whole"]))
     for kind, seconds in turn.account.items():
         if kind != "whole" and seconds >= MIN_SHOWN_SECONDS:
-            yield f"    {format_seconds(seconds)} {INTERVAL_NAMES[kind]}"
+            time = format_seconds(translate, seconds)
+            yield f"    {translate(_INTERVAL_LABELS[kind], time=time)}"
 
 
-def _format_models(turn: TurnSpending, calls: Iterable[CallSpending]) -> Iterator[str]:
+def _format_models(translate: Translator, turn: TurnSpending, calls: Iterable[CallSpending]) -> Iterator[str]:
     """Yield the models in the order they were asked, and the endpoint if there are two."""
-    names = dict.fromkeys(call.model or "unknown" for call in calls)
+    names = dict.fromkeys(call.model or translate(UNKNOWN) for call in calls)
     if names:
-        yield f"Model: {', then '.join(names)}"
+        yield translate("Model: {names}", names=" → ".join(names))
     if turn.endpoint_why is not None:
-        yield f"Endpoint: {_ENDPOINT_LABELS[turn.endpoint]}, {turn.endpoint_why}"
+        endpoint = translate(_ENDPOINT_LABELS[turn.endpoint])
+        yield translate("Endpoint: {endpoint}, {reason}", endpoint=endpoint, reason=turn.endpoint_why)
 
 
 def abbreviate_count(number: int) -> str:
@@ -324,12 +370,12 @@ def abbreviate_count(number: int) -> str:
     return str(number)
 
 
-def format_seconds(seconds: float) -> str:
+def format_seconds(translate: Translator, seconds: float) -> str:
     """Format a time as precisely as it matters: 6.4 s, 100 s, 21 min, 2 h."""
     if seconds < 99.95:
-        return f"{seconds:.1f} s"
+        return translate("{count} s", count=f"{seconds:.1f}")
     if seconds < 999.5:
-        return f"{seconds:.0f} s"
+        return translate("{count} s", count=f"{seconds:.0f}")
     if seconds < 5970:
-        return f"{seconds / 60:.0f} min"
-    return f"{seconds / 3600:.0f} h"
+        return translate("{count} min", count=f"{seconds / 60:.0f}")
+    return translate("{count} h", count=f"{seconds / 3600:.0f}")

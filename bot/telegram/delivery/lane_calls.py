@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from bot.db.write_queue import WriteOperation, WriteQueue
-from bot.domain import Lane, Part
+from bot.domain import Lane, NotifyAdmins, Part
 from bot.telegram.client import TelegramClient
 from bot.telegram.delivery.rate_queue import RateQueue
 from bot.telegram.delivery.renderer import MarkdownRenderer
@@ -24,7 +24,6 @@ MAX_REPEAT_SECONDS = 30.0  # each repeat of a question may be another copy in th
 _DEFAULT_FLOOD_SECONDS = 5.0
 
 OnBlocked = Callable[[Lane], Awaitable[None]]
-OnProblem = Callable[[str, str], Awaitable[None]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +41,7 @@ class DeliveryContext:
     rate_queue: RateQueue
     clock: Callable[[], float]
     on_blocked: OnBlocked
-    on_trouble: OnProblem
+    on_trouble: NotifyAdmins
     turn_timers: TurnTimers
 
 

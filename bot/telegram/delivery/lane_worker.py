@@ -22,6 +22,7 @@ from bot.telegram.outcomes import (
     DeliverySuccess,
     UnknownDelivery,
 )
+from bot.translations.translator import defer
 
 _log = logging.getLogger(__name__)
 
@@ -174,7 +175,8 @@ class LaneSender:
             await self._context.on_blocked(self.lane)
         elif not row.is_notice:  # a notice about a notice would never end
             await self._context.on_trouble(
-                "telegram.refused", f"Telegram refused a message of ours: {refusal.detail}"
+                "telegram.refused",
+                defer("Telegram refused a message of mine: {reason}", reason=refusal.detail),
             )
 
 

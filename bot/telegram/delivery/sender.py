@@ -16,9 +16,9 @@ from bot.db.engine import Database
 from bot.db.queues import outbox
 from bot.db.transaction import Transaction
 from bot.db.write_queue import WriteQueue
-from bot.domain import Lane
+from bot.domain import Lane, NotifyAdmins
 from bot.telegram.client import TelegramClient
-from bot.telegram.delivery.lane_calls import DeliveryContext, OnBlocked, OnProblem
+from bot.telegram.delivery.lane_calls import DeliveryContext, OnBlocked
 from bot.telegram.delivery.lane_worker import LaneSender
 from bot.telegram.delivery.progress import TurnProgress
 from bot.telegram.delivery.rate_budget import RateLimits
@@ -43,7 +43,7 @@ class Sender:
         bot: Bot,
         *,
         on_blocked: OnBlocked,
-        on_trouble: OnProblem,
+        on_trouble: NotifyAdmins,
         limits: RateLimits | None = None,
         turn_timers: TurnTimers | None = None,
     ) -> None:

@@ -6,34 +6,21 @@ the texts of `prompt_text`, excerpts and transcripts to what the model reads. Wh
 in the prompt as data, and before the answer; if nothing is left to be answered, the sender reads why.
 """
 
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import chain, groupby
+from itertools import groupby
 from typing import Any
 
 from bot.agent.prompt import build_data_block
-from bot.attachments.excerpts import Excerpt, ExtractedDocument, excerpt_text
+from bot.attachments.excerpts import ExtractedDocument, excerpt_text
 from bot.domain import Attachment
 from bot.telegram.incoming.attachments import MediaItem
+from bot.telegram.incoming.media_notes import MediaText, describe_partial, list_media
 from bot.telegram.incoming.prompt_text import extract_text, format_message
 from bot.telegram.incoming.shared_items import describe_shared_item
-from bot.translations.translator import ENGLISH, Translator, translatable
+from bot.translations.translator import ENGLISH, Translator
 
 NOT_FETCHED = "it was not fetched, for the turn was stopped"
-
-_MAX_NAMED_FILES = 10  # files that are called by name in one line
-_MAX_PARTS = 3  # of files, each with a sentence
-
-_NOUNS = {
-    "photo": (translatable("your photo"), translatable("{count} of your photos")),
-    "picture": (translatable("your picture"), translatable("{count} of your pictures")),
-    "file": (translatable("your file"), translatable("{count} of your files")),
-    "voice message": (translatable("your voice message"), translatable("{count} of your voice messages")),
-    "video message": (translatable("your video message"), translatable("{count} of your video messages")),
-    "video": (translatable("your video"), translatable("{count} of your videos")),
-    "GIF": (translatable("your GIF"), translatable("{count} of your GIFs")),
-}
 
 RawMessage = dict[str, Any]
 MediaContent = Attachment | ExtractedDocument
@@ -72,20 +59,11 @@ class UserMessages:
 
 
 @dataclass(frozen=True, slots=True)
-class _MediaText:
-    """What of the text that came with a message is read, and what its pages are called."""
-
-    media: MediaItem
-    excerpt: Excerpt
-    page_noun: str = "page"
-
-
-@dataclass(frozen=True, slots=True)
 class _FormattedMessage:
     """A message as the model reads it."""
 
     text: str
-    media_text: _MediaText | None = None
+    media_text: MediaText | None = None
 
 
 def compose_user_messages(
@@ -97,7 +75,7 @@ def compose_user_messages(
     texts = []
     attachments = []
     sent_times = []
-    media_texts: list[_MediaText] = []
+    media_texts: list[MediaText] = []
     for album in _group_albums(messages):
         # The pictures of a forwarded album would each say who it is from.
         formatted = [_format_message(message, share) for message in album]
@@ -109,7 +87,10 @@ def compose_user_messages(
         )
         sent_times.append(album[0].sent_at)
     # A name in the reasons might be read as Markdown.
-    notes = (describe_unusable(messages, translate, with_names=False), _describe_partial(media_texts))
+    notes = (
+        describe_unusable(messages, translate, with_names=False),
+        describe_partial(media_texts, translate),
+    )
     told = " ".join(note for note in notes if note)
     preface = f"({told})\n\n" if told else ""
     return UserMessages(tuple(texts), tuple(attachments), tuple(sent_times), preface)
@@ -135,7 +116,7 @@ def describe_unusable(messages: Sequence[IncomingMessage], translate: Translator
     return " ".join(
         translate(
             "I could not use {files}: {reason}.",
-            files=_list_media(items, translate, with_names=with_names),
+            files=list_media(items, translate, with_names=with_names),
             reason=translate(reason),
         )
         for reason, items in by_reason.items()
@@ -181,7 +162,7 @@ def _format_message(message: IncomingMessage, max_text_bytes: int) -> _Formatted
         excerpt = content.build_excerpt(max_text_bytes)
         block = build_data_block(_join_label(media.label, excerpt.part), excerpt.text)
         text = format_message(message.raw, media_block=block)
-        return _FormattedMessage(text, _MediaText(media, excerpt, content.page_noun))
+        return _FormattedMessage(text, MediaText(media, excerpt, content.page_noun))
     if content.text is None:
         return _FormattedMessage(format_message(message.raw))
     return _format_transcript(message.raw, media, content.text, max_text_bytes)
@@ -199,58 +180,7 @@ def _format_transcript(
     else:
         block = build_data_block(f"{media.label}, transcript{details}", excerpt.text)
         text = format_message(raw, media_block=block)
-    return _FormattedMessage(text, _MediaText(media, excerpt))
-
-
-def _describe_partial(media_texts: Sequence[_MediaText]) -> str:
-    """List what was read only in part, a sentence for each part of equal files."""
-    by_part: dict[str, list[MediaItem]] = {}
-    by_textless_pages: dict[str, list[MediaItem]] = {}
-    for text in media_texts:
-        if not text.excerpt.is_whole:
-            by_part.setdefault(text.excerpt.part, []).append(text.media)
-        if text.excerpt.textless_pages:
-            pages = _count_pages(text.excerpt.textless_pages, text.page_noun)
-            by_textless_pages.setdefault(pages, []).append(text.media)
-    return " ".join(
-        (
-            *_list_parts(by_part, "I read {files} only in part: {part}.", "I read {files} only in part."),
-            *_list_parts(
-                by_textless_pages,
-                "I found no text on {part} of {files}.",
-                "I found pages without text in {files}.",
-            ),
-        )
-    )
-
-
-def _list_parts(files_by_part: Mapping[str, list[MediaItem]], sentence: str, summary: str) -> Iterator[str]:
-    """A sentence for each part; the summary if they are many."""
-    if len(files_by_part) > _MAX_PARTS:
-        yield summary.format(files=_list_files(list(chain.from_iterable(files_by_part.values()))))
-        return
-    for part, files in files_by_part.items():
-        yield sentence.format(part=part, files=_list_files(files))
-
-
-def _count_pages(count: int, noun: str) -> str:
-    return f"one {noun}" if count == 1 else f"{count} {noun}s"
-
-
-def _list_files(items: Sequence[MediaItem]) -> str:
-    """List files, by their names if they are few: as code, since a name may hold Markdown."""
-    if len(items) > _MAX_NAMED_FILES:
-        nouns = Counter(item.noun for item in items)
-    else:
-        nouns = Counter(item.noun + _format_name(item) for item in items)
-    return ", ".join(_format_media_count(noun, count) for noun, count in nouns.items())
-
-
-def _format_name(media: MediaItem) -> str:
-    if not media.name:
-        return ""
-    name = media.name.replace("`", "'")
-    return f" `{name}`"
+    return _FormattedMessage(text, MediaText(media, excerpt))
 
 
 def _join_label(label: str, part: str) -> str:
@@ -261,24 +191,3 @@ def _format_duration(media: MediaItem) -> str:
     if not media.duration_seconds:
         return ""
     return f", {media.duration_seconds} s"
-
-
-def _list_media(items: Sequence[MediaItem], translate: Translator, *, with_names: bool) -> str:
-    with_names = with_names and len(items) <= _MAX_NAMED_FILES
-    counts = Counter((item.noun, item.name if with_names else "") for item in items)
-    return ", ".join(
-        f"{_translate_noun(noun, count, translate)} {name}".rstrip() for (noun, name), count in counts.items()
-    )
-
-
-def _translate_noun(noun: str, count: int, translate: Translator) -> str:
-    one, several = _NOUNS[noun]
-    if count == 1:
-        return translate(one)
-    return translate(several, count=count)
-
-
-def _format_media_count(name: str, count: int) -> str:
-    if count == 1:
-        return f"your {name}"
-    return f"{count} of your {name}s"

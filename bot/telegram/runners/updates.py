@@ -46,9 +46,9 @@ from bot.telegram.incoming.envelope import find_question_key
 from bot.telegram.incoming.update import ParsedUpdate, parse_update
 from bot.telegram.runners.message_turns import MessageTurns
 from bot.telegram.runners.refusals import RefusalReplies, group_by_lane
-from bot.translations.translator import Translator, load_translator, match_language
+from bot.translations.translator import Translator, defer, find_language, load_translator, match_language
 
-UNREADABLE_UPDATE = "An update from Telegram could not be read and was set aside; the log says more."
+UNREADABLE_UPDATE = defer("An update from Telegram could not be read; details are in the log.")
 
 log = logging.getLogger(__name__)
 
@@ -165,9 +165,9 @@ class UpdateRunner:
         That of a new guest is only remembered: it is stored with their first message.
         """
         known = self._deps.access.get_languages(person)
-        if language_code is None or match_language(language_code) == known.telegram:
+        if language_code is None or find_language(language_code) == known.telegram:
             return
-        languages = replace(known, telegram=match_language(language_code))
+        languages = replace(known, telegram=find_language(language_code))
         if not self._deps.access.is_new_guest(person):
             async with self._database.transaction() as tx:
                 await people.ensure_person(tx, person, name, now=self._clock())
@@ -299,7 +299,7 @@ class UpdateRunner:
     async def _mark_dead(self, item_ids: Sequence[int]) -> None:
         now = self._clock()
         async with self._database.transaction() as tx:
-            await inbox.mark_dead(tx, item_ids, error=UNREADABLE_UPDATE, now=now)
+            await inbox.mark_dead(tx, item_ids, error=str(UNREADABLE_UPDATE), now=now)
             lanes = await self._deps.notices.notify(tx, "unreadable", UNREADABLE_UPDATE, now=now)
         for lane in lanes:
             self._deps.wake_sender(lane)

@@ -1,12 +1,16 @@
 """Admins are notified of a subject silently when its text has changed, and never twice of the same text."""
 
+import json
+
 from sqlalchemy import select
 
 from bot.db.engine import Database
 from bot.db.people import people
+from bot.db.people.people import PersonLanguages
 from bot.db.queues.admin_notices import AdminNotices, record_if_changed
 from bot.db.tables import outbox
 from bot.domain import Lane
+from bot.translations.translator import defer
 
 NOW = 1000.0
 
@@ -15,7 +19,7 @@ async def notify_admins(
     database: Database, notices: AdminNotices, subject: str, text: str
 ) -> tuple[Lane, ...]:
     async with database.transaction() as tx:
-        return await notices.notify(tx, subject, text, now=NOW)
+        return await notices.notify(tx, subject, defer(text), now=NOW)
 
 
 async def test_every_reachable_admin_is_notified_silently(database: Database):
@@ -32,6 +36,23 @@ async def test_every_reachable_admin_is_notified_silently(database: Database):
         rows = (await tx.execute(select(outbox).order_by(outbox.c.id))).all()
     assert [(row.item, row.lane, row.final) for row in rows] == [(None, "1", True), (None, "7", True)]
     assert all('"silent": true' in row.body and "The endpoint is down." in row.body for row in rows)
+
+
+async def test_each_admin_reads_a_notice_in_their_own_language(database: Database):
+    languages = {1: PersonLanguages("de"), 2: PersonLanguages(None, "fr"), 3: PersonLanguages()}
+    notice = defer("{endpoint} answers again.", endpoint=defer("The model server"))
+    async with database.transaction() as tx:
+        for person, chosen in languages.items():
+            await people.put(tx, person, "P", "admin", let_in_by=0, now=NOW)
+            await people.set_languages(tx, person, chosen)
+        await AdminNotices().notify(tx, "endpoint", notice, now=NOW)
+        rows = (await tx.execute(select(outbox).order_by(outbox.c.id))).all()
+        assert not await AdminNotices().notify(tx, "endpoint", notice, now=NOW)
+    assert [json.loads(row.body)["text"] for row in rows] == [
+        "Der Modellserver antwortet wieder.",
+        "Le serveur du modèle répond de nouveau.",
+        "The model server answers again.",
+    ]
 
 
 async def test_an_admin_by_settings_who_blocked_the_bot_is_left_alone(database: Database):

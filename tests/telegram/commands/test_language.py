@@ -86,13 +86,45 @@ async def test_a_choice_goes_before_telegrams_language_until_it_is_taken_back(ha
 
 
 async def test_a_button_changes_it_and_shows_what_holds_now(harness: UpdateHarness):
-    (sent,) = await harness.send_text("/language")
-    assert sent.text.startswith("My own messages to you are in English, like your Telegram.")
+    (sent,) = await send(harness, "/language", "en-GB")
+    assert sent.text.startswith("My own messages to you are in English, like your Telegram.\n")
     assert sent.buttons["✓ Like Telegram"] == "language:auto"
     await harness.tap(sent.buttons["Русский"])
     assert harness.access.get_translator(ANNA).language == "ru"
     ((text, *_),) = [call["given"] for call in harness.bot.calls_of("edit_message_text")]
     assert "Русский" in text
+
+
+@pytest.mark.parametrize(
+    ("words", "language"),
+    [
+        ("german", "de"),
+        ("Español", "es"),
+        ("espanol", "es"),
+        ("FRANÇAIS", "fr"),
+        ("de-AT", "de"),
+        ("中文", "zh"),
+    ],
+)
+async def test_a_language_is_chosen_by_its_code_or_a_name_of_it(
+    harness: UpdateHarness, words: str, language: str
+):
+    await harness.send_text(f"/language {words}")
+    assert harness.access.get_languages(ANNA).chosen == language
+    await harness.send_text("/language de")
+    await harness.send_text("/language Russisch")
+    assert harness.access.get_languages(ANNA).chosen == "ru"
+
+
+async def test_what_telegram_speaks_is_not_claimed_where_there_are_no_such_translations(
+    harness: UpdateHarness,
+):
+    (sent,) = await send(harness, "/language", "pt-br")
+    assert sent.text.startswith("My own messages to you are in English.\n")
+    (sent,) = await send(harness, "/language", "de")
+    assert ", wie dein Telegram." in sent.text
+    (sent,) = await send(harness, "/language", "pt-br")
+    assert sent.text.startswith("My own messages to you are in English.\n")
 
 
 @pytest.mark.parametrize("words", ["klingon", "d", "x" * 4000, "de; DROP"])

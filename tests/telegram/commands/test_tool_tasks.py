@@ -87,7 +87,7 @@ async def harness(database: Database) -> ToolTaskHarness:
 
 
 async def test_a_tool_is_run_once_and_its_call_result_and_time_are_shown(harness: ToolTaskHarness):
-    assert await harness.send_command('/tools try order {"what": "tea"}') == "I run it once."
+    assert await harness.send_command('/tools try order {"what": "tea"}') == "I'll run it once."
     assert ran == []
     (text,) = await harness.run_waiting()
     lines = text.splitlines()

@@ -114,7 +114,7 @@ async def test_a_source_is_granted_ruled_and_accepted_with_all_its_tools(
     harness: UpdateHarness, database: Database
 ):
     answer = await send_command(harness, "/grant shop everyone")
-    assert answer == f"shop_list, shop_order may be used by: everyone.{NEW_CONVERSATION_HINT}"
+    assert answer == f"shop_list, shop_order may be used by: everyone. {NEW_CONVERSATION_HINT}"
     assert await send_command(harness, "/tools rule shop never") == "shop_list, shop_order: never asks."
     for name in ("shop_list", "shop_order"):
         changed = build_definition(name, "Something new.")
@@ -211,18 +211,18 @@ async def test_a_rule_is_set_by_words(harness: UpdateHarness):
 async def test_grants_are_given_and_taken_back_by_name_and_number(harness: UpdateHarness):
     assert (
         await send_command(harness, "/grant shop_list @anna")
-        == f"shop_list may be used by: admins, Anna ({ANNA}).{NEW_CONVERSATION_HINT}"
+        == f"shop_list may be used by: admins, Anna ({ANNA}). {NEW_CONVERSATION_HINT}"
     )
     assert await send_command(harness, f"/grant shop_list {BOB}") == (
-        f"shop_list may be used by: admins, Anna ({ANNA}), person ({BOB}).{NEW_CONVERSATION_HINT}"
+        f"shop_list may be used by: admins, Anna ({ANNA}), person ({BOB}). {NEW_CONVERSATION_HINT}"
     )
     assert (await send_command(harness, "/grant shop_list chat -100")).count("chat -100") == 1
     assert (await send_command(harness, "/grant shop_list chat")).count(f"chat {ADMIN}") == 1
     assert (
         await send_command(harness, "/grant shop_list everyone")
-        == f"shop_list may be used by: everyone.{NEW_CONVERSATION_HINT}"
+        == f"shop_list may be used by: everyone. {NEW_CONVERSATION_HINT}"
     )
-    assert "Everyone may use it" in await send_command(harness, "/revoke shop_list @Anna")
+    assert "Everyone may use shop_list" in await send_command(harness, "/revoke shop_list @Anna")
     await send_command(harness, "/revoke shop_list everyone")
     assert f"Anna ({ANNA})" not in await send_command(harness, "/revoke shop_list @Anna")
     async with harness.database.read_transaction() as tx:

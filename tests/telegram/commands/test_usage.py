@@ -265,6 +265,6 @@ async def test_the_details_tell_where_the_seconds_went(harness: UpdateHarness):
     (details,) = harness.bot.calls_of("edit_message_text")
     assert details["given"][0].splitlines()[-3:] == [
         "Where 2.0 s went:",
-        "    1.5 s first canvas",
-        "    0.5 s Telegram",
+        "    1.5 s for the first canvas",
+        "    0.5 s for Telegram",
     ]

@@ -100,7 +100,7 @@ async def test_a_turn_that_was_stopped_uncounted_is_said_to_be_stopped(harness: 
     assert format_answers(ENGLISH, stopped, sums, sums).startswith("Last answer: stopped after 2.0 s\n")
     counted = SpendingSums(1, 1, 1204, 310, 2, 2.0, is_complete=False)
     stopped = NewestTurn(1, counted, was_stopped=True)
-    assert format_summary(stopped, counted, counted).startswith(
+    assert format_summary(ENGLISH, stopped, counted, counted).startswith(
         "Last: stopped, 2.0 s\nTokens: ≥1.2k in, ≥310 out\n"
     )
 
@@ -120,7 +120,7 @@ def test_usage_lines_read_well():
     last = NewestTurn(1, SpendingSums(1, 2, 1204, 310, 2, 6.44, is_complete=True))
     today = SpendingSums(14, 30, 18_999, 4_310, 24, 1234.0, is_complete=False)
     month = SpendingSums(99, 300, None, None, None, 7234.0, is_complete=False)
-    assert format_summary(last, today, month).splitlines() == [
+    assert format_summary(ENGLISH, last, today, month).splitlines() == [
         "Last: 2 canvases est., 6.4 s",
         "Tokens: 1.2k in, 310 out",
         "Today: ≥24 canvases est., 21 min",
@@ -135,7 +135,7 @@ def test_usage_lines_read_well():
 )
 def test_seconds_are_shown_as_precisely_as_it_matters(seconds: float, text: str):
     sums = SpendingSums(1, 1, 1, 1, 1, seconds, is_complete=True)
-    line = format_summary(None, sums, sums).splitlines()[0]
+    line = format_summary(ENGLISH, None, sums, sums).splitlines()[0]
     assert line == f"Today: 1 canvas est., {text}"
 
 
@@ -156,7 +156,7 @@ spendings = st.builds(
 def test_usage_is_at_most_five_lines_under_36_characters(
     last: NewestTurn | None, today: SpendingSums, month: SpendingSums
 ):
-    lines = format_summary(last, today, month).splitlines()
+    lines = format_summary(ENGLISH, last, today, month).splitlines()
     assert len(lines) <= 5
     assert max(map(len, lines)) < 36
 
@@ -185,7 +185,7 @@ thinking_sums = st.builds(
 
 @given(st.lists(thinking_sums, max_size=2, unique_by=lambda sums: sums.thinking))
 def test_what_thinking_cost_is_at_most_five_lines_under_36_characters(all_sums: list[ThinkingSums]):
-    lines = format_thinking(all_sums)
+    lines = format_thinking(ENGLISH, all_sums)
     assert len(lines) <= 5
     assert max(map(len, lines), default=0) < 36
 
@@ -194,7 +194,7 @@ def test_what_thinking_cost_stands_beside_all_turns():
     endings: dict[str | None, int] = {"answered": 2, "stopped": 1, "limit": 5, None: 1}
     thought = ThinkingSums(True, 9, endings, 1, 8, 45.0, 12, 12, 0, 28, 9000, 0, 2, 0.5)
     plain = ThinkingSums(False, 41, {"answered": 41}, 0, 41, 120.0, 60, 59, 0, 62, 0, 0, 0, 0.0)
-    assert format_thinking([thought, plain]) == [
+    assert format_thinking(ENGLISH, [thought, plain]) == [
         "Thinking, 30 d: 9 of 50 turns",
         "    28 of ≥90 canvases est.",
         "    45.0 s of 165 s",
@@ -202,17 +202,19 @@ def test_what_thinking_cost_stands_beside_all_turns():
         "    asked again 1, without 0",
     ]
     uncounted = replace(thought, counted=0, canvases=0, replaced=0, endings={None: 9})
-    assert format_thinking([uncounted])[1:] == [
+    assert format_thinking(ENGLISH, [uncounted])[1:] == [
         "    ? of ? canvases est.",
         "    45.0 s of 45.0 s",
         "    answered –, without –",
     ]
-    assert format_thinking([plain]) == []
+    assert format_thinking(ENGLISH, [plain]) == []
 
 
 def test_the_tools_of_a_turn_are_named_up_to_a_few():
     names = tuple(f"tool_{number}" for number in range(10))
-    details = format_details(replace(build_turn(False, "it looks light", "main", None, 1.5, ()), tools=names))
+    details = format_details(
+        ENGLISH, replace(build_turn(False, "it looks light", "main", None, 1.5, ()), tools=names)
+    )
     assert "Tools: tool_0, tool_1, tool_2, tool_3, tool_4, tool_5, tool_6, tool_7 and 2 more" in details
 
 
@@ -223,7 +225,7 @@ ranked = st.lists(st.builds(RankedSpender, st.text(min_size=1, max_size=64), spe
 def test_a_ranking_is_short_lines_too(
     today: SpendingSums, month: SpendingSums, people: list[RankedSpender], chats: list[RankedSpender]
 ):
-    lines = format_ranking(today, SpendingOverview(month, tuple(people), tuple(chats))).split("\n")
+    lines = format_ranking(ENGLISH, today, SpendingOverview(month, tuple(people), tuple(chats))).split("\n")
     assert len(lines) == 5 + len(people) + len(chats)
     assert max(map(len, lines)) < 36
 
@@ -231,7 +233,7 @@ def test_a_ranking_is_short_lines_too(
 def test_the_tenth_of_a_ranking_is_a_short_line_too():
     sums = SpendingSums(1, 1, 1, 1, 123_456_789, 7200.0, is_complete=False)
     chats = tuple(RankedSpender("-1009999999999999", sums) for _ in range(10))
-    assert max(map(len, format_ranking(sums, SpendingOverview(sums, (), chats)).split("\n"))) < 36
+    assert max(map(len, format_ranking(ENGLISH, sums, SpendingOverview(sums, (), chats)).split("\n"))) < 36
 
 
 @given(st.integers(0, 10**11))
@@ -255,7 +257,7 @@ def build_turn(
 
 def test_a_plain_turn_takes_a_few_lines():
     assert format_details(
-        build_turn(False, "one light tool: clock", "main", None, 1.5, (CALL,))
+        ENGLISH, build_turn(False, "one light tool: clock", "main", None, 1.5, (CALL,))
     ).splitlines() == [
         "Turn 12: 1.5 s",
         "Thinking: off",
@@ -271,14 +273,14 @@ def test_a_plain_turn_takes_a_few_lines():
 def test_the_breakdown_of_the_seconds_is_shown():
     account = {"whole": 8.0, "intake": 0.01, "seat_wait": 0.0, "first_canvas": 6.25, "telegram": 1.74}
     lines = format_details(
-        replace(build_turn(False, "no tool fits", "main", None, 6.5, (CALL,)), account=account)
+        ENGLISH, replace(build_turn(False, "no tool fits", "main", None, 6.5, (CALL,)), account=account)
     ).splitlines()
-    assert lines[-4:-1] == ["Where 8.0 s went:", "    6.2 s first canvas", "    1.7 s Telegram"]
+    assert lines[-4:-1] == ["Where 8.0 s went:", "    6.2 s for the first canvas", "    1.7 s for Telegram"]
 
 
 def test_what_the_server_did_not_report_is_unknown():
     assert format_details(
-        build_turn(True, "", "main", None, 1.5, (UNKNOWN, replace(CALL, cached_tokens=None)))
+        ENGLISH, build_turn(True, "", "main", None, 1.5, (UNKNOWN, replace(CALL, cached_tokens=None)))
     ).splitlines()[1:] == [
         "Thinking: on",
         "Why: unknown",
@@ -288,7 +290,7 @@ def test_what_the_server_did_not_report_is_unknown():
         "    tokens unknown",
         "2. 1 canvas, 1.4 s",
         "    1.2k in, cached unknown",
-        "Model: unknown, then diffusiongemma",
+        "Model: unknown → diffusiongemma",
     ]
 
 
@@ -298,15 +300,15 @@ def test_every_reason_for_a_repeated_call_has_words_and_a_column():
 
 def test_a_cached_share_says_of_how_many_calls_it_is_known():
     lines = format_details(
-        build_turn(True, "", "main", None, 1.5, (CALL, replace(CALL, cached_tokens=None), UNKNOWN))
+        ENGLISH, build_turn(True, "", "main", None, 1.5, (CALL, replace(CALL, cached_tokens=None), UNKNOWN))
     ).splitlines()
     assert lines[-3:-1] == ["Cached: 91 % of the input", "    known of 1 of 3 calls"]
 
 
 def test_a_turn_without_calls_says_so():
-    assert format_details(build_turn(False, "thinking is off", "main", None, 0.1, ())).splitlines()[3:] == [
-        "Model calls: none"
-    ]
+    assert format_details(ENGLISH, build_turn(False, "thinking is off", "main", None, 0.1, ())).splitlines()[
+        3:
+    ] == ["Model calls: none"]
 
 
 def test_switches_and_repeated_calls_are_shown_with_their_reason():
@@ -318,7 +320,7 @@ def test_switches_and_repeated_calls_are_shown_with_their_reason():
         replace(CALL, again="more"),
         replace(CALL, again="something new"),
     )
-    lines = format_details(build_turn(False, "no tool fits", "main", None, 9.0, calls)).splitlines()
+    lines = format_details(ENGLISH, build_turn(False, "no tool fits", "main", None, 9.0, calls)).splitlines()
     assert lines[3:8] == [
         "Call 2: the reply before was empty",
         "Call 3: thinking on, two replies were empty",
@@ -335,7 +337,7 @@ def test_how_a_call_ended_and_how_long_it_waited_is_shown():
         replace(CALL, outcome="cancelled"),
         replace(CALL, outcome="cut"),
     )
-    lines = format_details(build_turn(False, "no tool fits", "main", None, 9.0, calls)).splitlines()
+    lines = format_details(ENGLISH, build_turn(False, "no tool fits", "main", None, 9.0, calls)).splitlines()
     assert lines[5] == "1. 1 canvas, time unknown, failed"
     assert lines[7:9] == ["2. 2 canvases, 1.4 s", "    1.2k in, 1.1k cached, waited 3.2 s"]
     assert lines[9].endswith(", stopped")
@@ -347,33 +349,36 @@ def test_a_decision_read_is_listed_apart_from_the_calls():
         UNKNOWN, purpose="decision", model="diffusiongemma", seconds=0.31, prompt_tokens=141, outcome="ok"
     )
     text = format_details(
-        build_turn(True, "the endpoint reads 70%", "main", None, 2.0, (read, replace(CALL, thinking=True)))
+        ENGLISH,
+        build_turn(True, "the endpoint reads 70%", "main", None, 2.0, (read, replace(CALL, thinking=True))),
     )
     assert "Decision read: 0.3 s\n    141 in\n" in text
     assert "1. 1 canvas" in text
     assert "Call 1" not in text
     lost = replace(read, seconds=None, prompt_tokens=None, outcome="failed")
     assert "Decision read: time unknown, failed\n    tokens unknown\n" in format_details(
-        build_turn(True, "x", "main", None, 2.0, (lost,))
+        ENGLISH, build_turn(True, "x", "main", None, 2.0, (lost,))
     )
 
 
 def test_of_two_endpoints_it_is_shown_which_answered_and_why():
     calls = (CALL, replace(CALL, model="gemma-4-31b"), replace(CALL, model="gemma-4-31b"))
     lines = format_details(
-        build_turn(False, "no tool fits", "fallback", "the first is down", 2.0, calls)
+        ENGLISH, build_turn(False, "no tool fits", "fallback", "the first is down", 2.0, calls)
     ).splitlines()
     assert lines[-2:] == [
-        "Model: diffusiongemma, then gemma-4-31b",
+        "Model: diffusiongemma → gemma-4-31b",
         "Endpoint: the second, the first is down",
     ]
-    lines = format_details(build_turn(False, "no tool fits", "main", "it answers", 2.0, ())).splitlines()
+    lines = format_details(
+        ENGLISH, build_turn(False, "no tool fits", "main", "it answers", 2.0, ())
+    ).splitlines()
     assert lines[-2:] == ["Model calls: none", "Endpoint: the first, it answers"]
 
 
 def test_of_very_many_calls_the_first_are_listed():
     lines = format_details(
-        build_turn(False, "no tool fits", "main", None, 99.0, (CALL,) * (MAX_LISTED_CALLS + 5))
+        ENGLISH, build_turn(False, "no tool fits", "main", None, 99.0, (CALL,) * (MAX_LISTED_CALLS + 5))
     ).splitlines()
     assert f"{MAX_LISTED_CALLS}. 1 canvas, 1.4 s" in lines
     assert lines[-3] == "… and 5 more calls"
@@ -419,6 +424,6 @@ call_spendings = st.builds(
     )
 )
 def test_the_details_fit_one_message_in_short_lines(turn: TurnSpending):
-    text = format_details(turn)
+    text = format_details(ENGLISH, turn)
     assert len(text) <= 4096
     assert max(map(len, text.splitlines())) <= 50

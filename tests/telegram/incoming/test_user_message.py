@@ -147,7 +147,7 @@ def test_what_is_refused_is_listed_with_names_a_sentence_for_each_reason():
         (
             FILE,
             build_document("x" * 2000),
-            "I read your file `a.txt` only in part: first 900 of 2,000 characters.",
+            "I read your file `a.txt` only in part: the first 900 of 2,000 characters.",
         ),
         (FILE, build_document("one"), ""),
         (FILE, build_pages("one", "", ""), "I found no text on 2 pages of your file `a.txt`."),
@@ -155,12 +155,12 @@ def test_what_is_refused_is_listed_with_names_a_sentence_for_each_reason():
             FILE,
             build_pages("one", "", "x" * 2000),
             "I read your file `a.txt` only in part: pages 1-2 of 3. "
-            "I found no text on one page of your file `a.txt`.",
+            "I found no text on 1 page of your file `a.txt`.",
         ),
         (
             VOICE,
             Attachment("sound", "", "audio/ogg", text="la " * 400),
-            "I read your voice message only in part: first 899 of 1,200 characters.",
+            "I read your voice message only in part: the first 899 of 1,200 characters.",
         ),
     ],
 )
@@ -169,6 +169,19 @@ def test_what_was_read_only_in_part_is_said_before_the_answer(
 ):
     composed = compose_user_messages([IncomingMessage({}, 1.0, media, content)], 900)
     assert composed.preface == (f"({preface})\n\n" if preface else "")
+
+
+def test_what_was_read_only_in_part_is_said_in_the_language_of_the_sender():
+    messages = [
+        IncomingMessage({}, 1.0, FILE, build_pages("one", "", "x" * 2000)),
+        IncomingMessage({}, 1.0, PHOTO, unusable_reason="it is damaged"),
+    ]
+    composed = compose_user_messages(messages, 900, load_translator("de"))
+    assert composed.preface == (
+        "(Nicht verwenden konnte ich dein Foto: beschädigt. "
+        "Nur teilweise gelesen habe ich deine Datei `a.txt`: Seiten 1-2 von 3. "
+        "Auf 1 Seite habe ich keinen Text gefunden: deine Datei `a.txt`.)\n\n"
+    )
 
 
 def build_files(count: int, lengths: int) -> list[IncomingMessage]:
@@ -186,9 +199,8 @@ def build_files(count: int, lengths: int) -> list[IncomingMessage]:
 
 def test_files_read_to_the_same_part_share_a_sentence_with_their_names():
     composed = compose_user_messages(build_files(2, lengths=1), 200)
-    assert composed.preface == (
-        "(I read your file `'*0*.txt`, your file `'*1*.txt` only in part: first 100 of 5,000 characters.)\n\n"
-    )
+    files = "your file `'*0*.txt`, your file `'*1*.txt`"
+    assert composed.preface == f"(I read {files} only in part: the first 100 of 5,000 characters.)\n\n"
 
 
 @pytest.mark.parametrize("lengths", [1, 4, 20])

@@ -1,0 +1,130 @@
+"""Names files to their sender, and says which of them were read only in part. Pure."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+
+from bot.attachments.excerpts import Excerpt, ExcerptExtent, PageNoun
+from bot.telegram.incoming.attachments import MediaItem
+from bot.translations.translator import Translator, translatable
+
+_MAX_NAMED_FILES = 10  # files that are called by name in one line
+_MAX_PARTS = 3  # of files, each with a sentence
+
+_NOUNS = {
+    "photo": (translatable("your photo"), translatable("{count} of your photos")),
+    "picture": (translatable("your picture"), translatable("{count} of your pictures")),
+    "file": (translatable("your file"), translatable("{count} of your files")),
+    "voice message": (translatable("your voice message"), translatable("{count} of your voice messages")),
+    "video message": (translatable("your video message"), translatable("{count} of your video messages")),
+    "video": (translatable("your video"), translatable("{count} of your videos")),
+    "GIF": (translatable("your GIF"), translatable("{count} of your GIFs")),
+}
+_PAGE_RANGES: Mapping[PageNoun, tuple[str, str]] = {
+    "page": (translatable("page {pages} of {total}"), translatable("pages {pages} of {total}")),
+    "slide": (translatable("slide {pages} of {total}"), translatable("slides {pages} of {total}")),
+    "sheet": (translatable("sheet {pages} of {total}"), translatable("sheets {pages} of {total}")),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class MediaText:
+    """What of the text that came with a message is read, and what its pages are called."""
+
+    media: MediaItem
+    excerpt: Excerpt
+    page_noun: PageNoun = "page"
+
+
+def describe_partial(media_texts: Sequence[MediaText], translate: Translator) -> str:
+    """List what was read only in part, a sentence for each part of equal files."""
+    by_part: dict[str, list[MediaItem]] = {}
+    by_textless_pages: dict[str, list[MediaItem]] = {}
+    for text in media_texts:
+        excerpt = text.excerpt
+        if excerpt.extent is not None and not excerpt.is_whole:
+            by_part.setdefault(_describe_extent(translate, excerpt.extent), []).append(text.media)
+        if excerpt.textless_pages:
+            pages = _count_pages(translate, excerpt.textless_pages, text.page_noun)
+            by_textless_pages.setdefault(pages, []).append(text.media)
+    return " ".join(
+        (
+            *_list_partial(translate, by_part),
+            *_list_textless(translate, by_textless_pages),
+        )
+    )
+
+
+def list_media(
+    items: Sequence[MediaItem], translate: Translator, *, with_names: bool, as_code: bool = False
+) -> str:
+    """List files, by their names if they are few; `as_code`: since a name may hold Markdown."""
+    with_names = with_names and len(items) <= _MAX_NAMED_FILES
+    counts = Counter((item.noun, _format_name(item, as_code) if with_names else "") for item in items)
+    return ", ".join(
+        f"{_translate_noun(noun, count, translate)} {name}".rstrip() for (noun, name), count in counts.items()
+    )
+
+
+def _list_partial(translate: Translator, files_by_part: Mapping[str, list[MediaItem]]) -> Iterator[str]:
+    """A sentence for each part; one for all if they are many."""
+    if len(files_by_part) > _MAX_PARTS:
+        yield translate("I read {files} only in part.", files=_list_all(translate, files_by_part))
+        return
+    for part, items in files_by_part.items():
+        files = list_media(items, translate, with_names=True, as_code=True)
+        yield translate("I read {files} only in part: {part}.", part=part, files=files)
+
+
+def _list_textless(translate: Translator, files_by_pages: Mapping[str, list[MediaItem]]) -> Iterator[str]:
+    if len(files_by_pages) > _MAX_PARTS:
+        yield translate("I found pages without text in {files}.", files=_list_all(translate, files_by_pages))
+        return
+    for pages, items in files_by_pages.items():
+        files = list_media(items, translate, with_names=True, as_code=True)
+        yield translate("I found no text on {pages} of {files}.", pages=pages, files=files)
+
+
+def _list_all(translate: Translator, files_by_part: Mapping[str, list[MediaItem]]) -> str:
+    items = list(chain.from_iterable(files_by_part.values()))
+    return list_media(items, translate, with_names=True, as_code=True)
+
+
+def _describe_extent(translate: Translator, extent: ExcerptExtent) -> str:
+    if extent.noun is None:
+        return translate(
+            "the first {shown} of {total} characters", shown=f"{extent.shown:,}", total=f"{extent.total:,}"
+        )
+    one, several = _PAGE_RANGES[extent.noun]
+    if extent.shown > 1:
+        pages = translate(several, pages=f"1-{extent.shown}", total=extent.total)
+    else:
+        pages = translate(one, pages=1, total=extent.total)
+    if extent.is_cut:
+        return translate("{pages}, not to the end", pages=pages)
+    return pages
+
+
+def _count_pages(translate: Translator, count: int, noun: PageNoun) -> str:
+    match noun:
+        case "page":
+            return translate.plural("{count} page", "{count} pages", count)
+        case "slide":
+            return translate.plural("{count} slide", "{count} slides", count)
+        case "sheet":
+            return translate.plural("{count} sheet", "{count} sheets", count)
+
+
+def _format_name(media: MediaItem, as_code: bool) -> str:
+    if not as_code or not media.name:
+        return media.name
+    name = media.name.replace("`", "'")
+    return f"`{name}`"
+
+
+def _translate_noun(noun: str, count: int, translate: Translator) -> str:
+    one, several = _NOUNS[noun]
+    if count == 1:
+        return translate(one)
+    return translate(several, count=count)

@@ -1,0 +1,78 @@
+"""No text of a chat bypasses the catalogues: words that reach a chat are looked up, or marked to be."""
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from tests.translations import catalogues
+
+CHAT_PACKAGES = ("jobs", "maintenance", "queue", "telegram", "tool_registry", "turns")
+SENDING_CALLS = {
+    *("ActionResult", "Button", "Part", "build_hint", "build_page", "build_pages", "build_part"),
+    *("build_parts", "finish_with", "reply_hint", "reply_text"),
+}
+LOOK_UPS = {*catalogues.KEYWORDS, "DeferredText"}
+TEXT_MAKERS = re.compile(
+    r"_?(?:format|describe|explain|render|build_\w*(?:text|notice|question|hint))(?:_|$)"
+)
+WORDS = re.compile(r"[^\W\d_]{2,} [^\W\d_]{2,}")
+
+ALLOWED = {
+    # The model reads it.
+    *("prompt_text.py:describe_kind", "prompt_text.py:format_message", "prompt_text.py:_format_quote"),
+    *("prompt_text.py:_describe_quoted_media", "user_message.py:_format_message"),
+    *("user_message.py:_format_transcript", "assembly.py:format_unavailable"),
+    # The command line prints it.
+    *("restore.py:format_summary", "user_jobs.py:_format_state"),
+    "secret_suggestions.py:format_for_command_line",
+    # It is stored as the trouble of a source, beside the words of its server or file.
+    *("previews.py:_explain_empty_listing", "file_trials.py:_describe", "assembly.py:_describe_trouble"),
+    *("sources.py:format_first_sign_in", "sources.py:format_lost_sign_in"),
+}
+"""Functions whose words a chat does not show, or shows as they are."""
+
+
+def find_literals(path: Path) -> Iterator[str]:
+    """Yield the literals with several words that reach a chat, with their line."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Call) and get_name(node.func) in SENDING_CALLS:
+            yield from list_words(node)
+        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and is_text_maker(path, node.name):
+            yield from list_words(*node.body[1:])
+
+
+def is_text_maker(path: Path, function: str) -> bool:
+    """Whether a function makes a text for a chat, by its name."""
+    return bool(TEXT_MAKERS.match(function)) and f"{path.name}:{function}" not in ALLOWED
+
+
+def list_words(*nodes: ast.AST) -> Iterator[str]:
+    """Yield literals under these nodes; not those that are looked up, compared, or begin with a command."""
+    for node in nodes:
+        is_look_up = isinstance(node, ast.Call) and get_name(node.func).lstrip("_") in LOOK_UPS
+        if is_look_up or isinstance(node, ast.Compare):
+            continue
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and has_words(node.value):
+            yield f"{node.lineno}: {node.value}"
+        yield from list_words(*ast.iter_child_nodes(node))
+
+
+def has_words(text: str) -> bool:
+    """Whether a text is more than one word, and no command to copy."""
+    return bool(WORDS.search(text)) and not text.lstrip().startswith("/")
+
+
+def get_name(function: ast.expr) -> str:
+    """Return the name of what is called."""
+    return function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
+
+
+def test_words_that_reach_a_chat_are_in_the_catalogues():
+    found = [
+        f"{path.name}:{literal}"
+        for path in catalogues.list_modules()
+        if path.relative_to(catalogues.ROOT).parts[1] in CHAT_PACKAGES
+        for literal in find_literals(path)
+    ]
+    assert found == []
