@@ -40,6 +40,11 @@ class Lane:
     topic: int | None = None
 
     @property
+    def is_group(self) -> bool:
+        """Whether its chat is a group's; a private chat has the number of its person."""
+        return self.chat < 0
+
+    @property
     def key(self) -> str:
         """The lane as the database stores it: `chat` or `chat:topic`."""
         if self.topic is None:

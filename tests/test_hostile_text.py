@@ -44,7 +44,7 @@ from bot.telegram.delivery.renderer import MAX_DIRECT_CHARS, Snapshot, render_sn
 from bot.telegram.groups import GroupIdentity
 from bot.telegram.incoming.attachments import clean_name
 from bot.telegram.incoming.backlog import build_waiting_message, shorten_refused
-from bot.telegram.incoming.group_address import find_address
+from bot.telegram.incoming.group_address import cut_leading_mention, find_address, find_speaker_name
 from bot.telegram.incoming.prompt_text import format_message
 from bot.telegram.incoming.shared_items import format_shared_item
 from bot.telegram.incoming.update import to_display_name
@@ -170,10 +170,14 @@ def _read_envelope(kind: str, text: str) -> None:
     read_private_envelope({"update_id": 1, kind: _build_message(text)}, 1.0)
 
 
-def _find_address(text: str) -> None:
+def _read_group_message(text: str) -> None:
     entities = [{"type": "mention", "offset": offset, "length": 11} for offset in range(0, 4000, 40)]
-    message = {"chat": {"id": -5}, "from": {"id": 1}, "text": text, "entities": entities}
-    find_address(message, GroupIdentity(42, "canvas_bot", frozenset(), name="Canvas"))
+    person = {"id": 1, "first_name": text}
+    message = {"chat": {"id": -5}, "from": person, "text": text, "entities": entities}
+    identity = GroupIdentity(42, "canvas_bot", frozenset(), name="Canvas")
+    find_address(message, identity)
+    cut_leading_mention(message, identity)
+    find_speaker_name(message)
 
 
 def _describe_shared_items(text: str) -> None:

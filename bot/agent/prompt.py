@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import Any
 
 from bot.agent.sanitize import ZERO_WIDTH_SPACE, break_control_tokens, to_sendable
-from bot.domain import Image, Message, ToolCall
+from bot.domain import Image, Lane, Message, ToolCall
 
 GATEWAY_INSTRUCTION = (
     "A message may begin with the time when it was sent. "
@@ -20,6 +20,7 @@ GATEWAY_INSTRUCTION = (
     "repeat these marks. Use tools for facts you are not sure of and for every action: without a call "
     "nothing is done."
 )
+GROUP_LINE = "This is a group; each message begins with its sender's name."
 MAX_LABEL_CHARS = 80  # characters of a data block's label
 DATA_END = "\n[end of data]"
 NOTES_LABEL = "notes of this chat"
@@ -37,6 +38,21 @@ _FORGED_MARK = re.compile(r"\[(?=\s*(?:end\s+of\s+)?data\b)", re.IGNORECASE)
 def build_system_text(owner_text: str) -> str:
     """The frozen head of every prompt: what the owner wrote, and the gateway's instruction."""
     return f"{owner_text.strip()}\n{GATEWAY_INSTRUCTION}"
+
+
+def describe_chat(owner_text: str, lane: Lane) -> str:
+    """What the owner wrote, and in a group that it is one."""
+    if not lane.is_group:
+        return owner_text
+    return f"{owner_text.strip()}\n{GROUP_LINE}"
+
+
+def attribute_text(speaker: str, text: str) -> str:
+    """A message of a group with its sender's name before it; a mark of text of others keeps its own line."""
+    if not speaker:
+        return text
+    separator = "\n" if text.startswith("[data: ") else " "
+    return f"{speaker}:{separator}{text}"
 
 
 def format_timestamp(moment: datetime) -> str:

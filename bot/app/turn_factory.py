@@ -156,7 +156,7 @@ class TurnFactory:
         return await context_window.load_prompt_breakdown(
             tx,
             lane,
-            self.settings.system_prompt,
+            self._build_config().build_system_text(lane),
             self.tool_registry.make_toolbox_builder(lane.chat),
             self.settings.prompt_budget,
         )

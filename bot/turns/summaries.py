@@ -9,6 +9,7 @@ import logging
 import time
 from dataclasses import dataclass, replace
 
+from bot.agent import prompt as prompts
 from bot.agent import reply_parser, taint
 from bot.agent.reply_parser import AnswerReply
 from bot.agent.toolbox import Toolbox
@@ -142,8 +143,9 @@ class Summarizer:
 
         The conversation is over, the turns have left its prompt, or there is a summary already.
         """
+        system = prompts.describe_chat(self._system, lane)
         window = await context_window.load_window(
-            tx, lane, self._system, self._tool_registry.make_toolbox_builder(lane.chat)
+            tx, lane, system, self._tool_registry.make_toolbox_builder(lane.chat)
         )
         conversation = window.conversation
         if conversation.number != conversation_number or has_summary_ahead(conversation):
@@ -154,7 +156,7 @@ class Summarizer:
         turn_count = window.history_cut.first_turn + held_turns.index(upto) + 1
         window = replace(window, past_turns=window.past_turns[:turn_count])
         question = Message("user", SUMMARY_PROMPT)
-        prompt = await context_window.build_prompt(tx, window, self._system, (question,))
+        prompt = await context_window.build_prompt(tx, window, system, (question,))
         taint_state = taint.build_taint_state(
             prompt, (question,), window.toolbox.tools, is_summary_outside=conversation.is_summary_outside
         )

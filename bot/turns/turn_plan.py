@@ -80,6 +80,7 @@ async def plan_turn(
     `budget` bounds its prompt, in tokens. A PreflightRequest means that the turn is new and the endpoint
     should be asked first: call this again with its answer as `preflight_result`, which is None until then.
     """
+    system = config.build_system_text(request.lane)
     assessment = await _assess(tx, config, request, preflight_result or PreflightResult(), now)
     new_tokens = assessment.user_tokens + min(assessment.tool_reserve_tokens, budget // 4)
     if preflight_result is None and assessment.stored_turn is None:
@@ -88,14 +89,14 @@ async def plan_turn(
             if not preflight.needs_token_count:
                 return preflight
             full_prompt = await context_window.build_prompt(
-                tx, assessment.current_window, config.system, assessment.user_messages
+                tx, assessment.current_window, system, assessment.user_messages
             )
             return replace(preflight, prompt=full_prompt)
     current = assessment.counted_window
     window = _fit_window(config, assessment, current, budget, new_tokens)
     is_cut = window is not current
     if is_cut:
-        window = await context_window.renew_head(tx, request.lane, window, config.system)
+        window = await context_window.renew_head(tx, request.lane, window, system)
     tokens_left = int(budget / window.token_ratio) - window.estimated_tokens - assessment.user_tokens
     return TurnPlan(
         assessment.stored_turn,
@@ -106,7 +107,7 @@ async def plan_turn(
         may_think=assessment.thinking_setting != "off",
         decision=assessment.decision,
         preflight_call=assessment.preflight_result.call,
-        prompt=await context_window.build_prompt(tx, window, config.system, assessment.user_messages),
+        prompt=await context_window.build_prompt(tx, window, system, assessment.user_messages),
         prompt_tokens=window.estimated_tokens + assessment.user_tokens,
         tokens_left=max(0, tokens_left),
     )
@@ -172,7 +173,8 @@ async def _assess(
     if config.tool_registry.needs_tool_search:
         recent_tools = await turns.list_recent_tools(tx, request.lane)
     toolbox_for = _bind_toolbox(config, request, recent_tools)
-    window = await context_window.load_window(tx, request.lane, config.system, toolbox_for, number)
+    system = config.build_system_text(request.lane)
+    window = await context_window.load_window(tx, request.lane, system, toolbox_for, number)
     last_message_at = 0.0
     if window.past_turns:
         last_message_at = window.past_turns[-1].received_at

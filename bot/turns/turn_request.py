@@ -33,6 +33,7 @@ class TurnRequest:
     `is_continuation`: the request is to continue the last answer.
     `priority`: of the turn's model calls.
     `translate`: into the language of the person.
+    `speaker`: what a group's prompts call the person; "" where a message stands without a name.
     """
 
     items: tuple[InboxItem, ...]
@@ -49,6 +50,7 @@ class TurnRequest:
     is_continuation: bool = False
     priority: int = PEOPLE_PRIORITY
     translate: Translator = ENGLISH
+    speaker: str = ""
 
     @property
     def attachment_count(self) -> int:
@@ -80,6 +82,10 @@ class TurnConfig:
     summaries_enabled: bool = False
     time_zone: str = "UTC"
     thought_costs: ThoughtCosts = field(default_factory=ThoughtCosts)
+
+    def build_system_text(self, lane: Lane) -> str:
+        """The system text of a lane, as the window of its conversation takes it."""
+        return prompt.describe_chat(self.system, lane)
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +137,7 @@ def build_user_messages(
             for attachment in enclosed
             if attachment.data is not None
         )
-        messages.append(Message("user", stamp + text, images=images))
+        words = prompt.attribute_text(request.speaker, text)
+        messages.append(Message("user", stamp + words, images=images))
         last_message_at = max(last_message_at, moment)
     return tuple(messages)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
-from sqlalchemy import Column, ColumnElement, and_, case, delete, exists, func, or_, select, update
+from sqlalchemy import Column, ColumnElement, Table, and_, case, delete, exists, func, or_, select, update
 
 from bot.db.engine import Database
 from bot.db.people import people
@@ -19,6 +19,8 @@ from bot.db.tables import (
     approvals,
     attachments,
     audit,
+    group_speakers,
+    group_texts,
     inbox,
     jobs,
     lanes,
@@ -77,13 +79,13 @@ class RetentionScope:
     audit: ColumnElement[bool]
     notices: ColumnElement[bool]
     lanes: ColumnElement[bool]
+    group_speakers: ColumnElement[bool]
+    group_texts: ColumnElement[bool]
 
 
 def build_age_scope(before: float) -> RetentionScope:
     """Everything that was received or made before this moment (epoch seconds) and is over."""
-    newer_turn = and_(
-        turns.c.lane == lanes.c.lane, or_(turns.c.received_at >= before, turns.c.state.in_(_ACTIVE_STATES))
-    )
+    newer = or_(turns.c.received_at >= before, turns.c.state.in_(_ACTIVE_STATES))
     return RetentionScope(
         turns=turns.c.received_at < before,
         inbox=inbox.c.received_at < before,
@@ -97,7 +99,9 @@ def build_age_scope(before: float) -> RetentionScope:
         ),
         audit=audit.c.at < before,
         notices=notices.c.told_at < before,
-        lanes=~exists().where(newer_turn),
+        lanes=~exists().where(turns.c.lane == lanes.c.lane, newer),
+        group_speakers=~exists().where(turns.c.lane == group_speakers.c.lane, newer),
+        group_texts=group_texts.c.written_at < before,
     )
 
 
@@ -126,6 +130,11 @@ def build_lane_scope(lane: Lane, person: int, *, item: int, asked_at: float) -> 
         audit=and_(audit.c.who == person, audit.c.at <= asked_at),
         notices=notices.c.told_at <= asked_at,
         lanes=lanes.c.lane == lane.key,
+        group_speakers=group_speakers.c.lane == lane.key,
+        group_texts=and_(
+            or_(group_texts.c.lane == lane.key, group_texts.c.person == person),
+            group_texts.c.written_at <= asked_at,
+        ),
     )
 
 
@@ -144,10 +153,12 @@ async def forget(
     await wipe(outbox.c.id, and_(scope.outbox, _OUTBOX_HAS_TEXT), _wipe_outbox)
     await wipe(model_calls.c.id, and_(scope.calls, _IS_REPLY_WITHOUT_TURN), _wipe_calls)
     await wipe(notes.c.id, scope.notes, _wipe_notes)
-    await wipe(jobs.c.id, scope.jobs, _wipe_jobs)
+    await wipe(jobs.c.id, scope.jobs, partial(_delete_rows, jobs))
     await wipe(audit.c.id, and_(scope.audit, _IS_TRIAL_WITH_ARGUMENTS), _wipe_trials)
     await wipe(notices.c.subject, and_(scope.notices, quotes_endpoint), _wipe_notices)
     await wipe(lanes.c.lane, and_(scope.lanes, _LANE_HAS_TEXT), _wipe_lanes)
+    await wipe(group_speakers.c.person, scope.group_speakers, partial(_delete_rows, group_speakers))
+    await wipe(group_texts.c.id, scope.group_texts, partial(_delete_rows, group_texts))
     async with database.long_transaction() as tx:
         await people.forget_removed(tx)
     await database.truncate_wal()
@@ -183,7 +194,8 @@ async def has_running_work(tx: Transaction, lane: Lane, person: int, *, before: 
 async def list_lanes(tx: Transaction, chat: int) -> list[Lane]:
     """Every lane of a chat of which anything is stored, the chat itself first."""
     chat_lanes = {Lane(chat)}
-    for column in (lanes.c.lane, turns.c.lane, notes.c.lane, jobs.c.lane, inbox.c.lane, outbox.c.lane):
+    tables = (lanes, turns, notes, jobs, inbox, outbox, group_speakers, group_texts)
+    for column in (table.c.lane for table in tables):
         # A range can use an index: keys of topics begin with "CHAT:", and ";" is the character after ":".
         topics = select(column).distinct().where(column > f"{chat}:", column < f"{chat};")
         chat_lanes |= {Lane.parse(key) for key in (await tx.execute(topics)).scalars()}
@@ -295,8 +307,10 @@ async def _wipe_notes(tx: Transaction, _: Sequence[int], condition: ColumnElemen
     await tx.execute(delete(notes).where(condition))
 
 
-async def _wipe_jobs(tx: Transaction, _: Sequence[int], condition: ColumnElement[bool]) -> None:
-    await tx.execute(delete(jobs).where(condition))
+async def _delete_rows(
+    table: Table, tx: Transaction, _: Sequence[int], condition: ColumnElement[bool]
+) -> None:
+    await tx.execute(delete(table).where(condition))
 
 
 async def _wipe_trials(tx: Transaction, _: Sequence[int], condition: ColumnElement[bool]) -> None:

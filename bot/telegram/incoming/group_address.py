@@ -5,8 +5,10 @@ from collections.abc import Iterator
 from typing import Any, Literal
 
 from bot.telegram.groups import GroupIdentity
+from bot.telegram.incoming.update import to_plain_name
 
 ANONYMOUS_ADMIN_BOT = 1087968824  # Telegram's account for administrators who write as their group
+MAX_SPEAKER_CHARS = 40
 
 AddressKind = Literal["reply", "mention", "command", "name"]
 
@@ -45,6 +47,40 @@ def find_group_sender(message: dict[str, Any]) -> int | None:
     if sender.get("is_bot") or not isinstance(person, int):
         return None
     return person
+
+
+def cut_leading_mention(message: dict[str, Any], identity: GroupIdentity) -> dict[str, Any]:
+    """Return a raw message without the mention of the assistant that it begins with, unless that is all."""
+    for entity, text in _list_entities(message):
+        if entity.get("offset") == 0 and _is_mention_of(entity, text, identity):
+            key = "text" if isinstance(message.get("text"), str) else "caption"
+            rest = _get_text(message)[len(text) :].lstrip(" \t\n,:;")
+            return message | {key: rest} if rest else message
+    return message
+
+
+def name_quoted_author(message: dict[str, Any], identity: GroupIdentity) -> dict[str, Any]:
+    """Return a raw message whose quoted message is by a named person, unless the assistant wrote it.
+
+    In a private chat the only bot is the assistant; in a group another bot may have written it, or an
+    anonymous administrator, who has the account of one.
+    """
+    quoted = _as_object(message.get("reply_to_message"))
+    if not quoted or _as_object(quoted.get("from")).get("id") == identity.id:
+        return message
+    author = {"is_bot": False, "first_name": find_speaker_name(quoted)}
+    return message | {"reply_to_message": quoted | {"from": author}}
+
+
+def find_speaker_name(message: dict[str, Any]) -> str:
+    """Return what the sender of a raw group message is called, in letters and digits."""
+    sender = _as_object(message.get("from"))
+    names = [str(sender.get(key) or "") for key in ("first_name", "last_name")]
+    candidates = [" ".join(names), str(sender.get("username") or "")]
+    if "sender_chat" in message:  # an administrator who writes as the group
+        candidates = [str(_as_object(message["sender_chat"]).get("title") or "")]
+    plain_names = (to_plain_name(name, MAX_SPEAKER_CHARS) for name in candidates)
+    return next(filter(None, plain_names), "Somebody")
 
 
 def find_command_entity(message: dict[str, Any]) -> str | None:

@@ -58,10 +58,15 @@ def parse_update(item: InboxItem) -> ParsedUpdate:
 
 
 def to_display_name(first_name: str, person: int) -> str:
-    """Shorten a name for prompts and lists to letters and digits, so that it cannot carry instructions."""
-    normalized = unicodedata.normalize("NFC", first_name)
+    """Shorten a name for prompts and lists to letters and digits."""
+    return to_plain_name(first_name, MAX_NAME_CHARS) or f"Person {person}"
+
+
+def to_plain_name(name: str, max_chars: int) -> str:
+    """Shorten a name to letters and digits, so that it cannot carry instructions; "" if it has none."""
+    normalized = unicodedata.normalize("NFC", name)
     plain = "".join(letter if _is_plain(letter) else " " for letter in normalized)
-    return " ".join(plain.split())[:MAX_NAME_CHARS].strip() or f"Person {person}"
+    return " ".join(plain.split())[:max_chars].strip()
 
 
 def _build_update(

@@ -11,12 +11,19 @@ from typing import Any
 
 from bot.db.conversations import attachments
 from bot.db.engine import Database
+from bot.db.people import speakers
 from bot.domain import InboxItem, Lane
 from bot.jobs.user_jobs import JobOwner
 from bot.telegram.actions import ActionDependencies
 from bot.telegram.commands import registry
+from bot.telegram.groups import GroupIdentity
 from bot.telegram.incoming.attachment_loader import AttachmentLoader
 from bot.telegram.incoming.attachments import extract_media
+from bot.telegram.incoming.group_address import (
+    cut_leading_mention,
+    find_speaker_name,
+    name_quoted_author,
+)
 from bot.telegram.incoming.update import ParsedUpdate
 from bot.telegram.incoming.user_message import (
     IncomingMessage,
@@ -58,9 +65,13 @@ class MessageTurns:
         if coordinates and first.item.attempt == 1:  # later its person may have set another zone since
             owner = JobOwner(first.person, first.name, lane)
             await follow_location(self._database, self._deps, coordinates, owner, now=self._clock())
-        messages = self._attachment_loader.mark_unusable([_to_message(update) for update in updates])
+        identity = self._deps.groups.get_identity(lane.chat) if lane.is_group else None
+        messages = self._attachment_loader.mark_unusable(
+            [_to_message(update, identity) for update in updates]
+        )
+        speaker = await self._find_speaker(first, lane)
         if any(message.needs_fetch for message in messages):
-            request = self._build_request(updates, messages, lane, translate)
+            request = self._build_request(updates, messages, lane, translate, speaker)
             complete = partial(self._complete_request, updates, messages, request)
             await self._deps.turns.run(request, complete)
             return
@@ -68,7 +79,7 @@ class MessageTurns:
         if refusal and not await self._has_decided_attachments(first.item):
             await self._refuse(updates, refusal)
             return
-        await self._deps.turns.run(self._build_request(updates, messages, lane, translate))
+        await self._deps.turns.run(self._build_request(updates, messages, lane, translate, speaker))
 
     def _build_request(
         self,
@@ -76,6 +87,7 @@ class MessageTurns:
         messages: Sequence[IncomingMessage],
         lane: Lane,
         translate: Translator,
+        speaker: str,
     ) -> TurnRequest:
         now = self._clock()
         first = updates[0]
@@ -99,6 +111,7 @@ class MessageTurns:
             preface=late_preface + composed.preface,
             deep=first.item.shape == "deep",
             translate=translate,
+            speaker=speaker,
         )
 
     async def _complete_request(
@@ -117,8 +130,20 @@ class MessageTurns:
         if refusal := explain_refusal(loaded, request.translate):
             await self._refuse(updates, refusal)
             return None
-        completed = self._build_request(updates, loaded, request.lane, request.translate)
+        completed = self._build_request(updates, loaded, request.lane, request.translate, request.speaker)
         return replace(completed, reply_to=request.reply_to)
+
+    async def _find_speaker(self, update: ParsedUpdate, lane: Lane) -> str:
+        """Return what a group's prompts call the sender of an update; "" in a private chat."""
+        if not lane.is_group or update.person is None:
+            return ""
+        async with self._database.read_transaction() as tx:
+            known_name = await speakers.find_name(tx, lane, update.person)
+        if known_name is not None:
+            return known_name
+        name = find_speaker_name(update.item.body["message"])
+        async with self._database.transaction() as tx:
+            return await speakers.add(tx, lane, update.person, name)
 
     async def _has_decided_attachments(self, item: InboxItem) -> bool:
         """Whether its turn began before a restart, or was stopped: then its attachments are settled."""
@@ -128,9 +153,14 @@ class MessageTurns:
             return await attachments.can_skip_fetch(tx, item.id)
 
 
-def _to_message(update: ParsedUpdate) -> IncomingMessage:
-    """Take the raw message, without /ask or /deep before it, and what came with it."""
+def _to_message(update: ParsedUpdate, identity: GroupIdentity | None) -> IncomingMessage:
+    """Take the raw message, without /ask, /deep or a mention before it, and what came with it.
+
+    `identity`: who the assistant is in a group; None in a private chat.
+    """
     message: dict[str, Any] = update.item.body["message"]
+    if identity is not None:
+        message = name_quoted_author(cut_leading_mention(message, identity), identity)
     key = "text" if "text" in message else "caption"
     name, text = registry.parse_command(message.get(key) or "")
     if name == "ask" or update.item.shape == "deep":

@@ -15,6 +15,8 @@ from bot.db.tables import (
     approvals,
     attachments,
     audit,
+    group_speakers,
+    group_texts,
     inbox,
     lanes,
     messages,
@@ -52,6 +54,8 @@ WIPED = list_columns(
     turns="used preface",  # names of existing tools stay
     audit="after",  # the outcome of a trial stays
     lanes="notes summary summary_ahead",
+    group_speakers="lane name",
+    group_texts="lane name text",
 )
 WITHOUT_TEXT = list_columns(
     inbox="kind shape lane state error spans",
@@ -70,6 +74,7 @@ WITHOUT_TEXT = list_columns(
     notices="subject",
     readings="endpoint totals why",
     jobs="kind name zone missed state why_paused",
+    groups="title state speakers name",  # as names of people, they stay
     # What admins have set and changed; it belongs to no chat.
     sources="name kind address options trouble",
     tools="name source definition hash pending flagged rule",
@@ -183,6 +188,27 @@ async def test_an_old_turn_keeps_its_numbers_and_a_younger_one_everything(databa
         parts = (await tx.execute(select(outbox.c.body).order_by(outbox.c.id))).scalars().all()
     assert [(row.completion_tokens, row.error) for row in rows] == [(5, "refused (HTTP 400)")]
     assert parts == [EMPTY_BODY, EMPTY_BODY, WORD, WORD]
+
+
+async def insert_group_rows(database: Database, lane: str, person: int, written_at: float) -> None:
+    row = {"lane": lane, "person": person, "name": WORD}
+    async with database.transaction() as tx:
+        await tx.execute(insert(group_speakers).values(row))
+        await tx.execute(insert(group_texts).values(row | {"text": WORD, "written_at": written_at}))
+
+
+async def test_a_forgotten_group_loses_its_peoples_names_and_what_was_read_along(database: Database):
+    for lane, person in (("-5", 1), ("-5:2", 1), ("-6", 2)):
+        await insert_group_rows(database, lane, person, written_at=100.0)
+    async with database.read_transaction() as tx:
+        assert await retention.list_lanes(tx, -5) == [Lane(-5), Lane(-5, 2)]
+    await retention.forget(database, retention.build_lane_scope(Lane(-6), 9, item=1, asked_at=150.0))
+    assert await count_words(database) == {"group_speakers": 2, "group_texts": 2}
+    await retention.forget(database, retention.build_lane_scope(Lane(1), 1, item=1, asked_at=150.0))
+    assert await count_words(database) == {"group_speakers": 2}
+    await insert_turn(database, 200.0, lane="-5")
+    await retention.forget(database, retention.build_age_scope(150.0))
+    assert (await count_words(database))["group_speakers"] == 1
 
 
 async def test_a_tool_that_never_existed_loses_the_name_the_model_gave_it_and_real_ones_keep_theirs(

@@ -5,7 +5,13 @@ from typing import Any
 import pytest
 
 from bot.telegram.groups import GroupIdentity
-from bot.telegram.incoming.group_address import find_address, find_group_sender
+from bot.telegram.incoming.group_address import (
+    cut_leading_mention,
+    find_address,
+    find_group_sender,
+    find_speaker_name,
+    name_quoted_author,
+)
 
 GROUP = -1001
 BOT = 42
@@ -109,3 +115,59 @@ def test_an_anonymous_administrator_counts_as_the_group():
     anonymous = {"from": {"id": 1087968824, "is_bot": True}, "sender_chat": {"id": GROUP}}
     assert find_group_sender(build() | anonymous) == GROUP
     assert find_group_sender(build()) == ANN["id"]
+
+
+MENTIONS = [
+    (mention("@canvas_BOT, when do we meet?", "@canvas_BOT"), "when do we meet?"),
+    (mention("@canvas_bot\nhi @canvas_bot", "@canvas_bot"), "hi @canvas_bot"),
+    (mention("hey @canvas_bot, when?", "@canvas_bot"), "hey @canvas_bot, when?"),
+    (mention("@canvas_bot", "@canvas_bot"), "@canvas_bot"),
+    (mention("@other_bot hi", "@other_bot"), "@other_bot hi"),
+    (build("👩‍🚀: hi", entities=[entity("text_mention", "👩‍🚀: hi", "👩‍🚀", user={"id": BOT})]), "hi"),
+]
+
+
+@pytest.mark.parametrize(("message", "text"), MENTIONS)
+def test_the_mention_that_a_message_begins_with_is_cut(message: dict[str, Any], text: str):
+    assert cut_leading_mention(message, IDENTITY)["text"] == text
+
+
+def test_a_leading_mention_is_cut_from_a_caption():
+    caption = "@canvas_bot what is this?"
+    photo = {"caption": caption, "caption_entities": [entity("mention", caption, "@canvas_bot")]}
+    assert cut_leading_mention(photo, IDENTITY)["caption"] == "what is this?"
+
+
+SPEAKERS = [
+    ({"first_name": "Ann", "last_name": "Lee"}, "Ann Lee"),
+    ({"first_name": "\u202eAnn]\n[data: ", "last_name": None}, "Ann data"),
+    ({"first_name": "\x00*_`", "username": "ann_lee"}, "ann lee"),
+    ({"first_name": "Z" + "\u0334" * 90}, "Z" + "\u0334" * 39),
+    ({"first_name": "🙂"}, "Somebody"),
+    ({}, "Somebody"),
+]
+
+
+@pytest.mark.parametrize(("sender", "name"), SPEAKERS)
+def test_a_speaker_is_named_in_letters_and_digits(sender: dict[str, Any], name: str):
+    assert find_speaker_name(build() | {"from": sender}) == name
+
+
+def test_an_anonymous_administrator_is_named_as_the_group():
+    assert find_speaker_name(build(sender_chat={"id": GROUP, "title": "Family"})) == "Family"
+
+
+def test_only_the_assistants_own_message_is_quoted_as_its_own():
+    own = build(reply_to_message=BOT_MESSAGE)
+    assert name_quoted_author(own, IDENTITY) == own
+    other_bot = build(reply_to_message={"from": {"id": 77, "is_bot": True, "first_name": "Weather"}})
+    author = name_quoted_author(other_bot, IDENTITY)["reply_to_message"]["from"]
+    assert author == {"is_bot": False, "first_name": "Weather"}
+    assert name_quoted_author(build(), IDENTITY) == build()
+
+
+@pytest.mark.parametrize("message", BROKEN)
+def test_a_broken_message_is_read_all_the_same(message: dict[str, Any]):
+    cut_leading_mention(message, IDENTITY)
+    name_quoted_author(message, IDENTITY)
+    assert find_speaker_name(message) in {"Ann", "Somebody"}

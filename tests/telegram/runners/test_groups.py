@@ -124,6 +124,23 @@ async def test_what_is_for_others_is_not_even_stored(in_group: UpdateHarness):
     assert len(await in_group.load_items()) == known
 
 
+async def test_a_request_says_who_asks_and_does_not_repeat_the_mention(in_group: UpdateHarness):
+    await in_group.let_in(BOB)
+    weather = {"id": 77, "is_bot": True, "first_name": "Weather"}
+    quoted = {"message_id": 1, "date": 1, "chat": FAMILY, "from": weather, "text": "Rain."}
+    for person, name, text in ((ANNA, "Anna", "when?"), (ANNA, "Ann", "who?"), (BOB, "Anna", "and me?")):
+        update = in_group.build_message(person, **address(text), chat=FAMILY)
+        update["message"]["from"]["first_name"] = name
+        await in_group.store_updates(update)
+        await in_group.handle_claimed()
+    await ask(in_group, "so?", reply_to_message=quoted)
+    await in_group.send_text("hi")
+    requests = in_group.turns.requests
+    assert [request.speaker for request in requests] == ["Anna", "Anna", "Anna 2", "Anna", ""]
+    assert [request.texts[0] for request in requests[:3]] == ["when?", "who?", "and me?"]
+    assert "written by Weather]\nRain." in requests[3].texts[0]
+
+
 async def test_each_topic_is_a_lane_of_its_own(in_group: UpdateHarness):
     await ask(in_group, "hi", message_thread_id=7, is_topic_message=True)
     assert [request.lane for request in in_group.turns.requests] == [Lane(CHAT, 7)]
