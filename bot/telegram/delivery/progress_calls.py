@@ -59,7 +59,7 @@ class ProgressSender:
             case SendMessage():
                 return await self._send_part(progress, step)
             case EditMessage():
-                return await self._edit_message(step)
+                return await self._edit_message(progress, step)
             case DeleteMessage(message):
                 return await self._delete_message(progress, message)
             case SendTyping(text):
@@ -124,7 +124,8 @@ class ProgressSender:
             case DeliveryRefusal(_, detail):
                 enqueue(partial(outbox.mark_failed, row=row.id, reason=detail, body=row.body, now=now))
 
-    async def _edit_message(self, step: EditMessage) -> DeliveryOutcome:
+    async def _edit_message(self, progress: TurnProgress, step: EditMessage) -> DeliveryOutcome:
+        """Edit a message; the newest one is sent again if its person has deleted it."""
         message = step.message
         assert message.message_id is not None
         message.called_at = self._context.rate_queue.now
@@ -133,6 +134,13 @@ class ProgressSender:
         if isinstance(outcome, DeliverySuccess):
             message.part = step.part
             message.is_status = step.is_status
+        if (
+            isinstance(outcome, DeliveryRefusal)
+            and outcome.kind == "gone"
+            and message is progress.messages[-1]
+        ):
+            self._forget_message(progress, message)
+            return DeliverySuccess()
         return outcome
 
     async def _delete_message(self, progress: TurnProgress, message: MessageState) -> DeliveryOutcome:
@@ -143,6 +151,9 @@ class ProgressSender:
         if isinstance(outcome, DeliveryRefusal) and outcome.kind == "gone":
             outcome = DeliverySuccess()
         if isinstance(outcome, DeliverySuccess):
-            self._calls.enqueue_write(partial(outbox.mark_missing, row=message.row))
-            progress.messages.remove(message)
+            self._forget_message(progress, message)
         return outcome
+
+    def _forget_message(self, progress: TurnProgress, message: MessageState) -> None:
+        self._calls.enqueue_write(partial(outbox.mark_missing, row=message.row))
+        progress.messages.remove(message)

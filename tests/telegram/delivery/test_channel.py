@@ -212,6 +212,21 @@ async def test_a_long_status_that_the_person_has_deleted_does_not_hold_the_answe
     assert harness.list_texts() == [ONE + "Paris."]
 
 
+async def test_where_the_person_deletes_a_line_the_answer_is_shown_as_it_grows(harness: DeliveryHarness):
+    async with harness.run_sender() as sender:
+        channel = harness.open_channel(sender)
+        channel.show_status("It's your turn; I'm on it.")
+        await harness.api.wait_until(lambda: harness.list_texts())
+        harness.api.person(7).delete(harness.api.chat(7).bot_messages[0])
+        channel.show(ONE)
+        await harness.api.wait_until(lambda: harness.list_texts())
+        await harness.finish_turn(channel, ONE + "Paris.")
+        await sender.wait_until_idle()
+    assert harness.list_texts() == [ONE + "Paris."]
+    assert harness.list_methods() == ["sendMessage", "editMessageText", "sendMessage", "editMessageText"]
+    assert await harness.load_states() == ["done"]
+
+
 async def test_a_line_can_be_taken_back_and_the_answer_still_comes(harness: DeliveryHarness):
     async with harness.run_sender() as sender:
         channel = harness.open_channel(sender)
