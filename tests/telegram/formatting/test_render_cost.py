@@ -4,6 +4,7 @@ A model can write 64 KB, whatever a page has told it to. `tests/test_hostile_tex
 linear work.
 """
 
+import functools
 import gc
 import logging
 from collections.abc import Callable
@@ -72,6 +73,7 @@ def _fill(unit: str, count: int) -> str:
     return "".join(unit.format(number) for number in range(count))
 
 
+@functools.cache
 def build_texts(length: int) -> dict[str, str]:
     """Build every hostile text of about so many characters."""
     half = length // 2
