@@ -4,6 +4,7 @@ Parts that have to notice what other commands write look every few seconds; whil
 look costs one call to the system, and no query.
 """
 
+import asyncio
 import contextlib
 import os
 from collections.abc import Iterator
@@ -36,3 +37,8 @@ class CommitWatch:
             status = os.stat(self._wal_file)  # noqa: PTH116  # every few seconds
             return status.st_mtime_ns, status.st_size
         return None
+
+
+def compute_seconds_to_look(interval: float) -> float:
+    """Seconds until all parts with this interval look, at one moment, which wakes the process once."""
+    return interval - asyncio.get_running_loop().time() % interval

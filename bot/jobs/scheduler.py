@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bot.db.commit_watch import CommitWatch
+from bot.db.commit_watch import CommitWatch, compute_seconds_to_look
 from bot.db.engine import Database
 from bot.db.queues import jobs
 from bot.db.queues.jobs import FiredJob, Job
@@ -126,7 +126,7 @@ class JobScheduler:
     async def _is_woken(self) -> bool:
         """Wait until `wake` is called, at most POLL_SECONDS; whether it was."""
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(POLL_SECONDS):
+            async with asyncio.timeout(compute_seconds_to_look(POLL_SECONDS)):
                 await self._wake_event.wait()
         return self._wake_event.is_set()
 

@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from bot.db.commit_watch import CommitWatch
+from bot.db.commit_watch import CommitWatch, compute_seconds_to_look
 from bot.db.engine import Database
 from bot.db.queues import inbox, jobs
 from bot.db.queues import system_jobs as system_job_rows
@@ -163,7 +163,7 @@ class SystemJobSync:
         await retry_until_available(self.sync_rows)
         self._wake_scheduler()
         while True:
-            await asyncio.sleep(POLL_SECONDS)
+            await asyncio.sleep(compute_seconds_to_look(POLL_SECONDS))
             with contextlib.suppress(StoreUnavailable):
                 await self.poll_ordered_jobs()
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from bot.agent.tool_search import META_TOOL_NAMES, SearchableTools, pick_tools
 from bot.agent.toolbox import Toolbox
-from bot.db.commit_watch import CommitWatch
+from bot.db.commit_watch import CommitWatch, compute_seconds_to_look
 from bot.db.engine import Database
 from bot.db.retry import retry_until_available
 from bot.db.revisions import FILES
@@ -207,7 +207,7 @@ class ToolRegistry:
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._loader.run(), name="tool servers")
             while True:
-                await asyncio.sleep(POLL_SECONDS)
+                await asyncio.sleep(compute_seconds_to_look(POLL_SECONDS))
                 try:
                     await self._check_for_changes()
                 except StoreUnavailable:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from bot.db import revisions
-from bot.db.commit_watch import CommitWatch
+from bot.db.commit_watch import CommitWatch, compute_seconds_to_look
 from bot.db.engine import Database, parse_database_path
 from bot.jobs import scheduler as scheduler_module
 from bot.jobs.scheduler import JobScheduler
@@ -57,6 +57,16 @@ async def test_a_look_that_fails_does_not_count(database: Database, file: Path):
 def test_without_a_log_or_a_file_something_may_always_have_been_written(tmp_path: Path):
     for watch in (CommitWatch(tmp_path / "nowhere.db"), CommitWatch(None)):
         assert [look(watch), look(watch)] == [True, True]
+
+
+async def test_all_parts_look_at_the_same_moment():
+    moments = set()
+    for _ in range(3):
+        seconds = compute_seconds_to_look(1000.0)
+        assert 0 < seconds <= 1000
+        moments.add(round((asyncio.get_running_loop().time() + seconds) / 1000, 3))
+        await asyncio.sleep(0)
+    assert all(moment.is_integer() for moment in moments)
 
 
 class ReadCount:
