@@ -32,6 +32,7 @@ def set_cause(error: TelegramError, cause: Exception) -> TelegramError:
 @pytest.mark.parametrize(
     ("error", "outcome"),
     [
+        (Forbidden("user is deactivated"), DeliveryRefusal("blocked", "user is deactivated")),
         (NetworkError("Too Many Requests (429)"), DeliveryFailure("Too Many Requests (429)", "flood")),
         (set_cause(NetworkError("x"), httpx.ConnectError("no")), DeliveryFailure("ConnectError")),
         (set_cause(TimedOut(), httpx.ConnectTimeout("no")), DeliveryFailure("ConnectTimeout")),
