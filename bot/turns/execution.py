@@ -135,21 +135,23 @@ class TurnExecution:
         """Open the turn, or resume it where it stopped; None if it had ended already."""
         dependencies = self._dependencies
         preflight_result: PreflightResult | None = None
-        # A resumed turn may be at a tool that must not run twice.
-        durable = any(item.has_turn for item in self._turn_request.items)
+        request = self._turn_request
         while True:
             now = time.time()
             async with dependencies.database.read_transaction() as tx:
                 plan = await turn_plan.plan_turn(
-                    tx, dependencies.config, self._turn_request, preflight_result, budget=budget, now=now
+                    tx, dependencies.config, request, preflight_result, budget=budget, now=now
                 )
             if isinstance(plan, PreflightRequest):
                 preflight_result = await self._ask_endpoint(plan)
                 continue
-            async with dependencies.database.transaction(durable=durable) as tx:
-                turn = await start.open_turn(tx, dependencies.config, self._turn_request, plan, now=now)
+            # A resumed turn may be at a tool that must not run twice.
+            async with dependencies.database.transaction(durable=request.may_have_begun) as tx:
+                turn = await start.open_turn(tx, dependencies.config, request, plan, now=now)
                 if turn is not None:
+                    self._turn_request = request.mark_begun()
                     return await self._start_loop(tx, turn, now)
+            request = request.mark_begun()  # by this process, which could not go on with it
 
     async def _ask_endpoint(self, preflight_request: PreflightRequest) -> PreflightResult:
         texts = [prompt.strip_files(text) for text in self._turn_request.texts]

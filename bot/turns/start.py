@@ -58,7 +58,7 @@ async def open_turn(
 ) -> PreparedTurn | None:
     """Store a turn as it was planned, or that an earlier one resumes.
 
-    None: its conversation has changed since, so that it must be planned again.
+    None: its conversation has changed since, or it had begun already, so that it must be planned again.
     """
     if await _has_changed(tx, request.lane, plan):
         return None
@@ -66,6 +66,8 @@ async def open_turn(
         turn = await _store_turn(tx, request, plan, now)
     else:
         turn = await _resume_turn(tx, config, plan, plan.stored_turn, now)
+    if turn is None:
+        return None
     await _store_window(tx, request.lane, plan)
     conversation = plan.window.conversation
     is_cut_unknown = conversation.cut is not None and not conversation.told_cut
@@ -92,7 +94,10 @@ async def _has_changed(tx: Transaction, lane: Lane, plan: TurnPlan) -> bool:
     return await context_window.load_notes(tx, lane) != plan.window.conversation.notes
 
 
-async def _store_turn(tx: Transaction, request: TurnRequest, plan: TurnPlan, now: float) -> PreparedTurn:
+async def _store_turn(
+    tx: Transaction, request: TurnRequest, plan: TurnPlan, now: float
+) -> PreparedTurn | None:
+    """Store a new turn; None if it is stored already."""
     number = plan.window.conversation.number
     new_turn = NewTurn(
         item=request.items[0].id,
@@ -107,7 +112,8 @@ async def _store_turn(tx: Transaction, request: TurnRequest, plan: TurnPlan, now
     )
     items = [item.id for item in request.items]
     turn = await turns.open_turn(tx, new_turn, items, plan.user_messages, now=now)
-    assert turn is not None  # there was none when it was planned, and nobody else answers its items
+    if turn is None:
+        return None
     if request.attachment_count:
         await attachments.store(tx, turn.id, request.attachments)
     if plan.preflight_call is not None:

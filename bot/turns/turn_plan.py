@@ -163,7 +163,9 @@ async def _assess(
     preflight_result: PreflightResult,
     now: float,
 ) -> _Assessment:
-    stored_turn = await turns.find(tx, request.items[0].id)
+    stored_turn = None
+    if request.may_have_begun:
+        stored_turn = await turns.find(tx, request.items[0].id)
     number = None
     if stored_turn is not None:
         # One that waited for an approval may belong to an earlier conversation, and stays in it.

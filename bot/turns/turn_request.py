@@ -4,7 +4,7 @@ Values only, and the user messages made from a request; start.py opens the turn.
 """
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, tzinfo
 
 from bot.agent import prompt
@@ -56,6 +56,15 @@ class TurnRequest:
     def attachment_count(self) -> int:
         """How many attachments the messages have together."""
         return sum(map(len, self.attachments))
+
+    @property
+    def may_have_begun(self) -> bool:
+        """Whether its turn may be stored already."""
+        return any(item.has_turn for item in self.items)
+
+    def mark_begun(self) -> "TurnRequest":
+        """The same request, whose turn may be stored already."""
+        return replace(self, items=tuple(replace(item, has_turn=True) for item in self.items))
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,12 +3,21 @@
 import contextlib
 import sqlite3
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import event
 from sqlalchemy.engine import Engine
 
 CONTROL = ("BEGIN", "COMMIT", "ROLLBACK", "PRAGMA", "SELECT 1 FROM sqlite_schema")
+
+
+@dataclass(frozen=True, slots=True)
+class TracedCommit:
+    """A commit, with the last statement before it."""
+
+    last_statement: str
+    is_synced: bool
 
 
 class SqlTrace:
@@ -19,15 +28,13 @@ class SqlTrace:
 
     def __init__(self) -> None:
         self.statements: list[str] = []
-        self.commits: list[str] = []
-        self.sync_count = 0
+        self.commits: list[TracedCommit] = []
         self.thread_count = 0
 
     def clear(self) -> None:
         """Forget what was run so far."""
         self.statements.clear()
         self.commits.clear()
-        self.sync_count = 0
         self.thread_count = 0
 
     def watch(self, connection: Any, _record: object) -> None:
@@ -36,18 +43,15 @@ class SqlTrace:
             self.thread_count += 1
             return
         is_synced = True
-        last_statement = ""
 
         def record(sql: str) -> None:
-            nonlocal is_synced, last_statement
+            nonlocal is_synced
             if sql.startswith("PRAGMA synchronous="):
                 is_synced = sql.endswith("FULL")
+            if sql == "COMMIT":
+                self.commits.append(TracedCommit(self.statements[-1], is_synced))
             if not sql.startswith(CONTROL):
                 self.statements.append(sql)
-                last_statement = sql
-            if sql == "COMMIT":
-                self.commits.append(last_statement)
-                self.sync_count += is_synced
 
         connection.set_trace_callback(record)
 
