@@ -255,11 +255,10 @@ class TurnFactory:
         return Picture(image.media_type, image.data)
 
     def _build_preflight(self) -> Preflight:
-        url = self.settings.model_url
         return Preflight(
             self.ledger,
-            build_token_counter(url, self._api_key),
-            HeavyWorkEstimator(url, self._api_key, self.settings.model_name),
-            endpoint_name=url,
+            build_token_counter(self.model),
+            HeavyWorkEstimator(self.model, self.settings.model_name),
+            endpoint_name=self.settings.model_url,
             model_name=lambda: self.model.name,
         )

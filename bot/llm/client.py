@@ -5,18 +5,21 @@ a thread: soon after the start (`connect`), or by the first call.
 """
 
 import asyncio
-from collections.abc import Callable
-from typing import TYPE_CHECKING, ClassVar
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from bot.domain import ModelRequest, Reply
 from bot.llm.dialect import VLLM, Dialect
-from bot.llm.endpoint_config import SILENCE_SECONDS, EndpointConfig, SettingNames
+from bot.llm.endpoint_config import SILENCE_SECONDS, EndpointConfig, RouteAnswer, SettingNames
 from bot.llm.seats import SeatLimiter
+from bot.llm.server_api import find_server_root
 from bot.llm.stream import StreamAccumulator, make_epoch_clock
 from tools.threads import run_in_thread
 
 if TYPE_CHECKING:
     from bot.llm.connection import EndpointConnection
+
+QUICK_SECONDS = 2.0  # that a route may take while a user waits for an answer
 
 
 class ModelClient:
@@ -98,6 +101,36 @@ class ModelClient:
             if on_cut is not None:
                 on_cut(accumulator.build_reply(is_ended=False))
             raise
+
+    async def count_tokens(
+        self, body: Mapping[str, Any], *, timeout_seconds: float = QUICK_SECONDS
+    ) -> int | None:
+        """The exact number of tokens of a prompt.
+
+        `body` has messages, tools and chat_template_kwargs as a call has them. None where the route is
+        missing, fails, or takes longer than `timeout_seconds`.
+        """
+        url = f"{find_server_root(self._config.url)}/tokenize"
+        answer = await self._ask(url, body, timeout_seconds)
+        count = answer.body.get("count")
+        if isinstance(count, int) and not isinstance(count, bool) and count > 0:
+            return count
+        return None
+
+    async def ask_typed_questions(
+        self, body: Mapping[str, Any], *, timeout_seconds: float = QUICK_SECONDS
+    ) -> RouteAnswer:
+        """Ask typed questions; the answer is empty where the endpoint gives none within `timeout_seconds`."""
+        return await self._ask("/systemone", body, timeout_seconds)
+
+    async def _ask(self, url: str, body: Mapping[str, Any], timeout_seconds: float) -> RouteAnswer:
+        """Ask on the connection that the turn's call uses next; without a seat, for it takes a moment."""
+        connection = self._connection or await self.connect()
+        try:
+            async with asyncio.timeout(timeout_seconds):
+                return await connection.ask(url, body)
+        except TimeoutError:
+            return RouteAnswer()
 
     async def close(self) -> None:
         """Close all connections."""

@@ -17,13 +17,14 @@ from bot.agent.sanitize import to_sendable
 from bot.domain import ModelRequest, Reply
 from bot.errors import REFUSING, CallFailed, EndpointAway, EndpointRefused, PromptTooLong
 from bot.llm.diagnostics import is_unsupported_input
-from bot.llm.endpoint_config import CONNECT_SECONDS, EndpointConfig
+from bot.llm.endpoint_config import CONNECT_SECONDS, EndpointConfig, RouteAnswer
 from bot.llm.stream import StreamAccumulator
 
 # vLLM drops idle connections after 5 s; a request on one that it is just dropping would fail.
 KEEPALIVE_SECONDS = 3.0
 MAX_MESSAGE_CHARS = 200  # characters of the endpoint's own message that users see
 
+_UNSUPPORTED_STATUSES = {400, 404, 405, 422, 501}
 _BUSY_STATUSES = {408, 429, 503}
 _UNFINISHED_REASONS = {None, "abort", "error"}
 _CONNECTION_LOST = (httpx2.ReadError, httpx2.WriteError, httpx2.RemoteProtocolError)
@@ -63,6 +64,18 @@ class EndpointConnection:
         """
         with contextlib.suppress(APIError, ValueError):
             await self._client.get("/models", cast_to=object)
+
+    async def ask(self, url: str, body: Mapping[str, Any]) -> RouteAnswer:
+        """Post to a route, at an address or a path below `/v1`; never raises for what the endpoint does."""
+        try:
+            answer = await self._client.post(url, body=body, cast_to=object)
+        except APIStatusError as error:
+            return RouteAnswer(is_unsupported=error.status_code in _UNSUPPORTED_STATUSES)
+        except (APIError, ValueError, RecursionError):
+            return RouteAnswer()
+        if isinstance(answer, dict):
+            return RouteAnswer(answer)
+        return RouteAnswer()
 
     async def read_reply(
         self, request: ModelRequest, accumulator: StreamAccumulator, on_block: Callable[[str], None]

@@ -1,6 +1,11 @@
-"""What a connection to a model endpoint is made of. Plain data, read without the OpenAI client."""
+"""What a connection to a model endpoint is made of, and what a route answers.
 
-from dataclasses import dataclass
+Plain data, read without the OpenAI client.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
 
 from bot.llm.dialect import VLLM, Dialect
 
@@ -32,3 +37,14 @@ class EndpointConfig:
     dialect: Dialect = VLLM
     silence_seconds: float = SILENCE_SECONDS
     setting_names: SettingNames = SettingNames()
+
+
+@dataclass(frozen=True, slots=True)
+class RouteAnswer:
+    """What a route of an endpoint answered; `body` is empty if it gave none.
+
+    `is_unsupported`: the server has no such route, or not for this model; asking again would change nothing.
+    """
+
+    body: Mapping[str, Any] = field(default_factory=dict)
+    is_unsupported: bool = False

@@ -1,10 +1,9 @@
-"""The endpoint's routes apart from model calls, over plain HTTP.
+"""The endpoint's routes that no turn waits for, over plain HTTP.
 
-Models, version, health, tokens of a prompt, typed reads and the server's counters. Owns how these routes of
-vLLM are addressed and parsed. Keeps no connection and knows nothing of the layers above.
+Models, version, health and the server's counters. Owns how these routes of vLLM are addressed and parsed.
+Keeps no connection and knows nothing of the layers above.
 """
 
-import asyncio
 import functools
 import re
 import ssl
@@ -17,10 +16,7 @@ import httpx
 
 from bot.errors import KeyRefused, ServerAway
 
-QUICK_SECONDS = 2.0  # that a route may take while a user waits for an answer
-
 _TIMEOUT = httpx.Timeout(10, connect=5)
-_UNSUPPORTED_STATUSES = {400, 404, 405, 422, 501}
 _SAMPLE = re.compile(r"^vllm:(\w+)(?:\{.*\})? +([0-9.eE+]+)(?: |$)", re.MULTILINE)
 
 
@@ -30,17 +26,6 @@ class ServedModel:
 
     name: str
     context: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class TypedReadResult:
-    """The answer to typed questions, None if there is none.
-
-    is_unsupported: the server has no such route, or not for this model; asking again would change nothing.
-    """
-
-    answer: Mapping[str, Any] | None = None
-    is_unsupported: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +71,7 @@ def parse_models(body: Mapping[str, Any]) -> tuple[ServedModel, ...]:
 
 async def fetch_version(url: str) -> str | None:
     """The release of the vLLM behind `url`, such as `0.33.0`; None if the server does not report it."""
-    version = _parse_json(await _get(f"{_server_root(url)}/version")).get("version")
+    version = _parse_json(await _get(f"{find_server_root(url)}/version")).get("version")
     if isinstance(version, str):
         return version
     return None
@@ -95,7 +80,7 @@ async def fetch_version(url: str) -> str | None:
 async def check_health(url: str) -> bool:
     """Whether the endpoint is up; a server without this route counts as up if it answers at all."""
     try:
-        return (await _get(f"{_server_root(url)}/health")).status_code < 500
+        return (await _get(f"{find_server_root(url)}/health")).status_code < 500
     except ServerAway:
         return False
 
@@ -103,7 +88,7 @@ async def check_health(url: str) -> bool:
 async def fetch_counters(url: str, api_key: str | None = None) -> ServerCounters | None:
     """The server's counters, summed over its engines; None if it has no such page or none of them."""
     try:
-        page = await _get(f"{_server_root(url)}/metrics", api_key)
+        page = await _get(f"{find_server_root(url)}/metrics", api_key)
     except ServerAway:
         return None
     if not page.is_success:
@@ -130,56 +115,13 @@ def parse_samples(page: str) -> Mapping[str, int]:
     return sums
 
 
-async def tokenize(
-    url: str, api_key: str | None, body: Mapping[str, Any], *, timeout_seconds: float = QUICK_SECONDS
-) -> int | None:
-    """The exact number of tokens of a prompt.
-
-    `body` has messages, tools and chat_template_kwargs as a call has them. None where the route is missing,
-    fails, or takes longer than `timeout_seconds`.
-    """
-    response = await _try_post(f"{_server_root(url)}/tokenize", api_key, body, timeout_seconds)
-    count = _parse_json(response).get("count")
-    if isinstance(count, int) and not isinstance(count, bool) and count > 0:
-        return count
-    return None
-
-
-async def ask_typed_questions(
-    url: str, api_key: str | None, body: Mapping[str, Any], *, timeout_seconds: float = QUICK_SECONDS
-) -> TypedReadResult:
-    """Ask typed questions; never raises for what the endpoint does. Takes `timeout_seconds` at most."""
-    response = await _try_post(f"{url}/systemone", api_key, body, timeout_seconds)
-    if response is None:
-        return TypedReadResult()
-    if response.is_success:
-        return TypedReadResult(_parse_json(response))
-    return TypedReadResult(is_unsupported=response.status_code in _UNSUPPORTED_STATUSES)
-
-
-async def _try_post(
-    url: str, api_key: str | None, body: Mapping[str, Any], timeout_seconds: float
-) -> httpx.Response | None:
-    try:
-        async with asyncio.timeout(timeout_seconds):
-            return await _send("POST", url, api_key, body)
-    except (TimeoutError, ServerAway):
-        return None
-
-
 async def _get(url: str, api_key: str | None = None) -> httpx.Response:
-    return await _send("GET", url, api_key)
-
-
-async def _send(
-    method: str, url: str, api_key: str | None, body: Mapping[str, Any] | None = None
-) -> httpx.Response:
     headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
     # Loading the certificates takes longer than the call: once is enough, and not at all without encryption.
     verify = False if url.startswith("http://") else _certificates()
     try:
         async with httpx.AsyncClient(timeout=_TIMEOUT, trust_env=False, verify=verify) as client:
-            return await client.request(method, url, headers=headers, json=body)
+            return await client.get(url, headers=headers)
     except httpx.TimeoutException:
         raise ServerAway(f"Nothing answers at {url} in time.") from None
     except (httpx.HTTPError, httpx.InvalidURL) as error:
@@ -198,13 +140,12 @@ def _parse_whole(sample: str) -> int:
         return 0
 
 
-def _server_root(url: str) -> str:
+def find_server_root(url: str) -> str:
+    """The address of the server whose models are at `url`."""
     return url.removesuffix("/v1")
 
 
-def _parse_json(response: httpx.Response | None) -> Mapping[str, Any]:
-    if response is None:
-        return {}
+def _parse_json(response: httpx.Response) -> Mapping[str, Any]:
     try:
         body = response.json()
     except (ValueError, RecursionError):

@@ -10,7 +10,7 @@ from typing import Any
 
 from bot.agent.prompt import build_data_block
 from bot.agent.sanitize import break_control_tokens, to_sendable
-from bot.llm.server_api import ask_typed_questions
+from bot.llm.client import ModelClient
 
 MAX_TEXT_CHARS = 2000  # characters of the messages that are sent: half of it their beginning, half their end
 MAX_TOOLS = 40
@@ -41,11 +41,10 @@ class HeavyWorkEstimate:
 
 
 class HeavyWorkEstimator:
-    """Asks the endpoint at `url`. `model` is the one to ask; None: the first it serves."""
+    """Asks the endpoint of `client`. `model` is the one to ask; None: the first it serves."""
 
-    def __init__(self, url: str, api_key: str | None, model: str | None) -> None:
-        self._url = url
-        self._api_key = api_key
+    def __init__(self, client: ModelClient, model: str | None) -> None:
+        self._client = client
         self._model = model
         self._is_unsupported = False
 
@@ -60,10 +59,10 @@ class HeavyWorkEstimator:
         """Estimate for the newest messages and the tool definitions offered; None if the endpoint cannot."""
         if self._is_unsupported:
             return None
-        result = await ask_typed_questions(self._url, self._api_key, self._build_body(texts, tools))
-        self._is_unsupported = result.is_unsupported
-        if result.answer:
-            return _parse_estimate(result.answer)
+        answer = await self._client.ask_typed_questions(self._build_body(texts, tools))
+        self._is_unsupported = answer.is_unsupported
+        if answer.body:
+            return _parse_estimate(answer.body)
         return None
 
     def _build_body(self, texts: Sequence[str], tools: Iterable[Mapping[str, Any]]) -> dict[str, Any]:

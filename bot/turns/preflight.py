@@ -11,7 +11,7 @@ from bot.agent import prompt
 from bot.agent.toolbox import Toolbox
 from bot.db.conversations.calls import CallCompletion, NewCall
 from bot.domain import CallTimes, Message, Reply, Usage
-from bot.llm import server_api
+from bot.llm.client import ModelClient
 from bot.llm.typed_reads import HeavyWorkEstimate, HeavyWorkEstimator
 from bot.turns.call_ledger import CallLedger
 from bot.turns.turn_request import PreflightRequest, PreflightResult
@@ -20,8 +20,8 @@ TokenCounter = Callable[[Sequence[Message], Toolbox, bool], Awaitable[int | None
 """Tokens of a prompt with these tools, thinking or not; None if the endpoint does not say."""
 
 
-def build_token_counter(url: str, api_key: str | None) -> TokenCounter:
-    """A function that counts prompts at the endpoint of this address."""
+def build_token_counter(client: ModelClient) -> TokenCounter:
+    """A function that counts prompts at the endpoint of this client."""
 
     async def count(messages: Sequence[Message], toolbox: Toolbox, thinking: bool) -> int | None:
         body = {
@@ -29,7 +29,7 @@ def build_token_counter(url: str, api_key: str | None) -> TokenCounter:
             "chat_template_kwargs": {"enable_thinking": thinking},
         }
         tools = {"tools": toolbox.definitions} if toolbox.definitions else {}
-        return await server_api.tokenize(url, api_key, body | tools)
+        return await client.count_tokens(body | tools)
 
     return count
 

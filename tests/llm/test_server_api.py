@@ -6,7 +6,6 @@ import ssl
 from collections.abc import AsyncIterator
 from typing import Any
 
-import httpx
 import pytest
 from starlette.applications import Starlette
 from starlette.requests import Request
@@ -16,7 +15,7 @@ from starlette.routing import Route
 from bot.errors import KeyRefused, ServerAway
 from bot.http_server import serve
 from bot.llm import server_api
-from bot.llm.server_api import ServedModel, ServerCounters, TypedReadResult
+from bot.llm.server_api import ServedModel, ServerCounters
 from bot.sim.vllm.server import SimulatedEndpoint
 
 MODELS = {
@@ -43,10 +42,9 @@ async def serve_routes(**routes: Any) -> AsyncIterator[str]:
 
         return reply
 
-    paths = {"models": "/v1/models", "version": "/version", "health": "/health", "tokenize": "/tokenize"}
+    paths = {"models": "/v1/models", "version": "/version", "health": "/health"}
     paths["metrics"] = "/metrics"
-    methods = ["GET", "POST"]
-    table = [Route(paths[name], answer(response), methods=methods) for name, response in routes.items()]
+    table = [Route(paths[name], answer(response)) for name, response in routes.items()]
     async with serve(Starlette(routes=table)) as url:
         yield f"{url}/v1"
 
@@ -104,47 +102,6 @@ async def test_the_version_is_known_or_none() -> None:
 async def test_a_server_is_healthy_unless_it_says_otherwise(status: int, up: bool) -> None:
     async with serve_routes(health=(status, "")) as url:
         assert await server_api.check_health(url) is up
-
-
-PROMPT = {
-    "messages": [{"role": "user", "content": "How late is it?"}],
-    "tools": [{"type": "function", "function": {"name": "clock", "description": "Tells the time."}}],
-    "chat_template_kwargs": {"enable_thinking": True},
-}
-
-
-async def test_a_prompt_is_counted_as_a_call_sends_it() -> None:
-    endpoint = SimulatedEndpoint(api_key="k")
-    async with serve(endpoint.app) as url, httpx.AsyncClient(headers={"authorization": "Bearer k"}) as http:
-        count = await server_api.tokenize(f"{url}/v1", "k", PROMPT)
-        await http.post(f"{url}/v1/chat/completions", json={**PROMPT, "max_tokens": 5})
-    assert count == endpoint.requests[0].prompt_tokens
-
-
-@pytest.mark.parametrize(
-    "answer",
-    [
-        (404, {"detail": "Not Found"}),
-        (200, "no JSON"),
-        (200, {"count": True}),
-        (200, {"count": -3}),
-        (200, []),
-    ],
-)
-async def test_a_prompt_that_cannot_be_counted_has_no_count(answer: tuple[int, Any]) -> None:
-    async with serve_routes(tokenize=answer) as url:
-        assert await server_api.tokenize(url, None, PROMPT) is None
-
-
-async def test_a_slow_server_is_not_waited_for() -> None:
-    question = {"state": "x", "questions": {"a": {"type": "noul"}}}
-    endpoint = SimulatedEndpoint()
-    async with serve(endpoint.app) as url:
-        endpoint.hold()
-        result = await server_api.ask_typed_questions(f"{url}/v1", None, question, timeout_seconds=0.02)
-        assert result == TypedReadResult()
-        endpoint.release()
-    assert await server_api.tokenize("http://127.0.0.1:9/v1", None, PROMPT, timeout_seconds=0.02) is None
 
 
 async def test_certificates_are_verified() -> None:

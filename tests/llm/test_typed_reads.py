@@ -8,12 +8,14 @@ import pytest
 from bot.http_server import serve
 from bot.llm.typed_reads import MAX_DESCRIPTION_CHARS, MAX_TEXT_CHARS, MAX_TOOLS, HeavyWorkEstimator
 from bot.sim.vllm.server import Profile, SimulatedEndpoint
+from tests.support.recorded_endpoint import connect_client
 
 
 def make_definition(name: str, description: str = "Does it.") -> dict[str, Any]:
     return {"type": "function", "function": {"name": name, "description": description, "parameters": {}}}
 
 
+JSON_HEADERS = [(b"content-type", b"application/json")]
 SEARCH = make_definition("search", "Searches the web.")
 
 
@@ -21,8 +23,8 @@ async def estimate_repeatedly(
     endpoint: SimulatedEndpoint, *texts: str, tools: tuple[Any, ...] = (SEARCH,), times: int = 1
 ) -> Any:
     """The last of several estimates, and the estimator."""
-    async with serve(endpoint.app) as url:
-        estimator = HeavyWorkEstimator(f"{url}/v1", endpoint.api_key, endpoint.model)
+    async with serve(endpoint.app) as url, connect_client(url, api_key=endpoint.api_key) as client:
+        estimator = HeavyWorkEstimator(client, endpoint.model)
         for _ in range(times):
             estimate = await estimator.estimate(texts, tools)
     return estimate, estimator
@@ -57,21 +59,21 @@ async def test_an_endpoint_without_the_route_is_asked_once(profile: Profile) -> 
 
 
 async def test_an_endpoint_that_serves_another_model_is_not_asked_again() -> None:
-    async with serve(SimulatedEndpoint(model="another").app) as url:
-        estimator = HeavyWorkEstimator(f"{url}/v1", None, "this")
+    async with serve(SimulatedEndpoint(model="another").app) as url, connect_client(url) as client:
+        estimator = HeavyWorkEstimator(client, "this")
         assert await estimator.estimate(["hi"], ()) is None
     assert estimator.is_unsupported
 
 
 async def test_without_a_model_name_the_served_model_is_asked() -> None:
-    async with serve(SimulatedEndpoint(model="another").app) as url:
-        assert await HeavyWorkEstimator(f"{url}/v1", None, None).estimate(["hi"], ()) is not None
+    async with serve(SimulatedEndpoint(model="another").app) as url, connect_client(url) as client:
+        assert await HeavyWorkEstimator(client, None).estimate(["hi"], ()) is not None
 
 
 async def test_an_endpoint_that_is_away_is_asked_again() -> None:
     endpoint = SimulatedEndpoint()
-    async with serve(endpoint.app) as url:
-        estimator = HeavyWorkEstimator(f"{url}/v1", None, None)
+    async with serve(endpoint.app) as url, connect_client(url) as client:
+        estimator = HeavyWorkEstimator(client, None)
         endpoint.simulate_loading(60)
         assert await estimator.estimate(["hi"], ()) is None
         assert not estimator.is_unsupported
@@ -93,23 +95,23 @@ async def test_an_endpoint_that_is_away_is_asked_again() -> None:
 )
 async def test_an_invalid_answer_gives_no_estimate(body: bytes) -> None:
     async def app(_scope: Any, _receive: Any, send: Any) -> None:
-        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.start", "status": 200, "headers": JSON_HEADERS})
         await send({"type": "http.response.body", "body": body})
 
-    async with serve(app) as url:
-        estimator = HeavyWorkEstimator(f"{url}/v1", None, None)
+    async with serve(app) as url, connect_client(url) as client:
+        estimator = HeavyWorkEstimator(client, None)
         assert await estimator.estimate(["hi"], ()) is None
     assert not estimator.is_unsupported
 
 
 async def test_invalid_counts_are_unknown() -> None:
     async def app(_scope: Any, _receive: Any, send: Any) -> None:
-        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.start", "status": 200, "headers": JSON_HEADERS})
         body = b'{"answers": {"heavy": {"noul": 0.5}}, "usage": {"input_tokens": true, "output_tokens": "2"}}'
         await send({"type": "http.response.body", "body": body})
 
-    async with serve(app) as url:
-        estimate = await HeavyWorkEstimator(f"{url}/v1", None, None).estimate(["hi"], ())
+    async with serve(app) as url, connect_client(url) as client:
+        estimate = await HeavyWorkEstimator(client, None).estimate(["hi"], ())
     assert estimate is not None
     assert (estimate.input_tokens, estimate.output_tokens) == (None, None)
 

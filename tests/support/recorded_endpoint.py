@@ -120,14 +120,32 @@ async def open_client(
     replay: ReplayServer, *, seats: int = 4, silence_seconds: float = 5.0
 ) -> AsyncIterator[ModelClient]:
     """The real client against recorded responses."""
-    async with serve(replay.app) as url:
-        client = ModelClient(
-            f"{url}/v1", "gemma4", SeatLimiter(seats), api_key="sk-secret", silence_seconds=silence_seconds
-        )
-        try:
-            yield client
-        finally:
-            await client.close()
+    async with (
+        serve(replay.app) as url,
+        connect_client(
+            url, "gemma4", seats=seats, api_key="sk-secret", silence_seconds=silence_seconds
+        ) as client,
+    ):
+        yield client
+
+
+@contextlib.asynccontextmanager
+async def connect_client(
+    server_url: str,
+    model: str | None = None,
+    *,
+    seats: int = 4,
+    api_key: str | None = None,
+    silence_seconds: float = 5.0,
+) -> AsyncIterator[ModelClient]:
+    """The real client of a server."""
+    client = ModelClient(
+        f"{server_url}/v1", model, SeatLimiter(seats), api_key=api_key, silence_seconds=silence_seconds
+    )
+    try:
+        yield client
+    finally:
+        await client.close()
 
 
 def make_request(*texts: str, **changes: Any) -> ModelRequest:

@@ -17,6 +17,7 @@ from bot.turns.call_ledger import CallLedger
 from bot.turns.preflight import Preflight, build_token_counter
 from bot.turns.turn_request import PreflightRequest, PreflightResult
 from tests.support.gateway import ADMIN, running_gateway
+from tests.support.recorded_endpoint import connect_client
 from tests.support.turn_harness import SHUTDOWN_SECONDS, ScriptedModel, TurnHarness
 from tools.registry import discover
 
@@ -33,10 +34,9 @@ def make_request(*, count: bool = False, read: bool = False, toolbox: Toolbox = 
 async def open_preflight(
     database: Database, endpoint: SimulatedEndpoint, model_name: str = "model"
 ) -> AsyncIterator[Preflight]:
-    async with serve(endpoint.app) as address:
-        url = f"{address}/v1"
-        estimator = HeavyWorkEstimator(url, endpoint.api_key, None)
-        count = build_token_counter(url, endpoint.api_key)
+    async with serve(endpoint.app) as url, connect_client(url, api_key=endpoint.api_key) as client:
+        estimator = HeavyWorkEstimator(client, None)
+        count = build_token_counter(client)
         ledger = CallLedger(database, shutdown_seconds=SHUTDOWN_SECONDS)
         yield Preflight(
             ledger, count, estimator, endpoint_name="http://there/v1", model_name=lambda: model_name
