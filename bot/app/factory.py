@@ -36,9 +36,10 @@ from bot.settings import Settings
 from bot.telegram.access import Access
 from bot.telegram.actions import ActionDependencies
 from bot.telegram.best_effort_calls import BestEffortCalls
+from bot.telegram.chat_administrators import ChatAdministrators
 from bot.telegram.client import TelegramBot, open_bot, run_unless_stopped
 from bot.telegram.commands.groups import LeaveGroupsTask
-from bot.telegram.commands.registry import COMMANDS, build_menu
+from bot.telegram.commands.registry import COMMANDS, build_group_menu, build_menu
 from bot.telegram.delivery.channel import ChatChannel
 from bot.telegram.delivery.rate_budget import RateLimits
 from bot.telegram.delivery.sender import Sender
@@ -210,7 +211,9 @@ async def build(
         reads_all_messages=bool(bot.bot.can_read_all_group_messages),
     )
     await retry_until_available(partial(groups.load, database))
-    best_effort_calls = BestEffortCalls(bot, partial(build_menu, has_fallback=fallback is not None))
+    best_effort_calls = BestEffortCalls(
+        bot, partial(build_menu, has_fallback=fallback is not None), build_group_menu
+    )
     usage_recorder = UsageRecorder(database, timers, shutdown_seconds=options.shutdown_seconds)
     await retry_until_available(usage_recorder.start)
     sender = Sender(
@@ -287,6 +290,7 @@ async def build(
         backups_kept_until=maintenance.retention_policy.find_copies_expiry,
         sign_ins=tools.sign_in_tasks.flows,
         tool_questions=tool_questions,
+        is_chat_administrator=ChatAdministrators(bot).is_administrator,
     )
     runners: dict[ItemKind, Runner] = {
         "update": UpdateRunner(

@@ -56,6 +56,11 @@ async def _reload_nothing() -> None:
     """Do nothing: there is no registry to reload."""
 
 
+async def _know_no_administrator(chat: int, person: int) -> bool:
+    """Nobody administers a group."""
+    return False
+
+
 @dataclass(frozen=True, slots=True)
 class ActionDependencies:
     """What actions can use beside their transaction.
@@ -76,6 +81,7 @@ class ActionDependencies:
     `end_programs`: ends the programs of a person who lost access.
     `sign_ins`: those under way.
     `tool_questions`: what running tools ask people.
+    `is_chat_administrator(chat, person)`: whether a person administers a group.
     `backups_kept_until`: when the newest backup of the database is deleted (None: there is none).
     """
 
@@ -103,6 +109,7 @@ class ActionDependencies:
     end_programs: Callable[[int], None] = lambda person: None
     sign_ins: SignInFlows | None = None
     tool_questions: ToolQuestions | None = None
+    is_chat_administrator: Callable[[int, int], Awaitable[bool]] = _know_no_administrator
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +118,7 @@ class ActionContext:
 
     `args` is what follows the command, or what the button carried.
     `translate`: into the person's language.
+    `moderates`: whether they may stop what others asked, and delete the chat; in private always.
     """
 
     tx: Transaction
@@ -123,6 +131,12 @@ class ActionContext:
     args: str
     now: float
     translate: Translator
+    moderates: bool = True
+
+    @property
+    def is_group(self) -> bool:
+        """Whether this happens in a group."""
+        return self.lane.chat < 0
 
     @property
     def actor(self) -> Actor:

@@ -12,6 +12,7 @@ from telegram import (
     Bot,
     BotCommand,
     BotCommandScope,
+    BotCommandScopeAllGroupChats,
     BotCommandScopeAllPrivateChats,
     BotCommandScopeChat,
 )
@@ -29,6 +30,8 @@ CommandMenu = Sequence[tuple[str, str]]  # (name, line of help) of each command
 MenuRole = Literal["member", "admin"]
 BuildMenu = Callable[[MenuRole, str], CommandMenu]
 """Builds the menu of a role in a language."""
+BuildGroupMenu = Callable[[str], CommandMenu]
+"""Builds the menu of groups in a language."""
 
 log = logging.getLogger(__name__)
 
@@ -36,10 +39,18 @@ log = logging.getLogger(__name__)
 class BestEffortCalls:
     """Makes the calls; menus are built when they are set."""
 
-    def __init__(self, bot: Bot, build_menu: BuildMenu, *, timeout_seconds: float = TIMEOUT_SECONDS) -> None:
+    def __init__(
+        self,
+        bot: Bot,
+        build_menu: BuildMenu,
+        build_group_menu: BuildGroupMenu,
+        *,
+        timeout_seconds: float = TIMEOUT_SECONDS,
+    ) -> None:
         self._bot = bot
         self._client = TelegramClient(bot)
         self._build_menu = build_menu
+        self._build_group_menu = build_group_menu
         self._timeout_seconds = timeout_seconds
 
     async def answer_callback_query(self, query_id: str, toast: str = "") -> None:
@@ -87,13 +98,14 @@ class BestEffortCalls:
             await self._attempt("alarm", self._bot.send_message(admin, text))
 
     async def set_menus(self, admins: Mapping[int, str]) -> None:
-        """Set the members' menu for everybody, by Telegram's language, and that of admins for each of them.
+        """Set the menus of members and of groups, by Telegram's language, and that of each admin.
 
         `admins`: the language of each. Called at start.
         """
         for language in LANGUAGES:
             code = None if language == ENGLISH.language else language
             await self._set_menu(self._build_menu("member", language), BotCommandScopeAllPrivateChats(), code)
+            await self._set_menu(self._build_group_menu(language), BotCommandScopeAllGroupChats(), code)
         for admin, language in admins.items():
             await self.set_menu(admin, language, is_admin=True)
 

@@ -55,6 +55,11 @@ class GroupDirectory:
         group = self._groups.get(chat)
         return group if group is not None and group.state == "in" else None
 
+    def list_present(self) -> list[Group]:
+        """Return the groups that the bot is in, also those that wait to be let in, by title."""
+        present = (group for group in self._groups.values() if group.state != "left")
+        return sorted(present, key=lambda group: (group.title.casefold(), group.chat))
+
     def get_identity(self, chat: int) -> GroupIdentity:
         """Return who the assistant is in this chat."""
         group = self._groups.get(chat)

@@ -1,6 +1,8 @@
 """The daily quota of canvases: whose limit applies, what is used, and the gate before a turn.
 
-A limit set for a person applies whatever their role; a limit for everybody does not apply to admins.
+A limit set for a person applies whatever their role; a limit for everybody does not apply to admins. A group
+has one for all that is asked in it, beside those of its people. Whose limit it is, is a number: a person's
+or, negative, a group's.
 
 The quota is checked before a turn begins and not between its steps: a turn is bounded anyway, and to break
 it off would throw away what it has cost. A refused message is kept as a turn without an answer, so that
@@ -25,7 +27,7 @@ from bot.db.transaction import Transaction
 from bot.domain import Lane, Message, Part
 from bot.telegram.access import Access
 from bot.telegram.actions import TurnService
-from bot.translations.translator import Translator
+from bot.translations.translator import Translator, translatable
 from bot.turns import RequestCompleter, TurnHandle, TurnRequest, build_user_messages
 from bot.usage.report import start_of_day
 
@@ -89,11 +91,11 @@ class QuotaUsage:
 async def load_limit(
     tx: Transaction, person: int, role: RoleOrBlocked | None, default_per_day: int | None
 ) -> int | None:
-    """Return what a person may use a day; `default_per_day` is what the settings give a member."""
+    """Return what a person or a group may use a day; `default_per_day` is what the settings give a member."""
     own, everybody = await limits.find_rules(tx, person)
     if own is not None:
         return own.canvases
-    if role == "admin":
+    if role == "admin" or person < 0:
         return None
     if everybody is not None:
         return everybody.canvases
@@ -118,7 +120,10 @@ async def load_quota_usage(
 
 
 class QuotaGate:
-    """A TurnService that refuses turns of people whose quota is used up, and warns once at four fifths."""
+    """A TurnService that refuses turns of people and groups whose quota is used up.
+
+    It warns once a day, at four fifths.
+    """
 
     def __init__(
         self,
@@ -139,55 +144,61 @@ class QuotaGate:
         self._wake_sender = wake_sender
         self._clock = clock
         self._limit_cache: dict[tuple[int, RoleOrBlocked | None], int | None] = {}
-        # By person: a day, and how many turns of it cannot reach the warning together.
+        # By person or group: a day, and how many turns of it cannot reach the warning together.
         self._unchecked_turns: dict[int, tuple[str, int]] = {}
 
     async def run(self, request: TurnRequest, complete: RequestCompleter | None = None) -> None:
-        if self._take_unchecked_turn(request.person):
-            await self._turns.run(request, complete)
-            return
-        before = await self._load_usage(request.person)
-        if before is not None and before.is_used_up:
-            complete = partial(self._complete_or_refuse, request, complete, before)
+        holders = [holder for holder in _list_holders(request) if not self._take_unchecked_turn(holder)]
+        for holder in holders:
+            before = await self._load_usage(holder)
+            if before is not None and before.is_used_up:
+                complete = partial(self._complete_or_refuse, request, complete, holder, before)
+                break
         await self._turns.run(request, complete)
-        after = await self._load_usage(request.person)
-        if after is not None:
-            await self._warn(request, after)
+        for holder in holders:
+            after = await self._load_usage(holder)
+            if after is not None:
+                await self._warn(request, holder, after)
 
     def clear_cache(self) -> None:
         """Forget the limits read so far, for one of them has changed."""
         self._limit_cache.clear()
         self._unchecked_turns.clear()
 
-    def _take_unchecked_turn(self, person: int) -> bool:
+    def _take_unchecked_turn(self, holder: int) -> bool:
         """Whether a turn can do without a query of what they have used; counts it."""
-        day, turns_left = self._unchecked_turns.get(person, ("", 0))
+        day, turns_left = self._unchecked_turns.get(holder, ("", 0))
         if day != self._today() or not turns_left:
             return False
-        self._unchecked_turns[person] = day, turns_left - 1
+        self._unchecked_turns[holder] = day, turns_left - 1
         return True
 
-    async def _load_usage(self, person: int) -> QuotaUsage | None:
-        """Return what a person has used today; None without a limit."""
-        limit = await self._load_limit(person)
+    async def _load_usage(self, holder: int) -> QuotaUsage | None:
+        """Return what a person or a group has used today; None without a limit."""
+        limit = await self._load_limit(holder)
         if limit is None:
             return None
         async with self._database.read_transaction() as tx:
-            return await load_quota_usage(tx, person, limit, self._settings.time_zone, now=self._clock())
+            return await load_quota_usage(tx, holder, limit, self._settings.time_zone, now=self._clock())
 
-    async def _load_limit(self, person: int) -> int | None:
-        role = self._access.get_role(person)
-        key = (person, role)
+    async def _load_limit(self, holder: int) -> int | None:
+        role = self._access.get_role(holder)
+        key = (holder, role)
         if key not in self._limit_cache:
             async with self._database.read_transaction() as tx:
-                self._limit_cache[key] = await load_limit(tx, person, role, self._settings.canvases_per_day)
+                self._limit_cache[key] = await load_limit(tx, holder, role, self._settings.canvases_per_day)
         return self._limit_cache[key]
 
     def _today(self) -> str:
         return str(datetime.fromtimestamp(self._clock(), ZoneInfo(self._settings.time_zone)).date())
 
     async def _complete_or_refuse(
-        self, request: TurnRequest, complete: RequestCompleter | None, usage: QuotaUsage, handle: TurnHandle
+        self,
+        request: TurnRequest,
+        complete: RequestCompleter | None,
+        holder: int,
+        usage: QuotaUsage,
+        handle: TurnHandle,
     ) -> TurnRequest | None:
         """Complete the request of a turn that has begun already, and refuse any other.
 
@@ -198,13 +209,15 @@ class QuotaGate:
         completed = request if complete is None else await complete(handle)
         if completed is None or has_begun:
             return completed
-        await self._refuse(completed, usage)
+        await self._refuse(completed, holder, usage)
         return None
 
-    async def _refuse(self, request: TurnRequest, usage: QuotaUsage) -> None:
+    async def _refuse(self, request: TurnRequest, holder: int, usage: QuotaUsage) -> None:
         now = self._clock()
         translate = request.translate
         used_up = translate("You have used up today's allowance.")
+        if holder < 0:
+            used_up = translate("This group has used up today's allowance.")
         hint = translate("Then /retry answers this message.")
         line = f"{used_up} {usage.format_reset(translate)} {hint}"
         async with self._database.transaction() as tx:
@@ -218,29 +231,44 @@ class QuotaGate:
                 reply_to=request.reply_to,
                 now=now,
             )
-            await self._record_notified_today(tx, request.person, now)
+            await self._record_notified_today(tx, holder, now)
             await inbox.mark_done(tx, [item.id for item in request.items], now=now)
 
-    async def _warn(self, request: TurnRequest, usage: QuotaUsage) -> None:
+    async def _warn(self, request: TurnRequest, holder: int, usage: QuotaUsage) -> None:
         """Send the warning if it is due and has not been sent today."""
         assert usage.limit is not None
         warn_at = WARN_FRACTION * usage.limit
         if usage.used < warn_at:
             turns_left = int((warn_at - usage.used) / self._settings.max_canvases_per_turn)
-            self._unchecked_turns[request.person] = self._today(), turns_left
+            self._unchecked_turns[holder] = self._today(), turns_left
             return
         now = self._clock()
         translate = request.translate
-        used = translate("You have used about {percent} % of today's allowance.", percent=usage.percent)
+        used = format_used_share(translate, usage, in_group=holder < 0)
         line = f"{used} {usage.format_reset(translate)}"
         async with self._database.transaction() as tx:
-            if await self._record_notified_today(tx, request.person, now):
+            if await self._record_notified_today(tx, holder, now):
                 await outbox.add(tx, item=None, lane=request.lane, parts=(Part(line, silent=True),), now=now)
         self._wake_sender(request.lane)
 
-    async def _record_notified_today(self, tx: Transaction, person: int, now: float) -> bool:
-        """Record that the person has been notified today; False if they had been already."""
-        return await admin_notices.record_if_changed(tx, f"canvases of {person}", self._today(), now=now)
+    async def _record_notified_today(self, tx: Transaction, holder: int, now: float) -> bool:
+        """Record that the person or group has been notified today; False if they had been already."""
+        return await admin_notices.record_if_changed(tx, f"canvases of {holder}", self._today(), now=now)
+
+
+def format_used_share(translate: Translator, usage: QuotaUsage, *, in_group: bool = False) -> str:
+    """Format which share of the day's allowance is used, as a sentence."""
+    text = translatable("You have used about {percent} % of today's allowance.")
+    if in_group:
+        text = translatable("This group has used about {percent} % of today's allowance.")
+    return translate(text, percent=usage.percent)
+
+
+def _list_holders(request: TurnRequest) -> tuple[int, ...]:
+    """Whose limits a turn concerns: its person's, and its group's."""
+    if request.lane.chat < 0:
+        return (request.person, request.lane.chat)
+    return (request.person,)
 
 
 async def _store_refused_turn(tx: Transaction, request: TurnRequest, answer: str, now: float) -> None:

@@ -30,7 +30,7 @@ from bot.jobs.user_jobs import JobLimits, UserJobs
 from bot.telegram.access import Access, AccessMode
 from bot.telegram.actions import ActionDependencies
 from bot.telegram.best_effort_calls import BestEffortCalls
-from bot.telegram.commands.registry import build_menu
+from bot.telegram.commands.registry import build_group_menu, build_menu
 from bot.telegram.incoming.attachment_loader import AttachmentLoader
 from bot.telegram.incoming.downloads import FILE_GONE, FileDownloader
 from bot.telegram.incoming.envelope import read_envelope
@@ -147,6 +147,7 @@ class UpdateHarness:
         self.turns = FakeTurnService(database)
         self.access = Access(mode, configured_admins)
         self.groups = build_directory()
+        self.chat_administrators: set[int] = set()
         self.woken_lanes: list[Lane] = []
         self.worker_wakes = 0
         self.ended_items: list[EndedTurn] = []
@@ -154,7 +155,9 @@ class UpdateHarness:
         self.user_jobs = UserJobs(
             database, job_limits or JobLimits(), self._on_jobs_changed, clock=lambda: self.now
         )
-        best_effort_calls = BestEffortCalls(cast(Bot, self.bot), build_menu, timeout_seconds=0.2)
+        best_effort_calls = BestEffortCalls(
+            cast(Bot, self.bot), build_menu, build_group_menu, timeout_seconds=0.2
+        )
         self.approvals = Approvals(
             database, self._approval_dependencies(), timeout_seconds=900, clock=lambda: self.now
         )
@@ -173,6 +176,7 @@ class UpdateHarness:
             approvals=self.approvals,
             user_jobs=self.user_jobs,
             fallback_endpoint=fallback_endpoint,
+            is_chat_administrator=self._is_chat_administrator,
             builtin_tools={tool.name: tool for tool in (clock, recall)},
         )
         self.downloader = FakeFileDownloader()
@@ -196,6 +200,9 @@ class UpdateHarness:
             wake_worker=self._wake_worker,
             on_turn_ended=self.ended_items.append,
         )
+
+    async def _is_chat_administrator(self, chat: int, person: int) -> bool:
+        return person == chat or person in self.chat_administrators
 
     async def _load_prompt_breakdown(self, tx: Transaction, lane: Lane) -> PromptBreakdown:
         return self.prompt_breakdown
@@ -274,19 +281,25 @@ class UpdateHarness:
 
     async def start_turn(self, person: int = ANNA, **more: Any) -> int:
         """Claim a message of a person whose turn then keeps running; return its inbox id."""
-        (item,) = await self.store_updates(self.build_message(text="…", person=person, **more))
+        (item,) = await self.store_updates(self.build_message(person=person, **({"text": "…"} | more)))
         async with self.database.transaction() as tx:
             await inbox.claim(tx, now=self.now)
         return item
 
     async def store_answered_turn(
-        self, *texts: str, tool: str | None = None, person: int = ANNA, item: int = 0
+        self,
+        *texts: str,
+        tool: str | None = None,
+        person: int = ANNA,
+        item: int = 0,
+        lane: Lane | None = None,
     ) -> int:
         """Store a past turn with these texts, which may have run a tool; return its id."""
         messages = [Message("user", text) for text in texts]
         async with self.database.transaction() as tx:
-            number = (await conversations.find(tx, Lane(person))).number
-            new = NewTurn(item, Lane(person), person, number, (), False, "", received_at=self.now)
+            lane = lane or Lane(person)
+            number = (await conversations.find(tx, lane)).number
+            new = NewTurn(item, lane, person, number, (), False, "", received_at=self.now)
             turn = await turns.open_turn(tx, new, [], messages, now=self.now)
             assert turn is not None
             if tool:

@@ -23,7 +23,7 @@ async def run_telegram(patience: float = 5.0) -> AsyncIterator[tuple[BotApi, Bes
         api.person(ANN).send("hello")
         yield (
             api,
-            BestEffortCalls(bot, registry.build_menu, timeout_seconds=patience),
+            BestEffortCalls(bot, registry.build_menu, registry.build_group_menu, timeout_seconds=patience),
         )
 
 
@@ -56,9 +56,16 @@ async def test_menus_are_set_for_everybody_and_for_each_admin():
         assert [command["command"] for command in api.commands][-3:] == ["invite", "people", "tools"]
         await client.reset_menu(ANN)
         menu_calls = [call for call in api.calls if call.method.endswith("MyCommands")]
-        assert [call.method for call in menu_calls] == ["setMyCommands"] * 7 + ["deleteMyCommands"]
+        assert [call.method for call in menu_calls] == ["setMyCommands"] * 13 + ["deleteMyCommands"]
         codes = [call.params.get("language_code") for call in menu_calls]
-        assert codes == [None, "de", "es", "fr", "ru", "zh", None, None]
+        assert codes == [
+            *(code for code in (None, "de", "es", "fr", "ru", "zh") for _ in range(2)),
+            None,
+            None,
+        ]
+        group = api.add_group(-1001, "Team", owner=api.person(ANN, "Ann"))
+        menu = api.list_menu(api.person(8, "Ben"), group.id)
+        assert [command["command"] for command in menu] == ["new", "stop", "ask", "usage", "help"]
 
 
 async def test_a_persons_message_is_deleted_and_a_missing_one_is_reported():

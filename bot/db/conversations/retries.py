@@ -18,11 +18,13 @@ from bot.domain import Lane
 class LastTurn:
     """The turn a /retry is about.
 
-    `texts`: what the person wrote. `ran_tools`: names of tools that ran in it, which may not be repeatable.
+    `person`: who asked. `texts`: what they wrote. `ran_tools`: names of tools that ran in it, which may
+    not be repeatable.
     `deep`: the person had it answered by the second endpoint.
     """
 
     id: int
+    person: int
     texts: tuple[str, ...]
     ran_tools: tuple[str, ...]
     deep: bool
@@ -32,19 +34,19 @@ async def find_last_turn(tx: Transaction, lane: Lane, *, before_item: int) -> La
     """The conversation's newest ended turn that an earlier item began."""
     number = (await conversations.find(tx, lane)).number
     query = (
-        select(turns.c.id)
+        select(turns.c.id, turns.c.person)
         .where(turns.c.lane == lane.key, turns.c.conversation == number, turns.c.state == "ended")
         .where(turns.c.item < before_item)
         .order_by(turns.c.ended_at.desc(), turns.c.id.desc())
         .limit(1)
     )
-    turn = (await tx.execute(query)).scalar_one_or_none()
-    if turn is not None:
-        return await _load_last_turn(tx, turn)
+    row = (await tx.execute(query)).one_or_none()
+    if row is not None:
+        return await _load_last_turn(tx, row.id, row.person)
     return None
 
 
-async def _load_last_turn(tx: Transaction, turn: int) -> LastTurn:
+async def _load_last_turn(tx: Transaction, turn: int, person: int) -> LastTurn:
     stored = (await load_messages(tx, [turn]))[0]
     ran = (
         select(tool_calls.c.name)
@@ -56,6 +58,7 @@ async def _load_last_turn(tx: Transaction, turn: int) -> LastTurn:
     )
     return LastTurn(
         id=turn,
+        person=person,
         texts=tuple(message.text for message in stored if message.role == "user"),
         ran_tools=tuple((await tx.execute(ran.order_by(tool_calls.c.name))).scalars()),
         deep=(await tx.execute(if_deep)).one_or_none() is not None,

@@ -80,6 +80,11 @@ async def list_unanswered(tx: Transaction, *, before: float) -> list[Group]:
     return [Group(**row) for row in (await tx.execute(query)).mappings()]
 
 
+async def delete_texts(tx: Transaction, chat: int) -> None:
+    """Delete what was read along in a group."""
+    await tx.execute(delete(group_texts).where(_is_in_chat(group_texts, chat)))
+
+
 async def end_work(tx: Transaction, chat: int, *, now: float) -> list[Lane]:
     """End all work for a group that nothing can be sent to; returns its lanes in which a turn runs.
 

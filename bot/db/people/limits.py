@@ -2,7 +2,8 @@
 
 Canvases are estimated: ceil(output tokens / 256) for each model call. A call whose tokens the server did not
 count costs one canvas if it sent anything, or was stopped with a seat: it took no less, and no limit refuses
-for what is not known. Functions work inside the caller's transaction `tx`.
+for what is not known. A group has a limit, too, for what everybody takes in it; its number is that of its
+chat, which is negative. Functions work inside the caller's transaction `tx`.
 """
 
 from dataclasses import dataclass
@@ -29,16 +30,22 @@ _CANVAS_COST = case(
 )
 
 # The condition on `began_at` only narrows the search to an index range; the calls' own times decide.
-_SELECT_USED_CANVASES = (
+_SELECT_CANVASES = (
     select(
         func.coalesce(func.sum(_CANVAS_COST), 0).label("canvases"),
         func.count(case((or_(_IS_UNCOUNTED, model_calls.c.usage_partial), 1))).label("unknown_calls"),
     )
     .select_from(turns.join(model_calls, model_calls.c.turn == turns.c.id))
-    .where(
-        turns.c.person == bindparam("person_id"), turns.c.began_at >= bindparam("begin") - MAX_TURN_SECONDS
-    )
+    .where(turns.c.began_at >= bindparam("begin") - MAX_TURN_SECONDS)
     .where(model_calls.c.created_at >= bindparam("begin"), model_calls.c.purpose != "decision")
+)
+_SELECT_CANVASES_OF_PERSON = _SELECT_CANVASES.where(turns.c.person == bindparam("person_id"))
+# The keys of a group's topics are its own and a colon before their numbers: a range of the index on lanes.
+_SELECT_CANVASES_IN_CHAT = _SELECT_CANVASES.where(
+    or_(
+        turns.c.lane == bindparam("chat"),
+        and_(turns.c.lane > bindparam("topics_after"), turns.c.lane < bindparam("topics_before")),
+    )
 )
 _SELECT_RULES = select(limits.c.person, limits.c.canvases).order_by(limits.c.person)
 _SELECT_RULES_OF = _SELECT_RULES.where(limits.c.person.in_((bindparam("person_id"), EVERYBODY)))
@@ -60,9 +67,15 @@ class UsedCanvases:
     unknown_calls: int
 
 
-async def count_used_canvases(tx: Transaction, person: int, since: float) -> UsedCanvases:
-    """The canvases of a person's turns since `since` (epoch seconds); typed reads cost none."""
-    row = (await tx.execute(_SELECT_USED_CANVASES, {"person_id": person, "begin": since})).one()
+async def count_used_canvases(tx: Transaction, holder: int, since: float) -> UsedCanvases:
+    """The canvases of a person's or a group's turns since `since` (epoch seconds); typed reads cost none."""
+    if holder < 0:
+        chat = str(holder)
+        topics = {"topics_after": f"{chat}:", "topics_before": f"{chat};"}
+        result = await tx.execute(_SELECT_CANVASES_IN_CHAT, {"chat": chat, "begin": since, **topics})
+    else:
+        result = await tx.execute(_SELECT_CANVASES_OF_PERSON, {"person_id": holder, "begin": since})
+    row = result.one()
     return UsedCanvases(row.canvases, row.unknown_calls)
 
 

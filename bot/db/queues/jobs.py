@@ -277,6 +277,12 @@ async def remove_all(tx: Transaction, person: int) -> None:
     await tx.execute(delete(jobs).where(jobs.c.person == person))
 
 
+async def remove_all_of_chat(tx: Transaction, chat: int) -> None:
+    """Delete every job of a chat with all its topics."""
+    is_in_chat = or_(jobs.c.lane == Lane(chat).key, jobs.c.lane.startswith(f"{chat}:"))
+    await tx.execute(delete(jobs).where(is_in_chat))
+
+
 async def put_system_job(tx: Transaction, new_job: NewJob, *, now: float) -> None:
     """Store a system job under its name. An existing one keeps its state, and keeps its due time too unless
     its rule or its time zone has changed.

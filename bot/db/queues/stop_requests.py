@@ -5,7 +5,7 @@ Functions work inside the caller's transaction `tx`.
 
 from dataclasses import dataclass
 
-from sqlalchemy import and_, func, or_, select, update
+from sqlalchemy import ColumnElement, and_, func, or_, select, true, update
 
 from bot.db.queues.inbox import TURN_SHAPES
 from bot.db.tables import inbox
@@ -31,15 +31,21 @@ class StopResult:
 
 
 async def stop(
-    tx: Transaction, lane: Lane, *, before: int, now: float, include_parked: bool = False
+    tx: Transaction,
+    lane: Lane,
+    *,
+    before: int,
+    now: float,
+    include_parked: bool = False,
+    sender: int | None = None,
 ) -> StopResult:
     """Apply the /stop of item `before`, which concerns only what came earlier in its lane.
 
     The turn that runs, or continues in a moment after a restart, is marked, and stays stopped. If there is
     none and `include_parked` is set, the lane's parked turns are returned for the caller to end. If there are
-    none either, earlier waiting messages are dropped.
+    none either, earlier waiting messages are dropped. `sender`: only what this person sent.
     """
-    earlier = and_(inbox.c.lane == lane.key, inbox.c.id < before)
+    earlier = and_(inbox.c.lane == lane.key, inbox.c.id < before, _is_from(sender))
     marked = update(inbox).values(stopped=True)
     stopped = 0
     if include_parked:
@@ -53,7 +59,7 @@ async def stop(
         parked = select(inbox.c.turn).distinct().where(earlier, inbox.c.state == "parked")
         parked_turns = list((await tx.execute(parked)).scalars())
     if not stopped and not parked_turns:
-        dropped = await drop_waiting(tx, lane, before=before, now=now)
+        dropped = await drop_waiting(tx, lane, before=before, now=now, sender=sender)
     still_waiting = select(func.count()).select_from(inbox).where(inbox.c.lane == lane.key, _IS_WAITING)
     waiting = (await tx.execute(still_waiting)).scalar_one()
     return StopResult(stopped > 0, dropped, int(waiting), tuple(parked_turns))
@@ -72,8 +78,29 @@ async def stop_turn(tx: Transaction, lane: Lane, item: int) -> bool | None:
     return bool(state == "running")
 
 
-async def drop_waiting(tx: Transaction, lane: Lane, *, before: int, now: float) -> int:
+async def drop_waiting(
+    tx: Transaction, lane: Lane, *, before: int, now: float, sender: int | None = None
+) -> int:
     """Drop the lane's waiting messages that came before item `before`; returns how many."""
     waiting = update(inbox).where(inbox.c.lane == lane.key, inbox.c.id < before, _IS_WAITING)
+    waiting = waiting.where(_is_from(sender))
     dropped = await tx.execute(waiting.values(state="done", done_at=now, error="dropped by the person"))
     return dropped.rowcount
+
+
+async def is_of_others(tx: Transaction, lane: Lane, item: int, person: int) -> bool:
+    """Whether somebody else sent the item of this lane."""
+    sender = select(inbox.c.sender).where(inbox.c.lane == lane.key, inbox.c.id == item)
+    return (await tx.execute(sender)).scalar_one_or_none() not in {None, person}
+
+
+async def has_work_of_others(tx: Transaction, lane: Lane, person: int) -> bool:
+    """Whether something that somebody else asked runs or waits in the lane."""
+    is_asked = and_(inbox.c.sender != person, inbox.c.shape.not_in(("new", "command")))
+    is_pending = inbox.c.state.in_(("new", "running", "parked"))
+    query = select(inbox.c.id).where(inbox.c.lane == lane.key, is_pending, is_asked).limit(1)
+    return (await tx.execute(query)).first() is not None
+
+
+def _is_from(sender: int | None) -> ColumnElement[bool]:
+    return true() if sender is None else inbox.c.sender == sender

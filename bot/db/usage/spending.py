@@ -9,9 +9,11 @@ from dataclasses import dataclass
 
 from sqlalchemy import ColumnElement, and_, case, func, or_, select
 
-from bot.db.tables import accounts, model_calls, people, turns
+from bot.db.tables import accounts, groups, model_calls, people, turns
 from bot.db.transaction import Transaction
+from bot.db.usage.scope_filters import build_turn_filter
 from bot.db.usage.turn_steps import load_breakdown
+from bot.db.usage.usage_sums import Scope
 from bot.domain import CANVAS_TOKENS, CallOutcome, CallPurpose, EndpointRole, Lane
 
 _CANVASES = (model_calls.c.completion_tokens + (CANVAS_TOKENS - 1)) // CANVAS_TOKENS
@@ -139,6 +141,11 @@ async def sum_person(tx: Transaction, person: int, begin: float) -> SpendingSums
     return await _load_sums(tx, and_(turns.c.person == person, is_in_time))
 
 
+async def sum_chat(tx: Transaction, chat: int, begin: float) -> SpendingSums:
+    """What the turns of a chat, with all its topics, took that were received at `begin` or later."""
+    return await _load_sums(tx, and_(*build_turn_filter(Scope(since=begin, chat=str(chat)))))
+
+
 async def load_details(tx: Transaction, lane: Lane, turn: int) -> TurnSpending | None:
     """An ended turn call by call; None if the lane has no such turn."""
     ended = select(turns).where(turns.c.id == turn, turns.c.lane == lane.key, turns.c.ended_at.is_not(None))
@@ -239,7 +246,8 @@ def _sum_known(counts: Iterable[int | None]) -> int | None:
 
 async def _load_names(tx: Transaction, ids: Sequence[int]) -> dict[int, str]:
     rows = await tx.execute(select(people.c.id, people.c.name).where(people.c.id.in_(ids)))
-    return {row.id: row.name for row in rows}
+    titles = await tx.execute(select(groups.c.chat, groups.c.title).where(groups.c.chat.in_(ids)))
+    return {row.id: row.name for row in rows} | {row.chat: row.title for row in titles}
 
 
 async def _load_sums(tx: Transaction, condition: ColumnElement[bool]) -> SpendingSums:

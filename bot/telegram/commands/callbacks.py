@@ -25,7 +25,7 @@ from bot.telegram.commands import (
     consent,
     conversation,
     forget,
-    groups,
+    group_cards,
     job_cards,
     jobs,
     language,
@@ -44,10 +44,14 @@ CONTINUE_PROMPT = "Please go on exactly where you stopped."
 """The request to the model when a person wants more of an answer that was cut at its length."""
 
 
-def choose_button_action(data: str, role: RoleOrBlocked | None) -> tuple[Action, str]:
+def choose_button_action(
+    data: str, role: RoleOrBlocked | None, *, in_group: bool = False
+) -> tuple[Action, str]:
     """Return what a button with this data does for somebody of this role, and its arguments."""
     name, _, args = data.partition(":")
     action = _BUTTON_ACTIONS.get(name)
+    if in_group and role is not None and name in _ADMIN_BUTTONS | _PERSONAL_BUTTONS:
+        return _send_to_private_chat, ""
     if role is None or action is None or (name in _ADMIN_BUTTONS and role != "admin"):
         return _reject, ""
     return action, args
@@ -59,7 +63,14 @@ async def _reject(context: ActionContext) -> ActionResult:
     return ActionResult(toast=context.translate("You have no access to this bot."))
 
 
+async def _send_to_private_chat(context: ActionContext) -> ActionResult:
+    return ActionResult(toast=context.translate("That is for our private chat."))
+
+
 async def _stop_turn(context: ActionContext, item: int) -> ActionResult:
+    is_of_others = await stop_requests.is_of_others(context.tx, context.lane, item, context.person)
+    if is_of_others and not context.moderates:
+        return ActionResult(toast=context.translate(conversation.STOP_REFUSAL))
     is_running = await stop_requests.stop_turn(context.tx, context.lane, item)
     if is_running is None:
         return ActionResult(toast=context.translate("This has ended already."))
@@ -94,6 +105,8 @@ async def _retry_turn(context: ActionContext, turn: int) -> ActionResult:
             toast=context.translate("This is no longer the last answer."),
             replacement=Part(context.translate("Not tried again.")),
         )
+    if context.is_group and last.person != context.person:
+        return ActionResult(toast=context.translate(conversation.RETRY_REFUSAL))
     queued = await conversation.repeat_turn(context, last)
     line = context.translate("Trying again.")
     return ActionResult(toast=line, replacement=Part(line), after_commit=queued.after_commit)
@@ -164,7 +177,9 @@ def _with_number(action: Callable[[ActionContext, int], Awaitable[ActionResult]]
 
 _NUMBER = re.compile(r"[0-9]{1,18}")
 _ADMIN_BUTTONS = {"group", "people", "stranger", "tools"}
+_PERSONAL_BUTTONS = {"consent", "language", "signin"}
 _BUTTON_ACTIONS: dict[str, Action] = {
+    "new": conversation.handle_new_button,
     "stop": _with_number(_stop_turn),
     "allow": approvals.handle_answer_button,
     "signin": sign_in.handle_sign_in_button,
@@ -176,7 +191,7 @@ _BUTTON_ACTIONS: dict[str, Action] = {
     "note": _with_number(_delete_note),
     "ask": _with_number(_ask_example),
     "stranger": strangers.handle_card_button,
-    "group": groups.handle_card_button,
+    "group": group_cards.handle_group_button,
     "people": people.handle_people_button,
     "tools": tool_cards.handle_tool_button,
     "consent": consent.handle_consent_button,

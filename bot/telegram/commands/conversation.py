@@ -7,11 +7,37 @@ from bot.db.conversations import conversations, notes, retries
 from bot.db.conversations.retries import LastTurn
 from bot.db.queues import inbox, stop_requests
 from bot.domain import Button, Part
-from bot.telegram.actions import ActionContext, ActionResult, build_pages, build_part, reply_text
-from bot.translations.translator import Translator
+from bot.telegram.actions import (
+    ActionContext,
+    ActionResult,
+    build_pages,
+    build_part,
+    expire_button,
+    reply_text,
+)
+from bot.translations.translator import Translator, translatable
+
+STOP_REFUSAL = translatable("Only who asked, and administrators of this group, can stop this.")
+RETRY_REFUSAL = translatable("Only who asked can have this answered again.")
 
 
 async def handle_new(context: ActionContext) -> ActionResult:
+    """/new; in a group it asks first if somebody else still waits for an answer."""
+    if context.is_group and await stop_requests.has_work_of_others(context.tx, context.lane, context.person):
+        question = context.translate("Somebody else here waits for an answer. Start a new conversation now?")
+        return reply_text(question, (Button(context.translate("Start it"), "new:yes"),))
+    return await _start_conversation(context)
+
+
+async def handle_new_button(context: ActionContext) -> ActionResult:
+    """The button that starts a new conversation although somebody waits."""
+    if context.args != "yes":
+        return expire_button(context)
+    started = await _start_conversation(context)
+    return ActionResult(replacement=started.parts[0])
+
+
+async def _start_conversation(context: ActionContext) -> ActionResult:
     await conversations.start_new(context.tx, context.lane)
     return reply_text(
         context.translate("New conversation. I no longer see what was said before; your notes are kept.")
@@ -20,7 +46,12 @@ async def handle_new(context: ActionContext) -> ActionResult:
 
 async def handle_stop(context: ActionContext) -> ActionResult:
     stopped = await stop_requests.stop(
-        context.tx, context.lane, before=context.item.id, now=context.now, include_parked=True
+        context.tx,
+        context.lane,
+        before=context.item.id,
+        now=context.now,
+        include_parked=True,
+        sender=None if context.moderates else context.person,
     )
     if stopped.parked:
         lanes = await context.deps.approvals.stop_turns(context.tx, stopped.parked, now=context.now)
@@ -37,12 +68,16 @@ async def handle_stop(context: ActionContext) -> ActionResult:
                 stopped.dropped,
             )
         )
+    if not context.moderates and await stop_requests.has_work_of_others(
+        context.tx, context.lane, context.person
+    ):
+        return reply_text(context.translate(STOP_REFUSAL))
     return reply_text(context.translate("Nothing is running."))
 
 
 def _offer_to_drop(context: ActionContext, waiting: int) -> tuple[Part, ...]:
-    """Offer to drop the messages that wait, if there are any."""
-    if not waiting:
+    """Offer to drop the messages that wait, if there are any; in a group they may be anybody's."""
+    if not waiting or context.is_group:
         return ()
     text = context.translate.plural(
         "One more message of yours is waiting; I'll answer it next.",
@@ -57,6 +92,8 @@ async def handle_retry(context: ActionContext) -> ActionResult:
     last = await retries.find_last_turn(context.tx, context.lane, before_item=context.item.id)
     if last is None:
         return reply_text(context.translate("There is nothing in this conversation to try again."))
+    if context.is_group and last.person != context.person:
+        return reply_text(context.translate(RETRY_REFUSAL))
     not_repeatable = [tool for tool in last.ran_tools if not context.deps.is_repeatable(tool)]
     if not_repeatable:
         question = context.translate(

@@ -24,6 +24,7 @@ KEPT_NOTICE = translatable(
 )
 BACKUP_NOTICE = translatable("A backup of mine holds all that until {day}; then it is deleted, too.")
 NO_BACKUP_NOTICE = translatable("I have no backups of this. Copies that somebody else made I cannot delete.")
+FORGET_REFUSAL = translatable("Only administrators of this group can have me forget it.")
 YES = "forget:yes"
 NO = "forget:no"
 
@@ -31,6 +32,8 @@ NO = "forget:no"
 async def handle_forget(context: ActionContext) -> ActionResult:
     """/forget."""
     translate = context.translate
+    if not context.moderates:
+        return reply_text(translate(FORGET_REFUSAL))
     backup_notice = translate(NO_BACKUP_NOTICE)
     until = context.deps.backups_kept_until()
     if until is not None:
@@ -44,6 +47,8 @@ async def handle_forget(context: ActionContext) -> ActionResult:
 
 async def handle_forget_button(context: ActionContext) -> ActionResult:
     """A button of the question."""
+    if not context.moderates:
+        return ActionResult(toast=context.translate(FORGET_REFUSAL))
     if context.args == "no":
         return ActionResult(
             toast=context.translate("Nothing is deleted."),
@@ -53,7 +58,11 @@ async def handle_forget_button(context: ActionContext) -> ActionResult:
         return expire_button(context)
     if await retention.is_forgetting(context.tx, context.lane):
         return ActionResult(toast=context.translate("I'm already deleting it."))
-    await jobs.remove_all(context.tx, context.person)  # what came due from now on would not be forgotten
+    # What came due from now on would not be forgotten.
+    if context.is_group:
+        await jobs.remove_all_of_chat(context.tx, context.lane.chat)
+    else:
+        await jobs.remove_all(context.tx, context.person)
     lanes = await retention.list_lanes(context.tx, context.lane.chat)
     lanes_to_wake = list[Lane]()
     for lane in lanes:

@@ -17,7 +17,6 @@ from bot.db.people import groups, people
 from bot.db.people.groups import Group
 from bot.db.people.people import RoleOrBlocked
 from bot.db.queues import outbox
-from bot.db.tools import audit
 from bot.domain import Button, Lane, Part
 from bot.telegram.actions import (
     Action,
@@ -29,10 +28,14 @@ from bot.telegram.actions import (
 )
 from bot.telegram.groups import GroupDirectory
 from bot.telegram.incoming.update import ParsedUpdate
-from bot.translations.translator import Translator
+from bot.translations.translator import Translator, translatable
 
 ANSWER_SECONDS = 86_400.0
 GROUP_TYPES = frozenset({"group", "supergroup"})
+HEARING_HINT = translatable(
+    "I hear only commands and replies to me there. To change that, make me an administrator of the group, or "
+    "turn privacy off with /setprivacy at @BotFather and add me again."
+)
 _BUTTON = re.compile(r"(in|leave):(-[1-9][0-9]{0,17})", re.ASCII)
 
 log = logging.getLogger(__name__)
@@ -73,7 +76,7 @@ async def handle_membership(update: ParsedUpdate, context: ActionContext) -> Act
         hears_all=context.deps.groups.reads_all_messages or member.status == ChatMember.ADMINISTRATOR,
     )
     if known is not None and known.state != "left":
-        return await _store(context, group)
+        return await store_group(context, group)
     return await _join_group(context, group)
 
 
@@ -103,7 +106,7 @@ async def handle_card_button(context: ActionContext) -> ActionResult:
         result = await _let_in(context, group)
     else:
         outcome = translate("I've left “{title}”.", title=group.title)
-        result = await _leave(context, group)
+        result = await leave_group(context, group)
     return replace(result, toast=outcome, replacement=build_part(outcome))
 
 
@@ -140,7 +143,7 @@ async def _join_group(context: ActionContext, group: Group) -> ActionResult:
     is_admin = group.added_by is not None and context.deps.access.get_role(group.added_by) == "admin"
     if is_admin or context.deps.access.mode == "open":
         return await _let_in(context, group)
-    stored = await _store(context, group)
+    stored = await store_group(context, group)
     lanes = await _send_cards(context, group)
     wakes = tuple(partial(context.deps.wake_sender, lane) for lane in lanes)
     return replace(stored, after_commit=(*stored.after_commit, *wakes))
@@ -149,7 +152,7 @@ async def _join_group(context: ActionContext, group: Group) -> ActionResult:
 async def _let_in(context: ActionContext, group: Group) -> ActionResult:
     """Let a group in, and introduce the bot there."""
     let_in_by = context.person if context.role == "admin" else None
-    stored = await _store(context, replace(group, state="in", since=context.now, let_in_by=let_in_by))
+    stored = await store_group(context, replace(group, state="in", since=context.now, let_in_by=let_in_by))
     if let_in_by is not None:
         await context.record_audit("let in", f"group {group.chat}", None, {"title": group.title})
     lane = Lane(group.chat)
@@ -158,13 +161,15 @@ async def _let_in(context: ActionContext, group: Group) -> ActionResult:
     return replace(stored, after_commit=(*stored.after_commit, partial(context.deps.wake_sender, lane)))
 
 
+def build_greeting(translate: Translator, bot_name: str) -> str:
+    """How people of a group ask the bot something."""
+    return translate(
+        "Hello! To ask me something, reply to a message of mine, write @{name}, or use /ask.", name=bot_name
+    )
+
+
 def _introduce(translate: Translator, bot_name: str, group: Group) -> str:
-    lines = [
-        translate(
-            "Hello! To ask me something, reply to a message of mine, write @{name}, or use /ask.",
-            name=bot_name,
-        )
-    ]
+    lines = [build_greeting(translate, bot_name)]
     if group.speakers == "members":
         lines.append(translate("I answer people who have been let in."))
     if not group.hears_all:
@@ -197,6 +202,8 @@ def _build_card(translate: Translator, group: Group, added_by: str) -> Part:
         Button(translate("Let in"), f"group:in:{group.chat}"),
         Button(translate("Leave"), f"group:leave:{group.chat}"),
     )
+    if not group.hears_all:
+        text = f"{text}\n{translate(HEARING_HINT)}"
     return replace(build_part(text, buttons), silent=True)
 
 
@@ -205,26 +212,26 @@ async def _describe_decision(context: ActionContext, group: Group) -> str:
     translate = context.translate
     if group.state == "left":
         return translate("I'm no longer in “{title}”.", title=group.title)
-    entry = await audit.find_latest(context.tx, f"group {group.chat}")
     admin = None
-    if entry is not None and entry.who is not None:
-        admin = (await people.list_names(context.tx)).get(entry.who)
+    if group.let_in_by is not None:
+        admin = (await people.list_names(context.tx)).get(group.let_in_by)
     return translate(
         "“{title}” has been let in by {admin}.", title=group.title, admin=admin or translate("an admin")
     )
 
 
-async def _leave(context: ActionContext, group: Group) -> ActionResult:
-    stored = await _store(context, replace(group, state="left", since=context.now))
+async def leave_group(context: ActionContext, group: Group) -> ActionResult:
+    """Leave a group, and end what goes on for it."""
+    ended = await _note_removal(context, group)
     leave = partial(context.deps.best_effort_calls.leave_chat, group.chat)
-    return replace(stored, best_effort_calls=(leave,))
+    return replace(ended, best_effort_calls=(leave,))
 
 
 async def _note_removal(context: ActionContext, group: Group | None) -> ActionResult:
     """Note that the bot was removed from a group: nothing can be sent there, so nothing goes on for it."""
     if group is None or group.state == "left":
         return ActionResult()
-    stored = await _store(context, replace(group, state="left", since=context.now))
+    stored = await store_group(context, replace(group, state="left", since=context.now))
     lanes = await groups.end_work(context.tx, group.chat, now=context.now)
     stops = tuple(partial(context.deps.turns.stop, lane) for lane in lanes)
     return replace(stored, after_commit=(*stored.after_commit, *stops))
@@ -237,7 +244,7 @@ async def _move_group(old_chat: int, new_chat: int, context: ActionContext) -> A
     return ActionResult(after_commit=(partial(context.deps.groups.move, old_chat, new_chat), wake))
 
 
-async def _store(context: ActionContext, group: Group) -> ActionResult:
+async def store_group(context: ActionContext, group: Group) -> ActionResult:
     """Store a group, and note it in memory once that is committed."""
     await groups.put(context.tx, group)
     return ActionResult(after_commit=(partial(context.deps.groups.remember, group),))

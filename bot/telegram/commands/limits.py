@@ -7,7 +7,7 @@ from bot.db.people import limits, people
 from bot.db.people.limits import EVERYBODY, QuotaRule
 from bot.errors import ChangeRefused
 from bot.telegram.actions import ActionContext, ActionResult, build_pages, build_part, reply_hint, reply_text
-from bot.telegram.quota import QuotaUsage, load_limit, load_quota_usage
+from bot.telegram.quota import QuotaUsage, format_used_share, load_limit, load_quota_usage
 from bot.translations.translator import Translator, translatable
 
 HOW_TO = translatable(
@@ -15,7 +15,7 @@ HOW_TO = translatable(
     "member. Instead of 200: `none` (no limit) or `default`."
 )
 
-_VALUE = re.compile(r"none|default|[0-9]{1,9}", re.ASCII)
+LIMIT_VALUE = re.compile(r"none|default|[0-9]{1,9}", re.ASCII)
 
 
 async def handle_limits(context: ActionContext) -> ActionResult:
@@ -26,15 +26,15 @@ async def handle_limits(context: ActionContext) -> ActionResult:
         return reply_text(context.translate("Admins set limits. /limits shows yours."))
     target, _, value = " ".join(context.args.split()).rpartition(" ")
     value = value.lower()
-    if not target or not _VALUE.fullmatch(value):
+    if not target or not LIMIT_VALUE.fullmatch(value):
         return reply_hint(context.translate(HOW_TO))
     if target.lower() == "all":
-        return await _set_limit(context, EVERYBODY, value)
+        return await set_limit(context, EVERYBODY, value)
     try:
         person = await people.find_id(context.tx, target)
     except ChangeRefused as refused:
         return reply_text(refused.explain(context.translate))
-    return await _set_limit(context, person, value)
+    return await set_limit(context, person, value)
 
 
 async def _show_current(context: ActionContext) -> ActionResult:
@@ -64,8 +64,7 @@ def _format_usage(translate: Translator, usage: QuotaUsage) -> str:
     """Format a member's usage, as a share of the day."""
     if usage.limit is None:
         return translate("You have no daily limit.")
-    used = translate("You have used about {percent} % of today's allowance.", percent=usage.percent)
-    return f"{used} {usage.format_reset(translate)}"
+    return f"{format_used_share(translate, usage)} {usage.format_reset(translate)}"
 
 
 def _format_used_canvases(translate: Translator, usage: QuotaUsage) -> str:
@@ -80,8 +79,11 @@ def _format_used_canvases(translate: Translator, usage: QuotaUsage) -> str:
     return f"{text} {usage.format_reset(translate)}"
 
 
-async def _set_limit(context: ActionContext, person: int, value: str) -> ActionResult:
-    """Set the limit of a person or of EVERYBODY: a number of canvases, `none`, or `default` to remove it."""
+async def set_limit(context: ActionContext, person: int, value: str) -> ActionResult:
+    """Set the limit of a person, a group (by its chat) or EVERYBODY.
+
+    `value`: a number of canvases, `none`, or `default` to remove it.
+    """
     before, _ = await limits.find_rules(context.tx, person)
     after: QuotaRule | None = None
     if value == "default":
@@ -92,8 +94,9 @@ async def _set_limit(context: ActionContext, person: int, value: str) -> ActionR
         after = QuotaRule(person, canvases)
         await limits.put(context.tx, person, canvases, set_by=context.person, now=context.now)
         effective = after
-    subject = "every member" if person == EVERYBODY else f"person {person}"
-    await context.record_audit("set a limit", subject, _to_audit_record(before), _to_audit_record(after))
+    await context.record_audit(
+        "set a limit", _describe_holder(person), _to_audit_record(before), _to_audit_record(after)
+    )
     confirmation = build_part(
         f"{_format_rule(context.translate, await _load_name(context, person), effective)}."
     )
@@ -101,11 +104,17 @@ async def _set_limit(context: ActionContext, person: int, value: str) -> ActionR
 
 
 async def _find_default(context: ActionContext, person: int) -> QuotaRule:
-    """Return what applies to a person without a limit of their own."""
-    if person in context.deps.access.list_admins():
+    """Return what applies to a person or a group without a limit of their own."""
+    if person < 0 or person in context.deps.access.list_admins():
         return QuotaRule(person, None)
     _, everybody = await limits.find_rules(context.tx, person)
     return everybody or QuotaRule(person, context.deps.canvases_per_day)
+
+
+def _describe_holder(number: int) -> str:
+    if number == EVERYBODY:
+        return "every member"
+    return f"person {number}" if number > 0 else f"group {number}"
 
 
 def _to_audit_record(rule: QuotaRule | None) -> dict[str, Any] | None:
@@ -117,6 +126,9 @@ def _to_audit_record(rule: QuotaRule | None) -> dict[str, Any] | None:
 async def _load_name(context: ActionContext, person: int) -> str:
     if person == EVERYBODY:
         return context.translate("Every member")
+    group = context.deps.groups.find(person)
+    if group is not None:
+        return f"{group.title} · {person}"
     row = await people.find(context.tx, person)
     if row is None:
         return f"Person · {person}"

@@ -23,6 +23,8 @@ from bot.telegram.commands import (
     conversation,
     forget,
     grants,
+    group_cards,
+    groups,
     job_cards,
     jobs,
     language,
@@ -50,6 +52,7 @@ class Command:
     `help`: what it does, in a few words.
     `group`: the heading of /help below which it stands.
     `example`: the command as somebody might write it.
+    `in_groups`: whether it works in a group; others are for the private chat alone.
     `needs_fallback`: it is about the second endpoint, and hidden where there is none.
     """
 
@@ -59,6 +62,7 @@ class Command:
     group: str
     min_role: Literal["anyone", "member", "admin"] = "member"
     in_menu: bool = True
+    in_groups: bool = False
     needs_fallback: bool = False
     example: str = ""
 
@@ -68,7 +72,9 @@ def find_command(name: str) -> Command | None:
     return next((command for command in COMMANDS if command.name == name), None)
 
 
-def choose_command_action(text: str, role: RoleOrBlocked | None) -> tuple[Action, str]:
+def choose_command_action(
+    text: str, role: RoleOrBlocked | None, *, in_group: bool = False
+) -> tuple[Action, str]:
     """Return what a message that begins with a slash does, and the arguments after the command."""
     name, args = parse_command(text)
     command = find_command(name)
@@ -76,6 +82,8 @@ def choose_command_action(text: str, role: RoleOrBlocked | None) -> tuple[Action
         return sign_in.take_answer, text
     if name == "tools" and role in {"admin", "member"} and secret_guard.has_secret(args):
         return secret_guard.delete_secret_message, args
+    if command is not None and in_group and not command.in_groups:
+        return reply_privately_only, name
     if command is not None and can_use(command, role):
         return command.action, args
     if role is None:
@@ -115,6 +123,12 @@ def build_menu(role: RoleOrBlocked, language: str, *, has_fallback: bool = False
     return [(command.name, translate(command.help)) for command in commands if command.in_menu]
 
 
+def build_group_menu(language: str) -> CommandMenu:
+    """Return what Telegram shows in groups in one of LANGUAGES: few, for other bots are there, too."""
+    translate = load_translator(language)
+    return [(command.name, translate(command.help)) for command in COMMANDS if command.name in GROUP_MENU]
+
+
 def list_commands(role: RoleOrBlocked | None, *, has_fallback: bool) -> list[Command]:
     """Return the commands of somebody of this role, with or without those about the second endpoint."""
     usable = [command for command in COMMANDS if can_use(command, role)]
@@ -125,6 +139,16 @@ async def reply_unknown(context: ActionContext) -> ActionResult:
     command = f"/{context.args[:32]}"
     return reply_text(
         context.translate("I don't know {command}. /help shows what I can do.", command=command)
+    )
+
+
+async def reply_privately_only(context: ActionContext) -> ActionResult:
+    return reply_text(
+        context.translate(
+            "Write that to me alone: {command} is for our private chat, @{name}.",
+            command=f"/{context.args}",
+            name=context.deps.bot_name,
+        )
     )
 
 
@@ -142,6 +166,10 @@ async def handle_start(context: ActionContext) -> ActionResult:
 
 async def handle_help(context: ActionContext) -> ActionResult:
     translate = context.translate
+    if context.is_group:
+        return reply_text(
+            "\n".join([groups.build_greeting(translate, context.deps.bot_name), *_list_group_help(translate)])
+        )
     intro = translate(
         "Just write to me. Send me photos, PDFs and other files, too. I can look things up on web pages, "
         "calculate, keep notes, and remind you of things. For example:"
@@ -153,6 +181,10 @@ async def handle_help(context: ActionContext) -> ActionResult:
         if lines:
             paragraphs.append("\n".join([translate(group), *lines]))
     return reply_hint("\n\n".join(paragraphs))
+
+
+def _list_group_help(translate: Translator) -> list[str]:
+    return [_format_command(translate, command) for command in COMMANDS if command.in_groups]
 
 
 def _format_command(translate: Translator, command: Command) -> str:
@@ -182,16 +214,24 @@ HELP_EXAMPLES = (
     translatable("Summarise https://en.wikipedia.org/wiki/Tide in five sentences"),
 )
 
+GROUP_MENU = ("ask", "new", "stop", "usage", "help")
 COMMANDS = (
-    Command("new", translatable("start a new conversation"), conversation.handle_new, CHAT),
-    Command("stop", translatable("stop what I'm doing"), conversation.handle_stop, CHAT),
-    Command("retry", translatable("answer the last message again"), conversation.handle_retry, CHAT),
+    Command("new", translatable("start a new conversation"), conversation.handle_new, CHAT, in_groups=True),
+    Command("stop", translatable("stop what I'm doing"), conversation.handle_stop, CHAT, in_groups=True),
+    Command(
+        "retry",
+        translatable("answer the last message again"),
+        conversation.handle_retry,
+        CHAT,
+        in_groups=True,
+    ),
     Command(
         "ask",
         translatable("ask me something, in a group"),
         handle_ask,
         CHAT,
         in_menu=False,
+        in_groups=True,
         example=translatable("/ask what is a tide?"),
     ),
     Command(
@@ -202,9 +242,20 @@ COMMANDS = (
         needs_fallback=True,
         example=translatable("/deep compare these two contracts"),
     ),
-    Command("notes", translatable("what I keep in mind for this chat"), conversation.handle_notes, CHAT),
     Command(
-        "think", translatable("whether I think before I answer"), think.handle_think, CHAT, in_menu=False
+        "notes",
+        translatable("what I keep in mind for this chat"),
+        conversation.handle_notes,
+        CHAT,
+        in_groups=True,
+    ),
+    Command(
+        "think",
+        translatable("whether I think before I answer"),
+        think.handle_think,
+        CHAT,
+        in_menu=False,
+        in_groups=True,
     ),
     Command(
         "context",
@@ -212,12 +263,14 @@ COMMANDS = (
         prompt_context.handle_context,
         CHAT,
         in_menu=False,
+        in_groups=True,
     ),
     Command(
         "remind",
         translatable("set a reminder"),
         jobs.handle_remind,
         LATER,
+        in_groups=True,
         example=translatable("/remind tomorrow at 9 call Anna"),
     ),
     Command("jobs", translatable("your reminders and tasks"), job_cards.handle_jobs, LATER),
@@ -229,7 +282,13 @@ COMMANDS = (
         in_menu=False,
         example=translatable("/zone Berlin"),
     ),
-    Command("usage", translatable("how much you have used"), ReadOnlyAction(usage.handle_usage), SETTINGS),
+    Command(
+        "usage",
+        translatable("how much you have used"),
+        ReadOnlyAction(usage.handle_usage),
+        SETTINGS,
+        in_groups=True,
+    ),
     Command("limits", translatable("your daily limit"), limits.handle_limits, SETTINGS, in_menu=False),
     Command("language", translatable("the language of my own messages"), language.handle_language, SETTINGS),
     Command(
@@ -253,6 +312,7 @@ COMMANDS = (
         forget.handle_forget,
         SETTINGS,
         in_menu=False,
+        in_groups=True,
     ),
     Command(
         "id", translatable("your number in Telegram"), handle_id, SETTINGS, min_role="anyone", in_menu=False
@@ -265,7 +325,7 @@ COMMANDS = (
         min_role="anyone",
         in_menu=False,
     ),
-    Command("help", translatable("what I can do"), handle_help, SETTINGS),
+    Command("help", translatable("what I can do"), handle_help, SETTINGS, in_groups=True),
     Command(
         "invite",
         translatable("make a link that lets one person in"),
@@ -275,6 +335,14 @@ COMMANDS = (
         example="/invite admin",
     ),
     Command("people", translatable("members and requests"), people.handle_people, ADMINS, min_role="admin"),
+    Command(
+        "groups",
+        translatable("the groups I'm in, and what holds there"),
+        group_cards.handle_groups,
+        ADMINS,
+        min_role="admin",
+        in_menu=False,
+    ),
     Command(
         "tools", translatable("my tools, and how to add some"), tools.handle_tools, ADMINS, min_role="admin"
     ),

@@ -1,8 +1,9 @@
 """/usage: what the last turn, the day and 30 days took, with the turn's details and a picture behind buttons.
 
-For admins `/usage all` ranks people and chats.
+For admins `/usage all` ranks people and chats. In a group it is what was taken there, by everybody.
 """
 
+from dataclasses import replace
 from datetime import datetime
 from functools import partial
 
@@ -45,6 +46,8 @@ async def handle_usage(context: ActionContext) -> ActionResult:
     words = set(context.args.lower().split())
     is_admin = context.role == "admin"
     for_everybody = "all" in words
+    if for_everybody and context.is_group:
+        return reply_text(context.translate("That is for our private chat."))
     if words - {"all", "chart"}:
         return reply_hint(context.translate(_ADMIN_HELP if is_admin else _HELP))
     if for_everybody and not is_admin:
@@ -71,6 +74,8 @@ async def handle_details_button(context: ActionContext, turn: int) -> ActionResu
 async def handle_chart_button(context: ActionContext) -> ActionResult:
     """The button that draws one's own 30 days, or, below figures for admins, everybody's."""
     everybody = context.args == "all"
+    if everybody and context.is_group:
+        return expire_button(context)
     if everybody and context.role != "admin":
         return expire_button(context)
     result = await _build_chart(context, for_everybody=everybody)
@@ -88,20 +93,27 @@ async def _build_figures(context: ActionContext, *, for_everybody: bool) -> Part
 
 
 async def _build_summary(context: ActionContext) -> Part:
-    today = await spending.sum_person(context.tx, context.person, await _find_day_start(context))
-    month = await spending.sum_person(context.tx, context.person, await _find_month_start(context))
+    today = await _sum_spending(context, await _find_day_start(context))
+    month = await _sum_spending(context, await _find_month_start(context))
     last = await spending.load_newest_turn(context.tx, context.lane)
     text = format_summary(context.translate, last, today, month)
-    if context.role != "admin":
+    if context.role != "admin" or context.is_group:
         text = await _format_member_summary(context, last, today, month)
     if last is None:
         return build_part(text)
-    if context.role == "admin":
+    if context.role == "admin" and not context.is_group:
         scope = Scope(since=await _find_month_start(context), user=context.person)
         thinking = await sum_by_thinking(context.tx, scope)
         text = "\n".join([text, *format_thinking(context.translate, thinking)])
     row = (Button(context.translate("Details"), f"details:{last.id}"), _chart_button(context))
     return build_part(text, row)
+
+
+async def _sum_spending(context: ActionContext, begin: float) -> SpendingSums:
+    """What the person took, or in a group everybody there."""
+    if context.is_group:
+        return await spending.sum_chat(context.tx, context.lane.chat, begin)
+    return await spending.sum_person(context.tx, context.person, begin)
 
 
 async def _format_member_summary(
@@ -110,10 +122,11 @@ async def _format_member_summary(
     """What members read: answers, seconds, and the share of the day."""
     translate = context.translate
     lines = [format_answers(translate, last, today, month)]
-    limit = await load_limit(context.tx, context.person, context.role, context.deps.canvases_per_day)
+    holder = context.lane.chat if context.is_group else context.person
+    limit = await load_limit(context.tx, holder, context.role, context.deps.canvases_per_day)
     if limit is not None:
         time_zone = context.deps.time_zone
-        usage = await load_quota_usage(context.tx, context.person, limit, time_zone, now=context.now)
+        usage = await load_quota_usage(context.tx, holder, limit, time_zone, now=context.now)
         lines.append(translate("About {percent} % of today's allowance used", percent=usage.percent))
     return "\n".join(lines)
 
@@ -127,13 +140,18 @@ async def _build_ranking(context: ActionContext) -> Part:
 async def _build_chart(context: ActionContext, *, for_everybody: bool) -> ActionResult:
     """Answer with the figures, delivered like any message, and with the chart, which may be lost."""
     zone = await context.load_zone()
-    user = None if for_everybody else context.person
-    scope = Scope(since=await _find_month_start(context), user=user, zone=str(zone))
+    scope = Scope(since=await _find_month_start(context), zone=str(zone))
+    if context.is_group:
+        scope = replace(scope, chat=str(context.lane.chat))
+    elif not for_everybody:
+        scope = replace(scope, user=context.person)
     report = await load_report_in(context.tx, ReportQuery(scope, "day"))
     if report.is_empty:
         return reply_text(context.translate("Nothing yet in the last 30 days."))
     last_day = datetime.fromtimestamp(context.now, zone).date()
-    chart = build_usage_chart(report, last_day, context.translate, is_admin=context.role == "admin")
+    chart = build_usage_chart(
+        report, last_day, context.translate, is_admin=context.role == "admin" and not context.is_group
+    )
     send = partial(send_chart, context.deps.best_effort_calls, context.lane, chart, context.translate)
     figures = await _build_figures(context, for_everybody=for_everybody)
     return ActionResult(parts=(figures,), best_effort_calls=(send,))

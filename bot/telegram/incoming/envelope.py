@@ -93,7 +93,9 @@ def _classify(
         case "private":
             return _classify_addressed(message)
         case "group" | "supergroup" if _is_addressed_in_open_group(message, groups):
-            return _classify_addressed(message)
+            shape, in_lane = _classify_addressed(message)
+            # There a /new waits for its turn: it may not cut what somebody else asked.
+            return "command" if shape == "new" else shape, in_lane
     return "other", False
 
 

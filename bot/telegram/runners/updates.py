@@ -48,6 +48,7 @@ from bot.telegram.runners.message_turns import MessageTurns
 from bot.telegram.runners.refusals import RefusalReplies, group_by_lane
 from bot.translations.translator import Translator, defer, find_language, load_translator, match_language
 
+MODERATED_ACTIONS = frozenset({"stop", "forget"})  # commands, and buttons of the same names
 UNREADABLE_UPDATE = defer("An update from Telegram could not be read; details are in the log.")
 
 log = logging.getLogger(__name__)
@@ -99,7 +100,8 @@ class UpdateRunner:
                 await self._run_action(group, role, partial(self._refusals.refuse_overflow, group), "")
             return
         action, args = self._choose_action(first, role)
-        await self._run_action(updates, role, action, args)
+        moderates = await self._moderates(first, role)
+        await self._run_action(updates, role, action, args, moderates=moderates)
 
     def _find_role(self, update: ParsedUpdate) -> RoleOrBlocked | None:
         """Return the role of an update's sender where it was sent; None for somebody who is not answered.
@@ -118,6 +120,18 @@ class UpdateRunner:
             return "member"
         role = self._deps.access.get_role(update.person)
         return "member" if role is None and group.speakers == "everyone" else role
+
+    async def _moderates(self, update: ParsedUpdate, role: RoleOrBlocked | None) -> bool:
+        """Whether the sender may stop what others asked, and delete the chat; in private always.
+
+        In a group its administrators may, and those of the gateway. Telegram is asked about the former only
+        where it matters.
+        """
+        if update.chat_type not in GROUP_TYPES or role == "admin":
+            return True
+        if role is None or update.lane is None or update.person is None or not _needs_moderator(update):
+            return False
+        return await self._deps.is_chat_administrator(update.lane.chat, update.person)
 
     async def _let_in_by_codes(self, updates: Sequence[ParsedUpdate]) -> list[ParsedUpdate]:
         """Let in the strangers whose codes an admin has pasted; returns the other updates."""
@@ -204,15 +218,16 @@ class UpdateRunner:
 
     def _choose_personal_action(self, update: ParsedUpdate, role: RoleOrBlocked | None) -> tuple[Action, str]:
         """Return the action for what somebody who is not blocked has written or tapped."""
+        in_group = update.chat_type in GROUP_TYPES
         if update.query:
-            return callbacks.choose_button_action(update.query.data or "", role)
+            return callbacks.choose_button_action(update.query.data or "", role, in_group=in_group)
         if update.item.shape == "stop" and role:
             return conversation.handle_stop, ""
         question_key = find_question_key(update.item.body["message"]) if update.message else None
         if question_key and role:
             return partial(tool_answers.take_reply, question_key), _get_text(update.message)
         if update.message and update.item.shape in {"command", "new", "deep"}:
-            return registry.choose_command_action(_get_text(update.message), role)
+            return registry.choose_command_action(_get_text(update.message), role, in_group=in_group)
         if update.message is None:
             refuse_edit = partial(self._refusals.refuse_edit, update)
             return registry.choose_edit_action(_get_text(update.edited), role, otherwise=refuse_edit)
@@ -221,7 +236,13 @@ class UpdateRunner:
         return strangers.reject_stranger, ""
 
     async def _run_action(
-        self, updates: Sequence[ParsedUpdate], role: RoleOrBlocked | None, action: Action, args: str
+        self,
+        updates: Sequence[ParsedUpdate],
+        role: RoleOrBlocked | None,
+        action: Action,
+        args: str,
+        *,
+        moderates: bool = True,
     ) -> None:
         """Act, answer and mark the items done in one transaction; then do what is outside the database.
 
@@ -236,7 +257,7 @@ class UpdateRunner:
             person = first.person or 0
             translate = self._get_translator(first, role)
             return ActionContext(
-                tx, self._deps, first.item, lane, person, first.name, role, args, now, translate
+                tx, self._deps, first.item, lane, person, first.name, role, args, now, translate, moderates
             )
 
         result: ActionResult | None = None
@@ -303,6 +324,13 @@ class UpdateRunner:
             lanes = await self._deps.notices.notify(tx, "unreadable", UNREADABLE_UPDATE, now=now)
         for lane in lanes:
             self._deps.wake_sender(lane)
+
+
+def _needs_moderator(update: ParsedUpdate) -> bool:
+    """Whether what somebody does in a group may concern what others asked."""
+    if update.query is not None:
+        return (update.query.data or "").partition(":")[0] in MODERATED_ACTIONS
+    return registry.parse_command(_get_text(update.message))[0] in MODERATED_ACTIONS
 
 
 def _get_text(message: Message | None) -> str:

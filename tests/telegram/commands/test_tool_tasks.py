@@ -15,7 +15,7 @@ from bot.domain import InboxItem
 from bot.errors import StoreUnavailable
 from bot.telegram.best_effort_calls import BestEffortCalls
 from bot.telegram.commands import try_tool_tasks
-from bot.telegram.commands.registry import build_menu
+from bot.telegram.commands.registry import build_group_menu, build_menu
 from bot.telegram.commands.tool_tasks import ToolTaskRunner
 from bot.telegram.commands.try_tool_tasks import TryToolTasks
 from bot.tool_registry.loader import ToolSettings
@@ -51,7 +51,9 @@ class ToolTaskHarness:
     def __init__(self, database: Database) -> None:
         self.updates = UpdateHarness(database)
         registry = ToolRegistry(database, [order, look], lambda person: person == ADMIN)
-        best_effort_calls = BestEffortCalls(cast(Bot, self.updates.bot), build_menu, timeout_seconds=0.05)
+        best_effort_calls = BestEffortCalls(
+            cast(Bot, self.updates.bot), build_menu, build_group_menu, timeout_seconds=0.05
+        )
         self.woken: list[Any] = []
         tasks = TryToolTasks(database, registry, ToolSettings(), best_effort_calls)
         self.runner = ToolTaskRunner(database, registry, tasks.get_handlers(), self.woken.append)

@@ -10,7 +10,7 @@ from bot.db.conversations import notes
 from bot.db.engine import Database
 from bot.db.queues import inbox
 from bot.domain import Lane
-from bot.telegram.commands.groups import LeaveGroupsTask
+from bot.telegram.commands.groups import HEARING_HINT, LeaveGroupsTask
 from tests.support.groups import address, build_group_chat, build_membership
 from tests.support.update_harness import ADMIN, ANNA, BOB, SentMessage, UpdateHarness, build_user
 
@@ -62,7 +62,7 @@ async def test_an_admin_who_adds_the_bot_lets_the_group_in(harness: UpdateHarnes
 async def test_admins_are_asked_about_a_group_that_somebody_else_adds_the_bot_to(harness: UpdateHarness):
     await harness.let_in(ADMIN, "admin")
     [card] = await change_membership(harness, "member", by=ANNA)
-    assert (card.lane, card.text) == (str(ADMIN), "Anna added me to the group “Family”.")
+    assert (card.lane, card.text) == (str(ADMIN), f"Anna added me to the group “Family”.\n{HEARING_HINT}")
     await harness.let_in(ANNA)
     assert await ask(harness, "hi") == []
     assert harness.turns.requests == []
@@ -94,7 +94,7 @@ async def test_a_group_that_the_gateway_knows_nothing_of_is_asked_about_once(har
     [card] = await ask(harness, "hello?", person=BOB)
     assert (card.lane, card.text) == (
         str(ADMIN),
-        "I'm in the group “Family”, and somebody there is asking me something.",
+        f"I'm in the group “Family”, and somebody there is asking me something.\n{HEARING_HINT}",
     )
     assert await ask(harness, "hello?", person=BOB) == []
 

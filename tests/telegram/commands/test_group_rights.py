@@ -1,0 +1,249 @@
+"""Who may do what in a group, and what admins set about it with /groups."""
+
+import pytest
+from sqlalchemy import insert, select
+
+from bot.db.conversations import conversations
+from bot.db.engine import Database
+from bot.db.people import groups as group_rows
+from bot.db.people import limits
+from bot.db.people.groups import Group
+from bot.db.people.limits import QuotaRule
+from bot.db.queues import inbox, jobs
+from bot.db.queues.jobs import NewJob
+from bot.db.tables import group_texts
+from bot.domain import Lane
+from tests.support.groups import address, build_group_chat
+from tests.support.update_harness import ADMIN, ANNA, BOB, SentMessage, UpdateHarness, build_user
+
+CHAT = -100
+FAMILY = build_group_chat(CHAT, "Family")
+LANE = Lane(CHAT)
+
+
+@pytest.fixture
+async def harness(database: Database) -> UpdateHarness:
+    """A bot in the group Family; Ada is its admin, Anna and Bob are members."""
+    harness = UpdateHarness(database)
+    await harness.let_in(ADMIN, "admin")
+    await harness.let_in(ANNA)
+    await harness.let_in(BOB)
+    await put_group(harness, Group(CHAT, "Family", "in", harness.now, let_in_by=ADMIN))
+    return harness
+
+
+async def put_group(harness: UpdateHarness, group: Group) -> None:
+    async with harness.database.transaction() as tx:
+        await group_rows.put(tx, group)
+    harness.groups.remember(group)
+
+
+async def write(harness: UpdateHarness, text: str, person: int) -> list[SentMessage]:
+    """Write a command in the group; return what is sent there."""
+    command = {"type": "bot_command", "offset": 0, "length": len(text.split()[0])}
+    message = harness.build_message(person, text=text, entities=[command], chat=FAMILY)
+    await harness.store_updates(message)
+    return await harness.handle_claimed()
+
+
+async def tap(harness: UpdateHarness, data: str, person: int) -> tuple[str | None, list[SentMessage]]:
+    """Tap a button in the group; return the toast, and what is sent."""
+    message = harness.build_message(chat=FAMILY, text="…")["message"]
+    query = {"id": "1", "from": build_user(person), "chat_instance": "1", "data": data, "message": message}
+    await harness.store_updates({"callback_query": query})
+    sent = await harness.handle_claimed()
+    return harness.bot.calls_of("answer_callback_query")[-1]["text"], sent
+
+
+async def ask(harness: UpdateHarness, person: int) -> int:
+    """Ask something in the group that is then being answered; return its inbox item."""
+    return await harness.start_turn(person, **address("why?"), chat=FAMILY)
+
+
+async def find_conversation(harness: UpdateHarness) -> int:
+    async with harness.database.read_transaction() as tx:
+        return (await conversations.find(tx, LANE)).number
+
+
+async def is_stopped(harness: UpdateHarness, item: int) -> bool:
+    return bool((await harness.load_item(item)).stopped)
+
+
+async def test_whoever_asked_stops_their_own_turn(harness: UpdateHarness):
+    item = await ask(harness, ANNA)
+    [refusal] = await write(harness, "/stop", BOB)
+    assert refusal.text == "Only who asked, and administrators of this group, can stop this."
+    assert await tap(harness, f"stop:{item}", BOB) == (refusal.text, [])
+    assert not await is_stopped(harness, item)
+    assert await write(harness, "/stop", ANNA) == []
+    assert await is_stopped(harness, item)
+
+
+@pytest.mark.parametrize(("person", "by_button"), [(BOB, True), (BOB, False), (ADMIN, True), (ADMIN, False)])
+async def test_administrators_of_the_group_and_of_the_bot_stop_any_turn(
+    harness: UpdateHarness, person: int, by_button: bool
+):
+    harness.chat_administrators.add(BOB)
+    item = await ask(harness, ANNA)
+    if by_button:
+        assert await tap(harness, f"stop:{item}", person) == ("Stopped.", [])
+    else:
+        assert await write(harness, "/stop", person) == []
+    assert await is_stopped(harness, item)
+
+
+async def test_a_stop_drops_only_messages_of_the_one_who_sent_it(harness: UpdateHarness):
+    await harness.store_updates(
+        harness.build_message(ANNA, **address("one"), chat=FAMILY),
+        harness.build_message(BOB, **address("two"), chat=FAMILY),
+    )
+    [dropped] = await write(harness, "/stop", BOB)
+    assert dropped.text == "I won't answer the message that was waiting."
+    assert [row.sender for row in await harness.load_items(error="dropped by the person")] == [BOB]
+
+
+async def test_a_new_conversation_is_asked_about_while_somebody_else_waits(harness: UpdateHarness):
+    number = await find_conversation(harness)
+    await write(harness, "/new", BOB)
+    assert await find_conversation(harness) == number + 1
+    item = await ask(harness, ANNA)
+    assert await write(harness, "/new", BOB) == []  # it waits: only /stop interrupts
+    assert not await is_stopped(harness, item)
+    await harness.store_updates(harness.build_message(ANNA, **address("and?"), chat=FAMILY))
+    async with harness.database.transaction() as tx:
+        await inbox.mark_done(tx, [item], now=harness.now)
+    [question] = await harness.handle_claimed()
+    assert question.text == "Somebody else here waits for an answer. Start a new conversation now?"
+    assert await find_conversation(harness) == number + 1
+    await tap(harness, question.buttons["Start it"], BOB)
+    assert await find_conversation(harness) == number + 2
+
+
+async def test_only_administrators_have_a_group_forgotten_with_its_jobs_alone(harness: UpdateHarness):
+    async with harness.database.transaction() as tx:
+        for lane, person in ((LANE, ANNA), (Lane(CHAT, 7), BOB), (Lane(BOB), BOB)):
+            job = NewJob("reminder", 9e9, "UTC", person=person, lane=lane, text="tea")
+            await jobs.add(tx, job, now=harness.now)
+    [refusal] = await write(harness, "/forget", ANNA)
+    assert refusal.text == "Only administrators of this group can have me forget it."
+    assert await tap(harness, "forget:yes", ANNA) == (refusal.text, [])
+    harness.chat_administrators.add(BOB)
+    [question] = await write(harness, "/forget", BOB)
+    await tap(harness, question.buttons["Forget it all"], BOB)
+    async with harness.database.read_transaction() as tx:
+        kept = [*await jobs.list_of_person(tx, ANNA), *await jobs.list_of_person(tx, BOB)]
+    assert [job.lane for job in kept] == [Lane(BOB)]
+    assert [row.lane for row in await harness.load_items(kind="house")] == [str(CHAT)]
+
+
+async def test_nobody_has_the_question_of_somebody_else_answered_again(harness: UpdateHarness):
+    await harness.store_answered_turn("why?", person=ANNA, lane=LANE)
+    [refusal] = await write(harness, "/retry", BOB)
+    assert refusal.text == "Only who asked can have this answered again."
+    assert await write(harness, "/retry", ANNA) == []
+    assert [row.sender for row in await harness.load_items(kind="task")] == [ANNA]
+
+
+@pytest.mark.parametrize("command", ["people", "invite", "tools", "grant", "groups", "limits", "language"])
+async def test_what_is_personal_or_for_admins_is_not_done_in_a_group(harness: UpdateHarness, command: str):
+    [refusal] = await write(harness, f"/{command}", ADMIN)
+    assert refusal.text == f"Write that to me alone: /{command} is for our private chat, @canvas_bot."
+    for button in (f"people:block:{ANNA}", f"group:quit:{CHAT}", "language:de", "consent:yes"):
+        assert await tap(harness, button, ADMIN) == ("That is for our private chat.", [])
+
+
+async def test_usage_and_help_in_a_group_are_about_the_group(harness: UpdateHarness):
+    await harness.store_answered_turn("private", person=ADMIN)
+    await harness.store_answered_turn("why?", person=ANNA, lane=LANE, item=1)
+    await harness.store_answered_turn("how?", person=BOB, lane=Lane(CHAT, 7), item=2)
+    [usage] = await write(harness, "/usage", ADMIN)
+    assert "Today: 2 answers" in usage.text
+    [refusal] = await write(harness, "/usage all", ADMIN)
+    assert refusal.text == "That is for our private chat."
+    [text] = await write(harness, "/help", ANNA)
+    assert "/ask" in text.text
+    assert "/people" not in text.text
+
+
+async def send(harness: UpdateHarness, text: str) -> str:
+    [sent] = await harness.send_text(text, person=ADMIN)
+    return sent.text
+
+
+async def press(harness: UpdateHarness, data: str) -> str:
+    """Tap a button of /groups in private; return the toast."""
+    toast, _ = await harness.tap(data, person=ADMIN)
+    return toast or ""
+
+
+def find_card(harness: UpdateHarness) -> str:
+    """The text that the last tapped message has become."""
+    return str(harness.bot.calls_of("edit_message_text")[-1]["given"][0])
+
+
+async def test_an_admin_sees_the_groups_and_changes_what_holds_there(harness: UpdateHarness):
+    await put_group(harness, Group(-200, "Work", "asked", harness.now, hears_all=True))
+    [listed] = await harness.send_text("/groups", person=ADMIN)
+    assert listed.text == "Groups:\nFamily: people I know may ask\nWork: waits to be let in"
+    assert listed.buttons["Let in: Work"] == "group:in:-200"
+    await press(harness, listed.buttons["Family"])
+    assert "I read only what is meant for me" in find_card(harness)
+    assert "/setprivacy at @BotFather" in find_card(harness)
+    assert await press(harness, f"group:everyone:{CHAT}") == "The group needs a limit first."
+    assert await send(harness, "/groups family limit 200") == f"Family · {CHAT}: 200 canvases a day."
+    await press(harness, f"group:everyone:{CHAT}")
+    assert find_card(harness).startswith("Family: everybody may ask\n200 canvases a day for the group")
+    assert (await send(harness, f"/groups {CHAT} limit none")).startswith("Everybody may ask in this group")
+    assert await send(harness, "/groups Family name Canvas") == "In “Family” people can call me Canvas."
+    assert harness.groups.get_identity(CHAT).name == "Canvas"
+    await press(harness, f"group:members:{CHAT}")
+    assert await send(harness, "/groups Family name none") == "In “Family” I have no other name."
+    async with harness.database.read_transaction() as tx:
+        stored = await group_rows.list_groups(tx)
+        assert await limits.list_rules(tx) == [QuotaRule(CHAT, 200)]
+    assert stored[1] == harness.groups.find(CHAT) == Group(CHAT, "Family", "in", harness.now, let_in_by=ADMIN)
+
+
+async def test_reading_along_is_said_in_the_group_and_ends_with_what_was_read(harness: UpdateHarness):
+    _, [notice] = await harness.tap(f"group:along:{CHAT}", person=ADMIN)
+    assert (notice.lane, notice.text[:23]) == (str(CHAT), "From now on I also read")
+    text = {"lane": f"{CHAT}:7", "person": BOB, "name": "Bob", "text": "lunch?", "written_at": 1.0}
+    async with harness.database.transaction() as tx:
+        await tx.execute(insert(group_texts).values(text))
+    await press(harness, f"group:apart:{CHAT}")
+    async with harness.database.read_transaction() as tx:
+        assert (await tx.execute(select(group_texts))).all() == []
+
+
+async def test_a_group_that_is_left_by_its_card_gets_nothing_more(harness: UpdateHarness):
+    item = await ask(harness, ANNA)
+    assert await press(harness, f"group:quit:{CHAT}") == "I've left “Family”."
+    assert [call["given"] for call in harness.bot.calls_of("leave_chat")] == [(CHAT,)]
+    assert await is_stopped(harness, item)
+    assert await press(harness, f"group:show:{CHAT}") == "I'm not in this group."
+    assert (await send(harness, "/groups")).startswith("I'm in no group.")
+
+
+@pytest.mark.parametrize(
+    ("text", "answer"),
+    [
+        ("/groups what is this", "/groups shows the groups I'm in."),
+        ("/groups Nobody limit 2", "I'm in no group of this title."),
+        ("/groups Family limit many", "/groups shows the groups I'm in."),
+        ("/groups Family name <b>", "A name has letters and digits"),
+        ("/groups Family name " + "x" * 33, "A name has letters and digits"),
+    ],
+)
+async def test_what_groups_does_not_understand_is_explained(harness: UpdateHarness, text: str, answer: str):
+    assert (await send(harness, text)).startswith(answer)
+
+
+@pytest.mark.parametrize("data", ["group:", "group:show:5", "group:show:-7", "group:no:-100", "group:quit:x"])
+async def test_no_button_of_a_group_does_harm(harness: UpdateHarness, data: str):
+    await press(harness, data)
+    assert harness.groups.find_open(CHAT) is not None
+
+
+async def test_a_limit_of_a_group_is_listed_under_its_title(harness: UpdateHarness):
+    await send(harness, "/groups Family limit 1")
+    assert f"Family · {CHAT}: 1 canvas a day" in await send(harness, "/limits")
