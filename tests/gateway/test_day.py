@@ -205,13 +205,13 @@ async def look_at_what_was_used(day: FamilyDay) -> None:
 
 
 async def add_it_to_a_group(day: FamilyDay) -> None:
-    """A group hears once that it is not served."""
+    """A group into which an admin brings it reads how to ask it something, and is answered."""
     group = day.gateway.api.add_group(FAMILY, "Family", owner=day.ann)
-    day.ann.send("/help", thread=group)
     chat = day.gateway.api.chat(FAMILY)
     await day.wait_until(lambda: chat.bot_messages)
-    await day.say(day.ann, "/id")
-    assert [message.text for message in chat.bot_messages] == ["I only work in private chats for now."]
+    assert chat.bot_messages[0].text.startswith("Hello! To ask me something, reply to a message of mine")
+    day.ann.send("/ask @@say:Here I am.@@", thread=group)
+    await day.wait_until(lambda: "Here I am." in chat.bot_messages[-1].text)
 
 
 async def leave_nothing_behind(day: FamilyDay) -> None:

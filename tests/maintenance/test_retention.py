@@ -198,9 +198,23 @@ async def test_texts_older_than_the_setting_are_deleted_at_start_and_younger_one
         async with gateway.run():
             gateway.ann.send("@@say:Still here.@@")
             await gateway.api.wait_until(lambda: "Still here." in gateway.texts())
+            await wait_for_system_job(gateway, "retention")
         assert find_traces(tmp_path) == []
         assert not copy.exists()
         assert await count_rows(gateway, messages) == 2
+
+
+async def wait_for_system_job(gateway: GatewayHarness, name: str) -> None:
+    """Wait until a due time of a system job is done."""
+    is_done = select(inbox.c.id).where(
+        inbox.c.kind == "house", inbox.c.state == "done", inbox.c.body.contains(name)
+    )
+    async with open_database(gateway.settings.database_url) as database, asyncio.timeout(30):
+        done = None
+        while done is None:
+            await asyncio.sleep(0.05)  # no event says so
+            async with database.read_transaction() as tx:
+                done = (await tx.execute(is_done)).first()
 
 
 async def make_older(gateway: GatewayHarness, days: int) -> None:

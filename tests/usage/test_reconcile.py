@@ -221,6 +221,7 @@ async def test_the_gateway_takes_readings_while_it_works(
         async with open_database(gateway.settings.database_url) as database:
             compared: list[CounterReading] = []
             while not compared:
+                await asyncio.sleep(0.01)  # no event says so
                 async with database.read_transaction() as tx:
                     newest = await counter_readings.list_newest_of(tx, gateway.settings.model_url, limit=1)
                 compared = [reading for reading in newest if reading.gap is not None]
@@ -235,6 +236,7 @@ async def test_the_first_reading_is_taken_at_start(tmp_path: Path) -> None:
     ):
         newest: list[CounterReading] = []
         while not newest:
+            await asyncio.sleep(0.01)  # no event says so
             async with database.read_transaction() as tx:
                 newest = await counter_readings.list_newest_of(tx, gateway.settings.model_url, limit=1)
     assert newest[0].since is None
