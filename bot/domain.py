@@ -268,8 +268,11 @@ class Channel(Protocol):
         """Translates the gateway's own words into the user's language."""
         ...
 
-    def begin(self) -> None:
-        """Mark the turn as running: show a sign of life unless something is shown within 300 ms."""
+    def begin(self, status: str | None = None) -> None:
+        """Mark the turn as running: show a sign of life unless something is shown within 300 ms.
+
+        `status` stands below the text until the final one comes, where no other status does.
+        """
         ...
 
     def show(self, text: str) -> None:

@@ -6,7 +6,7 @@ from typing import Literal
 from bot.agent.tool_calls import CheckedCall
 from bot.domain import Message, Reply, ToolResult
 
-Ending = Literal["answered", "cut", "empty", "steps", "seconds", "stopped"]
+Ending = Literal["answered", "cut", "empty", "steps", "seconds", "stopped", "edited"]
 RetryReason = Literal["empty", "cut", "more", "failing", "silent", "brake"]
 """Why a model call is made that would not have been needed.
 
@@ -96,15 +96,15 @@ class TurnResult:
     has_more: bool = False
 
 
-InterruptionReason = Literal["seconds", "stopped", "crowded", "failed"]
+InterruptionReason = Literal["seconds", "stopped", "edited", "crowded", "failed"]
 
 
 @dataclass(frozen=True, slots=True)
 class TurnInterruption:
     """Sent instead of a Reply when the turn ends now; `partial` is what had arrived by then.
 
-    `seconds`: time is up. `stopped`: the user stopped it. An answer is not continued, because others need the
-    seats (`crowded`) or because the endpoint fails to do it (`failed`).
+    `seconds`: time is up. `stopped`: the user stopped it. `edited`: its message was edited. An answer is not
+    continued, because others need the seats (`crowded`) or because the endpoint fails to do it (`failed`).
     """
 
     reason: InterruptionReason

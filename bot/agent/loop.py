@@ -310,6 +310,8 @@ class _TurnState:
         match interruption.reason:
             case "stopped":
                 return self._finish("stopped", text, notices.STOPPED)
+            case "edited":
+                return self._finish("edited", text, notices.EDITED)
             case "seconds" if text:
                 return self._finish("seconds", text, notices.TIME_UP)
             case "seconds":

@@ -23,6 +23,7 @@ CALL_TOO_LONG = translatable(
 OUT_OF_TIME = translatable("I ran out of time before the answer was ready. Please ask for less at once.")
 NOTHING_TO_ADD = translatable("That was as long as one answer can be, and I had nothing to add.")
 STOPPED = translatable("Stopped.")
+EDITED = translatable("↻ You changed your message.")
 TIME_UP = translatable("I ran out of time here.")
 OUT_OF_STEPS = translatable("I have used all {steps} steps that I may take for one answer.")
 FOUND_SO_FAR = translatable("Found so far:")

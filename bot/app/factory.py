@@ -319,6 +319,7 @@ async def build(
         runners,
         WorkerCallbacks(
             stop_lane=turns.stop,
+            stop_edited=turns.stop_edited,
             give_up=jobs.outcomes.record_after_giving_up(dead_letters),
             can_yield=turns.can_yield,
         ),

@@ -30,6 +30,7 @@ log = logging.getLogger(__name__)
 @dataclass(frozen=True, slots=True)
 class WorkerCallbacks:
     """`stop_lane`: ends what runs in a lane, because a waiting item asks for it.
+    `stop_edited`: the same, because the message that it answers was edited.
 
     `give_up`: sets items aside, with the reason.
     `can_yield`: whether a scheduled task that runs in a lane may give way now.
@@ -38,6 +39,7 @@ class WorkerCallbacks:
     stop_lane: Callable[[Lane, int], object]
     give_up: Callable[[tuple[InboxItem, ...], str], Awaitable[None]]
     can_yield: Callable[[Lane], bool] = lambda _: True
+    stop_edited: Callable[[Lane, int], object] = lambda lane, item: None
 
 
 class Worker:
@@ -128,6 +130,8 @@ class Worker:
         self._needs_recheck |= claimed.has_waiting
         for lane, item in claimed.cutting_items:
             self._callbacks.stop_lane(lane, item)
+        for lane, item in claimed.cutting_edits:
+            self._callbacks.stop_edited(lane, item)
         for group in claimed.groups:
             self._start_group(tasks, group)
         refused_to_yield = [item for lane, item in claimed.yielding_items if not self._try_yield(lane, item)]

@@ -244,15 +244,31 @@ class Approvals:
         Returns what to call once that is committed.
         """
         await approval_rows.revoke_all(tx, person=person)
+        withdrawn = await self._withdraw(tx, await approval_rows.list_open(tx, person=person), now)
+        ended_turns = await parked_items.end_waiting_turns(tx, person, reason=reason, now=now)
+        return (withdrawn, *self._report_ended(ended_turns))
+
+    async def end_turns(
+        self, tx: Transaction, turns: Sequence[int], *, reason: str, now: float
+    ) -> tuple[Callable[[], object], ...]:
+        """End those of these turns that wait, and withdraw their questions; returns as `end_for_person`."""
+        withdrawn = await self._withdraw(tx, await approval_rows.list_open(tx, turns=turns), now)
+        return (
+            withdrawn,
+            *self._report_ended(await parked_items.end_turns(tx, turns, reason=reason, now=now)),
+        )
+
+    async def _withdraw(
+        self, tx: Transaction, questions: Sequence[ApprovalQuestion], now: float
+    ) -> Callable[[], object]:
         lanes = []
-        for question in await approval_rows.list_open(tx, person=person):
+        for question in questions:
             await approval_rows.store_answer(tx, question.id, "stopped", None, now=now)
             lanes += await self._show_answer(tx, question, "stopped", "")
-        ended_turns = await parked_items.end_waiting_turns(tx, person, reason=reason, now=now)
-        return (
-            partial(self._wake_senders, lanes),
-            *(partial(self._dependencies.on_turn_ended, turn) for turn in ended_turns),
-        )
+        return partial(self._wake_senders, lanes)
+
+    def _report_ended(self, ended_turns: Iterable[EndedTurn]) -> list[Callable[[], object]]:
+        return [partial(self._dependencies.on_turn_ended, turn) for turn in ended_turns]
 
     async def run(self) -> None:
         """Let questions expire, until cancelled."""

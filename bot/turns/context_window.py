@@ -111,7 +111,7 @@ async def load_window(
     if conversation.notes is None:
         conversation = replace(conversation, notes=await load_notes(tx, lane))
     cut = HistoryCut(
-        _index_after(past_turns, conversation.cut), _index_after(past_turns, conversation.shortened)
+        turns.index_after(past_turns, conversation.cut), turns.index_after(past_turns, conversation.shortened)
     )
     return ContextWindow(
         stored_conversation,
@@ -250,11 +250,3 @@ def _find_cut_notice(conversation: Conversation, toolbox: Toolbox) -> str | None
 
 def _list_turn_sizes(past_turns: Iterable[PastTurn]) -> list[TurnSize]:
     return [TurnSize(turn.size, turn.short) for turn in past_turns]
-
-
-def _index_after(past_turns: Sequence[PastTurn], turn_id: int | None) -> int:
-    """Index of the turn after this one; if a /retry has replaced it, of the first that began after it."""
-    for index, turn in enumerate(past_turns):
-        if turn.id == turn_id:
-            return index + 1
-    return sum(turn.id < (turn_id or 0) for turn in past_turns)

@@ -51,6 +51,7 @@ class TurnHandle:
         self.newest_item = newest_item
         self.seconds_left = max_seconds
         self.is_stopped = False
+        self._is_edited = False
         self.failures = FailureStreak()
         self.side_effects_since: float | None = None
         self._task: asyncio.Task[Any] | None = None
@@ -62,16 +63,20 @@ class TurnHandle:
         self._extend_deadline(seconds)
 
     @property
-    def stop_reason(self) -> Literal["stopped", "seconds"] | None:
+    def stop_reason(self) -> Literal["stopped", "edited", "seconds"] | None:
         """Why nothing more may begin; None: the turn may work."""
         if self.is_stopped:
-            return "stopped"
+            return "edited" if self._is_edited else "stopped"
         if self.seconds_left > 0:
             return None
         return "seconds"
 
-    def stop(self) -> None:
-        """End the turn: cancel what it waits for; it then answers with what it has."""
+    def stop(self, *, is_edited: bool = False) -> None:
+        """End the turn: cancel what it waits for; it then answers with what it has.
+
+        `is_edited`: its message reads differently now.
+        """
+        self._is_edited |= is_edited and not self.is_stopped
         self.is_stopped = True
         if self._task is not None:
             self._task.cancel()

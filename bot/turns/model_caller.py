@@ -214,7 +214,7 @@ class ModelCaller:
             case None:
                 _record_canvases(handle, partial)
                 return CallResult(
-                    TurnInterruption("stopped", partial),
+                    TurnInterruption(handle.stop_reason or "stopped", partial),
                     CallCompletion(call, partial, "cancelled", "stopped by the person"),
                 )
             case TimeoutError():

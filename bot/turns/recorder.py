@@ -274,8 +274,11 @@ class TurnRecorder:
                 await self._store_end(tx, event.ending, parts, now=now)
 
     async def _render_answer(self, event: LoopEvent) -> tuple[Part, ...]:
-        """The parts of the answer with which the event ends the turn; none if it goes on."""
-        if not isinstance(event, TurnResult):
+        """The parts of the answer with which the event ends the turn; none if it goes on.
+
+        A turn whose message was edited before it had said anything has none either.
+        """
+        if not isinstance(event, TurnResult) or (event.ending == "edited" and event.text == event.note):
             return ()
         return await self._render(self._sign_text(event), can_continue=event.has_more)
 

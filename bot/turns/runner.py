@@ -6,12 +6,15 @@ from collections.abc import Awaitable, Callable
 
 from bot.domain import Lane
 from bot.errors import StoreUnavailable
+from bot.translations.translator import translatable
 from bot.turns.execution import TurnDependencies, TurnExecution
 from bot.turns.handle import TurnHandle
 from bot.turns.turn_request import TurnRequest
 
 # Seconds that the tools of a scheduled task may take to end before a person's message interrupts them.
 SIDE_EFFECT_GRACE_SECONDS = 5.0
+
+REVISING = translatable("I'm answering your changed message.")
 
 RequestCompleter = Callable[[TurnHandle], Awaitable[TurnRequest | None]]
 
@@ -26,10 +29,17 @@ class TurnRunner:
 
     def stop(self, lane: Lane, before: int | None = None) -> bool:
         """Stop the lane's turn, if it began before the item `before`; False if nothing is stopped."""
+        return self._stop(lane, before, is_edited=False)
+
+    def stop_edited(self, lane: Lane, before: int) -> bool:
+        """Stop the lane's turn as `stop` does, because the message that it answers was edited."""
+        return self._stop(lane, before, is_edited=True)
+
+    def _stop(self, lane: Lane, before: int | None, *, is_edited: bool) -> bool:
         handle = self._handles.get(lane.key)
         if handle is None or (before is not None and handle.newest_item >= before):
             return False
-        handle.stop()
+        handle.stop(is_edited=is_edited)
         return True
 
     def can_yield(self, lane: Lane) -> bool:
@@ -58,7 +68,7 @@ class TurnRunner:
         handle = TurnHandle(request.items[-1].id, self._dependencies.turn_seconds, timer)
         self._handles[request.lane.key] = handle
         try:
-            channel.begin()
+            channel.begin("↻ " + request.translate(REVISING) if request.revises_answer else None)
             full_request = request if complete is None else await complete(handle)
             if full_request is None:
                 self._dependencies.timers.forget(timer.item)

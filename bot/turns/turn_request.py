@@ -31,6 +31,7 @@ class TurnRequest:
     `preface`: put before the answer.
     `deep`: the second endpoint was asked for.
     `is_continuation`: the request is to continue the last answer.
+    `revises_answer`: the chat shows an earlier answer, whose place this one takes.
     `priority`: of the turn's model calls.
     `translate`: into the language of the person.
     `speaker`: what a group's prompts call the person; "" where a message stands without a name.
@@ -48,6 +49,7 @@ class TurnRequest:
     preface: str = ""
     deep: bool = False
     is_continuation: bool = False
+    revises_answer: bool = False
     priority: int = PEOPLE_PRIORITY
     translate: Translator = ENGLISH
     speaker: str = ""

@@ -45,7 +45,7 @@ def count_endings(sums: ThinkingSums) -> EndingCounts:
     """Group the stored endings; one of a newer version that this one does not know counts as failed."""
     endings = dict(sums.endings)
     answered = endings.pop("answered", 0)
-    stopped = endings.pop("stopped", 0)
+    stopped = endings.pop("stopped", 0) + endings.pop("edited", 0)
     rejected = endings.pop("limit", 0)
     still_open = endings.pop(None, 0)
     cut = sum(endings.pop(ending, 0) for ending in _CUT_ENDINGS)

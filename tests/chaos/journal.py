@@ -139,7 +139,7 @@ class Journal:
 
     `bells`: how often the tools of a message took effect, by its number.
     `stops`: chats and moments of what stops a turn.
-    `forbidden`: marks that must never be seen, such as those that answered messages were edited into.
+    `forbidden`: marks that must never be seen, such as those of commands that messages were edited into.
     `odd_updates`: ids of updates that cannot be handled.
     `exit_codes`: of processes that nobody ended.
     """

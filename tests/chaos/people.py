@@ -21,7 +21,7 @@ from tests.support.attachment_files import make_image
 PATIENCE_SECONDS = 20.0  # until a person writes the next message without an answer to the last one
 TAP_AGAIN_SECONDS = 15.0  # until a person taps again on a button that is still there
 EDITED_NUMBERS = (
-    90_000  # what a person edits an answered message into has such a number, and is never answered
+    90_000  # a command that a person edits a message into has such a number, and is never answered
 )
 KINDS = {
     "plain": 24,
@@ -90,7 +90,7 @@ class Writer:
         await self._wait_for_answers(numbers, first_message_id)
         newest = self.run.requests[numbers[-1]] if numbers else None
         if newest and newest.kind == "plain" and self._sees_answer(newest) and self.rng.random() < 0.15:
-            self.person.edit(message, f"plain {EDITED_NUMBERS + newest.number}")
+            self.person.edit(message, f"/deep plain {EDITED_NUMBERS + newest.number}")
             self.run.forbidden.add(f"B{EDITED_NUMBERS + newest.number}")
 
     def _write(self, kind: str, numbers: list[int]) -> PersonMessage:

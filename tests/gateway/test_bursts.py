@@ -1,9 +1,8 @@
-"""Messages that come in bursts, and edits of those that wait: nothing is lost without a word."""
+"""Messages that come in bursts: nothing is lost without a word."""
 
 from pathlib import Path
 
 from bot.sim.telegram.server import SimulatedPerson
-from bot.telegram.runners.refusals import EDIT_UNREAD
 from tests.support.gateway import GatewayHarness, running_gateway
 
 
@@ -85,27 +84,3 @@ async def test_long_messages_that_wait_are_answered_in_as_many_turns_as_prompts_
     first_seen = [next(at for at, prompt in enumerate(prompts) if f"page {n}:" in prompt) for n in range(12)]
     assert first_seen == [1] * 5 + [2] * 5 + [3] * 2
     assert max(request.prompt_tokens for request in requests) < gateway.settings.prompt_budget
-
-
-async def test_a_waiting_message_is_answered_as_it_was_edited_and_an_answered_one_is_not(tmp_path: Path):
-    async with running_gateway(tmp_path) as gateway:
-        gateway.endpoint.hold()
-        first = gateway.ann.send("@@say:first@@")
-        await gateway.endpoint.wait_until(lambda: gateway.endpoint.running == 1)
-        waiting = gateway.ann.send("the capitol of Frnace")
-        photo = gateway.ann.send_video("Is it saef?")
-        gateway.ann.edit(waiting, "the capital of France")
-        gateway.ann.edit_caption(photo, "Is it safe?")
-        gateway.ann.edit(first, "@@say:second@@")
-        assert await gateway.wait_for_texts() == [EDIT_UNREAD]
-        gateway.endpoint.release()
-        await gateway.wait_for_texts(3)
-        prompt = gateway.endpoint.requests[-1].prompt
-        gateway.ann.edit(waiting, "the capital of Spain")
-        gateway.ann.send("@@say:last@@")
-        assert (await gateway.wait_for_texts(4))[-1] == "last"
-    assert "the capital of France" in prompt
-    assert "Is it safe?" in prompt
-    assert "Frnace" not in prompt
-    assert gateway.texts().count(EDIT_UNREAD) == 1
-    assert replied_to(gateway)[0] == first.message_id

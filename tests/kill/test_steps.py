@@ -4,6 +4,7 @@ import asyncio
 import json
 import signal
 from collections.abc import Callable
+from functools import partial
 
 import pytest
 
@@ -70,6 +71,26 @@ async def test_a_waiting_message_is_edited_while_the_gateway_is_down(surround: O
     await environment.until(lambda: not environment.api.updates.pending_ids)
     environment.endpoint.release()
     await environment.wait_for_answers("first", "the capital")
+
+
+def has_text(environment: KillEnvironment, chat: int, text: str) -> bool:
+    return text in environment.texts(chat)
+
+
+async def test_around_the_commits_of_an_answer_to_an_edited_message(surround: OpenEnvironment):
+    environment = await surround()
+    for chat, moment in enumerate(("after 1", "before 3", "after 3", "after 4"), start=21):
+        person = environment.api.person(chat)
+        message = person.send(f"@@say:typo {chat}@@")
+        await environment.until(partial(has_text, environment, chat, f"typo {chat}"))
+        await environment.wait_until_idle()
+        await environment.gateway.arm(moment)
+        person.edit(message, f"@@say:fixed {chat}@@")
+        assert await environment.gateway.wait_for_exit() == -signal.SIGKILL
+        await environment.gateway.start()
+        await environment.wait_for_answers(f"fixed {chat}", chat=chat)
+        states = environment.load_rows(f"select state from turns where lane = '{chat}' order by id")
+        assert states == [("replaced",), ("ended",)]
 
 
 async def test_waiting_for_a_seat(surround: OpenEnvironment):

@@ -105,7 +105,7 @@ class FakeChannel:
     end_count: int = 0
     translate: Translator = ENGLISH
 
-    def begin(self) -> None: ...
+    def begin(self, status: str | None = None) -> None: ...
 
     def show(self, text: str) -> None:
         self.snapshots.append(text)

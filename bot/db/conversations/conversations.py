@@ -5,14 +5,14 @@ work inside the caller's transaction `tx`.
 """
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from sqlalchemy import bindparam, select, update
+from sqlalchemy import bindparam, exists, select, update
 from sqlalchemy.dialects.sqlite import insert as upsert
 
-from bot.db.tables import lanes
+from bot.db.tables import lanes, turns
 from bot.db.transaction import Transaction
 from bot.domain import Lane
 
@@ -106,6 +106,19 @@ async def store_cut(tx: Transaction, lane: Lane, conversation: Conversation) -> 
     await tx.execute(update(lanes).where(lanes.c.lane == lane.key).values(row))
 
 
+async def set_back(tx: Transaction, lane: Lane, conversation: Conversation, kept: Sequence[int]) -> None:
+    """Have what was cut, shortened and summarized end with the last of the `kept` turns, oldest first."""
+    last_kept = kept[-1] if kept else None
+    row: dict[str, Any] = {}
+    for name, turn in (("cut", conversation.cut), ("shortened", conversation.shortened)):
+        if turn is not None and turn > (last_kept or 0):
+            row[name] = last_kept
+    if (conversation.summary_upto or 0) > (last_kept or 0):
+        row |= {"summary_ahead": None, "summary_upto": None, "summary_ahead_outside": False}
+    if row:
+        await tx.execute(update(lanes).where(lanes.c.lane == lane.key).values(row))
+
+
 async def mark_cut_told(tx: Transaction, lane: Lane) -> None:
     """Store that the chat was notified that something has left the prompt: once in a conversation."""
     await tx.execute(update(lanes).where(lanes.c.lane == lane.key).values(told_cut=True))
@@ -116,9 +129,11 @@ async def store_summary_ahead(
 ) -> None:
     """Store a summary for the next cut, unless conversation `number`, which it is of, is over.
 
-    `is_outside`: it was made of text of strangers.
+    It is not stored either if its last turn was replaced meanwhile. `is_outside`: it was made of text of
+    strangers.
     """
-    if_current = (lanes.c.lane == lane.key) & (lanes.c.conversation == number)
+    is_kept = exists().where(turns.c.id == last_turn, turns.c.state != "replaced")
+    if_current = (lanes.c.lane == lane.key) & (lanes.c.conversation == number) & is_kept
     row = {"summary_ahead": text, "summary_upto": last_turn, "summary_ahead_outside": is_outside}
     await tx.execute(update(lanes).where(if_current).values(row))
 

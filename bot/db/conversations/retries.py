@@ -48,11 +48,6 @@ async def find_last_turn(tx: Transaction, lane: Lane, *, before_item: int) -> La
 
 async def _load_last_turn(tx: Transaction, turn: int, person: int) -> LastTurn:
     stored = (await load_messages(tx, [turn]))[0]
-    ran = (
-        select(tool_calls.c.name)
-        .distinct()
-        .where(tool_calls.c.turn == turn, tool_calls.c.outcome.is_distinct_from("refused"))
-    )
     if_deep = select(turns.c.id).where(
         turns.c.id == turn, turns.c.endpoint == "fallback", turns.c.endpoint_why == DEEP_REASON
     )
@@ -60,9 +55,23 @@ async def _load_last_turn(tx: Transaction, turn: int, person: int) -> LastTurn:
         id=turn,
         person=person,
         texts=tuple(message.text for message in stored if message.role == "user"),
-        ran_tools=tuple((await tx.execute(ran.order_by(tool_calls.c.name))).scalars()),
+        ran_tools=await load_ran_tools(tx, turn),
         deep=(await tx.execute(if_deep)).one_or_none() is not None,
     )
+
+
+async def load_ran_tools(tx: Transaction, turn: int) -> tuple[str, ...]:
+    """Names of the tools that ran in a turn."""
+    ran = (
+        select(tool_calls.c.name)
+        .distinct()
+        .where(
+            tool_calls.c.turn == turn,
+            tool_calls.c.state != "wanted",
+            tool_calls.c.outcome.is_distinct_from("refused"),
+        )
+    )
+    return tuple((await tx.execute(ran.order_by(tool_calls.c.name))).scalars())
 
 
 async def mark_replaced(tx: Transaction, turn: int) -> None:

@@ -237,6 +237,14 @@ async def list_past_turns(tx: Transaction, lane: Lane, conversation: int) -> lis
     ]
 
 
+def index_after(past_turns: Sequence[PastTurn], turn_id: int | None) -> int:
+    """Index of the turn after this one; if it was replaced, of the first that began after it."""
+    for index, turn in enumerate(past_turns):
+        if turn.id == turn_id:
+            return index + 1
+    return sum(turn.id < (turn_id or 0) for turn in past_turns)
+
+
 async def list_recent_tools(tx: Transaction, lane: Lane) -> list[str]:
     """Names of the tools that a lane's newest turns used, also in earlier conversations, the newest first."""
     rows = (await tx.execute(_SELECT_USED_TOOLS, {"key": lane.key})).scalars()

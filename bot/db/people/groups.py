@@ -115,6 +115,8 @@ async def move(tx: Transaction, old_chat: int, new_chat: int) -> None:
     old_lane = Lane(old_chat).key
     new_lane = Lane(new_chat).key
     await _move_notes(tx, old_lane, new_lane)
+    # The supergroup counts its messages from the beginning, and the old ones can no longer be edited.
+    await tx.execute(update(inbox).where(inbox.c.lane == old_lane).values(message_id=None))
     for table in _TABLES_BY_LANE:
         await tx.execute(update(table).where(table.c.lane == old_lane).values(lane=new_lane))
     for table in (lanes, group_speakers):

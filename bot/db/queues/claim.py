@@ -91,11 +91,22 @@ def find_yielding_tasks(running_rows: Sequence[Row[Any]], waiting_rows: Sequence
     return {row.lane: row.id for row in running_rows if row.lane in lanes_with_message and _is_due_task(row)}
 
 
+def find_cutting_edits(running_rows: Sequence[Row[Any]], waiting_rows: Sequence[Row[Any]]) -> list[Row[Any]]:
+    """The edits of messages that are being answered."""
+    answered = {(row.lane, row.message_id) for row in running_rows if row.kind == "update"}
+    return [row for row in waiting_rows if row.shape == "edit" and (row.lane, row.message_id) in answered]
+
+
 def _order_by_priority(rows: Sequence[Row[Any]]) -> list[Row[Any]]:
-    """Put a lane's due tasks behind people's messages, but not behind a later system job (a /forget)."""
+    """Put a lane's edits first, since they are about what is before all that waits.
+
+    Its due tasks come behind people's messages, but not behind a later system job (a /forget).
+    """
     held_tasks: list[Row[Any]] = []
-    ordered: list[Row[Any]] = []
+    ordered = [row for row in rows if row.shape == "edit"]
     for row in rows:
+        if row.shape == "edit":
+            continue
         if row.kind == "house":
             ordered += held_tasks
             held_tasks = []

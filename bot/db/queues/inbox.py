@@ -16,6 +16,7 @@ from bot.db.queues.claim import (
     MAX_GROUP_BYTES,
     choose_claimable,
     compute_begin_time,
+    find_cutting_edits,
     find_yielding_tasks,
     limit_due_tasks,
 )
@@ -36,7 +37,7 @@ _INSERT_UPDATES = upsert(inbox).on_conflict_do_nothing(index_elements=["update_i
 #   New rows are left out while another item of their lane runs: a lane never has two turns at a time, and
 #   messages that wait in busy lanes do not fill the scan. They are read all the same
 #     if they have no lane: a control item (/stop, a tap) waits for nothing,
-#     if they are a /new, which cuts what runs in its lane,
+#     if they are a /new or an edit, which may cut what runs in their lane,
 #     or if a due task holds their lane, because a person's message makes that task yield.
 # The index on (state, lane, id) serves both halves, so that done rows, nearly all of the table, cost nothing.
 # No row needs a lock: one process owns the database, and its write transactions run one at a time.
@@ -46,7 +47,7 @@ _YIELDING_LANES = select(inbox.c.lane).where(inbox.c.state == "running", _IS_DUE
 _LANE_IS_FREE = or_(
     inbox.c.lane.is_(None),
     inbox.c.lane.not_in(_BUSY_LANES),
-    inbox.c.shape == "new",
+    inbox.c.shape.in_(("new", "edit")),
     inbox.c.lane.in_(_YIELDING_LANES),
 )
 _CLAIMABLE = (
@@ -79,7 +80,7 @@ _MARK_DONE = update(inbox).where(_ID_IN_IDS).values(state="done", done_at=bindpa
 # Spans belong to the turn, which is known by its first item; the CASE has no ELSE, so the others get NULL.
 _MARK_TURN_DONE = _MARK_DONE.values(spans=case((inbox.c.id == bindparam("first"), bindparam("measured"))))
 
-# A /new stops what runs in its lane, unless that was queued after the /new.
+# A /new stops what runs in its lane, unless that was queued after the /new; so does an edit of its message.
 _MARK_STOPPED = (
     update(inbox)
     .where(inbox.c.lane == bindparam("of_lane"), inbox.c.id < bindparam("before"))
@@ -126,6 +127,7 @@ class ClaimResult:
 
     `groups`: items to start, those of one group answered together.
     `cutting_items`: each /new that interrupts its busy lane.
+    `cutting_edits`: each edit of a message that is being answered.
     `held_until`: when the first lane that waits for the rest of a paste may start (epoch seconds).
     `has_waiting`: the claim saw items that have to wait.
     `yielding_items`: running due tasks that yield to a person's message.
@@ -136,6 +138,7 @@ class ClaimResult:
     held_until: float | None
     has_waiting: bool
     yielding_items: tuple[tuple[Lane, int], ...] = ()
+    cutting_edits: tuple[tuple[Lane, int], ...] = ()
 
 
 async def store(tx: Transaction, updates: Sequence[IncomingUpdate], *, now: float) -> None:
@@ -147,6 +150,7 @@ async def store(tx: Transaction, updates: Sequence[IncomingUpdate], *, now: floa
             "shape": incoming.shape,
             "lane": incoming.lane.key if incoming.lane else None,
             "sender": incoming.sender,
+            "message_id": incoming.message_id if incoming.lane else None,
             "body": incoming.body,
             "stale": incoming.stale,
             "not_before": incoming.not_before,
@@ -230,11 +234,13 @@ async def claim(tx: Transaction, *, now: float, max_group_bytes: int = MAX_GROUP
         await tx.execute(_MARK_RUNNING, {"ids": ids, "now": now})
     if running or len(waiting) > len(ids):
         await tx.execute(_MARK_SEEN, {"now": now})
-    for row in cutting:
+    cutting_edits = find_cutting_edits(running, waiting)
+    for row in (*cutting, *cutting_edits):
         await tx.execute(_MARK_STOPPED, {"of_lane": row.lane, "before": row.id})
     return ClaimResult(
         groups=tuple(tuple(_to_item(row, now) for row in group) for group in groups),
         cutting_items=tuple((Lane.parse(row.lane), int(row.id)) for row in cutting),
+        cutting_edits=tuple((Lane.parse(row.lane), int(row.id)) for row in cutting_edits),
         held_until=held_until,
         has_waiting=len(waiting) > len(ids) or len(rows) == _CLAIM_SCAN_ROWS,
         yielding_items=tuple((Lane.parse(lane), item) for lane, item in yielding.items()),

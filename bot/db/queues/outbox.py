@@ -27,6 +27,7 @@ SENT_AGAIN_TEXT = translatable("I didn't know whether my answer above reached yo
 
 
 _CAN_REPEAT = outbox.c.about.is_not(None)
+_IS_SHOWN = outbox.c.body.is_not(None) & ((outbox.c.state != "done") | outbox.c.message_id.is_not(None))
 _IS_DUE = outbox.c.final & outbox.c.state.in_(("new", "open"))
 _INSERT = upsert(outbox)
 
@@ -254,6 +255,25 @@ async def send_again(tx: Transaction, row: int, *, lane: Lane, now: float) -> bo
 async def allow_repeat(tx: Transaction, rows: Sequence[int]) -> None:
     """Let these notices be sent twice rather than never; each is marked as being about itself."""
     await tx.execute(update(outbox).where(outbox.c.id.in_(rows)).values(about=outbox.c.id))
+
+
+async def can_edit_answer(tx: Transaction, item: int, *, since: float) -> bool:
+    """Whether the messages that answer `item` are there, or on their way, and none is older than `since`."""
+    columns = (outbox.c.state, outbox.c.message_id, outbox.c.sent_at)
+    rows = (await tx.execute(select(*columns).where(outbox.c.item == item, _IS_SHOWN))).all()
+    is_in_doubt = any(row.state in {"unknown", "failed"} for row in rows)
+    is_old = any(row.sent_at is not None and row.sent_at < since for row in rows)
+    return any(row.message_id for row in rows) and not (is_in_doubt or is_old)
+
+
+async def hand_over_answer(tx: Transaction, item: int, new_item: int) -> None:
+    """Let the messages that answer `item` show the answer to `new_item` instead, once it comes.
+
+    What that answer has no need for is taken back at its end.
+    """
+    shown = update(outbox).where(outbox.c.item == item, _IS_SHOWN)
+    state = case((outbox.c.state == "done", "open"), else_=outbox.c.state)
+    await tx.execute(shown.values(item=new_item, final=False, state=state, done_at=None))
 
 
 async def close_buttons(tx: Transaction, rows: Sequence[int], line: str) -> list[Lane]:

@@ -8,7 +8,7 @@ caller's transaction `tx`.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sqlalchemy import and_, or_, select, update
+from sqlalchemy import ColumnElement, and_, or_, select, update
 
 from bot.db.conversations.turns import fail
 from bot.db.queues import outbox
@@ -83,9 +83,20 @@ async def list_parked_turns(tx: Transaction, lane: Lane, *, before: int) -> list
 
 async def end_waiting_turns(tx: Transaction, person: int, *, reason: str, now: float) -> list[EndedTurn]:
     """End a person's turns that wait for an answer, or to be claimed again, without an answer."""
-    of_person = and_(turns.c.person == person, or_(turns.c.state == "parked", turns.c.state == "running"))
+    return await _end_waiting(tx, turns.c.person == person, reason=reason, now=now)
+
+
+async def end_turns(tx: Transaction, turn_ids: Sequence[int], *, reason: str, now: float) -> list[EndedTurn]:
+    """End those of these turns that wait for an answer, or to be claimed again, without an answer."""
+    return await _end_waiting(tx, turns.c.id.in_(turn_ids), reason=reason, now=now)
+
+
+async def _end_waiting(
+    tx: Transaction, condition: ColumnElement[bool], *, reason: str, now: float
+) -> list[EndedTurn]:
+    has_not_ended = or_(turns.c.state == "parked", turns.c.state == "running")
     query = select(turns.c.id, turns.c.item, turns.c.lane).join(inbox, inbox.c.id == turns.c.item)
-    rows = (await tx.execute(query.where(of_person, _IS_WAITING))).all()
+    rows = (await tx.execute(query.where(condition, has_not_ended, _IS_WAITING))).all()
     ended = []
     for turn, item, lane in rows:
         await fail(tx, item, reason=reason, now=now)

@@ -12,9 +12,7 @@ from sqlalchemy import and_, bindparam, func, or_, select, update
 from bot.db.queues.inbox import TURN_SHAPES, MessageEdit
 from bot.db.tables import inbox
 from bot.db.transaction import Transaction
-from bot.domain import ItemShape, Lane
-
-_EDITABLE_ROWS = 500  # newest messages of a lane among which an edited one is looked for
+from bot.domain import ItemShape
 
 _WAITS_OF_SENDERS = and_(
     inbox.c.state == "new",
@@ -36,7 +34,6 @@ _SELECT_WAITING = (
     .where(_WAITS_OF_SENDERS, or_(inbox.c.shape.in_(TURN_SHAPES), inbox.c.id.in_(_LAST_REFUSED)))
     .order_by(inbox.c.id)
 )
-_MESSAGE_ID = func.json_extract(inbox.c.body, "$.message.message_id")
 
 
 async def load_waiting(
@@ -59,30 +56,6 @@ async def replace_waiting(tx: Transaction, edit: MessageEdit) -> bool:
         inbox.c.state == "new",
         inbox.c.turn.is_(None),
         inbox.c.shape == edit.shape,
-        _MESSAGE_ID == edit.message_id,  # noqa: SIM300 - a column
+        inbox.c.message_id == edit.message_id,
     )
     return (await tx.execute(waiting.values(body=edit.body))).rowcount > 0
-
-
-async def find_message(tx: Transaction, lane: Lane, message_id: int) -> dict[str, Any] | None:
-    """The raw message of this id among the lane's newest that a turn answered, or is to answer."""
-    newest = (
-        select(inbox.c.body)
-        .where(
-            inbox.c.lane == lane.key,
-            inbox.c.state.in_(("new", "running", "parked", "done")),
-            inbox.c.shape.in_(TURN_SHAPES),
-            inbox.c.body.is_not(None),
-        )
-        .order_by(inbox.c.id.desc())
-        .limit(_EDITABLE_ROWS)
-        .subquery()
-    )
-    query = select(newest.c.body).where(
-        func.json_extract(newest.c.body, "$.message.message_id") == message_id
-    )
-    body = (await tx.execute(query)).scalars().first()
-    if body is None:
-        return None
-    message: dict[str, Any] = json.loads(body)["message"]
-    return message

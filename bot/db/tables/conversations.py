@@ -41,8 +41,8 @@ lanes = Table(
     Column("summary_ahead_outside", Boolean, nullable=False, server_default=text("0")),
 )
 
-# running → ended, or failed: it has no answer. parked: it waits for a person. replaced: a /retry replaced it,
-# it is left out of the history. forgotten: its texts were deleted.
+# running → ended, or failed: it has no answer. parked: it waits for a person. replaced: a /retry or an edit
+# replaced it, it is left out of the history. forgotten: its texts were deleted.
 turns = Table(
     "turns",
     metadata,

@@ -15,6 +15,7 @@ inbox = Table(
     Column("shape", Text, nullable=False),
     Column("lane", Text),  # NULL: a control item, claimed at once
     Column("sender", BigInteger),
+    Column("message_id", BigInteger),  # of the message that waits in the lane, or whose edit does
     Column("body", Text),  # the raw update; deleted when it turns out to be a stranger's
     Column("state", Text, nullable=False, server_default="new"),
     Column("attempt", Integer, nullable=False, server_default=text("0")),
@@ -37,6 +38,7 @@ inbox = Table(
     Column("due_at", Float),
     Index("ix_inbox_state_lane_id", "state", "lane", "id"),
     Index("ix_inbox_turn", "turn"),
+    Index("ix_inbox_lane_message_id", "lane", "message_id", sqlite_where=text("message_id IS NOT NULL")),
     Index("ix_inbox_unaccounted", "id", sqlite_where=text("spans IS NOT NULL")),
     # A due time is one row. Messages have no job, so the index leaves them out and they pay nothing for it.
     Index("ix_inbox_job_due_at", "job", "due_at", unique=True, sqlite_where=text("job IS NOT NULL")),

@@ -54,7 +54,7 @@ from bot.domain import CANVAS_TOKENS
 _call = model_calls.c
 _turn = turns.c
 _ANSWERED_ENDINGS = ("answered", "cut")
-_UNANSWERED_ENDINGS = ("stopped", "limit")  # as a person or a limit wants it; others are failures
+_UNANSWERED_ENDINGS = ("stopped", "edited", "limit")  # as a person or a limit wants it; others are failures
 _account = accounts.c
 _tool_call = tool_calls.c
 _approval = approvals.c

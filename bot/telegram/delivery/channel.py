@@ -25,8 +25,12 @@ class ChatChannel:
         self._sender = sender
         self._progress = TurnProgress(lane, item, silent, sender.limits, translate)
 
-    def begin(self) -> None:
-        """Show a typing sign or draft unless something is shown within 300 ms."""
+    def begin(self, status: str | None = None) -> None:
+        """Show a typing sign or draft unless something is shown within 300 ms.
+
+        `status` stands below the text until the final one comes, where no other status does.
+        """
+        self._progress.lasting_status = status
         self._progress.begin(self._sender.now)
         self._sender.show(self._progress)
 

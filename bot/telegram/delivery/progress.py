@@ -95,6 +95,7 @@ class TurnProgress:
 
     `text`: the latest snapshot (Markdown).
     `status`: why the person waits.
+    `lasting_status`: stands where no other status does, until the turn is over.
     `draft_status`: the place in line, or what a tool reports; in the draft while there is one, else like
     `status`.
     `block_cache`: what of its text was rendered before.
@@ -108,6 +109,7 @@ class TurnProgress:
     text: str = ""
     status: str | None = None
     draft_status: str | None = None
+    lasting_status: str | None = None
     is_over: bool = False
     messages: list[MessageState] = field(default_factory=list)
     block_cache: BlockCache = field(default_factory=dict)
@@ -261,7 +263,7 @@ class TurnProgress:
 
     def _get_status_below(self) -> str | None:
         """Return the line below the text; what a draft can show is none."""
-        in_draft = self._has_drafts and self.lane.chat > 0 and not (self.text or self.status or self.messages)
-        if in_draft:
-            return self.status
-        return self.draft_status or self.status
+        is_shown = bool(self.text or self.status or self.lasting_status or self.messages)
+        if self._has_drafts and self.lane.chat > 0 and not is_shown:
+            return None
+        return self.draft_status or self.status or self.lasting_status

@@ -1,7 +1,4 @@
-"""Finds what an edit of a message changes, and applies edits to messages that came in the same batch. Pure.
-
-A message that waits is answered as it reads now; one that is being answered, or was, stays as it is.
-"""
+"""Finds what an edit of a message changes, and applies those that came in the same batch. Pure."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -9,10 +6,20 @@ from typing import Any
 
 from bot.db.queues.inbox import TURN_SHAPES, IncomingUpdate
 
+_FILE_KINDS = ("photo", "animation", "video", "voice", "video_note", "audio", "document")
+
 
 def fold_edits(updates: Sequence[IncomingUpdate]) -> list[IncomingUpdate]:
-    """Give messages of a batch their newest text; nothing is left to be done about such an edit."""
+    """Give messages of a batch their newest text; nothing is left to be done about such an edit.
+
+    Of several edits of one message only the newest is left.
+    """
     folded = list(updates)
+    newest = {
+        (update.edit.lane, update.edit.message_id): position
+        for position, update in enumerate(updates)
+        if update.edit is not None
+    }
     positions = {
         (update.lane, update.message_id): position
         for position, update in enumerate(updates)
@@ -24,9 +31,23 @@ def fold_edits(updates: Sequence[IncomingUpdate]) -> list[IncomingUpdate]:
         if edit is not None and target is not None and folded[target].shape == edit.shape:
             folded[target] = replace(folded[target], body=edit.body)
             folded[position] = replace(update, shape="other", edit=None)
+        elif edit is not None and newest[edit.lane, edit.message_id] != position:
+            folded[position] = replace(update, shape="other", edit=None)
     return folded
 
 
-def has_new_text(edited: dict[str, Any], original: dict[str, Any]) -> bool:
-    """Whether a raw message reads differently now; Telegram also reports edits that change no text."""
-    return any(edited.get(key) != original.get(key) for key in ("text", "caption"))
+def has_new_content(edited: dict[str, Any], original: dict[str, Any]) -> bool:
+    """Whether a raw message says something else now; Telegram also reports edits that change nothing."""
+    has_new_text = any(edited.get(key) != original.get(key) for key in ("text", "caption"))
+    return has_new_text or _find_file(edited) != _find_file(original)
+
+
+def _find_file(message: dict[str, Any]) -> str | None:
+    """What came with a message, as Telegram names the same file for ever; its `file_id` changes."""
+    for kind in _FILE_KINDS:
+        file = message.get(kind)
+        if isinstance(file, list) and file:
+            file = file[-1]
+        if isinstance(file, dict) and isinstance(file.get("file_unique_id"), str):
+            return str(file["file_unique_id"])
+    return None

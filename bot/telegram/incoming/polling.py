@@ -18,7 +18,7 @@ from telegram import Bot
 from telegram.error import Conflict, EndPointNotFound, Forbidden, InvalidToken, RetryAfter, TelegramError
 
 from bot.db.engine import Database
-from bot.db.queues import inbox, waiting_messages
+from bot.db.queues import edited_messages, inbox, waiting_messages
 from bot.db.queues.inbox import TURN_SHAPES, IncomingUpdate
 from bot.db.transaction import Transaction
 from bot.domain import ItemShape
@@ -31,12 +31,13 @@ from bot.telegram.incoming.backlog import (
     build_waiting_message,
     shorten_refused,
 )
-from bot.telegram.incoming.edits import fold_edits
+from bot.telegram.incoming.edits import fold_edits, has_new_content
 from bot.telegram.incoming.envelope import find_lane
 from bot.telegram.outcomes import get_retry_after
 
 MAX_PAUSE_SECONDS = 30.0
 OVERFLOW_HOLD_SECONDS = 1.5  # a refusal waits so long for more that is refused, and names all of it
+EDIT_HOLD_SECONDS = 3.0  # who corrects a message often does so twice
 MAX_REMEMBERED_PEOPLE = 1000  # people whose waiting messages need not be counted again
 ALLOWED_UPDATES = [
     "message",
@@ -207,7 +208,7 @@ class UpdatePoller:
                 rows = fold_edits([update for update in updates if update.update_id not in stored_ids])
             waiting = await waiting_messages.load_waiting(tx, crowded) if crowded else {}
             rows = self._mark_overflows(rows, waiting, now)
-            rows = [await _apply_edit(tx, row) for row in rows]
+            rows = [await _apply_edit(tx, row, now) for row in rows]
             await inbox.store(tx, rows, now=now)
         for person, count in message_counts.items():
             known_count = len(waiting[person]) if person in waiting else self._max_waiting_by_person[person]
@@ -253,8 +254,21 @@ def _build_waiting(body: Mapping[str, Any], shape: ItemShape) -> WaitingMessage:
     return build_waiting_message(body["message"], lane.key if lane else "", is_refused=shape == "overflow")
 
 
-async def _apply_edit(tx: Transaction, update: IncomingUpdate) -> IncomingUpdate:
-    """Change a waiting message as its edit says; nothing is left to be done about the edit then."""
-    if update.edit is None or not await waiting_messages.replace_waiting(tx, update.edit):
+async def _apply_edit(tx: Transaction, update: IncomingUpdate, now: float) -> IncomingUpdate:
+    """Change a waiting message as its edit says; nothing is left to be done about the edit then.
+
+    The edit of a message that was taken waits in its lane, a little longer than people take to edit it again.
+    """
+    edit = update.edit
+    if edit is None:
         return update
-    return replace(update, shape="other")
+    is_edited_again = await edited_messages.drop_pending(tx, edit.lane, edit.message_id, now=now)
+    if await waiting_messages.replace_waiting(tx, edit):
+        return replace(update, shape="other")
+    stored = await edited_messages.find(tx, edit.lane, edit.message_id)
+    if stored is None or (stored.shape, edit.shape) != ("text", "text"):
+        return replace(update, shape="other")
+    edited = json.loads(edit.body)["message"]
+    if not is_edited_again and not has_new_content(edited, stored.message):
+        return replace(update, shape="other")
+    return replace(update, lane=edit.lane, message_id=edit.message_id, not_before=now + EDIT_HOLD_SECONDS)

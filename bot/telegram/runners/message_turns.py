@@ -96,6 +96,9 @@ class MessageTurns:
         reply_to = None
         if last_message and _should_quote(updates, now):
             reply_to = last_message.message_id
+        revision = first.item.body.get("revision")
+        if revision is not None:
+            reply_to = None if revision["in_place"] else int(revision["message_id"])
         late_preface = format_late_preface(translate, now - first.sent_at) if first.item.stale else ""
         composed = compose_user_messages(messages, self._attachment_loader.max_text_bytes, translate)
         return TurnRequest(
@@ -110,6 +113,7 @@ class MessageTurns:
             silent=first.item.stale,
             preface=late_preface + composed.preface,
             deep=first.item.shape == "deep",
+            revises_answer=revision is not None and revision["in_place"],
             translate=translate,
             speaker=speaker,
         )

@@ -7,17 +7,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from bot.db.people import people
-from bot.db.queues import admin_notices, waiting_messages
 from bot.domain import InboxItem, Lane
 from bot.telegram.actions import ActionContext, ActionResult, reply_text
-from bot.telegram.incoming.edits import has_new_text
 from bot.telegram.incoming.envelope import find_lane
 from bot.telegram.incoming.prompt_text import describe_kind, extract_text
 from bot.telegram.incoming.update import ParsedUpdate, parse_update
 from bot.telegram.rate_limit import RateLimiter
-from bot.translations.translator import translatable
 
-EDIT_UNREAD = translatable("I don't read edits of messages I have already answered; please send it again.")
 NOTICE_INTERVAL_SECONDS = 60.0
 MAX_PREVIEW_CHARS = 40  # of a message that is not taken
 
@@ -78,21 +74,6 @@ class RefusalReplies:
                 len(updates),
             )
         return replace(reply_text(f"{reason} {skipped}"), reply_to=first.message_id)
-
-    async def refuse_edit(self, update: ParsedUpdate, context: ActionContext) -> ActionResult:
-        """Reply once a chat that the edit of a message that does not wait any more is not read."""
-        if update.item.shape != "edit" or update.edited is None:
-            return ActionResult()
-        message_id = update.edited.message_id
-        original = await waiting_messages.find_message(context.tx, context.lane, message_id)
-        if original is None or not has_new_text(update.item.body["edited_message"], original):
-            return ActionResult()
-        is_first = await admin_notices.record_if_changed(
-            context.tx, f"edits {context.lane.chat}", EDIT_UNREAD, now=context.now
-        )
-        if not is_first:
-            return ActionResult()
-        return replace(reply_text(context.translate(EDIT_UNREAD)), reply_to=message_id)
 
 
 def group_by_lane(refused: Sequence[InboxItem]) -> list[list[ParsedUpdate]]:

@@ -35,6 +35,7 @@ from bot.telegram.commands import (
     callbacks,
     consent,
     conversation,
+    edited_messages,
     groups,
     registry,
     strangers,
@@ -229,8 +230,9 @@ class UpdateRunner:
         if update.message and update.item.shape in {"command", "new", "deep"}:
             return registry.choose_command_action(_get_text(update.message), role, in_group=in_group)
         if update.message is None:
-            refuse_edit = partial(self._refusals.refuse_edit, update)
-            return registry.choose_edit_action(_get_text(update.edited), role, otherwise=refuse_edit)
+            return registry.choose_edit_action(
+                _get_text(update.edited), role, otherwise=edited_messages.handle_edit
+            )
         if role:
             return partial(self._refusals.refuse_message, update), ""
         return strangers.reject_stranger, ""

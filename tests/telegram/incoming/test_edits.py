@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from bot.db.queues.inbox import IncomingUpdate
-from bot.telegram.incoming.edits import fold_edits, has_new_text
+from bot.telegram.incoming.edits import fold_edits, has_new_content
 from tests.support.groups import read_private_envelope
 
 
@@ -44,6 +44,19 @@ def test_an_edit_of_another_chat_or_message_changes_nothing():
     assert fold_edits(updates) == updates
 
 
+def test_of_several_edits_of_a_message_that_was_taken_the_newest_counts():
+    edits = [build(number, "edited_message", 7, text=f"try {number}") for number in (1, 2)]
+    assert [update.edit is not None for update in fold_edits(edits)] == [False, True]
+
+
+def test_another_file_is_an_edit_and_another_name_of_the_same_file_is_none():
+    def build_photo(file_id: str, unique_id: str) -> dict[str, Any]:
+        return {"caption": "a", "photo": [{"file_id": file_id, "file_unique_id": unique_id}]}
+
+    assert not has_new_content(build_photo("1", "x"), build_photo("2", "x"))
+    assert has_new_content(build_photo("1", "x"), build_photo("1", "y"))
+
+
 @pytest.mark.parametrize(
     ("edited", "is_new"),
     [
@@ -54,4 +67,4 @@ def test_an_edit_of_another_chat_or_message_changes_nothing():
     ],
 )
 def test_an_edit_that_changes_no_text_is_told_apart(edited: dict[str, Any], is_new: bool):
-    assert has_new_text(edited, {"text": "a"}) == is_new
+    assert has_new_content(edited, {"text": "a"}) == is_new

@@ -1,4 +1,4 @@
-"""What is not taken, and what is edited too late, is said once, in a reply to what it is about."""
+"""What is not taken is said once, in a reply to what it is about."""
 
 from dataclasses import replace
 from typing import Any
@@ -9,7 +9,6 @@ from sqlalchemy import select
 from bot.db.engine import Database
 from bot.db.queues import inbox
 from bot.db.tables import outbox
-from bot.telegram.runners.refusals import EDIT_UNREAD
 from tests.support.groups import read_private_envelope
 from tests.support.update_harness import ADMIN, ANNA, UpdateHarness
 
@@ -112,29 +111,3 @@ async def test_what_is_not_taken_is_told_in_each_topic(harness: UpdateHarness):
     ]
     assert await read_replies(harness) == [50, 51]
     assert {row.state for row in await harness.load_items()} == {"done"}
-
-
-async def test_an_edit_behind_a_burst_is_told_about(harness: UpdateHarness):
-    original = harness.build_message(text="capitol")["message"] | {"message_id": 50}
-    forwards = [harness.build_message(text=str(n), message_id=60 + n, **FORWARDED) for n in range(200)]
-    await harness.store_updates({"message": original}, *forwards)
-    harness.now += 2
-    await harness.handle_claimed()
-    await harness.store_updates({"edited_message": original | {"text": "capital"}})
-    (sent,) = await harness.handle_claimed()
-    assert sent.text == EDIT_UNREAD
-
-
-async def test_an_edit_of_what_was_answered_is_told_once_a_chat(harness: UpdateHarness):
-    original = harness.build_message(text="capitol")["message"] | {"message_id": 50}
-    await harness.store_updates({"message": original})
-    await harness.handle_claimed()
-    for changes in ({}, {"edit_date": 9}, {"message_id": 99, "text": "other"}):
-        await harness.store_updates({"edited_message": original | changes})
-        assert await harness.handle_claimed() == []
-    await harness.store_updates({"edited_message": original | {"text": "capital"}})
-    (sent,) = await harness.handle_claimed()
-    assert (sent.text, await read_replies(harness)) == (EDIT_UNREAD, [50])
-    await harness.store_updates({"edited_message": original | {"text": "the capital"}})
-    assert await harness.handle_claimed() == []
-    assert [request.texts for request in harness.turns.requests] == [("capitol",)]
