@@ -73,12 +73,15 @@ def _name_words(message_words: Sequence[str]) -> Iterator[str]:
     yield from (f"w {first} {second}" for first, second in pairwise(forms))
 
 
-def _name_characters(text: str) -> Iterator[str]:
+def _name_characters(text: str) -> list[str]:
     """A feature for each run of three or four characters: words as they are bent or misspelt."""
     plain = fold_text(_NUMBER.sub("0", text[:MAX_CHARACTERS]))
     padded = f" {' '.join(plain.split())} "
-    for length in (3, 4):
-        yield from (f"c {padded[start : start + length]}" for start in range(len(padded) - length + 1))
+    return [
+        f"c {padded[start : start + length]}"
+        for length in (3, 4)
+        for start in range(len(padded) - length + 1)
+    ]
 
 
 def _describe_classes(classes: Sequence[str]) -> dict[str, float]:

@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from bot.agent.heavy_turns.word_classes import WordClasses, load_word_classes
@@ -21,15 +21,20 @@ MIN_RIVAL_SHARE = 0.5  # of the score of the best match
 _PIECE_END = re.compile(
     r"[.!?;,:\n，、؛،؟]+(?:\s|$)|[。！？；，、]|然后|之后再|接着|并且|それから|その後|そして"
 )
+_JOIN_CLASSES = frozenset({"join", "order"})
 _MAX_LOGIT = 6.0
 
 
 @dataclass(frozen=True, slots=True)
 class MatchedPiece:
-    """A message or a part of it: its best match first, and the probability that it needs a tool."""
+    """A message or a part of it: its best match first, and the probability that it needs a tool.
+
+    `features`: of the message and its matches, by name.
+    """
 
     message: MessageFeatures
     matches: Sequence[ToolMatch]
+    features: Mapping[str, float]
     tool_chance: float
 
     @property
@@ -58,10 +63,11 @@ def match_message(text: str, tool_index: ToolIndex, weights: Weights) -> Matched
 def _match_piece(text: str, tool_index: ToolIndex, weights: Weights) -> MatchedPiece:
     message = extract_features(text)
     matches = match_tools(message, tool_index)
+    features = build_features(message, matches)
     chance = 0.0
     if message.is_readable:
-        chance = weights.tool_chance(build_features(message, matches))
-    return MatchedPiece(message, matches, chance)
+        chance = weights.tool_chance(features)
+    return MatchedPiece(message, matches, features, chance)
 
 
 def split_pieces(text: str) -> list[str]:
@@ -78,7 +84,7 @@ def _split_at_joins(part: str, classes: WordClasses) -> Iterator[str]:
     piece: list[str] = []
     for word in part.split():
         plain_words = split_words(word)
-        if len(plain_words) == 1 and {"join", "order"} & set(classes.words.get(plain_words[0], ())):
+        if len(plain_words) == 1 and not _JOIN_CLASSES.isdisjoint(classes.words.get(plain_words[0], ())):
             yield " ".join(piece)
             piece = []
         else:
@@ -96,8 +102,7 @@ def describe_tools(matched: MatchedMessage) -> dict[str, float]:
         "english": float(whole.message.is_english),
     }
     features |= _describe_ranks(whole.matches)
-    match_features = build_features(whole.message, whole.matches)
-    features |= {f"match {name}": value for name, value in match_features.items()}
+    features |= {f"match {name}": value for name, value in whole.features.items()}
     if not whole.message.is_english:  # what is known of it stands in English
         features |= {f"w {name}": 1.0 for name in whole.message.stems}
     if matched.pieces:

@@ -20,11 +20,15 @@ _ARABIC_PARTICLES = "وفبلك"  # written together with the word that follows
 
 @dataclass(frozen=True, slots=True)
 class WordClasses:
-    """The classes of words, of beginnings of words, and of phrases by their words joined with blanks."""
+    """The classes of words, of beginnings of words, and of phrases by their words joined with blanks.
+
+    `phrase_starts`: the first words of all phrases.
+    """
 
     words: Mapping[str, tuple[str, ...]]
     prefixes: Mapping[str, tuple[str, ...]]
     phrases: Mapping[str, tuple[str, ...]]
+    phrase_starts: frozenset[str]
 
     def classify(self, message_words: Sequence[str]) -> list[str]:
         """The classes of the words of a message, in their order."""
@@ -44,6 +48,8 @@ class WordClasses:
 
     def _phrase_length(self, message_words: Sequence[str], position: int) -> int:
         """Words of the longest phrase that begins here; 1 if none does."""
+        if message_words[position] not in self.phrase_starts:
+            return 1
         for length in range(_MAX_PHRASE_WORDS, 1, -1):
             if " ".join(message_words[position : position + length]) in self.phrases:
                 return min(length, len(message_words) - position)
@@ -111,7 +117,8 @@ def parse_word_classes(text: str) -> WordClasses:
             names = table[" ".join(plain_words)]
             if name not in names:
                 names.append(name)
-    return WordClasses(_freeze(words), _freeze(prefixes), _freeze(phrases))
+    phrase_starts = frozenset(phrase.partition(" ")[0] for phrase in phrases)
+    return WordClasses(_freeze(words), _freeze(prefixes), _freeze(phrases), phrase_starts)
 
 
 def _freeze(lists: Mapping[str, Sequence[str]]) -> dict[str, tuple[str, ...]]:

@@ -20,12 +20,29 @@ MAX_CHARS = 2000  # characters that count: more would cost time and add nothing
 _NUMBER = re.compile(r"\d[\d.,:/]*")
 _NAME = re.compile(r"(?<![.!?]\s)(?<!^)\b[A-Z]\w+")
 _QUOTED = re.compile(r'"[^"]+"|(?<!\w)\'[^\']{2,}\'|[“„«][^”“„«»]+[”“»]')
-_NUMBER_WORD = re.compile(
-    "two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|hundred|thousand|million|dozen"
+_NUMBER_WORDS = frozenset(
+    {
+        "two",
+        "three",
+        "four",
+        "five",
+        "six",
+        "seven",
+        "eight",
+        "nine",
+        "ten",
+        "eleven",
+        "twelve",
+        "hundred",
+        "thousand",
+        "million",
+        "dozen",
+    }
 )
-_QUESTION = re.compile("what|who|which|when|where|why|how")
+_QUESTION_WORDS = frozenset({"what", "who", "which", "when", "where", "why", "how"})
 # What some patterns stand for, in the words of tools; these count only where a tool has them.
-_MONEY = r"\b(?:dollars?|euros?|pounds?|yen|francs?|yuan|rupees?|pesos?|USD|EUR|GBP|JPY|CHF|CNY|INR)\b"
+# They are searched in lower case, which is faster than to ignore case.
+_MONEY = r"\b(?:dollars?|euros?|pounds?|yen|francs?|yuan|rupees?|pesos?|usd|eur|gbp|jpy|chf|cny|inr)\b"
 _UNIT = (
     r"\b(?:miles?|km|kilomet(?:er|re)s?|met(?:er|re)s?|feet|foot|inch(?:es)?|cm|lbs?|kg|kilos?|"
     r"celsius|fahrenheit)\b"
@@ -42,7 +59,7 @@ _HINTS = (
         r"\b(?:square root|divided by|multiplied by|\d (?:plus|minus|times))\b",
         "arithmetic expression percent",
     ),
-    (r"[€$£¥₽₺]|\b(?:USD|EUR|GBP|JPY|CHF|CNY|RUB|INR|TRY)\b", "currency money"),
+    (r"[€$£¥₽₺]|\b(?:usd|eur|gbp|jpy|chf|cny|rub|inr|try)\b", "currency money"),
     (r"°|\b\d+\s*(?:km|kg|lbs?|cm|mm|ft|mph|kmh|oz|ml)\b", "unit"),
     (r"\b\d{1,2}:\d{2}\b|\b\d{1,2}\s*[ap]\.?m\b", "clock hour"),
     (r"\bwhat(?:'s| is)? (?:the )?(?:current )?(?:time|date|day)\b|\btime is it\b", "clock timezone weekday"),
@@ -51,9 +68,8 @@ _HINTS = (
     (r"\b\d{4}-\d\d-\d\d\b|\b(?:tomorrow|tonight|next (?:week|month)|\w{3,6}day)\b", "calendar schedule"),
 )
 _SURE_STEMS = frozenset(map(stem, ("url", "arithmetic")))  # a pattern for one of them is enough
-_VAGUE = re.compile(
-    "best|most|why|meaning|difference|cause|steps|better"
-)  # asked of the world, not of a tool
+# Asked of the world, not of a tool.
+_VAGUE_WORDS = frozenset({"best", "most", "why", "meaning", "difference", "cause", "steps", "better"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +100,8 @@ def extract_features(text: str, concepts: Concepts | None = None) -> MessageFeat
     """Extract the features of a user's newest message."""
     text = text[:MAX_CHARS]
     message_words = split_words(text)
-    hints = frozenset(hint for pattern, stems in _compile_hints() if pattern.search(text) for hint in stems)
+    lower = text.lower()
+    hints = frozenset(hint for pattern, stems in _compile_hints() if pattern.search(lower) for hint in stems)
     counts = _count_values(text, message_words)
     if is_english(message_words):
         return MessageFeatures(
@@ -152,16 +169,14 @@ class _ValueCounts:
 
 
 def _count_values(text: str, message_words: list[str]) -> _ValueCounts:
-    number_words = sum(_NUMBER_WORD.fullmatch(word) is not None for word in message_words)
+    number_words = sum(word in _NUMBER_WORDS for word in message_words)
     numbers = len(_NUMBER.findall(text)) + number_words
     return _ValueCounts(numbers, names=len(_NAME.findall(text)), quoted=len(_QUOTED.findall(text)))
 
 
 @cache
 def _compile_hints() -> tuple[tuple[re.Pattern[str], tuple[str, ...]], ...]:
-    return tuple(
-        (re.compile(pattern, re.IGNORECASE), tuple(map(stem, meaning.split()))) for pattern, meaning in _HINTS
-    )
+    return tuple((re.compile(pattern), tuple(map(stem, meaning.split()))) for pattern, meaning in _HINTS)
 
 
 def _describe_sentence(message_words: list[str], counts: _ValueCounts) -> dict[str, float]:
@@ -171,11 +186,11 @@ def _describe_sentence(message_words: list[str], counts: _ValueCounts) -> dict[s
         "names": min(counts.names, 4) / 4,
         "quoted": float(counts.quoted > 0),
         "given": float(counts.values > 0),
-        "question": float(_QUESTION.fullmatch(first) is not None),
+        "question": float(first in _QUESTION_WORDS),
         "how": float(first == "how"),
         "who": float(first == "who"),
         "order": float(bool(first) and not is_stop_word(first)),
         "length": min(len(message_words), 40) / 40,
         "short": float(len(message_words) < 8),
-        "vague": float(any(map(_VAGUE.fullmatch, message_words))),
+        "vague": float(not _VAGUE_WORDS.isdisjoint(message_words)),
     }
