@@ -4,7 +4,6 @@
 """
 
 import os
-import re
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -12,7 +11,8 @@ from pydantic import AfterValidator, Field, ValidationError, ValidationInfo, fie
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from bot.domain import CANVAS_TOKENS, MAX_CALL_CANVASES
-from bot.errors import SettingMissing, SettingsRefused
+from bot.errors import SettingsRefused
+from bot.setting_errors import describe_refusal
 from bot.setting_names import list_misspelled_variables, list_unknown_in_file
 from bot.setting_types import (
     ApiKey,
@@ -200,6 +200,22 @@ class Settings(BaseSettings):
     )
     turn_calls: int = Field(16, ge=1, le=1000, description="most tool calls in one turn")
 
+    # Web search
+
+    search_url: PublicAddress | None = Field(
+        None,
+        description="a SearXNG that answers in JSON, to search the web with",
+        examples=["http://localhost:8888"],
+    )
+    search_provider: Annotated[Literal["brave"], Lower] = Field(
+        "brave", description="the company to search with instead, if SEARCH_KEY is set: brave"
+    )
+    search_key: ApiKey | None = Field(
+        None,
+        description="your key there; the company then reads the questions",
+        examples=["a-long-random-word"],
+    )
+
     # Limits of a user
 
     waiting_messages: int = Field(
@@ -288,6 +304,13 @@ class Settings(BaseSettings):
             raise ValueError("does nothing without FALLBACK_URL")
         return value
 
+    @field_validator("search_key")
+    @classmethod
+    def _require_one_search_engine(cls, value: object, info: ValidationInfo) -> object:
+        if value is not None and info.data.get("search_url") is not None:
+            raise ValueError("does nothing beside SEARCH_URL: set one of the two")
+        return value
+
     @field_validator("public_url")
     @classmethod
     def _require_http_port(cls, value: str | None, info: ValidationInfo) -> str | None:
@@ -306,9 +329,15 @@ class Settings(BaseSettings):
         """Tokens of the longest prompt with its reply."""
         return self.prompt_budget + CANVAS_TOKENS * self.max_reply_canvases
 
+    def get_search_key(self) -> str | None:
+        """The key of SEARCH_PROVIDER, to be sent to it alone."""
+        if self.search_key is None:
+            return None
+        return self.search_key.get_secret_value()
+
     def list_secrets(self) -> list[str]:
         """List every value that must never be shown, for logs to hide."""
-        keys = (self.model_api_key, self.transcribe_api_key, self.fallback_api_key)
+        keys = (self.model_api_key, self.transcribe_api_key, self.fallback_api_key, self.search_key)
         secrets = (self.telegram_token, *keys, *self.secrets_key)
         return [secret.get_secret_value() for secret in secrets if secret is not None]
 
@@ -347,7 +376,7 @@ def load_settings(env_file: Path | str | None = ".env", **overrides: Any) -> Set
                 )
         return Settings(**{"_env_file": env_file, **overrides})
     except ValidationError as error:
-        raise _translate_error(error) from None
+        raise describe_refusal(error, Settings.model_fields, format_example) from None
     except OSError as error:
         raise SettingsRefused(f"{env_file} cannot be read: {error.strerror}.") from None
     except UnicodeDecodeError:
@@ -359,7 +388,7 @@ def build_settings(**values: Any) -> Settings:
     try:
         return _ExplicitSettings(**values)
     except ValidationError as error:
-        raise _translate_error(error) from None
+        raise describe_refusal(error, Settings.model_fields, format_example) from None
 
 
 def list_ignored_names(env_file: Path | str | None) -> list[str]:
@@ -377,23 +406,3 @@ def format_example(name: str) -> str:
     field = Settings.model_fields[name]
     value = field.examples[0] if field.examples else field.default
     return f"{name.upper()}={value}"
-
-
-def _translate_error(error: ValidationError) -> SettingsRefused:
-    first = error.errors(include_input=False, include_url=False)[0]
-    name = str(first["loc"][0])
-    example = f"Example: {format_example(name)}"
-    if first["type"] == "missing":
-        description = Settings.model_fields[name].description
-        return SettingMissing(
-            f"{name.upper()} is missing: {description}. `canvasgram setup` asks for it. {example}"
-        )
-    message = re.sub("^(Value error, )?(Input should be)?", _rephrase, first["msg"])
-    problem = message.partition(", unable")[0]
-    return SettingsRefused(f"{name.upper()} {problem}. {example}")
-
-
-def _rephrase(match: re.Match[str]) -> str:
-    if match[2]:
-        return "must be"
-    return ""

@@ -62,6 +62,8 @@ from tools.http.service import HttpResponse
 from tools.mcp.elicitation import ElicitationRefused, parse_form
 from tools.net.readable import is_html_start
 from tools.safety import control_tokens, injection
+from tools.search.engine import Hit
+from tools.search.hits import format_hits, parse_hits
 
 Parse = Callable[[str], object]
 
@@ -193,6 +195,8 @@ def _parse_form(text: str) -> None:
 
 
 PARSERS = (
+    Parser("search hits", lambda text: format_hits([Hit(text, f"https://a.example/{text}", text)] * 50)),
+    Parser("shown hits", parse_hits),
     Parser("thinking", lambda text: decide_thinking([text], TOOL_INDEX, EVIDENCE)),
     Parser("ranking", lambda text: rank_tools(extract_features(text), TOOL_INDEX, 5)),
     Parser("reply", _parse_reply("stop")),

@@ -46,6 +46,9 @@ NAMES_AND_DEFAULTS: dict[str, object] = {
     "SECRETS_KEY": (),
     "APPROVAL_SECONDS": 900,
     "TURN_CALLS": 16,
+    "SEARCH_URL": None,
+    "SEARCH_PROVIDER": "brave",
+    "SEARCH_KEY": None,
     "WAITING_MESSAGES": 20,
     "CANVASES_A_DAY": 500,
     "KEEP_TEXT_DAYS": None,
@@ -364,12 +367,14 @@ def test_the_example_file_names_every_setting_in_order() -> None:
     assert re.findall(r"^(?:# )?([A-Z_]+)=", text, re.MULTILINE) == [
         "COMPOSE_PROFILES",
         "HF_TOKEN",
+        "SEARXNG_SECRET",
         *(name.upper() for name in Settings.model_fields),
     ]
     to_fill_in = re.findall(r"^([A-Z_]+)=(.*)$", text, re.MULTILINE)
     assert to_fill_in == [
         ("COMPOSE_PROFILES", ""),
         ("HF_TOKEN", ""),
+        ("SEARXNG_SECRET", ""),
         ("TELEGRAM_TOKEN", ""),
         ("MODEL_API_KEY", ""),
     ]

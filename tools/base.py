@@ -158,6 +158,7 @@ class ToolContext:
     `schedules` is None where nothing can be kept for later.
     `show_progress` shows the person who waits a few words, such as "2 of 10"; None: nobody sees them.
     `ask` asks the person, who may take `QUESTION_SECONDS`; None: nobody is there.
+    `earlier_calls` counts the calls of the same tool that came before this one in the same turn.
     """
 
     chat: str
@@ -172,6 +173,7 @@ class ToolContext:
     schedules: Schedules | None = None
     show_progress: Callable[[str], None] | None = None
     ask: AskPerson | None = None
+    earlier_calls: int = 0
 
 
 @dataclass(frozen=True, slots=True)

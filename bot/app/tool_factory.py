@@ -28,6 +28,7 @@ from bot.turns.tool_policy import ToolPolicyDependencies
 from bot.usage.timers import TurnTimers
 from tools.base import Tool, ToolContext
 from tools.registry import discover
+from tools.search.tool import choose_engine, list_search_tools
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +76,8 @@ async def load_tools(
     settings: Settings, database: Database, dependencies: ApprovalDependencies, notify_admins: NotifyAdmins
 ) -> ToolFactory:
     """Load the built-in and the registered tools."""
-    builtin_tools = discover()
+    search_engine = choose_engine(settings.search_url, settings.get_search_key())
+    builtin_tools = discover(list_search_tools(search_engine))
 
     async def offer_sign_in(source_name: str, context: ToolContext) -> None:
         """Offer a person to sign in, in the chat of the call."""

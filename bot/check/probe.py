@@ -16,8 +16,11 @@ from bot.check.client import CallBudgetSpent, CallLost, CheckLimits, ProbeClient
 from bot.check.findings import CheckReport
 from bot.check.observations import Observations
 from bot.check.report import build_report
+from bot.check.search_probe import probe_search
 from bot.check.steps import STEPS, ProbeStep, ProbeSteps
 from bot.settings import NO_BOT_TOKEN, Settings, build_settings, load_settings
+from tools.search.engine import SearchEngine
+from tools.search.tool import choose_engine
 
 MAX_LOST_CALLS: Final = 3  # calls in a row that may fail
 
@@ -27,13 +30,18 @@ CheckProgress = Callable[[int, int, str], None]
 
 @dataclass(frozen=True, slots=True)
 class CheckOptions:
-    """Which endpoint to check, and what the gateway needs of it: `tokens` of context, `seats`."""
+    """Which endpoint to check, and what the gateway needs of it: `tokens` of context, `seats`.
+
+    `includes_search`: `search_engine` is checked as well; None: the settings name none.
+    """
 
     url: str
     key: str | None = None
     model: str | None = None
     tokens: int | None = None
     seats: int | None = None
+    includes_search: bool = False
+    search_engine: SearchEngine | None = None
     limits: CheckLimits = field(default_factory=CheckLimits)
 
 
@@ -53,6 +61,8 @@ def resolve_options(endpoint: str | None, key: str | None, env_file: Path) -> Ch
         settings.model_name,
         settings.max_context_tokens,
         settings.model_seats,
+        includes_search=True,
+        search_engine=choose_engine(settings.search_url, settings.get_search_key()),
     )
 
 
@@ -61,7 +71,10 @@ async def run_check(
 ) -> CheckReport:
     """Probe the endpoint until `stop` and judge it; a fault of the endpoint is a finding, no exception."""
     observations = await observe_endpoint(options, on_progress, stop)
-    return build_report(observations, options.limits.max_calls)
+    report = build_report(observations, options.limits.max_calls)
+    if not options.includes_search:
+        return report
+    return replace(report, findings=(*report.findings, await probe_search(options.search_engine)))
 
 
 async def observe_endpoint(

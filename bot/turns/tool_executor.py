@@ -149,6 +149,7 @@ class ToolExecutor:
     ) -> ToolResult:
         call = checked_call.call
         context = self._context_for(call.id, f"{self._turn} {step} {call.id}")
+        context = replace(context, earlier_calls=self._count_earlier(step, call))
         if context.ask is not None:
             context = replace(context, ask=partial(_ask_off_clock, handle, context.ask))
         with progress.open_call(call) as show_progress:
@@ -162,6 +163,13 @@ class ToolExecutor:
         number = await retry_until_available(lambda: self._find_result_number(step, call.id))
         tool = self._toolbox.tools[call.name]
         return replace(result, text=render_result(tool, result.full_text, result.full_length, number))
+
+    def _count_earlier(self, step: int, call: ToolCall) -> int:
+        """Count the calls of this tool that were made before, also those that run beside it."""
+        ready = [checked.call for checked in self._decisions.ready]
+        beside = ready[: ready.index(call)]
+        earlier = [result.call for (its_step, _), result in self._results.items() if its_step < step]
+        return sum(other.name == call.name for other in (*earlier, *beside))
 
     async def _find_result_number(self, step: int, call_id: str) -> int:
         """The number by which the model reads on in a result that was cut."""

@@ -38,7 +38,9 @@ def test_the_settings_name_the_endpoint_without_a_token(folder: Path) -> None:
     env.write_text(
         "MODEL_URL=http://gpu:8000\nMODEL_API_KEY=k\nMODEL_NAME=m\nMODEL_SEATS=3\nPROMPT_BUDGET=9000\n"
     )
-    assert probe.resolve_options(None, None, env) == CheckOptions("http://gpu:8000/v1", "k", "m", 13_096, 3)
+    assert probe.resolve_options(None, None, env) == CheckOptions(
+        "http://gpu:8000/v1", "k", "m", 13_096, 3, includes_search=True
+    )
     assert probe.resolve_options(None, "other", env).key == "other"
 
 

@@ -7,7 +7,10 @@ import tools
 from tools.arguments import check_arguments
 from tools.base import run_tool_text
 from tools.registry import discover, render_definitions
+from tools.search.searxng import SearxngEngine
+from tools.search.tool import make_search_tool
 
+BUILTIN = discover([make_search_tool(SearxngEngine("http://search.test"))])
 README = Path(tools.__file__).with_name("README.md").read_text()
 
 
@@ -31,7 +34,7 @@ def test_every_tool_is_in_the_table_with_whether_it_is_repeatable():
     rows = dict(
         re.findall(r"^\| `(\w+)` \| [^|]+ \| (yes|no) \|$", README.partition("## Safety")[2], re.MULTILINE)
     )
-    assert rows == {tool.name: "yes" if tool.repeatable else "no" for tool in discover()}
+    assert rows == {tool.name: "yes" if tool.repeatable else "no" for tool in BUILTIN}
 
 
 def render_declaration(schema: object) -> str:
@@ -46,8 +49,8 @@ def render_declaration(schema: object) -> str:
 def test_the_tools_are_small_in_the_prompt():
     """At most 70 tokens each, of four characters: ten such tools and the system text stay within 1,200."""
     text = ""
-    for definition in render_definitions(discover()):
+    for definition in render_definitions(BUILTIN):
         function = definition["function"]
         body = {"description": function["description"], "parameters": function["parameters"]}
         text += f"<|tool>declaration:{function['name']}{render_declaration(body)}<tool|>"
-    assert len(text) / 4 <= 70 * len(discover())
+    assert len(text) / 4 <= 70 * len(BUILTIN)

@@ -41,6 +41,7 @@ from bot.telegram.commands import (
     welcome,
 )
 from bot.translations.translator import Translator, load_translator, translatable
+from tools.search.tool import SEARCH_TOOL_NAME
 
 _COMMAND_PATTERN = re.compile(r"/(\w+)(?:@\w+)?\s*(.*)", re.DOTALL)
 
@@ -180,11 +181,21 @@ async def handle_help(context: ActionContext) -> ActionResult:
         lines = [_format_command(translate, command) for command in commands if command.group == group]
         if lines:
             paragraphs.append("\n".join([translate(group), *lines]))
+    paragraphs += _describe_search(context)
     return reply_hint("\n\n".join(paragraphs))
 
 
 def _list_group_help(translate: Translator) -> list[str]:
     return [_format_command(translate, command) for command in COMMANDS if command.in_groups]
+
+
+def _describe_search(context: ActionContext) -> list[str]:
+    """What to know of searching the web; where it is off, only admins read how to turn it on."""
+    if SEARCH_TOOL_NAME in context.deps.builtin_tools:
+        return [context.translate("Ask me what's new: I search the web and show my sources.")]
+    if context.role == "admin":
+        return [context.translate("I can't search the web yet: set SEARCH_URL or SEARCH_KEY.")]
+    return []
 
 
 def _format_command(translate: Translator, command: Command) -> str:

@@ -1,0 +1,1 @@
+"""Finds pages of the web through a search engine that the operator names."""
