@@ -24,11 +24,10 @@ from bot.db import lock
 from bot.db.conversations import calls
 from bot.db.engine import Database, make_private, open_database, parse_database_path
 from bot.db.migrate import migrate
-from bot.db.people import people
 from bot.db.queues.admin_notices import AdminNotices
 from bot.db.queues.inbox import IncomingUpdate
 from bot.db.retry import OutageLog, retry_until_available
-from bot.domain import ItemKind, Lane, Runner
+from bot.domain import ItemKind, Runner
 from bot.llm.client import ModelClient
 from bot.llm.seats import SeatLimiter
 from bot.queue import DeadLetters, Worker, WorkerCallbacks
@@ -54,6 +53,7 @@ from bot.telegram.reactions import SeenReactions
 from bot.telegram.runners.reminders import ReminderRunner
 from bot.telegram.runners.tasks import TaskRunner
 from bot.telegram.runners.updates import UpdateRunner
+from bot.telegram.unreachable_chats import UnreachableChats
 from bot.tool_registry.program_homes import find_homes_folder
 from bot.turns.call_ledger import CallLedger
 from bot.turns.endpoints import ModelEndpoint, open_fallback_endpoint
@@ -209,6 +209,7 @@ async def build(
         bot.username,
         [command.name for command in COMMANDS],
         reads_all_messages=bool(bot.bot.can_read_all_group_messages),
+        on_moved=lambda old_chat, new_chat: sender.follow_chat(old_chat, new_chat),
     )
     await retry_until_available(partial(groups.load, database))
     best_effort_calls = BestEffortCalls(
@@ -219,11 +220,12 @@ async def build(
     sender = Sender(
         database,
         bot,
-        on_blocked=lambda lane: _mark_unreachable(database, lane),
+        on_blocked=lambda lane, refusal: unreachable_chats.note_refusal(lane, refusal),
         on_trouble=lambda subject, text: dead_letters.notify_admins(subject, text),
         limits=options.rate_limits,
         turn_timers=timers,
     )
+    unreachable_chats = UnreachableChats(database, groups, lambda lane: turns.stop(lane))
     dead_letters = DeadLetters(database, notices, sender.wake, timers)
     approval_dependencies = build_approval_dependencies(
         notices, access, sender.wake, lambda: worker.wake(), timers
@@ -380,8 +382,3 @@ def _build_attachment_loader(
 async def _abandon_model_calls(database: Database) -> None:
     async with database.transaction() as tx:
         await calls.abandon_model_calls(tx, None, now=time.time())
-
-
-async def _mark_unreachable(database: Database, lane: Lane) -> None:
-    async with database.transaction() as tx:
-        await people.set_reachable(tx, lane.chat, reachable=False)

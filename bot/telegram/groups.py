@@ -4,7 +4,7 @@ Owns the in-memory copy of all groups; code that changes one in the database cal
 committed.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
 from bot.db.engine import Database
@@ -32,14 +32,22 @@ class GroupDirectory:
 
     `reads_all_messages`: whether Telegram sends the bot all messages of its groups, without being an
     administrator there.
+    `on_moved`: called with the old number and the new one of a group that has become a supergroup.
     """
 
     def __init__(
-        self, bot_id: int, username: str, commands: Iterable[str], *, reads_all_messages: bool = False
+        self,
+        bot_id: int,
+        username: str,
+        commands: Iterable[str],
+        *,
+        reads_all_messages: bool = False,
+        on_moved: Callable[[int, int], None] = lambda old_chat, new_chat: None,
     ) -> None:
         self.reads_all_messages = reads_all_messages
         self._identity = GroupIdentity(bot_id, username, frozenset(commands))
         self._groups: dict[int, Group] = {}
+        self._on_moved = on_moved
 
     async def load(self, database: Database) -> None:
         """Read all groups. Call it once, before the first update is stored."""
@@ -54,6 +62,11 @@ class GroupDirectory:
         """Return the group of this chat if the bot answers there."""
         group = self._groups.get(chat)
         return group if group is not None and group.state == "in" else None
+
+    def can_answer(self, chat: int) -> bool:
+        """Whether the bot answers in this chat, and may write there."""
+        group = self.find_open(chat)
+        return group is not None and group.can_send
 
     def list_present(self) -> list[Group]:
         """Return the groups that the bot is in, also those that wait to be let in, by title."""
@@ -74,3 +87,4 @@ class GroupDirectory:
         group = self._groups.pop(old_chat, None)
         if group is not None:
             self._groups[new_chat] = replace(group, chat=new_chat)
+        self._on_moved(old_chat, new_chat)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 import httpx
-from telegram.error import BadRequest, Forbidden, InvalidToken, RetryAfter, TelegramError
+from telegram.error import BadRequest, ChatMigrated, Forbidden, InvalidToken, RetryAfter, TelegramError
 
 _MAX_DETAIL_CHARS = 200
 _NOT_SENT_ERRORS = (
@@ -19,7 +19,7 @@ _NOT_SENT_ERRORS = (
     httpx.UnsupportedProtocol,
 )
 
-RefusalKind = Literal["entities", "thread", "gone", "blocked", "other"]
+RefusalKind = Literal["entities", "thread", "gone", "blocked", "muted", "migrated", "other"]
 _REFUSAL_KINDS: tuple[tuple[str, RefusalKind], ...] = (
     ("message thread not found", "thread"),
     ("topic_deleted", "thread"),
@@ -31,6 +31,9 @@ _REFUSAL_KINDS: tuple[tuple[str, RefusalKind], ...] = (
     ("entit", "entities"),
     ("chat not found", "blocked"),
     ("peer_id_invalid", "blocked"),
+    ("not enough rights to send", "muted"),
+    ("have no rights to send", "muted"),
+    ("chat_write_forbidden", "muted"),
 )
 
 
@@ -63,10 +66,14 @@ class UnknownDelivery:
 
 @dataclass(frozen=True, slots=True)
 class DeliveryRefusal:
-    """Telegram refuses it."""
+    """Telegram refuses it.
+
+    `new_chat`: the supergroup that the chat has become, for the kind `migrated`.
+    """
 
     kind: RefusalKind
     detail: str
+    new_chat: int | None = None
 
 
 DeliveryOutcome = DeliverySuccess | DeliveryFailure | UnknownDelivery | DeliveryRefusal
@@ -86,6 +93,8 @@ def classify_error(error: TelegramError) -> DeliveryOutcome:
         return DeliveryFailure(detail)
     if "message is not modified" in text:
         return DeliverySuccess()
+    if isinstance(error, ChatMigrated):
+        return DeliveryRefusal("migrated", detail, error.new_chat_id)
     if isinstance(error, Forbidden):
         return DeliveryRefusal("blocked", detail)
     if isinstance(error, BadRequest):

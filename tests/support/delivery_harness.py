@@ -19,6 +19,7 @@ from bot.telegram.client import create_bot
 from bot.telegram.delivery.channel import ChatChannel
 from bot.telegram.delivery.rate_budget import CallRate, RateLimits
 from bot.telegram.delivery.sender import Sender
+from bot.telegram.outcomes import DeliveryRefusal
 from bot.translations.translator import ENGLISH, Translatable
 
 ANN = Lane(7)
@@ -45,7 +46,7 @@ class DeliveryHarness:
     blocked_lanes: list[Lane] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
 
-    async def on_blocked(self, lane: Lane) -> None:
+    async def on_blocked(self, lane: Lane, refusal: DeliveryRefusal) -> None:
         self.blocked_lanes.append(lane)
 
     async def on_trouble(self, subject: str, text: Translatable) -> None:

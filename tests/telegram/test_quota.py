@@ -10,6 +10,7 @@ from bot.db.tables import model_calls, turns
 from bot.sim.vllm.server import SimulatedEndpoint
 from tests.support import attachment_files
 from tests.support.gateway import GatewayHarness, long_story, open_harness, running_gateway
+from tests.support.group_chat import GROUP, open_group
 
 BOB = 8
 
@@ -145,3 +146,24 @@ async def test_of_calls_without_a_count_each_counts_as_one_canvas_of_the_allowan
         bob.send("/usage")
         text = (await gateway.wait_for_texts(len(answers) + 5, chat=BOB))[-1]
         assert f"About {percent} % of today's allowance used" in text
+
+
+async def test_a_group_has_an_allowance_for_what_all_of_its_people_take(tmp_path: Path):
+    async with running_gateway(tmp_path, access="open") as gateway:
+        team = open_group(gateway.api, gateway.ann, is_forum=True)
+        topic = team.ann.create_topic("Plans", thread=team.group)
+        await team.wait_for_texts(1)
+        gateway.ann.send("/groups Team limit 1")
+        await gateway.wait_for_texts()
+        team.ann.send("/ask@canvasgram_sim_bot @@say:One.@@", thread=topic)
+        [answer, warning] = await team.wait_for_texts(2, topic)
+        assert answer == "One."
+        assert warning.startswith("This group has used about 100 % of today's allowance.")
+        team.ben.send("/ask@canvasgram_sim_bot @@say:Two.@@", thread=team.group)
+        assert (await team.wait_for_texts(2))[-1].startswith("This group has used up today's allowance.")
+        team.ben.send("@@say:Three.@@")
+        await gateway.wait_for_texts(chat=team.ben.id)
+        assert gateway.texts(team.ben.id)[0] == "Three."
+        gateway.ann.send("/usage all")
+        await gateway.api.wait_until(lambda: any("Team (" in text for text in gateway.texts()))
+        assert f"Team ({GROUP}:" in gateway.texts()[-1]

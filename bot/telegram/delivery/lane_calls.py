@@ -23,7 +23,7 @@ _MAX_BACKOFF_SECONDS = 10.0
 MAX_REPEAT_SECONDS = 30.0  # each repeat of a question may be another copy in the chat
 _DEFAULT_FLOOD_SECONDS = 5.0
 
-OnBlocked = Callable[[Lane], Awaitable[None]]
+OnBlocked = Callable[[Lane, DeliveryRefusal], Awaitable[None]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class DeliveryContext:
     """What all lanes share.
 
     `clock`: wall-clock seconds, as they are stored.
-    `on_blocked`: called for a lane whose person cannot be reached.
+    `on_blocked`: called for a lane whose chat takes no message, with what Telegram said.
     `on_trouble`: called with a subject and a text for admins.
     """
 

@@ -123,7 +123,7 @@ class LaneSender:
             return _skip_call()
         return self._calls.attempt(row.body, partial(client.edit_message, message_id=row.message_id))
 
-    async def _record_outcome(self, row: OutboxRow, outcome: DeliveryOutcome) -> None:
+    async def _record_outcome(self, row: OutboxRow, outcome: DeliveryOutcome) -> None:  # a table
         """Store the outcome of the call, and note whether the row is due again."""
         enqueue = self._calls.enqueue_write
         now = self._context.clock()
@@ -149,6 +149,10 @@ class LaneSender:
                 else:
                     await self._calls.back_off(outcome)
                 self.is_due = True
+            case DeliveryRefusal("migrated"):
+                enqueue(partial(outbox.mark_missing, row=row.id))  # to be sent to the supergroup
+                await self._calls.flush_writes()
+                await self._context.on_blocked(self.lane, outcome)
             case DeliveryRefusal("gone") if not is_first:
                 self.is_due = True
                 enqueue(partial(outbox.mark_missing, row=row.id))
@@ -171,8 +175,8 @@ class LaneSender:
                 await self._wait_until(deadline)
 
     async def _report_refusal(self, row: OutboxRow, refusal: DeliveryRefusal) -> None:
-        if refusal.kind == "blocked":
-            await self._context.on_blocked(self.lane)
+        if refusal.kind in {"blocked", "muted"}:
+            await self._context.on_blocked(self.lane, refusal)
         elif not row.is_notice:  # a notice about a notice would never end
             await self._context.on_trouble(
                 "telegram.refused",

@@ -43,7 +43,7 @@ class ProgressSender:
         match outcome := await self._make_call(progress, step):
             case DeliverySuccess():
                 self._calls.reset_failures()
-            case DeliveryRefusal("blocked"):
+            case DeliveryRefusal("blocked" | "muted" | "migrated"):  # what is stored next says what follows
                 progress.is_over = True
             case _:
                 progress.hold(rate_queue.now + self._calls.record_failure(outcome))
@@ -121,6 +121,8 @@ class ProgressSender:
                 enqueue(partial(outbox.mark_missing, row=row.id))
             case UnknownDelivery(detail):
                 enqueue(partial(outbox.mark_unknown, row=row.id, reason=detail, now=now))
+            case DeliveryRefusal("migrated"):
+                enqueue(partial(outbox.mark_missing, row=row.id))
             case DeliveryRefusal(_, detail):
                 enqueue(partial(outbox.mark_failed, row=row.id, reason=detail, body=row.body, now=now))
 

@@ -47,7 +47,7 @@ class Sender:
         limits: RateLimits | None = None,
         turn_timers: TurnTimers | None = None,
     ) -> None:
-        """`on_blocked` is called for a lane whose person cannot be reached, `on_trouble` (subject, text) for
+        """`on_blocked` is called for a lane whose chat takes no message, `on_trouble` (subject, text) for
         what admins should know; both are awaited outside any transaction. `turn_timers` measure how long
         delivery takes.
         """
@@ -55,6 +55,7 @@ class Sender:
         self._write_queue = WriteQueue(database)
         self._rate_queue = RateQueue(limits or RateLimits())
         self._turn_timers = turn_timers or TurnTimers()
+        self._successors: dict[int, int] = {}
         self._context = DeliveryContext(
             TelegramClient(bot),
             self.renderer,
@@ -104,9 +105,19 @@ class Sender:
         await self._idle_event.wait()
 
     def wake(self, lane: Lane) -> None:
-        """Deliver what has been committed to the outbox for this lane."""
+        """Deliver what has been committed to the outbox for this lane.
+
+        A turn that began before its group became a supergroup still names the old chat.
+        """
         self._wake_lane(lane, is_due=True)
+        if lane.chat in self._successors:
+            self._wake_lane(Lane(self._successors[lane.chat]), is_due=True)
         self._turn_timers.hand_over(lane)
+
+    def follow_chat(self, old_chat: int, new_chat: int) -> None:
+        """Deliver to a supergroup what is stored for it, also where the group is named that it was."""
+        self._successors[old_chat] = new_chat
+        self.wake(Lane(new_chat))
 
     def show(self, progress: TurnProgress) -> None:
         """Show the progress of a running turn, which has changed."""

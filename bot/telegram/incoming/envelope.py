@@ -121,7 +121,7 @@ def _classify_addressed(message: dict[str, Any]) -> tuple[ItemShape, bool]:
 
 def _is_addressed_in_open_group(message: dict[str, Any], groups: GroupDirectory) -> bool:
     chat = _parse_id(_as_object(message.get("chat")).get("id"))
-    if chat is None or groups.find_open(chat) is None:
+    if chat is None or not groups.can_answer(chat):
         return False
     return find_address(message, groups.get_identity(chat)) is not None
 
@@ -138,7 +138,7 @@ def _is_for_others(update: dict[str, Any], groups: GroupDirectory) -> bool:
         return False
     if "migrate_to_chat_id" in message or "migrate_from_chat_id" in message:
         return False
-    is_open_or_unknown = groups.find(chat_id) is None or groups.find_open(chat_id) is not None
+    is_open_or_unknown = groups.find(chat_id) is None or groups.can_answer(chat_id)
     return not is_open_or_unknown or find_address(message, groups.get_identity(chat_id)) is None
 
 

@@ -3,9 +3,20 @@
 import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass
+from inspect import signature
 from typing import Any
 
-from telegram import CallbackQuery, ChatMemberUpdated, MaybeInaccessibleMessage, Message, Update, User
+from telegram import (
+    CallbackQuery,
+    ChatMember,
+    ChatMemberAdministrator,
+    ChatMemberRestricted,
+    ChatMemberUpdated,
+    MaybeInaccessibleMessage,
+    Message,
+    Update,
+    User,
+)
 
 from bot.domain import InboxItem, Lane
 
@@ -34,7 +45,7 @@ class ParsedUpdate:
 
 def parse_update(item: InboxItem) -> ParsedUpdate:
     """Parse an update; raises whatever the library raises for one that it cannot read."""
-    update = Update.de_json(dict(item.body), None)
+    update = Update.de_json(_complete_membership(item.body), None)
     if "stopped_message_generation" in update.api_kwargs:
         return _parse_stop(item, update.api_kwargs["stopped_message_generation"])
     if query := update.callback_query:
@@ -55,6 +66,37 @@ def parse_update(item: InboxItem) -> ParsedUpdate:
     if edited := update.edited_message:
         return _build_update(item, edited.from_user, edited, edited=edited)
     return ParsedUpdate(item)
+
+
+def _complete_membership(body: Mapping[str, Any]) -> dict[str, Any]:
+    """Add the rights that a raw membership does not name: the library raises without each that it knows.
+
+    Which rights there are differs from version to version of the Bot API.
+    """
+    update = dict(body)
+    change = update.get("my_chat_member")
+    if not isinstance(change, dict):
+        return update
+    update["my_chat_member"] = completed = dict(change)
+    for key in ("old_chat_member", "new_chat_member"):
+        member = change.get(key)
+        if isinstance(member, dict):
+            rights = _RIGHTS_BY_STATUS.get(str(member.get("status")), {})
+            completed[key] = {**rights, **member}
+    return update
+
+
+def _list_rights(kind: type[ChatMember]) -> dict[str, bool]:
+    """The rights without which the library builds no such member, all denied."""
+    # All of them: a right whose default is None may be required all the same.
+    return {name: False for name in signature(kind).parameters if name.startswith(("can_", "is_"))}
+
+
+_RIGHTS_BY_STATUS: Mapping[str, dict[str, Any]] = {
+    ChatMember.ADMINISTRATOR: _list_rights(ChatMemberAdministrator),
+    ChatMember.RESTRICTED: _list_rights(ChatMemberRestricted) | {"is_member": True, "until_date": 0},
+    ChatMember.BANNED: {"until_date": 0},
+}
 
 
 def to_display_name(first_name: str, person: int) -> str:

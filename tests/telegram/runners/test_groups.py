@@ -173,6 +173,19 @@ async def test_a_muted_bot_knows_that_it_cannot_send(in_group: UpdateHarness):
     assert group.hears_all
 
 
+@pytest.mark.parametrize("status", ["administrator", "restricted", "kicked"])
+async def test_a_membership_is_read_without_rights_that_telegram_does_not_name(
+    in_group: UpdateHarness, status: str
+):
+    await change_membership(in_group, status, by=ADMIN, old="member")
+    group = in_group.groups.find(CHAT)
+    assert group is not None
+    expected = {"administrator": ("in", True), "restricted": ("in", False), "kicked": ("left", True)}
+    assert (group.state, group.can_send) == expected[status]
+    assert await ask(in_group, "hi") == []
+    assert len(in_group.turns.requests) == (status == "administrator")
+
+
 async def test_a_group_that_becomes_a_supergroup_keeps_what_it_has(in_group: UpdateHarness):
     async with in_group.database.transaction() as tx:
         await notes.add(tx, Lane(CHAT), "Pizza on Friday", author="Anna", person=ANNA, now=1.0)
