@@ -306,9 +306,14 @@ class Channel(Protocol):
 
 
 class ChannelFactory(Protocol):
-    """Opens the channel of a turn that answers inbox item `item`; a `silent` one makes no sound."""
+    """Opens the channel of a turn that answers inbox item `item`; a `silent` one makes no sound.
 
-    def __call__(self, lane: Lane, item: int, *, silent: bool, translate: Translator) -> Channel: ...
+    `reply_to`: the message that the first one of the turn replies to.
+    """
+
+    def __call__(
+        self, lane: Lane, item: int, *, silent: bool, reply_to: int | None, translate: Translator
+    ) -> Channel: ...
 
 
 class Runner(Protocol):

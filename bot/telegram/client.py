@@ -51,6 +51,7 @@ _TYPING_TIMEOUT_SECONDS = 5.0  # a late typing sign is worth nothing, and the an
 # A connection is kept while a turn is worked on, so that its answer needs no handshake.
 _KEEPALIVE_SECONDS = 30.0
 _LOCAL_HOSTS = {"127.0.0.1", "localhost"}  # a Bot API server on this machine, or the demo's
+_GENERAL_TOPIC = 1  # what an action names for the General topic of a forum; a message must not name it
 _NO_PREVIEW = LinkPreviewOptions(is_disabled=True)
 
 _log = logging.getLogger(__name__)
@@ -167,13 +168,14 @@ class TelegramClient:
     def __init__(self, bot: Bot) -> None:
         self._bot = bot
         self._has_drafts = True  # until Telegram says that it does not offer them
+        self._forums: set[int] = set()  # groups with topics, as their messages say
 
     async def send_message(self, lane: Lane, part: Part, reply_to: int | None = None) -> DeliveryOutcome:
         """Send a new message: the one call that must not be repeated when its outcome is unknown."""
         reply = None
         if reply_to is not None:
             reply = ReplyParameters(reply_to, allow_sending_without_reply=True)
-        return await _await_outcome(
+        return await self._await_message(
             self._bot.send_message(
                 lane.chat,
                 part.text,
@@ -214,7 +216,7 @@ class TelegramClient:
 
         A draft lasts 30 s, has a Stop button and shows `text`; typing lasts 5 s.
         """
-        if self._has_drafts and lane.chat > 0:
+        if self._has_drafts and not lane.is_group:
             outcome = await _await_outcome(
                 self._bot.send_message_draft(
                     lane.chat,
@@ -228,10 +230,24 @@ class TelegramClient:
             if not _is_unsupported(outcome):
                 return outcome, True
             self._has_drafts = False
+        topic = lane.topic
+        if topic is None and lane.chat in self._forums:
+            topic = _GENERAL_TOPIC
         typing = self._bot.send_chat_action(
-            lane.chat, "typing", message_thread_id=lane.topic, read_timeout=_TYPING_TIMEOUT_SECONDS
+            lane.chat, "typing", message_thread_id=topic, read_timeout=_TYPING_TIMEOUT_SECONDS
         )
         return await _await_outcome(typing), False
+
+    async def _await_message(self, call: Awaitable[Message]) -> DeliveryOutcome:
+        """Return the outcome of a first send; its answer tells whether the group has topics."""
+
+        async def note_forum() -> Message:
+            message = await call
+            if message.chat.is_forum:
+                self._forums.add(message.chat.id)
+            return message
+
+        return await _await_outcome(note_forum())
 
 
 async def _await_outcome(call: Awaitable[Any]) -> DeliveryOutcome:

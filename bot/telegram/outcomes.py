@@ -19,10 +19,11 @@ _NOT_SENT_ERRORS = (
     httpx.UnsupportedProtocol,
 )
 
-RefusalKind = Literal["entities", "thread", "gone", "blocked", "muted", "migrated", "other"]
+RefusalKind = Literal["entities", "thread", "closed", "gone", "blocked", "muted", "migrated", "other"]
 _REFUSAL_KINDS: tuple[tuple[str, RefusalKind], ...] = (
     ("message thread not found", "thread"),
     ("topic_deleted", "thread"),
+    ("topic_closed", "closed"),
     ("message to edit not found", "gone"),
     ("message to delete not found", "gone"),
     ("message can't be edited", "gone"),

@@ -62,7 +62,11 @@ class TurnRunner:
         has already said in the chat.
         """
         channel = self._dependencies.channel_for(
-            request.lane, request.items[0].id, silent=request.silent, translate=request.translate
+            request.lane,
+            request.items[0].id,
+            silent=request.silent,
+            reply_to=request.reply_to,
+            translate=request.translate,
         )
         timer = self._dependencies.timers.open(request.items[0], request.lane)
         handle = TurnHandle(request.items[-1].id, self._dependencies.turn_seconds, timer)

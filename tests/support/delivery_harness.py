@@ -69,8 +69,10 @@ class DeliveryHarness:
                     else:
                         sender.stop()
 
-    def open_channel(self, sender: Sender, item: int = 1, lane: Lane = ANN) -> ChatChannel:
-        return ChatChannel(sender, lane, item, silent=False)
+    def open_channel(
+        self, sender: Sender, item: int = 1, lane: Lane = ANN, reply_to: int | None = None
+    ) -> ChatChannel:
+        return ChatChannel(sender, lane, item, silent=False, reply_to=reply_to)
 
     async def store_parts(self, parts: tuple[Part, ...], item: int | None = 1, lane: Lane = ANN) -> list[int]:
         async with self.database.transaction() as tx:

@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ from bot.http_server import serve
 from bot.settings import Settings, build_settings
 from bot.sim.telegram.server import MAX_WAIT_SECONDS, BotApi, FloodLimits, SimulatedPerson
 from bot.sim.vllm.server import SimulatedEndpoint
+from bot.telegram.delivery.rate_budget import RateLimits
 from tests.support.empty_database import place_empty_database
 from tests.support.turn_harness import SHUTDOWN_SECONDS
 
@@ -31,6 +32,7 @@ class GatewayHarness:
     api: BotApi
     endpoint: SimulatedEndpoint
     settings: Settings
+    rate_limits: RateLimits = field(default_factory=RateLimits)
 
     @property
     def ann(self) -> SimulatedPerson:
@@ -68,7 +70,9 @@ class GatewayHarness:
         async with asyncio.TaskGroup() as tasks:
             running = tasks.create_task(
                 factory.run(
-                    self.settings, stop, options=factory.RunOptions(shutdown_seconds=SHUTDOWN_SECONDS)
+                    self.settings,
+                    stop,
+                    options=factory.RunOptions(SHUTDOWN_SECONDS, self.rate_limits),
                 )
             )
             try:

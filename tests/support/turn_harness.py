@@ -266,7 +266,9 @@ class TurnHarness:
         """The final texts stored, oldest first."""
         return [json.loads(body)["text"] for [body] in await self.load_rows(outbox, "body")]
 
-    def _channel_for(self, lane: Lane, item: int, *, silent: bool, translate: Translator) -> Channel:
+    def _channel_for(
+        self, lane: Lane, item: int, *, silent: bool, reply_to: int | None, translate: Translator
+    ) -> Channel:
         self.channel.translate = translate
         return self.channel
 

@@ -51,6 +51,7 @@ def set_cause(error: TelegramError, cause: Exception) -> TelegramError:
         (BadRequest("Message is not modified: same"), DeliverySuccess()),
         (BadRequest("Message to edit not found"), DeliveryRefusal("gone", "Message to edit not found")),
         (BadRequest("Message thread not found"), DeliveryRefusal("thread", "Message thread not found")),
+        (BadRequest("TOPIC_CLOSED"), DeliveryRefusal("closed", "TOPIC_CLOSED")),
         (BadRequest("Can't parse entities: x"), DeliveryRefusal("entities", "Can't parse entities: x")),
         (BadRequest("Entity URL 'x' is invalid"), DeliveryRefusal("entities", "Entity URL 'x' is invalid")),
         (BadRequest("Something else"), DeliveryRefusal("other", "Something else")),

@@ -15,15 +15,23 @@ from bot.translations.translator import ENGLISH, Translator
 class ChatChannel:
     """Opened for one turn; after a restart it continues with the messages that the turn already had.
 
+    `reply_to`: the message that the first of them replies to.
     `translate`: into the person's language.
     """
 
     def __init__(
-        self, sender: Sender, lane: Lane, item: int, *, silent: bool, translate: Translator = ENGLISH
+        self,
+        sender: Sender,
+        lane: Lane,
+        item: int,
+        *,
+        silent: bool,
+        reply_to: int | None = None,
+        translate: Translator = ENGLISH,
     ) -> None:
         self.translate = translate
         self._sender = sender
-        self._progress = TurnProgress(lane, item, silent, sender.limits, translate)
+        self._progress = TurnProgress(lane, item, silent, sender.limits, translate, reply_to)
 
     def begin(self, status: str | None = None) -> None:
         """Show a typing sign or draft unless something is shown within 300 ms.

@@ -22,7 +22,12 @@ from bot.telegram.outcomes import (
     DeliverySuccess,
     UnknownDelivery,
 )
-from bot.translations.translator import defer
+from bot.translations.translator import defer, translatable
+
+TOPIC_CLOSED = translatable(
+    "I could not answer in a topic of a group, because it is closed. "
+    "To have me answer there, reopen it, or make me an administrator of the group."
+)
 
 _log = logging.getLogger(__name__)
 
@@ -177,6 +182,8 @@ class LaneSender:
     async def _report_refusal(self, row: OutboxRow, refusal: DeliveryRefusal) -> None:
         if refusal.kind in {"blocked", "muted"}:
             await self._context.on_blocked(self.lane, refusal)
+        elif refusal.kind == "closed":
+            await self._context.on_trouble(f"telegram.closed {self.lane.key}", defer(TOPIC_CLOSED))
         elif not row.is_notice:  # a notice about a notice would never end
             await self._context.on_trouble(
                 "telegram.refused",

@@ -93,11 +93,12 @@ ProgressStep = SendTyping | SendMessage | EditMessage | DeleteMessage | WaitUnti
 class TurnProgress:
     """What one turn shows.
 
+    `reply_to`: the message that the first one replies to.
     `text`: the latest snapshot (Markdown).
     `status`: why the person waits.
     `lasting_status`: stands where no other status does, until the turn is over.
     `draft_status`: the place in line, or what a tool reports; in the draft while there is one, else like
-    `status`.
+    `status`; in a group nowhere.
     `block_cache`: what of its text was rendered before.
     """
 
@@ -106,6 +107,7 @@ class TurnProgress:
     silent: bool
     limits: RateLimits
     translate: Translator = ENGLISH
+    reply_to: int | None = None
     text: str = ""
     status: str | None = None
     draft_status: str | None = None
@@ -131,7 +133,7 @@ class TurnProgress:
 
     def set_queue_status(self, status: str | None, now: float) -> None:
         """Change the place in line; None: the wait is over, which is not shown if the turn ends at once."""
-        if status is None and self.draft_status:
+        if status is None and self._draft_line:
             self.hold(max(self._not_before, now + _ANNOUNCE_AFTER_SECONDS))
             if self.messages and self.messages[0].is_status:
                 self.status = self.translate(YOUR_TURN)
@@ -150,7 +152,7 @@ class TurnProgress:
         """Return how long a draft or a typing sign lasts; typing becomes sparse after a while."""
         if is_draft:
             return _DRAFT_REFRESH_SECONDS
-        dense_count = _DENSE_TYPING_COUNT_IN_GROUPS if self.lane.chat < 0 else _DENSE_TYPING_COUNT
+        dense_count = _DENSE_TYPING_COUNT_IN_GROUPS if self.lane.is_group else _DENSE_TYPING_COUNT
         if self._typing_count < dense_count:
             return _TYPING_REFRESH_SECONDS
         return _SPARSE_REFRESH_SECONDS
@@ -239,7 +241,7 @@ class TurnProgress:
         return None
 
     def _find_typing_step(self, now: float) -> ProgressStep | None:
-        text = self.draft_status or ""
+        text = self._draft_line or ""
         if self._started_at is None:
             return None
         if now > self._started_at + _MAX_TYPING_SECONDS and not (text or self._draft_text):
@@ -264,6 +266,11 @@ class TurnProgress:
     def _get_status_below(self) -> str | None:
         """Return the line below the text; what a draft can show is none."""
         is_shown = bool(self.text or self.status or self.lasting_status or self.messages)
-        if self._has_drafts and self.lane.chat > 0 and not is_shown:
+        if self._has_drafts and not self.lane.is_group and not is_shown:
             return None
-        return self.draft_status or self.status or self.lasting_status
+        return self._draft_line or self.status or self.lasting_status
+
+    @property
+    def _draft_line(self) -> str | None:
+        """The line for the draft; in a group it would be one more message for everybody, so there is none."""
+        return None if self.lane.is_group else self.draft_status

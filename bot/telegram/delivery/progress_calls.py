@@ -93,7 +93,9 @@ class ProgressSender:
             progress.is_over |= row.final
             progress.messages.append(MessageState(row.id, row.message_id))
             return DeliverySuccess()
-        outcome = await self._calls.attempt(step.part, self._context.client.send_message)
+        reply_to = progress.reply_to if step.number == 0 else None
+        send = partial(self._context.client.send_message, reply_to=reply_to)
+        outcome = await self._calls.attempt(step.part, send)
         self._record_first_send(row, step, outcome)
         if isinstance(outcome, DeliverySuccess):
             now = self._context.rate_queue.now

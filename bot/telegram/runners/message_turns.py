@@ -94,7 +94,7 @@ class MessageTurns:
         assert first.person is not None
         last_message = updates[-1].message
         reply_to = None
-        if last_message and _should_quote(updates, now):
+        if last_message and (lane.is_group or _should_quote(updates, now)):
             reply_to = last_message.message_id
         revision = first.item.body.get("revision")
         if revision is not None:

@@ -271,9 +271,8 @@ class UpdateRunner:
                 result = await action(build_context(tx))
             if result.parts:
                 parts = _mute(result.parts, all_silent=first.item.stale)
-                await outbox.add(
-                    tx, item=first.item.id, lane=lane, parts=parts, reply_to=result.reply_to, now=now
-                )
+                reply_to = result.reply_to or _find_asking_message(first, lane)
+                await outbox.add(tx, item=first.item.id, lane=lane, parts=parts, reply_to=reply_to, now=now)
             await inbox.mark_done(tx, ids, now=now)
             if role in {None, "blocked"}:
                 await inbox.forget_body(tx, ids)
@@ -339,6 +338,13 @@ def _get_text(message: Message | None) -> str:
     if message is None:
         return ""
     return message.text or message.caption or ""
+
+
+def _find_asking_message(update: ParsedUpdate, lane: Lane) -> int | None:
+    """Return the message that an answer replies to in a group, where others write in between."""
+    if not lane.is_group or update.message is None or update.membership is not None:
+        return None
+    return update.message.message_id
 
 
 def _mute(parts: Sequence[Part], *, all_silent: bool) -> list[Part]:

@@ -42,6 +42,18 @@ async def test_a_slow_answer_is_announced_by_a_draft_with_stop(harness: Delivery
     assert harness.api.chat(7).draft is None
 
 
+async def test_what_is_shown_first_replies_to_the_message_that_asked(harness: DeliveryHarness):
+    asked = harness.api.person(7, "Ann").send("Where?")
+    async with harness.run_sender() as sender:
+        channel = harness.open_channel(sender, reply_to=asked.message_id)
+        channel.show(ONE)
+        await harness.api.wait_until(lambda: harness.api.chat(7).bot_messages)
+        await harness.finish_turn(channel, TWO)
+        await sender.wait_until_idle()
+    [answer] = harness.api.chat(7).bot_messages
+    assert answer.raw["reply_to_message"]["message_id"] == asked.message_id
+
+
 async def test_a_draft_still_on_its_way_is_waited_for(harness: DeliveryHarness):
     harness.api.inject_fault(BotApiFault.slow(0.4), "sendMessageDraft")
     async with harness.run_sender() as sender:

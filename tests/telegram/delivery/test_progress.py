@@ -185,9 +185,22 @@ def test_a_message_in_between_makes_the_draft_be_drawn_again(progress: TurnProgr
     assert get_next_step(progress, 105.0) == SendTyping("2 before you.")
 
 
-@pytest.mark.parametrize("chat", [7, -7])
-def test_without_drafts_a_place_in_line_is_a_message_that_the_answer_takes_over(chat: int):
-    progress = TurnProgress(Lane(chat), 1, silent=False, limits=RateLimits())
+def test_in_a_group_nobody_reads_of_a_place_in_line_or_what_a_tool_does():
+    progress = TurnProgress(Lane(-7), 1, silent=False, limits=RateLimits())
+    progress.begin(100.0)
+    progress.record_typing(100.3, is_draft=False)
+    progress.set_queue_status("2 before you.", 101.0)
+    assert get_next_step(progress, 102.0) == WaitUntil(104.8)
+    progress.set_queue_status(None, 103.0)
+    progress.draft_status = "Half of it is read."
+    assert get_next_step(progress, 105.0) == SendTyping()
+    progress.text = "A whole block.\n\n"
+    step = get_next_step(progress, 106.0)
+    assert isinstance(step, SendMessage)
+    assert step.part.text == "A whole block."
+
+
+def test_without_drafts_a_place_in_line_is_a_message_that_the_answer_takes_over(progress: TurnProgress):
     progress.begin(100.0)
     progress.record_typing(100.3, is_draft=False)
     progress.set_queue_status("2 before you.", 0.0)
