@@ -187,7 +187,7 @@ def group_label(by: Grouping | None, key: GroupKey) -> str:
 
 
 def name_people(report: UsageReport, names: Mapping[int, str]) -> UsageReport:
-    """The report with names beside the numbers of people and private chats."""
+    """The report with names beside the numbers of people and chats."""
     if report.query.by not in {"user", "chat"}:
         return report
     groups = (replace(group, label=format_person(group.label, names)) for group in report.groups)
@@ -195,9 +195,9 @@ def name_people(report: UsageReport, names: Mapping[int, str]) -> UsageReport:
 
 
 def format_person(number: str, names: Mapping[int, str]) -> str:
-    """A person, or a lane of their private chat, such as `Ann (12:3)`; the number alone if it has no name."""
+    """A person or a lane of a chat, such as `Ann (12:3)`; the number alone if it has no name."""
     name = None
-    if re.fullmatch(r"\d{1,20}(:\d{1,20})?", number, re.ASCII):
+    if re.fullmatch(r"-?\d{1,20}(:\d{1,20})?", number, re.ASCII):
         name = names.get(int(number.partition(":")[0]))
     if name is None:
         return number

@@ -12,6 +12,7 @@ from bot.usage.report import (
     ToolUsage,
     UsageReport,
     build_report,
+    format_person,
     format_utc,
     group_label,
     start_of_day,
@@ -155,5 +156,8 @@ def test_percentiles_come_from_counts_as_well():
 def test_names_of_groups_and_moments():
     assert group_label(None, None) == "all"
     assert group_label("chat", "5:7") == "5:7"
+    names = {5: "Ann", -100: "Family"}
+    people_and_chats = [format_person(number, names) for number in ("5:7", "-100", "-100:3", "-5", "-")]
+    assert people_and_chats == ["Ann (5:7)", "Family (-100)", "Family (-100:3)", "-5", "-"]
     assert format_utc(1_728_043_200.9) == "2024-10-04 12:00:00"
     assert start_of_day(1_728_043_200.9) == 1_728_000_000

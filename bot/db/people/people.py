@@ -14,7 +14,7 @@ from sqlalchemy import ColumnElement, Row, and_, delete, exists, func, or_, sele
 from sqlalchemy import insert as insert_row
 from sqlalchemy.dialects.sqlite import insert
 
-from bot.db.tables import inbox, invites, people, strangers, turns
+from bot.db.tables import groups, inbox, invites, people, strangers, turns
 from bot.db.transaction import Transaction
 from bot.domain import Lane
 from bot.errors import ChangeRefused
@@ -78,8 +78,10 @@ async def list_people(tx: Transaction) -> list[Person]:
 
 
 async def list_names(tx: Transaction) -> dict[int, str]:
-    """The names of people by number, also of those removed of whom texts are kept."""
-    return {row.id: row.name for row in await tx.execute(select(people.c.id, people.c.name))}
+    """The names of people by number, also of those removed of whom texts are kept; and titles of groups."""
+    names = {row.id: row.name for row in await tx.execute(select(people.c.id, people.c.name))}
+    titles = {row.chat: row.title for row in await tx.execute(select(groups.c.chat, groups.c.title))}
+    return names | titles
 
 
 async def find(tx: Transaction, person: int) -> Person | None:
