@@ -39,6 +39,8 @@ from bot.turns.turn_request import (
 TOOL_RESERVE_TOKENS = 2000  # where tools match the message
 FOLLOW_UP_RESERVE_TOKENS = 600  # where the turn before used some: a search, or a short result
 
+WITH_THINKING_REASON = "you asked for an answer with thinking"
+
 
 @dataclass(frozen=True, slots=True)
 class TurnPlan:
@@ -188,6 +190,8 @@ async def _assess(
     else:
         user_messages = stored_turn.user_messages
     thinking_setting = window.conversation.think or config.thinking
+    if request.with_thinking:
+        thinking_setting = "on"
     thought_cost = await config.thought_costs.load(tx, now)
     return _Assessment(
         stored_turn,
@@ -257,7 +261,10 @@ def _decide_thinking(
         evidence = replace(evidence, recent_tools=last_turn.used, was_thinking=last_turn.thinking)
     texts = [prompt.strip_files(text) for text in request.texts]
     if thinking_setting != "auto":
-        return decide_thinking(texts, window.toolbox.tool_index, evidence)
+        decision = decide_thinking(texts, window.toolbox.tool_index, evidence)
+        if request.with_thinking:
+            return replace(decision, reason=WITH_THINKING_REASON)
+        return decision
     shipped_threshold = load_model().threshold
     threshold = adjust_threshold(shipped_threshold, thought_cost)
     decision = decide_thinking(texts, window.toolbox.tool_index, replace(evidence, threshold=threshold))

@@ -30,6 +30,7 @@ class TurnRequest:
     `silent`: the answer makes no sound.
     `preface`: put before the answer.
     `deep`: the second endpoint was asked for.
+    `with_thinking`: it was asked for, whatever else says whether this turn thinks.
     `is_continuation`: the request is to continue the last answer.
     `revises_answer`: the chat shows an earlier answer, whose place this one takes.
     `priority`: of the turn's model calls.
@@ -48,6 +49,7 @@ class TurnRequest:
     silent: bool = False
     preface: str = ""
     deep: bool = False
+    with_thinking: bool = False
     is_continuation: bool = False
     revises_answer: bool = False
     priority: int = PEOPLE_PRIORITY

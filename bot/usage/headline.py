@@ -1,8 +1,9 @@
-"""The first lines of a report: who used how much, how fast answers came, what failed. Pure."""
+"""The first lines of a report: who used how much, how fast answers came, what failed, what people think."""
 
 from collections.abc import Iterator, Mapping, Sequence
 
 from bot.db.usage.usage_sums import CallSums
+from bot.db.usage.verdict_sums import VerdictSums
 from bot.usage.report import UsageReport, format_person
 from bot.usage.tables import format_seconds
 
@@ -16,6 +17,8 @@ def build_lines(
     yield _describe_use(report, calls_by_person, names)
     yield _describe_speed(report)
     yield _describe_failures(report)
+    if report.total.verdicts is not None:
+        yield _describe_verdicts(report.total.verdicts)
 
 
 def _describe_use(report: UsageReport, calls_by_person: Sequence[CallSums], names: Mapping[int, str]) -> str:
@@ -71,3 +74,8 @@ def _describe_failures(report: UsageReport) -> str:
         counts.append((turns.failed, f"of {turns.turns:,} turns"))
     failures = [f"{count:,} {what}" for count, what in counts if count]
     return f"Failed: {', '.join(failures) or 'nothing'}."
+
+
+def _describe_verdicts(sums: VerdictSums) -> str:
+    answers = "1 answer" if sums.judged == 1 else f"{sums.judged:,} answers"
+    return f"Judged: {answers} by reactions, {_format_share(sums.bad, sums.judged)} bad."

@@ -8,6 +8,7 @@ from typing import Any, TypeAlias, get_args
 
 from bot.db.tools.approvals import ApprovalAnswer
 from bot.db.usage.usage_sums import CallSums, TurnSums
+from bot.db.usage.verdict_sums import VerdictSums
 from bot.domain import ResultOutcome
 from bot.usage import thinking_report
 from bot.usage.report import (
@@ -49,6 +50,7 @@ def list_record_fields(label_field: str) -> list[str]:
         turns=TurnSums(**turn_zeros),
         tools=ToolUsage(),
         approvals=ApprovalCounts(),
+        verdicts=VerdictSums(None, 0, 0),
         percentiles=dict.fromkeys(INTERVAL_COLUMNS, no_percentiles),
     )
     return list(build_record(full_group, label_field))
@@ -88,6 +90,8 @@ def build_record(group: ReportGroup, label_field: str) -> JsonRecord:
         record |= _tool_fields(group.tools)
     if group.approvals is not None:
         record |= _approval_fields(group.approvals)
+    if group.verdicts is not None:
+        record |= {"answers_judged": group.verdicts.judged, "answers_judged_bad": group.verdicts.bad}
     if group.thinking is not None:
         record |= thinking_report.build_fields(group.thinking)
     for interval, percentiles in group.percentiles.items():

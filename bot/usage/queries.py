@@ -20,6 +20,7 @@ from bot.db.usage.usage_sums import (
     ToolSums,
     TurnSums,
 )
+from bot.db.usage.verdict_sums import VerdictSums, sum_verdicts
 from bot.usage.histogram import MIN_SECONDS
 from bot.usage.report import (
     INTERVAL_COLUMNS,
@@ -57,6 +58,8 @@ class _TurnRows:
     tools: Sequence[ToolSums]
     approvals: Sequence[ApprovalSums]
     thinking: Sequence[ThinkingSums]
+    verdicts: Sequence[VerdictSums]
+    all_verdicts: Sequence[VerdictSums]
     server: ServerSums | None
     durations: _DurationRows
 
@@ -95,6 +98,8 @@ def _build_report(query: ReportQuery, call_rows: _CallRows, turn_rows: _TurnRows
         percentile_method=turn_rows.durations.percentile_method,
         approvals=turn_rows.approvals,
         thinking=turn_rows.thinking,
+        verdicts=turn_rows.verdicts,
+        all_verdicts=turn_rows.all_verdicts,
     )
     return build_report(query, sums)
 
@@ -122,8 +127,10 @@ async def _load_turn_rows(tx: Transaction, query: ReportQuery) -> _TurnRows:
     server = None
     if not scope.is_turns_only and not scope.model:
         server = await counter_readings.sum_server_counters(tx, scope)
+    verdicts = await sum_verdicts(tx, scope, query.by)
+    all_verdicts = await sum_verdicts(tx, scope, None)
     durations = await _load_durations(tx, query, turns)
-    return _TurnRows(turns, tools, approvals, thinking, server, durations)
+    return _TurnRows(turns, tools, approvals, thinking, verdicts, all_verdicts, server, durations)
 
 
 async def _load_durations(tx: Transaction, query: ReportQuery, turns: Iterable[TurnSums]) -> _DurationRows:

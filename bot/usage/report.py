@@ -22,6 +22,7 @@ from bot.db.usage.usage_sums import (
     ToolSums,
     TurnSums,
 )
+from bot.db.usage.verdict_sums import VerdictSums
 from bot.usage.histogram import exact_percentile, percentile
 
 Grouping = Literal["day", "chat", "user", "thinking", "model", "tool", "purpose"]
@@ -93,7 +94,8 @@ class ReportGroup:
     """The figures of one group. None where this grouping cannot separate them.
 
     `can_hold_turns` is False by model, purpose and tool: a turn may belong to several of them. `approvals` is
-    None, too, if no tool call of the group needed one. `thinking` is None unless it is grouped by thinking.
+    None, too, if no tool call of the group needed one. `thinking` is None unless it is grouped by thinking,
+    and `verdicts` if nobody has judged an answer of the group.
     """
 
     key: GroupKey
@@ -105,6 +107,7 @@ class ReportGroup:
     retries_by_reason: Mapping[str, int] = field(default_factory=dict)
     percentiles: Mapping[str, Percentiles] = field(default_factory=dict)
     thinking: ThinkingSums | None = None
+    verdicts: VerdictSums | None = None
     can_hold_turns: bool = True
 
     @property
@@ -161,6 +164,8 @@ class ReportSums:
     percentile_method: PercentileMethod | None = "exact"
     approvals: Sequence[ApprovalSums] = ()
     thinking: Sequence[ThinkingSums] = ()
+    verdicts: Sequence[VerdictSums] = ()
+    all_verdicts: Sequence[VerdictSums] = ()
 
 
 def build_report(query: ReportQuery, sums: ReportSums) -> UsageReport:
@@ -234,6 +239,7 @@ def _build_groups(by: Grouping, sums: ReportSums) -> list[ReportGroup]:
     approvals_by_key = _group_by_key(sums.approvals)
     retries_by_key = _group_by_key(sums.retries)
     percentiles_by_key = _compute_percentiles(sums.durations)
+    verdicts_by_key = {verdict_sums.key: verdict_sums for verdict_sums in sums.verdicts}
     thinking_by_key = {thinking_sums.thinking: thinking_sums for thinking_sums in sums.thinking}
     return [
         ReportGroup(
@@ -246,6 +252,7 @@ def _build_groups(by: Grouping, sums: ReportSums) -> list[ReportGroup]:
             retries_by_reason=_sum_retries(retries_by_key.get(key, ())),
             percentiles=percentiles_by_key.get(key, {}),
             thinking=thinking_by_key.get(bool(key)) if key is not None else None,
+            verdicts=verdicts_by_key.get(key) if key is not None else None,
             can_hold_turns=by in _TURN_GROUPINGS,
         )
         for key in {**calls_by_key, **turns_by_key, **tools_by_key}
@@ -262,6 +269,7 @@ def _build_total(sums: ReportSums) -> ReportGroup:
         approvals=_sum_approvals(sums.approvals),
         retries_by_reason=_sum_retries(sums.retries),
         percentiles=_compute_percentiles(sums.total_durations).get(None, {}),
+        verdicts=next(iter(sums.all_verdicts), None),
     )
 
 

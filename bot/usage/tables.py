@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from bot.db.usage.usage_sums import CallSums, Scope, TurnSums
+from bot.db.usage.verdict_sums import VerdictSums
 from bot.domain import CANVAS_TOKENS
 from bot.translations.translator import translatable
 from bot.usage.histogram import MAX_RELATIVE_ERROR
@@ -33,6 +34,7 @@ _OUTCOME_COLUMNS = (
     *("empty", "cut", "stopped", "failed", "asked again"),
 )
 _TOOL_COLUMNS = ("calls", "failed", "how", "seconds")
+_VERDICT_COLUMNS = ("answers judged", "good", "bad", "bad share")
 _PERCENTILE_COLUMNS = ("p50", "p95", "p99")
 _APPROVAL_COLUMNS = ("asked", "allowed", "denied", "not answered", "stopped", "open", "waited s")
 _APPROVAL_ANSWERS: tuple[tuple[str | None, ...], ...] = (
@@ -64,6 +66,11 @@ def build_sections(report: UsageReport) -> Iterator[ReportSection]:
         yield ReportSection("Retries, cut and failed calls", (label_column, *_OUTCOME_COLUMNS), outcome_rows)
     yield from _build_seconds_sections(report, label_column)
     yield from _build_tool_sections(report, label_column)
+    verdict_rows = tuple(
+        _verdict_row(group.label, group.verdicts) for group in report.shown_groups if group.verdicts
+    )
+    if verdict_rows:
+        yield ReportSection("What people think of answers", (label_column, *_VERDICT_COLUMNS), verdict_rows)
 
 
 def build_notes(report: UsageReport) -> Iterator[str]:
@@ -262,6 +269,11 @@ def _approval_row(label: str, approvals: ApprovalCounts) -> tuple[str, ...]:
         *(f"{count:,}" for count in counts),
         format_seconds(approvals.waited_seconds),
     )
+
+
+def _verdict_row(label: str, sums: VerdictSums) -> tuple[str, ...]:
+    counts = (f"{count:,}" for count in (sums.judged, sums.judged - sums.bad, sums.bad))
+    return label, *counts, format_share(sums.bad, sums.judged)
 
 
 def _describe_scope(scope: Scope) -> str:

@@ -7,6 +7,7 @@ from typing import Any, get_args
 
 from bot.db.tools.approvals import ApprovalAnswer
 from bot.db.usage.usage_sums import ApprovalSums, RetrySums, Scope, ServerSums, ToolSums
+from bot.db.usage.verdict_sums import VerdictSums
 from bot.domain import ResultOutcome
 from bot.usage.formats import render_csv, render_json, render_markdown, render_table
 from bot.usage.json_records import RETRY_REASONS, build_records, build_report_object, list_record_fields
@@ -102,6 +103,7 @@ def test_the_fields_of_records_do_not_depend_on_what_happened():
         retries=[RetrySums(5, reason, 1) for reason in RETRY_REASONS],
         durations={(5, interval): [1.0] for interval in INTERVAL_COLUMNS},
         approvals=[ApprovalSums(5, answer, 1, 1.0) for answer in (*get_args(ApprovalAnswer), None)],
+        verdicts=[VerdictSums(5, 1, 0)],
     )
     names = list_record_fields("user")
     (full_record,) = build_records(busy)

@@ -20,7 +20,7 @@ class LastTurn:
 
     `person`: who asked. `texts`: what they wrote. `ran_tools`: names of tools that ran in it, which may
     not be repeatable.
-    `deep`: the person had it answered by the second endpoint.
+    `deep`: the person had it answered by the second endpoint. `thinking`: it thought first.
     """
 
     id: int
@@ -28,6 +28,7 @@ class LastTurn:
     texts: tuple[str, ...]
     ran_tools: tuple[str, ...]
     deep: bool
+    thinking: bool
 
 
 async def find_last_turn(tx: Transaction, lane: Lane, *, before_item: int) -> LastTurn | None:
@@ -48,15 +49,15 @@ async def find_last_turn(tx: Transaction, lane: Lane, *, before_item: int) -> La
 
 async def _load_last_turn(tx: Transaction, turn: int, person: int) -> LastTurn:
     stored = (await load_messages(tx, [turn]))[0]
-    if_deep = select(turns.c.id).where(
-        turns.c.id == turn, turns.c.endpoint == "fallback", turns.c.endpoint_why == DEEP_REASON
-    )
+    of_turn = select(turns.c.thinking, turns.c.endpoint, turns.c.endpoint_why).where(turns.c.id == turn)
+    row = (await tx.execute(of_turn)).one()
     return LastTurn(
         id=turn,
         person=person,
         texts=tuple(message.text for message in stored if message.role == "user"),
         ran_tools=await load_ran_tools(tx, turn),
-        deep=(await tx.execute(if_deep)).one_or_none() is not None,
+        deep=row.endpoint == "fallback" and row.endpoint_why == DEEP_REASON,
+        thinking=row.thinking,
     )
 
 

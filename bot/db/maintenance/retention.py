@@ -33,6 +33,7 @@ from bot.db.tables import (
     tool_images,
     tools,
     turns,
+    verdicts,
 )
 from bot.db.transaction import Transaction
 from bot.domain import Lane, Part
@@ -232,6 +233,7 @@ async def _wipe_turns(tx: Transaction, ids: Sequence[int], condition: ColumnElem
     await tx.execute(delete(attachments).where(attachments.c.message.in_(message_ids)))
     await tx.execute(delete(messages).where(messages.c.turn.in_(ids)))
     await tx.execute(delete(tool_images).where(tool_images.c.turn.in_(ids)))
+    await tx.execute(delete(verdicts).where(verdicts.c.turn.in_(ids)))
     calls = update(tool_calls).where(tool_calls.c.turn.in_(ids))
     await tx.execute(calls.values(arguments="{}", result=None, whole=None))
     await _rename_invented_tools(tx, ids)

@@ -104,8 +104,8 @@ class IncomingUpdate:
     """An update as it is stored: read leniently, parsed only when it is handled.
 
     `lane` None: a control item, claimed at once. `not_before` (epoch seconds): a part of a paste waits until
-    then for the rest. `edit`: of an update that says that a message was edited. `is_for_others`: it is a
-    group's message that concerns the assistant in no way, of which nothing is stored.
+    then for the rest. `edit`: of an update that says that a message was edited. `is_for_others`: it
+    concerns the assistant in no way, as a group's message to others, and nothing is stored of it.
     """
 
     update_id: int

@@ -88,7 +88,8 @@ _TAKE_OLDEST = (
 )
 
 # Telegram shows a body now. The row is done if that is the final one; else more was stored meanwhile, and it
-# is open: the next edit brings it. `sent_at` keeps the time of the first send.
+# is open: the next edit brings it. `sent_at` keeps the time of the first send, and
+# `done_at` that of the final words: buttons that come later are no part of the answer's time.
 _SINCE_PARAMETER = bindparam("since", type_=Float)
 _SHOWS_FINAL_BODY = outbox.c.final & outbox.c.body.is_not_distinct_from(bindparam("shown", type_=Text))
 _UPDATE_SHOWN = (
@@ -98,7 +99,7 @@ _UPDATE_SHOWN = (
         message_id=bindparam("message"),
         sent_at=func.coalesce(outbox.c.sent_at, _SINCE_PARAMETER),
         state=case((_SHOWS_FINAL_BODY, "done"), else_="open"),
-        done_at=case((_SHOWS_FINAL_BODY, _SINCE_PARAMETER), else_=None),
+        done_at=case((_SHOWS_FINAL_BODY, func.coalesce(outbox.c.done_at, _SINCE_PARAMETER)), else_=None),
     )
 )
 
@@ -291,6 +292,18 @@ async def close_buttons(tx: Transaction, rows: Sequence[int], line: str) -> list
         await _replace_body(tx, message.id, replace(message.body, text=text, buttons=()))
         lanes.append(message.lane)
     return lanes
+
+
+async def add_buttons(tx: Transaction, row: int, buttons: tuple[Button, ...]) -> Lane | None:
+    """Put a row of buttons below a message; returns its lane, or None if it has them or cannot get any."""
+    stored: Any = (await tx.execute(select(*OUTBOX_COLUMNS).where(outbox.c.id == row))).one()
+    message = to_outbox_row(stored)
+    if message.body is None or not message.body.text or message.state in {"unknown", "failed"}:
+        return None
+    if buttons in message.body.buttons:
+        return None
+    await _replace_body(tx, row, replace(message.body, buttons=(*message.body.buttons, buttons)))
+    return message.lane
 
 
 async def reopen_buttons(

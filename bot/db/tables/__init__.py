@@ -6,7 +6,16 @@ none.
 """
 
 from bot.db.tables.base import metadata
-from bot.db.tables.conversations import attachments, lanes, messages, notes, tool_calls, tool_images, turns
+from bot.db.tables.conversations import (
+    attachments,
+    lanes,
+    messages,
+    notes,
+    tool_calls,
+    tool_images,
+    turns,
+    verdicts,
+)
 from bot.db.tables.groups import group_speakers, group_texts, groups
 from bot.db.tables.people import invites, limits, people, strangers
 from bot.db.tables.queues import inbox, jobs, notices, outbox
@@ -58,4 +67,5 @@ __all__ = [
     "tool_images",
     "tools",
     "turns",
+    "verdicts",
 ]

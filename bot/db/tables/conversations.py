@@ -1,4 +1,4 @@
-"""Lanes and their conversations: turns, messages, attachments, tool calls, and notes."""
+"""Lanes and their conversations: turns and verdicts on them, messages, attachments, tool calls, and notes."""
 
 from sqlalchemy import (
     BigInteger,
@@ -152,4 +152,17 @@ notes = Table(
     Column("made_at", Float, nullable=False),
     UniqueConstraint("lane", "number"),
     sqlite_autoincrement=True,
+)
+
+# What people think of an answer, by their reaction to one of its messages.
+verdicts = Table(
+    "verdicts",
+    metadata,
+    Column("outbox", Id, ForeignKey("outbox.id"), primary_key=True, autoincrement=False),
+    Column("person", BigInteger, primary_key=True, autoincrement=False),
+    Column("turn", Id, ForeignKey("turns.id"), nullable=False),
+    Column("value", Text),  # good or bad; NULL: taken back
+    Column("item", Id, nullable=False),  # the inbox item that said so last
+    Column("at", Float, nullable=False),
+    Index("ix_verdicts_turn", "turn"),
 )

@@ -95,6 +95,7 @@ outbox = Table(
     Column("done_at", Float),  # when the final body was shown, or was given up
     UniqueConstraint("item", "part"),
     Index("ix_outbox_state_lane_id", "state", "lane", "id"),
+    Index("ix_outbox_message_id", "message_id"),
     sqlite_autoincrement=True,
 )
 

@@ -8,7 +8,8 @@ import re
 from collections.abc import Awaitable, Callable
 from functools import partial
 
-from bot.db.conversations import notes, retries
+from bot.db.conversations import notes
+from bot.db.conversations.retries import find_last_turn
 from bot.db.people.people import RoleOrBlocked
 from bot.db.queues import inbox, outbox, stop_requests
 from bot.domain import Part
@@ -31,6 +32,7 @@ from bot.telegram.commands import (
     jobs,
     language,
     people,
+    retries,
     sign_in,
     snooze,
     strangers,
@@ -99,20 +101,6 @@ async def _drop_waiting(context: ActionContext, item: int) -> ActionResult:
     )
 
 
-async def _retry_turn(context: ActionContext, turn: int) -> ActionResult:
-    last = await retries.find_last_turn(context.tx, context.lane, before_item=context.item.id)
-    if last is None or last.id != turn:
-        return ActionResult(
-            toast=context.translate("This is no longer the last answer."),
-            replacement=Part(context.translate("Not tried again.")),
-        )
-    if context.is_group and last.person != context.person:
-        return ActionResult(toast=context.translate(conversation.RETRY_REFUSAL))
-    queued = await conversation.repeat_turn(context, last)
-    line = context.translate("Trying again.")
-    return ActionResult(toast=line, replacement=Part(line), after_commit=queued.after_commit)
-
-
 async def _delete_note(context: ActionContext, note_id: int) -> ActionResult:
     number = await notes.delete(context.tx, context.lane, note_id)
     if number is None:
@@ -138,7 +126,7 @@ async def _continue_answer(context: ActionContext, turn: int) -> ActionResult:
     if message:
         client = context.deps.best_effort_calls
         remove_buttons = (partial(client.remove_buttons, context.lane, message["message_id"]),)
-    last = await retries.find_last_turn(context.tx, context.lane, before_item=context.item.id)
+    last = await find_last_turn(context.tx, context.lane, before_item=context.item.id)
     if last is None or last.id != turn:
         return ActionResult(
             toast=context.translate("This is no longer the last answer."), best_effort_calls=remove_buttons
@@ -188,7 +176,8 @@ _BUTTON_ACTIONS: dict[str, Action] = {
     "revoke": approvals.handle_revoke_button,
     "again": _with_number(_resend_message),
     "drop": _with_number(_drop_waiting),
-    "retry": _with_number(_retry_turn),
+    "retry": retries.handle_retry_button,
+    "redo": retries.handle_offer_button,
     "edit": edited_messages.handle_card_button,
     "note": _with_number(_delete_note),
     "ask": _with_number(_ask_example),

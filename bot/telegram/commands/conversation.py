@@ -1,10 +1,9 @@
-"""/new, /stop, /retry and /notes: what a person does about the conversation of a chat."""
+"""/new, /stop and /notes: what a person does about the conversation of a chat."""
 
 from functools import partial
 from typing import Any
 
-from bot.db.conversations import conversations, notes, retries
-from bot.db.conversations.retries import LastTurn
+from bot.db.conversations import conversations, notes
 from bot.db.queues import inbox, stop_requests
 from bot.domain import Button, Part
 from bot.telegram.actions import (
@@ -18,7 +17,6 @@ from bot.telegram.actions import (
 from bot.translations.translator import Translator, translatable
 
 STOP_REFUSAL = translatable("Only who asked, and administrators of this group, can stop this.")
-RETRY_REFUSAL = translatable("Only who asked can have this answered again.")
 
 
 async def handle_new(context: ActionContext) -> ActionResult:
@@ -88,40 +86,20 @@ def _offer_to_drop(context: ActionContext, waiting: int) -> tuple[Part, ...]:
     return (build_part(text, (Button(label, f"drop:{context.item.id}"),)),)
 
 
-async def handle_retry(context: ActionContext) -> ActionResult:
-    last = await retries.find_last_turn(context.tx, context.lane, before_item=context.item.id)
-    if last is None:
-        return reply_text(context.translate("There is nothing in this conversation to try again."))
-    if context.is_group and last.person != context.person:
-        return reply_text(context.translate(RETRY_REFUSAL))
-    not_repeatable = [tool for tool in last.ran_tools if not context.deps.is_repeatable(tool)]
-    if not_repeatable:
-        question = context.translate(
-            "For my last answer I used {tools}. If I try again, I may do the same a second time.",
-            tools=", ".join(not_repeatable),
-        )
-        return reply_text(question, (Button(context.translate("Try again anyway"), f"retry:{last.id}"),))
-    return await repeat_turn(context, last)
-
-
-async def repeat_turn(context: ActionContext, last_turn: LastTurn) -> ActionResult:
-    """Replace the last turn by a new one with the same messages."""
-    await retries.mark_replaced(context.tx, last_turn.id)
-    return await queue_task(context, last_turn.texts, of_turn=last_turn.id, deep=last_turn.deep)
-
-
 async def queue_task(
     context: ActionContext,
     texts: tuple[str, ...],
     of_turn: int | None = None,
     *,
     deep: bool = False,
+    with_thinking: bool = False,
     continues: bool = False,
 ) -> ActionResult:
     """Have these messages answered as if the person had sent them.
 
     `of_turn`: the turn whose messages they are, if any's.
     `deep`: by the second endpoint.
+    `with_thinking`: after a thought, whatever the chat has set.
     `continues`: the last answer is to be continued.
     """
     body: dict[str, Any] = {"person": context.person, "name": context.name, "texts": texts}
@@ -129,6 +107,8 @@ async def queue_task(
         body["turn"] = of_turn
     if deep:
         body["deep"] = True
+    if with_thinking:
+        body["think"] = True
     if continues:
         body["goes_on"] = True
     await inbox.add(

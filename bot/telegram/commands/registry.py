@@ -32,6 +32,7 @@ from bot.telegram.commands import (
     onboarding,
     people,
     prompt_context,
+    retries,
     secret_guard,
     sign_in,
     strangers,
@@ -232,7 +233,7 @@ COMMANDS = (
     Command(
         "retry",
         translatable("answer the last message again"),
-        conversation.handle_retry,
+        retries.handle_retry,
         CHAT,
         in_groups=True,
     ),

@@ -11,6 +11,7 @@ from bot.db.usage import spending
 from bot.db.usage.spending import NewestTurn, SpendingSums
 from bot.db.usage.thinking_sums import sum_by_thinking
 from bot.db.usage.usage_sums import Scope
+from bot.db.usage.verdict_sums import sum_verdicts
 from bot.domain import Button, Part
 from bot.telegram.actions import (
     ActionContext,
@@ -27,6 +28,7 @@ from bot.telegram.commands.usage_format import (
     format_ranking,
     format_summary,
     format_thinking,
+    format_verdicts,
 )
 from bot.telegram.quota import load_limit, load_quota_usage
 from bot.translations.translator import translatable
@@ -104,7 +106,9 @@ async def _build_summary(context: ActionContext) -> Part:
     if context.role == "admin" and not context.is_group:
         scope = Scope(since=await _find_month_start(context), user=context.person)
         thinking = await sum_by_thinking(context.tx, scope)
-        text = "\n".join([text, *format_thinking(context.translate, thinking)])
+        verdicts = await sum_verdicts(context.tx, scope, None)
+        lines = (*format_thinking(context.translate, thinking), *format_verdicts(context.translate, verdicts))
+        text = "\n".join([text, *lines])
     row = (Button(context.translate("Details"), f"details:{last.id}"), _chart_button(context))
     return build_part(text, row)
 

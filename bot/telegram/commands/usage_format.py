@@ -16,6 +16,7 @@ from bot.db.usage.spending import (
     TurnSpending,
 )
 from bot.db.usage.thinking_sums import ThinkingSums
+from bot.db.usage.verdict_sums import VerdictSums
 from bot.domain import EndpointRole
 from bot.translations.translator import Translator, translatable
 from bot.usage.tables import EMPTY_CELL, UNKNOWN
@@ -156,6 +157,14 @@ def format_thinking(translate: Translator, all_sums: Sequence[ThinkingSums]) -> 
             translate("    asked again {count}, without {other}", count=with_thinking.replaced, other=others)
         )
     return lines
+
+
+def format_verdicts(translate: Translator, all_sums: Iterable[VerdictSums]) -> list[str]:
+    """Format how many answers of 30 days were liked and disliked; no line if nobody reacted."""
+    return [
+        translate("Reactions, 30 d: {good} 👍, {bad} 👎", good=sums.judged - sums.bad, bad=sums.bad)
+        for sums in all_sums
+    ]
 
 
 def _format_total_turns(all_sums: Iterable[ThinkingSums]) -> str:

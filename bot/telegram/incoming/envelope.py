@@ -15,6 +15,7 @@ from bot.telegram.incoming.attachments import extract_media
 from bot.telegram.incoming.backlog import is_forwarded
 from bot.telegram.incoming.group_address import find_address, find_group_sender
 from bot.telegram.incoming.shared_items import describe_shared_item
+from bot.telegram.incoming.verdicts import changes_verdict
 from bot.tool_registry.sign_in_flows import SIGN_IN_PATH
 
 PASTE_UNITS = 4000  # Telegram cuts a long paste at 4096; a part of about that size is not the last one
@@ -127,11 +128,15 @@ def _is_addressed_in_open_group(message: dict[str, Any], groups: GroupDirectory)
 
 
 def _is_for_others(update: dict[str, Any], groups: GroupDirectory) -> bool:
-    """Whether an update is a group's message that concerns the assistant in no way; nothing is stored of it.
+    """Whether an update concerns the assistant in no way, as a group's message to others does.
+
+    Nothing is stored of it.
 
     What is addressed to it in a group that it knows nothing of is kept: its admins are asked about the group.
     """
     message = _as_object(update.get("message", update.get("edited_message")))
+    if "message_reaction" in update:
+        return _is_idle_reaction(_as_object(update["message_reaction"]), groups)
     chat = _as_object(message.get("chat"))
     chat_id = _parse_id(chat.get("id"))
     if chat.get("type") not in {"group", "supergroup"} or chat_id is None:
@@ -140,6 +145,15 @@ def _is_for_others(update: dict[str, Any], groups: GroupDirectory) -> bool:
         return False
     is_open_or_unknown = groups.find(chat_id) is None or groups.can_answer(chat_id)
     return not is_open_or_unknown or find_address(message, groups.get_identity(chat_id)) is None
+
+
+def _is_idle_reaction(change: dict[str, Any], groups: GroupDirectory) -> bool:
+    """Whether a reaction says nothing about an answer: in a large group they are many."""
+    chat = _as_object(change.get("chat"))
+    chat_id = _parse_id(chat.get("id"))
+    if chat_id is None or not changes_verdict(change):
+        return True
+    return chat.get("type") != "private" and groups.find_open(chat_id) is None
 
 
 def find_question_key(message: dict[str, Any]) -> str | None:
@@ -188,7 +202,7 @@ def find_lane(message: dict[str, Any]) -> Lane | None:
 def _find_sender(update: dict[str, Any]) -> int | None:
     """Return who did it; an anonymous administrator of a group counts as the group itself."""
     for value in map(_as_object, update.values()):
-        person = _parse_id(_as_object(value.get("from")).get("id"))
+        person = _parse_id(_as_object(value.get("from", value.get("user"))).get("id"))
         if "sender_chat" in value:
             person = find_group_sender(value)
         if person is not None:

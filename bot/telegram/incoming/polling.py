@@ -42,6 +42,7 @@ MAX_REMEMBERED_PEOPLE = 1000  # people whose waiting messages need not be counte
 ALLOWED_UPDATES = [
     "message",
     "edited_message",
+    "message_reaction",
     "callback_query",
     "my_chat_member",
     "stopped_message_generation",

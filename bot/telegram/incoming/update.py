@@ -14,6 +14,7 @@ from telegram import (
     ChatMemberUpdated,
     MaybeInaccessibleMessage,
     Message,
+    MessageReactionUpdated,
     Update,
     User,
 )
@@ -27,7 +28,8 @@ MAX_NAME_CHARS = 32
 class ParsedUpdate:
     """What one update says. `lane` is None if nobody can be answered, `person` if no person did it.
 
-    At most one of `message`, `edited`, `query` and `membership` is set; an update of another kind has none.
+    At most one of `message`, `edited`, `query`, `reaction` and `membership` is set; an update of another kind
+    has none.
     """
 
     item: InboxItem
@@ -40,6 +42,7 @@ class ParsedUpdate:
     message: Message | None = None
     edited: Message | None = None
     query: CallbackQuery | None = None
+    reaction: MessageReactionUpdated | None = None
     membership: ChatMemberUpdated | None = None
 
 
@@ -50,6 +53,10 @@ def parse_update(item: InboxItem) -> ParsedUpdate:
         return _parse_stop(item, update.api_kwargs["stopped_message_generation"])
     if query := update.callback_query:
         return _build_update(item, query.from_user, query.message, query=query)
+    if reaction := update.message_reaction:
+        chat = reaction.chat
+        person = _read_person(reaction.user)
+        return ParsedUpdate(item, Lane(chat.id), *person, chat_type=chat.type, reaction=reaction)
     if membership := update.my_chat_member:
         chat = membership.chat
         return ParsedUpdate(

@@ -59,6 +59,7 @@ class TaskRunner:
             texts=tuple(item.body["texts"]),
             attachments=await self._load_attachments(item.body.get("turn")),
             deep=bool(item.body.get("deep")),
+            with_thinking=bool(item.body.get("think")),
             is_continuation=bool(item.body.get("goes_on")),
             translate=self._access.get_translator(person),
         )

@@ -38,6 +38,7 @@ from bot.telegram.commands import (
     edited_messages,
     groups,
     registry,
+    retries,
     strangers,
     tool_answers,
 )
@@ -211,6 +212,8 @@ class UpdateRunner:
                 return action, ""
         elif update.chat_type != "private" or update.person is None:
             return do_nothing, ""
+        if update.reaction:
+            return (retries.handle_reaction if role in {"admin", "member"} else do_nothing), ""
         if update.membership:
             return partial(self._refusals.handle_membership, update), ""
         if role == "blocked":

@@ -74,6 +74,7 @@ WITHOUT_TEXT = list_columns(
     notices="subject",
     readings="endpoint totals why",
     jobs="kind name zone missed state why_paused",
+    verdicts="value",
     groups="title state speakers name",  # as names of people, they stay
     # What admins have set and changed; it belongs to no chat.
     sources="name kind address options trouble",
