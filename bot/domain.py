@@ -18,6 +18,8 @@ ResultOutcome = Literal["ok", "error", "refused", "timeout", "interrupted", "unk
 CallOutcome = Literal["ok", "cut", "cancelled", "failed"]
 EndpointRole = Literal["main", "fallback"]  # which of the two endpoints answers
 AttachmentKind = Literal["image", "document", "sound"]
+FileKind = Literal["photo", "document", "too_large"]  # how a file for the person is sent, if at all
+PartKind = Literal["text", "photo", "document", "album"]
 
 NotifyAdmins = Callable[[str, Translatable], Awaitable[None]]
 """Posts a text about a subject to all admins, each in their language; the same text about it only once."""
@@ -252,12 +254,36 @@ class Button:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One Telegram message to send: plain text, entities in Bot API JSON (UTF-16 units), rows of buttons."""
+    """One Telegram message to send: plain text, entities in Bot API JSON (UTF-16 units), rows of buttons.
+
+    `kind`: unless it is a text, its files are stored beside it, and `text` is their caption.
+    """
 
     text: str
     entities: tuple[Mapping[str, Any], ...] = ()
     buttons: tuple[tuple[Button, ...], ...] = ()
     silent: bool = False
+    kind: PartKind = "text"
+
+
+@dataclass(frozen=True, slots=True)
+class OutgoingFile:
+    """A file for the person. `data` None: its bytes are not loaded, or no longer stored.
+
+    `file_id` is Telegram's, once it was sent; `id` that of its row, once it is stored.
+    """
+
+    name: str
+    kind: FileKind
+    size: int
+    caption: str = ""
+    data: bytes | None = None
+    file_id: str | None = None
+    id: int = 0
+
+
+FilePart = tuple[Part, tuple[OutgoingFile, ...]]
+"""A message, and the files that it brings (none: it is a text about them)."""
 
 
 class Channel(Protocol):

@@ -34,6 +34,7 @@ from bot.agent.tool_matching.ranking import rank_tools
 from bot.agent.tool_search import SearchableTools
 from bot.agent.toolbox import Toolbox
 from bot.attachments.excerpts import shorten_text
+from bot.attachments.outgoing_files import prepare_file
 from bot.domain import Message, ToolCall
 from bot.errors import ChangeRefused
 from bot.jobs.times.parser import parse_line, parse_when
@@ -203,6 +204,7 @@ PARSERS = (
     Parser("cut reply", _parse_reply("length")),
     Parser("repeating reply", _parse_reply("repetition")),
     Parser("partial reply", reply_parser.extract_visible_text),
+    Parser("outgoing file", lambda text: prepare_file(text, text.encode(errors="replace"), text)),
     Parser("sign-in", sign_in.is_answer),
     Parser("code of a stranger", strangers.is_code),
     Parser("name of a setting", lambda text: list_misspelled_variables([text.upper()], {"MODEL_SEATS"})),

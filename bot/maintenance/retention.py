@@ -66,7 +66,7 @@ class RetentionPolicy:
 
 
 class RetentionTask:
-    """The daily job: removes deleted jobs, and texts and copies of the database that are too old."""
+    """The daily job: removes deleted jobs, and files, texts and copies of the database that are too old."""
 
     local_time: ClassVar[str] = "04:00"
 
@@ -81,6 +81,7 @@ class RetentionTask:
         now = self._clock()
         async with self._database.transaction() as tx:
             await jobs.remove_deleted(tx)
+        await retention.expire_files(self._database, now=now)
         try:
             # In a thread: deleting a large file takes a while.
             await run_in_thread(self._policy.delete_expired_copies, now=now)

@@ -19,7 +19,7 @@ from bot.db.queues.admin_notices import AdminNotices
 from bot.db.tools import audit
 from bot.db.tools.audit import Actor
 from bot.db.transaction import Transaction
-from bot.domain import Button, InboxItem, Lane, Part
+from bot.domain import Button, InboxItem, Lane, OutgoingFile, Part
 from bot.jobs.user_jobs import UserJobs
 from bot.telegram.access import Access
 from bot.telegram.best_effort_calls import BestEffortCalls
@@ -159,6 +159,7 @@ class ActionResult:
     """What an action answers, and what is to be done after its transaction.
 
     `parts`: the messages of the answer.
+    `files`: sent after them.
     `reply_to`: the message that the first of them replies to.
     `toast`: a short line over the chat (taps only).
     `replacement`: what the tapped message becomes.
@@ -168,6 +169,7 @@ class ActionResult:
     """
 
     parts: tuple[Part, ...] = ()
+    files: tuple[OutgoingFile, ...] = ()
     reply_to: int | None = None
     toast: str = ""
     replacement: Part | None = None

@@ -24,7 +24,6 @@ from bot.translations.translator import ENGLISH, LANGUAGES
 
 TIMEOUT_SECONDS = 5.0
 MAX_DELETE_ATTEMPTS = 3  # a message to be deleted may hold a secret
-PHOTO_TIMEOUT_SECONDS = 30.0  # an upload takes longer
 
 CommandMenu = Sequence[tuple[str, str]]  # (name, line of help) of each command
 MenuRole = Literal["member", "admin"]
@@ -80,18 +79,6 @@ class BestEffortCalls:
         """Leave a group."""
         await self._attempt("leave", self._bot.leave_chat(chat))
 
-    async def send_photo(self, lane: Lane, png: bytes, caption: str) -> None:
-        """Send a picture with a caption."""
-        await self._attempt(
-            "photo",
-            self._bot.send_photo(lane.chat, png, caption, message_thread_id=lane.topic, filename="usage.png"),
-            timeout_seconds=PHOTO_TIMEOUT_SECONDS,
-        )
-
-    async def send_text(self, lane: Lane, text: str) -> None:
-        """Send a line that need not arrive."""
-        await self._attempt("line", self._bot.send_message(lane.chat, text, message_thread_id=lane.topic))
-
     async def alert_admins(self, admins: Iterable[int], text: str) -> None:
         """Notify admins without the database, which may be what is failing."""
         for admin in admins:
@@ -123,12 +110,10 @@ class BestEffortCalls:
         """Give somebody the menu of members in the language of their Telegram."""
         await self._attempt("menu", self._bot.delete_my_commands(scope=BotCommandScopeChat(person)))
 
-    async def _attempt(
-        self, operation: str, call: Awaitable[object], *, timeout_seconds: float | None = None
-    ) -> bool:
+    async def _attempt(self, operation: str, call: Awaitable[object]) -> bool:
         """Make the call; False if it was lost."""
         try:
-            async with asyncio.timeout(timeout_seconds or self._timeout_seconds):
+            async with asyncio.timeout(self._timeout_seconds):
                 await call
         except (TelegramError, TimeoutError, KeyError, TypeError, ValueError, AttributeError) as error:
             # The library puts the token into some errors, so only their class is logged.

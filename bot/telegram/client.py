@@ -38,6 +38,12 @@ from bot.telegram.outcomes import (
 POLL_SECONDS = 50
 """The longest a getUpdates call may ask Telegram to wait."""
 
+UPLOAD_TIMEOUT_SECONDS = 60.0
+"""The longest that a piece of a file may take to be sent, and then the answer to it."""
+
+TYPING_TIMEOUT_SECONDS = 5.0
+"""A late typing sign is worth nothing, and the answer waits for it."""
+
 UNREADABLE_ANSWER_ERRORS = (KeyError, TypeError, ValueError, AttributeError, RecursionError)
 """What python-telegram-bot raises for an answer that it does not understand."""
 
@@ -47,7 +53,6 @@ _MAX_PAUSE_SECONDS = 30.0
 
 _SEND_TIMEOUT_SECONDS = 30.0  # long, so that it is rarely unknown whether a message arrived
 _EDIT_TIMEOUT_SECONDS = 20.0
-_TYPING_TIMEOUT_SECONDS = 5.0  # a late typing sign is worth nothing, and the answer waits for it
 # A connection is kept while a turn is worked on, so that its answer needs no handshake.
 _KEEPALIVE_SECONDS = 30.0
 _LOCAL_HOSTS = {"127.0.0.1", "localhost"}  # a Bot API server on this machine, or the demo's
@@ -156,6 +161,7 @@ def _build_request(
     return request_class(
         read_timeout=read_timeout,
         write_timeout=10.0,
+        media_write_timeout=UPLOAD_TIMEOUT_SECONDS,
         connect_timeout=10.0,
         pool_timeout=5.0,
         httpx_kwargs={"limits": limits, **httpx_settings},
@@ -190,7 +196,7 @@ class TelegramClient:
 
     async def edit_message(self, lane: Lane, message_id: int, part: Part) -> DeliveryOutcome:
         """Make a message show this part; may be repeated."""
-        outcome = await _await_outcome(
+        outcome = await await_outcome(
             self._bot.edit_message_text(
                 part.text,
                 lane.chat,
@@ -207,7 +213,7 @@ class TelegramClient:
 
     async def delete_message(self, lane: Lane, message_id: int) -> DeliveryOutcome:
         """Delete a message; may be repeated. For one that is gone already the refusal's kind is `gone`."""
-        return await _await_outcome(
+        return await await_outcome(
             self._bot.delete_message(lane.chat, message_id, read_timeout=_EDIT_TIMEOUT_SECONDS)
         )
 
@@ -217,13 +223,13 @@ class TelegramClient:
         A draft lasts 30 s, has a Stop button and shows `text`; typing lasts 5 s.
         """
         if self._has_drafts and not lane.is_group:
-            outcome = await _await_outcome(
+            outcome = await await_outcome(
                 self._bot.send_message_draft(
                     lane.chat,
                     draft_id,
                     text,
                     message_thread_id=lane.topic,
-                    read_timeout=_TYPING_TIMEOUT_SECONDS,
+                    read_timeout=TYPING_TIMEOUT_SECONDS,
                     api_kwargs={"can_stop": True},
                 )
             )
@@ -234,9 +240,9 @@ class TelegramClient:
         if topic is None and lane.chat in self._forums:
             topic = _GENERAL_TOPIC
         typing = self._bot.send_chat_action(
-            lane.chat, "typing", message_thread_id=topic, read_timeout=_TYPING_TIMEOUT_SECONDS
+            lane.chat, "typing", message_thread_id=topic, read_timeout=TYPING_TIMEOUT_SECONDS
         )
-        return await _await_outcome(typing), False
+        return await await_outcome(typing), False
 
     async def _await_message(self, call: Awaitable[Message]) -> DeliveryOutcome:
         """Return the outcome of a first send; its answer tells whether the group has topics."""
@@ -247,10 +253,11 @@ class TelegramClient:
                 self._forums.add(message.chat.id)
             return message
 
-        return await _await_outcome(note_forum())
+        return await await_outcome(note_forum())
 
 
-async def _await_outcome(call: Awaitable[Any]) -> DeliveryOutcome:
+async def await_outcome(call: Awaitable[Any]) -> DeliveryOutcome:
+    """The outcome of a call, whatever it raises."""
     try:
         answer = await call
     except TelegramError as error:

@@ -19,7 +19,9 @@ _NOT_SENT_ERRORS = (
     httpx.UnsupportedProtocol,
 )
 
-RefusalKind = Literal["entities", "thread", "closed", "gone", "blocked", "muted", "migrated", "other"]
+RefusalKind = Literal[
+    "entities", "thread", "closed", "gone", "blocked", "muted", "migrated", "photo", "other"
+]
 _REFUSAL_KINDS: tuple[tuple[str, RefusalKind], ...] = (
     ("message thread not found", "thread"),
     ("topic_deleted", "thread"),
@@ -29,6 +31,10 @@ _REFUSAL_KINDS: tuple[tuple[str, RefusalKind], ...] = (
     ("message can't be edited", "gone"),
     ("message can't be deleted", "gone"),
     ("message_id_invalid", "gone"),
+    ("photo_invalid_dimensions", "photo"),
+    ("photo_save_file_invalid", "photo"),
+    ("image_process_failed", "photo"),
+    ("too big for a photo", "photo"),
     ("entit", "entities"),
     ("chat not found", "blocked"),
     ("peer_id_invalid", "blocked"),
@@ -40,9 +46,13 @@ _REFUSAL_KINDS: tuple[tuple[str, RefusalKind], ...] = (
 
 @dataclass(frozen=True, slots=True)
 class DeliverySuccess:
-    """Telegram shows it; the id of the message sent or edited, None for a typing sign or draft."""
+    """Telegram shows it; the id of the message sent or edited, None for a typing sign or draft.
+
+    `file_ids`: Telegram's, of the files that it took.
+    """
 
     message_id: int | None = None
+    file_ids: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +79,7 @@ class UnknownDelivery:
 class DeliveryRefusal:
     """Telegram refuses it.
 
+    `photo`: as a photo; it may still be sent as a document.
     `new_chat`: the supergroup that the chat has become, for the kind `migrated`.
     """
 

@@ -13,6 +13,7 @@ from sqlalchemy import Column, ColumnElement, Table, and_, case, delete, exists,
 
 from bot.db.engine import Database
 from bot.db.people import people
+from bot.db.queues.outbox_files import build_expiry_condition
 from bot.db.queues.outbox_rows import serialize_part
 from bot.db.tables import (
     approval_messages,
@@ -29,6 +30,7 @@ from bot.db.tables import (
     notes,
     notices,
     outbox,
+    outbox_files,
     tool_calls,
     tool_images,
     tools,
@@ -165,6 +167,18 @@ async def forget(
     await database.truncate_wal()
 
 
+async def expire_files(database: Database, *, now: float, batch_rows: int = BATCH_ROWS) -> None:
+    """Delete the bytes of files whose message was over a week ago; Telegram's ids of them stay."""
+    expired = build_expiry_condition(now)
+    query = select(outbox_files.c.id).where(expired).order_by(outbox_files.c.id).limit(batch_rows)
+    while True:
+        async with database.long_transaction() as tx:
+            ids = (await tx.execute(query)).scalars().all()
+            await tx.execute(update(outbox_files).where(outbox_files.c.id.in_(ids)).values(data=None))
+        if len(ids) < batch_rows:
+            return
+
+
 async def drop_waiting(tx: Transaction, lane: Lane, *, before: int, now: float) -> None:
     """Drop everything of any kind that waits in a lane and came before item `before`, but system jobs."""
     waiting = and_(
@@ -234,6 +248,7 @@ async def _wipe_turns(tx: Transaction, ids: Sequence[int], condition: ColumnElem
     await tx.execute(delete(messages).where(messages.c.turn.in_(ids)))
     await tx.execute(delete(tool_images).where(tool_images.c.turn.in_(ids)))
     await tx.execute(delete(verdicts).where(verdicts.c.turn.in_(ids)))
+    await tx.execute(delete(outbox_files).where(outbox_files.c.turn.in_(ids)))
     calls = update(tool_calls).where(tool_calls.c.turn.in_(ids))
     await tx.execute(calls.values(arguments="{}", result=None, whole=None))
     await _rename_invented_tools(tx, ids)
@@ -284,6 +299,8 @@ async def _wipe_outbox(tx: Transaction, _: Sequence[int], condition: ColumnEleme
     """Wipe outgoing messages: those in the chat stay there, unsent ones are not sent, partial ones are taken
     back.
     """
+    messages_with_files = select(outbox.c.id).where(condition)
+    await tx.execute(delete(outbox_files).where(outbox_files.c.outbox.in_(messages_with_files)))
     body = case((and_(outbox.c.state.in_(("done", "failed")), outbox.c.body.is_not(None)), EMPTY_BODY))
     state = case((outbox.c.state == "new", "done"), else_=outbox.c.state)
     await tx.execute(update(outbox).where(condition).values(body=body, state=state, final=True, error=None))

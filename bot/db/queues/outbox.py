@@ -14,7 +14,7 @@ from sqlalchemy.dialects.sqlite import insert as upsert
 
 from bot.db.people import people
 from bot.db.queues.outbox_rows import OUTBOX_COLUMNS, OutboxRow, serialize_part, to_outbox_row
-from bot.db.tables import outbox
+from bot.db.tables import outbox, outbox_files
 from bot.db.transaction import Transaction
 from bot.domain import Button, Lane, Part
 from bot.translations.translator import translatable
@@ -230,17 +230,19 @@ async def list_due_lanes(tx: Transaction) -> list[Lane]:
 async def send_again(tx: Transaction, row: int, *, lane: Lane, now: float) -> bool:
     """Store a copy of a row of unknown outcome, to be sent as a new message, and remove the button.
 
-    False if there is nothing to send: the row is another lane's, its outcome is known by now, or it was sent
-    again already.
+    Its files go to the copy. False if there is nothing to send: the row is another lane's, its outcome is
+    known by now, or it was sent again already.
     """
     is_unknown = (outbox.c.id == row) & (outbox.c.lane == lane.key) & (outbox.c.state == "unknown")
     body = (await tx.execute(select(outbox.c.body).where(is_unknown, outbox.c.final))).scalar()
     if body is None:
         return False
     copy = {"lane": lane.key, "body": body, "final": True, "copy_of": row, "made_at": now}
-    inserted = await tx.execute(_INSERT.on_conflict_do_nothing(index_elements=["copy_of"]), copy)
-    if not inserted.rowcount:
+    insert_copy = _INSERT.on_conflict_do_nothing(index_elements=["copy_of"]).returning(outbox.c.id)
+    copy_id = (await tx.execute(insert_copy, copy)).scalar_one_or_none()
+    if copy_id is None:
         return False
+    await tx.execute(update(outbox_files).where(outbox_files.c.outbox == row).values(outbox=copy_id))
     translate = await people.find_translator(tx, lane.chat)
     await tx.execute(
         update(outbox)

@@ -66,7 +66,10 @@ def serialize_part(part: Part | None) -> str | None:
     """A part as JSON; None, a body that was taken back, stays None."""
     if part is None:
         return None
-    return json.dumps(asdict(part), ensure_ascii=False)
+    fields = asdict(part)
+    if part.kind == "text":
+        del fields["kind"]  # as it was stored before there were others: bodies are compared
+    return json.dumps(fields, ensure_ascii=False)
 
 
 def _parse_part(text: str | None) -> Part | None:
@@ -78,4 +81,5 @@ def _parse_part(text: str | None) -> Part | None:
         entities=tuple(stored["entities"]),
         buttons=tuple(tuple(Button(**button) for button in row) for row in stored["buttons"]),
         silent=stored["silent"],
+        kind=stored.get("kind", "text"),
     )

@@ -18,7 +18,7 @@ from bot.db.tables.conversations import (
 )
 from bot.db.tables.groups import group_speakers, group_texts, groups
 from bot.db.tables.people import invites, limits, people, strangers
-from bot.db.tables.queues import inbox, jobs, notices, outbox
+from bot.db.tables.queues import inbox, jobs, notices, outbox, outbox_files
 from bot.db.tables.tools import (
     allowances,
     approval_messages,
@@ -57,6 +57,7 @@ __all__ = [
     "notes",
     "notices",
     "outbox",
+    "outbox_files",
     "people",
     "readings",
     "revisions",

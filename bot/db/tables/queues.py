@@ -1,6 +1,19 @@
 """The queues: inbox (to be done), jobs (to be due), outbox (to be sent); and the last notices to admins."""
 
-from sqlalchemy import BigInteger, Boolean, Column, Float, Index, Integer, Table, Text, UniqueConstraint, text
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    Column,
+    Float,
+    ForeignKey,
+    Index,
+    Integer,
+    LargeBinary,
+    Table,
+    Text,
+    UniqueConstraint,
+    text,
+)
 
 from bot.db.tables.base import Id, metadata
 
@@ -96,6 +109,26 @@ outbox = Table(
     UniqueConstraint("item", "part"),
     Index("ix_outbox_state_lane_id", "state", "lane", "id"),
     Index("ix_outbox_message_id", "message_id"),
+    sqlite_autoincrement=True,
+)
+
+# Files for people: those of a turn wait for its end, which gives them a message (a row of the outbox). The
+# bytes are deleted a week after that was sent or given up; Telegram's id, by which it is sent again, stays.
+outbox_files = Table(
+    "outbox_files",
+    metadata,
+    Column("id", Id, primary_key=True),
+    Column("outbox", Id, ForeignKey("outbox.id")),
+    Column("turn", Id, ForeignKey("turns.id")),  # whose tool returned it; NULL: a command's
+    Column("name", Text, nullable=False),
+    Column("kind", Text, nullable=False),  # photo, document or too_large
+    Column("caption", Text, nullable=False),
+    Column("size", Integer, nullable=False),  # in bytes
+    Column("file_id", Text),
+    Column("made_at", Float, nullable=False),
+    Column("data", LargeBinary),  # the last, so that the others are read without it
+    Index("ix_outbox_files_outbox", "outbox"),
+    Index("ix_outbox_files_turn", "turn"),
     sqlite_autoincrement=True,
 )
 

@@ -5,7 +5,6 @@ For admins `/usage all` ranks people and chats. In a group it is what was taken 
 
 from dataclasses import replace
 from datetime import datetime
-from functools import partial
 
 from bot.db.usage import spending
 from bot.db.usage.spending import NewestTurn, SpendingSums
@@ -21,7 +20,7 @@ from bot.telegram.actions import (
     reply_hint,
     reply_text,
 )
-from bot.telegram.commands.usage_chart import build_usage_chart, send_chart
+from bot.telegram.commands.usage_chart import build_usage_chart, draw_chart
 from bot.telegram.commands.usage_format import (
     format_answers,
     format_details,
@@ -81,11 +80,9 @@ async def handle_chart_button(context: ActionContext) -> ActionResult:
     if everybody and context.role != "admin":
         return expire_button(context)
     result = await _build_chart(context, for_everybody=everybody)
-    if not result.best_effort_calls:
-        return ActionResult(toast=context.translate("Nothing yet."))
-    return ActionResult(
-        toast=context.translate("The chart is coming."), best_effort_calls=result.best_effort_calls
-    )
+    if not result.files:
+        return ActionResult(toast=result.parts[-1].text)
+    return ActionResult(toast=context.translate("The chart is coming."), files=result.files)
 
 
 async def _build_figures(context: ActionContext, *, for_everybody: bool) -> Part:
@@ -142,7 +139,7 @@ async def _build_ranking(context: ActionContext) -> Part:
 
 
 async def _build_chart(context: ActionContext, *, for_everybody: bool) -> ActionResult:
-    """Answer with the figures, delivered like any message, and with the chart, which may be lost."""
+    """Answer with the figures and with the chart, or with a line if it cannot be drawn."""
     zone = await context.load_zone()
     scope = Scope(since=await _find_month_start(context), zone=str(zone))
     if context.is_group:
@@ -156,9 +153,11 @@ async def _build_chart(context: ActionContext, *, for_everybody: bool) -> Action
     chart = build_usage_chart(
         report, last_day, context.translate, is_admin=context.role == "admin" and not context.is_group
     )
-    send = partial(send_chart, context.deps.best_effort_calls, context.lane, chart, context.translate)
     figures = await _build_figures(context, for_everybody=for_everybody)
-    return ActionResult(parts=(figures,), best_effort_calls=(send,))
+    picture = await draw_chart(chart)
+    if picture is None:
+        return ActionResult(parts=(figures, build_part(context.translate("I couldn't draw the chart."))))
+    return ActionResult(parts=(figures,), files=(picture,))
 
 
 def _chart_button(context: ActionContext) -> Button:

@@ -1,7 +1,4 @@
-"""The chart of the last 30 days: drawn in a process of its own, and sent as a photo.
-
-Not through the outbox: a chart that is lost can be asked for again, and its figures were sent as text.
-"""
+"""The chart of the last 30 days, as a photo: drawn in a process of its own."""
 
 import base64
 import json
@@ -9,8 +6,8 @@ import logging
 from dataclasses import dataclass
 from datetime import date
 
-from bot.domain import Lane
-from bot.telegram.best_effort_calls import BestEffortCalls
+from bot.attachments.outgoing_files import prepare_file
+from bot.domain import OutgoingFile
 from bot.translations.translator import ENGLISH, Translator
 from bot.usage import charts
 from bot.usage.chart_image import ChartJson, draw_png_base64
@@ -46,18 +43,15 @@ def build_usage_chart(
     return CaptionedChart(chart, _format_title(report, translate))
 
 
-async def send_chart(
-    best_effort_calls: BestEffortCalls, lane: Lane, chart: CaptionedChart, translate: Translator
-) -> None:
-    """Draw and send a chart, or a line if it cannot be drawn."""
+async def draw_chart(chart: CaptionedChart) -> OutgoingFile | None:
+    """The picture of a chart; None if it cannot be drawn."""
     body = json.dumps(chart.chart).encode()
     try:
         png = base64.b64decode(await run_in_sandbox(draw_png_base64, body, CHART_LIMITS))
     except SandboxStopped as error:
         _log.warning("a chart was not drawn: %s", error, extra={"action": "pictures.lost"})
-        await best_effort_calls.send_text(lane, translate("I couldn't draw the chart."))
-        return
-    await best_effort_calls.send_photo(lane, png, chart.caption)
+        return None
+    return prepare_file("usage.png", png, chart.caption)
 
 
 def _format_title(report: UsageReport, translate: Translator) -> str:

@@ -14,6 +14,7 @@ from bot.domain import Lane, NotifyAdmins, Part
 from bot.telegram.client import TelegramClient
 from bot.telegram.delivery.rate_queue import RateQueue
 from bot.telegram.delivery.renderer import MarkdownRenderer
+from bot.telegram.file_client import FileClient
 from bot.telegram.outcomes import DeliveryFailure, DeliveryOutcome, DeliveryRefusal, UnknownDelivery
 from bot.usage.timers import TurnTimers
 
@@ -36,6 +37,7 @@ class DeliveryContext:
     """
 
     client: TelegramClient
+    file_client: FileClient
     renderer: MarkdownRenderer
     write_queue: WriteQueue
     rate_queue: RateQueue

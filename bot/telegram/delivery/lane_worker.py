@@ -11,6 +11,7 @@ from functools import partial
 from bot.db.queues import outbox
 from bot.db.queues.outbox_rows import OutboxRow
 from bot.domain import Lane
+from bot.telegram.delivery.file_calls import FileSender
 from bot.telegram.delivery.lane_calls import MAX_REPEAT_SECONDS, DeliveryContext, LaneCalls
 from bot.telegram.delivery.progress import TurnProgress, WaitUntil
 from bot.telegram.delivery.progress_calls import ProgressSender
@@ -46,6 +47,7 @@ class LaneSender:
         self._context = context
         self._calls = LaneCalls(lane, context)
         self._progress_sender = ProgressSender(self._calls)
+        self._file_sender = FileSender(self._calls)
         self._wake_event = asyncio.Event()
 
     def wake(self) -> None:
@@ -120,6 +122,8 @@ class LaneSender:
         client = self._context.client
         if row.message_id is None:
             assert row.body is not None
+            if row.body.kind != "text":
+                return self._file_sender.send(row)
             return self._calls.attempt(row.body, partial(client.send_message, reply_to=row.reply_to))
         if row.body is None:
             return self._calls.delete_message(row.message_id)
@@ -134,7 +138,7 @@ class LaneSender:
         now = self._context.clock()
         is_first = row.state == "sending"
         match outcome:
-            case DeliverySuccess(message_id):
+            case DeliverySuccess(message_id=message_id):
                 self._calls.reset_failures()
                 if is_first and self.progress is not None:
                     self.progress.forget_draft()

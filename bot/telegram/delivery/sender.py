@@ -24,6 +24,7 @@ from bot.telegram.delivery.progress import TurnProgress
 from bot.telegram.delivery.rate_budget import RateLimits
 from bot.telegram.delivery.rate_queue import RateQueue, SenderStopped
 from bot.telegram.delivery.renderer import MarkdownRenderer
+from bot.telegram.file_client import FileClient
 from bot.usage.timers import TurnTimers
 
 _log = logging.getLogger(__name__)
@@ -58,6 +59,7 @@ class Sender:
         self._successors: dict[int, int] = {}
         self._context = DeliveryContext(
             TelegramClient(bot),
+            FileClient(bot),
             self.renderer,
             self._write_queue,
             self._rate_queue,

@@ -13,11 +13,12 @@ from functools import partial
 
 from telegram import Message
 
+from bot.attachments.outgoing_files import plan_file_parts
 from bot.db.conversations import turns
 from bot.db.engine import Database
 from bot.db.people import people
 from bot.db.people.people import Person, RoleOrBlocked
-from bot.db.queues import inbox, outbox
+from bot.db.queues import inbox, outbox, outbox_files
 from bot.db.transaction import Transaction
 from bot.domain import InboxItem, Lane, Part
 from bot.errors import StoreUnavailable
@@ -276,6 +277,10 @@ class UpdateRunner:
                 parts = _mute(result.parts, all_silent=first.item.stale)
                 reply_to = result.reply_to or _find_asking_message(first, lane)
                 await outbox.add(tx, item=first.item.id, lane=lane, parts=parts, reply_to=reply_to, now=now)
+            if result.files:
+                files = await outbox_files.store(tx, result.files, turn=None, now=now)
+                file_parts = plan_file_parts(files, self._get_translator(first, role))
+                await outbox_files.add_parts(tx, file_parts, item=first.item.id, lane=lane, now=now)
             await inbox.mark_done(tx, ids, now=now)
             if role in {None, "blocked"}:
                 await inbox.forget_body(tx, ids)
@@ -286,7 +291,7 @@ class UpdateRunner:
         if result.changes_tools:
             with contextlib.suppress(StoreUnavailable):  # it is noticed a little later
                 await self._deps.reload_tools()
-        if result.parts:
+        if result.parts or result.files:
             self._deps.wake_sender(lane)
         await self._make_best_effort_calls(first, result)
 

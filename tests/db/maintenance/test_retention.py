@@ -25,6 +25,7 @@ from bot.db.tables import (
     notes,
     notices,
     outbox,
+    outbox_files,
     tool_calls,
     tool_images,
     tools,
@@ -48,6 +49,7 @@ WIPED = list_columns(
     model_calls="reply error",
     approvals="arguments binding",
     outbox="body error",
+    outbox_files="name kind caption file_id data",
     notes="text author lane",
     jobs="text lane rule",
     notices="text",  # the gateway's own words stay
@@ -148,7 +150,9 @@ async def insert_turn(database: Database, received_at: float, state: str = "ende
         database, model_calls, **build_call_row(number, received_at), error=f"refused (HTTP 400): {WORD}"
     )
     answer = {"item": item, "lane": lane, "body": WORD, "final": True, "made_at": received_at}
-    await insert_row(database, outbox, **answer, state="open" if is_active else "done")
+    row = await insert_row(database, outbox, **answer, state="open" if is_active else "done")
+    file = {"outbox": row, "name": WORD, "kind": "photo", "caption": WORD, "size": 1, "made_at": received_at}
+    await insert_row(database, outbox_files, **file, data=WORD.encode())
     return number
 
 
@@ -175,7 +179,17 @@ async def count_words(database: Database) -> dict[str, int]:
 
 
 WORDS_OF_ONE_TURN = dict.fromkeys(
-    ("inbox", "messages", "attachments", "tool_calls", "tool_images", "model_calls", "approvals"), 1
+    (
+        "inbox",
+        "messages",
+        "attachments",
+        "tool_calls",
+        "tool_images",
+        "model_calls",
+        "approvals",
+        "outbox_files",
+    ),
+    1,
 ) | {"outbox": 2}
 
 

@@ -7,12 +7,12 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from sqlalchemy import update
+from sqlalchemy import select, update
 
 from bot.db.conversations import calls
 from bot.db.conversations.calls import CallCompletion, NewCall
 from bot.db.engine import Database
-from bot.db.tables import accounts, turns
+from bot.db.tables import accounts, outbox_files, turns
 from bot.domain import CallTimes, Reply, Usage
 from bot.telegram.commands import usage, usage_chart
 from bot.usage.queries import load_report_in
@@ -110,11 +110,10 @@ async def test_a_day_begins_where_the_person_is(harness: UpdateHarness):
     await store_call(harness, turn)
     harness.now += 3600
     await harness.send_text("/zone Berlin")
-    (sent,) = await harness.send_text("/usage chart")
+    sent, photo = await harness.send_text("/usage chart")
     assert "Today: 0 answers, 0.0 s" in sent.text
     assert "Last 30 days: 1 answer, 2.0 s" in sent.text
-    (photo,) = harness.bot.calls_of("send_photo")
-    assert photo["given"][2] == "You, the last 30 days (Europe/Berlin)"
+    assert photo.text == "You, the last 30 days (Europe/Berlin)"
     (sent,) = await harness.send_text("/limits")
     assert sent.text == "You have no daily limit."
 
@@ -128,7 +127,6 @@ async def test_others_are_shown_their_own_alone(harness: UpdateHarness):
     assert sent.text == "/usage shows what you have used, /usage chart draws it."
     (sent,) = await harness.send_text("/usage chart")
     assert sent.text == "Nothing yet in the last 30 days."
-    assert harness.bot.calls_of("send_photo") == []
 
 
 async def test_an_admin_who_asks_for_something_else_reads_what_there_is(harness: UpdateHarness):
@@ -140,7 +138,7 @@ async def test_an_admin_who_asks_for_something_else_reads_what_there_is(harness:
 async def test_a_chart_is_sent_as_figures_and_then_as_a_picture(harness: UpdateHarness):
     await harness.let_in(ANNA, "admin")
     await store_call(harness, await harness.store_answered_turn("hi"))
-    (sent,) = await harness.send_text("/usage chart")
+    sent, photo = await harness.send_text("/usage chart")
     assert sent.text.splitlines()[3:] == [
         "30 d: 2 canvases est., 2.0 s",
         "Thinking, 30 d: 1 of 1 turns",
@@ -148,10 +146,16 @@ async def test_a_chart_is_sent_as_figures_and_then_as_a_picture(harness: UpdateH
         "    2.0 s of 2.0 s",
         "    answered 100 %, without –",
     ]
-    (photo,) = harness.bot.calls_of("send_photo")
-    chat, png, caption = photo["given"]
-    assert (chat, caption, photo["message_thread_id"]) == (ANNA, "You, the last 30 days (UTC)", None)
-    assert png.startswith(b"\x89PNG")
+    assert photo.text == "You, the last 30 days (UTC)"
+    [(name, picture)] = await load_files(harness)
+    assert name == "usage.png"
+    assert picture.startswith(b"\x89PNG")
+
+
+async def load_files(harness: UpdateHarness) -> list[tuple[str, bytes]]:
+    async with harness.database.read_transaction() as tx:
+        rows = await tx.execute(select(outbox_files.c.name, outbox_files.c.data))
+        return [(name, data) for name, data in rows]
 
 
 @pytest.fixture
@@ -194,10 +198,9 @@ async def test_the_days_of_a_chart_are_those_of_the_persons_zone(
 async def test_a_chart_of_everybody_is_for_admins(harness: UpdateHarness):
     await harness.let_in(ADMIN, "admin")
     await store_call(harness, await harness.store_answered_turn("hi", person=BOB))
-    (sent,) = await harness.send_text("/usage chart all", person=ADMIN)
+    sent, photo = await harness.send_text("/usage chart all", person=ADMIN)
     assert sent.text.startswith("Everybody:")
-    (photo,) = harness.bot.calls_of("send_photo")
-    assert photo["given"][2] == "Everybody, the last 30 days (UTC)"
+    assert photo.text == "Everybody, the last 30 days (UTC)"
 
 
 @pytest.mark.usefixtures("drawn_at_once")
@@ -212,17 +215,18 @@ async def test_others_write_while_a_chart_of_everybody_is_read(
     monkeypatch.setattr(usage, "load_report_in", write_and_load)
     await harness.let_in(ADMIN, "admin")
     await store_call(harness, await harness.store_answered_turn("hi", person=BOB))
-    (sent,) = await harness.send_text("/usage chart all", person=ADMIN)
+    sent, _ = await harness.send_text("/usage chart all", person=ADMIN)
     assert "1. Bob: 2, 2.0 s" in sent.text
-    assert await harness.tap("picture:all", person=ADMIN) == ("The chart is coming.", [])
+    toast, (photo,) = await harness.tap("picture:all", person=ADMIN)
+    assert (toast, photo.text) == ("The chart is coming.", "Everybody, the last 30 days (UTC)")
 
 
 @pytest.mark.usefixtures("drawn_at_once")
 async def test_the_picture_is_behind_a_button_too(harness: UpdateHarness):
-    assert await harness.tap("picture") == ("Nothing yet.", [])
+    assert await harness.tap("picture") == ("Nothing yet in the last 30 days.", [])
     await store_call(harness, await harness.store_answered_turn("hi"))
-    assert await harness.tap("picture") == ("The chart is coming.", [])
-    assert len(harness.bot.calls_of("send_photo")) == 1
+    toast, (photo,) = await harness.tap("picture")
+    assert (toast, photo.text) == ("The chart is coming.", "You, the last 30 days (UTC)")
 
 
 async def test_a_picture_that_cannot_be_drawn_is_reported(
@@ -231,19 +235,10 @@ async def test_a_picture_that_cannot_be_drawn_is_reported(
     limits = SandboxLimits(wall_seconds=30.0, memory_bytes=1024**2)
     monkeypatch.setattr(usage_chart, "CHART_LIMITS", limits)
     await store_call(harness, await harness.store_answered_turn("hi"))
-    (sent,) = await harness.send_text("/usage chart")
+    sent, line = await harness.send_text("/usage chart")
     assert sent.text.startswith("Last answer: ")
-    (line,) = harness.bot.calls_of("send_message")
-    assert line["given"] == (ANNA, "I couldn't draw the chart.")
-    assert harness.bot.calls_of("send_photo") == []
-
-
-@pytest.mark.usefixtures("drawn_at_once")
-async def test_a_picture_lost_on_its_way_is_no_fault(harness: UpdateHarness):
-    await store_call(harness, await harness.store_answered_turn("hi"))
-    harness.bot.is_offline = True
-    (sent,) = await harness.send_text("/usage chart")
-    assert sent.text.startswith("Last answer: ")
+    assert line.text == "I couldn't draw the chart."
+    assert await harness.tap("picture") == ("I couldn't draw the chart.", [])
 
 
 async def test_the_details_tell_where_the_seconds_went(harness: UpdateHarness):
