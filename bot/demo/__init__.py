@@ -9,6 +9,7 @@ from bot.demo import exchange
 from bot.demo.environment import Demo, RealModel, open_demo
 from bot.demo.exchange import Echo
 from bot.demo.page import serve_page
+from bot.errors import SettingsRefused
 
 
 async def run(
@@ -25,6 +26,8 @@ async def run(
     Raises a CanvasgramError if the port is taken, an option is wrong, or no endpoint answers at `model_url`.
     """
     logs.configure("WARNING", secrets=[model_key] if model_key else [])
+    if say is not None and not say.strip():
+        raise SettingsRefused('--say must be a text. Example: canvasgram demo --say "What is 19 % of 84.50?"')
     real_model = None
     if model_url is not None:
         real_model = RealModel(model_url, model_key)

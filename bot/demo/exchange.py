@@ -5,7 +5,6 @@ from collections.abc import Callable
 
 from bot.db.usage.breakdowns import AccountedTurn
 from bot.demo.environment import Demo
-from bot.errors import SettingsRefused
 from bot.usage.breakdown import build_turn_breakdown, format_breakdown
 
 MAX_SHOWN_CHARACTERS = 160  # characters of a tool's result
@@ -17,10 +16,8 @@ Echo = Callable[[str], None]
 async def run_exchange(demo: Demo, text: str, stop: asyncio.Event, echo: Echo) -> int:
     """Send `text` as the visitor and print the exchange; returns 0 if an answer arrived, else 1.
 
-    `stop` ends the waiting. Raises SettingsRefused if there is no text.
+    `stop` ends the waiting.
     """
-    if not text.strip():
-        raise SettingsRefused('--say must be a text. Example: canvasgram demo --say "What is 19 % of 84.50?"')
     messages = demo.person.paste(text)
     if not await demo.wait_until_settled(messages[-1].update_id, stop):
         return 1

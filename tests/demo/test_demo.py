@@ -4,6 +4,7 @@ import asyncio
 import signal
 import socket
 import sys
+import threading
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -198,12 +199,14 @@ async def test_a_gateway_that_does_not_start_is_an_error():
         async with open_demo(start_seconds=0):
             raise AssertionError("it must not start")
     assert refused.group_contains(DemoNotStarted, match="NO_PROXY")
+    for thread in threading.enumerate():  # two migrations at a time confuse Alembic
+        if "migrate" in thread.name:
+            await asyncio.to_thread(thread.join)
 
 
 async def test_nothing_to_say_is_a_wrong_option():
-    with pytest.raises(ExceptionGroup) as refused:
+    with pytest.raises(SettingsRefused, match="--say must be a text"):
         await run_exchange("  ")
-    assert refused.group_contains(SettingsRefused, match="--say must be a text")
 
 
 async def test_a_wrong_model_address_is_a_wrong_option(tmp_path: Path):
