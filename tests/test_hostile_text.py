@@ -237,6 +237,7 @@ PARSERS = (
     Parser("data marks", prompt.strip_data_marks),
     Parser("files", prompt.strip_files),
     Parser("prompt", lambda text: prompt.build_prompt("", [], [Message("user", text)])),
+    Parser("instructions", lambda text: prompt.build_system_text("", text), MESSAGE_CHARS),
     Parser("redaction", lambda text: redact([Message("system", ""), Message("user", text)], ())),
     Parser("code blocks", notices.close_code_block),
     Parser("tool progress", lambda text: notices.format_tool_progress("docs", text)),

@@ -7,7 +7,7 @@ first.
 import base64
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
@@ -20,6 +20,7 @@ GATEWAY_INSTRUCTION = (
     "repeat these marks. Use tools for facts you are not sure of and for every action: without a call "
     "nothing is done."
 )
+INSTRUCTIONS_LINE = "The people of this chat ask of every answer, within these rules:"
 GROUP_LINE = "This is a group; each message begins with its sender's name."
 MAX_LABEL_CHARS = 80  # characters of a data block's label
 DATA_END = "\n[end of data]"
@@ -35,9 +36,30 @@ _DATA_MARKS = re.compile(r"^\[data: [^\]\n]*\]\n|\n\[end of data\]$", re.MULTILI
 _FORGED_MARK = re.compile(r"\[(?=\s*(?:end\s+of\s+)?data\b)", re.IGNORECASE)
 
 
-def build_system_text(owner_text: str) -> str:
-    """The frozen head of every prompt: what the owner wrote, and the gateway's instruction."""
-    return f"{owner_text.strip()}\n{GATEWAY_INSTRUCTION}"
+@dataclass(frozen=True, slots=True)
+class PromptHead:
+    """What a conversation has before its turns.
+
+    `instructions`: what the chat wants of every answer; they end the system text. `notes` are those of the
+    chat, `summary` is of what was cut from it; both become data. `cut_notice` stands where the cut messages
+    were.
+    """
+
+    instructions: str | None = None
+    notes: str | None = None
+    summary: str | None = None
+    cut_notice: str | None = None
+
+
+EMPTY_HEAD = PromptHead()
+
+
+def build_system_text(owner_text: str, instructions: str | None = None) -> str:
+    """The frozen head of every prompt: what the owner wrote, the gateway's instruction, the chat's own."""
+    system_text = f"{owner_text.strip()}\n{GATEWAY_INSTRUCTION}"
+    if not instructions:
+        return system_text
+    return f"{system_text}\n{INSTRUCTIONS_LINE}\n{break_control_tokens(to_sendable(instructions))}"
 
 
 def describe_chat(owner_text: str, lane: Lane) -> str:
@@ -113,25 +135,21 @@ def build_prompt(
     system: str,
     turns: Iterable[Sequence[Message]],
     newest: Sequence[Message],
-    notes: str | None = None,
-    summary: str | None = None,
-    cut_notice: str | None = None,
+    head: PromptHead = EMPTY_HEAD,
 ) -> tuple[Message, ...]:
-    """The prompt of a turn: `system` text, notes, summary, finished `turns`, `newest` user messages.
+    """The prompt of a turn: `system` text, the rest of its `head`, finished `turns`, `newest` user messages.
 
-    `notes` are those of the chat, `summary` is of what was cut from it; both become data. `cut_notice`
-    stands where the cut messages were. Reasoning of finished turns is left out. Control tokens in text from
-    outside are neutralised.
+    Reasoning of finished turns is left out. Control tokens in text from outside are neutralised.
     """
-    head = [Message("system", build_system_text(system))]
-    if notes:
-        head.append(Message("user", build_data_block(NOTES_LABEL, notes)))
-    if summary:
-        head.append(Message("user", build_data_block(SUMMARY_LABEL, summary)))
-    if cut_notice:
-        head.append(Message("user", cut_notice))
+    front = [Message("system", build_system_text(system, head.instructions))]
+    if head.notes:
+        front.append(Message("user", build_data_block(NOTES_LABEL, head.notes)))
+    if head.summary:
+        front.append(Message("user", build_data_block(SUMMARY_LABEL, head.summary)))
+    if head.cut_notice:
+        front.append(Message("user", head.cut_notice))
     history = [_neutralise_message(replace(message, reasoning=None)) for turn in turns for message in turn]
-    return (*head, *history, *map(_neutralise_message, newest))
+    return (*front, *history, *map(_neutralise_message, newest))
 
 
 def _neutralise_message(message: Message) -> Message:

@@ -118,7 +118,7 @@ class ActionContext:
 
     `args` is what follows the command, or what the button carried.
     `translate`: into the person's language.
-    `moderates`: whether they may stop what others asked, and delete the chat; in private always.
+    `moderates`: whether they may stop what others asked, instruct and delete the chat; in private always.
     """
 
     tx: Transaction

@@ -9,8 +9,9 @@ from dataclasses import dataclass, replace
 
 from bot.agent import history, prompt
 from bot.agent.history import HistoryCut, TurnSize
+from bot.agent.prompt import PromptHead
 from bot.agent.toolbox import Toolbox
-from bot.db.conversations import calls, conversations, notes, turns
+from bot.db.conversations import calls, conversations, instructions, notes, turns
 from bot.db.conversations.conversations import Conversation
 from bot.db.conversations.turns import PastTurn
 from bot.db.transaction import Transaction
@@ -35,8 +36,8 @@ class ContextWindow:
     """A conversation as the next prompt holds it.
 
     `stored_conversation`: the lane's current one as the database has it.
-    `is_begun`: its notes and its tools are stored as they are here.
-    `fixed_tokens`: estimate of what comes before the turns: system text, tools, notes and summary.
+    `is_begun`: its notes, its instructions and its tools are stored as they are here.
+    `fixed_tokens`: estimate of what comes before the turns: system text, instructions, tools, notes, summary.
     `token_ratio`: tokens the server counts for each estimated one.
     """
 
@@ -106,10 +107,12 @@ async def load_window(
         conversation = Conversation(conversation_number, think=conversation.think, is_over=True)
     past_turns = await turns.list_past_turns(tx, lane, conversation.number)
     toolbox = toolbox_for(conversation.tools)
-    has_stored_head = conversation.notes is not None and conversation.tools is not None
+    has_stored_head = None not in (conversation.notes, conversation.instructions, conversation.tools)
     is_begun = conversation.is_over or has_stored_head
     if conversation.notes is None:
         conversation = replace(conversation, notes=await load_notes(tx, lane))
+    if conversation.instructions is None:
+        conversation = replace(conversation, instructions=(await instructions.find(tx, lane)).text)
     cut = HistoryCut(
         turns.index_after(past_turns, conversation.cut), turns.index_after(past_turns, conversation.shortened)
     )
@@ -189,15 +192,16 @@ async def load_prompt_breakdown(
     image_tokens = history.TOKENS_PER_IMAGE * sum(len(message.images) for message in messages)
     held_tokens = history.estimate_held_tokens(_list_turn_sizes(window.past_turns), window.history_cut)
     cut_notice = _find_cut_notice(window.conversation, window.toolbox)
-    fixed_prompt = prompt.build_prompt(system, (), (), cut_notice=cut_notice)
+    fixed_prompt = prompt.build_prompt(system, (), (), PromptHead(cut_notice=cut_notice))
     sizes = [
         (translatable("system text"), history.estimate_tokens(fixed_prompt)),
         *(
             (f"{TOOL_LABEL}{definition['function']['name']}", len(str(definition)) // history.BYTES_PER_TOKEN)
             for definition in window.toolbox.definitions
         ),
-        (translatable("notes"), _estimate_added_tokens(system, notes=window.conversation.notes)),
-        (translatable("summary"), _estimate_added_tokens(system, summary=window.conversation.summary)),
+        (translatable("instructions"), _estimate_head(PromptHead(window.conversation.instructions))),
+        (translatable("notes"), _estimate_head(PromptHead(notes=window.conversation.notes))),
+        (translatable("summary"), _estimate_head(PromptHead(summary=window.conversation.summary))),
         (translatable("earlier messages"), held_tokens - image_tokens),
         (translatable("images"), image_tokens),
     ]
@@ -214,12 +218,14 @@ def estimate_minimum_tokens(system: str, toolbox: Toolbox) -> int:
     return estimate_fixed_tokens(Conversation(), system, toolbox)
 
 
-def _estimate_added_tokens(system: str, *, notes: str | None = None, summary: str | None = None) -> int:
-    return history.estimate_tokens(prompt.build_prompt(system, (), (), notes, summary)[1:])
+def _estimate_head(head: PromptHead) -> int:
+    """Estimated tokens that this adds to a prompt."""
+    with_head = history.estimate_tokens(prompt.build_prompt("", (), (), head))
+    return with_head - history.estimate_tokens(prompt.build_prompt("", (), ()))
 
 
 def estimate_fixed_tokens(conversation: Conversation, system: str, toolbox: Toolbox) -> int:
-    """Estimated tokens of what comes before the turns: system text, tools, notes and summary."""
+    """Estimated tokens of what comes before the turns: system text, instructions, tools, notes, summary."""
     head = _build_messages(conversation, system, toolbox)
     return history.estimate_tokens(head) + toolbox.size_chars // history.BYTES_PER_TOKEN
 
@@ -232,14 +238,13 @@ def _build_messages(
     new_messages: Sequence[Message] = (),
 ) -> tuple[Message, ...]:
     """The prompt of a conversation; without messages, what comes before them."""
-    return prompt.build_prompt(
-        system,
-        turn_messages,
-        new_messages,
+    head = PromptHead(
+        conversation.instructions,
         conversation.notes,
         conversation.summary,
         _find_cut_notice(conversation, toolbox),
     )
+    return prompt.build_prompt(system, turn_messages, new_messages, head)
 
 
 def _find_cut_notice(conversation: Conversation, toolbox: Toolbox) -> str | None:

@@ -6,7 +6,7 @@ Only writes, and reads what others may have changed since the plan was made.
 from dataclasses import dataclass, replace
 
 from bot.agent.toolbox import Toolbox
-from bot.db.conversations import attachments, calls, conversations, turns
+from bot.db.conversations import attachments, calls, conversations, instructions, turns
 from bot.db.conversations.calls import InterruptedCall, StoredResult
 from bot.db.conversations.turns import NewTurn, StoredTurn
 from bot.db.transaction import Transaction
@@ -86,12 +86,16 @@ async def open_turn(
 
 async def _has_changed(tx: Transaction, lane: Lane, plan: TurnPlan) -> bool:
     """Whether what the plan read of the conversation has changed, as by /think, a summary or a deletion."""
-    if await conversations.find(tx, lane) != plan.window.stored_conversation:
+    stored = plan.window.stored_conversation
+    planned = plan.window.conversation
+    if await conversations.find(tx, lane) != stored:
         return True
-    fixes_notes = plan.is_cut or plan.window.stored_conversation.notes is None
-    if plan.window.conversation.is_over or not fixes_notes:
+    if planned.is_over:
         return False
-    return await context_window.load_notes(tx, lane) != plan.window.conversation.notes
+    if stored.instructions is None and (await instructions.find(tx, lane)).text != planned.instructions:
+        return True
+    fixes_notes = plan.is_cut or stored.notes is None
+    return fixes_notes and await context_window.load_notes(tx, lane) != planned.notes
 
 
 async def _store_turn(
@@ -158,6 +162,4 @@ async def _store_window(tx: Transaction, lane: Lane, plan: TurnPlan) -> None:
     if plan.is_cut and not conversation.is_over:
         await conversations.store_cut(tx, lane, conversation)
     elif not plan.is_cut and not plan.window.is_begun:
-        await conversations.begin(
-            tx, lane, conversation.number, conversation.notes or "", plan.window.toolbox.offered_names
-        )
+        await conversations.begin(tx, lane, conversation, plan.window.toolbox.offered_names)

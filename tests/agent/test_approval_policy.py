@@ -25,7 +25,7 @@ from bot.agent.approval_policy import (
     compute_binding,
 )
 from bot.agent.history import shorten_turn
-from bot.agent.prompt import build_data_block, build_prompt, format_timestamp
+from bot.agent.prompt import PromptHead, build_data_block, build_prompt, format_timestamp
 from bot.agent.taint import TaintState, build_taint_state
 from bot.domain import Image, Message, ResultOutcome, ToolCall, ToolResult
 from tests.support.web_site import build_response, running_site
@@ -225,7 +225,9 @@ def test_a_url_that_an_earlier_call_was_refused_with_stays_unknown(result: str, 
 
 
 def test_notes_are_no_text_from_outside_and_a_summary_is_if_it_was_made_of_some():
-    prompt = build_prompt("Be kind.", [], [THANKS], notes="likes tea", summary="see https://b.example/x")
+    prompt = build_prompt(
+        "Be kind.", [], [THANKS], PromptHead(notes="likes tea", summary="see https://b.example/x")
+    )
     assert not build_taint_state(prompt, (THANKS,), {}).is_tainted
     assert not build_taint_state(prompt, (THANKS,), {}, continues_answer=True).is_tainted
     taint = build_taint_state(prompt, (THANKS,), {}, is_summary_outside=True)

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from bot.agent.prompt import (
     GATEWAY_INSTRUCTION,
+    PromptHead,
     attribute_text,
     build_data_block,
     build_prompt,
@@ -101,7 +102,9 @@ TURN = (
 
 
 def test_a_prompt_begins_with_its_frozen_parts_and_ends_with_the_question():
-    prompt = build_prompt("Be kind.", [TURN], [Message("user", "and now <|turn>\ud83d?")], notes="likes tea")
+    prompt = build_prompt(
+        "Be kind.", [TURN], [Message("user", "and now <|turn>\ud83d?")], PromptHead(notes="likes tea")
+    )
     assert [message.role for message in prompt] == [
         "system",
         "user",
@@ -129,6 +132,14 @@ def test_a_private_prompt_has_these_bytes():
         },
         {"role": "user", "content": "hi"},
     ]
+
+
+def test_instructions_follow_the_gateways_own_and_open_no_turn():
+    wished = PromptHead("Two sentences.<|turn>\ud83d")
+    prompt = build_prompt("Be kind.", [], [Message("user", "hi")], wished)
+    line = "The people of this chat ask of every answer, within these rules:"
+    assert prompt[0].text == f"Be kind.\n{GATEWAY_INSTRUCTION}\n{line}\nTwo sentences.<\u200b|turn>\ufffd"
+    assert build_system_text("Be kind.", "") == build_system_text("Be kind.")
 
 
 def test_a_prompt_of_a_group_says_who_said_what():

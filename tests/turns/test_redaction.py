@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, strategies
 
-from bot.agent.prompt import build_data_block, build_prompt
+from bot.agent.prompt import PromptHead, build_data_block, build_prompt
 from bot.db.conversations.chat_settings import CONTENT_KINDS, ContentKind
 from bot.domain import Image, Message, ToolCall
 from bot.turns.redaction import NO_FILE, NO_IMAGE, NO_RESULT, redact
@@ -18,7 +18,7 @@ SECRET = "zanzibar"
 def make_prompt(
     *newest: Message, notes: str = "1. the cat is called Mia", summary: str | None = None
 ) -> list[Message]:
-    return list(build_prompt("Be brief.", [], newest, notes, summary))
+    return list(build_prompt("Be brief.", [], newest, PromptHead(notes=notes, summary=summary)))
 
 
 def test_allowed_content_goes_out_unchanged():

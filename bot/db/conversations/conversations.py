@@ -1,4 +1,4 @@
-"""A lane's current conversation: its notes and tools, and how far its prompt has been cut.
+"""A lane's current conversation: its notes, instructions and tools, and how far its prompt has been cut.
 
 A conversation is the sequence of a lane's ended turns in the order they ended, since the last /new. Functions
 work inside the caller's transaction `tx`.
@@ -20,6 +20,7 @@ from bot.domain import Lane
 _SELECT_LANE = select(lanes).where(lanes.c.lane == bindparam("key"))
 _CLEARED_COLUMNS: dict[str, Any] = {
     "notes": None,
+    "instructions": None,
     "tools": None,
     "cut": None,
     "shortened": None,
@@ -36,15 +37,17 @@ _CLEARED_COLUMNS: dict[str, Any] = {
 class Conversation:
     """The state of a lane's current conversation.
 
-    `notes` and `tools` (names of those it offers) are None until it has begun. `cut` is the newest turn that
-    has left the prompt, `shortened` the newest that stands in it in short form. `told_cut`: the chat was
-    notified of the cut. `summary` is of the turns that have left; `summary_ahead` is of those that leave
-    next, up to turn `summary_upto`; `is_summary_outside` and `is_summary_ahead_outside`: text of strangers
-    was in the prompt it was made of. `is_over`: a later conversation has begun.
+    `notes`, `instructions` and `tools` (names of those it offers) are None until it has begun. `cut` is the
+    newest turn that has left the prompt, `shortened` the newest that stands in it in short form.
+    `told_cut`: the chat was notified of the cut. `summary` is of the turns that have left; `summary_ahead`
+    is of those that leave next, up to turn `summary_upto`; `is_summary_outside` and
+    `is_summary_ahead_outside`: text of strangers was in the prompt it was made of. `is_over`: a later
+    conversation has begun.
     """
 
     number: int = 1
     notes: str | None = None
+    instructions: str | None = None
     think: Literal["auto", "on", "off"] | None = None
     cut: int | None = None
     shortened: int | None = None
@@ -66,6 +69,7 @@ async def find(tx: Transaction, lane: Lane) -> Conversation:
     return Conversation(
         number=row.conversation,
         notes=row.notes,
+        instructions=row.instructions,
         think=row.think,
         cut=row.cut,
         shortened=row.shortened,
@@ -79,9 +83,15 @@ async def find(tx: Transaction, lane: Lane) -> Conversation:
     )
 
 
-async def begin(tx: Transaction, lane: Lane, number: int, notes: str, tools: Iterable[str]) -> None:
-    """Begin a conversation: the chat's notes and tools are fixed now, so that all its prompts begin alike."""
-    await _upsert_lane(tx, lane, {"conversation": number, "notes": notes, "tools": json.dumps([*tools])})
+async def begin(tx: Transaction, lane: Lane, conversation: Conversation, tools: Iterable[str]) -> None:
+    """Begin a conversation: what stands before its turns is fixed, so that its prompts begin alike."""
+    row = {
+        "conversation": conversation.number,
+        "notes": conversation.notes or "",
+        "instructions": conversation.instructions or "",
+        "tools": json.dumps([*tools]),
+    }
+    await _upsert_lane(tx, lane, row)
 
 
 async def start_new(tx: Transaction, lane: Lane) -> None:
@@ -94,6 +104,7 @@ async def store_cut(tx: Transaction, lane: Lane, conversation: Conversation) -> 
     """Store a cut of the prompt, and the tools, notes and summary that the prompt begins with from now on."""
     row: dict[str, Any] = {
         "notes": conversation.notes,
+        "instructions": conversation.instructions,
         "cut": conversation.cut,
         "shortened": conversation.shortened,
         "summary": conversation.summary,

@@ -23,6 +23,7 @@ from bot.db.tables import (
     group_speakers,
     group_texts,
     inbox,
+    instructions,
     jobs,
     lanes,
     messages,
@@ -47,10 +48,14 @@ SCAN_ROWS = 2000  # rows found by one read, which holds no lock
 EMPTY_BODY: Final = serialize_part(Part(""))
 INVENTED_TOOL_NAME: Final = "(made up)"
 """Replaces the name of a tool that never existed, because the model made the name up."""
-_CLEARED_LANE_COLUMNS = {"notes": None, "summary": None, "summary_ahead": None, "summary_upto": None}
-_LANE_HAS_TEXT = or_(
-    lanes.c.notes.is_not(None), lanes.c.summary.is_not(None), lanes.c.summary_ahead.is_not(None)
-)
+_CLEARED_LANE_COLUMNS = {
+    "notes": None,
+    "instructions": None,
+    "summary": None,
+    "summary_ahead": None,
+    "summary_upto": None,
+}
+_LANE_HAS_TEXT = or_(*(lanes.c[name].is_not(None) for name in _CLEARED_LANE_COLUMNS))
 _ITEM_IS_OVER = inbox.c.state.in_(("done", "dead"))
 _OUTBOX_HAS_TEXT = and_(outbox.c.body.is_not(None), outbox.c.body != EMPTY_BODY)
 # Notices to admins that quote the endpoint, which may repeat what it was sent.
@@ -78,6 +83,7 @@ class RetentionScope:
     outbox: ColumnElement[bool]
     calls: ColumnElement[bool]
     notes: ColumnElement[bool]
+    instructions: ColumnElement[bool]
     jobs: ColumnElement[bool]
     audit: ColumnElement[bool]
     notices: ColumnElement[bool]
@@ -95,6 +101,7 @@ def build_age_scope(before: float) -> RetentionScope:
         outbox=and_(outbox.c.made_at < before, outbox.c.state.in_(("done", "failed", "unknown"))),
         calls=model_calls.c.created_at < before,
         notes=notes.c.made_at < before,
+        instructions=instructions.c.set_at < before,
         jobs=and_(
             jobs.c.person.is_not(None),
             jobs.c.state == "done",
@@ -129,6 +136,7 @@ def build_lane_scope(lane: Lane, person: int, *, item: int, asked_at: float) -> 
         outbox=or_(answers, outbox.c.copy_of.in_(originals), and_(quotes, outbox.c.made_at <= asked_at)),
         calls=model_calls.c.created_at <= asked_at,
         notes=notes.c.lane == lane.key,
+        instructions=and_(instructions.c.lane == lane.key, instructions.c.set_at <= asked_at),
         jobs=and_(jobs.c.lane == lane.key, jobs.c.made_at <= asked_at),
         audit=and_(audit.c.who == person, audit.c.at <= asked_at),
         notices=notices.c.told_at <= asked_at,
@@ -156,6 +164,7 @@ async def forget(
     await wipe(outbox.c.id, and_(scope.outbox, _OUTBOX_HAS_TEXT), _wipe_outbox)
     await wipe(model_calls.c.id, and_(scope.calls, _IS_REPLY_WITHOUT_TURN), _wipe_calls)
     await wipe(notes.c.id, scope.notes, _wipe_notes)
+    await wipe(instructions.c.lane, scope.instructions, _wipe_instructions)
     await wipe(jobs.c.id, scope.jobs, partial(_delete_rows, jobs))
     await wipe(audit.c.id, and_(scope.audit, _IS_TRIAL_WITH_ARGUMENTS), _wipe_trials)
     await wipe(notices.c.subject, and_(scope.notices, quotes_endpoint), _wipe_notices)
@@ -209,7 +218,7 @@ async def has_running_work(tx: Transaction, lane: Lane, person: int, *, before: 
 async def list_lanes(tx: Transaction, chat: int) -> list[Lane]:
     """Every lane of a chat of which anything is stored, the chat itself first."""
     chat_lanes = {Lane(chat)}
-    tables = (lanes, turns, notes, jobs, inbox, outbox, group_speakers, group_texts)
+    tables = (lanes, turns, notes, instructions, jobs, inbox, outbox, group_speakers, group_texts)
     for column in (table.c.lane for table in tables):
         # A range can use an index: keys of topics begin with "CHAT:", and ";" is the character after ":".
         topics = select(column).distinct().where(column > f"{chat}:", column < f"{chat};")
@@ -324,6 +333,16 @@ async def _wipe_notes(tx: Transaction, _: Sequence[int], condition: ColumnElemen
     with_notes = lanes.c.lane.in_(select(notes.c.lane).where(condition))
     await tx.execute(update(lanes).where(with_notes).values(notes=None))
     await tx.execute(delete(notes).where(condition))
+
+
+async def _wipe_instructions(tx: Transaction, _: Sequence[str], condition: ColumnElement[bool]) -> None:
+    """Delete instructions, and the copies that conversations of their chat and its topics have fixed."""
+    in_lane_or_topic = or_(
+        lanes.c.lane == instructions.c.lane, lanes.c.lane.startswith(instructions.c.lane + ":")
+    )
+    with_copy = exists().where(condition, in_lane_or_topic)
+    await tx.execute(update(lanes).where(with_copy).values(instructions=None))
+    await tx.execute(delete(instructions).where(condition))
 
 
 async def _delete_rows(

@@ -17,6 +17,7 @@ from bot.db.tables import (
     group_texts,
     groups,
     inbox,
+    instructions,
     jobs,
     lanes,
     limits,
@@ -119,7 +120,7 @@ async def move(tx: Transaction, old_chat: int, new_chat: int) -> None:
     await tx.execute(update(inbox).where(inbox.c.lane == old_lane).values(message_id=None))
     for table in _TABLES_BY_LANE:
         await tx.execute(update(table).where(table.c.lane == old_lane).values(lane=new_lane))
-    for table in (lanes, group_speakers):
+    for table in (lanes, group_speakers, instructions):
         await _replace(tx, table.c.lane, old_lane, new_lane)
     for column in (groups.c.chat, limits.c.person):
         await _replace(tx, column, old_chat, new_chat)

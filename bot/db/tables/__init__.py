@@ -8,6 +8,7 @@ none.
 from bot.db.tables.base import metadata
 from bot.db.tables.conversations import (
     attachments,
+    instructions,
     lanes,
     messages,
     notes,
@@ -46,6 +47,7 @@ __all__ = [
     "group_texts",
     "groups",
     "inbox",
+    "instructions",
     "invites",
     "jobs",
     "lanes",

@@ -1,4 +1,4 @@
-"""Lanes and their conversations: turns and verdicts on them, messages, attachments, tool calls, and notes."""
+"""Lanes and their conversations: turns, verdicts, messages, attachments, tool calls, notes, instructions."""
 
 from sqlalchemy import (
     BigInteger,
@@ -24,6 +24,8 @@ lanes = Table(
     Column("lane", Text, primary_key=True),
     Column("conversation", Integer, nullable=False, server_default=text("1")),
     Column("notes", Text),  # the chat's notes as they stood when the conversation began; NULL: not begun
+    # The chat's instructions as they stood then; empty: there were none; NULL: not begun.
+    Column("instructions", Text),
     Column("think", Text),  # auto, on or off, as the chat has set it; NULL: as the settings say
     Column("tools", Text),  # JSON: names its prompt offers, fixed between cuts; NULL: not begun
     # A host and what may go to that endpoint (text notes files images, no, or asked); NULL: not asked.
@@ -152,6 +154,16 @@ notes = Table(
     Column("made_at", Float, nullable=False),
     UniqueConstraint("lane", "number"),
     sqlite_autoincrement=True,
+)
+
+# What a chat wants of every answer; its topics inherit it unless they have their own.
+instructions = Table(
+    "instructions",
+    metadata,
+    Column("lane", Text, primary_key=True),
+    Column("text", Text, nullable=False),
+    Column("person", BigInteger, nullable=False),  # who set it
+    Column("set_at", Float, nullable=False),
 )
 
 # What people think of an answer, by their reaction to one of its messages.

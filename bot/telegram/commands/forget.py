@@ -16,7 +16,7 @@ FORGET_QUESTION = translatable(
     "• what you wrote and sent\n"
     "• my answers, thoughts and summaries\n"
     "• what tools were asked, and what they found\n"
-    "• all notes, reminders and tasks"
+    "• all notes, instructions, reminders and tasks"
 )
 KEPT_NOTICE = translatable(
     "Kept: statistics without text (when, how long, how many tokens, which tools), your name, your access "

@@ -25,6 +25,7 @@ from bot.telegram.commands import (
     grants,
     group_cards,
     groups,
+    instructions,
     job_cards,
     jobs,
     language,
@@ -260,6 +261,15 @@ COMMANDS = (
         conversation.handle_notes,
         CHAT,
         in_groups=True,
+    ),
+    Command(
+        "instructions",
+        translatable("what I follow in every answer of this chat"),
+        instructions.handle_instructions,
+        CHAT,
+        in_menu=False,
+        in_groups=True,
+        example=translatable("/instructions answer in two sentences"),
     ),
     Command(
         "think",

@@ -51,7 +51,7 @@ from bot.telegram.runners.message_turns import MessageTurns
 from bot.telegram.runners.refusals import RefusalReplies, group_by_lane
 from bot.translations.translator import Translator, defer, find_language, load_translator, match_language
 
-MODERATED_ACTIONS = frozenset({"stop", "forget"})  # commands, and buttons of the same names
+MODERATED_ACTIONS = frozenset({"stop", "forget", "instructions"})  # commands, and buttons of the same names
 UNREADABLE_UPDATE = defer("An update from Telegram could not be read; details are in the log.")
 
 log = logging.getLogger(__name__)
@@ -125,7 +125,7 @@ class UpdateRunner:
         return "member" if role is None and group.speakers == "everyone" else role
 
     async def _moderates(self, update: ParsedUpdate, role: RoleOrBlocked | None) -> bool:
-        """Whether the sender may stop what others asked, and delete the chat; in private always.
+        """Whether the sender may stop what others asked, instruct and delete the chat; in private always.
 
         In a group its administrators may, and those of the gateway. Telegram is asked about the former only
         where it matters.

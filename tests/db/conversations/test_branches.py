@@ -18,7 +18,7 @@ async def test_marks_are_set_back_to_the_last_turn_that_is_kept(
     database: Database, kept: tuple[int, ...], shortened: int, summary_ahead: str | None
 ):
     async with database.transaction() as tx:
-        await conversations.begin(tx, LANE, 1, "", ())
+        await conversations.begin(tx, LANE, Conversation(), ())
         stored = Conversation(
             1, "", cut=1, shortened=3, summary="cut", summary_ahead="ahead", summary_upto=4, tools=()
         )

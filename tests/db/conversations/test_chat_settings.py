@@ -4,6 +4,7 @@ import pytest
 
 from bot.db.conversations import chat_settings, conversations
 from bot.db.conversations.chat_settings import CONTENT_KINDS, THINK_MODES, Consent
+from bot.db.conversations.conversations import Conversation
 from bot.db.engine import Database
 from bot.domain import Lane
 
@@ -79,7 +80,7 @@ async def test_setting_the_think_mode_leaves_consent_and_conversation_alone(data
     async with database.transaction() as tx:
         await chat_settings.set_think_mode(tx, Lane(CHAT), "on")
         assert (await conversations.find(tx, Lane(CHAT))).notes is None
-        await conversations.begin(tx, Lane(CHAT), 1, "likes tea", ())
+        await conversations.begin(tx, Lane(CHAT), Conversation(notes="likes tea"), ())
         await chat_settings.store_consent(tx, CHAT, HOST, ["text"])
         await chat_settings.set_think_mode(tx, Lane(CHAT), "off")
         assert (await conversations.find(tx, Lane(CHAT))).notes == "likes tea"

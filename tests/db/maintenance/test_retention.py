@@ -18,6 +18,7 @@ from bot.db.tables import (
     group_speakers,
     group_texts,
     inbox,
+    instructions,
     lanes,
     messages,
     metadata,
@@ -55,7 +56,8 @@ WIPED = list_columns(
     notices="text",  # the gateway's own words stay
     turns="used preface",  # names of existing tools stay
     audit="after",  # the outcome of a trial stays
-    lanes="notes summary summary_ahead",
+    lanes="notes instructions summary summary_ahead",
+    instructions="lane text",
     group_speakers="lane name",
     group_texts="lane name text",
 )
@@ -224,6 +226,27 @@ async def test_a_forgotten_group_loses_its_peoples_names_and_what_was_read_along
     await insert_turn(database, 200.0, lane="-5")
     await retention.forget(database, retention.build_age_scope(150.0))
     assert (await count_words(database))["group_speakers"] == 1
+
+
+@pytest.mark.parametrize(
+    "scope",
+    [retention.build_age_scope(150.0), retention.build_lane_scope(Lane(-5), 1, item=99, asked_at=150.0)],
+)
+async def test_instructions_go_with_the_copies_of_conversations_that_began_with_them(
+    database: Database, scope: retention.RetentionScope
+):
+    await insert_turn(database, 200.0, lane="-5:2")  # it is in use, so its age deletes nothing of the lane
+    async with database.transaction() as tx:
+        for lane, set_at in (("-5", 100.0), ("-6", 200.0)):
+            row = {"lane": lane, "text": WORD, "person": 1, "set_at": set_at}
+            await tx.execute(insert(instructions).values(row))
+        await tx.execute(insert(lanes).values(lane="-5:2", instructions=WORD))
+        assert await retention.list_lanes(tx, -5) == [Lane(-5), Lane(-5, 2)]
+    await retention.forget(database, scope)
+    async with database.read_transaction() as tx:
+        kept = (await tx.execute(select(instructions.c.lane))).scalars().all()
+        copy = (await tx.execute(select(lanes.c.instructions))).scalar_one()
+    assert (kept, copy) == (["-6"], None)
 
 
 async def test_a_tool_that_never_existed_loses_the_name_the_model_gave_it_and_real_ones_keep_theirs(

@@ -1,0 +1,55 @@
+"""What a chat or a topic wants of every answer: one short text, which a topic inherits from its group.
+
+A conversation keeps the text it began with. Functions work inside the caller's transaction `tx`.
+"""
+
+from dataclasses import dataclass
+
+from sqlalchemy import bindparam, delete, select
+from sqlalchemy.dialects.sqlite import insert as upsert
+
+from bot.db.tables import instructions
+from bot.db.transaction import Transaction
+from bot.domain import Lane
+
+MAX_CHARACTERS = 1000
+
+# Built once: building a statement costs more than running it.
+_SELECT_OWN_AND_INHERITED = select(instructions).where(
+    instructions.c.lane.in_((bindparam("own"), bindparam("inherited")))
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Instructions:
+    """The text that holds in a lane; empty: there is none.
+
+    `set_at`: when it was set (epoch seconds). `is_inherited`: it is the whole chat's.
+    """
+
+    text: str = ""
+    set_at: float = 0.0
+    is_inherited: bool = False
+
+
+async def find(tx: Transaction, lane: Lane) -> Instructions:
+    """What holds in a lane: its own text, else that of its chat."""
+    inherited = Lane(lane.chat).key
+    rows = await tx.execute(_SELECT_OWN_AND_INHERITED, {"own": lane.key, "inherited": inherited})
+    by_lane = {row.lane: row for row in rows}
+    row = by_lane.get(lane.key) or by_lane.get(inherited)
+    if row is None:
+        return Instructions()
+    return Instructions(row.text, row.set_at, is_inherited=row.lane != lane.key)
+
+
+async def put(tx: Transaction, lane: Lane, text: str, *, person: int, now: float) -> None:
+    """Store the text of a lane in place of an earlier one."""
+    row = {"text": text, "person": person, "set_at": now}
+    statement = upsert(instructions).values({"lane": lane.key, **row})
+    await tx.execute(statement.on_conflict_do_update(index_elements=["lane"], set_=row))
+
+
+async def remove(tx: Transaction, lane: Lane) -> None:
+    """Delete the lane's own text."""
+    await tx.execute(delete(instructions).where(instructions.c.lane == lane.key))
