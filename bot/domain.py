@@ -107,8 +107,8 @@ class ToolResult:
     """The result of a tool call; `text` is what the model reads.
 
     `full_text` is the result before it was cut, as far as it is stored. `full_length` is its length in
-    characters, None if nothing was cut. `images` come after the text. `failure` is the error that the tool
-    raised, for its author; it is not stored.
+    characters, None if nothing was cut. `images` come after the text; `files` are for the person. `failure`
+    is the error that the tool raised, for its author; it is not stored.
     """
 
     call: ToolCall
@@ -117,6 +117,7 @@ class ToolResult:
     full_text: str | None = None
     full_length: int | None = None
     images: tuple[Image, ...] = ()
+    files: "tuple[OutgoingFile, ...]" = ()
     failure: str = ""
 
 

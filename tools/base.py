@@ -93,6 +93,24 @@ class Picture:
     data: bytes
 
 
+@dataclass(frozen=True, slots=True)
+class File:
+    """A file for the person, sent after the answer; the model reads only its name and size.
+
+    `name` is shown without folders. How the file is sent follows from its bytes; `media_type`, such as
+    `image/png`, only completes a name that has no ending.
+    """
+
+    name: str
+    data: bytes
+    caption: str = ""
+    media_type: str = ""
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.data, bytes):
+            raise TypeError(f"the data of the file {self.name!r:.60} are not bytes")
+
+
 _PICTURES = {
     "image/png": re.compile(rb"\x89PNG\r\n"),
     "image/jpeg": re.compile(rb"\xff\xd8\xff"),
@@ -178,10 +196,11 @@ class ToolContext:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A result with pictures, which a model that can see is shown after the text."""
+    """A result with pictures, which a model that can see is shown after the text, and files to send."""
 
     text: str
     images: tuple[Picture, ...] = ()
+    files: tuple[File, ...] = ()
 
 
 ToolFunction = Callable[[Mapping[str, Any], ToolContext], Awaitable[object]]
@@ -371,6 +390,8 @@ async def run_tool(tool: Tool, arguments: Mapping[str, Any], context: ToolContex
     result = await tool.function(arguments, context)
     if isinstance(result, Found):
         return result
+    if isinstance(result, File):
+        return Found("", files=(result,))
     if isinstance(result, str):
         return Found(result)
     if result is None:
@@ -392,7 +413,7 @@ def _to_found(data: bytes) -> Found:
 
 
 async def run_tool_text(tool: Tool, arguments: Mapping[str, Any], context: ToolContext) -> str:
-    """The text of what `run_tool` returns; pictures are left out."""
+    """The text of what `run_tool` returns; pictures and files are left out."""
     return (await run_tool(tool, arguments, context)).text
 
 

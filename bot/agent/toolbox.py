@@ -4,7 +4,7 @@ Owns the time limit and the bound on a result; every failure becomes a result th
 """
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 from functools import cached_property
@@ -15,13 +15,16 @@ from bot.agent.prompt import build_data_block
 from bot.agent.sanitize import break_control_tokens, to_sendable
 from bot.agent.tool_matching.index import ToolIndex, build_index
 from bot.agent.tool_search import SearchableTools
-from bot.domain import Image, ResultOutcome, ToolCall, ToolResult
-from tools.base import Found, Picture, PictureFitter, Tool, ToolContext, ToolError, run_tool
+from bot.domain import Image, OutgoingFile, ResultOutcome, ToolCall, ToolResult
+from tools.base import File, Found, Picture, PictureFitter, Tool, ToolContext, ToolError, run_tool
 from tools.failures import describe_failure
 from tools.registry import render_definitions
 
 MAX_KEPT_CHARS = 200_000  # characters of a result that are stored for read_more
 TOOL_OUTCOMES = frozenset({"ok", "error"})  # outcomes whose text is the tool's
+
+TakeFiles = Callable[[Sequence[File]], tuple[tuple[OutgoingFile, ...], list[str]]]
+"""Takes files for the person: returns those that will be sent, and what the model reads of them all."""
 
 
 class Toolbox:
@@ -56,8 +59,14 @@ class Toolbox:
             return self._searchable.tool_index
         return build_index(self.tools.values())
 
-    async def run(self, call: ToolCall, arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
-        """Run a call whose arguments were checked.
+    async def run(
+        self,
+        call: ToolCall,
+        arguments: Mapping[str, Any],
+        context: ToolContext,
+        take_files: TakeFiles | None = None,
+    ) -> ToolResult:
+        """Run a call whose arguments were checked. Without `take_files`, no file is sent to anybody.
 
         Raises KeyError for a tool that is not in `tools`, and CancelledError, but nothing else.
         """
@@ -66,8 +75,11 @@ class Toolbox:
         try:
             async with limit:
                 output = await run_tool(tool, arguments, context)
-                images, text = await _prepare_images(output, context.see)
-            return replace(_build_result(tool, call, text, "ok"), images=images)
+                images, image_lines = await _prepare_images(output, context.see)
+            files, file_lines = (take_files or _refuse_files)(output.files)
+            # First what became of pictures and files, because the end of a text may be cut.
+            text = "\n".join(filter(None, [*image_lines, *file_lines, output.text]))
+            return replace(_build_result(tool, call, text, "ok"), images=images, files=files)
         except ToolError as error:
             return _build_result(tool, call, str(error), "error")
         except (Exception, SystemExit) as error:  # noqa: BLE001 a tool may raise anything; the turn continues
@@ -78,11 +90,8 @@ class Toolbox:
             return replace(result, failure=describe_failure(error))
 
 
-async def _prepare_images(output: Found, see: PictureFitter | None) -> tuple[tuple[Image, ...], str]:
-    """The pictures of a result as the model gets them, and its text.
-
-    The text begins with what happened to the pictures, because its end may be cut.
-    """
+async def _prepare_images(output: Found, see: PictureFitter | None) -> tuple[tuple[Image, ...], list[str]]:
+    """The pictures of a result as the model gets them, and what it reads of what happened to them."""
     images = []
     lines = []
     for picture in output.images:
@@ -96,11 +105,15 @@ async def _prepare_images(output: Found, see: PictureFitter | None) -> tuple[tup
         lines.append("[a picture follows]")
     elif images:
         lines.append(f"[{len(images)} pictures follow]")
-    return tuple(images), "\n".join(filter(None, [*lines, output.text]))
+    return tuple(images), lines
 
 
 async def _refuse_image(picture: Picture) -> Picture:
     raise ToolError("pictures are not shown here")
+
+
+def _refuse_files(files: Sequence[File]) -> tuple[tuple[OutgoingFile, ...], list[str]]:
+    return (), ["[files are not sent from here]"] if files else []
 
 
 def _build_result(tool: Tool, call: ToolCall, text: str, outcome: ResultOutcome) -> ToolResult:

@@ -236,13 +236,18 @@ class TelegramClient:
             if not _is_unsupported(outcome):
                 return outcome, True
             self._has_drafts = False
+        return await self.show_action(lane, "typing"), False
+
+    async def show_action(self, lane: Lane, action: str) -> DeliveryOutcome:
+        """Show for 5 s what the bot does, such as `typing` or `upload_photo`."""
         topic = lane.topic
         if topic is None and lane.chat in self._forums:
             topic = _GENERAL_TOPIC
-        typing = self._bot.send_chat_action(
-            lane.chat, "typing", message_thread_id=topic, read_timeout=TYPING_TIMEOUT_SECONDS
+        return await await_outcome(
+            self._bot.send_chat_action(
+                lane.chat, action, message_thread_id=topic, read_timeout=TYPING_TIMEOUT_SECONDS
+            )
         )
-        return await await_outcome(typing), False
 
     async def _await_message(self, call: Awaitable[Message]) -> DeliveryOutcome:
         """Return the outcome of a first send; its answer tells whether the group has topics."""

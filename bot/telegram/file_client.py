@@ -7,12 +7,7 @@ from telegram import Bot, InputFile, InputMediaDocument, InputMediaPhoto, Messag
 from telegram.error import TelegramError
 
 from bot.domain import FileKind, Lane, OutgoingFile, Part
-from bot.telegram.client import (
-    TYPING_TIMEOUT_SECONDS,
-    UNREADABLE_ANSWER_ERRORS,
-    UPLOAD_TIMEOUT_SECONDS,
-    await_outcome,
-)
+from bot.telegram.client import UNREADABLE_ANSWER_ERRORS, UPLOAD_TIMEOUT_SECONDS
 from bot.telegram.outcomes import DeliveryOutcome, DeliverySuccess, UnknownDelivery, classify_error
 
 
@@ -21,15 +16,6 @@ class FileClient:
 
     def __init__(self, bot: Bot) -> None:
         self._bot = bot
-
-    async def send_upload_action(self, lane: Lane, kind: FileKind) -> None:
-        """Show that a file is on its way."""
-        action = "upload_photo" if kind == "photo" else "upload_document"
-        await await_outcome(
-            self._bot.send_chat_action(
-                lane.chat, action, message_thread_id=lane.topic, read_timeout=TYPING_TIMEOUT_SECONDS
-            )
-        )
 
     async def send_files(
         self, lane: Lane, part: Part, files: Sequence[OutgoingFile], kind: FileKind

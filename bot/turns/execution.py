@@ -23,7 +23,7 @@ from bot.agent.events import (
 from bot.agent.replay import replay
 from bot.db.conversations.calls import CallCompletion
 from bot.db.engine import Database
-from bot.db.queues import inbox
+from bot.db.queues import inbox, outbox_files
 from bot.db.transaction import Transaction
 from bot.domain import Channel, ChannelFactory, Message, ModelRequest, Reply
 from bot.errors import CallFailed, PromptTooLong
@@ -205,7 +205,10 @@ class TurnExecution:
         )
         policy = ToolPolicy(policy_dependencies, requester, turn.toolbox, taint_state, questions)
         context_for = partial(dependencies.context_for, request)
-        return ToolExecutor(dependencies.database, turn.id, turn.toolbox, policy, context_for, results)
+        executor = ToolExecutor(dependencies.database, turn.id, turn.toolbox, policy, context_for, results)
+        if turn.is_resumed:
+            executor.allowance.count_stored(await outbox_files.load_waiting(tx, turn.id))
+        return executor
 
     def _build_limits(self, turn: PreparedTurn) -> TurnLimits:
         config = self._dependencies.config

@@ -9,11 +9,12 @@ from dataclasses import dataclass
 
 from bot.agent import history, notices
 from bot.agent.events import CallModel, LoopEvent, RunTools, TurnResult
+from bot.attachments.outgoing_files import plan_file_parts
 from bot.db.conversations import calls, conversations, turns
 from bot.db.conversations.calls import CallCompletion, NewCall, RepeatReason
 from bot.db.conversations.turns import TurnEnd
 from bot.db.engine import Database
-from bot.db.queues import inbox, outbox, parked_items
+from bot.db.queues import inbox, outbox, outbox_files, parked_items
 from bot.db.queues.parked_items import WaitTimes
 from bot.db.retry import retry_until_available
 from bot.db.transaction import Transaction
@@ -310,6 +311,10 @@ class TurnRecorder:
         await outbox.add(
             tx, item=first_item, lane=request.lane, parts=parts, reply_to=request.reply_to, now=now
         )
+        if self._executor.allowance.count and ending != "edited":
+            files = await outbox_files.load_waiting(tx, self._turn.id)
+            file_parts = plan_file_parts(files, self._translate)
+            await outbox_files.add_parts(tx, file_parts, item=first_item, lane=request.lane, now=now)
         items = [item.id for item in request.items]
         await inbox.mark_done(tx, items, spans=self._dependencies.format_spans(), now=now)
         self.needs_summary = (

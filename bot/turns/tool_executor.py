@@ -19,11 +19,13 @@ from bot.agent.toolbox import Toolbox, render_result
 from bot.db.conversations import calls
 from bot.db.conversations.calls import StoredResult
 from bot.db.engine import Database
+from bot.db.queues import outbox_files
 from bot.db.retry import retry_until_available
 from bot.db.transaction import Transaction
 from bot.domain import Channel, ToolCall, ToolResult
 from bot.tool_registry.secret_scanner import mask_words
 from bot.turns.approvals import PendingCall
+from bot.turns.file_allowance import FileAllowance
 from bot.turns.handle import TurnHandle
 from bot.turns.tool_policy import PolicyDecisions, ResultsByCall, ToolPolicy
 from tools.base import QUESTION_SECONDS, AskPerson, ToolAnswer, ToolContext, ToolQuestion
@@ -68,7 +70,10 @@ async def load_results(
 
 
 class ToolExecutor:
-    """Runs the tools of one turn, as far as its policy allows them."""
+    """Runs the tools of one turn, as far as its policy allows them.
+
+    `allowance`: the files for the person that they have returned, and what they may still send.
+    """
 
     def __init__(
         self,
@@ -80,6 +85,7 @@ class ToolExecutor:
         known_results: ResultsByCall,
     ) -> None:
         self.policy = policy
+        self.allowance = FileAllowance()
         self._database = database
         self._turn = turn
         self._toolbox = toolbox
@@ -123,7 +129,7 @@ class ToolExecutor:
         async with asyncio.TaskGroup() as storing:
 
             def settle(result: ToolResult) -> None:
-                self._results[event.step, result.call.id] = result
+                self._results[event.step, result.call.id] = replace(result, files=())
                 storing.create_task(
                     self._store_result(event.step, result, time.time()), name=f"result {result.call.id}"
                 )
@@ -154,7 +160,7 @@ class ToolExecutor:
             context = replace(context, ask=partial(_ask_off_clock, handle, context.ask))
         with progress.open_call(call) as show_progress:
             context = replace(context, show_progress=show_progress)
-            result = await self._toolbox.run(call, checked_call.arguments, context)
+            result = await self._toolbox.run(call, checked_call.arguments, context, self.allowance.take)
         if result.failure:
             fields = {"action": "tool.failed", "tool": call.name}
             log.warning("%s failed: %s", call.name, mask_words(result.failure), extra=fields)
@@ -180,6 +186,7 @@ class ToolExecutor:
         async def store() -> None:
             async with self._database.transaction() as tx:
                 await calls.store_tool_result(tx, self._turn, step, result, now=ended_at)
+                await outbox_files.store(tx, result.files, turn=self._turn, now=ended_at)
 
         await retry_until_available(store)
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import tools
 from tools.arguments import check_arguments
-from tools.base import run_tool_text
+from tools.base import File, run_tool, run_tool_text
 from tools.registry import discover, render_definitions
 from tools.search.searxng import SearxngEngine
 from tools.search.tool import make_search_tool
@@ -15,19 +15,23 @@ README = Path(tools.__file__).with_name("README.md").read_text()
 
 
 async def test_the_tool_in_ten_lines_works_as_written(context, tmp_path, monkeypatch):
-    (example,) = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+    example, export = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
     folder = tmp_path / "example_tools"
     folder.mkdir()
     (folder / "__init__.py").write_text("")
     (folder / "greet.py").write_text(example)
+    (folder / "export.py").write_text(export)
     monkeypatch.syspath_prepend(str(tmp_path))
     import example_tools  # type: ignore[import-not-found]
 
-    (greet,) = discover(package=example_tools)
+    export_table, greet = discover(package=example_tools)
+    found = await run_tool(export_table, {"rows": ["a,b", "1,2"]}, context)
+    assert found.files == (File("table.csv", b"a,b\n1,2", "Your table"),)
     arguments = check_arguments(greet, {"name": "Bo", "times": "2"})
     assert await run_tool_text(greet, arguments, context) == "Ann says: hello, hello, Bo"
-    body = example[example.index("@tool") :].strip().splitlines()
-    assert len(body) <= 10
+    for source in (example, export):
+        body = source[source.index("@tool") :].strip().splitlines()
+        assert len(body) <= 10
 
 
 def test_every_tool_is_in_the_table_with_whether_it_is_repeatable():

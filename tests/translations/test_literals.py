@@ -23,6 +23,7 @@ ALLOWED = {
     *("prompt_text.py:describe_kind", "prompt_text.py:format_message", "prompt_text.py:_format_quote"),
     *("prompt_text.py:_describe_quoted_media", "user_message.py:_format_message"),
     *("user_message.py:_format_transcript", "assembly.py:format_unavailable"),
+    "file_allowance.py:_describe",
     # The command line prints it.
     *("restore.py:format_summary", "user_jobs.py:_format_state"),
     "secret_suggestions.py:format_for_command_line",

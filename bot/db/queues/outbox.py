@@ -13,6 +13,7 @@ from sqlalchemy import ColumnElement, Float, Text, bindparam, case, delete, func
 from sqlalchemy.dialects.sqlite import insert as upsert
 
 from bot.db.people import people
+from bot.db.queues.outbox_files import FIRST_FILE_PART
 from bot.db.queues.outbox_rows import OUTBOX_COLUMNS, OutboxRow, serialize_part, to_outbox_row
 from bot.db.tables import outbox, outbox_files
 from bot.db.transaction import Transaction
@@ -261,12 +262,16 @@ async def allow_repeat(tx: Transaction, rows: Sequence[int]) -> None:
 
 
 async def can_edit_answer(tx: Transaction, item: int, *, since: float) -> bool:
-    """Whether the messages that answer `item` are there, or on their way, and none is older than `since`."""
-    columns = (outbox.c.state, outbox.c.message_id, outbox.c.sent_at)
+    """Whether the messages that answer `item` are there, or on their way, and none is older than `since`.
+
+    An answer with files cannot be edited into another.
+    """
+    columns = (outbox.c.part, outbox.c.state, outbox.c.message_id, outbox.c.sent_at)
     rows = (await tx.execute(select(*columns).where(outbox.c.item == item, _IS_SHOWN))).all()
     is_in_doubt = any(row.state in {"unknown", "failed"} for row in rows)
     is_old = any(row.sent_at is not None and row.sent_at < since for row in rows)
-    return any(row.message_id for row in rows) and not (is_in_doubt or is_old)
+    has_files = any(row.part >= FIRST_FILE_PART for row in rows)
+    return any(row.message_id for row in rows) and not (is_in_doubt or is_old or has_files)
 
 
 async def hand_over_answer(tx: Transaction, item: int, new_item: int) -> None:

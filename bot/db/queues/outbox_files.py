@@ -77,6 +77,13 @@ async def load(tx: Transaction, row: int) -> tuple[OutgoingFile, ...]:
     return tuple(replace(_to_file(stored), data=stored.data) for stored in await tx.execute(query))
 
 
+async def load_waiting(tx: Transaction, turn: int) -> tuple[OutgoingFile, ...]:
+    """The files of a turn that have no message yet, in their order, without their bytes."""
+    of_turn = (outbox_files.c.turn == turn) & outbox_files.c.outbox.is_(None)
+    query = select(*_COLUMNS).where(of_turn).order_by(outbox_files.c.id)
+    return tuple(_to_file(stored) for stored in await tx.execute(query))
+
+
 async def mark_sent(
     tx: Transaction, files: Sequence[OutgoingFile], file_ids: Sequence[str], kind: FileKind
 ) -> None:

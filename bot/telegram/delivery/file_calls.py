@@ -42,7 +42,8 @@ class FileSender:
         chat = self._calls.lane.chat
         is_upload = any(file.file_id is None for file in files)
         if is_upload and not context.rate_queue.try_spend_progress(chat):
-            await context.file_client.send_upload_action(self._calls.target_lane, kind)
+            action = "upload_photo" if kind == "photo" else "upload_document"
+            await context.client.show_action(self._calls.target_lane, action)
         for _ in files[1:]:  # each is a message of an album
             context.rate_queue.spend(chat)
         assert row.body is not None

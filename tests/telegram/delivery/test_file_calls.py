@@ -11,25 +11,26 @@ from bot.db.queues import outbox, outbox_files
 from bot.db.queues.outbox import UNSURE_TEXT
 from bot.db.tables import outbox as outbox_table
 from bot.db.tables import outbox_files as files_table
-from bot.domain import OutgoingFile, Part
+from bot.domain import Lane, OutgoingFile, Part
 from bot.sim.telegram.server import BotApiFault
 from bot.telegram.delivery.sender import Sender
 from bot.translations.translator import ENGLISH
 from tests.support.attachment_files import make_image
 from tests.support.delivery_harness import ANN, GENEROUS_LIMITS, DeliveryHarness
 
+GROUP = -1001000000300
 DAY_SECONDS = 86_400.0
 PHOTO = prepare_file("chart.png", make_image(), "The chart")
 DOCUMENT = prepare_file("notes.txt", b"Some notes.")
 
 
-async def store_files(harness: DeliveryHarness, *files: OutgoingFile, item: int = 1) -> list[int]:
+async def store_files(harness: DeliveryHarness, *files: OutgoingFile, lane: Lane = ANN) -> list[int]:
     """Store the answer "Here:" and files after it, as the end of a turn does; returns the rows."""
     async with harness.database.transaction() as tx:
-        await outbox.add(tx, item=item, lane=ANN, parts=(Part("Here:"),), now=time.time())
+        await outbox.add(tx, item=1, lane=lane, parts=(Part("Here:"),), now=time.time())
         stored = await outbox_files.store(tx, files, turn=None, now=time.time())
         parts = plan_file_parts(stored, ENGLISH)
-        await outbox_files.add_parts(tx, parts, item=item, lane=ANN, now=time.time())
+        await outbox_files.add_parts(tx, parts, item=1, lane=lane, now=time.time())
     return [row.id for row in await harness.load_rows()]
 
 
@@ -69,6 +70,19 @@ async def test_files_follow_the_text(harness: DeliveryHarness):
         document.raw["document"]["file_id"],
         photo.raw["photo"][-1]["file_id"],
     ]
+
+
+async def test_the_upload_is_shown_in_the_general_topic(harness: DeliveryHarness):
+    """An action names thread 1 there, a message must name none."""
+    harness.limits = GENEROUS_LIMITS
+    group = harness.api.add_group(GROUP, "Forum", owner=harness.api.person(7, "Ann"), is_forum=True)
+    async with harness.run_sender() as sender:
+        await store_files(harness, PHOTO, lane=Lane(group.id))
+        sender.wake(Lane(group.id))
+        await sender.wait_until_idle()
+    text, action, photo = harness.list_calls(group.id)
+    assert (action.params["action"], action.params["message_thread_id"]) == ("upload_photo", "1")
+    assert "message_thread_id" not in text.params | photo.params
 
 
 async def test_an_album_has_its_caption_once(harness: DeliveryHarness):
