@@ -12,6 +12,7 @@ import json
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from datetime import UTC
 from typing import Any
 
 import pytest
@@ -35,6 +36,8 @@ from bot.agent.tool_search import SearchableTools
 from bot.agent.toolbox import Toolbox
 from bot.attachments.excerpts import shorten_text
 from bot.attachments.outgoing_files import prepare_file
+from bot.db.people.group_texts import StoredText
+from bot.db.people.groups import Group
 from bot.domain import Message, ToolCall
 from bot.errors import ChangeRefused
 from bot.jobs.times.parser import parse_line, parse_when
@@ -45,6 +48,7 @@ from bot.telegram.delivery.renderer import MAX_DIRECT_CHARS, Snapshot, render_sn
 from bot.telegram.groups import GroupIdentity
 from bot.telegram.incoming.attachments import clean_name
 from bot.telegram.incoming.backlog import build_waiting_message, shorten_refused
+from bot.telegram.incoming.envelope import read_envelope
 from bot.telegram.incoming.group_address import cut_leading_mention, find_address, find_speaker_name
 from bot.telegram.incoming.prompt_text import format_message
 from bot.telegram.incoming.shared_items import format_shared_item
@@ -52,8 +56,9 @@ from bot.telegram.incoming.update import to_display_name
 from bot.tool_registry import rule_parser, secret_scanner
 from bot.translations.translator import ENGLISH
 from bot.turns.redaction import redact
+from bot.turns.said_before import build_block
 from tests.agent.test_toolbox import CONTEXT
-from tests.support.groups import read_private_envelope
+from tests.support.groups import build_directory, read_private_envelope
 from tests.support.hostile_texts import SHAPES, Shape
 from tests.support.offered_tools import TOOLS, make_reply
 from tools.arguments import ArgumentsRefused, check_arguments
@@ -169,10 +174,6 @@ def _build_message(text: str) -> dict[str, object]:
     return {"text": text, "from": person, "chat": chat, "reply_to_message": replied, "forward_origin": person}
 
 
-def _read_envelope(kind: str, text: str) -> None:
-    read_private_envelope({"update_id": 1, kind: _build_message(text)}, 1.0)
-
-
 def _read_group_message(text: str) -> None:
     entities = [{"type": "mention", "offset": offset, "length": 11} for offset in range(0, 4000, 40)]
     person = {"id": 1, "first_name": text}
@@ -181,6 +182,15 @@ def _read_group_message(text: str) -> None:
     find_address(message, identity)
     cut_leading_mention(message, identity)
     find_speaker_name(message)
+
+
+def _read_along(text: str) -> None:
+    groups = build_directory()
+    groups.remember(Group(-5, "Family", "in", 1.0, reads_along=True))
+    message = {"message_id": 1, "chat": {"id": -5, "type": "group"}, "from": {"id": 1}, "text": text}
+    update = read_envelope({"update_id": 1, "message": message}, 1.0, groups)
+    assert update is not None
+    build_block([StoredText(number, "Ann", text[:90], 1.0) for number in range(50)], UTC)
 
 
 def _describe_shared_items(text: str) -> None:
@@ -253,6 +263,8 @@ PARSERS = (
         "edit",
         lambda text: read_private_envelope({"update_id": 1, "edited_message": _build_message(text)}, 1.0),
     ),
+    Parser("group message", _read_group_message),
+    Parser("group text", _read_along),
     Parser(
         "refused message", lambda text: shorten_refused({"update_id": 1, "message": _build_message(text)})
     ),

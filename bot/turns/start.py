@@ -9,9 +9,11 @@ from bot.agent.toolbox import Toolbox
 from bot.db.conversations import attachments, calls, conversations, instructions, turns
 from bot.db.conversations.calls import InterruptedCall, StoredResult
 from bot.db.conversations.turns import NewTurn, StoredTurn
+from bot.db.people import group_texts
 from bot.db.transaction import Transaction
 from bot.domain import Lane, Message, Reply
 from bot.turns import context_window
+from bot.turns.said_before import load_texts
 from bot.turns.turn_plan import TurnPlan
 from bot.turns.turn_request import TurnConfig, TurnRequest
 
@@ -60,7 +62,7 @@ async def open_turn(
 
     None: its conversation has changed since, or it had begun already, so that it must be planned again.
     """
-    if await _has_changed(tx, request.lane, plan):
+    if await _has_changed(tx, request, plan, now):
         return None
     if plan.stored_turn is None:
         turn = await _store_turn(tx, request, plan, now)
@@ -84,11 +86,14 @@ async def open_turn(
     )
 
 
-async def _has_changed(tx: Transaction, lane: Lane, plan: TurnPlan) -> bool:
+async def _has_changed(tx: Transaction, request: TurnRequest, plan: TurnPlan, now: float) -> bool:
     """Whether what the plan read of the conversation has changed, as by /think, a summary or a deletion."""
+    lane = request.lane
     stored = plan.window.stored_conversation
     planned = plan.window.conversation
     if await conversations.find(tx, lane) != stored:
+        return True
+    if plan.stored_turn is None and await load_texts(tx, request, now=now) != plan.said_before:
         return True
     if planned.is_over:
         return False
@@ -118,6 +123,8 @@ async def _store_turn(
     turn = await turns.open_turn(tx, new_turn, items, plan.user_messages, now=now)
     if turn is None:
         return None
+    if plan.said_before:
+        await group_texts.delete_texts(tx, plan.said_before)
     if request.attachment_count:
         await attachments.store(tx, turn.id, request.attachments)
     if plan.preflight_call is not None:

@@ -22,10 +22,12 @@ from bot.agent.thinking_threshold import ThoughtCost, adjust_threshold, explain_
 from bot.db.conversations import turns
 from bot.db.conversations.turns import StoredTurn
 from bot.db.people import people
+from bot.db.people.group_texts import StoredText
 from bot.db.transaction import Transaction
 from bot.domain import Message
 from bot.turns import context_window
 from bot.turns.context_window import ContextWindow, ToolboxFor
+from bot.turns.said_before import build_block, load_texts
 from bot.turns.turn_request import (
     PreflightRequest,
     PreflightResult,
@@ -53,6 +55,7 @@ class TurnPlan:
     `preflight_call`: the ledger's row of the endpoint's judgement.
     `prompt_tokens`: estimate for the prompt.
     `tokens_left`: estimate of what the turn's steps may add to it.
+    `said_before`: what a group's people said to each other, which the user messages begin with.
     """
 
     stored_turn: StoredTurn | None
@@ -66,6 +69,7 @@ class TurnPlan:
     prompt: tuple[Message, ...]
     prompt_tokens: int
     tokens_left: int
+    said_before: tuple[StoredText, ...]
 
 
 async def plan_turn(
@@ -112,6 +116,7 @@ async def plan_turn(
         prompt=await context_window.build_prompt(tx, window, system, assessment.user_messages),
         prompt_tokens=window.estimated_tokens + assessment.user_tokens,
         tokens_left=max(0, tokens_left),
+        said_before=assessment.said_before,
     )
 
 
@@ -132,6 +137,7 @@ class _Assessment:
     preflight_result: PreflightResult
     thinking_setting: ThinkingSetting
     decision: ThinkingDecision
+    said_before: tuple[StoredText, ...]
 
     @property
     def tool_reserve_tokens(self) -> int:
@@ -182,11 +188,14 @@ async def _assess(
     last_message_at = 0.0
     if window.past_turns:
         last_message_at = window.past_turns[-1].received_at
+    said_before: tuple[StoredText, ...] = ()
     if stored_turn is None:
+        said_before = await load_texts(tx, request, now=now)
         zone: tzinfo = UTC
-        if may_need_stamp(request, last_message_at, now):
+        if said_before or may_need_stamp(request, last_message_at, now):
             zone = await people.load_zone(tx, request.person, config.time_zone)
-        user_messages = build_user_messages(request, last_message_at, now, zone)
+        block = build_block(said_before, zone)
+        user_messages = build_user_messages(request, last_message_at, now, zone, block)
     else:
         user_messages = stored_turn.user_messages
     thinking_setting = window.conversation.think or config.thinking
@@ -202,6 +211,7 @@ async def _assess(
         preflight_result,
         thinking_setting,
         _decide_thinking(request, window, thinking_setting, preflight_result.heavy_chance, thought_cost),
+        said_before,
     )
 
 

@@ -36,6 +36,7 @@ class TurnRequest:
     `priority`: of the turn's model calls.
     `translate`: into the language of the person.
     `speaker`: what a group's prompts call the person; "" where a message stands without a name.
+    `message_id`: of the newest message; what a group's people said before it is read along.
     """
 
     items: tuple[InboxItem, ...]
@@ -55,6 +56,7 @@ class TurnRequest:
     priority: int = PEOPLE_PRIORITY
     translate: Translator = ENGLISH
     speaker: str = ""
+    message_id: int | None = None
 
     @property
     def attachment_count(self) -> int:
@@ -131,13 +133,13 @@ def may_need_stamp(request: TurnRequest, last_message_at: float, now: float) -> 
 
 
 def build_user_messages(
-    request: TurnRequest, last_message_at: float, now: float, zone: tzinfo
+    request: TurnRequest, last_message_at: float, now: float, zone: tzinfo, said_before: str = ""
 ) -> tuple[Message, ...]:
     """The texts of a request as they are stored and sent; `last_message_at` is when the last turn's came.
 
     A text that comes long after the one before it says when it was written, in the person's zone of then: it
     is stored so and never changes. Such a stamp is a dozen tokens in every later prompt, so a lively
-    conversation has few of them.
+    conversation has few of them. `said_before` is a data block that stands in front of the first text.
     """
     messages = []
     sent_at = request.sent_at or (now,) * len(request.texts)
@@ -153,4 +155,6 @@ def build_user_messages(
         words = prompt.attribute_text(request.speaker, text)
         messages.append(Message("user", stamp + words, images=images))
         last_message_at = max(last_message_at, moment)
+    if said_before:
+        messages[0] = replace(messages[0], text=f"{said_before}\n{messages[0].text}")
     return tuple(messages)

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from bot.sim.telegram.server import MAX_WAIT_SECONDS, BotApi, ChatThread, SimulatedGroup, SimulatedPerson
+from tests.support.gateway import GatewayHarness
 
 GROUP = -1001000000001
 BEN = 8
@@ -54,3 +55,19 @@ def open_group(
         GROUP, "Team", owner=owner, members=(ben, cleo), is_forum=is_forum, is_basic=is_basic
     )
     return GroupHarness(api, group, owner, ben, cleo)
+
+
+async def press(gateway: GatewayHarness, button: str) -> None:
+    """Press a button of Ann's newest message in private, which changes then."""
+    edits = len(gateway.api.calls_of("editMessageText", gateway.ann.id))
+    gateway.ann.tap(gateway.ann.chat.bot_messages[-1], button)
+    await gateway.api.wait_until(lambda: len(gateway.api.calls_of("editMessageText", gateway.ann.id)) > edits)
+
+
+async def turn_on_reading(gateway: GatewayHarness, title: str) -> None:
+    """Have Ann, an admin, turn reading along on for a group."""
+    shown = len(gateway.texts())
+    gateway.ann.send("/groups")
+    await gateway.wait_for_texts(shown + 1)
+    await press(gateway, title)
+    await press(gateway, "Read along")

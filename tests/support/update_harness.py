@@ -16,7 +16,7 @@ from bot.attachments.reader import AttachmentReader
 from bot.db.conversations import calls, conversations, turns
 from bot.db.conversations.turns import NewTurn, TurnEnd
 from bot.db.engine import Database
-from bot.db.people import people
+from bot.db.people import group_texts, people
 from bot.db.people.people import RoleOrBlocked
 from bot.db.queues import inbox
 from bot.db.queues.admin_notices import AdminNotices
@@ -255,15 +255,19 @@ class UpdateHarness:
     async def store_updates(self, *updates: Mapping[str, Any], stale: bool = False) -> list[int]:
         """Store updates as the poller does; return their inbox ids."""
         incoming = []
+        group_texts_read = []
         for update in updates:
             self._last_update_id += 1
             stored = read_envelope(
                 {"update_id": self._last_update_id, **update}, self.now + (700 if stale else 0), self.groups
             )
             assert stored is not None
+            if stored.group_text is not None:
+                group_texts_read.append(stored.group_text)
             if not stored.is_for_others:
                 incoming.append(stored)
         async with self.database.transaction() as tx:
+            await group_texts.store(tx, group_texts_read, now=self.now)
             await inbox.store(tx, incoming, now=self.now)
             ids = select(inbox_table.c.id).order_by(inbox_table.c.id)
             return list((await tx.execute(ids)).scalars())[-len(updates) :]

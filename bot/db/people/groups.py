@@ -89,12 +89,14 @@ async def delete_texts(tx: Transaction, chat: int) -> None:
 async def end_work(tx: Transaction, chat: int, *, now: float) -> list[Lane]:
     """End all work for a group that nothing can be sent to; returns its lanes in which a turn runs.
 
-    Waiting messages are dropped, undelivered ones given up, and jobs paused with the reason.
+    Waiting messages and what was read along are dropped, undelivered messages given up, and jobs paused with
+    the reason.
     """
     waits = update(inbox).where(_is_in_chat(inbox, chat), inbox.c.state == "new")
     await tx.execute(waits.values(state="done", done_at=now, error=REMOVED_FROM_GROUP))
     unsent = update(outbox).where(_is_in_chat(outbox, chat), outbox.c.state == "new")
     await tx.execute(unsent.values(state="failed", done_at=now, error=REMOVED_FROM_GROUP))
+    await delete_texts(tx, chat)
     active = update(jobs).where(_is_in_chat(jobs, chat), jobs.c.state == "active")
     await tx.execute(active.values(state="paused", why_paused=REMOVED_FROM_GROUP))
     running = update(inbox).where(_is_in_chat(inbox, chat), inbox.c.state == "running").values(stopped=True)
@@ -117,7 +119,8 @@ async def move(tx: Transaction, old_chat: int, new_chat: int) -> None:
     new_lane = Lane(new_chat).key
     await _move_notes(tx, old_lane, new_lane)
     # The supergroup counts its messages from the beginning, and the old ones can no longer be edited.
-    await tx.execute(update(inbox).where(inbox.c.lane == old_lane).values(message_id=None))
+    for table in (inbox, group_texts):
+        await tx.execute(update(table).where(table.c.lane == old_lane).values(message_id=None))
     for table in _TABLES_BY_LANE:
         await tx.execute(update(table).where(table.c.lane == old_lane).values(lane=new_lane))
     for table in (lanes, group_speakers, instructions):

@@ -12,6 +12,7 @@ from typing import Any
 from sqlalchemy import Row, and_, bindparam, case, func, insert, or_, select, update
 from sqlalchemy.dialects.sqlite import insert as upsert
 
+from bot.db.people.group_texts import GroupText
 from bot.db.queues.claim import (
     MAX_GROUP_BYTES,
     choose_claimable,
@@ -105,7 +106,8 @@ class IncomingUpdate:
 
     `lane` None: a control item, claimed at once. `not_before` (epoch seconds): a part of a paste waits until
     then for the rest. `edit`: of an update that says that a message was edited. `is_for_others`: it
-    concerns the assistant in no way, as a group's message to others, and nothing is stored of it.
+    concerns the assistant in no way, as a group's message to others, and no item is stored of it.
+    `group_text`: what is read along of it.
     """
 
     update_id: int
@@ -119,6 +121,7 @@ class IncomingUpdate:
     is_forward: bool = False
     edit: MessageEdit | None = None
     is_for_others: bool = False
+    group_text: GroupText | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,6 +42,8 @@ group_texts = Table(
     Column("name", Text, nullable=False),
     Column("text", Text, nullable=False),
     Column("written_at", Float, nullable=False),
+    Column("message_id", BigInteger),  # NULL: the group had another number then
     Index("ix_group_texts_lane", "lane", "id"),
+    Index("ix_group_texts_lane_message_id", "lane", "message_id", unique=True),
     sqlite_autoincrement=True,
 )

@@ -13,7 +13,7 @@ from functools import partial
 from telegram import ChatMember, ChatMemberRestricted
 
 from bot.db.engine import Database
-from bot.db.people import groups, people
+from bot.db.people import group_texts, groups, people
 from bot.db.people.groups import Group
 from bot.db.people.people import RoleOrBlocked
 from bot.db.queues import outbox
@@ -111,7 +111,10 @@ async def handle_card_button(context: ActionContext) -> ActionResult:
 
 
 class LeaveGroupsTask:
-    """The system job that leaves groups about which no admin has answered within a day."""
+    """The system job that leaves groups about which no admin has answered within a day.
+
+    What was read along in others is deleted as soon.
+    """
 
     def __init__(
         self,
@@ -133,6 +136,7 @@ class LeaveGroupsTask:
             left = [replace(group, state="left", since=now) for group in unanswered]
             for group in left:
                 await groups.put(tx, group)
+            await group_texts.delete_old(tx, now=now)
         for group in left:
             self._directory.remember(group)
             await self._leave_chat(group.chat)

@@ -8,12 +8,19 @@ import json
 import re
 from typing import Any
 
+from bot.db.people.group_texts import GroupText
 from bot.db.queues.inbox import STALE_SECONDS, TURN_SHAPES, IncomingUpdate, MessageEdit
 from bot.domain import ItemShape, Lane
 from bot.telegram.groups import GroupDirectory
 from bot.telegram.incoming.attachments import extract_media
 from bot.telegram.incoming.backlog import is_forwarded
-from bot.telegram.incoming.group_address import find_address, find_group_sender
+from bot.telegram.incoming.group_address import (
+    find_address,
+    find_command_entity,
+    find_group_sender,
+    find_speaker_name,
+)
+from bot.telegram.incoming.prompt_text import extract_text
 from bot.telegram.incoming.shared_items import describe_shared_item
 from bot.telegram.incoming.verdicts import changes_verdict
 from bot.tool_registry.sign_in_flows import SIGN_IN_PATH
@@ -22,6 +29,7 @@ PASTE_UNITS = 4000  # Telegram cuts a long paste at 4096; a part of about that s
 PASTE_SECONDS = 1.5
 ALBUM_SECONDS = 1.0  # the messages of an album come one by one, and none says that it is the last
 FORWARD_SECONDS = 1.0  # so do those that somebody forwards together
+MAX_READ_CHARS = 1000  # of one message that is read along
 
 _COMMAND = re.compile(r"/([A-Za-z0-9_]{1,32})(?:@\w+)?(?=\s|$)")
 _SIGN_IN_ADDRESS = re.compile(rf"\s*https?://[^\s?]{{1,300}}{SIGN_IN_PATH}\?")
@@ -39,6 +47,7 @@ def read_envelope(raw: object, now: float, groups: GroupDirectory) -> IncomingUp
     message = _as_object(update.get("message"))
     shape, in_lane = _classify(update, message, groups)
     hold_seconds = _get_hold_seconds(message, shape)
+    is_for_others = _is_for_others(update, groups)
     # The body is ASCII: half a surrogate pair could not be stored otherwise.
     return IncomingUpdate(
         update_id=update_id,
@@ -51,7 +60,8 @@ def read_envelope(raw: object, now: float, groups: GroupDirectory) -> IncomingUp
         message_id=_parse_id(message.get("message_id")),
         is_forward=is_forwarded(message),
         edit=_read_edit(update, groups),
-        is_for_others=_is_for_others(update, groups),
+        is_for_others=is_for_others,
+        group_text=_read_group_text(update, groups, now) if is_for_others else None,
     )
 
 
@@ -130,7 +140,7 @@ def _is_addressed_in_open_group(message: dict[str, Any], groups: GroupDirectory)
 def _is_for_others(update: dict[str, Any], groups: GroupDirectory) -> bool:
     """Whether an update concerns the assistant in no way, as a group's message to others does.
 
-    Nothing is stored of it.
+    Nothing is stored of it, but for what is read along.
 
     What is addressed to it in a group that it knows nothing of is kept: its admins are asked about the group.
     """
@@ -145,6 +155,28 @@ def _is_for_others(update: dict[str, Any], groups: GroupDirectory) -> bool:
         return False
     is_open_or_unknown = groups.find(chat_id) is None or groups.can_answer(chat_id)
     return not is_open_or_unknown or find_address(message, groups.get_identity(chat_id)) is None
+
+
+def _read_group_text(update: dict[str, Any], groups: GroupDirectory, now: float) -> GroupText | None:
+    """Return what a message to others says, if the assistant reads along there.
+
+    No line of it can look like one of somebody else: it becomes a single one.
+    """
+    message = _as_object(update.get("message", update.get("edited_message")))
+    lane = find_lane(message)
+    message_id = _parse_id(message.get("message_id"))
+    person = find_group_sender(message)
+    text = " ".join(extract_text(message).split())
+    if lane is None or message_id is None or person is None or not text:
+        return None
+    group = groups.find_open(lane.chat)
+    if group is None or not group.reads_along or find_command_entity(message) is not None:
+        return None
+    if len(text) > MAX_READ_CHARS:
+        text = f"{text[:MAX_READ_CHARS]} …"
+    written_at = now - max(0.0, _get_age_seconds(message, now))
+    name = find_speaker_name(message)
+    return GroupText(lane, message_id, person, name, text, written_at, is_edit="edited_message" in update)
 
 
 def _is_idle_reaction(change: dict[str, Any], groups: GroupDirectory) -> bool:

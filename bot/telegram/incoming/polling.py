@@ -18,6 +18,7 @@ from telegram import Bot
 from telegram.error import Conflict, EndPointNotFound, Forbidden, InvalidToken, RetryAfter, TelegramError
 
 from bot.db.engine import Database
+from bot.db.people import group_texts
 from bot.db.queues import edited_messages, inbox, waiting_messages
 from bot.db.queues.inbox import TURN_SHAPES, IncomingUpdate
 from bot.db.transaction import Transaction
@@ -174,7 +175,7 @@ class UpdatePoller:
         now = time.time()
         envelopes = [self._callbacks.read_envelope(raw, now) for raw in raw_updates]
         readable = [update for update in envelopes if update]
-        updates = [update for update in readable if not update.is_for_others]
+        updates = [update for update in readable if not update.is_for_others or update.group_text]
         if len(readable) < len(raw_updates):
             log.error("updates without an id were left out", extra={"action": "intake.unreadable"})
             await asyncio.sleep(1.0)
@@ -195,7 +196,9 @@ class UpdatePoller:
             await self._callbacks.alert_admins("New messages can be stored again.")
         return max((update.update_id for update in readable), default=None)
 
-    async def _store_updates(self, updates: Sequence[IncomingUpdate], now: float) -> None:
+    async def _store_updates(self, received: Sequence[IncomingUpdate], now: float) -> None:
+        texts = [update.group_text for update in received if update.group_text is not None]
+        updates = [update for update in received if not update.is_for_others]
         message_counts = Counter(
             update.sender for update in updates if update.shape in TURN_SHAPES and update.sender is not None
         )
@@ -207,6 +210,8 @@ class UpdatePoller:
                 # the edit of a stored message changes its row.
                 stored_ids = await inbox.find_known(tx, [update.update_id for update in updates])
                 rows = fold_edits([update for update in updates if update.update_id not in stored_ids])
+            if texts:
+                await group_texts.store(tx, texts, now=now)
             waiting = await waiting_messages.load_waiting(tx, crowded) if crowded else {}
             rows = self._mark_overflows(rows, waiting, now)
             rows = [await _apply_edit(tx, row, now) for row in rows]
@@ -214,7 +219,8 @@ class UpdatePoller:
         for person, count in message_counts.items():
             known_count = len(waiting[person]) if person in waiting else self._max_waiting_by_person[person]
             self._max_waiting_by_person[person] = known_count + count
-        self._callbacks.on_stored(rows)
+        if rows:
+            self._callbacks.on_stored(rows)
 
     def _find_crowded(self, updates: Sequence[IncomingUpdate], message_counts: Mapping[int, int]) -> set[int]:
         """Return the people of whom too much may wait: too many messages, or the text of forwarded ones."""

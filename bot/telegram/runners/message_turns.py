@@ -116,6 +116,7 @@ class MessageTurns:
             revises_answer=revision is not None and revision["in_place"],
             translate=translate,
             speaker=speaker,
+            message_id=last_message.message_id if last_message else None,
         )
 
     async def _complete_request(
