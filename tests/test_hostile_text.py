@@ -46,6 +46,7 @@ from bot.setting_names import list_misspelled_variables
 from bot.telegram.commands import sign_in, strangers
 from bot.telegram.delivery.renderer import MAX_DIRECT_CHARS, Snapshot, render_snapshot
 from bot.telegram.groups import GroupIdentity
+from bot.telegram.incoming import verdicts
 from bot.telegram.incoming.attachments import clean_name
 from bot.telegram.incoming.backlog import build_waiting_message, shorten_refused
 from bot.telegram.incoming.envelope import read_envelope
@@ -193,6 +194,12 @@ def _read_along(text: str) -> None:
     build_block([StoredText(number, "Ann", text[:90], 1.0) for number in range(50)], UTC)
 
 
+def _read_reaction(text: str) -> None:
+    reactions = [{"type": "emoji", "emoji": f"{text}\ufe0f"}] * 1000
+    verdicts.changes_verdict({"user": {}, "old_reaction": reactions, "new_reaction": text})
+    verdicts.judge_reactions(reactions)
+
+
 def _describe_shared_items(text: str) -> None:
     poll = {"question": text, "options": [{"text": text}] * 100}
     contact = {"first_name": text, "last_name": text, "phone_number": text}
@@ -268,6 +275,7 @@ PARSERS = (
     Parser(
         "refused message", lambda text: shorten_refused({"update_id": 1, "message": _build_message(text)})
     ),
+    Parser("reaction", _read_reaction),
     Parser("waiting message", lambda text: build_waiting_message(_build_message(text), "1")),
     Parser("message", lambda text: format_message(_build_message(text)), MESSAGE_CHARS),
     Parser("shared item", _describe_shared_items),
