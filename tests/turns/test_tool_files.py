@@ -143,6 +143,9 @@ async def test_files_of_a_tool_of_tools_dir(tmp_path: Path):
             "sent to the person: week.csv",
             "Mostly sun.",
         ]
+        gateway.ann.react(photo, "👎")
+        await gateway.api.wait_until(lambda: answer.buttons)
+        assert (photo.buttons, document.buttons) == ([], [])
         gateway.ann.edit(question, "@@say:Rainy.@@")
         await gateway.api.wait_until(lambda: "Rainy." in gateway.texts())
         assert gateway.texts()[0] == "Sunny."

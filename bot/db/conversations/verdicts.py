@@ -7,6 +7,7 @@ from sqlalchemy import func, or_, select
 from sqlalchemy.dialects.sqlite import insert
 
 from bot.db.tables import outbox, turns, verdicts
+from bot.db.tables.queues import FIRST_FILE_PART
 from bot.db.transaction import Transaction
 from bot.domain import Lane
 
@@ -61,11 +62,11 @@ async def store(
 
 
 async def find_last_row(tx: Transaction, turn: int) -> int | None:
-    """The outbox's row of the last part of a turn's answer; None if it has no answer."""
+    """The outbox's row of the last text of a turn's answer, before its files; None if it has no answer."""
     query = (
         select(outbox.c.id)
         .join(turns, turns.c.item == outbox.c.item)
-        .where(turns.c.id == turn, outbox.c.body.is_not(None))
+        .where(turns.c.id == turn, outbox.c.body.is_not(None), outbox.c.part < FIRST_FILE_PART)
         .order_by(outbox.c.part.desc())
         .limit(1)
     )

@@ -13,9 +13,9 @@ from sqlalchemy import ColumnElement, Float, Text, bindparam, case, delete, func
 from sqlalchemy.dialects.sqlite import insert as upsert
 
 from bot.db.people import people
-from bot.db.queues.outbox_files import FIRST_FILE_PART
 from bot.db.queues.outbox_rows import OUTBOX_COLUMNS, OutboxRow, serialize_part, to_outbox_row
 from bot.db.tables import outbox, outbox_files
+from bot.db.tables.queues import FIRST_FILE_PART
 from bot.db.transaction import Transaction
 from bot.domain import Button, Lane, Part
 from bot.translations.translator import translatable

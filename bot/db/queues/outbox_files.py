@@ -12,11 +12,9 @@ from sqlalchemy import ColumnElement, and_, case, func, insert, or_, select, upd
 
 from bot.db.queues.outbox_rows import serialize_part
 from bot.db.tables import outbox, outbox_files
+from bot.db.tables.queues import FIRST_FILE_PART
 from bot.db.transaction import Transaction
 from bot.domain import FileKind, FilePart, Lane, OutgoingFile
-
-FIRST_FILE_PART = 1000
-"""The number of an item's first message with a file, beyond any that its answer may have."""
 
 KEPT_SECONDS = 7 * 86_400.0
 """How long the bytes are kept once their message is over, for [Send again]."""

@@ -17,6 +17,9 @@ from sqlalchemy import (
 
 from bot.db.tables.base import Id, metadata
 
+FIRST_FILE_PART = 1000
+"""The number of an item's first message with a file, beyond any that its answer may have."""
+
 # new → running → done; an item that cannot be read or keeps failing is dead. An item found running at start
 # is new again. parked: its turn waits for a person; the answer makes it new.
 inbox = Table(
