@@ -7,19 +7,27 @@ look costs one call to the system, and no query.
 import asyncio
 import contextlib
 import os
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
+
+# A commit is visible only when its sync to the disk has ended, later than the log shows it.
+SETTLE_SECONDS = 3.0
 
 
 class CommitWatch:
     """Watches the write-ahead log of one database file for one part, which looks when it likes.
 
-    Without a file, and while there is no log, every look says that something may have been written.
+    Each change is reported by every look until one that is SETTLE_SECONDS later than the first. Without a
+    file, and while there is no log, every look says that something may have been written.
     """
 
-    def __init__(self, database_file: Path | None) -> None:
+    def __init__(self, database_file: Path | None, clock: Callable[[], float] = time.monotonic) -> None:
         self._wal_file = f"{database_file}-wal" if database_file else ""
-        self._seen_state: tuple[int, int] | None = None
+        self._clock = clock
+        self._state: tuple[int, int] | None = None
+        self._noticed_at = 0.0
+        self._is_seen = False
 
     @contextlib.contextmanager
     def look(self) -> Iterator[bool]:
@@ -28,8 +36,13 @@ class CommitWatch:
         A look in whose block an error is raised does not count: the next one says the same.
         """
         state = self._read_state()
-        yield state is None or state != self._seen_state
-        self._seen_state = state
+        now = self._clock()
+        if state != self._state:
+            self._state = state
+            self._noticed_at = now
+            self._is_seen = False
+        yield state is None or not self._is_seen
+        self._is_seen = now >= self._noticed_at + SETTLE_SECONDS
 
     def _read_state(self) -> tuple[int, int] | None:
         """Time and size of the log, which change with every commit of any process; None: there is none."""

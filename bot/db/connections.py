@@ -4,6 +4,7 @@ Those of the standard library run their statements in the event loop, and wait f
 aiosqlite have a thread each, for what may take long.
 """
 
+import contextlib
 import sqlite3
 from collections import deque
 from collections.abc import Sequence
@@ -12,6 +13,7 @@ from typing import Any
 
 from sqlalchemy import NullPool, create_engine, event
 from sqlalchemy.engine import Engine
+from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
 # A sync to the disk costs more than all statements of a transaction. What is acknowledged to Telegram must
@@ -138,5 +140,8 @@ class LoopConnection:
         self._sqlite.rollback()
 
     def close(self) -> None:
-        """Close it."""
-        self.statements.close()
+        """Close it, whatever SQLite reports; what was not committed is undone."""
+        with contextlib.suppress(sqlite3.Error, DBAPIError):
+            self.statements.close()
+        with contextlib.suppress(sqlite3.Error):
+            self._sqlite.close()

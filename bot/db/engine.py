@@ -102,10 +102,10 @@ class Database:
             reader = await self._retry_while_held(self._begin_reading)
             try:
                 yield LoopTransaction(reader.statements)
+                reader.rollback()
             except BaseException:
                 reader.close()
                 raise
-            reader.rollback()
             self._free_readers.append(reader)
 
     @contextlib.asynccontextmanager
@@ -223,7 +223,13 @@ class Database:
         if isinstance(error, OperationalError | sqlite3.OperationalError):
             self._close_writer()
         elif self._writer is not None:
-            self._writer.rollback()
+            self._roll_back(self._writer)
+
+    def _roll_back(self, writer: LoopConnection) -> None:
+        try:
+            writer.rollback()
+        except sqlite3.Error:
+            self._close_writer()
 
     def _close_writer(self) -> None:
         if self._writer is not None:

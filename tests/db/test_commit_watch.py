@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from bot.db import commit_watch as commit_watch_module
 from bot.db import revisions
-from bot.db.commit_watch import CommitWatch, compute_seconds_to_look
+from bot.db.commit_watch import SETTLE_SECONDS, CommitWatch, compute_seconds_to_look
 from bot.db.engine import Database, parse_database_path
 from bot.jobs import scheduler as scheduler_module
 from bot.jobs.scheduler import JobScheduler
@@ -35,22 +36,42 @@ async def commit(database: Database) -> None:
         await revisions.bump(tx, revisions.FILES)
 
 
-async def test_commits_of_this_and_of_another_process_are_seen_once(database: Database, file: Path):
-    watch = CommitWatch(file)
-    await commit(database)
-    assert [look(watch), look(watch)] == [True, False]
-    await commit(database)
-    assert [look(watch), look(watch)] == [True, False]
+class FakeClock:
+    """A clock that goes on by as many seconds at each reading."""
+
+    def __init__(self, step: float) -> None:
+        self._step = step
+        self._now = 1000.0
+
+    def __call__(self) -> float:
+        self._now += self._step
+        return self._now
+
+
+async def test_commits_of_this_and_of_another_process_are_seen(database: Database, file: Path):
+    watch = CommitWatch(file, FakeClock(SETTLE_SECONDS))
+    for _ in range(2):
+        await commit(database)
+        assert [look(watch) for _ in range(4)] == [True, True, False, False]
     with closing(sqlite3.connect(file)) as other, other:
         other.execute("UPDATE revisions SET number = number + 1")
-    assert [look(watch), look(watch)] == [True, False]
+    assert [look(watch) for _ in range(4)] == [True, True, False, False]
+
+
+async def test_a_commit_that_is_synced_after_the_log_shows_it_is_not_missed(database: Database, file: Path):
+    """A look between the two reads the old rows: it is not the last one at this state of the log."""
+    await commit(database)
+    watch = CommitWatch(file, FakeClock(1.0))
+    looks = [look(watch) for _ in range(6)]
+    assert looks == [True, True, True, True, False, False]
 
 
 async def test_a_look_that_fails_does_not_count(database: Database, file: Path):
     await commit(database)
-    watch = CommitWatch(file)
-    with suppress(OSError), watch.look():
-        raise OSError
+    watch = CommitWatch(file, FakeClock(SETTLE_SECONDS))
+    for _ in range(3):
+        with suppress(OSError), watch.look():
+            raise OSError
     assert [look(watch), look(watch)] == [True, False]
 
 
@@ -101,6 +122,7 @@ async def test_while_nothing_is_written_parts_that_watch_read_once(
     await commit(database)
     for module in (scheduler_module, registry_module):
         monkeypatch.setattr(module, "POLL_SECONDS", 0.01)
+    monkeypatch.setattr(commit_watch_module, "SETTLE_SECONDS", 0.0)
     count = ReadCount(database, monkeypatch)
     async with asyncio.TaskGroup() as tasks:
         if part == "scheduler":

@@ -10,7 +10,7 @@ import pytest
 from sqlalchemy import delete, func, insert, select, text
 from sqlalchemy.exc import OperationalError
 
-from bot.db.connections import LoopConnection
+from bot.db.connections import LoopConnection, _PrefetchingConnection
 from bot.db.engine import Database, open_database, parse_database_path
 from bot.db.retry import OutageLog
 from bot.db.tables import notices
@@ -138,6 +138,33 @@ async def test_a_connection_that_is_read_only_is_reported_and_replaced(database:
         await write()
     async with database.transaction() as tx:  # on another connection
         await tx.execute(insert(notices).values(ROW))
+    assert await count_notices(database) == 1
+
+
+@pytest.mark.parametrize("error", [RuntimeError, None])
+async def test_after_a_rollback_that_fails_the_next_transaction_is_stored(
+    database: Database, monkeypatch: pytest.MonkeyPatch, error: type[Exception] | None
+):
+    def fail(connection: sqlite3.Connection) -> None:
+        failure = sqlite3.OperationalError("disk I/O error")
+        failure.sqlite_errorcode = sqlite3.SQLITE_IOERR
+        raise failure
+
+    async def write() -> None:
+        async with database.transaction() as tx:
+            await tx.execute(insert(notices).values(ROW))
+            if error is not None:
+                raise error
+
+    await count_notices(database)
+    with monkeypatch.context() as broken:
+        for name in ("commit", "rollback"):
+            broken.setattr(_PrefetchingConnection, name, fail)
+        with pytest.raises(error or StoreUnavailable):
+            await write()
+        with pytest.raises(StoreUnavailable):
+            await count_notices(database)
+    await insert_notice(database)
     assert await count_notices(database) == 1
 
 
