@@ -12,6 +12,7 @@ from bot.agent.approval_policy import ASKED_AFTER_EARLIER_TEXT, ASKED_AFTER_OUTS
 from bot.db.conversations import conversations
 from bot.db.engine import Database
 from bot.db.queues import stop_requests
+from bot.db.queues.stop_requests import StopCommand
 from bot.db.tables import approvals, outbox, tool_calls, turns
 from bot.db.tables import inbox as inbox_table
 from bot.db.tools.approvals import ApprovalAnswer
@@ -146,7 +147,7 @@ async def test_a_call_that_is_not_allowed_is_refused(
     await park(harness, "ring")
     if answer_word == "stopped":
         async with database.transaction() as tx:
-            stopped = await stop_requests.stop(tx, LANE, before=9, now=time.time(), include_parked=True)
+            stopped = await stop_requests.stop(tx, LANE, before=9, now=time.time(), command=StopCommand())
             assert stopped.parked == (1,)
             await harness.approvals.stop_turns(tx, stopped.parked, now=time.time())
     else:

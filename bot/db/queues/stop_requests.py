@@ -14,6 +14,7 @@ from bot.domain import Lane
 
 _HAS_BEGUN = or_(inbox.c.state == "running", and_(inbox.c.state == "new", inbox.c.turn.is_not(None)))
 _IS_WAITING = and_(inbox.c.state == "new", inbox.c.shape.in_(TURN_SHAPES), inbox.c.turn.is_(None))
+_MAX_TRANSIT_SECONDS = 5.0  # from Telegram's date to ours, whose clocks may differ
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,47 +23,63 @@ class StopResult:
 
     `running`: a turn runs, or continues in a moment, and is stopped. `dropped` and `waiting` count messages
     it dropped and messages that still wait. `parked`: turns that wait for a person, where none runs.
+    `was_late`: the turn that it meant has ended, and what waited behind that one goes on.
     """
 
     running: bool
     dropped: int
     waiting: int
     parked: tuple[int, ...] = ()
+    was_late: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class StopCommand:
+    """A /stop that somebody wrote.
+
+    `sender`: it concerns only what this person sent (None: what anybody did).
+    `sent_at`: when it was written, as Telegram says (None: unknown).
+    """
+
+    sender: int | None = None
+    sent_at: float | None = None
 
 
 async def stop(
-    tx: Transaction,
-    lane: Lane,
-    *,
-    before: int,
-    now: float,
-    include_parked: bool = False,
-    sender: int | None = None,
+    tx: Transaction, lane: Lane, *, before: int, now: float, command: StopCommand | None = None
 ) -> StopResult:
     """Apply the /stop of item `before`, which concerns only what came earlier in its lane.
 
     The turn that runs, or continues in a moment after a restart, is marked, and stays stopped. If there is
-    none and `include_parked` is set, the lane's parked turns are returned for the caller to end. If there are
-    none either, earlier waiting messages are dropped. `sender`: only what this person sent.
+    none and a `command` was written, the lane's parked turns are returned for the caller to end. If there are
+    none either, earlier waiting messages are dropped. What waited for a turn that has ended since the command
+    was written is spared.
     """
-    earlier = and_(inbox.c.lane == lane.key, inbox.c.id < before, _is_from(sender))
+    came_before = and_(inbox.c.lane == lane.key, inbox.c.id < before)
+    ended_at = await _find_end_since(tx, came_before, before, command.sent_at if command else None)
+    is_meant = true() if ended_at is None else inbox.c.received_at >= ended_at
+    earlier = and_(came_before, is_meant, _is_from(command.sender if command else None))
     marked = update(inbox).values(stopped=True)
     stopped = 0
-    if include_parked:
+    if command is not None:
         # One turn is meant: of those that have begun, the one that runs goes before one that waits.
         stopped = (await tx.execute(marked.where(earlier, inbox.c.state == "running"))).rowcount
     if not stopped:
         stopped = (await tx.execute(marked.where(earlier, _HAS_BEGUN))).rowcount
     dropped = 0
     parked_turns = list[int]()
-    if not stopped and include_parked:
+    if not stopped and command is not None:
         parked = select(inbox.c.turn).distinct().where(earlier, inbox.c.state == "parked")
         parked_turns = list((await tx.execute(parked)).scalars())
     if not stopped and not parked_turns:
-        dropped = await drop_waiting(tx, lane, before=before, now=now, sender=sender)
+        dropped = await _drop(tx, earlier, now=now)
     still_waiting = select(func.count()).select_from(inbox).where(inbox.c.lane == lane.key, _IS_WAITING)
     waiting = (await tx.execute(still_waiting)).scalar_one()
-    return StopResult(stopped > 0, dropped, int(waiting), tuple(parked_turns))
+    was_late = False
+    if ended_at is not None and not (stopped or dropped or parked_turns):
+        goes_on = and_(came_before, or_(_HAS_BEGUN, _IS_WAITING))
+        was_late = (await tx.execute(select(inbox.c.id).where(goes_on).limit(1))).first() is not None
+    return StopResult(stopped > 0, dropped, int(waiting), tuple(parked_turns), was_late)
 
 
 async def stop_turn(tx: Transaction, lane: Lane, item: int) -> bool | None:
@@ -82,10 +99,34 @@ async def drop_waiting(
     tx: Transaction, lane: Lane, *, before: int, now: float, sender: int | None = None
 ) -> int:
     """Drop the lane's waiting messages that came before item `before`; returns how many."""
-    waiting = update(inbox).where(inbox.c.lane == lane.key, inbox.c.id < before, _IS_WAITING)
-    waiting = waiting.where(_is_from(sender))
+    return await _drop(tx, and_(inbox.c.lane == lane.key, inbox.c.id < before, _is_from(sender)), now=now)
+
+
+async def _drop(tx: Transaction, condition: ColumnElement[bool], *, now: float) -> int:
+    waiting = update(inbox).where(condition, _IS_WAITING)
     dropped = await tx.execute(waiting.values(state="done", done_at=now, error="dropped by the person"))
     return dropped.rowcount
+
+
+async def _find_end_since(
+    tx: Transaction, came_before: ColumnElement[bool], stop_item: int, sent_at: float | None
+) -> float | None:
+    """Return when the turn ended that ran as the /stop was written; None: none has ended since.
+
+    Telegram's date has whole seconds: a turn that ended in the same second counts as having run.
+    """
+    if sent_at is None:
+        return None
+    received_at = select(inbox.c.received_at).where(inbox.c.id == stop_item).scalar_subquery()
+    has_ended_since = and_(
+        inbox.c.state == "done",
+        inbox.c.turn.is_not(None),
+        inbox.c.done_at >= sent_at,
+        inbox.c.done_at >= received_at - _MAX_TRANSIT_SECONDS,
+    )
+    query = select(func.max(inbox.c.done_at)).where(came_before, has_ended_since)
+    ended_at: float | None = (await tx.execute(query)).scalar_one()
+    return ended_at
 
 
 async def is_of_others(tx: Transaction, lane: Lane, item: int, person: int) -> bool:

@@ -5,6 +5,7 @@ from typing import Any
 
 from bot.db.conversations import conversations, notes
 from bot.db.queues import inbox, stop_requests
+from bot.db.queues.stop_requests import StopCommand
 from bot.domain import Button, Part
 from bot.telegram.actions import (
     ActionContext,
@@ -17,6 +18,11 @@ from bot.telegram.actions import (
 from bot.translations.translator import Translator, translatable
 
 STOP_REFUSAL = translatable("Only who asked, and administrators of this group, can stop this.")
+
+STOP_CAME_LATE = translatable(
+    "That answer was complete before I could stop it, and I'm on to what waited. "
+    "To stop that as well, send /stop again."
+)
 
 
 async def handle_new(context: ActionContext) -> ActionResult:
@@ -43,14 +49,19 @@ async def _start_conversation(context: ActionContext) -> ActionResult:
 
 
 async def handle_stop(context: ActionContext) -> ActionResult:
+    command = StopCommand(
+        sender=None if context.moderates else context.person,
+        sent_at=context.item.body.get("message", {}).get("date"),
+    )
     stopped = await stop_requests.stop(
         context.tx,
         context.lane,
         before=context.item.id,
         now=context.now,
-        include_parked=True,
-        sender=None if context.moderates else context.person,
+        command=command,
     )
+    if stopped.was_late:
+        return reply_text(context.translate(STOP_CAME_LATE))
     if stopped.parked:
         lanes = await context.deps.approvals.stop_turns(context.tx, stopped.parked, now=context.now)
         wakes = (partial(context.deps.wake_sender, lane) for lane in lanes)

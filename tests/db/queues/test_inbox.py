@@ -3,14 +3,15 @@
 import json
 from typing import Any
 
+import pytest
 from hypothesis import given, strategies
-from sqlalchemy import select
+from sqlalchemy import select, update
 
 from bot.db.engine import Database
 from bot.db.queues import inbox, stop_requests
 from bot.db.queues.claim import OVERFLOW_SECONDS
 from bot.db.queues.inbox import ClaimResult, IncomingUpdate
-from bot.db.queues.stop_requests import StopResult
+from bot.db.queues.stop_requests import StopCommand, StopResult
 from bot.db.queues.waiting_messages import load_waiting
 from bot.db.tables import inbox as inbox_table
 from bot.domain import Lane
@@ -161,6 +162,41 @@ async def test_stop_with_nothing_running_drops_what_came_before_it_only(database
         )
         await inbox.mark_done(tx, [2], now=101.0)
     assert list_ids(await claim(database)) == [[3]]
+
+
+@pytest.mark.parametrize("is_claimed", [True, False])
+async def test_a_stop_for_a_turn_that_has_just_ended_spares_what_waited_behind_it(
+    database: Database, is_claimed: bool
+):
+    await store(database, build_update(1), build_update(2))
+    async with database.transaction() as tx:
+        ended = update(inbox_table).where(inbox_table.c.id == 1)
+        await tx.execute(ended.values(state="done", turn=1, done_at=101.7))
+        await inbox.store(tx, [build_update(3, shape="stop", lane=None)], now=101.9)
+        if is_claimed:
+            await tx.execute(update(inbox_table).where(inbox_table.c.id == 2).values(state="running"))
+    async with database.transaction() as tx:
+        late = await stop_requests.stop(tx, LANE, before=3, now=102.0, command=StopCommand(sent_at=101.0))
+        assert late == StopResult(running=False, dropped=0, waiting=int(not is_claimed), was_late=True)
+    async with database.transaction() as tx:
+        meant = await stop_requests.stop(tx, LANE, before=3, now=104.0, command=StopCommand(sent_at=102.0))
+        assert (meant.running, meant.dropped, meant.was_late) == (is_claimed, int(not is_claimed), False)
+
+
+async def test_a_stop_ends_what_was_asked_after_the_last_answer_whatever_the_clocks_say(database: Database):
+    await store(database, build_update(1), build_update(2))
+    async with database.transaction() as tx:
+        ended = update(inbox_table).where(inbox_table.c.id == 1)
+        await tx.execute(ended.values(state="done", turn=1, done_at=101.7))
+        await tx.execute(update(inbox_table).where(inbox_table.c.id == 2).values(state="running"))
+        await inbox.store(tx, [build_update(3, shape="stop", lane=None)], now=110.0)
+        assert (
+            await stop_requests.stop(tx, LANE, before=3, now=110.0, command=StopCommand(sent_at=50.0))
+        ).running
+        await tx.execute(update(inbox_table).where(inbox_table.c.id == 2).values(received_at=101.8))
+        assert (
+            await stop_requests.stop(tx, LANE, before=3, now=110.0, command=StopCommand(sent_at=101.0))
+        ).running
 
 
 async def test_messages_wait_until_it_is_known_which_of_them_a_stop_drops(database: Database):

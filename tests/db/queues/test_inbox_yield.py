@@ -7,6 +7,7 @@ from bot.db.engine import Database
 from bot.db.queues import inbox, stop_requests
 from bot.db.queues.claim import MAX_RUNNING_DUE_TASKS
 from bot.db.queues.inbox import ClaimResult, IncomingUpdate
+from bot.db.queues.stop_requests import StopCommand
 from bot.db.tables import inbox as inbox_table
 from bot.domain import ItemKind, ItemShape, Lane
 
@@ -148,7 +149,7 @@ async def test_a_stop_concerns_what_runs_and_not_the_task_that_yielded_to_it(lan
     assert await lanes.claim_ids() == [message]
     for expected in ([message], [task]):
         async with lanes.database.transaction() as tx:
-            assert (await stop_requests.stop(tx, LANE, before=99, now=NOW, include_parked=True)).running
+            assert (await stop_requests.stop(tx, LANE, before=99, now=NOW, command=StopCommand())).running
             stopped = select(inbox_table.c.id).where(inbox_table.c.stopped, inbox_table.c.state != "done")
             assert (await tx.execute(stopped)).scalars().all() == expected
         await lanes.finish(*expected)

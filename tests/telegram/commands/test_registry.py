@@ -3,12 +3,15 @@
 import json
 
 import pytest
+from sqlalchemy import case, update
 
 from bot.db.conversations import conversations, notes, turns
 from bot.db.engine import Database
 from bot.db.queues import inbox
+from bot.db.tables import inbox as inbox_table
 from bot.domain import Lane
 from bot.telegram.commands import registry
+from bot.telegram.commands.conversation import STOP_CAME_LATE
 from bot.telegram.commands.welcome import EXAMPLES
 from tests.support.update_harness import ADMIN, ANNA, BOB, UpdateHarness
 
@@ -87,6 +90,19 @@ async def test_new_begins_another_conversation(harness: UpdateHarness):
 
 async def test_stop_with_nothing_to_stop_says_so(harness: UpdateHarness):
     assert [message.text for message in await harness.send_text("/stop")] == ["Nothing is running."]
+
+
+async def test_a_stop_for_an_answer_that_has_just_ended_says_that_what_waited_goes_on(harness: UpdateHarness):
+    ended, _ = await harness.store_updates(
+        harness.build_message(text="a story"), harness.build_message(text="and this?")
+    )
+    async with harness.database.transaction() as tx:
+        states = case((inbox_table.c.id == ended, "done"), else_="running")
+        await tx.execute(
+            update(inbox_table).values(state=states, turn=inbox_table.c.id, done_at=harness.now + 0.5)
+        )
+    (sent,) = await harness.send_text("/stop")
+    assert sent.text == STOP_CAME_LATE
     assert harness.turns.stops == []
 
 
