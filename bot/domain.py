@@ -12,7 +12,7 @@ from bot.translations.translator import Translatable, Translator
 
 Role = Literal["system", "user", "assistant", "tool"]
 ItemKind = Literal["update", "resume", "reminder", "task", "house"]
-ItemShape = Literal["text", "deep", "command", "new", "tap", "stop", "edit", "overflow", "other"]
+ItemShape = Literal["text", "deep", "command", "new", "tap", "stop", "edit", "overflow", "guest", "other"]
 CallPurpose = Literal["turn", "summary", "task", "warmup", "probe", "bench", "decision"]
 ResultOutcome = Literal["ok", "error", "refused", "timeout", "interrupted", "unknown"]
 CallOutcome = Literal["ok", "cut", "cancelled", "failed"]
@@ -33,6 +33,8 @@ TASKS_PRIORITY: Final = 1
 SUMMARIES_PRIORITY: Final = 2
 WARMUP_PRIORITY: Final = 3
 
+_PRIVATE_GUEST_CHATS: Final = 2**60  # chat ids have 52 bits
+
 
 @dataclass(frozen=True, slots=True)
 class Lane:
@@ -45,6 +47,27 @@ class Lane:
     def is_group(self) -> bool:
         """Whether its chat is a group's; a private chat has the number of its person."""
         return self.chat < 0
+
+    @property
+    def is_guest(self) -> bool:
+        """Whether its person asks in it from a chat that the assistant is no member of."""
+        return self.topic is not None and self.topic < 0
+
+    @property
+    def paced_chat(self) -> int:
+        """The chat whose limits count what is shown there: for a guest's lane that chat, below zero."""
+        if self.topic is not None and self.is_guest:
+            return self.topic
+        return self.chat
+
+    @classmethod
+    def for_guest(cls, person: int, chat: int) -> "Lane":
+        """The lane of what a person asks in a chat that the assistant is no member of.
+
+        Its chat is the person's private one. That other chat stands as its topic, below zero, which no topic
+        of Telegram's is; the number of a private chat is moved out of the way of those of groups.
+        """
+        return cls(person, chat if chat < 0 else -chat - _PRIVATE_GUEST_CHATS)
 
     @property
     def key(self) -> str:

@@ -69,9 +69,7 @@ class Settings(BaseSettings):
         None, description="the endpoint's key, if it requires one", examples=["a-long-random-word"]
     )
     model_name: str | None = Field(
-        None,
-        description="the model to use; unset: the first one the endpoint lists",
-        examples=["diffusiongemma"],
+        None, description="the model to use; unset: the first one listed", examples=["diffusiongemma"]
     )
     model_seats: int = Field(
         4, ge=1, le=1024, description="concurrent model calls; the server's `--max-num-seqs`"
@@ -83,11 +81,7 @@ class Settings(BaseSettings):
         description="longest reply of one model call, in tokens; a tool call that was cut gets 3,072 or more",
     )
     model_wait: float = Field(
-        600,
-        ge=0,
-        le=86_400,
-        allow_inf_nan=False,
-        description="seconds a message waits for an endpoint that is down",
+        600, ge=0, le=86_400, allow_inf_nan=False, description="seconds to wait for an endpoint that is down"
     )
 
     # Database and access
@@ -103,6 +97,9 @@ class Settings(BaseSettings):
     access: Annotated[Literal["pairing", "allowlist", "open"], Lower] = Field(
         "pairing",
         description="strangers get a code for an admin (pairing), are refused (allowlist), may write (open)",
+    )
+    guest_mode: Annotated[Literal["on", "off"], Lower] = Field(
+        "off", description="let people who are in ask it as `@name question` in chats it is no member of"
     )
 
     # Answers
@@ -120,16 +117,13 @@ class Settings(BaseSettings):
         4, ge=1, le=64, description="longest thought without an answer, in canvases"
     )
     thinking_read: Annotated[Literal["auto", "off"], Lower] = Field(
-        "auto",
-        description="ask the endpoint whether to think when words leave it open (auto: where it can)",
+        "auto", description="ask the endpoint whether to think when words leave it open (auto: where it can)"
     )
     summary: Annotated[Literal["on", "off"], Lower] = Field(
-        "off",
-        description="summarize for the model what no longer fits its prompt; costs a model call per cut",
+        "off", description="summarize what no longer fits the model's prompt; costs a model call per cut"
     )
     warm_up: Annotated[Literal["on", "off"], Lower] = Field(
-        "on",
-        description="fill the endpoint's prefix cache at start with four tiny calls",
+        "on", description="fill the endpoint's prefix cache at start with four tiny calls"
     )
     turn_steps: int = Field(8, ge=1, le=100, description="most model calls in one turn")
     turn_seconds: float = Field(
@@ -192,11 +186,7 @@ class Settings(BaseSettings):
         examples=["qW0vZ3J0b3V0Zm9yYW4tZXhhbXBsZS1vZi1hLWtleQ4="],
     )
     approval_seconds: float = Field(
-        900,
-        gt=0,
-        le=604_800,
-        allow_inf_nan=False,
-        description="seconds until an unanswered approval counts as denied",
+        900, gt=0, le=604_800, allow_inf_nan=False, description="seconds until an approval expires, denied"
     )
     turn_calls: int = Field(16, ge=1, le=1000, description="most tool calls in one turn")
 

@@ -23,6 +23,7 @@ NAMES_AND_DEFAULTS: dict[str, object] = {
     "DATABASE_URL": "sqlite+aiosqlite:///canvasgram.db",
     "ADMIN_IDS": frozenset(),
     "ACCESS": "pairing",
+    "GUEST_MODE": "off",
     "THINKING": "auto",
     "THINKING_CANVASES": 4,
     "THINKING_READ": "auto",

@@ -22,6 +22,10 @@ GATEWAY_INSTRUCTION = (
 )
 INSTRUCTIONS_LINE = "The people of this chat ask of every answer, within these rules:"
 GROUP_LINE = "This is a group; each message begins with its sender's name."
+GUEST_LINE = (
+    "You are asked this in a chat of others that you are not part of. All its people read your answer, which "
+    "is one short message there; you can do nothing else in that chat."
+)
 MAX_LABEL_CHARS = 80  # characters of a data block's label
 DATA_END = "\n[end of data]"
 NOTES_LABEL = "notes of this chat"
@@ -63,7 +67,9 @@ def build_system_text(owner_text: str, instructions: str | None = None) -> str:
 
 
 def describe_chat(owner_text: str, lane: Lane) -> str:
-    """What the owner wrote, and in a group that it is one."""
+    """What the owner wrote, and whether the chat is a group, or one that the assistant is no member of."""
+    if lane.is_guest:
+        return f"{owner_text.strip()}\n{GUEST_LINE}"
     if not lane.is_group:
         return owner_text
     return f"{owner_text.strip()}\n{GROUP_LINE}"

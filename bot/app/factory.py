@@ -35,19 +35,21 @@ from bot.settings import Settings
 from bot.telegram.access import Access
 from bot.telegram.actions import ActionDependencies
 from bot.telegram.best_effort_calls import BestEffortCalls
+from bot.telegram.bot_identity import list_guest_mode_problems
 from bot.telegram.chat_administrators import ChatAdministrators
-from bot.telegram.client import TelegramBot, open_bot, run_unless_stopped
+from bot.telegram.client import TelegramBot, TelegramClient, open_bot, run_unless_stopped
 from bot.telegram.commands.groups import LeaveGroupsTask
 from bot.telegram.commands.registry import COMMANDS, build_group_menu, build_menu
 from bot.telegram.delivery.channel import ChatChannel
 from bot.telegram.delivery.rate_budget import RateLimits
 from bot.telegram.delivery.sender import Sender
 from bot.telegram.groups import GroupDirectory
+from bot.telegram.guest_queries import GuestQueries
 from bot.telegram.incoming.attachment_loader import AttachmentLoader
 from bot.telegram.incoming.backlog import BacklogLimits
 from bot.telegram.incoming.downloads import FileDownloader
 from bot.telegram.incoming.envelope import read_envelope
-from bot.telegram.incoming.polling import PollerCallbacks, UpdatePoller
+from bot.telegram.incoming.polling import PollerCallbacks, UpdatePoller, list_allowed_updates
 from bot.telegram.quota import QuotaGate, QuotaSettings
 from bot.telegram.reactions import SeenReactions
 from bot.telegram.runners.reminders import ReminderRunner
@@ -142,6 +144,9 @@ async def _run_with_bot(
         if gateway is None:
             return
         _log_start(settings, bot, gateway.access)
+        if settings.guest_mode == "on":
+            for problem in list_guest_mode_problems(bot):
+                log.warning("%s", problem, extra={"action": "app.guest_mode"})
         first_admin_link = FirstAdminLink(database, gateway.access, bot.username, announce)
         await run_unless_stopped(stop, first_admin_link.show_if_due(), None)
         seats_by_endpoint = _list_seats(model, fallback)
@@ -210,6 +215,7 @@ async def build(
         [command.name for command in COMMANDS],
         reads_all_messages=bool(bot.bot.can_read_all_group_messages),
         on_moved=lambda old_chat, new_chat: sender.follow_chat(old_chat, new_chat),
+        guest_mode=settings.guest_mode == "on",
     )
     await retry_until_available(partial(groups.load, database))
     best_effort_calls = BestEffortCalls(
@@ -293,6 +299,9 @@ async def build(
         sign_ins=tools.sign_in_tasks.flows,
         tool_questions=tool_questions,
         is_chat_administrator=ChatAdministrators(bot).is_administrator,
+        guest_queries=GuestQueries(
+            database, TelegramClient(bot), wake_worker=lambda: worker.wake(), wake_sender=sender.wake
+        ),
     )
     runners: dict[ItemKind, Runner] = {
         "update": UpdateRunner(
@@ -337,6 +346,7 @@ async def build(
         on_stored,
         lambda line: best_effort_calls.alert_admins(access.list_admins(), line),
         partial(read_envelope, groups=groups),
+        list_allowed_updates(guest_mode=settings.guest_mode == "on"),
     )
     return Gateway(
         intake=UpdatePoller(bot, database, poller_callbacks, limits=backlog_limits),

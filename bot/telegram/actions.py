@@ -24,6 +24,7 @@ from bot.jobs.user_jobs import UserJobs
 from bot.telegram.access import Access
 from bot.telegram.best_effort_calls import BestEffortCalls
 from bot.telegram.groups import GroupDirectory
+from bot.telegram.guest_queries import GuestQueries
 from bot.tool_registry.sign_in_flows import SignInFlows
 from bot.tool_registry.tool_info import BuiltinTools
 from bot.translations.translator import Translator
@@ -82,6 +83,7 @@ class ActionDependencies:
     `sign_ins`: those under way.
     `tool_questions`: what running tools ask people.
     `is_chat_administrator(chat, person)`: whether a person administers a group.
+    `guest_queries`: gives questions from chats of others their first answer.
     `backups_kept_until`: when the newest backup of the database is deleted (None: there is none).
     """
 
@@ -110,6 +112,7 @@ class ActionDependencies:
     sign_ins: SignInFlows | None = None
     tool_questions: ToolQuestions | None = None
     is_chat_administrator: Callable[[int, int], Awaitable[bool]] = _know_no_administrator
+    guest_queries: GuestQueries | None = None
 
 
 @dataclass(frozen=True, slots=True)

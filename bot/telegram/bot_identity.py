@@ -1,4 +1,4 @@
-"""Asks Telegram which bot a token belongs to. Used by `setup`, before there is a gateway."""
+"""What Telegram says of a bot: whose token it is, asked by `setup`, and whether guest mode can work."""
 
 from dataclasses import dataclass
 
@@ -34,3 +34,19 @@ async def check_token(token: str, api_url: str) -> BotIdentity:
         ) from None
     except TelegramError as error:
         raise TelegramAway(f"Telegram does not answer at {api_url} ({type(error).__name__}).") from None
+
+
+def list_guest_mode_problems(bot: Bot) -> list[str]:
+    """Return what BotFather has to change before this bot answers in chats that it is no member of."""
+    problems = []
+    if not bot.bot.supports_guest_queries:
+        problems.append(
+            "GUEST_MODE is on, but Telegram does not let this bot be asked in other chats. Open @BotFather's "
+            "Mini App, choose the bot, turn on guest mode, and start the gateway again."
+        )
+    if bot.bot.supports_inline_queries:
+        problems.append(
+            "GUEST_MODE is on, and so is the bot's inline mode: most apps then take @name for an inline "
+            "query, and nobody can ask it in other chats. Send /setinline to @BotFather and turn it off."
+        )
+    return problems

@@ -15,6 +15,8 @@ from telegram import (
     Bot,
     InlineKeyboardButton,
     InlineKeyboardMarkup,
+    InlineQueryResultArticle,
+    InputTextMessageContent,
     LinkPreviewOptions,
     Message,
     ReplyParameters,
@@ -209,6 +211,41 @@ class TelegramClient:
         )
         if isinstance(outcome, DeliverySuccess):
             return DeliverySuccess(message_id)
+        return outcome
+
+    async def answer_guest_query(self, query_id: str, text: str) -> tuple[DeliveryOutcome, str]:
+        """Answer where somebody asked in a chat that is not the bot's, once; must not be repeated.
+
+        Also returns the id by which the answer can be edited, "" if there is none.
+        """
+        content = InputTextMessageContent(text, link_preview_options=_NO_PREVIEW)
+        result = InlineQueryResultArticle("answer", "Answer", content)
+        inline_message_id = ""
+
+        async def answer() -> None:
+            nonlocal inline_message_id
+            sent = await self._bot.answer_guest_query(query_id, result, read_timeout=_EDIT_TIMEOUT_SECONDS)
+            inline_message_id = sent.inline_message_id
+
+        return await await_outcome(answer()), inline_message_id
+
+    async def edit_guest_answer(self, lane: Lane, part: Part, inline_message_id: str) -> DeliveryOutcome:
+        """Make the answer to a guest query show this part; may be repeated. The id alone says where it is.
+
+        A refusal says nothing of the lane's chat, which is the person's: its kind is `gone`.
+        """
+        del lane
+        outcome = await await_outcome(
+            self._bot.edit_message_text(
+                part.text,
+                inline_message_id=inline_message_id,
+                link_preview_options=_NO_PREVIEW,
+                read_timeout=_EDIT_TIMEOUT_SECONDS,
+                api_kwargs=_build_entities(part),
+            )
+        )
+        if isinstance(outcome, DeliveryRefusal) and outcome.kind != "entities":
+            return DeliveryRefusal("gone", outcome.detail)
         return outcome
 
     async def delete_message(self, lane: Lane, message_id: int) -> DeliveryOutcome:

@@ -33,6 +33,7 @@ class GroupDirectory:
     `reads_all_messages`: whether Telegram sends the bot all messages of its groups, without being an
     administrator there.
     `on_moved`: called with the old number and the new one of a group that has become a supergroup.
+    `guest_mode`: whether it also answers in chats that it is no member of.
     """
 
     def __init__(
@@ -43,7 +44,9 @@ class GroupDirectory:
         *,
         reads_all_messages: bool = False,
         on_moved: Callable[[int, int], None] = lambda old_chat, new_chat: None,
+        guest_mode: bool = False,
     ) -> None:
+        self._guest_mode = guest_mode
         self.reads_all_messages = reads_all_messages
         self._identity = GroupIdentity(bot_id, username, frozenset(commands))
         self._groups: dict[int, Group] = {}
@@ -72,6 +75,11 @@ class GroupDirectory:
         """Return the groups that the bot is in, also those that wait to be let in, by title."""
         present = (group for group in self._groups.values() if group.state != "left")
         return sorted(present, key=lambda group: (group.title.casefold(), group.chat))
+
+    def takes_guest_queries(self, chat: int) -> bool:
+        """Whether the bot answers as a guest in this chat: where it is a member, the group's rules hold."""
+        group = self._groups.get(chat)
+        return self._guest_mode and (group is None or group.state == "left")
 
     def get_identity(self, chat: int) -> GroupIdentity:
         """Return who the assistant is in this chat."""

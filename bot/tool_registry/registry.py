@@ -28,11 +28,15 @@ from bot.tool_registry.loader import DEFAULT_TOOL_SETTINGS, RegistryLoader, Tool
 from bot.tool_registry.sources import OfferSignIn, offer_nothing
 from bot.translations.translator import ENGLISH, Translatable
 from tools.base import Tool
+from tools.builtin.look_back import look_back
+from tools.builtin.notes import recall
 from tools.threads import run_in_thread
 
 POLL_SECONDS = 2.0  # between looks for changes that another process made
 MAX_CACHED_TOOLBOXES = 256  # where there are many tools, each conversation may have its own
 
+
+_TOOLS_THAT_READ_THE_CHAT = frozenset({look_back.name, recall.name})
 
 log = logging.getLogger(__name__)
 
@@ -178,6 +182,20 @@ class ToolRegistry:
             searchable_tools = self.get_searchable_tools(person, chat)
         return self.build_toolbox(names, searchable_tools)
 
+    def build_guest_toolbox(self, texts: Sequence[str], names: tuple[str, ...] | None) -> Toolbox:
+        """Return the tools of a conversation in a chat of others: those of everybody that change nothing.
+
+        `names`: as in build_conversation_toolbox.
+        """
+        members_tools = self.get_searchable_tools(0, 0).tools.values()
+        harmless = tuple(tool.name for tool in members_tools if _suits_guests(tool))
+        if harmless not in self._searchable_tools:
+            self._searchable_tools[harmless] = SearchableTools(self.tools[name] for name in harmless)
+        searchable_tools = self._searchable_tools[harmless]
+        if names is None:
+            names = pick_tools(searchable_tools, texts, (), self._max_prompt_tokens)
+        return self.build_toolbox(names, searchable_tools if set(names) >= META_TOOL_NAMES else None)
+
     def make_toolbox_builder(self, chat: int) -> Callable[[tuple[str, ...] | None], Toolbox]:
         """Return a function that builds a chat's toolbox from offered names, for use outside any turn."""
         return partial(self.build_conversation_toolbox, chat, chat, ())
@@ -280,6 +298,12 @@ class ToolRegistry:
     async def _notify(self, subject: str, text: Translatable) -> None:
         log.warning("%s", text(ENGLISH), extra={"action": "tools.news", "subject": subject})
         await retry_until_available(lambda: self._notify_admins(subject, text))
+
+
+def _suits_guests(tool: Tool) -> bool:
+    """Tell whether a tool changes nothing, asks nobody, and reads nothing that the chat said before."""
+    changes = tool.changes and not tool.rule.only_reads
+    return not changes and tool.rule.ask == "never" and tool.name not in _TOOLS_THAT_READ_THE_CHAT
 
 
 def _index_tools(

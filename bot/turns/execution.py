@@ -206,6 +206,8 @@ class TurnExecution:
         policy = ToolPolicy(policy_dependencies, requester, turn.toolbox, taint_state, questions)
         context_for = partial(dependencies.context_for, request)
         executor = ToolExecutor(dependencies.database, turn.id, turn.toolbox, policy, context_for, results)
+        if request.lane.is_guest:
+            executor.refuse_files()
         if turn.is_resumed:
             executor.allowance.count_stored(await outbox_files.load_waiting(tx, turn.id))
         return executor

@@ -43,6 +43,7 @@ MESSAGE_TOO_LONG = translatable(
     "Your message has {count} characters, more than I can read at once. Please send less of it, or send it "
     "as a text file: of a file I read as much as fits."
 )
+GUEST_ANSWER_LOST = translatable("I lost this one. Please ask me again.")
 REQUEST_REFUSED = translatable("The model server refused my request. The admins know; /retry tries again.")
 LONG_MESSAGE_CHARS = 2000  # a prompt may be too long because of a message from this length on
 CONTINUE_PREFIX = "more:"
@@ -179,6 +180,8 @@ class TurnRecorder:
         char_count = sum(map(len, self._request.texts))
         if text == PROMPT_TOO_LONG and char_count >= LONG_MESSAGE_CHARS:
             text = MESSAGE_TOO_LONG
+        if self._request.lane.is_guest:  # the commands that those texts name are for private chats
+            text = GUEST_ANSWER_LOST
         message = Message("assistant", text.format(count=char_count))
         self._messages.append(message)
         parts = await self._render(self._translate(text, count=char_count))

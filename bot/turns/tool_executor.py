@@ -15,7 +15,7 @@ from functools import partial
 from bot.agent.events import RunTools
 from bot.agent.notices import format_tool_progress
 from bot.agent.tool_calls import CheckedCall
-from bot.agent.toolbox import Toolbox, render_result
+from bot.agent.toolbox import TakeFiles, Toolbox, render_result
 from bot.db.conversations import calls
 from bot.db.conversations.calls import StoredResult
 from bot.db.engine import Database
@@ -86,12 +86,17 @@ class ToolExecutor:
     ) -> None:
         self.policy = policy
         self.allowance = FileAllowance()
+        self._take_files: TakeFiles | None = self.allowance.take
         self._database = database
         self._turn = turn
         self._toolbox = toolbox
         self._context_for = context_for
         self._results = dict(known_results)
         self._decisions = PolicyDecisions()
+
+    def refuse_files(self) -> None:
+        """Send no files, and have the model read so: the chat takes none."""
+        self._take_files = None
 
     async def register_calls(self, tx: Transaction, event: RunTools, *, now: float) -> None:
         """Store what is to run, what has to wait and what is refused, before anything of the step runs."""
@@ -160,7 +165,7 @@ class ToolExecutor:
             context = replace(context, ask=partial(_ask_off_clock, handle, context.ask))
         with progress.open_call(call) as show_progress:
             context = replace(context, show_progress=show_progress)
-            result = await self._toolbox.run(call, checked_call.arguments, context, self.allowance.take)
+            result = await self._toolbox.run(call, checked_call.arguments, context, self._take_files)
         if result.failure:
             fields = {"action": "tool.failed", "tool": call.name}
             log.warning("%s failed: %s", call.name, mask_words(result.failure), extra=fields)

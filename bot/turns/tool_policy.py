@@ -29,6 +29,7 @@ CHANGED = "This was not run: the tool has changed since it was allowed. Say so; 
 NOBODY = "This was not run: only an admin who did not ask could allow it, and none can be reached. Say so."
 DENIED = "This was not run: {} did not allow it. Say so, and do not try it in another way."
 EXPIRED = "This was not run: nobody allowed it in time. Say so."
+FOR_GUESTS = "This was not run: in a chat of others no tool may change or ask anything. Say so."
 STOPPED = "This was not run: the turn was stopped."
 
 ResultsByCall = Mapping[tuple[int, str], ToolResult]
@@ -154,6 +155,9 @@ class ToolPolicy:
         if call_count >= self._dependencies.max_calls:
             return DenyCall(TOO_MANY.format(self._dependencies.max_calls))
         verdict = approval_policy.assess(tool, checked_call.arguments, taint_state)
+        changes = tool.changes and not tool.rule.only_reads
+        if requester.lane.is_guest and (changes or isinstance(verdict, RequireApproval)):
+            return DenyCall(FOR_GUESTS)
         if isinstance(verdict, RequireApproval):
             return await self._check_allowance(tx, tool, verdict, now)
         return verdict

@@ -248,6 +248,8 @@ def _plan_preflight(
 
 def _bind_toolbox(config: TurnConfig, request: TurnRequest, recent_tools: Iterable[str]) -> ToolboxFor:
     texts = [prompt.strip_files(text) for text in request.texts]
+    if request.lane.is_guest:
+        return partial(config.tool_registry.build_guest_toolbox, texts)
     return partial(
         config.tool_registry.build_conversation_toolbox,
         request.person,

@@ -33,7 +33,9 @@ class Instructions:
 
 
 async def find(tx: Transaction, lane: Lane) -> Instructions:
-    """What holds in a lane: its own text, else that of its chat."""
+    """What holds in a lane: its own text, else that of its chat; nothing in a chat of others."""
+    if lane.is_guest:
+        return Instructions()
     inherited = Lane(lane.chat).key
     rows = await tx.execute(_SELECT_OWN_AND_INHERITED, {"own": lane.key, "inherited": inherited})
     by_lane = {row.lane: row for row in rows}

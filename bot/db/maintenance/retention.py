@@ -216,14 +216,17 @@ async def has_running_work(tx: Transaction, lane: Lane, person: int, *, before: 
 
 
 async def list_lanes(tx: Transaction, chat: int) -> list[Lane]:
-    """Every lane of a chat of which anything is stored, the chat itself first."""
+    """Every lane of a chat of which anything is stored, the chat itself first.
+
+    A private chat has those in which its person asks in chats of others, too.
+    """
     chat_lanes = {Lane(chat)}
     tables = (lanes, turns, notes, instructions, jobs, inbox, outbox, group_speakers, group_texts)
     for column in (table.c.lane for table in tables):
         # A range can use an index: keys of topics begin with "CHAT:", and ";" is the character after ":".
         topics = select(column).distinct().where(column > f"{chat}:", column < f"{chat};")
         chat_lanes |= {Lane.parse(key) for key in (await tx.execute(topics)).scalars()}
-    return sorted(chat_lanes, key=lambda lane: lane.topic or 0)
+    return sorted(chat_lanes, key=lambda lane: (lane.topic is not None, lane.topic or 0))
 
 
 async def _wipe_in_batches(

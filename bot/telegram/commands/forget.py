@@ -24,6 +24,7 @@ KEPT_NOTICE = translatable(
 )
 BACKUP_NOTICE = translatable("A backup of mine holds all that until {day}; then it is deleted, too.")
 NO_BACKUP_NOTICE = translatable("I have no backups of this. Copies that somebody else made I cannot delete.")
+GUEST_NOTICE = translatable("That includes what you asked me in chats that I am not part of.")
 FORGET_REFUSAL = translatable("Only administrators of this group can have me forget it.")
 YES = "forget:yes"
 NO = "forget:no"
@@ -39,8 +40,11 @@ async def handle_forget(context: ActionContext) -> ActionResult:
     if until is not None:
         zone = await context.load_zone()
         backup_notice = translate(BACKUP_NOTICE, day=format_day(translate, until, zone))
+    question = translate(FORGET_QUESTION)
+    if any(lane.is_guest for lane in await retention.list_lanes(context.tx, context.lane.chat)):
+        question = f"{question}\n{translate(GUEST_NOTICE)}"
     return reply_text(
-        "\n\n".join((translate(FORGET_QUESTION), translate(KEPT_NOTICE), backup_notice)),
+        "\n\n".join((question, translate(KEPT_NOTICE), backup_notice)),
         (Button(translate("Forget it all"), YES), Button(translate("Keep it"), NO)),
     )
 

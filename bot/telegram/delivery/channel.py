@@ -73,7 +73,16 @@ class ChatChannel:
             Part(piece.text, piece.entities, silent=silent or number > 0)
             for number, piece in enumerate(pieces or (self._empty_piece,))
         ]
+        if self._progress.lane.is_guest:
+            return self._mark_rest(parts)
         return (*parts[:-1], replace(parts[-1], buttons=buttons))
+
+    def _mark_rest(self, parts: list[Part]) -> tuple[Part, ...]:
+        """Say in the first part that the others come in private: a guest has one message."""
+        if len(parts) == 1:
+            return tuple(parts)
+        notice = self.translate("(The rest is in our private chat.)")
+        return (replace(parts[0], text=f"{parts[0].text}\n\n{notice}"), *parts[1:])
 
     @property
     def _empty_piece(self) -> Piece:

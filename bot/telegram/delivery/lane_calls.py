@@ -7,15 +7,23 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
+from bot.db.queues import guest_queries
 from bot.db.write_queue import WriteOperation, WriteQueue
 from bot.domain import Lane, NotifyAdmins, Part
 from bot.telegram.client import TelegramClient
 from bot.telegram.delivery.rate_queue import RateQueue
 from bot.telegram.delivery.renderer import MarkdownRenderer
 from bot.telegram.file_client import FileClient
-from bot.telegram.outcomes import DeliveryFailure, DeliveryOutcome, DeliveryRefusal, UnknownDelivery
+from bot.telegram.outcomes import (
+    DeliveryFailure,
+    DeliveryOutcome,
+    DeliveryRefusal,
+    DeliverySuccess,
+    UnknownDelivery,
+)
 from bot.usage.timers import TurnTimers
 
 _log = logging.getLogger(__name__)
@@ -50,12 +58,13 @@ class DeliveryContext:
 class LaneCalls:
     """The calls of `lane`, with back-off.
 
-    `target_lane`: the lane, or its chat alone once Telegram has said that the topic does not exist.
+    `target_lane`: the lane, or its chat alone once Telegram has said that the topic does not exist; of a
+    guest, the private chat, where what is no edit of the answer goes.
     `timeline`: measures what the lane's time goes to.
     """
 
     def __init__(self, lane: Lane, context: DeliveryContext) -> None:
-        self.target_lane = lane
+        self.target_lane = Lane(lane.chat) if lane.is_guest else lane
         self.lane = lane
         self.context = context
         self.timeline = context.turn_timers.delivery_timeline(lane)
@@ -85,20 +94,31 @@ class LaneCalls:
                 and self.target_lane.topic is not None
             ):
                 self.target_lane = Lane(self.lane.chat)
-                self.context.rate_queue.spend(self.lane.chat)
+                self.context.rate_queue.spend(self.lane.paced_chat)
                 outcome = await call(self.target_lane, part=part)
             if isinstance(outcome, DeliveryRefusal) and outcome.kind == "entities" and part.entities:
-                self.context.rate_queue.spend(self.lane.chat)
+                self.context.rate_queue.spend(self.lane.paced_chat)
                 outcome = await call(self.target_lane, part=replace(part, entities=()))
             return outcome
+
+    async def bind_edit(self, message_id: int) -> Callable[..., Awaitable[DeliveryOutcome]]:
+        """Return the call that edits this message, for `attempt`; below zero it is the answer of a guest."""
+        client = self.context.client
+        if message_id > 0:
+            return partial(client.edit_message, message_id=message_id)
+        find_id = partial(guest_queries.find_inline_message_id, item=-message_id)
+        inline_message_id = await self.context.write_queue.write(find_id)
+        return partial(client.edit_guest_answer, inline_message_id=inline_message_id)
 
     async def acquire_rate(self) -> None:
         """Wait until a call that must arrive may be made; what Telegram's limits take is Telegram's time."""
         with self.timeline.measure("Telegram"):
-            await self.context.rate_queue.acquire(self.lane.chat)
+            await self.context.rate_queue.acquire(self.lane.paced_chat)
 
     async def delete_message(self, message_id: int) -> DeliveryOutcome:
-        """Delete a message."""
+        """Delete a message; the answer of a guest cannot be deleted, and stays."""
+        if message_id < 0:
+            return DeliverySuccess()
         with self.timeline.measure("Telegram"):
             return await self.context.client.delete_message(self.target_lane, message_id)
 
@@ -126,7 +146,7 @@ class LaneCalls:
             _log.warning(
                 "Telegram wants a chat left alone", extra={"action": "sender.flood", "seconds": seconds}
             )
-            self.context.rate_queue.back_off(self.lane.chat, seconds)
+            self.context.rate_queue.back_off(self.lane.paced_chat, seconds)
             return 0.0
         self._failures += 1
         return min(max_seconds, _FIRST_BACKOFF_SECONDS * 2.0 ** min(self._failures - 1, 10))

@@ -5,7 +5,6 @@ Runs while its lane has something to do, and decides what each outcome means for
 
 import asyncio
 import logging
-from collections.abc import Awaitable
 from functools import partial
 
 from bot.db.queues import outbox
@@ -102,11 +101,11 @@ class LaneSender:
         self.is_due = False
         row = await self._context.write_queue.write(partial(outbox.take, lane=self.lane))
         if row is None:
-            self._context.rate_queue.refund(self.lane.chat)
+            self._context.rate_queue.refund(self.lane.paced_chat)
             return
         if self.progress is not None:
             self.progress.mark_final(row.id)
-        await self._record_outcome(row, await self._start_call(row))
+        await self._record_outcome(row, await self._make_call(row))
         self.is_due |= row.has_more
 
     async def _clear_long_status(self) -> None:
@@ -117,20 +116,20 @@ class LaneSender:
         if long_status is not None and long_status.message_id is not None:
             await self._progress_sender.clear_status(self.progress, long_status)
 
-    def _start_call(self, row: OutboxRow) -> Awaitable[DeliveryOutcome]:
-        """Start the call that makes Telegram show what this row says."""
+    async def _make_call(self, row: OutboxRow) -> DeliveryOutcome:
+        """Make the call that makes Telegram show what this row says."""
         client = self._context.client
         if row.message_id is None:
             assert row.body is not None
             if row.body.kind != "text":
-                return self._file_sender.send(row)
-            return self._calls.attempt(row.body, partial(client.send_message, reply_to=row.reply_to))
+                return await self._file_sender.send(row)
+            return await self._calls.attempt(row.body, partial(client.send_message, reply_to=row.reply_to))
         if row.body is None:
-            return self._calls.delete_message(row.message_id)
+            return await self._calls.delete_message(row.message_id)
         if self.progress and self.progress.get_shown_part(row.id) == row.body:
-            self._context.rate_queue.refund(self.lane.chat)
-            return _skip_call()
-        return self._calls.attempt(row.body, partial(client.edit_message, message_id=row.message_id))
+            self._context.rate_queue.refund(self.lane.paced_chat)
+            return DeliverySuccess()
+        return await self._calls.attempt(row.body, await self._calls.bind_edit(row.message_id))
 
     async def _record_outcome(self, row: OutboxRow, outcome: DeliveryOutcome) -> None:  # a table
         """Store the outcome of the call, and note whether the row is due again."""
@@ -193,7 +192,3 @@ class LaneSender:
                 "telegram.refused",
                 defer("Telegram refused a message of mine: {reason}", reason=refusal.detail),
             )
-
-
-async def _skip_call() -> DeliveryOutcome:
-    return DeliverySuccess()

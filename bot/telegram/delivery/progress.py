@@ -208,6 +208,8 @@ class TurnProgress:
             parts[-1] = replace(parts[-1], buttons=((Button(stop_label, f"{STOP_PREFIX}{self.item}"),),))
         self._snapshot = snapshot
         self._parts = tuple(parts)
+        if self.lane.is_guest:  # one message, without buttons
+            self._parts = tuple(replace(part, buttons=()) for part in parts[:1])
 
     def get_next_step(self, now: float) -> ProgressStep | None:
         """Return the call that shows what was rendered; None: nothing until something changes."""
@@ -218,7 +220,7 @@ class TurnProgress:
         return step
 
     def _find_step_towards_parts(self, now: float) -> ProgressStep | None:
-        is_status = not self._snapshot.text
+        is_status = not self._snapshot.text and not self.lane.is_guest  # a guest cannot delete it
         long_status = None if is_status else self.find_long_status(now)
         if long_status is not None and long_status.message_id is not None:
             return DeleteMessage(long_status)
@@ -242,14 +244,14 @@ class TurnProgress:
 
     def _find_typing_step(self, now: float) -> ProgressStep | None:
         text = self._draft_line or ""
-        if self._started_at is None:
+        if self._started_at is None or self.lane.is_guest:
             return None
         if now > self._started_at + _MAX_TYPING_SECONDS and not (text or self._draft_text):
             return None
         if text == self._draft_text:
             due_at = self._next_typing_at
         else:
-            due_at = self._typing_sent_at + self.limits.get_edit_gap(self.lane.chat, len(text))
+            due_at = self._typing_sent_at + self.limits.get_edit_gap(self.lane.paced_chat, len(text))
         if now >= due_at:
             return SendTyping(text)
         return WaitUntil(due_at)
@@ -258,7 +260,7 @@ class TurnProgress:
         """Return the moment from which the step keeps the gap between edits of one message."""
         match step:
             case EditMessage(message, part):
-                return message.called_at + self.limits.get_edit_gap(self.lane.chat, len(part.text))
+                return message.called_at + self.limits.get_edit_gap(self.lane.paced_chat, len(part.text))
             case DeleteMessage(message):
                 return message.called_at + self.limits.get_edit_gap(self.lane.chat, 0)
         return 0.0
@@ -266,9 +268,10 @@ class TurnProgress:
     def _get_status_below(self) -> str | None:
         """Return the line below the text; what a draft can show is none."""
         is_shown = bool(self.text or self.status or self.lasting_status or self.messages)
-        if self._has_drafts and not self.lane.is_group and not is_shown:
+        if self._has_drafts and self.lane.paced_chat > 0 and not is_shown:
             return None
-        return self._draft_line or self.status or self.lasting_status
+        place = self.draft_status if self.lane.is_guest else self._draft_line
+        return place or self.status or self.lasting_status
 
     @property
     def _draft_line(self) -> str | None:

@@ -37,7 +37,7 @@ class ProgressSender:
     async def send(self, progress: TurnProgress, step: ProgressCall) -> None:
         """Make this call, if the rate limits leave capacity for it."""
         rate_queue = self._context.rate_queue
-        if wait := rate_queue.try_spend_progress(self._calls.lane.chat):
+        if wait := rate_queue.try_spend_progress(self._calls.lane.paced_chat):
             progress.hold(rate_queue.now + wait)
             return
         match outcome := await self._make_call(progress, step):
@@ -89,7 +89,7 @@ class ProgressSender:
             )
         )
         if row.final or row.state != "sending":
-            self._context.rate_queue.refund(self._calls.lane.chat)
+            self._context.rate_queue.refund(self._calls.lane.paced_chat)
             progress.is_over |= row.final
             progress.messages.append(MessageState(row.id, row.message_id))
             return DeliverySuccess()
@@ -133,7 +133,7 @@ class ProgressSender:
         message = step.message
         assert message.message_id is not None
         message.called_at = self._context.rate_queue.now
-        edit = partial(self._context.client.edit_message, message_id=message.message_id)
+        edit = await self._calls.bind_edit(message.message_id)
         outcome = await self._calls.attempt(step.part, edit)
         if isinstance(outcome, DeliverySuccess):
             message.part = step.part

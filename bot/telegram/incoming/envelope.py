@@ -40,7 +40,7 @@ _ORDERED_COMMANDS: dict[str, ItemShape] = {"new": "new", "retry": "command", "de
 
 def read_envelope(raw: object, now: float, groups: GroupDirectory) -> IncomingUpdate | None:
     """Return what is stored of an update; None without an id, for it could not be acknowledged."""
-    update = _as_object(raw)
+    update = _rename_guest_message(_as_object(raw))
     update_id = _parse_id(update.get("update_id"))
     if update_id is None:
         return None
@@ -63,6 +63,15 @@ def read_envelope(raw: object, now: float, groups: GroupDirectory) -> IncomingUp
         is_for_others=is_for_others,
         group_text=_read_group_text(update, groups, now) if is_for_others else None,
     )
+
+
+def _rename_guest_message(update: dict[str, Any]) -> dict[str, Any]:
+    """Return an update in which the message of a guest query stands as any other, with the query's id."""
+    if "guest_message" not in update:
+        return update
+    message = _as_object(update["guest_message"])
+    query_id = str(message.get("guest_query_id", ""))
+    return {"update_id": update.get("update_id"), "message": message | {"guest_query_id": query_id}}
 
 
 def _read_edit(update: dict[str, Any], groups: GroupDirectory) -> MessageEdit | None:
@@ -100,6 +109,8 @@ def _classify(
         return "stop", False
     if "edited_message" in update:
         return "edit", False
+    if "guest_query_id" in message:
+        return "guest", False
     match _as_object(message.get("chat")).get("type"):
         case "private":
             return _classify_addressed(message)
@@ -149,6 +160,9 @@ def _is_for_others(update: dict[str, Any], groups: GroupDirectory) -> bool:
         return _is_idle_reaction(_as_object(update["message_reaction"]), groups)
     chat = _as_object(message.get("chat"))
     chat_id = _parse_id(chat.get("id"))
+    if "guest_query_id" in message:
+        is_asked = chat_id is not None and find_group_sender(message) is not None
+        return not is_asked or not groups.takes_guest_queries(chat_id or 0)
     if chat.get("type") not in {"group", "supergroup"} or chat_id is None:
         return False
     if "migrate_to_chat_id" in message or "migrate_from_chat_id" in message:

@@ -22,7 +22,7 @@ def find_address(message: dict[str, Any], identity: GroupIdentity) -> AddressKin
     command = find_command_entity(message)
     if command is not None:
         return "command" if _is_own_command(command, identity) else None
-    if _is_reply_to(message, identity.id):
+    if is_reply_to(message, identity.id):
         return "reply"
     if any(_is_mention_of(entity, text, identity) for entity, text in _list_entities(message)):
         return "mention"
@@ -100,7 +100,7 @@ def _is_own_command(command: str, identity: GroupIdentity) -> bool:
     return match[2] is None or match[2].lower() == identity.username.lower()
 
 
-def _is_reply_to(message: dict[str, Any], person: int) -> bool:
+def is_reply_to(message: dict[str, Any], person: int) -> bool:
     """Whether a message replies to one that this person wrote.
 
     Every message of a forum topic names the topic's first message, a service message, as the one that it

@@ -57,12 +57,20 @@ class PollerCallbacks:
     """`on_stored` is called after a commit, with what was stored.
 
     `alert_admins` notifies admins without the database. `read_envelope` reads from a raw update, as it is at
-    a time (epoch seconds), what is stored of it.
+    a time (epoch seconds), what is stored of it. `allowed_updates`: the kinds that Telegram is asked for.
     """
 
     on_stored: Callable[[Sequence[IncomingUpdate]], None]
     alert_admins: Callable[[str], Awaitable[None]]
     read_envelope: Callable[[object, float], IncomingUpdate | None]
+    allowed_updates: Sequence[str] = tuple(ALLOWED_UPDATES)
+
+
+def list_allowed_updates(*, guest_mode: bool) -> list[str]:
+    """Return the kinds of updates to ask for. Each poll names them: Telegram keeps the list of the last."""
+    if guest_mode:
+        return [*ALLOWED_UPDATES, "guest_message"]
+    return ALLOWED_UPDATES
 
 
 class UpdatePoller:
@@ -122,7 +130,10 @@ class UpdatePoller:
             offset = None if newest is None else newest + 1
 
     async def _fetch(self, offset: int | None) -> list[Any]:
-        params: dict[str, Any] = {"timeout": POLL_SECONDS, "allowed_updates": ALLOWED_UPDATES}
+        params: dict[str, Any] = {
+            "timeout": POLL_SECONDS,
+            "allowed_updates": [*self._callbacks.allowed_updates],
+        }
         if offset is not None:
             params["offset"] = offset
         # Raw on purpose: the library's own get_updates parses the whole batch, and one bad update would lose

@@ -9,7 +9,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from bot.db.conversations import attachments
+from bot.db.conversations import attachments, conversations
 from bot.db.engine import Database
 from bot.db.people import speakers
 from bot.domain import InboxItem, Lane
@@ -22,6 +22,7 @@ from bot.telegram.incoming.attachments import extract_media
 from bot.telegram.incoming.group_address import (
     cut_leading_mention,
     find_speaker_name,
+    is_reply_to,
     name_quoted_author,
 )
 from bot.telegram.incoming.update import ParsedUpdate
@@ -65,7 +66,11 @@ class MessageTurns:
         if coordinates and first.item.attempt == 1:  # later its person may have set another zone since
             owner = JobOwner(first.person, first.name, lane)
             await follow_location(self._database, self._deps, coordinates, owner, now=self._clock())
-        identity = self._deps.groups.get_identity(lane.chat) if lane.is_group else None
+        identity = None
+        if lane.is_group or lane.is_guest:
+            identity = self._deps.groups.get_identity(lane.chat)
+        if lane.is_guest and not first.item.has_turn:
+            await self._begin_guest_conversation(first, lane)
         messages = self._attachment_loader.mark_unusable(
             [_to_message(update, identity) for update in updates]
         )
@@ -94,7 +99,8 @@ class MessageTurns:
         assert first.person is not None
         last_message = updates[-1].message
         reply_to = None
-        if last_message and (lane.is_group or _should_quote(updates, now)):
+        may_quote = last_message is not None and not lane.is_guest
+        if last_message and may_quote and (lane.is_group or _should_quote(updates, now)):
             reply_to = last_message.message_id
         revision = first.item.body.get("revision")
         if revision is not None:
@@ -138,6 +144,14 @@ class MessageTurns:
         completed = self._build_request(updates, loaded, request.lane, request.translate, request.speaker)
         return replace(completed, reply_to=request.reply_to)
 
+    async def _begin_guest_conversation(self, update: ParsedUpdate, lane: Lane) -> None:
+        """Begin a conversation, unless this goes on from the assistant's last answer by replying to it."""
+        identity = self._deps.groups.get_identity(lane.chat)
+        if is_reply_to(update.item.body["message"], identity.id):
+            return
+        async with self._database.transaction(durable=False) as tx:
+            await conversations.start_new(tx, lane)
+
     async def _find_speaker(self, update: ParsedUpdate, lane: Lane) -> str:
         """Return what a group's prompts call the sender of an update; "" in a private chat."""
         if not lane.is_group or update.person is None:
@@ -161,7 +175,7 @@ class MessageTurns:
 def _to_message(update: ParsedUpdate, identity: GroupIdentity | None) -> IncomingMessage:
     """Take the raw message, without /ask, /deep or a mention before it, and what came with it.
 
-    `identity`: who the assistant is in a group; None in a private chat.
+    `identity`: who the assistant is in a chat of several people; None in a private chat.
     """
     message: dict[str, Any] = update.item.body["message"]
     if identity is not None:

@@ -94,6 +94,9 @@ class UpdateRunner:
                 return
             first = updates[0]
         may_ask = role in {"admin", "member"}
+        if first.item.shape == "guest" and first.item.lane is None:
+            await self._answer_guest_query(first, role if may_ask else None)
+            return
         if may_ask and first.lane is not None and await self._is_turn(first, first.lane):
             await self._run_turn(updates, first.lane, role)
             self._on_answered([update.item for update in updates])
@@ -114,7 +117,8 @@ class UpdateRunner:
         """
         if update.person is None:
             return None
-        if update.chat_type not in GROUP_TYPES or update.lane is None:
+        is_guest = update.item.shape == "guest"
+        if is_guest or update.chat_type not in GROUP_TYPES or update.lane is None:
             return self._deps.access.get_role(update.person)
         group = self._deps.groups.find_open(update.lane.chat)
         if group is None:
@@ -136,6 +140,13 @@ class UpdateRunner:
             return False
         return await self._deps.is_chat_administrator(update.lane.chat, update.person)
 
+    async def _answer_guest_query(self, update: ParsedUpdate, role: RoleOrBlocked | None) -> None:
+        """Answer what somebody asks in a chat of others; whom the bot does not know hears nothing at all."""
+        if role is None:
+            await self._run_action([update], None, do_nothing, "")
+        elif self._deps.guest_queries is not None:
+            await self._deps.guest_queries.answer(update, self._get_translator(update, role))
+
     async def _let_in_by_codes(self, updates: Sequence[ParsedUpdate]) -> list[ParsedUpdate]:
         """Let in the strangers whose codes an admin has pasted; returns the other updates."""
         codes = [update for update in updates if await self._is_stranger_code(update)]
@@ -153,7 +164,7 @@ class UpdateRunner:
 
     async def _is_turn(self, update: ParsedUpdate, lane: Lane) -> bool:
         if update.item.shape != "deep" or update.message is None:
-            return update.item.shape == "text"
+            return update.item.shape in {"text", "guest"}
         _, args = registry.parse_command(_get_text(update.message))
         async with self._database.read_transaction() as tx:
             return await consent.can_answer_deep(
