@@ -9,11 +9,14 @@ import inspect
 import json
 import re
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import asdict, dataclass, field, is_dataclass
+from dataclasses import dataclass, field
 from datetime import date, datetime
-from enum import Enum
 from typing import Any, Literal, Protocol, TypedDict, Unpack, get_args, overload
 
+from tools.results import File as File  # also for those who write tools
+from tools.results import Found as Found
+from tools.results import Picture as Picture
+from tools.results import to_found
 from tools.schemas.signature import Signature, ToolDefinitionError, parse_signature
 from tools.threads import run_in_thread
 
@@ -84,39 +87,6 @@ class Past(Protocol):
         """
         ...
 
-
-@dataclass(frozen=True, slots=True)
-class Picture:
-    """A picture: the bytes of a file whose stated media type is `media_type`, such as `image/png`."""
-
-    media_type: str
-    data: bytes
-
-
-@dataclass(frozen=True, slots=True)
-class File:
-    """A file for the person, sent after the answer; the model reads only its name and size.
-
-    `name` is shown without folders. How the file is sent follows from its bytes; `media_type`, such as
-    `image/png`, only completes a name that has no ending.
-    """
-
-    name: str
-    data: bytes
-    caption: str = ""
-    media_type: str = ""
-
-    def __post_init__(self) -> None:
-        if not isinstance(self.data, bytes):
-            raise TypeError(f"the data of the file {self.name!r:.60} are not bytes")
-
-
-_PICTURES = {
-    "image/png": re.compile(rb"\x89PNG\r\n"),
-    "image/jpeg": re.compile(rb"\xff\xd8\xff"),
-    "image/gif": re.compile(rb"GIF8[79]a"),
-    "image/webp": re.compile(rb"RIFF....WEBP", re.DOTALL),
-}
 
 PictureFitter = Callable[[Picture], Awaitable[Picture]]
 """Makes a picture fit for the model; raises ToolError, saying why, when it cannot be shown."""
@@ -192,15 +162,6 @@ class ToolContext:
     show_progress: Callable[[str], None] | None = None
     ask: AskPerson | None = None
     earlier_calls: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Found:
-    """A result with pictures, which a model that can see is shown after the text, and files to send."""
-
-    text: str
-    images: tuple[Picture, ...] = ()
-    files: tuple[File, ...] = ()
 
 
 ToolFunction = Callable[[Mapping[str, Any], ToolContext], Awaitable[object]]
@@ -387,47 +348,9 @@ async def run_tool(tool: Tool, arguments: Mapping[str, Any], context: ToolContex
     Keeps no time limit and bounds no length: both belong to the caller.
     Raises ToolError, and every error that the tool raises.
     """
-    result = await tool.function(arguments, context)
-    if isinstance(result, Found):
-        return result
-    if isinstance(result, File):
-        return Found("", files=(result,))
-    if isinstance(result, str):
-        return Found(result)
-    if result is None:
-        return Found("Done.")
-    if isinstance(result, bytes | bytearray):
-        return _to_found(bytes(result))
-    return Found(json.dumps(result, ensure_ascii=False, separators=(",", ":"), default=_to_json_value))
-
-
-def _to_found(data: bytes) -> Found:
-    """Bytes as the picture or the text that they are."""
-    for media_type, beginning in _PICTURES.items():
-        if beginning.match(data):
-            return Found("", (Picture(media_type, data),))
-    try:
-        return Found(data.decode())
-    except UnicodeDecodeError:
-        return Found(f"[{len(data)} bytes that are neither text nor a picture]")
+    return to_found(await tool.function(arguments, context))
 
 
 async def run_tool_text(tool: Tool, arguments: Mapping[str, Any], context: ToolContext) -> str:
     """The text of what `run_tool` returns; pictures and files are left out."""
     return (await run_tool(tool, arguments, context)).text
-
-
-def _to_json_value(value: object) -> object:
-    """Convert a value that JSON has no type for.
-
-    Dataclasses become objects, dates ISO 8601, enums their value, bytes and everything else its text.
-    """
-    if isinstance(value, bytes | bytearray):
-        return _to_found(bytes(value)).text
-    if is_dataclass(value) and not isinstance(value, type):
-        return asdict(value)
-    if isinstance(value, date):
-        return value.isoformat()
-    if isinstance(value, Enum):
-        return value.value
-    return str(value)

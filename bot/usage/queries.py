@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from bot.db.engine import Database
 from bot.db.transaction import Transaction
-from bot.db.usage import counter_readings, report_sums
+from bot.db.usage import counter_readings, report_sums, tool_sums
 from bot.db.usage.thinking_sums import ThinkingSums, sum_by_thinking
 from bot.db.usage.usage_sums import (
     ApprovalSums,
@@ -119,8 +119,8 @@ async def _load_call_rows(tx: Transaction, query: ReportQuery) -> _CallRows:
 async def _load_turn_rows(tx: Transaction, query: ReportQuery) -> _TurnRows:
     scope = query.scope
     turns = await report_sums.sum_turns(tx, scope, _turn_grouping(query.by))
-    tools = await report_sums.sum_tool_calls(tx, scope, query.by)
-    approvals = await report_sums.sum_approvals(tx, scope, query.by)
+    tools = await tool_sums.sum_tool_calls(tx, scope, query.by)
+    approvals = await tool_sums.sum_approvals(tx, scope, query.by)
     thinking: Sequence[ThinkingSums] = ()
     if query.by == "thinking":
         thinking = await sum_by_thinking(tx, scope)
@@ -146,7 +146,7 @@ async def _load_exact_durations(tx: Transaction, query: ReportQuery) -> _Duratio
     rows = await report_sums.list_breakdown_seconds(tx, query.scope, _turn_grouping(query.by))
     by_group = _collect_durations(rows)
     if query.by == "tool":
-        by_group |= _collect_tool_durations(await report_sums.list_tool_seconds(tx, query.scope))
+        by_group |= _collect_tool_durations(await tool_sums.list_tool_seconds(tx, query.scope))
     return _DurationRows(by_group, _collect_durations((None, *row[1:]) for row in rows), "exact")
 
 

@@ -1,11 +1,11 @@
-"""Sums over the ledger for reports: model calls, turns with their accounts, tool calls; in total or by group.
+"""Sums over the ledger for reports: model calls and turns with their accounts, in total or by group.
 
 Only reads. scope_filters says which rows belong to a scope.
 """
 
 from collections.abc import Sequence
 from dataclasses import fields
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
 from sqlalchemy import (
     ColumnElement,
@@ -24,10 +24,8 @@ from sqlalchemy import (
 from bot.db.tables import (
     ODD_CALL_SQL,
     accounts,
-    approvals,
     durations,
     model_calls,
-    tool_calls,
     turns,
 )
 from bot.db.transaction import Transaction
@@ -39,14 +37,12 @@ from bot.db.usage.scope_filters import (
 )
 from bot.db.usage.usage_sums import (
     DAY_SECONDS,
-    ApprovalSums,
     BreakdownColumn,
     CallSums,
     GroupBy,
     GroupKey,
     RetrySums,
     Scope,
-    ToolSums,
     TurnSums,
 )
 from bot.domain import CANVAS_TOKENS
@@ -56,8 +52,6 @@ _turn = turns.c
 _ANSWERED_ENDINGS = ("answered", "cut")
 _UNANSWERED_ENDINGS = ("stopped", "edited", "limit")  # as a person or a limit wants it; others are failures
 _account = accounts.c
-_tool_call = tool_calls.c
-_approval = approvals.c
 _BREAKDOWN_COLUMNS = tuple(accounts.c[name] for name in get_args(BreakdownColumn))
 _CANVASES = (_call.completion_tokens + (CANVAS_TOKENS - 1)) // CANVAS_TOKENS
 _SEAT_SECONDS = _call.ended_at - _call.seat_at
@@ -120,7 +114,7 @@ _ODD_SUMS: tuple[ColumnElement[Any], ...] = (
 )
 _NO_ODD_SUMS = (0,) * len(_ODD_SUMS)
 _NO_THINKING_CALLS = (0, 0, 0, 0)
-_TURN_GROUPS = frozenset({"day", "chat", "user", "thinking"})
+TURN_GROUPS = frozenset({"day", "chat", "user", "thinking"})
 _TURN_GROUP_COLUMNS = {"chat": _turn.lane, "user": _turn.person, "thinking": _turn.thinking}
 _CALL_GROUP_COLUMNS = {"model": _call.model, "purpose": _call.purpose}
 
@@ -210,10 +204,10 @@ async def _sum_calls_by_group(
     `subgroup_column`, which must be the first of `sums`, it is a part of the key.
     """
     call_key: ColumnElement[Any] = _CALL_GROUP_COLUMNS.get(group or "", literal(None))
-    if scope.is_everything and group not in _TURN_GROUPS:
+    if scope.is_everything and group not in TURN_GROUPS:
         query = select(call_key, *sums).select_from(model_calls).where(*extra_conditions)
         return await _load_rows(tx, query, group, subgroup_column)
-    turn_key = _get_turn_group_column(scope, group, call_key)
+    turn_key = get_turn_group_column(scope, group, call_key)
     query = select(turn_key, *sums).select_from(turns.join(model_calls, _call.turn == _turn.id))
     query = query.where(*build_turn_filter(scope), *extra_conditions)
     if scope.model is not None:
@@ -257,7 +251,7 @@ async def _load_rows(
 
 async def sum_turns(tx: Transaction, scope: Scope, group: GroupBy | None) -> list[TurnSums]:
     """Turns by group; by `model` and `purpose` there is one group (key None)."""
-    key = _get_turn_group_column(scope, group, literal(None))
+    key = get_turn_group_column(scope, group, literal(None))
     settled = case((_account.turn.is_not(None), 1))
     columns = (  # in the order of the fields of TurnSums, its `seconds` last, without those of calls
         key,
@@ -277,7 +271,7 @@ async def sum_turns(tx: Transaction, scope: Scope, group: GroupBy | None) -> lis
         .select_from(turns.outerjoin(accounts, _account.turn == _turn.id))
         .where(*build_turn_and_model_filter(scope))
     )
-    turn_group = group if group in _TURN_GROUPS else None
+    turn_group = group if group in TURN_GROUPS else None
     rows = await _load_rows(tx, query, turn_group, None)
     call_rows = await _load_rows(tx, _select_thinking_calls(scope, key), turn_group, None)
     calls_by_key = {call_key: sums for call_key, *sums in call_rows}
@@ -302,55 +296,7 @@ def _to_turn_sums(row: tuple[Any, ...], thinking_calls: Sequence[int]) -> TurnSu
     return TurnSums(**dict(zip(names, counts, strict=True)), seconds=row[-len(_BREAKDOWN_COLUMNS) :])
 
 
-async def sum_tool_calls(
-    tx: Transaction, scope: Scope, group: GroupBy | Literal["tool"] | None
-) -> list[ToolSums]:
-    """Tool calls by group and outcome; by `model` and `purpose` there is one group (key None)."""
-    key = _get_tool_group_column(scope, group, _tool_call.name)
-    seconds = _tool_call.ended_at - _tool_call.began_at
-    columns = (
-        key,
-        _tool_call.outcome,
-        func.count(),
-        func.count(seconds),
-        func.coalesce(func.sum(seconds), 0.0),
-    )
-    query = select(*columns).group_by(*_list_group_columns(group, key, _tool_call.outcome))
-    if scope.is_everything and group not in _TURN_GROUPS:
-        query = query.select_from(tool_calls)
-    else:
-        query = query.select_from(turns.join(tool_calls, _tool_call.turn == _turn.id)).where(
-            *build_turn_and_model_filter(scope)
-        )
-    return [ToolSums(row[0], row[1], row[2], row[3], row[4]) for row in await tx.execute(query)]
-
-
-async def sum_approvals(
-    tx: Transaction, scope: Scope, group: GroupBy | Literal["tool"] | None
-) -> list[ApprovalSums]:
-    """Tool calls that a person was asked about, by group and answer.
-
-    By `model` and `purpose` there is one group (key None).
-    """
-    key = _get_tool_group_column(scope, group, _approval.tool)
-    waited = func.coalesce(func.sum(_approval.answered_at - _approval.asked_at), 0.0)
-    query = select(key, _approval.answer, func.count(), waited).select_from(
-        approvals.join(turns, _approval.turn == _turn.id)
-    )
-    query = query.where(*build_turn_and_model_filter(scope))
-    query = query.group_by(*_list_group_columns(group, key, _approval.answer))
-    return [ApprovalSums(row[0], row[1], row[2], row[3]) for row in await tx.execute(query)]
-
-
-def _get_tool_group_column(
-    scope: Scope, group: GroupBy | Literal["tool"] | None, name_column: ColumnElement[str]
-) -> ColumnElement[Any]:
-    if group == "tool":
-        return name_column
-    return _get_turn_group_column(scope, group, literal(None))
-
-
-def _get_turn_group_column(
+def get_turn_group_column(
     scope: Scope, group: str | None, other_column: ColumnElement[Any]
 ) -> ColumnElement[Any]:
     """What turns are grouped by; `other_column` where that is nothing of a turn."""
@@ -359,33 +305,17 @@ def _get_turn_group_column(
     return _TURN_GROUP_COLUMNS.get(group or "", other_column)
 
 
-def _list_group_columns(
-    group: GroupBy | Literal["tool"] | None, key: ColumnElement[Any], other_column: ColumnElement[Any]
-) -> list[ColumnElement[Any]]:
-    if group == "tool" or group in _TURN_GROUPS:
-        return [key, other_column]
-    return [other_column]
-
-
 async def list_breakdown_seconds(
     tx: Transaction, scope: Scope, group: GroupBy | None
 ) -> list[tuple[Any, ...]]:
     """One row for each account: (key, then the seconds in the order of BreakdownColumn)."""
-    key = _get_turn_group_column(scope, group, literal(None))
+    key = get_turn_group_column(scope, group, literal(None))
     query = (
         select(key, *_BREAKDOWN_COLUMNS)
         .select_from(turns.join(accounts, _account.turn == _turn.id))
         .where(*build_turn_and_model_filter(scope))
     )
     return [tuple(row) for row in await tx.execute(query)]
-
-
-async def list_tool_seconds(tx: Transaction, scope: Scope) -> list[tuple[str, float]]:
-    """One row for each tool call that ended: (name, seconds)."""
-    seconds = (_tool_call.ended_at - _tool_call.began_at).label("seconds")
-    query = select(_tool_call.name, seconds).select_from(turns.join(tool_calls, _tool_call.turn == _turn.id))
-    ended = query.where(*build_turn_and_model_filter(scope), seconds.is_not(None))
-    return [(row.name, row.seconds) for row in await tx.execute(ended)]
 
 
 async def count_durations(

@@ -11,7 +11,7 @@ from bot.db.engine import Database, open_database
 from bot.db.tables import readings
 from bot.db.tools import approvals
 from bot.db.tools.approvals import NewApprovalQuestion
-from bot.db.usage import counter_readings, report_sums
+from bot.db.usage import counter_readings, report_sums, tool_sums
 from bot.db.usage.usage_sums import (
     DAY_SECONDS,
     ApprovalSums,
@@ -53,7 +53,7 @@ async def test_an_empty_ledger_has_no_group(database: Database):
     assert await sum_calls(database) == {}
     assert await sum_turns(database) == {}
     async with database.read_transaction() as tx:
-        assert await report_sums.sum_tool_calls(tx, Scope(), None) == []
+        assert await tool_sums.sum_tool_calls(tx, Scope(), None) == []
         assert await report_sums.sum_retries(tx, Scope(), None) == []
         assert await counter_readings.sum_server_counters(tx, Scope()) == ServerSums(0, None, None, None)
 
@@ -229,8 +229,8 @@ async def test_the_scope_of_a_model_is_the_turns_that_called_it(database: Databa
     assert (await sum_turns(database, scope))[None].turns == 1
     assert set(await sum_calls(database, scope, "model")) == {"one"}
     async with database.read_transaction() as tx:
-        assert [sums.calls for sums in await report_sums.sum_tool_calls(tx, scope, None)] == [1]
-        assert await report_sums.sum_tool_calls(tx, Scope(model="two"), None) == []
+        assert [sums.calls for sums in await tool_sums.sum_tool_calls(tx, scope, None)] == [1]
+        assert await tool_sums.sum_tool_calls(tx, Scope(model="two"), None) == []
 
 
 async def test_calls_that_asked_a_person_are_summed_by_tool_and_answer(database: Database, ledger: UsageRows):
@@ -244,10 +244,10 @@ async def test_calls_that_asked_a_person_are_summed_by_tool_and_answer(database:
             if answered_at is not None:
                 await approvals.store_answer(tx, question, "once", 1, now=answered_at)
     async with database.read_transaction() as tx:
-        by_name = await report_sums.sum_approvals(tx, Scope(), "tool")
-        by_user = await report_sums.sum_approvals(tx, Scope(user=5), "user")
-        total = await report_sums.sum_approvals(tx, Scope(), None)
-        assert await report_sums.sum_approvals(tx, Scope(user=6), None) == []
+        by_name = await tool_sums.sum_approvals(tx, Scope(), "tool")
+        by_user = await tool_sums.sum_approvals(tx, Scope(user=5), "user")
+        total = await tool_sums.sum_approvals(tx, Scope(), None)
+        assert await tool_sums.sum_approvals(tx, Scope(user=6), None) == []
     assert set(by_name) == {ApprovalSums("clock", "once", 2, 10.0), ApprovalSums("clock", None, 1, 0.0)}
     assert {sums.key for sums in by_user} == {5}
     assert {sums.key for sums in total} == {None}
@@ -259,9 +259,9 @@ async def test_tools_are_summed_by_name_and_outcome(database: Database, ledger: 
     await ledger.add_tool_call(turn, "clock", outcome="error", ended_at=NOON + 7.0)
     await ledger.add_tool_call(turn, "fetch_page", outcome=None, ended_at=None)
     async with database.read_transaction() as tx:
-        by_name = await report_sums.sum_tool_calls(tx, Scope(), "tool")
-        by_user = await report_sums.sum_tool_calls(tx, Scope(), "user")
-        seconds = await report_sums.list_tool_seconds(tx, Scope())
+        by_name = await tool_sums.sum_tool_calls(tx, Scope(), "tool")
+        by_user = await tool_sums.sum_tool_calls(tx, Scope(), "user")
+        seconds = await tool_sums.list_tool_seconds(tx, Scope())
     assert set(by_name) == {
         ToolSums("clock", "ok", 1, 1, 0.5),
         ToolSums("clock", "error", 1, 1, 2.0),
