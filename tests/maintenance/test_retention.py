@@ -6,9 +6,10 @@ import os
 import time
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
-from sqlalchemy import Table, func, select, update
+from sqlalchemy import Select, Table, func, select, update
 
 from bot.db.engine import Database, open_database
 from bot.db.maintenance.backup import BackupDirectory
@@ -25,6 +26,7 @@ from bot.db.tables import (
     tool_calls,
     turns,
 )
+from bot.db.tables import jobs as job_rows
 from bot.domain import Lane
 from bot.errors import JobFailed
 from bot.maintenance.retention import (
@@ -191,6 +193,8 @@ async def test_texts_older_than_the_setting_are_deleted_at_start_and_younger_one
     async with open_harness(tmp_path, keep_text_days="30") as gateway:
         async with gateway.run():
             await send_canary_everywhere(gateway)
+            # A gateway writes its jobs down when it has run for two seconds.
+            await wait_for_row(gateway, select(job_rows.c.id).where(job_rows.c.name == "retention"))
         await make_older(gateway, 31)
         copy = tmp_path / "house.db.before-0002.bak"
         copy.write_bytes(CANARY.encode())
@@ -198,23 +202,21 @@ async def test_texts_older_than_the_setting_are_deleted_at_start_and_younger_one
         async with gateway.run():
             gateway.ann.send("@@say:Still here.@@")
             await gateway.api.wait_until(lambda: "Still here." in gateway.texts())
-            await wait_for_system_job(gateway, "retention")
+            is_retention = (inbox.c.kind == "house") & inbox.c.body.contains("retention")
+            await wait_for_row(gateway, select(inbox.c.id).where(is_retention, inbox.c.state == "done"))
         assert find_traces(tmp_path) == []
         assert not copy.exists()
         assert await count_rows(gateway, messages) == 2
 
 
-async def wait_for_system_job(gateway: GatewayHarness, name: str) -> None:
-    """Wait until a due time of a system job is done."""
-    is_done = select(inbox.c.id).where(
-        inbox.c.kind == "house", inbox.c.state == "done", inbox.c.body.contains(name)
-    )
-    async with open_database(gateway.settings.database_url) as database, asyncio.timeout(30):
-        done = None
-        while done is None:
+async def wait_for_row(gateway: GatewayHarness, query: Select[Any]) -> None:
+    """Wait until the query finds a row."""
+    async with open_database(gateway.settings.database_url) as database, asyncio.timeout(40):
+        row = None
+        while row is None:
             await asyncio.sleep(0.05)  # no event says so
             async with database.read_transaction() as tx:
-                done = (await tx.execute(is_done)).first()
+                row = (await tx.execute(query)).first()
 
 
 async def make_older(gateway: GatewayHarness, days: int) -> None:
