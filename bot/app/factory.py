@@ -311,9 +311,11 @@ async def build(
             max_waiting=settings.waiting_messages,
             on_answered=lambda items: reactions.remove(items),
         ),
-        "reminder": jobs.outcomes.record_after(ReminderRunner(database, access, jobs.user_jobs, sender.wake)),
+        "reminder": jobs.outcomes.record_after(
+            ReminderRunner(database, access, groups, jobs.user_jobs, sender.wake)
+        ),
         "task": jobs.outcomes.record_after(
-            TaskRunner(database, access, quota, approval_dependencies.on_turn_ended)
+            TaskRunner(database, access, groups, quota, approval_dependencies.on_turn_ended)
         ),
         "house": maintenance.build_system_job_runner(
             notices,

@@ -29,6 +29,7 @@ CONFIRMATION_SHOWN = (
 class ChatSchedules:
     """Implements the tools' protocol Schedules.
 
+    In a group only the jobs of that group are seen: its prompts are read by others.
     `translate`: into the person's language. `wake_sender` is called when the person has something to read.
     """
 
@@ -41,6 +42,7 @@ class ChatSchedules:
     ) -> None:
         self._user_jobs = user_jobs
         self._owner = owner
+        self._chat = owner.lane.chat if owner.lane.is_group else None
         self._translate = translate
         self._wake_sender = wake_sender
 
@@ -61,14 +63,14 @@ class ChatSchedules:
 
     async def list(self) -> str:
         async with self._user_jobs.database.read_transaction() as tx:
-            own_jobs = await jobs.list_of_person(tx, self._owner.person)
+            own_jobs = await jobs.list_of_person(tx, self._owner.person, chat=self._chat)
         return "\n".join(format_job(job) for job in own_jobs) or "Nothing is scheduled."
 
     async def remove(self, number: int) -> str:
         removed = None
         if 0 < number < MAX_NUMBER:
             async with self._user_jobs.database.transaction() as tx:
-                removed = await jobs.remove(tx, number, person=self._owner.person)
+                removed = await jobs.remove(tx, number, person=self._owner.person, chat=self._chat)
         if removed is None:
             raise ToolError(f"There is no #{number}. Call this without arguments to see the numbers.")
         return f"Removed: {format_job(removed)}"

@@ -10,6 +10,8 @@ from typing import Literal
 from bot.db.engine import Database
 from bot.db.people import people
 from bot.db.people.people import Person, PersonLanguages, RoleOrBlocked
+from bot.domain import Lane
+from bot.telegram.groups import GroupDirectory
 from bot.telegram.rate_limit import RateLimiter
 from bot.translations.translator import Translator, load_translator
 
@@ -100,3 +102,20 @@ class Access:
     def can_send_refusal(self, person: int, now: float) -> bool:
         """Count a notice to a stranger that the bot is private; False if one was sent within an hour."""
         return self._refusal_notices.try_acquire(person, now)
+
+
+def find_role(access: Access, groups: GroupDirectory, person: int, lane: Lane) -> RoleOrBlocked | None:
+    """Return the role of a person in a lane; None for somebody who is not answered there.
+
+    In a group the bot answers whom it answers elsewhere, and everybody if an admin has set that. Its
+    anonymous administrators are not known by name: they count as the group, which was let in.
+    """
+    if not lane.is_group:
+        return access.get_role(person)
+    group = groups.find_open(lane.chat)
+    if group is None:
+        return None
+    if person == group.chat:
+        return "member"
+    role = access.get_role(person)
+    return "member" if role is None and group.speakers == "everyone" else role

@@ -142,6 +142,11 @@ class ActionContext:
         return self.lane.chat < 0
 
     @property
+    def group_chat(self) -> int | None:
+        """The chat of the group where this happens; None in a private chat."""
+        return self.lane.chat if self.is_group else None
+
+    @property
     def actor(self) -> Actor:
         """The person, as the author of what this action changes."""
         return Actor(self.person, "telegram")

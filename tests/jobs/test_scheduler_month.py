@@ -38,6 +38,7 @@ from bot.telegram.runners.tasks import TaskRunner
 from bot.translations.translator import ENGLISH
 from bot.turns.runner import RequestCompleter
 from bot.turns.turn_request import TurnRequest
+from tests.support.groups import build_directory
 
 # New York goes forward on 14 March 2027, Berlin on 28 March, Sydney back on 4 April.
 BEGIN = datetime(2027, 3, 8, tzinfo=UTC).timestamp()
@@ -164,9 +165,12 @@ class SimulatedProcess:
         self.scheduler = JobScheduler(self.database, lambda: None, self.clock)
         outcomes = JobOutcomes(self.database, lambda person: ENGLISH, lambda lane: None, self.clock)
         user_jobs = UserJobs(self.database, JobLimits(), lambda: None, self.clock)
-        reminders = ReminderRunner(self.database, self.access, user_jobs, lambda lane: None, self.clock)
+        reminders = ReminderRunner(
+            self.database, self.access, build_directory(), user_jobs, lambda lane: None, self.clock
+        )
+        turn_service = FakeTurnService(self.database, self.clock)
         tasks = TaskRunner(
-            self.database, self.access, FakeTurnService(self.database, self.clock), lambda _: None, self.clock
+            self.database, self.access, build_directory(), turn_service, lambda _: None, self.clock
         )
         self.runners = {
             "reminder": outcomes.record_after(reminders),

@@ -187,7 +187,12 @@ class UpdateHarness:
             database, deps, attachment_loader, max_waiting=3, clock=lambda: self.now
         )
         self.reminder_runner = ReminderRunner(
-            database, self.access, self.user_jobs, self.woken_lanes.append, clock=lambda: self.now
+            database,
+            self.access,
+            self.groups,
+            self.user_jobs,
+            self.woken_lanes.append,
+            clock=lambda: self.now,
         )
         self._last_update_id = 100
         self._last_outbox_row = 0

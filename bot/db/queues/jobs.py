@@ -141,10 +141,15 @@ async def find_named(tx: Transaction, name: str) -> Job | None:
     return await _find_job(tx, jobs.c.name == name)
 
 
-async def list_of_person(tx: Transaction, person: int, *, limit: int = 100, offset: int = 0) -> list[Job]:
-    """A person's open jobs: first what is under way, then by due time, and last those that are paused."""
+async def list_of_person(
+    tx: Transaction, person: int, *, chat: int | None = None, limit: int = 100, offset: int = 0
+) -> list[Job]:
+    """A person's open jobs: first what is under way, then by due time, and last those that are paused.
+
+    `chat`: only those of this chat (None: of all chats).
+    """
     query = (
-        _SELECT_JOBS.where(jobs.c.person == person, _IS_OPEN)
+        _SELECT_JOBS.where(_belongs_to(person, chat), _IS_OPEN)
         .order_by(jobs.c.state == "paused", jobs.c.next_due, jobs.c.id)
         .limit(limit)
         .offset(offset)
@@ -157,9 +162,9 @@ async def list_system_jobs(tx: Transaction) -> list[Job]:
     return await _list_jobs(tx, jobs.c.kind == "house", 1000)
 
 
-async def count_open(tx: Transaction, person: int) -> tuple[int, int]:
-    """How many open jobs this person has, and how many all people have together."""
-    of_person = func.count(jobs.c.id).filter(jobs.c.person == person)
+async def count_open(tx: Transaction, person: int, *, chat: int | None = None) -> tuple[int, int]:
+    """How many open jobs this person has, there or in all chats, and how many all people have together."""
+    of_person = func.count(jobs.c.id).filter(_belongs_to(person, chat))
     query = select(of_person, func.count(jobs.c.id)).where(_IS_OPEN, jobs.c.person.is_not(None))
     row = (await tx.execute(query)).one()
     return int(row[0]), int(row[1])
@@ -264,23 +269,22 @@ async def remove_deleted(tx: Transaction) -> None:
     await tx.execute(delete(jobs).where(jobs.c.state == "deleted"))
 
 
-async def remove(tx: Transaction, job: int, *, person: int) -> Job | None:
-    """Delete a job of this person; returns it, or None if they have no such job."""
-    removed = await _find_job(tx, and_(jobs.c.id == job, jobs.c.person == person))
+async def remove(tx: Transaction, job: int, *, person: int, chat: int | None = None) -> Job | None:
+    """Delete a job of this person; returns it, or None if they have no such job (there)."""
+    removed = await _find_job(tx, and_(jobs.c.id == job, _belongs_to(person, chat)))
     if removed is not None:
         await tx.execute(delete(jobs).where(jobs.c.id == job))
     return removed
 
 
-async def remove_all(tx: Transaction, person: int) -> None:
-    """Delete every job of a person."""
-    await tx.execute(delete(jobs).where(jobs.c.person == person))
+async def remove_all(tx: Transaction, person: int, *, chat: int | None = None) -> None:
+    """Delete every job of a person, there or in all chats."""
+    await tx.execute(delete(jobs).where(_belongs_to(person, chat)))
 
 
 async def remove_all_of_chat(tx: Transaction, chat: int) -> None:
     """Delete every job of a chat with all its topics."""
-    is_in_chat = or_(jobs.c.lane == Lane(chat).key, jobs.c.lane.startswith(f"{chat}:"))
-    await tx.execute(delete(jobs).where(is_in_chat))
+    await tx.execute(delete(jobs).where(_is_in_chat(chat)))
 
 
 async def put_system_job(tx: Transaction, new_job: NewJob, *, now: float) -> None:
@@ -319,6 +323,18 @@ def build_inbox_row(job: Job, *, late: float = 0.0, left_out: bool = False) -> d
         "sender": job.person,
         "body": json.dumps(body, ensure_ascii=False),
     }
+
+
+def _belongs_to(person: int, chat: int | None) -> ColumnElement[bool]:
+    """Whether a job is this person's, in this chat (None: in whichever)."""
+    is_theirs = jobs.c.person == person
+    if chat is None:
+        return is_theirs
+    return and_(is_theirs, _is_in_chat(chat))
+
+
+def _is_in_chat(chat: int) -> ColumnElement[bool]:
+    return or_(jobs.c.lane == Lane(chat).key, jobs.c.lane.startswith(f"{chat}:"))
 
 
 async def _find_job(tx: Transaction, condition: ColumnElement[bool]) -> Job | None:

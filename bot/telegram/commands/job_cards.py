@@ -40,7 +40,9 @@ async def handle_jobs(context: ActionContext) -> ActionResult:
     """/jobs, or /jobs NUMBER for the card of the job with this number in the list."""
     if re.fullmatch(r"[1-9][0-9]{0,4}", context.args):
         index = int(context.args) - 1
-        for job in await jobs.list_of_person(context.tx, context.person, limit=1, offset=index):
+        for job in await jobs.list_of_person(
+            context.tx, context.person, chat=context.group_chat, limit=1, offset=index
+        ):
             return ActionResult(parts=(await _build_card(context, job, index // PAGE_SIZE),))
     return ActionResult(parts=(await _build_list(context, 0),))
 
@@ -155,12 +157,14 @@ async def _redraw_card(context: ActionContext, job: Job, page: int, toast: str) 
 
 async def _build_list(context: ActionContext, page: int) -> Part:
     translate = context.translate
-    count, _ = await jobs.count_open(context.tx, context.person)
+    count, _ = await jobs.count_open(context.tx, context.person, chat=context.group_chat)
     if not count:
         return build_hint(translate(NO_JOBS))
     page = min(page, (count - 1) // PAGE_SIZE)
     first = page * PAGE_SIZE
-    listed = await jobs.list_of_person(context.tx, context.person, limit=PAGE_SIZE, offset=first)
+    listed = await jobs.list_of_person(
+        context.tx, context.person, chat=context.group_chat, limit=PAGE_SIZE, offset=first
+    )
     zone = await _find_zone(context)
     lines = [translate("Your reminders and tasks ({zone}):", zone=zone)]
     lines += [

@@ -16,8 +16,9 @@ from bot.jobs.times.formatting import format_duration, format_time
 from bot.jobs.times.next_run import LATE_SECONDS
 from bot.jobs.times.zones import UnclearTime
 from bot.jobs.user_jobs import ZONE_NEEDED, JobOwner, UserJobs, ZoneUnknown
-from bot.telegram.access import Access
+from bot.telegram.access import Access, find_role
 from bot.telegram.actions import build_hint
+from bot.telegram.groups import GroupDirectory
 from bot.translations.translator import Translator, translatable
 
 ZONE_QUESTION = translatable(
@@ -32,12 +33,14 @@ class ReminderRunner:
         self,
         database: Database,
         access: Access,
+        groups: GroupDirectory,
         user_jobs: UserJobs,
         wake_sender: Callable[[Lane], None],
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._database = database
         self._access = access
+        self._groups = groups
         self._user_jobs = user_jobs
         self._wake_sender = wake_sender
         self._clock = clock
@@ -52,13 +55,13 @@ class ReminderRunner:
         self._wake_sender(item.lane)
 
     async def _send_due(self, item: InboxItem, lane: Lane) -> None:
-        """Send a due reminder; for somebody who lost access, remove all their jobs instead."""
+        """Send a due reminder; for somebody who is not answered there any more, remove their jobs instead."""
         person = int(item.body["person"])
         now = self._clock()
-        has_access = self._access.get_role(person) in {"admin", "member"}
+        has_access = find_role(self._access, self._groups, person, lane) in {"admin", "member"}
         async with self._database.transaction() as tx:
             if not has_access:
-                await jobs.remove_all(tx, person)
+                await jobs.remove_all(tx, person, chat=lane.chat)
             elif item.job is not None and (job := await jobs.find_kept(tx, item.job)) is not None:
                 translate = self._access.get_translator(person)
                 text = f"⏰ {item.body['texts'][0]}{format_lateness(translate, item, job.zone, now)}"

@@ -15,8 +15,9 @@ from bot.db.queues import inbox, jobs, outbox
 from bot.db.queues.jobs import Job
 from bot.db.queues.parked_items import EndedTurn
 from bot.domain import TASKS_PRIORITY, Attachment, InboxItem, Lane
-from bot.telegram.access import ACCESS_LOST, Access
+from bot.telegram.access import ACCESS_LOST, Access, find_role
 from bot.telegram.actions import TurnService
+from bot.telegram.groups import GroupDirectory
 from bot.telegram.runners.reminders import format_lateness
 from bot.turns import TurnRequest
 
@@ -34,12 +35,14 @@ class TaskRunner:
         self,
         database: Database,
         access: Access,
+        groups: GroupDirectory,
         turns: TurnService,
         on_ended: Callable[[EndedTurn], None],
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._database = database
         self._access = access
+        self._groups = groups
         self._turns = turns
         self._on_ended = on_ended
         self._clock = clock
@@ -48,7 +51,7 @@ class TaskRunner:
         [item] = items
         assert item.lane is not None
         person = int(item.body["person"])
-        if self._access.get_role(person) not in {"admin", "member"}:
+        if find_role(self._access, self._groups, person, item.lane) not in {"admin", "member"}:
             await self._end_unanswered(item, item.lane, person, ACCESS_LOST)
             return
         request = TurnRequest(
@@ -84,7 +87,7 @@ class TaskRunner:
             if has_begun:
                 await outbox.add(tx, item=item.id, lane=lane, parts=(), now=now)
             if reason == ACCESS_LOST:
-                await jobs.remove_all(tx, person)
+                await jobs.remove_all(tx, person, chat=lane.chat)
             await inbox.mark_done(tx, [item.id], now=now)
         if has_begun:
             self._on_ended(EndedTurn(item.id, lane, item.stored_spans))

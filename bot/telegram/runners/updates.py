@@ -22,7 +22,7 @@ from bot.db.queues import inbox, outbox, outbox_files
 from bot.db.transaction import Transaction
 from bot.domain import InboxItem, Lane, Part
 from bot.errors import StoreUnavailable
-from bot.telegram.access import ACCESS_LOST
+from bot.telegram.access import ACCESS_LOST, find_role
 from bot.telegram.actions import (
     Action,
     ActionContext,
@@ -110,23 +110,13 @@ class UpdateRunner:
         await self._run_action(updates, role, action, args, moderates=moderates)
 
     def _find_role(self, update: ParsedUpdate) -> RoleOrBlocked | None:
-        """Return the role of an update's sender where it was sent; None for somebody who is not answered.
-
-        In a group the bot answers whom it answers elsewhere, and everybody if an admin has set that. Its
-        anonymous administrators are not known by name: they count as the group, which was let in.
-        """
+        """Return the role of an update's sender where it was sent; None for somebody who is not answered."""
         if update.person is None:
             return None
         is_guest = update.item.shape == "guest"
         if is_guest or update.chat_type not in GROUP_TYPES or update.lane is None:
             return self._deps.access.get_role(update.person)
-        group = self._deps.groups.find_open(update.lane.chat)
-        if group is None:
-            return None
-        if update.person == group.chat:
-            return "member"
-        role = self._deps.access.get_role(update.person)
-        return "member" if role is None and group.speakers == "everyone" else role
+        return find_role(self._deps.access, self._deps.groups, update.person, update.lane)
 
     async def _moderates(self, update: ParsedUpdate, role: RoleOrBlocked | None) -> bool:
         """Whether the sender may stop what others asked, instruct and delete the chat; in private always.

@@ -18,6 +18,7 @@ from bot.jobs.outcomes import JobOutcomes
 from bot.telegram.access import Access
 from bot.telegram.runners.tasks import DUE_TASK_PREFIX, MAX_PREVIEW_CHARS, TaskRunner
 from bot.translations.translator import ENGLISH
+from tests.support.groups import build_directory
 from tests.support.update_harness import ANNA, FakeTurnService
 
 NOW = 1_795_176_000.0
@@ -34,7 +35,9 @@ class TaskHarness:
     woken_lanes: list[Lane] = field(default_factory=list)
 
     def build_runner(self) -> TaskRunner:
-        return TaskRunner(self.database, self.access, self.turns, lambda _: None, lambda: NOW)
+        return TaskRunner(
+            self.database, self.access, build_directory(), self.turns, lambda _: None, lambda: NOW
+        )
 
     async def claim_due_item(
         self, text: str = "the news", *, rule: str | None = HOURLY, late: float = 0.0
