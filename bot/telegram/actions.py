@@ -27,9 +27,12 @@ from bot.telegram.groups import GroupDirectory
 from bot.telegram.guest_queries import GuestQueries
 from bot.tool_registry.sign_in_flows import SignInFlows
 from bot.tool_registry.tool_info import BuiltinTools
-from bot.translations.translator import Translator
+from bot.translations.translator import Translator, translatable
 from bot.turns import Approvals, ModelEndpoint, PromptBreakdown, RequestCompleter, ToolQuestions, TurnRequest
 
+STRANGER_REFUSAL = translatable(
+    "Only people who have been let in, and administrators of this group, can do that."
+)
 MAX_PAGE_UNITS = 3500  # UTF-16 units of one message of a list, well under Telegram's 4096
 MAX_PAGE_ENTRIES = 20  # entries of one message of a list
 
@@ -145,6 +148,12 @@ class ActionContext:
     def group_chat(self) -> int | None:
         """The chat of the group where this happens; None in a private chat."""
         return self.lane.chat if self.is_group else None
+
+    @property
+    def may_change_chat(self) -> bool:
+        """Whether they may change what holds for everybody here: in a group no one whom nobody let in."""
+        is_known = self.deps.access.get_role(self.person) is not None
+        return not self.is_group or is_known or self.moderates
 
     @property
     def actor(self) -> Actor:

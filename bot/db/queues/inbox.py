@@ -321,12 +321,12 @@ async def store_error(tx: Transaction, item: int, error: str) -> None:
     await tx.execute(update(inbox).where(inbox.c.id == item).values(error=error))
 
 
-async def requeue_failed(tx: Transaction, lane: Lane, *, error: str, since: float) -> bool:
-    """Queue a copy of the lane's newest item that was received since then and ended with this error.
+async def requeue_failed(tx: Transaction, sender: int, *, error: str, since: float) -> bool:
+    """Queue a copy of a person's newest item that was received since then and ended with this error.
 
     False if there is none.
     """
-    failed = and_(inbox.c.lane == lane.key, inbox.c.error == error, inbox.c.received_at >= since)
+    failed = and_(inbox.c.sender == sender, inbox.c.error == error, inbox.c.received_at >= since)
     newest = select(inbox.c.id).where(failed, inbox.c.state == "done").order_by(inbox.c.id.desc()).limit(1)
     item = (await tx.execute(newest)).scalar()
     if item is None:

@@ -14,6 +14,7 @@ from bot.db.people.people import RoleOrBlocked
 from bot.db.queues import inbox, outbox, stop_requests
 from bot.domain import Part
 from bot.telegram.actions import (
+    STRANGER_REFUSAL,
     Action,
     ActionContext,
     ActionResult,
@@ -43,7 +44,9 @@ from bot.telegram.commands import (
     usage,
 )
 from bot.telegram.commands.welcome import EXAMPLES
+from bot.translations.translator import translatable
 
+CONTINUE_REFUSAL = translatable("Only who asked can have me go on.")
 CONTINUE_PROMPT = "Please go on exactly where you stopped."
 """The request to the model when a person wants more of an answer that was cut at its length."""
 
@@ -103,6 +106,8 @@ async def _drop_waiting(context: ActionContext, item: int) -> ActionResult:
 
 
 async def _delete_note(context: ActionContext, note_id: int) -> ActionResult:
+    if not context.may_change_chat:
+        return ActionResult(toast=context.translate(STRANGER_REFUSAL))
     number = await notes.delete(context.tx, context.lane, note_id)
     if number is None:
         toast = context.translate("This note is gone already.")
@@ -132,6 +137,8 @@ async def _continue_answer(context: ActionContext, turn: int) -> ActionResult:
         return ActionResult(
             toast=context.translate("This is no longer the last answer."), best_effort_calls=remove_buttons
         )
+    if not retries.may_repeat(context, last):
+        return ActionResult(toast=context.translate(CONTINUE_REFUSAL))
     if await inbox.is_lane_busy(context.tx, context.lane):
         return ActionResult(
             toast=context.translate("I'm already working on something newer."),
@@ -146,6 +153,8 @@ async def _continue_answer(context: ActionContext, turn: int) -> ActionResult:
 
 
 async def _resend_message(context: ActionContext, row: int) -> ActionResult:
+    if not context.may_change_chat:
+        return ActionResult(toast=context.translate(STRANGER_REFUSAL))
     if not await outbox.send_again(context.tx, row, lane=context.lane, now=context.now):
         return ActionResult(toast=context.translate("I have already sent it again."))
     return ActionResult(

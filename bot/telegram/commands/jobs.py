@@ -77,10 +77,10 @@ async def handle_zone_button(context: ActionContext) -> ActionResult:
 async def set_zone(
     tx: Transaction, deps: ActionDependencies, owner: JobOwner, zone: str, *, now: float
 ) -> ZoneChange:
-    """Store a person's zone (an IANA name); a /remind that waited for it in the lane goes on."""
+    """Store a person's zone (an IANA name); their last /remind that waited for it goes on."""
     moved_jobs = await deps.user_jobs.change_zone(tx, owner, zone)
     after_commit = [deps.user_jobs.wake_scheduler]
-    if await inbox.requeue_failed(tx, owner.lane, error=ZONE_NEEDED, since=now - ZONE_WAIT_SECONDS):
+    if await inbox.requeue_failed(tx, owner.person, error=ZONE_NEEDED, since=now - ZONE_WAIT_SECONDS):
         after_commit.append(deps.wake_worker)
     translate = deps.access.get_translator(owner.person)
     text = _format_zone(translate, zone, now)

@@ -26,7 +26,7 @@ async def handle_retry(context: ActionContext) -> ActionResult:
     last = await retries.find_last_turn(context.tx, context.lane, before_item=context.item.id)
     if last is None:
         return reply_text(context.translate("There is nothing in this conversation to try again."))
-    if not _may_repeat(context, last):
+    if not may_repeat(context, last):
         return reply_text(context.translate(RETRY_REFUSAL))
     return await _try_again(context, last)
 
@@ -42,7 +42,7 @@ async def handle_retry_button(context: ActionContext) -> ActionResult:
             toast=context.translate("This is no longer the last answer."),
             replacement=Part(context.translate("Not tried again.")),
         )
-    if not _may_repeat(context, last):
+    if not may_repeat(context, last):
         return ActionResult(toast=context.translate(RETRY_REFUSAL))
     queued = await _repeat_turn(context, last, with_thinking=bool(match[2]))
     line = context.translate("Trying again.")
@@ -78,14 +78,14 @@ async def handle_offer_button(context: ActionContext) -> ActionResult:
     if last is None or last.id != int(match[1]):
         line = context.translate("This is no longer the last answer.")
         return ActionResult(toast=line, best_effort_calls=remove_buttons)
-    if not _may_repeat(context, last):
+    if not may_repeat(context, last):
         return ActionResult(toast=context.translate(RETRY_REFUSAL))
     result = await _try_again(context, last, with_thinking=bool(match[2]))
     toast = "" if result.parts else context.translate("Trying again.")
     return replace(result, toast=toast, best_effort_calls=remove_buttons)
 
 
-def _may_repeat(context: ActionContext, last_turn: LastTurn) -> bool:
+def may_repeat(context: ActionContext, last_turn: LastTurn) -> bool:
     """Whether the person may have this answered again; in a group only who asked."""
     return not context.is_group or last_turn.person == context.person
 
@@ -93,7 +93,7 @@ def _may_repeat(context: ActionContext, last_turn: LastTurn) -> bool:
 async def _offer_retry(context: ActionContext, answer: AnswerMessage) -> ActionResult:
     """Put the buttons below the last part of an answer, if it is the newest of its conversation."""
     last = await retries.find_last_turn(context.tx, answer.lane, before_item=context.item.id)
-    if last is None or last.id != answer.turn or not _may_repeat(context, last):
+    if last is None or last.id != answer.turn or not may_repeat(context, last):
         return ActionResult()
     buttons = [Button(context.translate("Answer again"), f"redo:{last.id}")]
     if not last.thinking:

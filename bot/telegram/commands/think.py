@@ -4,6 +4,7 @@ from bot.db.conversations import chat_settings
 from bot.db.conversations.chat_settings import THINK_MODES, ThinkMode
 from bot.domain import Button, Part
 from bot.telegram.actions import (
+    STRANGER_REFUSAL,
     ActionContext,
     ActionResult,
     build_hint,
@@ -42,6 +43,8 @@ async def handle_think(context: ActionContext) -> ActionResult:
         return reply_hint(
             context.translate("Write `/think auto`, `/think on` or `/think off`. /think shows what is set.")
         )
+    if not context.may_change_chat:
+        return reply_text(context.translate(STRANGER_REFUSAL))
     await chat_settings.set_think_mode(context.tx, context.lane, mode)
     return reply_text(context.translate(_CHANGES[mode]))
 
@@ -51,6 +54,8 @@ async def handle_think_button(context: ActionContext) -> ActionResult:
     mode = _parse_mode(context.args)
     if mode is None:
         return expire_button(context)
+    if not context.may_change_chat:
+        return ActionResult(toast=context.translate(STRANGER_REFUSAL))
     await chat_settings.set_think_mode(context.tx, context.lane, mode)
     return ActionResult(
         toast=context.translate(_CHANGES[mode]), replacement=_build_settings_part(context, mode)

@@ -24,6 +24,10 @@ from bot.translations.translator import Translator, translatable
 ZONE_QUESTION = translatable(
     "In which time zone are you? Tell me a city, such as `/zone Berlin`, and I'll set this reminder."
 )
+GROUP_ZONE_QUESTION = translatable(
+    "In which time zone are you? Tell me a city in our private chat, such as `/zone Berlin`, and I'll set "
+    "this reminder here."
+)
 
 
 class ReminderRunner:
@@ -81,7 +85,8 @@ class ReminderRunner:
                 confirmation = await self._user_jobs.add_job(tx, owner, "reminder", schedule, text, translate)
                 await self._reply(tx, item, lane, confirmation)
         except ZoneUnknown:
-            await self._refuse(item, lane, translate(ZONE_QUESTION), error=ZONE_NEEDED)
+            question = GROUP_ZONE_QUESTION if lane.is_group else ZONE_QUESTION
+            await self._refuse(item, lane, translate(question), error=ZONE_NEEDED)
         except UnclearTime as error:
             await self._refuse(item, lane, error.explain(translate))
         self._user_jobs.wake_scheduler()

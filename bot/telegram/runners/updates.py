@@ -51,7 +51,8 @@ from bot.telegram.runners.message_turns import MessageTurns
 from bot.telegram.runners.refusals import RefusalReplies, group_by_lane
 from bot.translations.translator import Translator, defer, find_language, load_translator, match_language
 
-MODERATED_ACTIONS = frozenset({"stop", "forget", "instructions"})  # commands, and buttons of the same names
+# Commands and buttons that concern what others asked, or the whole chat.
+MODERATED_ACTIONS = frozenset({"stop", "forget", "instructions", "think", "note", "again"})
 UNREADABLE_UPDATE = defer("An update from Telegram could not be read; details are in the log.")
 
 log = logging.getLogger(__name__)
@@ -155,6 +156,8 @@ class UpdateRunner:
     async def _is_turn(self, update: ParsedUpdate, lane: Lane) -> bool:
         if update.item.shape != "deep" or update.message is None:
             return update.item.shape in {"text", "guest"}
+        if update.chat_type in GROUP_TYPES:  # what may go to the second endpoint is asked in private alone
+            return False
         _, args = registry.parse_command(_get_text(update.message))
         async with self._database.read_transaction() as tx:
             return await consent.can_answer_deep(

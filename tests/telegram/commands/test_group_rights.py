@@ -3,7 +3,7 @@
 import pytest
 from sqlalchemy import insert, select
 
-from bot.db.conversations import conversations
+from bot.db.conversations import conversations, notes
 from bot.db.engine import Database
 from bot.db.people import groups as group_rows
 from bot.db.people import limits
@@ -13,12 +13,16 @@ from bot.db.queues import inbox, jobs
 from bot.db.queues.jobs import NewJob
 from bot.db.tables import group_texts
 from bot.domain import Lane
+from bot.telegram.runners.reminders import GROUP_ZONE_QUESTION
+from bot.turns.endpoints import ModelEndpoint
 from tests.support.groups import address, build_group_chat
+from tests.support.turn_harness import ScriptedModel
 from tests.support.update_harness import ADMIN, ANNA, BOB, SentMessage, UpdateHarness, build_user
 
 CHAT = -100
 FAMILY = build_group_chat(CHAT, "Family")
 LANE = Lane(CHAT)
+CARL = 8
 
 
 @pytest.fixture
@@ -247,3 +251,52 @@ async def test_no_button_of_a_group_does_harm(harness: UpdateHarness, data: str)
 async def test_a_limit_of_a_group_is_listed_under_its_title(harness: UpdateHarness):
     await send(harness, "/groups Family limit 1")
     assert f"Family · {CHAT}: 1 canvas a day" in await send(harness, "/limits")
+
+
+@pytest.fixture
+async def open_group(harness: UpdateHarness) -> UpdateHarness:
+    """The group, where everybody may speak; nobody has let Carl in."""
+    await put_group(harness, Group(CHAT, "Family", "in", harness.now, speakers="everyone"))
+    return harness
+
+
+async def test_strangers_who_may_speak_change_nothing_for_the_others(open_group: UpdateHarness):
+    async with open_group.database.transaction() as tx:
+        await notes.add(tx, LANE, "the key", author="person", person=ANNA, now=1.0)
+        [note] = await notes.list_stored(tx, LANE)
+    [shown] = await write(open_group, "/think", CARL)
+    assert shown.text.startswith("Thinking here")
+    [refusal] = await write(open_group, "/think on", CARL)
+    assert refusal.text == "Only people who have been let in, and administrators of this group, can do that."
+    for button in ("think:on", f"note:{note.id}", "again:1"):
+        assert await tap(open_group, button, CARL) == (refusal.text, [])
+    open_group.chat_administrators.add(CARL)
+    assert "think before every answer" in (await write(open_group, "/think on", CARL))[0].text
+    assert await tap(open_group, f"note:{note.id}", ANNA) == ("Note 1 is deleted.", [])
+
+
+async def test_only_who_asked_has_an_answer_continued(harness: UpdateHarness):
+    turn = await harness.store_answered_turn("why?", person=ANNA, lane=LANE)
+    assert await tap(harness, f"more:{turn}", BOB) == ("Only who asked can have me go on.", [])
+    assert await tap(harness, f"more:{turn}", ANNA) == ("I'll go on.", [])
+
+
+async def test_the_second_model_is_asked_in_private_alone(database: Database):
+    second = ModelEndpoint("fallback", "http://spark:8001/v1", ScriptedModel(), lambda: "gemma")
+    harness = UpdateHarness(database, fallback_endpoint=second)
+    await harness.let_in(ANNA)
+    await put_group(harness, Group(CHAT, "Family", "in", harness.now))
+    [refusal] = await write(harness, "/deep why?", ANNA)
+    assert refusal.text == "Write that to me alone: /deep is for our private chat, @canvas_bot."
+    assert harness.turns.requests == []
+
+
+async def test_a_reminder_of_a_group_waits_for_the_zone_that_its_person_names_in_private(
+    harness: UpdateHarness,
+):
+    await write(harness, "/remind tomorrow at 9 tea", ANNA)
+    [question] = await harness.handle_claimed()
+    assert question.text == GROUP_ZONE_QUESTION.replace("`", "")
+    await harness.send_text("/zone Berlin", person=ANNA)
+    [confirmation] = await harness.handle_claimed()
+    assert (confirmation.lane, confirmation.text.splitlines()[0]) == (LANE.key, "⏰ I'll remind you: tea")
