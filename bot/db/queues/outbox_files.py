@@ -35,7 +35,10 @@ _COLUMNS = (
 async def store(
     tx: Transaction, files: Sequence[OutgoingFile], *, turn: int | None, now: float
 ) -> tuple[OutgoingFile, ...]:
-    """Store files of a turn, or of a command (None); returns them with their ids, without their bytes."""
+    """Store files of a turn, or of a command (None); returns them with their ids, without their bytes.
+
+    Megabytes are stored in a `long_transaction`, which does not hold the event loop.
+    """
     stored = []
     for file in files:
         row = {
@@ -69,7 +72,10 @@ async def add_parts(tx: Transaction, parts: Sequence[FilePart], *, item: int, la
 
 
 async def load(tx: Transaction, row: int) -> tuple[OutgoingFile, ...]:
-    """The files of a message, as they are to be sent: with their bytes, or Telegram's id of them."""
+    """The files of a message, as they are to be sent: with their bytes, or Telegram's id of them.
+
+    For a `long_read_transaction`: 50 MB would hold the event loop.
+    """
     data = case((outbox_files.c.file_id.is_(None), outbox_files.c.data)).label("data")
     query = select(*_COLUMNS, data).where(outbox_files.c.outbox == row).order_by(outbox_files.c.id)
     return tuple(replace(_to_file(stored), data=stored.data) for stored in await tx.execute(query))

@@ -6,6 +6,7 @@ from functools import partial
 
 from bot.db.queues import outbox_files
 from bot.db.queues.outbox_rows import OutboxRow
+from bot.db.retry import retry_until_available
 from bot.domain import FileKind, OutgoingFile
 from bot.telegram.delivery.lane_calls import LaneCalls
 from bot.telegram.outcomes import DeliveryOutcome, DeliveryRefusal, DeliverySuccess
@@ -19,8 +20,7 @@ class FileSender:
 
     async def send(self, row: OutboxRow) -> DeliveryOutcome:
         """Send a message's files. Photos that Telegram refuses as such go once more, as documents."""
-        load = partial(outbox_files.load, row=row.id)
-        files = await self._calls.context.write_queue.write(load)
+        files = await retry_until_available(partial(self._load_files, row))
         if not files or any(file.data is None and file.file_id is None for file in files):
             return DeliveryRefusal("other", "what it was to bring is no longer stored")
         kind = files[0].kind
@@ -34,6 +34,10 @@ class FileSender:
                 partial(outbox_files.mark_sent, files=files, file_ids=outcome.file_ids, kind=kind)
             )
         return outcome
+
+    async def _load_files(self, row: OutboxRow) -> tuple[OutgoingFile, ...]:
+        async with self._calls.context.database.long_read_transaction() as tx:
+            return await outbox_files.load(tx, row.id)
 
     async def _send_as(
         self, kind: FileKind, row: OutboxRow, files: Sequence[OutgoingFile]

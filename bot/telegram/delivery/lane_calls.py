@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
+from bot.db.engine import Database
 from bot.db.queues import guest_queries
 from bot.db.write_queue import WriteOperation, WriteQueue
 from bot.domain import Lane, NotifyAdmins, Part
@@ -47,6 +48,7 @@ class DeliveryContext:
     client: TelegramClient
     file_client: FileClient
     renderer: MarkdownRenderer
+    database: Database
     write_queue: WriteQueue
     rate_queue: RateQueue
     clock: Callable[[], float]

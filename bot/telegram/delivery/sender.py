@@ -61,6 +61,7 @@ class Sender:
             TelegramClient(bot),
             FileClient(bot),
             self.renderer,
+            database,
             self._write_queue,
             self._rate_queue,
             time.time,

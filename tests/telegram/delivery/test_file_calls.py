@@ -17,6 +17,7 @@ from bot.telegram.delivery.sender import Sender
 from bot.translations.translator import ENGLISH
 from tests.support.attachment_files import make_image
 from tests.support.delivery_harness import ANN, GENEROUS_LIMITS, DeliveryHarness
+from tests.support.sql_trace import trace_sql
 
 GROUP = -1001000000300
 DAY_SECONDS = 86_400.0
@@ -70,6 +71,14 @@ async def test_files_follow_the_text(harness: DeliveryHarness):
         document.raw["document"]["file_id"],
         photo.raw["photo"][-1]["file_id"],
     ]
+
+
+async def test_bytes_are_not_read_in_the_event_loop(harness: DeliveryHarness):
+    with trace_sql() as trace:
+        await deliver(harness, PHOTO)
+    assert await harness.load_states() == ["done"] * 2
+    assert [sql for sql in trace.statements if "SELECT" in sql and "outbox_files.data" in sql] == []
+    assert trace.thread_count
 
 
 async def test_the_upload_is_shown_in_the_general_topic(harness: DeliveryHarness):
