@@ -59,10 +59,11 @@ class Database:
     """The open database; `open_database` builds it.
 
     `outage_log` hears of each failure, and of each write transaction after one; commands that retry nothing
-    have none. Once `stop` is set, locks of other programs are waited for only briefly.
+    have none.
 
-    The statements of a `transaction` and a `read_transaction` hold the event loop; `long_transaction` and
-    `long_read_transaction` have a thread for statements that may take long.
+    The statements of a `transaction` and a `read_transaction` hold the event loop, and awaiting one does not
+    yield to it; once `stop` is set, these wait only briefly for locks of other programs. `long_transaction`
+    and `long_read_transaction` have a thread for statements that may take long.
     """
 
     def __init__(

@@ -3,6 +3,7 @@
 Also counts what waits. A poll holds no lock.
 """
 
+import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
@@ -143,6 +144,7 @@ class _TableWatcher:
             if len(page) < self._page_rows:
                 return newly_over
             after = page[-1].id
+            await asyncio.sleep(0)  # queries do not yield to the event loop
 
 
 def _has_outcome(row: Row[Any]) -> bool:

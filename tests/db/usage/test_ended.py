@@ -1,5 +1,6 @@
 """What has ended is reported once, in any order; what had ended before the first poll is not."""
 
+import asyncio
 from typing import Any
 
 from sqlalchemy import insert, update
@@ -47,6 +48,16 @@ async def test_calls_are_reported_once_in_any_order(database: Database):
         await update_row(database, model_calls, number, outcome="ok")
     assert await poll_call_ids(watcher) == [3, 5]
     assert await poll_call_ids(watcher) == []
+
+
+async def test_a_poll_yields_to_the_event_loop_between_pages(database: Database):
+    watcher = await open_watcher(database)
+    for _ in range(5):
+        await insert_row(database, model_calls, **CALL, created_at=1.0, outcome="ok")
+    polling = asyncio.get_running_loop().create_task(poll_call_ids(watcher))
+    await asyncio.sleep(0)
+    assert not polling.done()
+    assert await polling == [1, 2, 3, 4, 5]
 
 
 async def test_an_active_turn_is_reported_when_it_ends_and_its_account_when_it_is_made(
