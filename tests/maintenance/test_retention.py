@@ -189,6 +189,7 @@ async def test_other_chats_keep_their_texts(tmp_path: Path):
         assert await count_rows(gateway, messages) == 2
 
 
+@pytest.mark.timeout(300)
 async def test_texts_older_than_the_setting_are_deleted_at_start_and_younger_ones_kept(tmp_path: Path):
     async with open_harness(tmp_path, keep_text_days="30") as gateway:
         async with gateway.run():
@@ -211,7 +212,7 @@ async def test_texts_older_than_the_setting_are_deleted_at_start_and_younger_one
 
 async def wait_for_row(gateway: GatewayHarness, query: Select[Any]) -> None:
     """Wait until the query finds a row."""
-    async with open_database(gateway.settings.database_url) as database, asyncio.timeout(40):
+    async with open_database(gateway.settings.database_url) as database, asyncio.timeout(100):
         row = None
         while row is None:
             await asyncio.sleep(0.05)  # no event says so
