@@ -105,19 +105,18 @@ class ForgetChatRunner:
     async def __call__(self, items: tuple[InboxItem, ...]) -> None:
         [item] = items
         assert item.lane is not None
-        person = int(item.body["person"])
         asked_at = float(item.body["asked_at"])
-        while await self._is_chat_busy(item, item.lane, person):  # noqa: ASYNC110  # no event; rare and short
+        while await self._is_chat_busy(item, item.lane):  # noqa: ASYNC110  # no event; rare and short
             await asyncio.sleep(POLL_SECONDS)
         async with self._database.transaction() as tx:
             await conversations.start_new(tx, item.lane)
-        scope = retention.build_lane_scope(item.lane, person, item=item.id, asked_at=asked_at)
+        scope = retention.build_lane_scope(item.lane, item=item.id, asked_at=asked_at)
         await retention.forget(self._database, scope)
         await self._finish(item, item.lane)
 
-    async def _is_chat_busy(self, item: InboxItem, lane: Lane, person: int) -> bool:
+    async def _is_chat_busy(self, item: InboxItem, lane: Lane) -> bool:
         async with self._database.read_transaction() as tx:
-            return await retention.has_running_work(tx, lane, person, before=item.id)
+            return await retention.has_running_work(tx, lane, before=item.id)
 
     async def _finish(self, item: InboxItem, lane: Lane) -> None:
         now = time.time()

@@ -193,7 +193,7 @@ async def test_every_row_in_doubt_is_settled_and_no_due_time_runs_again(
             [row] = await outbox.add(tx, item=number + 1, lane=Lane(7), parts=(Part("x"),), now=NOW - 9)
             await tx.execute(update(outbox_table).where(outbox_table.c.id == row).values(state=state))
         await inbox_rows.add(tx, kind="house", lane=None, sender=None, body={"job": "backup"}, now=NOW - 9)
-        forget = {"job": "forget", "person": 7, "asked_at": NOW - 9, "tell": True}
+        forget = {"job": "forget", "asked_at": NOW - 9, "tell": True}
         await inbox_rows.add(tx, kind="house", lane=Lane(7), sender=None, body=forget, now=NOW - 9)
         job_values = {"kind": "reminder", "text": "stretch", "made_at": NOW - 99}
         daily = "DTSTART:20261101T080000\nRRULE:FREQ=DAILY"

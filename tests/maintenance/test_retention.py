@@ -237,7 +237,7 @@ async def test_forgetting_waits_for_work_that_may_still_store_a_text(database: D
     async with database.transaction() as tx:
         summary_body = {"job": "summary", "lane": "7"}
         await inbox_rows.add(tx, kind="house", lane=None, sender=None, body=summary_body, now=1.0)
-        body = {"job": "forget", "person": 7, "asked_at": 2.0, "tell": False}
+        body = {"job": "forget", "asked_at": 2.0, "tell": False}
         await inbox_rows.add(tx, kind="house", lane=Lane(7), sender=None, body=body, now=2.0)
         (summary,), items = (await inbox_rows.claim(tx, now=3.0)).groups
     async with asyncio.TaskGroup() as tasks:

@@ -69,6 +69,20 @@ _IS_TRIAL_WITH_ARGUMENTS = and_(
     audit.c.what == "tried", func.json_extract(audit.c.after, "$.arguments").is_not(None)
 )
 _ACTIVE_STATES = ("running", "parked")
+# The chat that a control item, which has no lane, came from; NULL: from none.
+_CHAT_OF_UPDATE = func.coalesce(
+    *(
+        func.json_extract(case((func.json_valid(inbox.c.body), inbox.c.body)), f"$.{path}.chat.id")
+        for path in (
+            "message",
+            "edited_message",
+            "callback_query.message",
+            "message_reaction",
+            "my_chat_member",
+            "stopped_message_generation",
+        )
+    )
+)
 _TURN_IS_OVER = turns.c.state.not_in((*_ACTIVE_STATES, "forgotten"))
 
 _WipeRows = Callable[[Transaction, Sequence[Any], ColumnElement[bool]], Awaitable[None]]
@@ -115,11 +129,12 @@ def build_age_scope(before: float) -> RetentionScope:
     )
 
 
-def build_lane_scope(lane: Lane, person: int, *, item: int, asked_at: float) -> RetentionScope:
-    """Everything in a lane before inbox item `item`, this person's /forget at `asked_at` (epoch seconds).
+def build_lane_scope(lane: Lane, *, item: int, asked_at: float) -> RetentionScope:
+    """Everything in a lane before inbox item `item`, the /forget at `asked_at` (epoch seconds).
 
-    Nothing may run in the lane. The person's control items, which have no lane, are included, and so are
-    replies without a turn and quotes of the endpoint, which cannot be assigned to anybody.
+    Nothing may run in the lane. Control items, which have no lane, are included: of a group those of anybody
+    there, of a private chat those of its person, with what else is theirs. So are replies without a turn and
+    quotes of the endpoint, which cannot be assigned to anybody.
     """
     answers = and_(outbox.c.lane == lane.key, or_(outbox.c.made_at <= asked_at, outbox.c.item < item))
     # A question's arguments may look like a quote, but the question may belong to another person.
@@ -129,7 +144,7 @@ def build_lane_scope(lane: Lane, person: int, *, item: int, asked_at: float) -> 
     )
     original = outbox.alias("original")
     originals = select(original.c.id).where(original.c.lane == lane.key)
-    items = or_(inbox.c.lane == lane.key, and_(inbox.c.lane.is_(None), inbox.c.sender == person))
+    items = or_(inbox.c.lane == lane.key, _is_control_item_of(lane))
     return RetentionScope(
         turns=and_(turns.c.lane == lane.key, turns.c.item < item),
         inbox=and_(items, inbox.c.id < item),
@@ -138,15 +153,20 @@ def build_lane_scope(lane: Lane, person: int, *, item: int, asked_at: float) -> 
         notes=notes.c.lane == lane.key,
         instructions=and_(instructions.c.lane == lane.key, instructions.c.set_at <= asked_at),
         jobs=and_(jobs.c.lane == lane.key, jobs.c.made_at <= asked_at),
-        audit=and_(audit.c.who == person, audit.c.at <= asked_at),
+        audit=and_(audit.c.who == lane.chat, audit.c.at <= asked_at),
         notices=notices.c.told_at <= asked_at,
         lanes=lanes.c.lane == lane.key,
         group_speakers=group_speakers.c.lane == lane.key,
         group_texts=and_(
-            or_(group_texts.c.lane == lane.key, group_texts.c.person == person),
+            or_(group_texts.c.lane == lane.key, group_texts.c.person == lane.chat),
             group_texts.c.written_at <= asked_at,
         ),
     )
+
+
+def _is_control_item_of(lane: Lane) -> ColumnElement[bool]:
+    owner = _CHAT_OF_UPDATE if lane.is_group else inbox.c.sender
+    return and_(inbox.c.lane.is_(None), owner == lane.chat)
 
 
 async def forget(
@@ -203,9 +223,9 @@ async def is_forgetting(tx: Transaction, lane: Lane) -> bool:
     return (await tx.execute(select(inbox.c.id).where(pending).limit(1))).one_or_none() is not None
 
 
-async def has_running_work(tx: Transaction, lane: Lane, person: int, *, before: int) -> bool:
+async def has_running_work(tx: Transaction, lane: Lane, *, before: int) -> bool:
     """Whether something without a lane that began before item `before` may still store texts of this lane."""
-    control_item = and_(inbox.c.lane.is_(None), inbox.c.sender == person)
+    control_item = _is_control_item_of(lane)
     summary_job = and_(inbox.c.kind == "house", func.json_extract(inbox.c.body, "$.lane") == lane.key)
     running = (
         select(inbox.c.id)

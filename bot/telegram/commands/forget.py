@@ -77,7 +77,6 @@ async def handle_forget_button(context: ActionContext) -> ActionResult:
         await retention.drop_waiting(context.tx, lane, before=context.item.id, now=context.now)
         body = {
             "job": "forget",
-            "person": context.person,
             "asked_at": context.now,
             "tell": lane == context.lane,
             "language": context.translate.language,

@@ -219,9 +219,9 @@ async def test_a_forgotten_group_loses_its_peoples_names_and_what_was_read_along
         await insert_group_rows(database, lane, person, written_at=100.0)
     async with database.read_transaction() as tx:
         assert await retention.list_lanes(tx, -5) == [Lane(-5), Lane(-5, 2)]
-    await retention.forget(database, retention.build_lane_scope(Lane(-6), 9, item=1, asked_at=150.0))
+    await retention.forget(database, retention.build_lane_scope(Lane(-6), item=1, asked_at=150.0))
     assert await count_words(database) == {"group_speakers": 2, "group_texts": 2}
-    await retention.forget(database, retention.build_lane_scope(Lane(1), 1, item=1, asked_at=150.0))
+    await retention.forget(database, retention.build_lane_scope(Lane(1), item=1, asked_at=150.0))
     assert await count_words(database) == {"group_speakers": 2}
     await insert_turn(database, 200.0, lane="-5")
     await retention.forget(database, retention.build_age_scope(150.0))
@@ -230,7 +230,7 @@ async def test_a_forgotten_group_loses_its_peoples_names_and_what_was_read_along
 
 @pytest.mark.parametrize(
     "scope",
-    [retention.build_age_scope(150.0), retention.build_lane_scope(Lane(-5), 1, item=99, asked_at=150.0)],
+    [retention.build_age_scope(150.0), retention.build_lane_scope(Lane(-5), item=99, asked_at=150.0)],
 )
 async def test_instructions_go_with_the_copies_of_conversations_that_began_with_them(
     database: Database, scope: retention.RetentionScope
@@ -277,7 +277,7 @@ async def test_a_tool_that_never_existed_loses_the_name_the_model_gave_it_and_re
     assert set(json.loads(used)) == {"remember", "offered", "found", "gone"}
 
 
-SCOPES = [retention.build_age_scope(150.0), retention.build_lane_scope(Lane(7), 7, item=99, asked_at=150.0)]
+SCOPES = [retention.build_age_scope(150.0), retention.build_lane_scope(Lane(7), item=99, asked_at=150.0)]
 
 
 @pytest.mark.parametrize("scope", SCOPES)
@@ -306,7 +306,7 @@ async def test_a_notice_to_another_person_about_their_own_error_outlives_a_forge
 ):
     body = serialize_part(Part(f"It is paused: look into (HTTP 500): {WORD}"))
     await insert_row(database, outbox, lane="8", body=body, final=True, state="new", made_at=100.0)
-    await retention.forget(database, retention.build_lane_scope(Lane(7), 7, item=99, asked_at=150.0))
+    await retention.forget(database, retention.build_lane_scope(Lane(7), item=99, asked_at=150.0))
     async with database.read_transaction() as tx:
         assert (await tx.execute(select(outbox.c.body, outbox.c.state))).one() == (body, "new")
 
@@ -333,7 +333,7 @@ async def test_a_question_to_another_person_is_not_taken_for_a_quote(database: D
     row = await insert_row(database, outbox, lane="8", body=body, final=True, state="new", made_at=100.0)
     async with database.transaction() as tx:
         await tx.execute(insert(approval_messages).values(approval=question, outbox=row))
-    await retention.forget(database, retention.build_lane_scope(Lane(7), 7, item=99, asked_at=150.0))
+    await retention.forget(database, retention.build_lane_scope(Lane(7), item=99, asked_at=150.0))
     async with database.read_transaction() as tx:
         query = select(outbox.c.state, outbox.c.body).where(outbox.c.id == row)
         assert (await tx.execute(query)).one() == ("new", body)
@@ -406,6 +406,27 @@ async def test_notes_and_summaries_of_a_conversation_go_with_the_first_of_its_tu
     assert (await count_words(database))["lanes"] == 1
 
 
+async def test_a_forgotten_group_takes_the_commands_of_its_people_and_nothing_else_of_theirs(
+    database: Database,
+):
+    chats = [("message", -5), ("edited_message", -5), ("message", 7), ("message", -6)]
+    for sender, (kind, chat) in enumerate(chats, start=7):
+        body = json.dumps({kind: {"chat": {"id": chat}, "text": WORD}})
+        row = {"kind": "update", "shape": "command", "state": "done", "received_at": 100.0}
+        await insert_row(database, inbox, sender=sender, body=body, **row)
+    tap = json.dumps({"callback_query": {"message": {"chat": {"id": -5}}, "data": WORD}})
+    await insert_row(
+        database, inbox, kind="update", shape="tap", sender=8, body=tap, state="done", received_at=100.0
+    )
+    await insert_group_rows(database, "-6", 7, written_at=100.0)
+    await retention.forget(database, retention.build_lane_scope(Lane(-5), item=99, asked_at=150.0))
+    async with database.read_transaction() as tx:
+        bodies = (await tx.execute(select(inbox.c.body).order_by(inbox.c.id))).scalars().all()
+    kept = [json.loads(body)["message"]["chat"]["id"] for body in bodies if body]
+    assert kept == [7, -6]
+    assert (await count_words(database))["group_texts"] == 1
+
+
 async def test_a_lane_is_forgotten_with_the_control_items_of_its_person(database: Database):
     await insert_turn(database, 100.0)
     await insert_turn(database, 100.0, lane="7:3")
@@ -420,7 +441,7 @@ async def test_a_lane_is_forgotten_with_the_control_items_of_its_person(database
     )
     await insert_row(database, outbox, lane="7", body=WORD, final=True, state="new", made_at=100.0)
     await insert_row(database, outbox, lane="7", body=WORD, final=True, state="open", made_at=100.0)
-    await retention.forget(database, retention.build_lane_scope(Lane(7), 7, item=99, asked_at=150.0))
+    await retention.forget(database, retention.build_lane_scope(Lane(7), item=99, asked_at=150.0))
     assert await count_words(database) == WORDS_OF_ONE_TURN  # of the other topic
     async with database.read_transaction() as tx:
         states = (
