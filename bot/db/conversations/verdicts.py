@@ -37,6 +37,8 @@ async def find_answer(tx: Transaction, chat: int, message_id: int) -> AnswerMess
             or_(outbox.c.lane == Lane(chat).key, outbox.c.lane.startswith(f"{chat}:")),
             turns.c.state != "forgotten",
         )
+        .order_by(outbox.c.id.desc())
+        .limit(1)
     )
     row = (await tx.execute(query)).one_or_none()
     if row is None:

@@ -6,7 +6,7 @@ Functions work inside the caller's transaction `tx`.
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-from sqlalchemy import Column, ColumnElement, Table, delete, func, or_, select, true, update
+from sqlalchemy import Column, ColumnElement, Table, and_, case, delete, func, or_, select, true, update
 from sqlalchemy.dialects.sqlite import insert
 
 from bot.db.tables import (
@@ -118,6 +118,7 @@ async def move(tx: Transaction, old_chat: int, new_chat: int) -> None:
     old_lane = Lane(old_chat).key
     new_lane = Lane(new_chat).key
     await _move_notes(tx, old_lane, new_lane)
+    await _detach_messages(tx, old_lane)
     # The supergroup counts its messages from the beginning, and the old ones can no longer be edited.
     for table in (inbox, group_texts):
         await tx.execute(update(table).where(table.c.lane == old_lane).values(message_id=None))
@@ -129,6 +130,18 @@ async def move(tx: Transaction, old_chat: int, new_chat: int) -> None:
         await _replace(tx, column, old_chat, new_chat)
     await _replace(tx, grants.c.number, old_chat, new_chat, grants.c.whom == "chat")
     await tx.execute(update(allowances).where(allowances.c.chat == old_chat).values(chat=new_chat))
+
+
+async def _detach_messages(tx: Transaction, lane: str) -> None:
+    """Forget the numbers of messages that show what they are to show; nothing in them changes any more.
+
+    What is still to be shown in a message becomes a new one, once Telegram has refused to edit the old one.
+    """
+    in_lane = and_(outbox.c.lane == lane, outbox.c.message_id.is_not(None))
+    changing = and_(outbox.c.state == "open", or_(outbox.c.done_at.is_not(None), outbox.c.body.is_(None)))
+    settled = or_(outbox.c.state.in_(("done", "failed", "unknown")), changing)
+    state = case((changing, "done"), else_=outbox.c.state)
+    await tx.execute(update(outbox).where(in_lane, settled).values(message_id=None, state=state))
 
 
 async def _move_notes(tx: Transaction, old_lane: str, new_lane: str) -> None:

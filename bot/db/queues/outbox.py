@@ -29,6 +29,8 @@ SENT_AGAIN_TEXT = translatable("I didn't know whether my answer above reached yo
 
 _CAN_REPEAT = outbox.c.about.is_not(None)
 _IS_SHOWN = outbox.c.body.is_not(None) & ((outbox.c.state != "done") | outbox.c.message_id.is_not(None))
+# One without a message was taken back, or its group has become a supergroup since: no edit reaches it.
+_IS_SETTLED_IN_CHAT = (outbox.c.state == "done") & outbox.c.message_id.is_not(None)
 _IS_DUE = outbox.c.final & outbox.c.state.in_(("new", "open"))
 _INSERT = upsert(outbox)
 
@@ -330,7 +332,7 @@ async def reopen_buttons(
 
 
 async def _replace_body(tx: Transaction, row: int, part: Part) -> None:
-    state = case((outbox.c.state == "done", "open"), else_=outbox.c.state)
+    state = case((_IS_SETTLED_IN_CHAT, "open"), else_=outbox.c.state)
     values = {"body": serialize_part(part), "state": state}
     await tx.execute(update(outbox).where(outbox.c.id == row).values(values))
 

@@ -5,13 +5,16 @@ from typing import Any
 
 from sqlalchemy import Column, Text, func, insert, select
 
-from bot.db.conversations import notes
+from bot.db.conversations import notes, verdicts
 from bot.db.engine import Database
 from bot.db.people import groups
 from bot.db.people.groups import Group
+from bot.db.queues import outbox
 from bot.db.tables import grants, limits, metadata
+from bot.db.tables import outbox as outbox_table
+from bot.db.tables import turns as turns_table
 from bot.db.transaction import Transaction
-from bot.domain import Lane
+from bot.domain import Button, Lane, Part
 
 OLD = -500
 NEW = -1000000500
@@ -88,3 +91,31 @@ async def test_what_the_supergroup_has_already_gives_way(database: Database):
         texts = [(note.number, note.text) for note in await notes.list_all(tx, Lane(NEW))]
     assert stored == [replace(FAMILY, chat=NEW)]
     assert texts == [(1, "of Family"), (2, "of Family, upgraded")]
+
+
+async def store_answer(tx: Transaction, chat: int, item: int) -> int:
+    """Store a turn whose answer is message 41 of a chat; return the answer's row."""
+    turn = {"item": item, "lane": str(chat), "person": 5, "conversation": 1, "state": "ended"}
+    more = {"tools": "[]", "thinking": False, "thinking_why": "", "received_at": 1.0, "began_at": 1.0}
+    await tx.execute(insert(turns_table).values(turn | more))
+    [row] = await outbox.add(tx, item=item, lane=Lane(chat), parts=[Part("answer")], now=1.0)
+    await outbox.mark_shown(tx, row, message_id=41, body=Part("answer"), now=1.0)
+    return row
+
+
+async def test_a_message_of_the_supergroup_is_not_taken_for_one_of_the_group_that_it_was(
+    database: Database,
+):
+    async with database.transaction() as tx:
+        old_row = await store_answer(tx, OLD, item=1)
+        # Its buttons were about to change.
+        await tx.execute(outbox_table.update().where(outbox_table.c.id == old_row).values(state="open"))
+        await groups.move(tx, OLD, NEW)
+        assert await verdicts.find_answer(tx, NEW, 41) is None
+        await outbox.add_buttons(tx, old_row, (Button("Answer again", "again"),))
+        new_row = await store_answer(tx, NEW, item=2)
+        answer = await verdicts.find_answer(tx, NEW, 41)
+        due = await outbox.list_due_lanes(tx)
+    assert answer is not None
+    assert answer.row == new_row
+    assert due == []
