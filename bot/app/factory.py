@@ -214,7 +214,10 @@ async def build(
         bot.username,
         [command.name for command in COMMANDS],
         reads_all_messages=bool(bot.bot.can_read_all_group_messages),
-        on_moved=lambda old_chat, new_chat: sender.follow_chat(old_chat, new_chat),
+        on_moved=(
+            lambda old_chat, new_chat: turns.follow_chat(old_chat, new_chat),
+            lambda old_chat, new_chat: sender.follow_chat(old_chat, new_chat),
+        ),
         guest_mode=settings.guest_mode == "on",
     )
     await retry_until_available(partial(groups.load, database))

@@ -4,7 +4,7 @@ Owns the in-memory copy of all groups; code that changes one in the database cal
 committed.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from bot.db.engine import Database
@@ -32,7 +32,7 @@ class GroupDirectory:
 
     `reads_all_messages`: whether Telegram sends the bot all messages of its groups, without being an
     administrator there.
-    `on_moved`: called with the old number and the new one of a group that has become a supergroup.
+    `on_moved`: each is called with the old number and the new one of a group that has become a supergroup.
     `guest_mode`: whether it also answers in chats that it is no member of.
     """
 
@@ -43,7 +43,7 @@ class GroupDirectory:
         commands: Iterable[str],
         *,
         reads_all_messages: bool = False,
-        on_moved: Callable[[int, int], None] = lambda old_chat, new_chat: None,
+        on_moved: Sequence[Callable[[int, int], None]] = (),
         guest_mode: bool = False,
     ) -> None:
         self._guest_mode = guest_mode
@@ -95,4 +95,5 @@ class GroupDirectory:
         group = self._groups.pop(old_chat, None)
         if group is not None:
             self._groups[new_chat] = replace(group, chat=new_chat)
-        self._on_moved(old_chat, new_chat)
+        for follow in self._on_moved:
+            follow(old_chat, new_chat)

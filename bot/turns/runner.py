@@ -42,6 +42,12 @@ class TurnRunner:
         handle.stop(is_edited=is_edited)
         return True
 
+    def follow_chat(self, old_chat: int, new_chat: int) -> None:
+        """Let the turn of a group be stopped and woken in the supergroup that the group has become."""
+        handle = self._handles.pop(Lane(old_chat).key, None)
+        if handle is not None:
+            self._handles.setdefault(Lane(new_chat).key, handle)
+
     def can_yield(self, lane: Lane) -> bool:
         """Whether the lane's turn may give way now: calls that must not run twice get a grace period."""
         handle = self._handles.get(lane.key)
@@ -92,6 +98,9 @@ class TurnRunner:
             timer.has_ended = True  # it becomes a dead letter
             raise
         finally:
-            if self._handles.get(request.lane.key) is handle:
-                del self._handles[request.lane.key]
+            self._forget_handle(handle)
             channel.end()
+
+    def _forget_handle(self, handle: TurnHandle) -> None:
+        """Forget the handle of a turn that is over, in whichever lane it is by now."""
+        self._handles = {lane: other for lane, other in self._handles.items() if other is not handle}

@@ -27,7 +27,7 @@ GROUP = Group(CHAT, "Family", "in", 1.0)
 )
 async def test_a_group_is_left_muted_or_moved(database: Database, error: TelegramError, kind: RefusalKind):
     moves = list[tuple[int, int]]()
-    directory = GroupDirectory(42, "bot", (), on_moved=lambda old, new: moves.append((old, new)))
+    directory = GroupDirectory(42, "bot", (), on_moved=[lambda old, new: moves.append((old, new))])
     async with database.transaction() as tx:
         await groups.put(tx, GROUP)
     directory.remember(GROUP)
