@@ -21,14 +21,16 @@ def choose_claimable(
     busy_lanes: Mapping[str, float | None],
     stopping_senders: set[int | None],
     now: float,
-    max_group_bytes: int = MAX_GROUP_BYTES,
+    max_group_bytes: int,
+    text_sizes: Mapping[int, int],
 ) -> tuple[list[list[Row[Any]]], list[Row[Any]], float | None]:
     """Judge waiting rows (oldest first): groups to start, each /new that cuts its lane, when to look again.
 
     `busy_lanes` maps a lane in which something runs to when that began; a /new cuts what began before the
     /new arrived. Messages of `stopping_senders`, who have a /stop under way, wait until it is known which of
-    them the stop drops. `max_group_bytes` bounds the texts that are answered together. The last value is when
-    the first lane that is held for the rest of a paste may start; None: no lane is held.
+    them the stop drops. `max_group_bytes` bounds the texts that are answered together; `text_sizes` has
+    the bytes of those that `find_rows_to_measure` names. The last value is when the first lane that is held
+    for the rest of a paste may start; None: no lane is held.
     """
     rows_by_lane: dict[str, list[Row[Any]]] = {}
     groups = [[row] for row in rows if row.lane is None and row.shape != "overflow"]
@@ -43,7 +45,7 @@ def choose_claimable(
         if lane in busy_lanes:
             cutting_rows += _find_cut(waiting_rows, busy_lanes[lane])
             continue
-        group = _group_with_oldest(waiting_rows, max_group_bytes)
+        group = _group_with_oldest(waiting_rows, max_group_bytes, text_sizes)
         not_before = group[-1].not_before
         if not_before is not None and not_before > now:
             held_until = min(not_before, held_until or not_before)
@@ -52,6 +54,22 @@ def choose_claimable(
             began_at = compute_begin_time(group[0])  # before a restart, if at all
             cutting_rows += _find_cut(waiting_rows[len(group) :], began_at)
     return groups, cutting_rows, held_until
+
+
+def find_rows_to_measure(
+    rows: Sequence[Row[Any]], busy_lanes: Mapping[str, float | None], max_group_bytes: int
+) -> list[int]:
+    """The ids of waiting rows (oldest first) on whose size it depends what is answered together."""
+    rows_by_lane: dict[str, list[Row[Any]]] = {}
+    for row in rows:
+        if row.lane is not None and row.lane not in busy_lanes:
+            rows_by_lane.setdefault(row.lane, []).append(row)
+    ids = []
+    for lane_rows in rows_by_lane.values():
+        largest_group = _group_with_oldest(_order_by_priority(lane_rows), max_group_bytes, text_sizes={})
+        if len(largest_group) > 1:
+            ids += [row.id for row in largest_group]
+    return ids
 
 
 def _group_overflows(rows: Sequence[Row[Any]], now: float) -> tuple[list[list[Row[Any]]], float | None]:
@@ -128,7 +146,9 @@ def _find_cut(rows: Sequence[Row[Any]], began_at: float | None) -> list[Row[Any]
     return [row for row in rows if row.shape == "new" and row.received_at >= began_at][:1]
 
 
-def _group_with_oldest(rows: Sequence[Row[Any]], max_bytes: int) -> list[Row[Any]]:
+def _group_with_oldest(
+    rows: Sequence[Row[Any]], max_bytes: int, text_sizes: Mapping[int, int]
+) -> list[Row[Any]]:
     """The oldest row of a lane and those answered with it: the rest of its turn, or the texts that follow."""
     first = rows[0]
     if first.turn is not None:
@@ -141,10 +161,10 @@ def _group_with_oldest(rows: Sequence[Row[Any]], max_bytes: int) -> list[Row[Any
         if row.turn is not None or not _is_text_like(row, first):
             break
         group.append(row)
-    return _limit_group(group, max_bytes)
+    return _limit_group(group, max_bytes, text_sizes)
 
 
-def _limit_group(group: list[Row[Any]], max_bytes: int) -> list[Row[Any]]:
+def _limit_group(group: list[Row[Any]], max_bytes: int, text_sizes: Mapping[int, int]) -> list[Row[Any]]:
     """The first rows of a group whose texts fit into one prompt; the rest is the lane's next turn.
 
     What was sent at once, such as a paste, stays together.
@@ -157,8 +177,7 @@ def _limit_group(group: list[Row[Any]], max_bytes: int) -> list[Row[Any]]:
     for number, row in enumerate(group):
         if previous is not None and not _was_sent_with(row, previous):
             fitting_count = number
-        message = json.loads(row.body or "{}").get("message") or {}
-        text_bytes += MARKS_BYTES + count_text_bytes(message)
+        text_bytes += MARKS_BYTES + text_sizes.get(row.id, 0)
         if text_bytes > max_bytes and fitting_count:
             return group[:fitting_count]
         previous = row
@@ -168,6 +187,11 @@ def _limit_group(group: list[Row[Any]], max_bytes: int) -> list[Row[Any]]:
 def _was_sent_with(row: Row[Any], previous: Row[Any]) -> bool:
     """Whether a row is a part of the paste, album or burst of forwards that the previous one belongs to."""
     return previous.not_before is not None and bool(row.received_at <= previous.not_before)
+
+
+def measure_body(body: str | None) -> int:
+    """About how much of a prompt the text of a stored message takes."""
+    return count_text_bytes(json.loads(body or "{}").get("message") or {})
 
 
 def count_text_bytes(raw_message: Mapping[str, Any]) -> int:

@@ -18,8 +18,10 @@ from bot.db.queues.claim import (
     choose_claimable,
     compute_begin_time,
     find_cutting_edits,
+    find_rows_to_measure,
     find_yielding_tasks,
     limit_due_tasks,
+    measure_body,
 )
 from bot.db.tables import inbox
 from bot.db.transaction import Transaction
@@ -51,13 +53,15 @@ _LANE_IS_FREE = or_(
     inbox.c.shape.in_(("new", "edit")),
     inbox.c.lane.in_(_YIELDING_LANES),
 )
+# Thousands of rows may wait after an outage: bodies are read only of those that may start.
 _CLAIMABLE = (
-    select(inbox)
+    select(*(column for column in inbox.c if column is not inbox.c.body))
     .where(or_(inbox.c.state == "running", and_(inbox.c.state == "new", _LANE_IS_FREE)))
     .order_by(inbox.c.id)
     .limit(_CLAIM_SCAN_ROWS)
 )
 _ID_IN_IDS = inbox.c.id.in_(bindparam("ids", expanding=True))
+_SELECT_BODIES = select(inbox.c.id, inbox.c.body).where(_ID_IN_IDS)
 
 # The first claim of an item, and the first one after an approval, are timed; later attempts keep those times.
 _MARK_RUNNING = (
@@ -71,6 +75,7 @@ _MARK_RUNNING = (
             (inbox.c.agreed_at.is_not(None), func.coalesce(inbox.c.retaken_at, bindparam("now")))
         ),
     )
+    .returning(inbox.c.id, inbox.c.body)
 )
 
 # Every new item that is left after a claim waits for its lane from now on; only the first time counts.
@@ -226,22 +231,25 @@ async def claim(tx: Transaction, *, now: float, max_group_bytes: int = MAX_GROUP
     waiting = [row for row in rows if row.state == "new"]
     busy_lanes = {row.lane: compute_begin_time(row) for row in running if row.lane}
     stopping_senders = {row.sender for row in rows if row.shape == "stop"}
+    text_sizes = await _measure_texts(tx, find_rows_to_measure(waiting, busy_lanes, max_group_bytes))
     groups, cutting, held_until = choose_claimable(
-        waiting, busy_lanes, stopping_senders, now, max_group_bytes
+        waiting, busy_lanes, stopping_senders, now, max_group_bytes, text_sizes
     )
     groups = limit_due_tasks(groups, running)
     yielding = find_yielding_tasks(running, waiting)
     cutting = [row for row in cutting if row.lane not in yielding]  # a task that yields need not be cut
     ids = [row.id for group in groups for row in group]
+    bodies: dict[int, str | None] = {}
     if ids:
-        await tx.execute(_MARK_RUNNING, {"ids": ids, "now": now})
+        marked = await tx.execute(_MARK_RUNNING, {"ids": ids, "now": now})
+        bodies = {row.id: row.body for row in marked}
     if running or len(waiting) > len(ids):
         await tx.execute(_MARK_SEEN, {"now": now})
     cutting_edits = find_cutting_edits(running, waiting)
     for row in (*cutting, *cutting_edits):
         await tx.execute(_MARK_STOPPED, {"of_lane": row.lane, "before": row.id})
     return ClaimResult(
-        groups=tuple(tuple(_to_item(row, now) for row in group) for group in groups),
+        groups=tuple(tuple(_to_item(row, bodies[row.id], now) for row in group) for group in groups),
         cutting_items=tuple((Lane.parse(row.lane), int(row.id)) for row in cutting),
         cutting_edits=tuple((Lane.parse(row.lane), int(row.id)) for row in cutting_edits),
         held_until=held_until,
@@ -250,14 +258,20 @@ async def claim(tx: Transaction, *, now: float, max_group_bytes: int = MAX_GROUP
     )
 
 
-def _to_item(row: Row[Any], now: float) -> InboxItem:
+async def _measure_texts(tx: Transaction, ids: Sequence[int]) -> dict[int, int]:
+    if not ids:
+        return {}
+    return {row.id: measure_body(row.body) for row in await tx.execute(_SELECT_BODIES, {"ids": ids})}
+
+
+def _to_item(row: Row[Any], body: str | None, now: float) -> InboxItem:
     return InboxItem(
         id=row.id,
         kind=row.kind,
         shape=row.shape,
         lane=Lane.parse(row.lane) if row.lane else None,
         sender=row.sender,
-        body=json.loads(row.body) if row.body else {},
+        body=json.loads(body) if body else {},
         attempt=row.attempt + 1,
         stale=bool(row.stale),
         received_at=row.received_at,

@@ -16,6 +16,7 @@ from bot.db.queues.waiting_messages import load_waiting
 from bot.db.tables import inbox as inbox_table
 from bot.domain import Lane
 from tests.support.groups import read_private_envelope
+from tests.support.sql_trace import trace_sql
 
 LANE = Lane(1)
 OTHER = Lane(2, 7)
@@ -89,6 +90,20 @@ async def test_what_is_claimed_together_fits_into_a_prompt_and_the_rest_is_next(
     await store(database, build_update(5, body=bodies[0]), build_update(6))
     async with database.transaction() as tx:
         assert list_ids(await inbox.claim(tx, now=100.0, max_group_bytes=10)) == [[5]]  # never none at all
+
+
+async def test_texts_are_read_only_of_what_may_start(database: Database):
+    """After an outage thousands wait: to read all their texts would hold the event loop."""
+    updates = [build_update(number, body='{"message": {}}') for number in range(1, 61)]
+    with trace_sql() as trace:
+        await store(database, *updates)
+        trace.clear()
+        async with database.transaction() as tx:
+            claimed = await inbox.claim(tx, now=100.0, max_group_bytes=1000)
+    assert list_ids(claimed) == [list(range(1, 11))]
+    reading = [sql for sql in trace.statements if "body" in sql]
+    assert [sql.split()[0] for sql in reading] == ["SELECT", "UPDATE"]
+    assert all("(1, 2, 3, 4, 5, 6, 7, 8, 9, 10)" in sql for sql in reading)
 
 
 async def test_a_paste_is_answered_as_one_however_long(database: Database):
