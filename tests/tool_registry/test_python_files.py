@@ -55,15 +55,14 @@ def write_file(folder: Path, name: str, text: str | bytes) -> Path:
     return path
 
 
-def test_the_tool_of_the_readme_works_here_as_written(tmp_path: Path) -> None:
-    [code] = re.findall(
-        r"```python\n(.*?)```", Path(tools.__file__).with_name("README.md").read_text(), re.DOTALL
-    )
+def test_the_tools_of_the_readme_work_here_as_written(tmp_path: Path) -> None:
+    readme = Path(tools.__file__).with_name("README.md").read_text()
     folder = tmp_path / "mine"
     folder.mkdir(mode=0o755)
-    write_file(folder, "greet.py", code)
-    [file] = load_folder(folder).files
-    assert [tool.name for tool in file.tools] == ["greet"]
+    for number, code in enumerate(re.findall(r"```python\n(.*?)```", readme, re.DOTALL)):
+        write_file(folder, f"tool{number}.py", code)
+    files = load_folder(folder).files
+    assert [tool.name for file in files for tool in file.tools] == ["greet", "export_table"]
 
 
 def test_a_file_gives_its_tools_and_not_those_it_imports(folder: Path) -> None:
