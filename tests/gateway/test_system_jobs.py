@@ -208,8 +208,9 @@ async def test_a_database_that_is_busy_is_waited_for_and_other_items_have_their_
 
 
 async def test_jobs_are_listed_and_one_that_is_ordered_is_heard_of(
-    harness: SystemJobHarness, database_url: str
+    harness: SystemJobHarness, database_url: str, monkeypatch: pytest.MonkeyPatch
 ):
+    monkeypatch.setattr("bot.db.commit_watch.SETTLE_SECONDS", 0.0)  # each commit is looked at once
     woken: list[int] = []
     rota = harness.make_sync(wake=lambda: woken.append(1))
     with pytest.raises(NothingFound, match="no jobs yet"):
