@@ -149,6 +149,13 @@ class ActionContext:
         """The chat of the group where this happens; None in a private chat."""
         return self.lane.chat if self.is_group else None
 
+    def speaks_for(self, person: int | None) -> bool:
+        """Whether a person's questions are theirs: their own, and those of a group that they administer.
+
+        Administrators who are anonymous write as the group, but tap with their own account.
+        """
+        return person == self.person or (self.is_group and person == self.lane.chat and self.moderates)
+
     @property
     def may_change_chat(self) -> bool:
         """Whether they may change what holds for everybody here: in a group no one whom nobody let in."""

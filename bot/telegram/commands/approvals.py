@@ -27,7 +27,10 @@ async def handle_answer_button(context: ActionContext) -> ActionResult:
     answer, _, question_id = context.args.partition(":")
     if answer not in _ANSWERS or not _NUMBER.fullmatch(question_id):
         return expire_button(context)
+    question = await approvals.find(context.tx, int(question_id))
     answerer = (context.person, context.name)
+    if question is not None and question.who == "asker" and context.speaks_for(question.asker):
+        answerer = (question.asker, context.name)
     outcome = await context.deps.approvals.answer(
         context.tx, int(question_id), cast(ApprovalAnswer, answer), answerer, now=context.now
     )

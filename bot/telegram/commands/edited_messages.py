@@ -60,7 +60,7 @@ async def handle_card_button(context: ActionContext) -> ActionResult:
     if match is None or edit is None:
         return expire_button(context)
     translate = context.translate
-    if edit.sender != context.person:
+    if not context.speaks_for(edit.sender):
         return ActionResult(toast=translate("Only the person who changed the message can answer this."))
     left = ActionResult(replacement=Part(translate("I've left my answer as it is.")))
     if match[1] == "leave" or not edit.is_newest or context.now > edit.received_at + ASK_SECONDS:

@@ -59,7 +59,7 @@ async def handle_job_button(context: ActionContext) -> ActionResult:
         return expire_button(context)
     job = await jobs.find(context.tx, int(button["number"]))
     is_restored = button["verb"].startswith("restore")
-    if job is None or job.person != context.person or (job.state == "deleted") != is_restored:
+    if job is None or not context.speaks_for(job.person) or (job.state == "deleted") != is_restored:
         return ActionResult(toast=context.translate(GONE))
     return await action(context, job, int(button["page"] or 0))
 
@@ -68,7 +68,8 @@ async def _undo_job(context: ActionContext, job: Job, _: int) -> ActionResult:
     """Take back a job that was just confirmed."""
     if job.state == "done":
         return ActionResult(toast=context.translate("This is done already."))
-    await jobs.remove(context.tx, job.id, person=context.person)
+    assert job.person is not None
+    await jobs.remove(context.tx, job.id, person=job.person)
     text = context.translate("Undone: {text}", text=job.text[:200])
     return ActionResult(toast=context.translate("Undone."), replacement=Part(text))
 

@@ -87,7 +87,7 @@ async def handle_offer_button(context: ActionContext) -> ActionResult:
 
 def may_repeat(context: ActionContext, last_turn: LastTurn) -> bool:
     """Whether the person may have this answered again; in a group only who asked."""
-    return not context.is_group or last_turn.person == context.person
+    return not context.is_group or context.speaks_for(last_turn.person)
 
 
 async def _offer_retry(context: ActionContext, answer: AnswerMessage) -> ActionResult:

@@ -18,13 +18,13 @@ async def handle_snooze_button(context: ActionContext) -> ActionResult:
     translate = context.translate
     args = _ARGS.fullmatch(context.args)
     reminder = await snoozes.find_shown(context.tx, int(args["item"])) if args else None
-    if args is None or reminder is None or reminder.person != context.person:
+    if args is None or reminder is None or not context.speaks_for(reminder.person):
         return ActionResult(toast=translate("This reminder is no longer kept."))
     user_jobs = context.deps.user_jobs
     zone = await user_jobs.find_zone(context.tx, context.person) or reminder.zone or "UTC"
     snooze = await snoozes.find_snooze(context.tx, reminder)
     if snooze is not None and snooze.state == "deleted":
-        await jobs.remove(context.tx, snooze.id, person=context.person)
+        await jobs.remove(context.tx, snooze.id, person=reminder.person)
         snooze = None
     if snooze is not None and snooze.next_due is not None:
         return await _show_next_due(context, reminder, snooze.next_due, zone)
@@ -34,7 +34,7 @@ async def handle_snooze_button(context: ActionContext) -> ActionResult:
     if next_due is None:
         return ActionResult(toast=translate("This reminder is no longer kept."))
     try:
-        await user_jobs.check_limits(context.tx, context.person)
+        await user_jobs.check_limits(context.tx, reminder.person)
     except UnclearTime as error:
         return ActionResult(toast=error.explain(translate))
     await snoozes.add_snooze(context.tx, reminder, next_due, zone, now=context.now)

@@ -17,6 +17,8 @@ async def handle_answer_button(context: ActionContext) -> ActionResult:
         return expire_button(context)
     choice = None if match[2] == "no" else int(match[2])
     answer = questions.find_choice(match[1], choice, context.person)
+    if answer is None and context.speaks_for(context.lane.chat):
+        answer = questions.find_choice(match[1], choice, context.lane.chat)
     if answer is None:
         return expire_button(context)
     take = partial(questions.answer, match[1], answer)

@@ -51,8 +51,10 @@ from bot.telegram.runners.message_turns import MessageTurns
 from bot.telegram.runners.refusals import RefusalReplies, group_by_lane
 from bot.translations.translator import Translator, defer, find_language, load_translator, match_language
 
-# Commands and buttons that concern what others asked, or the whole chat.
+# Commands and buttons that concern what others asked, or the whole chat; then those of who asked, which may
+# be the group itself.
 MODERATED_ACTIONS = frozenset({"stop", "forget", "instructions", "think", "note", "again"})
+ASKER_ACTIONS = frozenset({"allow", "answer", "edit", "job", "more", "redo", "retry", "snooze"})
 UNREADABLE_UPDATE = defer("An update from Telegram could not be read; details are in the log.")
 
 log = logging.getLogger(__name__)
@@ -87,6 +89,8 @@ class UpdateRunner:
         updates = await self._parse_items(items)
         first = updates[0]
         role = self._find_role(first)
+        if role is None and await self._taps_for_group(first):
+            role = "member"
         if first.person is not None and self._deps.access.get_role(first.person) is not None:
             await self._note_language(first.person, first.name, first.language_code)
         if role == "admin":
@@ -130,6 +134,13 @@ class UpdateRunner:
         if role is None or update.lane is None or update.person is None or not _needs_moderator(update):
             return False
         return await self._deps.is_chat_administrator(update.lane.chat, update.person)
+
+    async def _taps_for_group(self, update: ParsedUpdate) -> bool:
+        """Whether an administrator of a group taps a button there: they may have asked as the group."""
+        if update.query is None or update.lane is None:
+            return False
+        is_let_in = self._deps.groups.find_open(update.lane.chat) is not None
+        return is_let_in and await self._moderates(update, "member")
 
     async def _answer_guest_query(self, update: ParsedUpdate, role: RoleOrBlocked | None) -> None:
         """Answer what somebody asks in a chat of others; whom the bot does not know hears nothing at all."""
@@ -342,7 +353,7 @@ class UpdateRunner:
 def _needs_moderator(update: ParsedUpdate) -> bool:
     """Whether what somebody does in a group may concern what others asked."""
     if update.query is not None:
-        return (update.query.data or "").partition(":")[0] in MODERATED_ACTIONS
+        return (update.query.data or "").partition(":")[0] in MODERATED_ACTIONS | ASKER_ACTIONS
     return registry.parse_command(_get_text(update.message))[0] in MODERATED_ACTIONS
 
 

@@ -9,12 +9,15 @@ from bot.agent.tool_calls import CheckedCall
 from bot.db.conversations import calls, turns
 from bot.db.conversations.turns import NewTurn
 from bot.db.engine import Database
+from bot.db.people import groups
+from bot.db.people.groups import Group
 from bot.db.queues import parked_items as parking
 from bot.db.tools import approvals, audit
 from bot.db.tools.approvals import AllowanceKey
 from bot.domain import Lane, Message, ToolCall
 from bot.turns.approvals import TOO_LATE, PendingCall, Requester
-from tests.support.update_harness import ADMIN, ANNA, BOB, UpdateHarness
+from tests.support.groups import build_group_chat
+from tests.support.update_harness import ADMIN, ANNA, BOB, UpdateHarness, build_user
 from tools.base import Rule, tool
 
 TOO_OLD = "This button is too old."
@@ -79,6 +82,22 @@ async def test_a_tap_by_somebody_else_changes_nothing_and_the_first_answer_wins(
     [item] = [row for row in await harness.load_items() if row.shape == "text"]
     assert (item.state, item.attempt, item.agreed_at) == ("new", 1, harness.now)
     assert (await harness.tap(f"allow:denied:{number}"))[0] == "You have already answered this."
+
+
+async def test_administrators_of_a_group_answer_what_it_asked_under_its_own_name(harness: UpdateHarness):
+    family = Group(-100, "Family", "in", harness.now)
+    async with harness.database.transaction() as tx:
+        await groups.put(tx, family)
+    harness.groups.remember(family)
+    number = await park_with_question(harness, person=family.chat)
+    message = harness.build_message(text="…", chat=build_group_chat(family.chat, "Family"))
+    query = {"id": "1", "chat_instance": "1", "data": f"allow:once:{number}", **message}
+    toasts = ["Only the person who asked can answer this.", "Allowed once."]
+    for administrators, toast in zip((set[int](), {BOB}), toasts, strict=True):
+        harness.chat_administrators = administrators
+        await harness.store_updates({"callback_query": query | {"from": build_user(BOB)}})
+        await harness.handle_claimed()
+        assert harness.bot.calls_of("answer_callback_query")[-1]["text"] == toast
 
 
 async def test_what_admins_decide_is_theirs_alone(harness: UpdateHarness):

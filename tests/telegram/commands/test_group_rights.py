@@ -300,3 +300,17 @@ async def test_a_reminder_of_a_group_waits_for_the_zone_that_its_person_names_in
     await harness.send_text("/zone Berlin", person=ANNA)
     [confirmation] = await harness.handle_claimed()
     assert (confirmation.lane, confirmation.text.splitlines()[0]) == (LANE.key, "⏰ I'll remind you: tea")
+
+
+async def test_an_anonymous_administrator_taps_the_buttons_of_what_they_asked(harness: UpdateHarness):
+    turn = await harness.store_answered_turn("why?", person=CHAT, lane=LANE)
+    async with harness.database.transaction() as tx:
+        job = NewJob("reminder", 9e9, "UTC", person=CHAT, lane=LANE, text="tea")
+        await jobs.add(tx, job, now=harness.now)
+        [stored] = await jobs.list_of_person(tx, CHAT)
+    assert await tap(harness, f"redo:{turn}", BOB) == ("Only who asked can have this answered again.", [])
+    assert await tap(harness, f"job:undo:{stored.id}", BOB) == ("This no longer exists.", [])
+    assert await tap(harness, f"redo:{turn}", CARL) == ("You have no access to this bot.", [])
+    harness.chat_administrators.add(CARL)  # whom nobody has let in
+    assert await tap(harness, f"redo:{turn}", CARL) == ("Trying again.", [])
+    assert await tap(harness, f"job:undo:{stored.id}", CARL) == ("Undone.", [])
