@@ -310,21 +310,6 @@ FilePart = tuple[Part, tuple[OutgoingFile, ...]]
 """A message, and the files that it brings (none: it is a text about them)."""
 
 
-@dataclass(frozen=True, slots=True)
-class AnswerLinks:
-    """Which links of an answer are real.
-
-    `is_known`: whether a tool returned the address, or a person wrote it. `is_returned`: whether a tool of
-    this turn returned it. `cited` are addresses by the numbers under which the model read them, and `opened`
-    those of pages that this turn opened, after redirects.
-    """
-
-    is_known: Callable[[str], bool]
-    is_returned: Callable[[str], bool]
-    cited: Mapping[int, str]
-    opened: tuple[str, ...] = ()
-
-
 class Channel(Protocol):
     """Shows one turn to its user. Nothing here waits for Telegram; the caller stores what must last."""
 
@@ -360,17 +345,9 @@ class Channel(Protocol):
         ...
 
     async def render_parts(
-        self,
-        text: str,
-        *,
-        silent: bool = False,
-        buttons: tuple[tuple[Button, ...], ...] = (),
-        links: AnswerLinks | None = None,
+        self, text: str, *, silent: bool = False, buttons: tuple[tuple[Button, ...], ...] = ()
     ) -> tuple[Part, ...]:
-        """Render the final text (Markdown) as parts; the buttons go under the last one.
-
-        `links` says which links are real, and what the sources are; None: all are.
-        """
+        """Render the final text (Markdown) as parts; the buttons go under the last one."""
         ...
 
     def end(self) -> None:

@@ -45,7 +45,6 @@ from bot.jobs.times.zones import UnclearTime
 from bot.setting_names import list_misspelled_variables
 from bot.telegram.commands import sign_in, strangers
 from bot.telegram.delivery.renderer import MAX_DIRECT_CHARS, Snapshot, render_snapshot
-from bot.telegram.formatting.autolinks import find_addresses
 from bot.telegram.groups import GroupIdentity
 from bot.telegram.incoming import verdicts
 from bot.telegram.incoming.attachments import clean_name
@@ -216,7 +215,6 @@ def _parse_form(text: str) -> None:
 PARSERS = (
     Parser("search hits", lambda text: format_hits([Hit(text, f"https://a.example/{text}", text)] * 50)),
     Parser("shown hits", parse_hits),
-    Parser("addresses of an answer", lambda text: list(find_addresses(text))),
     Parser("thinking", lambda text: decide_thinking([text], TOOL_INDEX, EVIDENCE)),
     Parser("ranking", lambda text: rank_tools(extract_features(text), TOOL_INDEX, 5)),
     Parser("reply", _parse_reply("stop")),

@@ -92,7 +92,7 @@ class ToolPolicy:
     ) -> PolicyDecisions:
         """Decide about the calls of a step that have no result yet; `results` are all that the turn has."""
         self._lanes_to_notify = ()
-        taint_state = self.add_results(results)
+        taint_state = self._add_results(results)
         call_count = sum(result.outcome != "refused" for result in results.values())
         ready = list[CheckedCall]()
         pending = list[PendingCall]()
@@ -126,7 +126,7 @@ class ToolPolicy:
             self._dependencies.approvals.notify(self._lanes_to_notify)
             self._lanes_to_notify = ()
 
-    def add_results(self, results: ResultsByCall) -> TaintState:
+    def _add_results(self, results: ResultsByCall) -> TaintState:
         """What the turn has read, its results included."""
         known = self._taint_state
         taint_state = replace(known, texts=[*known.texts], results=[*known.results])

@@ -19,19 +19,7 @@ from bot.db.queues.parked_items import EndedTurn
 from bot.db.tables import inbox as inbox_table
 from bot.db.tables import outbox
 from bot.db.transaction import Transaction
-from bot.domain import (
-    AnswerLinks,
-    Button,
-    CallTimes,
-    Channel,
-    InboxItem,
-    Lane,
-    ModelRequest,
-    Part,
-    Reply,
-    ToolCall,
-    Usage,
-)
+from bot.domain import Button, CallTimes, Channel, InboxItem, Lane, ModelRequest, Part, Reply, ToolCall, Usage
 from bot.tool_registry.registry import ToolRegistry
 from bot.translations.translator import ENGLISH, Translatable, Translator
 from bot.turns.approvals import ApprovalDependencies, Approvals
@@ -133,12 +121,7 @@ class FakeChannel:
         self.show_status(line)
 
     async def render_parts(
-        self,
-        text: str,
-        *,
-        silent: bool = False,
-        buttons: tuple[tuple[Button, ...], ...] = (),
-        links: AnswerLinks | None = None,
+        self, text: str, *, silent: bool = False, buttons: tuple[tuple[Button, ...], ...] = ()
     ) -> tuple[Part, ...]:
         return (Part(text, buttons=buttons, silent=silent),)
 

@@ -4,12 +4,10 @@ Waits for nothing but rendering: it sets what is to be shown, and the sender doe
 """
 
 from dataclasses import replace
-from functools import partial
 
-from bot.domain import AnswerLinks, Button, Lane, Part
+from bot.domain import Button, Lane, Part
 from bot.telegram.delivery.progress import TurnProgress
 from bot.telegram.delivery.sender import Sender
-from bot.telegram.formatting.answer_links import mark_sources
 from bot.telegram.formatting.render import Piece
 from bot.translations.translator import ENGLISH, Translator
 
@@ -67,18 +65,10 @@ class ChatChannel:
         self._sender.show(self._progress)
 
     async def render_parts(
-        self,
-        text: str,
-        *,
-        silent: bool = False,
-        buttons: tuple[tuple[Button, ...], ...] = (),
-        links: AnswerLinks | None = None,
+        self, text: str, *, silent: bool = False, buttons: tuple[tuple[Button, ...], ...] = ()
     ) -> tuple[Part, ...]:
         """Render the final text as parts: the first notifies unless silent, the last has the buttons."""
-        mark = None
-        if links is not None:
-            mark = partial(mark_sources, links=links, heading=self.translate("Sources:"))
-        pieces = await self._sender.renderer.render_answer(text, self._progress.block_cache, mark)
+        pieces = await self._sender.renderer.render_answer(text, self._progress.block_cache)
         parts = [
             Part(piece.text, piece.entities, silent=silent or number > 0)
             for number, piece in enumerate(pieces or (self._empty_piece,))

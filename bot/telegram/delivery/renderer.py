@@ -9,8 +9,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
-from bot.telegram.formatting.answer_links import MarkedAnswer
-from bot.telegram.formatting.autolinks import keep_known_links
 from bot.telegram.formatting.render import BlockCache, Piece, cut_unfinished, render_markdown
 from tools.threads import run_in_thread
 
@@ -36,15 +34,9 @@ class MarkdownRenderer:
     def __init__(self) -> None:
         self._lock = asyncio.Lock()
 
-    async def render_answer(
-        self, text: str, cache: BlockCache, mark: Callable[[str], MarkedAnswer] | None = None
-    ) -> tuple[Piece, ...]:
-        """Render the answer of a turn that has ended; `mark` says which links it may have, None: all."""
-        if mark is None:
-            return await self._render(len(text), partial(render_markdown, text, cache=cache))
-        may_have_links = "/" in text or "[" in text  # hostile ones take long
-        chars = MAX_DIRECT_CHARS + 1 if may_have_links else len(text)
-        return await self._render(chars, partial(render_marked, text, mark, cache))
+    async def render_answer(self, text: str, cache: BlockCache) -> tuple[Piece, ...]:
+        """Render the answer of a turn that has ended."""
+        return await self._render(len(text), partial(render_markdown, text, cache=cache))
 
     async def render_snapshot(self, snapshot: Snapshot, cache: BlockCache) -> tuple[Piece, ...]:
         """Render what will not change of an answer, and the status."""
@@ -58,15 +50,7 @@ class MarkdownRenderer:
             return await run_in_thread(render)
 
 
-def render_marked(text: str, mark: Callable[[str], MarkedAnswer], cache: BlockCache) -> tuple[Piece, ...]:
-    """Render an answer with the links that it may have."""
-    answer = mark(text)
-    pieces = render_markdown(answer.markdown, cache=cache)
-    return tuple(keep_known_links(piece, answer.addresses) for piece in pieces)
-
-
 def render_snapshot(snapshot: Snapshot, cache: BlockCache) -> tuple[Piece, ...]:
-    """Render what will not change of an answer, and the status; links are not checked yet, so it has none."""
+    """Render what will not change of an answer, and the status."""
     paragraphs = (cut_unfinished(snapshot.text), snapshot.status)
-    pieces = render_markdown("\n\n".join(filter(None, paragraphs)), cache=cache)
-    return tuple(keep_known_links(piece, ()) for piece in pieces)
+    return render_markdown("\n\n".join(filter(None, paragraphs)), cache=cache)
