@@ -45,12 +45,13 @@ class Access:
     def get_role(self, person: int) -> RoleOrBlocked | None:
         """Return the role of a person, None for a stranger.
 
-        Guests of an open bot are strangers once it is no longer open.
+        Guests of an open bot are strangers once it is no longer open. A group, as which its anonymous
+        administrators write, has a negative number and is nobody's guest.
         """
         if person in self.configured_admins:
             return "admin"
         row = self._people.get(person)
-        if row is None and self.mode == "open":
+        if row is None and self.mode == "open" and person > 0:
             return "member"
         if row is None or (row.guest and self.mode != "open"):
             return None

@@ -155,7 +155,9 @@ async def _join_group(context: ActionContext, group: Group) -> ActionResult:
 
 async def _let_in(context: ActionContext, group: Group) -> ActionResult:
     """Let a group in, and introduce the bot there."""
-    let_in_by = context.person if context.role == "admin" else None
+    # Not `context.role`: where the bot was just added, nobody has a role yet.
+    is_admin = context.deps.access.get_role(context.person) == "admin"
+    let_in_by = context.person if is_admin else None
     stored = await store_group(context, replace(group, state="in", since=context.now, let_in_by=let_in_by))
     if let_in_by is not None:
         await context.record_audit("let in", f"group {group.chat}", None, {"title": group.title})

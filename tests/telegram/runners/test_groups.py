@@ -8,7 +8,9 @@ from telegram import ChatMember, ChatMemberAdministrator, ChatMemberRestricted
 
 from bot.db.conversations import notes
 from bot.db.engine import Database
+from bot.db.people import people
 from bot.db.queues import inbox
+from bot.db.tools import audit
 from bot.domain import Lane
 from bot.telegram.commands.groups import HEARING_HINT, LeaveGroupsTask
 from tests.support.groups import address, build_group_chat, build_membership
@@ -46,7 +48,8 @@ def list_rights(kind: type[ChatMember]) -> list[str]:
 
 async def ask(harness: UpdateHarness, text: str, person: int = ANNA, **more: Any) -> list[SentMessage]:
     """Ask the bot something in the group; return what it sends beside the answer of a turn."""
-    await harness.store_updates(harness.build_message(person, **address(text), chat=FAMILY, **more))
+    message = harness.build_message(person, **address(text), chat=FAMILY)["message"] | more
+    await harness.store_updates({"message": message})
     return await harness.handle_claimed()
 
 
@@ -56,7 +59,12 @@ async def test_an_admin_who_adds_the_bot_lets_the_group_in(harness: UpdateHarnes
     assert introduction.lane == str(CHAT)
     assert introduction.text.startswith("Hello! To ask me something, reply to a message of mine")
     assert "make me an administrator" in introduction.text
-    assert harness.groups.find_open(CHAT) is not None
+    group = harness.groups.find_open(CHAT)
+    assert group is not None
+    assert (group.added_by, group.let_in_by) == (ADMIN, ADMIN)
+    async with harness.database.read_transaction() as tx:
+        [entry] = await audit.list_entries(tx)
+    assert (entry.who, entry.what, entry.subject) == (ADMIN, "let in", f"group {CHAT}")
 
 
 async def test_admins_are_asked_about_a_group_that_somebody_else_adds_the_bot_to(harness: UpdateHarness):
@@ -112,6 +120,17 @@ async def test_an_anonymous_administrator_counts_as_the_group(in_group: UpdateHa
     await in_group.handle_claimed()
     [request] = in_group.turns.requests
     assert (request.person, request.name) == (CHAT, "Family")
+
+
+async def test_the_group_itself_is_no_guest_of_an_open_bot(database: Database):
+    harness = UpdateHarness(database, mode="open")
+    await change_membership(harness, "member", by=BOB)
+    anonymous = {"from": {"id": 1087968824, "is_bot": True, "first_name": "Group"}, "sender_chat": FAMILY}
+    await ask(harness, "hi", **anonymous)
+    await ask(harness, "hi", BOB)
+    assert [request.person for request in harness.turns.requests] == [CHAT, BOB]
+    async with database.read_transaction() as tx:
+        assert [person.id for person in await people.list_people(tx)] == [BOB]
 
 
 async def test_what_is_for_others_is_not_even_stored(in_group: UpdateHarness):
