@@ -111,9 +111,10 @@ async def _drop(tx: Transaction, condition: ColumnElement[bool], *, now: float) 
 async def _find_end_since(
     tx: Transaction, came_before: ColumnElement[bool], stop_item: int, sent_at: float | None
 ) -> float | None:
-    """Return when the turn ended that ran as the /stop was written; None: none has ended since.
+    """Return when the turn ended by itself that ran as the /stop was written; None: none has since.
 
-    Telegram's date has whole seconds: a turn that ended in the same second counts as having run.
+    Telegram's date has whole seconds: a turn that ended in the same second counts as having run. One that a
+    /stop ended is not meant: its person has written a second one, for what runs now.
     """
     if sent_at is None:
         return None
@@ -121,6 +122,7 @@ async def _find_end_since(
     has_ended_since = and_(
         inbox.c.state == "done",
         inbox.c.turn.is_not(None),
+        inbox.c.stopped.is_(False),
         inbox.c.done_at >= sent_at,
         inbox.c.done_at >= received_at - _MAX_TRANSIT_SECONDS,
     )
