@@ -198,6 +198,17 @@ async def test_a_stop_for_a_turn_that_has_just_ended_spares_what_waited_behind_i
         assert (meant.running, meant.dropped, meant.was_late) == (is_claimed, int(not is_claimed), False)
 
 
+async def test_a_second_stop_ends_what_runs_after_the_first(database: Database):
+    await store(database, build_update(1), build_update(2))
+    async with database.transaction() as tx:
+        ended = update(inbox_table).where(inbox_table.c.id == 1)
+        await tx.execute(ended.values(state="done", turn=1, done_at=101.7, stopped=True))
+        await inbox.store(tx, [build_update(3, shape="stop", lane=None)], now=101.9)
+        await tx.execute(update(inbox_table).where(inbox_table.c.id == 2).values(state="running"))
+        second = await stop_requests.stop(tx, LANE, before=3, now=102.0, command=StopCommand(sent_at=101.0))
+    assert second.running
+
+
 async def test_a_stop_ends_what_was_asked_after_the_last_answer_whatever_the_clocks_say(database: Database):
     await store(database, build_update(1), build_update(2))
     async with database.transaction() as tx:

@@ -125,7 +125,10 @@ async def test_an_anonymous_administrator_counts_as_the_group(in_group: UpdateHa
 async def test_the_group_itself_is_no_guest_of_an_open_bot(database: Database):
     harness = UpdateHarness(database, mode="open")
     await change_membership(harness, "member", by=BOB)
-    anonymous: dict[str, Any] = {"from": {"id": 1087968824, "is_bot": True, "first_name": "Group"}, "sender_chat": FAMILY}
+    anonymous: dict[str, Any] = {
+        "from": {"id": 1087968824, "is_bot": True, "first_name": "Group"},
+        "sender_chat": FAMILY,
+    }
     await ask(harness, "hi", **anonymous)
     await ask(harness, "hi", BOB)
     assert [request.person for request in harness.turns.requests] == [CHAT, BOB]
