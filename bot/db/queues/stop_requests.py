@@ -66,19 +66,21 @@ async def stop(
         stopped = (await tx.execute(marked.where(earlier, inbox.c.state == "running"))).rowcount
     if not stopped:
         stopped = (await tx.execute(marked.where(earlier, _HAS_BEGUN))).rowcount
+    goes_on = False
+    if ended_at is not None and not stopped:
+        waited_behind = and_(came_before, inbox.c.received_at < ended_at, or_(_HAS_BEGUN, _IS_WAITING))
+        goes_on = (await tx.execute(select(inbox.c.id).where(waited_behind).limit(1))).first() is not None
     dropped = 0
     parked_turns = list[int]()
-    if not stopped and command is not None:
-        parked = select(inbox.c.turn).distinct().where(earlier, inbox.c.state == "parked")
+    if not stopped and not goes_on and command is not None:
+        is_parked = and_(came_before, _is_from(command.sender), inbox.c.state == "parked")
+        parked = select(inbox.c.turn).distinct().where(is_parked)
         parked_turns = list((await tx.execute(parked)).scalars())
     if not stopped and not parked_turns:
         dropped = await _drop(tx, earlier, now=now)
     still_waiting = select(func.count()).select_from(inbox).where(inbox.c.lane == lane.key, _IS_WAITING)
     waiting = (await tx.execute(still_waiting)).scalar_one()
-    was_late = False
-    if ended_at is not None and not (stopped or dropped or parked_turns):
-        goes_on = and_(came_before, or_(_HAS_BEGUN, _IS_WAITING))
-        was_late = (await tx.execute(select(inbox.c.id).where(goes_on).limit(1))).first() is not None
+    was_late = goes_on and not dropped
     return StopResult(stopped > 0, dropped, int(waiting), tuple(parked_turns), was_late)
 
 
