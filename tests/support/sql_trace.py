@@ -14,7 +14,7 @@ CONTROL = ("BEGIN", "COMMIT", "ROLLBACK", "PRAGMA", "SELECT 1 FROM sqlite_schema
 
 @dataclass(frozen=True, slots=True)
 class TracedCommit:
-    """A commit, with the last statement before it."""
+    """A commit, with the last statement that its connection ran before it."""
 
     last_statement: str
     is_synced: bool
@@ -43,14 +43,16 @@ class SqlTrace:
             self.thread_count += 1
             return
         is_synced = True
+        last_statement = ""  # of this connection: while it commits in a thread, others read
 
         def record(sql: str) -> None:
-            nonlocal is_synced
+            nonlocal is_synced, last_statement
             if sql.startswith("PRAGMA synchronous="):
                 is_synced = sql.endswith("FULL")
             if sql == "COMMIT":
-                self.commits.append(TracedCommit(self.statements[-1], is_synced))
+                self.commits.append(TracedCommit(last_statement, is_synced))
             if not sql.startswith(CONTROL):
+                last_statement = sql
                 self.statements.append(sql)
 
         connection.set_trace_callback(record)
