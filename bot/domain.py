@@ -11,7 +11,7 @@ from typing import Any, Final, Literal, Protocol
 from bot.translations.translator import Translatable, Translator
 
 Role = Literal["system", "user", "assistant", "tool"]
-ItemKind = Literal["update", "resume", "reminder", "task", "house"]
+ItemKind = Literal["update", "resume", "reminder", "task", "system"]
 ItemShape = Literal["text", "deep", "command", "new", "tap", "stop", "edit", "overflow", "guest", "other"]
 CallPurpose = Literal["turn", "summary", "task", "warmup", "probe", "bench", "decision"]
 ResultOutcome = Literal["ok", "error", "refused", "timeout", "interrupted", "unknown"]

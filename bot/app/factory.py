@@ -320,7 +320,7 @@ async def build(
         "task": jobs.outcomes.record_after(
             TaskRunner(database, access, groups, quota, approval_dependencies.on_turn_ended)
         ),
-        "house": maintenance.build_system_job_runner(
+        "system": maintenance.build_system_job_runner(
             notices,
             {
                 "summary": turn_factory.build_summarizer(),

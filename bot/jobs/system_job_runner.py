@@ -1,7 +1,7 @@
 """Runs the gateway's own jobs, keeps a row for each, and records how they went.
 
 What each does, and its hour, are passed in (bot/maintenance). A job is an inbox item of kind
-`house`, so that it outlives the process; admins are notified once of one that fails.
+`system`, so that it outlives the process; admins are notified once of one that fails.
 """
 
 import asyncio
@@ -182,7 +182,7 @@ class SystemJobSync:
         async with self._database.transaction() as tx:
             await jobs.remove_system_jobs_except(tx, [job.name for job in self._system_jobs])
             for job, next_due in zip(missing, first_due, strict=True):
-                new = NewJob("house", next_due, zone, job.rule, text=job.description, name=job.name)
+                new = NewJob("system", next_due, zone, job.rule, text=job.description, name=job.name)
                 await jobs.put_system_job(tx, new, now=now)
 
     async def poll_ordered_jobs(self) -> None:

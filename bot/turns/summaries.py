@@ -61,7 +61,7 @@ async def enqueue_summary(tx: Transaction, lane: Lane, *, now: float) -> bool:
         "conversation": conversation.number,
         "upto": past_turns[-2].id,
     }
-    await inbox.add(tx, kind="house", lane=None, sender=None, body=body, now=now)
+    await inbox.add(tx, kind="system", lane=None, sender=None, body=body, now=now)
     return True
 
 

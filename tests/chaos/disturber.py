@@ -174,6 +174,6 @@ def bring_jobs_forward(run: ChaosRun) -> None:
         connection,
     ):
         connection.execute(
-            "update jobs set next_due = ? + id % 10 where kind != 'house' and next_due > ? and id % ? = 0",
+            "update jobs set next_due = ? + id % 10 where kind != 'system' and next_due > ? and id % ? = 0",
             (now, now + 10, 2 if run.options.is_long else 1),
         )

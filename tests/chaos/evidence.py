@@ -88,7 +88,7 @@ def _load_tool_runs(connection: sqlite3.Connection) -> tuple[ToolRun, ...]:
 
 
 def _load_jobs(connection: sqlite3.Connection) -> tuple[StoredJob, ...]:
-    rows = connection.execute("select id, text, kind from jobs where kind != 'house' order by id")
+    rows = connection.execute("select id, text, kind from jobs where kind != 'system' order by id")
     return tuple(StoredJob(row, _read_number(text), kind) for row, text, kind in rows)
 
 

@@ -42,7 +42,7 @@ SETTINGS = {
 IS_IDLE = """
     select not exists (select 1 from inbox where state in ('new', 'running', 'parked'))
     and not exists (select 1 from outbox where state in ('new', 'sending', 'open'))
-    and not exists (select 1 from jobs where kind != 'house' and next_due is not null)
+    and not exists (select 1 from jobs where kind != 'system' and next_due is not null)
 """
 
 

@@ -239,7 +239,7 @@ def test_system_jobs_are_listed_and_run_on_request(call: CommandRunner, ledger: 
     assert (code, err) == (1, "There are no jobs yet: `canvasgram run` makes them.\n")
     with contextlib.closing(sqlite3.connect(ledger / "here.db")) as connection, connection:
         connection.execute(
-            "INSERT INTO jobs (kind, name, text, made_at) VALUES ('house', 'backup', 'makes one', 0)"
+            "INSERT INTO jobs (kind, name, text, made_at) VALUES ('system', 'backup', 'makes one', 0)"
         )
     assert call("jobs", "run", "backup")[1].startswith("backup is ordered.")
     code, out, _ = call("jobs")

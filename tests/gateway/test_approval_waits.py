@@ -85,7 +85,7 @@ async def test_a_chat_goes_on_while_calls_wait_and_a_late_answer_replies_to_its_
                 await wait_for_message(gateway, "Stopped; I won't run it.")
                 await wait_for_message(gateway, "Stopped.")
     assert load_rung_bells(tmp_path) == ["one"]
-    breakdowns = breakdown_clock.check_breakdowns(tmp_path / "house.db")
+    breakdowns = breakdown_clock.check_breakdowns(tmp_path / "gateway.db")
     assert len(breakdowns) == 3
     for breakdown in breakdowns:
         assert breakdown.update_id is not None
@@ -123,7 +123,7 @@ async def test_what_is_allowed_here_is_listed_taken_back_and_a_parked_turn_stays
     assert load_rung_bells(tmp_path) == ["three", "three"]
     waited = [
         breakdown.seconds["approval_wait"] > 0
-        for breakdown in breakdown_clock.check_breakdowns(tmp_path / "house.db")
+        for breakdown in breakdown_clock.check_breakdowns(tmp_path / "gateway.db")
     ]
     assert waited == [True, False, True, False]
 
@@ -160,7 +160,7 @@ async def test_an_admin_decides_about_a_members_call_and_a_removed_person_leaves
             gateway.ann.send("/approvals")
             await wait_for_message(gateway, "nothing is allowed in advance.")
     assert load_rung_bells(tmp_path) == ["one"]
-    breakdowns = breakdown_clock.check_breakdowns(tmp_path / "house.db")
+    breakdowns = breakdown_clock.check_breakdowns(tmp_path / "gateway.db")
     assert [breakdown.ending for breakdown in breakdowns] == ["answered", "answered", "failed"]
 
 
@@ -171,7 +171,7 @@ async def test_a_question_that_nobody_answers_ends_by_itself_and_forgetting_ends
         await wait_for_message(gateway, "Nobody answered in time, so I won't run it.")
         await wait_for_message(gateway, "rang one")  # the model says so whatever came of it
         assert load_rung_bells(tmp_path) == []
-    breakdown_clock.check_breakdowns(tmp_path / "house.db")
+    breakdown_clock.check_breakdowns(tmp_path / "gateway.db")
 
 
 async def test_forgetting_a_chat_ends_what_waits_in_it(tmp_path: Path):
@@ -183,10 +183,10 @@ async def test_forgetting_a_chat_ends_what_waits_in_it(tmp_path: Path):
         ask = gateway.api.chat(gateway.ann.id).bot_messages[-1]
         await tap_buttons(gateway, gateway.ann, ask, "Forget it all")
         await wait_for_message(gateway, "I kept only the statistics and settings listed above.")
-    data = (tmp_path / "house.db").read_bytes()
+    data = (tmp_path / "gateway.db").read_bytes()
     assert b'"secret"' not in data
     assert b"ring" in data
-    breakdown_clock.check_breakdowns(tmp_path / "house.db")
+    breakdown_clock.check_breakdowns(tmp_path / "gateway.db")
 
 
 async def test_after_a_strangers_words_what_changes_something_asks_and_a_cut_result_is_read_on(

@@ -169,7 +169,7 @@ async def test_every_breakdown_equals_an_independent_clock(tmp_path: Path, seed:
                 for person in people:
                     chats.create_task(Chatter(person, random.Random(seed * 100 + person.id)).chat())
             await wait_for_breakdowns(gateway)
-    stored = check_breakdowns(tmp_path / "house.db")
+    stored = check_breakdowns(tmp_path / "gateway.db")
     held = compare_with_clock(stored, border)
     assert held > CHATS
     assert any(breakdown.seconds["approval_wait"] > 0 for breakdown in stored)

@@ -147,7 +147,7 @@ async def test_no_text_of_a_chat_is_in_the_prompt_notes_or_files_of_another(tmp_
     assert len(last_prompts) == len(places)
     assert sum("only between us" in prompt for prompt in last_prompts) == len(places) - PRIVATE_CHATS
     lane_by_canary = {place.canary: place.lane for place in places}
-    stored = list(list_stored_canaries(tmp_path / "house.db"))
+    stored = list(list_stored_canaries(tmp_path / "gateway.db"))
     assert {(table, lane_by_canary[canary], lane) for table, lane, canary in stored} == {
         (table, lane, lane) for table, lane, canary in stored
     }

@@ -31,7 +31,7 @@ def unpack(file: Path) -> None:
 
 
 async def test_work_that_an_earlier_version_left_is_finished_and_its_grants_hold(tmp_path: Path):
-    unpack(tmp_path / "house.db")
+    unpack(tmp_path / "gateway.db")
     async with open_harness(tmp_path, tools_dir=install_bells(tmp_path)) as gateway:
         bob = gateway.api.person(BOB, "Bob")
         gateway.ann.send("/id")  # the simulated Telegram lets a bot write only to who has written to it

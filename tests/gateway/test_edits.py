@@ -17,7 +17,7 @@ from tests.support.group_chat import open_group
 
 
 def load_rows(tmp_path: Path, query: str, *values: Any) -> list[tuple[Any, ...]]:
-    with closing(sqlite3.connect(tmp_path / "house.db")) as database:
+    with closing(sqlite3.connect(tmp_path / "gateway.db")) as database:
         return database.execute(query, values).fetchall()
 
 

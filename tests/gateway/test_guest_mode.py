@@ -148,7 +148,7 @@ async def test_forget_in_private_deletes_what_was_asked_in_chats_of_others(tmp_p
 
 async def wait_until_forgotten(gateway: GatewayHarness) -> None:
     """Wait for the jobs of the other lanes; only the private chat's is told of."""
-    pending = select(inbox.c.id).where(inbox.c.kind == "house", inbox.c.state != "done")
+    pending = select(inbox.c.id).where(inbox.c.kind == "system", inbox.c.state != "done")
     async with open_database(gateway.settings.database_url) as database, asyncio.timeout(30):
         while True:
             async with database.read_transaction() as tx:
@@ -160,7 +160,7 @@ async def wait_until_forgotten(gateway: GatewayHarness) -> None:
 async def test_a_query_from_before_a_forget_is_forgotten_after_its_answer(database: Database):
     row = {"kind": "update", "shape": "guest", "sender": 7, "body": "{}", "state": "running"}
     lane = Lane.for_guest(7, ELSEWHERE)
-    job = {"kind": "house", "shape": "other", "lane": "7", "state": "done"}
+    job = {"kind": "system", "shape": "other", "lane": "7", "state": "done"}
     body = '{"job": "forget", "person": 7, "asked_at": 2.0, "tell": true, "language": "en"}'
     async with database.transaction() as tx:
         for number, received_at in ((1, 1.0), (3, 3.0)):

@@ -39,8 +39,8 @@ async def test_instructions_count_from_the_next_conversation_on_and_are_forgotte
         gateway.rate_limits = GENEROUS_LIMITS  # this is a talk of many short messages
         async with gateway.run():
             await instruct_and_forget(gateway)
-    assert read_rows(tmp_path / "house.db", "select lane, text from instructions") == []
-    assert read_rows(tmp_path / "house.db", "select instructions from lanes") == [("",)]
+    assert read_rows(tmp_path / "gateway.db", "select lane, text from instructions") == []
+    assert read_rows(tmp_path / "gateway.db", "select instructions from lanes") == [("",)]
 
 
 async def instruct_and_forget(gateway: GatewayHarness) -> None:

@@ -56,7 +56,7 @@ def install_pages(folder: Path) -> Path:
 
 def load_calls(folder: Path) -> list[tuple[object, ...]]:
     query = "select again, finish_reason, completion_tokens from model_calls order by id"
-    with closing(sqlite3.connect(folder / "house.db")) as database:
+    with closing(sqlite3.connect(folder / "gateway.db")) as database:
         return database.execute(query).fetchall()
 
 

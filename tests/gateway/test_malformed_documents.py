@@ -101,7 +101,7 @@ def answer_texts(gateway: GatewayHarness) -> list[str]:
 async def count_task_states(gateway: GatewayHarness) -> Counter[str]:
     """How many tool tasks are in each state; one that could not be handled would be dead."""
     async with open_database(gateway.settings.database_url) as database, database.read_transaction() as tx:
-        return Counter((await tx.execute(select(inbox.c.state).where(inbox.c.kind == "house"))).scalars())
+        return Counter((await tx.execute(select(inbox.c.state).where(inbox.c.kind == "system"))).scalars())
 
 
 def is_last_text(gateway: GatewayHarness, text: str) -> bool:

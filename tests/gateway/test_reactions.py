@@ -40,7 +40,7 @@ async def read_thinking_rows(gateway: GatewayHarness) -> list[list[str]]:
 
 
 async def test_a_reaction_is_a_verdict_and_below_a_bad_answer_stands_an_offer(tmp_path: Path):
-    file = tmp_path / "house.db"
+    file = tmp_path / "gateway.db"
     async with running_gateway(tmp_path, thinking="off") as gateway:
         ann = gateway.ann
         ann.send("@@say:one@@")

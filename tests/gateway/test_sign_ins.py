@@ -58,14 +58,14 @@ async def use_echo(gateway: GatewayHarness, text: str) -> str:
 
 
 def list_sealed(tmp_path: Path) -> list[str]:
-    with sqlite3.connect(tmp_path / "house.db") as database:
+    with sqlite3.connect(tmp_path / "gateway.db") as database:
         rows = database.execute("SELECT name FROM secrets").fetchall()
     database.close()
     return [name for (name,) in rows]
 
 
 def list_changes(tmp_path: Path) -> list[str]:
-    with sqlite3.connect(tmp_path / "house.db") as database:
+    with sqlite3.connect(tmp_path / "gateway.db") as database:
         rows = database.execute("SELECT what FROM audit ORDER BY id").fetchall()
     database.close()
     return [what for (what,) in rows]

@@ -195,8 +195,8 @@ async def test_a_database_that_is_busy_is_waited_for_and_other_items_have_their_
         await harness.run_inbox()
     async with harness.database.transaction() as tx:
         await inbox.recover(tx, now=harness.now)
-        await inbox.add(tx, kind="house", lane=None, sender=None, body={"job": "other"}, now=harness.now)
-        await inbox.add(tx, kind="house", lane=None, sender=None, body={"job": "gone"}, now=harness.now)
+        await inbox.add(tx, kind="system", lane=None, sender=None, body={"job": "other"}, now=harness.now)
+        await inbox.add(tx, kind="system", lane=None, sender=None, body={"job": "gone"}, now=harness.now)
     harness.error = None
     await harness.run_inbox()
     assert harness.ran_names == ["care", "care", "other 2"]  # and what nobody knows any more is done with
@@ -280,7 +280,7 @@ def make_overdue(gateway: GatewayHarness, name: str) -> None:
 
 async def wait_until_settled(gateway: GatewayHarness, count: int) -> list[tuple[Any, ...]]:
     """The inbox items of system jobs, once there are `count` and all are done."""
-    query = "SELECT json_extract(body, '$.job'), state, error FROM inbox WHERE kind = 'house' ORDER BY id"
+    query = "SELECT json_extract(body, '$.job'), state, error FROM inbox WHERE kind = 'system' ORDER BY id"
     async with asyncio.timeout(30):
         while True:
             seen = await select_rows(gateway, query)

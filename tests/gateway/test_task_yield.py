@@ -73,8 +73,8 @@ async def test_a_task_that_gave_way_to_a_new_conversation_stays_in_its_own(tmp_p
             )  # Continue
         again = gateway.endpoint.requests[-1].body["messages"]
         assert any("An old word." in str(message["content"]) for message in again)
-    breakdown_clock.check_breakdowns(tmp_path / "house.db")
-    with closing(sqlite3.connect(tmp_path / "house.db")) as database:
+    breakdown_clock.check_breakdowns(tmp_path / "gateway.db")
+    with closing(sqlite3.connect(tmp_path / "gateway.db")) as database:
         cut = database.execute("select error from model_calls where outcome = 'cancelled'").fetchall()
         again = database.execute("select again from model_calls where again != 'more'").fetchall()
     assert cut == [("it gave way to a message",)]
@@ -90,7 +90,7 @@ async def test_a_task_that_gave_way_and_whose_job_is_deleted_takes_back_what_it_
         await wait_for_message(gateway, "Hello, Ann.")
         await wait_until_done(gateway, job)
         await gateway.api.wait_until(lambda: not messages_starting_with(gateway, "word"))
-    breakdown_clock.check_breakdowns(tmp_path / "house.db")
+    breakdown_clock.check_breakdowns(tmp_path / "gateway.db")
 
 
 async def test_the_button_of_a_task_that_gave_way_stops_that_task_and_not_what_runs_before_it(tmp_path: Path):
@@ -107,7 +107,7 @@ async def test_the_button_of_a_task_that_gave_way_stops_that_task_and_not_what_r
         await wait_for_message(gateway, "Hello, Ann.")
         await wait_for_outcome(gateway, job)
         await gateway.api.wait_until(lambda: any(text.endswith("Stopped.") for text in gateway.texts()))
-    assert [breakdown.ending for breakdown in breakdown_clock.check_breakdowns(tmp_path / "house.db")] == [
+    assert [breakdown.ending for breakdown in breakdown_clock.check_breakdowns(tmp_path / "gateway.db")] == [
         "stopped",
         "answered",
     ]
@@ -133,8 +133,8 @@ async def test_a_removed_persons_task_that_gave_way_takes_back_what_it_has_shown
         gateway.endpoint.release()
         await wait_until_done(gateway, job)
         await gateway.api.wait_until(lambda: not has_said(gateway, "word", 8))
-        await breakdown_clock.wait_for_breakdowns(tmp_path / "house.db")
-    breakdown_clock.check_breakdowns(tmp_path / "house.db")
+        await breakdown_clock.wait_for_breakdowns(tmp_path / "gateway.db")
+    breakdown_clock.check_breakdowns(tmp_path / "gateway.db")
 
 
 async def test_a_task_that_waits_for_an_answer_is_not_run_twice_at_once_and_its_breakdown_adds_up(
@@ -154,7 +154,7 @@ async def test_a_task_that_waits_for_an_answer_is_not_run_twice_at_once_and_its_
             await wait_for_message(gateway, "rang one")
             assert (await wait_for_outcome(gateway, job))["state"] == "done"
     assert load_rung_bells(tmp_path) == ["one"]
-    [breakdown] = breakdown_clock.check_breakdowns(tmp_path / "house.db")
+    [breakdown] = breakdown_clock.check_breakdowns(tmp_path / "gateway.db")
     assert breakdown.seconds["approval_wait"] > 0
 
 
@@ -170,7 +170,7 @@ async def test_a_task_that_waits_for_an_answer_and_whose_job_is_deleted_ends_wit
         await tap_buttons(gateway, gateway.ann, question, "Allow once")
         await wait_until_done(gateway, job)
     assert load_rung_bells(tmp_path) == []
-    breakdown_clock.check_breakdowns(tmp_path / "house.db")
+    breakdown_clock.check_breakdowns(tmp_path / "gateway.db")
 
 
 async def forget_everything(gateway: GatewayHarness) -> None:
@@ -190,8 +190,8 @@ async def test_what_waited_for_an_answer_when_all_was_forgotten_ends_with_its_br
         await wait_for_question(gateway, "canary")
         await forget_everything(gateway)
     assert load_rung_bells(tmp_path) == []
-    assert b"canary" not in (tmp_path / "house.db").read_bytes()
-    assert [breakdown.ending for breakdown in breakdown_clock.check_breakdowns(tmp_path / "house.db")] == [
+    assert b"canary" not in (tmp_path / "gateway.db").read_bytes()
+    assert [breakdown.ending for breakdown in breakdown_clock.check_breakdowns(tmp_path / "gateway.db")] == [
         "failed"
     ]
 
@@ -202,8 +202,8 @@ async def test_what_gave_way_when_all_was_forgotten_takes_back_what_it_has_shown
         await gateway.endpoint.wait_until(lambda: len(gateway.endpoint.requests) == 2)
         await forget_everything(gateway)
         await gateway.api.wait_until(lambda: not messages_starting_with(gateway, "word"))
-    assert b"word10" not in (tmp_path / "house.db").read_bytes()
-    assert {breakdown.ending for breakdown in breakdown_clock.check_breakdowns(tmp_path / "house.db")} == {
+    assert b"word10" not in (tmp_path / "gateway.db").read_bytes()
+    assert {breakdown.ending for breakdown in breakdown_clock.check_breakdowns(tmp_path / "gateway.db")} == {
         "failed",
         "stopped",
     }
@@ -260,4 +260,4 @@ async def test_a_task_in_the_middle_of_a_call_that_is_not_run_again_comes_to_its
         ):
             rows = (await tx.execute(select(tool_calls.c.outcome, tool_calls.c.result))).all()
     assert [(row.outcome, "worked" in row.result) for row in rows] == [("ok", True)]
-    breakdown_clock.check_breakdowns(tmp_path / "house.db")
+    breakdown_clock.check_breakdowns(tmp_path / "gateway.db")

@@ -12,7 +12,7 @@ OPEN_TEXT = "ቡችላዎች ስንት ዓመት ይኖራሉ"  # no word of it 
 
 
 def load_decisions(folder: Path) -> list[tuple[bool, str]]:
-    with closing(sqlite3.connect(folder / "house.db")) as database:
+    with closing(sqlite3.connect(folder / "gateway.db")) as database:
         rows = database.execute("select thinking, thinking_why from turns order by id").fetchall()
     return [(bool(thinking), reason) for thinking, reason in rows]
 

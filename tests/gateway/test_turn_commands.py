@@ -84,6 +84,6 @@ async def test_an_answer_cut_at_its_length_goes_on_at_a_tap_once(tmp_path: Path)
         await gateway.api.wait_until(lambda: not cut.buttons)
         gateway.endpoint.release()
         assert (await gateway.wait_for_texts(count + 1))[-1] == "The end."
-    with closing(sqlite3.connect(tmp_path / "house.db")) as database:
+    with closing(sqlite3.connect(tmp_path / "gateway.db")) as database:
         [[body]] = database.execute("select body from inbox where kind = 'task'").fetchall()
     assert json.loads(body)["goes_on"]

@@ -69,7 +69,7 @@ class ProcessDied(BaseException):
 class CrashPoint:
     """Where a process dies: in which activity, and before or after which commit.
 
-    Activities are write, claim, reminder, task and "house" (a system job).
+    Activities are write, claim, reminder, task and "system" (a system job).
     """
 
     activity: str
@@ -85,7 +85,7 @@ CRASH_POINTS = [
         for commit in (1, 2)
         for side in ("before", "after")
     ),
-    *(CrashPoint("house", 1, side) for side in ("before", "after")),
+    *(CrashPoint("system", 1, side) for side in ("before", "after")),
 ]
 
 
@@ -175,7 +175,7 @@ class SimulatedProcess:
         self.runners = {
             "reminder": outcomes.record_after(reminders),
             "task": outcomes.record_after(tasks),
-            "house": self._run_system_job,
+            "system": self._run_system_job,
         }
         self.database.begin_activity("start")
         async with self.database.transaction() as tx:
@@ -251,7 +251,7 @@ def generate_jobs(rng: random.Random) -> Iterator[NewJob]:
         else:
             common["next_due"] = rrules.to_timestamp(start, rrules.load_zone(zone)) + rng.randrange(14) * DAY
         if number % 25 == 1:
-            yield NewJob(kind="house", name=f"job {number}", **common)
+            yield NewJob(kind="system", name=f"job {number}", **common)
         else:
             yield NewJob(kind=kind, person=person, lane=Lane(person), **common)
 
@@ -300,7 +300,7 @@ async def count_done(database: Database) -> Counter[tuple[int, float]]:
         rows = await tx.execute(query.outerjoin(outbox_table, outbox_table.c.item == inbox_table.c.id))
         for job, due_at, message, kind, state in rows:
             assert state == "done"
-            done_counts[job, due_at] += message is not None or kind == "house"
+            done_counts[job, due_at] += message is not None or kind == "system"
     return done_counts
 
 
@@ -398,7 +398,7 @@ async def _check_job_rows(database: Database, all_jobs: dict[int, NewJob], month
             new = all_jobs[row.id]
             assert row.failures == 0
             assert (row.last_due or 0.0) == last_due[row.id]
-            if new.kind != "house":
+            if new.kind != "system":
                 assert row.state == ("done" if new.rule is None and (new.next_due or 0) < END else "active")
                 assert (row.last_done is not None) == (row.last_due is not None)
             if new.rule is not None:

@@ -39,7 +39,7 @@ async def test_in_the_middle_of_a_backup(surround: OpenEnvironment, tmp_path: Pa
         assert find_integrity_errors(backup) == []
         assert list_partial_backups(backups) == []
         assert (
-            environment.load_rows("select state, error from inbox where kind = 'house' and state <> 'done'")
+            environment.load_rows("select state, error from inbox where kind = 'system' and state <> 'done'")
             == []
         )
         backup.unlink()

@@ -192,9 +192,9 @@ async def test_every_row_in_doubt_is_settled_and_no_due_time_runs_again(
         for number, state in enumerate(("new", "sending", "open", "done", "failed", "unknown")):
             [row] = await outbox.add(tx, item=number + 1, lane=Lane(7), parts=(Part("x"),), now=NOW - 9)
             await tx.execute(update(outbox_table).where(outbox_table.c.id == row).values(state=state))
-        await inbox_rows.add(tx, kind="house", lane=None, sender=None, body={"job": "backup"}, now=NOW - 9)
+        await inbox_rows.add(tx, kind="system", lane=None, sender=None, body={"job": "backup"}, now=NOW - 9)
         forget = {"job": "forget", "asked_at": NOW - 9, "tell": True}
-        await inbox_rows.add(tx, kind="house", lane=Lane(7), sender=None, body=forget, now=NOW - 9)
+        await inbox_rows.add(tx, kind="system", lane=Lane(7), sender=None, body=forget, now=NOW - 9)
         job_values = {"kind": "reminder", "text": "stretch", "made_at": NOW - 99}
         daily = "DTSTART:20261101T080000\nRRULE:FREQ=DAILY"
         await tx.execute(
@@ -216,8 +216,8 @@ async def test_every_row_in_doubt_is_settled_and_no_due_time_runs_again(
         *("unknown", "unknown", "done", "done", "failed", "unknown")
     ]
     assert query_rows(database_url, "SELECT state, kind FROM inbox ORDER BY id") == [
-        ("done", "house"),
-        ("new", "house"),
+        ("done", "system"),
+        ("new", "system"),
     ]
     due = query_rows(database_url, "SELECT state, next_due FROM jobs ORDER BY id")
     assert due[0][0] == "active"
@@ -266,7 +266,7 @@ async def test_a_damaged_or_missing_database_is_replaced_by_the_backup(
     ruin = tmp_path / "ruin.db"
     ruin.write_bytes(b"not a database" * 1000)
     Path(f"{ruin}-wal").write_bytes(b"nor is this a log")
-    for file_to_replace in (ruin, tmp_path / "new" / "house.db"):
+    for file_to_replace in (ruin, tmp_path / "new" / "gateway.db"):
         url = f"sqlite+aiosqlite:///{file_to_replace}"
         report = await restore_backup(url, backup, answer_waiting=False, now=NOW)
         assert report.changes_since is None
@@ -281,7 +281,7 @@ async def test_a_damaged_or_missing_database_is_replaced_by_the_backup(
 
 async def test_a_backup_of_an_older_schema_is_upgraded(database_url: str, tmp_path: Path):
     file = parse_database_path(database_url)
-    old = tmp_path / "house.db.before-0003.bak"
+    old = tmp_path / "gateway.db.before-0003.bak"
     old.write_bytes(file.read_bytes())
     downgrade(f"sqlite+aiosqlite:///{old}", "0003")
     os.utime(old, (NOW - 9, NOW - 9))
@@ -337,4 +337,4 @@ async def test_a_call_that_awaited_approval_in_the_backup_does_not_run_again_wit
     assert load_rung_bells(tmp_path) == ["one", "one"]
     assert query_rows(url, "SELECT 1 FROM inbox WHERE state <> 'done'") == []
     assert query_rows(url, "SELECT answer FROM approvals") == [("stopped",)]
-    breakdown_clock.check_breakdowns(tmp_path / "house.db")
+    breakdown_clock.check_breakdowns(tmp_path / "gateway.db")

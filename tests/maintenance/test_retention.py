@@ -154,7 +154,7 @@ async def test_a_running_turn_is_stopped_and_waiting_messages_are_dropped(tmp_pa
 async def test_keeping_it_keeps_everything_and_a_second_tap_forgets_once(tmp_path: Path):
     async with running_gateway(tmp_path) as gateway:
         await send_canary_everywhere(gateway)
-        copy = tmp_path / "house.db.before-0002.bak"
+        copy = tmp_path / "gateway.db.before-0002.bak"
         copy.touch()
         os.utime(copy, (1_795_000_000,) * 2)
         first = await ask_forget(gateway)
@@ -197,13 +197,13 @@ async def test_texts_older_than_the_setting_are_deleted_at_start_and_younger_one
             # A gateway writes its jobs down when it has run for two seconds.
             await wait_for_row(gateway, select(job_rows.c.id).where(job_rows.c.name == "retention"))
         await make_older(gateway, 31)
-        copy = tmp_path / "house.db.before-0002.bak"
+        copy = tmp_path / "gateway.db.before-0002.bak"
         copy.write_bytes(CANARY.encode())
         os.utime(copy, (time.time() - 31 * DAY_SECONDS,) * 2)
         async with gateway.run():
             gateway.ann.send("@@say:Still here.@@")
             await gateway.api.wait_until(lambda: "Still here." in gateway.texts())
-            is_retention = (inbox.c.kind == "house") & inbox.c.body.contains("retention")
+            is_retention = (inbox.c.kind == "system") & inbox.c.body.contains("retention")
             await wait_for_row(gateway, select(inbox.c.id).where(is_retention, inbox.c.state == "done"))
         assert find_traces(tmp_path) == []
         assert not copy.exists()
@@ -236,9 +236,9 @@ async def test_forgetting_waits_for_work_that_may_still_store_a_text(database: D
     woken: list[Lane] = []
     async with database.transaction() as tx:
         summary_body = {"job": "summary", "lane": "7"}
-        await inbox_rows.add(tx, kind="house", lane=None, sender=None, body=summary_body, now=1.0)
+        await inbox_rows.add(tx, kind="system", lane=None, sender=None, body=summary_body, now=1.0)
         body = {"job": "forget", "asked_at": 2.0, "tell": False}
-        await inbox_rows.add(tx, kind="house", lane=Lane(7), sender=None, body=body, now=2.0)
+        await inbox_rows.add(tx, kind="system", lane=Lane(7), sender=None, body=body, now=2.0)
         (summary,), items = (await inbox_rows.claim(tx, now=3.0)).groups
     async with asyncio.TaskGroup() as tasks:
         forgetting = tasks.create_task(ForgetChatRunner(database, woken.append)(items))
@@ -258,15 +258,15 @@ async def test_a_job_can_be_restored_until_the_next_night_even_where_texts_are_k
         new = jobs.NewJob("reminder", 2e9, "UTC", text=CANARY, person=7, lane=Lane(7))
         deleted, kept = [await jobs.add(tx, new, now=1.0) for _ in range(2)]
         await jobs.mark_deleted(tx, deleted)
-    await RetentionTask(database, RetentionPolicy(tmp_path / "house.db", None))()
+    await RetentionTask(database, RetentionPolicy(tmp_path / "gateway.db", None))()
     async with database.read_transaction() as tx:
         assert [await jobs.find(tx, job) is not None for job in (deleted, kept)] == [False, True]
 
 
 async def test_the_newest_copy_has_a_day_when_it_is_deleted(tmp_path: Path):
-    file = tmp_path / "house.db"
+    file = tmp_path / "gateway.db"
     assert RetentionPolicy(file, None).find_copies_expiry() is None
-    copy = tmp_path / "house.db.before-0001.bak"
+    copy = tmp_path / "gateway.db.before-0001.bak"
     copy.touch()
     os.utime(copy, (1_000_000, 1_000_000))
     assert RetentionPolicy(file, None).find_copies_expiry() == 1_000_000 + 30 * DAY_SECONDS
@@ -275,17 +275,17 @@ async def test_the_newest_copy_has_a_day_when_it_is_deleted(tmp_path: Path):
 
 
 async def test_a_backup_is_a_copy_and_expires_with_the_copies(database: Database, tmp_path: Path):
-    file = tmp_path / "house.db"
+    file = tmp_path / "gateway.db"
     backup_directory = BackupDirectory(file, tmp_path / "backups", max_backups=9)
     backup_directory.folder.mkdir()
     assert RetentionPolicy(file, None, backup_directory).find_copies_expiry() is None
     for day in (1, 20):
-        (backup_directory.folder / f"house-202611{day:02}T033000Z.db").touch()
+        (backup_directory.folder / f"gateway-202611{day:02}T033000Z.db").touch()
     made_at = datetime(2026, 11, 20, 3, 30, tzinfo=UTC).timestamp()
     policy = RetentionPolicy(file, None, backup_directory)
     assert policy.find_copies_expiry() == made_at + 30 * DAY_SECONDS
     await RetentionTask(database, policy, lambda: made_at + 15 * DAY_SECONDS)()
-    assert [file.name for file in backup_directory.list_backups()] == ["house-20261120T033000Z.db"]
-    (backup_directory.folder / "house-20261101T033000Z.db").mkdir()  # a folder cannot be deleted like a file
+    assert [file.name for file in backup_directory.list_backups()] == ["gateway-20261120T033000Z.db"]
+    (backup_directory.folder / "gateway-20261101T033000Z.db").mkdir()  # no file
     with pytest.raises(JobFailed, match="cannot be deleted"):
         await RetentionTask(database, policy, lambda: made_at + 15 * DAY_SECONDS)()

@@ -87,7 +87,7 @@ async def open_harness(
     tmp_path: Path, endpoint: SimulatedEndpoint | None = None, **settings: Any
 ) -> AsyncIterator[GatewayHarness]:
     """Both simulators, served; `GatewayHarness.run` starts the gateway."""
-    file = tmp_path / "house.db"
+    file = tmp_path / "gateway.db"
     if not file.exists():
         place_empty_database(file)
     api = BotApi(limits=FloodLimits.unlimited())

@@ -79,7 +79,9 @@ async def summarize(harness: TurnHarness, reply: Any = None, **options: Any) -> 
 
 
 async def load_states(harness: TurnHarness) -> list[str]:
-    return [state for state, kind in await harness.load_rows(inbox_table, "state", "kind") if kind == "house"]
+    return [
+        state for state, kind in await harness.load_rows(inbox_table, "state", "kind") if kind == "system"
+    ]
 
 
 async def test_all_turns_but_the_newest_are_summarized_for_the_next_cut(harness: TurnHarness):

@@ -56,7 +56,7 @@ _CARRIED_TABLES = (
     audit,
 )
 _SYSTEM_JOB_NAME = func.json_extract(inbox.c.body, "$.job")
-_IS_FORGET_JOB = and_(inbox.c.kind == "house", _SYSTEM_JOB_NAME == "forget")
+_IS_FORGET_JOB = and_(inbox.c.kind == "system", _SYSTEM_JOB_NAME == "forget")
 _IS_PENDING = inbox.c.state.in_(("new", "running", "parked"))
 
 
@@ -172,7 +172,7 @@ async def apply_replaced_state(tx: Transaction, replaced: ReplacedDatabaseState,
         await tx.execute(upsert(inbox).on_conflict_do_nothing(index_elements=["update_id"]), rows)
     for item in replaced.forget_items:
         body = json.dumps(json.loads(item["body"]) | {"tell": False})  # the chat was notified then
-        await tx.execute(insert(inbox).values(kind="house", shape="other", **{**item, "body": body}))
+        await tx.execute(insert(inbox).values(kind="system", shape="other", **{**item, "body": body}))
     for name, table_rows in (replaced.rows_by_table or {}).items():
         await tx.execute(metadata.tables[name].delete())
         if table_rows:

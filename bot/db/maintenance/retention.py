@@ -214,19 +214,19 @@ async def drop_waiting(tx: Transaction, lane: Lane, *, before: int, now: float) 
         inbox.c.lane == lane.key, inbox.c.id < before, inbox.c.state == "new", inbox.c.turn.is_(None)
     )
     dropped = {"state": "done", "done_at": now, "error": "dropped by the person"}
-    await tx.execute(update(inbox).where(waiting, inbox.c.kind != "house").values(dropped))
+    await tx.execute(update(inbox).where(waiting, inbox.c.kind != "system").values(dropped))
 
 
 async def is_forgetting(tx: Transaction, lane: Lane) -> bool:
     """Whether this lane is being forgotten; no other system job works in a lane."""
-    pending = and_(inbox.c.kind == "house", inbox.c.lane == lane.key, inbox.c.state.in_(("new", "running")))
+    pending = and_(inbox.c.kind == "system", inbox.c.lane == lane.key, inbox.c.state.in_(("new", "running")))
     return (await tx.execute(select(inbox.c.id).where(pending).limit(1))).one_or_none() is not None
 
 
 async def has_running_work(tx: Transaction, lane: Lane, *, before: int) -> bool:
     """Whether something without a lane that began before item `before` may still store texts of this lane."""
     control_item = _is_control_item_of(lane)
-    summary_job = and_(inbox.c.kind == "house", func.json_extract(inbox.c.body, "$.lane") == lane.key)
+    summary_job = and_(inbox.c.kind == "system", func.json_extract(inbox.c.body, "$.lane") == lane.key)
     running = (
         select(inbox.c.id)
         .where(inbox.c.state == "running", inbox.c.id < before, or_(control_item, summary_job))

@@ -125,7 +125,7 @@ def _order_by_priority(rows: Sequence[Row[Any]]) -> list[Row[Any]]:
     for row in rows:
         if row.shape == "edit":
             continue
-        if row.kind == "house":
+        if row.kind == "system":
             ordered += held_tasks
             held_tasks = []
         if _is_due_task(row):

@@ -68,12 +68,12 @@ async def _repeat_forget(tx: Transaction, item: int, lane: Lane, now: float) -> 
     That /forget knew nothing of its lane. No other system job works in the lane of a chat.
     """
     private_chat = Lane(lane.chat)
-    later_jobs = and_(inbox.c.kind == "house", inbox.c.lane == private_chat.key, inbox.c.id > item)
+    later_jobs = and_(inbox.c.kind == "system", inbox.c.lane == private_chat.key, inbox.c.id > item)
     query = select(inbox.c.body).where(later_jobs).order_by(inbox.c.id.desc()).limit(1)
     body = (await tx.execute(query)).scalar()
     if body is not None:
         again = json.loads(body) | {"tell": False, "asked_at": now}
-        await inbox_rows.add(tx, kind="house", lane=lane, sender=None, body=again, now=now)
+        await inbox_rows.add(tx, kind="system", lane=lane, sender=None, body=again, now=now)
 
 
 async def find_inline_message_id(tx: Transaction, item: int) -> str:

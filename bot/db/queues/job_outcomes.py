@@ -39,7 +39,7 @@ _SELECT_OUTCOME = (
         inbox.c.job == bindparam("job_id"),
         inbox.c.due_at == bindparam("due"),
         _ITEM_IS_OVER,
-        jobs.c.kind != "house",
+        jobs.c.kind != "system",
     )
 )
 
@@ -105,6 +105,6 @@ async def list_unrecorded(tx: Transaction) -> list[tuple[int, float]]:
     query = (
         select(inbox.c.job, inbox.c.due_at)
         .select_from(jobs.join(inbox, item_of_job))
-        .where(is_unrecorded, jobs.c.kind != "house")
+        .where(is_unrecorded, jobs.c.kind != "system")
     )
     return [(int(row[0]), float(row[1])) for row in await tx.execute(query.order_by(inbox.c.due_at))]

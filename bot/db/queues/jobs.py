@@ -16,7 +16,7 @@ from bot.db.tables import inbox, jobs, people
 from bot.db.transaction import Transaction
 from bot.domain import Lane
 
-JobKind = Literal["reminder", "task", "house"]  # the last one is a system job
+JobKind = Literal["reminder", "task", "system"]  # the last one is a system job
 MissedRunPolicy = Literal["once", "skip"]
 JobState = Literal["active", "paused", "done", "deleted"]
 MAX_JOBS = 10_000  # of all users together
@@ -159,7 +159,7 @@ async def list_of_person(
 
 async def list_system_jobs(tx: Transaction) -> list[Job]:
     """All system jobs, by name."""
-    return await _list_jobs(tx, jobs.c.kind == "house", 1000)
+    return await _list_jobs(tx, jobs.c.kind == "system", 1000)
 
 
 async def count_open(tx: Transaction, person: int, *, chat: int | None = None) -> tuple[int, int]:
@@ -302,7 +302,7 @@ async def put_system_job(tx: Transaction, new_job: NewJob, *, now: float) -> Non
 
 async def remove_system_jobs_except(tx: Transaction, kept_names: Sequence[str]) -> None:
     """Delete the system jobs whose name is not among these."""
-    await tx.execute(delete(jobs).where(jobs.c.kind == "house", jobs.c.name.not_in(kept_names)))
+    await tx.execute(delete(jobs).where(jobs.c.kind == "system", jobs.c.name.not_in(kept_names)))
 
 
 def build_inbox_row(job: Job, *, late: float = 0.0, left_out: bool = False) -> dict[str, Any]:
@@ -310,7 +310,7 @@ def build_inbox_row(job: Job, *, late: float = 0.0, left_out: bool = False) -> d
 
     `late`: seconds after the due time. `left_out`: earlier due times were missed and are not made up for.
     """
-    if job.kind == "house":
+    if job.kind == "system":
         body: dict[str, Any] = {"job": job.name}
     else:
         body = {"person": job.person, "name": job.person_name, "texts": [job.text]}

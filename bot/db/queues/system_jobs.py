@@ -11,7 +11,9 @@ from bot.db.tables import inbox, jobs, readings
 from bot.db.transaction import Transaction
 
 _SELECT_ORDERED = (
-    select(inbox.c.id).where(inbox.c.state == "new", inbox.c.lane.is_(None), inbox.c.kind == "house").limit(1)
+    select(inbox.c.id)
+    .where(inbox.c.state == "new", inbox.c.lane.is_(None), inbox.c.kind == "system")
+    .limit(1)
 )
 
 
@@ -50,7 +52,9 @@ async def list_statuses(tx: Transaction) -> list[SystemJobStatus]:
     """All system jobs by name, and how each went last."""
     newest = select(func.max(inbox.c.id)).where(inbox.c.job == jobs.c.id).correlate(jobs).scalar_subquery()
     columns = select(jobs, inbox.c.received_at, inbox.c.state.label("item_state"), inbox.c.error)
-    query = columns.outerjoin(inbox, inbox.c.id == newest).where(jobs.c.kind == "house").order_by(jobs.c.name)
+    query = (
+        columns.outerjoin(inbox, inbox.c.id == newest).where(jobs.c.kind == "system").order_by(jobs.c.name)
+    )
     return [
         SystemJobStatus(
             name=row.name,
@@ -67,7 +71,7 @@ async def list_statuses(tx: Transaction) -> list[SystemJobStatus]:
 
 async def count_user_jobs(tx: Transaction) -> dict[str, int]:
     """How many jobs people have, by state."""
-    query = select(jobs.c.state, func.count()).where(jobs.c.kind != "house").group_by(jobs.c.state)
+    query = select(jobs.c.state, func.count()).where(jobs.c.kind != "system").group_by(jobs.c.state)
     return {row[0]: int(row[1]) for row in await tx.execute(query)}
 
 

@@ -67,7 +67,7 @@ jobs = Table(
     "jobs",
     metadata,
     Column("id", Id, primary_key=True),
-    Column("kind", Text, nullable=False),  # "reminder", "task" or "house" (a system job)
+    Column("kind", Text, nullable=False),  # "reminder", "task" or "system" (a system job)
     Column("name", Text, unique=True),  # of a system job or a snooze; NULL: another job of a person
     Column("person", BigInteger),  # its owner; NULL: a system job
     Column("lane", Text),

@@ -81,7 +81,7 @@ async def handle_forget_button(context: ActionContext) -> ActionResult:
             "tell": lane == context.lane,
             "language": context.translate.language,
         }
-        await inbox.add(context.tx, kind="house", lane=lane, sender=None, body=body, now=context.now)
+        await inbox.add(context.tx, kind="system", lane=lane, sender=None, body=body, now=context.now)
     after_commit: list[Callable[[], object]] = []
     after_commit += [partial(context.deps.turns.stop, lane, context.item.id) for lane in lanes]
     after_commit.append(context.deps.wake_worker)

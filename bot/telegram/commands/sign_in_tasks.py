@@ -189,7 +189,7 @@ async def _queue_ended(tx: Transaction, request: SignInRequest, error: str) -> N
         "error": error,
         "personal": request.is_personal,
     }
-    await inbox.add(tx, kind="house", lane=None, sender=request.person, body=body, now=time.time())
+    await inbox.add(tx, kind="system", lane=None, sender=request.person, body=body, now=time.time())
 
 
 def build_link_part(translate: Translator, source_name: str, link: str, redirect_url: str) -> Part:

@@ -70,7 +70,7 @@ async def write_tool_task(
     """Store a task, to be done at once."""
     requester = {"person": context.person, "name": context.name, "lane": context.lane.key}
     body = {"job": TOOLS_JOB, "do": do, **requester, **fields}
-    await inbox.add(context.tx, kind="house", lane=None, sender=context.person, body=body, now=context.now)
+    await inbox.add(context.tx, kind="system", lane=None, sender=context.person, body=body, now=context.now)
     queued = ActionResult(after_commit=(context.deps.wake_worker,))
     if not reply:
         return queued

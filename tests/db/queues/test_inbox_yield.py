@@ -132,7 +132,7 @@ async def test_a_task_that_is_done_is_not_released(lanes: LaneHarness):
 
 async def test_a_due_task_does_not_yield_to_a_system_job_in_its_lane(lanes: LaneHarness):
     task = await lanes.add_due()
-    system_job = await lanes.add_due("house", None)
+    system_job = await lanes.add_due("system", None)
     message = await lanes.add_message()
     for expected in (task, system_job, message):
         assert await lanes.claim_ids() == [expected]

@@ -12,7 +12,7 @@ async def test_it_asks_and_says_what_goes_and_what_stays(database: Database):
     assert "all notes" in sent.text
     assert "statistics without text" in sent.text
     assert "I have no backups of this" in sent.text
-    assert await harness.load_items(kind="house") == []
+    assert await harness.load_items(kind="system") == []
 
 
 async def test_each_topic_is_forgotten_by_its_own_job_and_one_of_them_reports(database: Database):
@@ -23,13 +23,13 @@ async def test_each_topic_is_forgotten_by_its_own_job_and_one_of_them_reports(da
     )
     toast, _ = await harness.tap("forget:yes")
     assert toast == "I'm forgetting this chat."
-    jobs = await harness.load_items(kind="house")
+    jobs = await harness.load_items(kind="system")
     assert [(job.lane, '"tell": true' in job.body) for job in jobs] == [
         (str(ANNA), True),
         (f"{ANNA}:3", False),
     ]
     assert (await harness.tap("forget:yes"))[0] == "I'm already deleting it."
-    assert len(await harness.load_items(kind="house")) == 2
+    assert len(await harness.load_items(kind="system")) == 2
 
 
 async def test_a_button_that_was_never_shown_is_too_old(database: Database):

@@ -137,7 +137,7 @@ async def test_only_administrators_have_a_group_forgotten_with_its_jobs_alone(ha
     async with harness.database.read_transaction() as tx:
         kept = [*await jobs.list_of_person(tx, ANNA), *await jobs.list_of_person(tx, BOB)]
     assert [job.lane for job in kept] == [Lane(BOB)]
-    assert [row.lane for row in await harness.load_items(kind="house")] == [str(CHAT)]
+    assert [row.lane for row in await harness.load_items(kind="system")] == [str(CHAT)]
 
 
 async def test_nobody_has_the_question_of_somebody_else_answered_again(harness: UpdateHarness):

@@ -66,12 +66,12 @@ class ToolTaskHarness:
 
     async def run_waiting(self, attempt: int = 1) -> list[str]:
         """Run the waiting tasks as the worker would; return the texts that they sent."""
-        waiting = await self.updates.load_items(kind="house", state="new") + await self.updates.load_items(
-            kind="house", state="running"
+        waiting = await self.updates.load_items(kind="system", state="new") + await self.updates.load_items(
+            kind="system", state="running"
         )
         for row in waiting:
             item = InboxItem(
-                row.id, "house", "other", None, row.sender, json.loads(row.body), attempt, False, 0.0
+                row.id, "system", "other", None, row.sender, json.loads(row.body), attempt, False, 0.0
             )
             await self.runner((item,))
         return [message.text for message in await self.updates.read_sent()]
@@ -122,11 +122,11 @@ async def test_an_attempt_is_synced_before_a_tool_that_may_run_only_once_runs(
         return transaction(database, durable=durable)
 
     await harness.send_command('/tools try order {"what": "tea"}')
-    before = [row.attempt for row in await harness.updates.load_items(kind="house", state="new")]
+    before = [row.attempt for row in await harness.updates.load_items(kind="system", state="new")]
     monkeypatch.setattr(Database, "transaction", recording_transaction)
 
     async def check_and_run(database: Database, trial: Trial) -> TrialResult:
-        attempts = [row.attempt for row in await harness.updates.load_items(kind="house", state="new")]
+        attempts = [row.attempt for row in await harness.updates.load_items(kind="system", state="new")]
         # A commit that writes nothing syncs nothing, so the attempt must have changed.
         assert synced == [True]
         assert attempts == [attempt + 1 for attempt in before]
@@ -173,7 +173,7 @@ async def test_a_message_with_a_secret_is_deleted(harness: ToolTaskHarness):
     await harness.send_command("/tools secret set weather hunter2", message_id=77)
     assert await harness.run_waiting() == []
     assert harness.updates.bot.calls_of("delete_message")[0]["given"] == (ADMIN, 77)
-    assert await harness.updates.load_items(kind="house", state="done")
+    assert await harness.updates.load_items(kind="system", state="done")
 
 
 async def test_a_message_that_cannot_be_deleted_is_reported(harness: ToolTaskHarness):
@@ -185,7 +185,7 @@ async def test_a_message_that_cannot_be_deleted_is_reported(harness: ToolTaskHar
 
 async def test_a_tool_task_has_no_lane_and_wakes_the_worker(harness: ToolTaskHarness):
     await harness.send_command("/tools reload")
-    (row,) = await harness.updates.load_items(kind="house")
+    (row,) = await harness.updates.load_items(kind="system")
     assert (row.lane, row.sender) == (None, ADMIN)
     assert harness.updates.worker_wakes == 1
     async with harness.updates.database.transaction() as tx:

@@ -341,7 +341,7 @@ async def test_only_hosts_that_were_shown_are_agreed_to(harness: UpdateHarness, 
     for hosts_hash in (f":{hash_name('near.example')}", ""):
         await press_button(harness, f"tools:host:{sealed}{hosts_hash}")
         assert "would go to far.example, near.example. Let them?" in read_redrawn(harness)
-        assert await harness.load_items(kind="house") == []
+        assert await harness.load_items(kind="system") == []
     assert (
         await press_button(harness, f"tools:host:{sealed}:{hash_name('far.example near.example')}")
         == "They are added."
@@ -375,5 +375,5 @@ async def test_a_long_document_is_several_pages_and_what_is_added_has_no_button(
     labels = [button.text for row in buttons for button in row]
     assert labels == ["✓ 12", *map(str, range(13, 21)), "◀", "▶", "Add 1"]
     assert await press_button(harness, f"tools:make:{hash_name('shop')}") == "They are added."
-    (task,) = await harness.load_items(kind="house")
+    (task,) = await harness.load_items(kind="system")
     assert json.loads(task.body)["words"] == "shop 12"
