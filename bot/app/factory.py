@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
-from bot.agent import history
 from bot.app.first_admin import FirstAdminLink
 from bot.app.gateway import Gateway
 from bot.app.job_factory import build_job_components
@@ -19,7 +18,6 @@ from bot.app.monitoring_server import serve_monitoring
 from bot.app.tool_factory import build_approval_dependencies, load_tools
 from bot.app.turn_factory import TurnFactory
 from bot.attachments.reader import AttachmentReader
-from bot.attachments.transcription import Transcriber
 from bot.db import lock
 from bot.db.conversations import calls
 from bot.db.engine import Database, make_private, open_database, parse_database_path
@@ -43,9 +41,9 @@ from bot.telegram.commands.registry import COMMANDS, build_group_menu, build_men
 from bot.telegram.delivery.channel import ChatChannel
 from bot.telegram.delivery.rate_budget import RateLimits
 from bot.telegram.delivery.sender import Sender
+from bot.telegram.group_sight import GroupSight
 from bot.telegram.groups import GroupDirectory
 from bot.telegram.guest_queries import GuestQueries
-from bot.telegram.incoming.attachment_loader import AttachmentLoader
 from bot.telegram.incoming.backlog import BacklogLimits
 from bot.telegram.incoming.downloads import FileDownloader
 from bot.telegram.incoming.envelope import read_envelope
@@ -64,8 +62,6 @@ from bot.turns.tool_questions import ToolQuestions
 from bot.usage.recorder import UsageRecorder
 from bot.usage.timers import TurnTimers
 from tools.threads import run_in_thread
-
-FILES_DIVISOR = 4  # a prompt divided by this is what the images of a turn may take, and its files
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,7 +209,6 @@ async def build(
         bot.id,
         bot.username,
         [command.name for command in COMMANDS],
-        reads_all_messages=bool(bot.bot.can_read_all_group_messages),
         on_moved=(
             lambda old_chat, new_chat: turns.follow_chat(old_chat, new_chat),
             lambda old_chat, new_chat: sender.follow_chat(old_chat, new_chat),
@@ -221,6 +216,7 @@ async def build(
         guest_mode=settings.guest_mode == "on",
     )
     await retry_until_available(partial(groups.load, database))
+    group_sight = GroupSight(bot, database, groups)
     best_effort_calls = BestEffortCalls(
         bot, partial(build_menu, has_fallback=fallback is not None), build_group_menu
     )
@@ -302,6 +298,7 @@ async def build(
         sign_ins=tools.sign_in_tasks.flows,
         tool_questions=tool_questions,
         is_chat_administrator=ChatAdministrators(bot).is_administrator,
+        find_group_sight=group_sight.find,
         guest_queries=GuestQueries(
             database, TelegramClient(bot), wake_worker=lambda: worker.wake(), wake_sender=sender.wake
         ),
@@ -310,7 +307,7 @@ async def build(
         "update": UpdateRunner(
             database,
             action_dependencies,
-            _build_attachment_loader(settings, bot, turn_factory.reader),
+            turn_factory.build_attachment_loader(FileDownloader(bot)),
             max_waiting=settings.waiting_messages,
             on_answered=lambda items: reactions.remove(items),
         ),
@@ -358,6 +355,7 @@ async def build(
         worker=worker,
         sender=sender,
         reactions=reactions,
+        group_sight=group_sight,
         best_effort_calls=best_effort_calls,
         cache_warmup=cache_warmup,
         usage_recorder=usage_recorder,
@@ -370,27 +368,6 @@ async def build(
         endpoint_watch=turn_factory.build_endpoint_watch(),
         tool_registry=tools.tool_registry,
         sign_ins=tools.sign_in_tasks.flows,
-    )
-
-
-def _build_attachment_loader(
-    settings: Settings, bot: TelegramBot, reader: AttachmentReader
-) -> AttachmentLoader:
-    transcriber: Transcriber | None = None
-    if settings.transcribe_url:
-        api_key = settings.transcribe_api_key
-        transcriber = Transcriber(
-            settings.transcribe_url,
-            settings.transcribe_model,
-            api_key.get_secret_value() if api_key else None,
-        )
-    max_tokens = settings.prompt_budget // FILES_DIVISOR
-    return AttachmentLoader(
-        FileDownloader(bot),
-        reader,
-        transcriber,
-        max_images=min(settings.turn_images, max_tokens // history.TOKENS_PER_IMAGE),
-        max_text_bytes=max_tokens * history.BYTES_PER_TOKEN,
     )
 
 

@@ -15,6 +15,7 @@ from bot.queue import Worker
 from bot.telegram.access import Access
 from bot.telegram.best_effort_calls import BestEffortCalls
 from bot.telegram.delivery.sender import Sender
+from bot.telegram.group_sight import GroupSight
 from bot.telegram.incoming.polling import UpdatePoller
 from bot.telegram.reactions import SeenReactions
 from bot.tool_registry.registry import ToolRegistry
@@ -39,6 +40,7 @@ class Gateway:
     worker: Worker
     sender: Sender
     reactions: SeenReactions
+    group_sight: GroupSight
     best_effort_calls: BestEffortCalls
     cache_warmup: CacheWarmup
     usage_recorder: UsageRecorder
@@ -91,6 +93,7 @@ class Gateway:
                 tasks.create_task(self.approvals.run(), name="approvals"),
                 tasks.create_task(self.sign_ins.run(), name="sign-ins"),
                 tasks.create_task(self._set_menus(admin_languages), name="menus"),
+                tasks.create_task(self._update_group_sight(), name="group sight"),
                 tasks.create_task(self._load_late_libraries(), name="late libraries"),
                 tasks.create_task(self.endpoint_watch.run(), name="endpoint watch"),
                 tasks.create_task(first_admin_link.run(), name="first admin link"),
@@ -106,6 +109,11 @@ class Gateway:
         """Set the menus behind the first poll, which would wait for all catalogues."""
         await self.intake.has_begun.wait()
         await self.best_effort_calls.set_menus(admin_languages)
+
+    async def _update_group_sight(self) -> None:
+        """Ask behind the first poll what the bot sees in each of its groups."""
+        await self.intake.has_begun.wait()
+        await self.group_sight.update_all()
 
     async def _load_late_libraries(self) -> None:
         """Import what answers need behind the first poll, so that neither that nor a message waits."""

@@ -9,7 +9,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 
+from bot.agent import history
 from bot.attachments.reader import AttachmentReader
+from bot.attachments.transcription import Transcriber
 from bot.db.conversations.notes import ChatNotes
 from bot.db.engine import Database
 from bot.db.people import people
@@ -20,6 +22,8 @@ from bot.llm.client import ModelClient
 from bot.llm.endpoint_watch import EndpointWatch, WatchedEndpoint
 from bot.llm.typed_reads import HeavyWorkEstimator
 from bot.settings import Settings
+from bot.telegram.incoming.attachment_loader import AttachmentLoader
+from bot.telegram.incoming.downloads import FileDownloader
 from bot.tool_registry.registry import ToolRegistry
 from bot.turns import context_window
 from bot.turns.cache_warmup import CacheWarmup, WarmupConfig
@@ -38,6 +42,7 @@ from bot.turns.turn_request import TurnConfig, TurnRequest
 from bot.usage.timers import TurnTimers
 from tools.base import Picture, Schedules, ToolContext, ToolError
 
+FILES_DIVISOR = 4  # a prompt divided by this is what the images of a turn may take, and its files
 MIN_MESSAGE_TOKENS = 500  # tokens a prompt must leave at least for what a user writes
 
 
@@ -253,6 +258,26 @@ class TurnFactory:
             raise ToolError(str(error)) from error
         assert image.data is not None
         return Picture(image.media_type, image.data)
+
+    def build_attachment_loader(self, downloader: FileDownloader) -> AttachmentLoader:
+        """Build what fetches and reads the attachments of messages."""
+        settings = self.settings
+        transcriber: Transcriber | None = None
+        if settings.transcribe_url:
+            api_key = settings.transcribe_api_key
+            transcriber = Transcriber(
+                settings.transcribe_url,
+                settings.transcribe_model,
+                api_key.get_secret_value() if api_key else None,
+            )
+        max_tokens = settings.prompt_budget // FILES_DIVISOR
+        return AttachmentLoader(
+            downloader,
+            self.reader,
+            transcriber,
+            max_images=min(settings.turn_images, max_tokens // history.TOKENS_PER_IMAGE),
+            max_text_bytes=max_tokens * history.BYTES_PER_TOKEN,
+        )
 
     def _build_preflight(self) -> Preflight:
         return Preflight(

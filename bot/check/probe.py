@@ -18,6 +18,8 @@ from bot.check.observations import Observations
 from bot.check.report import build_report
 from bot.check.search_probe import probe_search
 from bot.check.steps import STEPS, ProbeStep, ProbeSteps
+from bot.check.telegram_probe import probe_telegram
+from bot.errors import SettingsRefused
 from bot.settings import NO_BOT_TOKEN, Settings, build_settings, load_settings
 from tools.search.engine import SearchEngine
 from tools.search.tool import choose_engine
@@ -33,6 +35,7 @@ class CheckOptions:
     """Which endpoint to check, and what the gateway needs of it: `tokens` of context, `seats`.
 
     `includes_search`: `search_engine` is checked as well; None: the settings name none.
+    `bot_url`: where Telegram is asked about the bot, with its token (None: nobody is asked).
     """
 
     url: str
@@ -42,6 +45,7 @@ class CheckOptions:
     seats: int | None = None
     includes_search: bool = False
     search_engine: SearchEngine | None = None
+    bot_url: str | None = field(default=None, repr=False)
     limits: CheckLimits = field(default_factory=CheckLimits)
 
 
@@ -63,7 +67,16 @@ def resolve_options(endpoint: str | None, key: str | None, env_file: Path) -> Ch
         settings.model_seats,
         includes_search=True,
         search_engine=choose_engine(settings.search_url, settings.get_search_key()),
+        bot_url=_find_bot_url(env_file),
     )
+
+
+def _find_bot_url(env_file: Path) -> str | None:
+    try:
+        settings = load_settings(env_file)
+    except SettingsRefused:  # an endpoint is checked before there is a bot, too
+        return None
+    return f"{settings.telegram_api_url}/bot{settings.telegram_token.get_secret_value()}"
 
 
 async def run_check(
@@ -72,9 +85,12 @@ async def run_check(
     """Probe the endpoint until `stop` and judge it; a fault of the endpoint is a finding, no exception."""
     observations = await observe_endpoint(options, on_progress, stop)
     report = build_report(observations, options.limits.max_calls)
-    if not options.includes_search:
-        return report
-    return replace(report, findings=(*report.findings, await probe_search(options.search_engine)))
+    findings = [*report.findings]
+    if options.includes_search:
+        findings.append(await probe_search(options.search_engine))
+    if options.bot_url is not None:
+        findings.append(await probe_telegram(options.bot_url))
+    return replace(report, findings=tuple(findings))
 
 
 async def observe_endpoint(

@@ -65,6 +65,17 @@ async def _know_no_administrator(chat: int, person: int) -> bool:
     return False
 
 
+class FindGroupSight(Protocol):
+    """Asks whether the bot sees every message of a group (None: nobody says), where it may be new."""
+
+    async def __call__(self, chat: int, *, was_added: bool = False) -> bool | None: ...
+
+
+async def _know_no_sight(chat: int, *, was_added: bool = False) -> bool | None:
+    """Nobody says what the bot sees in a group."""
+    return None
+
+
 @dataclass(frozen=True, slots=True)
 class ActionDependencies:
     """What actions can use beside their transaction.
@@ -86,6 +97,7 @@ class ActionDependencies:
     `sign_ins`: those under way.
     `tool_questions`: what running tools ask people.
     `is_chat_administrator(chat, person)`: whether a person administers a group.
+    `find_group_sight`: asks Telegram what the bot sees in a group.
     `guest_queries`: gives questions from chats of others their first answer.
     `backups_kept_until`: when the newest backup of the database is deleted (None: there is none).
     """
@@ -115,6 +127,7 @@ class ActionDependencies:
     sign_ins: SignInFlows | None = None
     tool_questions: ToolQuestions | None = None
     is_chat_administrator: Callable[[int, int], Awaitable[bool]] = _know_no_administrator
+    find_group_sight: FindGroupSight = _know_no_sight
     guest_queries: GuestQueries | None = None
 
 

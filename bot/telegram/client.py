@@ -75,7 +75,9 @@ def create_bot(token: str, api_url: str) -> Bot:
     getUpdates has connections of its own.
     """
     # We ask for raw answers on purpose, and read the one attribute whose type will change either way.
-    warnings.filterwarnings("ignore", r".*Bot\.(getUpdates|getChatAdministrators)", PTBUserWarning)
+    warnings.filterwarnings(
+        "ignore", r".*Bot\.(getUpdates|getChatAdministrators|getChatMember)", PTBUserWarning
+    )
     warnings.filterwarnings("ignore", r".*retry_after", PTBDeprecationWarning)
     # Certificates take 30 ms to load; a Bot API server of one's own may need none. No redirect is followed.
     httpx_settings: dict[str, Any] = {

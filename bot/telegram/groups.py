@@ -30,8 +30,6 @@ class GroupIdentity:
 class GroupDirectory:
     """Groups by chat.
 
-    `reads_all_messages`: whether Telegram sends the bot all messages of its groups, without being an
-    administrator there.
     `on_moved`: each is called with the old number and the new one of a group that has become a supergroup.
     `guest_mode`: whether it also answers in chats that it is no member of.
     """
@@ -42,12 +40,10 @@ class GroupDirectory:
         username: str,
         commands: Iterable[str],
         *,
-        reads_all_messages: bool = False,
         on_moved: Sequence[Callable[[int, int], None]] = (),
         guest_mode: bool = False,
     ) -> None:
         self._guest_mode = guest_mode
-        self.reads_all_messages = reads_all_messages
         self._identity = GroupIdentity(bot_id, username, frozenset(commands))
         self._groups: dict[int, Group] = {}
         self._on_moved = on_moved

@@ -148,6 +148,7 @@ class UpdateHarness:
         self.access = Access(mode, configured_admins)
         self.groups = build_directory()
         self.chat_administrators: set[int] = set()
+        self.sees_all: bool | None = False
         self.woken_lanes: list[Lane] = []
         self.worker_wakes = 0
         self.ended_items: list[EndedTurn] = []
@@ -177,6 +178,7 @@ class UpdateHarness:
             user_jobs=self.user_jobs,
             fallback_endpoint=fallback_endpoint,
             is_chat_administrator=self._is_chat_administrator,
+            find_group_sight=self._find_group_sight,
             builtin_tools={tool.name: tool for tool in (clock, recall)},
         )
         self.downloader = FakeFileDownloader()
@@ -208,6 +210,9 @@ class UpdateHarness:
 
     async def _is_chat_administrator(self, chat: int, person: int) -> bool:
         return person == chat or person in self.chat_administrators
+
+    async def _find_group_sight(self, chat: int, *, was_added: bool = False) -> bool | None:
+        return self.sees_all
 
     async def _load_prompt_breakdown(self, tx: Transaction, lane: Lane) -> PromptBreakdown:
         return self.prompt_breakdown

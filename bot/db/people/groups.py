@@ -75,6 +75,11 @@ async def put(tx: Transaction, group: Group) -> None:
     await tx.execute(statement.on_conflict_do_update(index_elements=["chat"], set_=row))
 
 
+async def set_hears_all(tx: Transaction, chat: int, hears_all: bool | None) -> None:
+    """Note whether Telegram sends all messages of a group."""
+    await tx.execute(update(groups).where(groups.c.chat == chat).values(hears_all=hears_all))
+
+
 async def list_unanswered(tx: Transaction, *, before: float) -> list[Group]:
     """The groups about which no admin has answered since `before` (epoch seconds)."""
     query = select(groups).where(groups.c.state == "asked", groups.c.since < before)

@@ -36,6 +36,10 @@ READING_NOTICE = translatable(
     "From now on I also read what you write to each other here, and keep the last messages for a day, so "
     "that I understand what you ask me."
 )
+READING_NOTICE_WITHOUT_SIGHT = translatable(
+    "From now on I also read what reaches me of what you write to each other here, and keep the last "
+    "messages for a day. I see only commands and replies to me as long as I'm no administrator."
+)
 _BUTTON = re.compile(r"(show|everyone|members|along|apart|quit):(-[1-9][0-9]{0,17})", re.ASCII)
 
 
@@ -122,8 +126,10 @@ async def _build_card(context: ActionContext, group: Group) -> Part:
         lines.append(translate("I read along, and keep the last messages for a day"))
     else:
         lines.append(translate("I read only what is meant for me"))
-    if not group.hears_all:
+    if group.hears_all is False:
         lines.append(translate(groups.HEARING_HINT))
+    elif group.hears_all:
+        lines.append(translate("I see every message there"))
     if not group.can_send:
         lines.append(translate("I may not write there at present: an administrator has to allow it."))
     lines += [
@@ -171,6 +177,10 @@ async def _read_along(context: ActionContext, group: Group) -> ActionResult:
         return changed
     lane = Lane(group.chat)
     notice = build_part(context.translate(READING_NOTICE))
+    if group.hears_all is False:
+        notice = build_part(context.translate(READING_NOTICE_WITHOUT_SIGHT))
+        toast = context.translate("But I don't see there what people write to each other.")
+        changed = replace(changed, toast=toast)
     await outbox.add(context.tx, item=None, lane=lane, parts=(notice,), now=context.now)
     wake = partial(context.deps.wake_sender, lane)
     return replace(changed, after_commit=(*changed.after_commit, wake))

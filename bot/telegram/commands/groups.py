@@ -33,8 +33,8 @@ from bot.translations.translator import Translator, translatable
 ANSWER_SECONDS = 86_400.0
 GROUP_TYPES = frozenset({"group", "supergroup"})
 HEARING_HINT = translatable(
-    "I hear only commands and replies to me there. To change that, make me an administrator of the group, or "
-    "turn privacy off with /setprivacy at @BotFather and add me again."
+    "I see only commands and replies to me there. To change that, make me an administrator of the group, or "
+    "turn privacy mode off with /setprivacy at @BotFather, then remove me and add me again."
 )
 _BUTTON = re.compile(r"(in|leave):(-[1-9][0-9]{0,17})", re.ASCII)
 
@@ -42,49 +42,50 @@ log = logging.getLogger(__name__)
 
 
 def choose_group_action(
-    update: ParsedUpdate, role: RoleOrBlocked | None, directory: GroupDirectory
+    update: ParsedUpdate, role: RoleOrBlocked | None, directory: GroupDirectory, *, sees_all: bool | None
 ) -> Action | None:
-    """Return what is done about a group's update; None if it is what a private chat's would be."""
+    """Return what is done about a group's update; None if it is what a private chat's would be.
+
+    `sees_all`: whether the bot sees every message of a group that it is new in (None: unknown).
+    """
     assert update.lane is not None
     if update.membership:
-        return partial(handle_membership, update)
+        return partial(handle_membership, update, sees_all)
     message = update.message
     if message is not None and message.migrate_to_chat_id is not None:
         return partial(_move_group, message.chat.id, message.migrate_to_chat_id)
     if message is not None and message.migrate_from_chat_id is not None:
         return partial(_move_group, message.migrate_from_chat_id, message.chat.id)
     if message is not None and directory.find(update.lane.chat) is None:
-        return partial(announce_group, update)
+        return partial(announce_group, update, sees_all)
     # A refusal would be one more message of a bot in the group.
     return None if role in {"admin", "member"} or update.query else do_nothing
 
 
-async def handle_membership(update: ParsedUpdate, context: ActionContext) -> ActionResult:
+async def handle_membership(
+    update: ParsedUpdate, sees_all: bool | None, context: ActionContext
+) -> ActionResult:
     """Note that the bot was added to a group, made an administrator, muted, or removed."""
     assert update.membership is not None
     member = update.membership.new_chat_member
     chat = update.membership.chat
     known = context.deps.groups.find(chat.id)
-    if not _is_present(member):
+    if not is_present(member):
         return await _note_removal(context, known)
     group = Group(chat.id, chat.title or str(chat.id), "asked", context.now, added_by=context.person or None)
     if known is not None and known.state != "left":
         group = replace(known, title=group.title)
-    group = replace(
-        group,
-        can_send=_can_send(member),
-        hears_all=context.deps.groups.reads_all_messages or member.status == ChatMember.ADMINISTRATOR,
-    )
+    group = replace(group, can_send=_can_send(member), hears_all=sees_all)
     if known is not None and known.state != "left":
         return await store_group(context, group)
     return await _join_group(context, group)
 
 
-async def announce_group(update: ParsedUpdate, context: ActionContext) -> ActionResult:
+async def announce_group(update: ParsedUpdate, sees_all: bool | None, context: ActionContext) -> ActionResult:
     """Ask admins about a group that the bot is in, of which it was never told that it was added."""
     assert update.message is not None
     chat = update.message.chat
-    group = Group(chat.id, chat.title or str(chat.id), "asked", context.now)
+    group = Group(chat.id, chat.title or str(chat.id), "asked", context.now, hears_all=sees_all)
     return await _join_group(context, group)
 
 
@@ -167,22 +168,25 @@ async def _let_in(context: ActionContext, group: Group) -> ActionResult:
     return replace(stored, after_commit=(*stored.after_commit, partial(context.deps.wake_sender, lane)))
 
 
-def build_greeting(translate: Translator, bot_name: str) -> str:
-    """How people of a group ask the bot something."""
+def build_greeting(translate: Translator, bot_name: str, *, hears_all: bool | None) -> str:
+    """How people of a group ask the bot something; a mention may not reach one that does not hear all."""
+    if hears_all is False:
+        return translate(
+            "Hello! To ask me something, reply to a message of mine, or write /ask@{name} and your question.",
+            name=bot_name,
+        )
     return translate(
         "Hello! To ask me something, reply to a message of mine, write @{name}, or use /ask.", name=bot_name
     )
 
 
 def _introduce(translate: Translator, bot_name: str, group: Group) -> str:
-    lines = [build_greeting(translate, bot_name)]
+    lines = [build_greeting(translate, bot_name, hears_all=group.hears_all)]
     if group.speakers == "members":
         lines.append(translate("I answer people who have been let in."))
-    if not group.hears_all:
+    if group.hears_all is False:
         lines.append(
-            translate(
-                "Here I may see only commands and replies to me. To change that, make me an administrator."
-            )
+            translate("Here I see only commands and replies to me. To change that, make me an administrator.")
         )
     return "\n".join(lines)
 
@@ -208,7 +212,7 @@ def _build_card(translate: Translator, group: Group, added_by: str) -> Part:
         Button(translate("Let in"), f"group:in:{group.chat}"),
         Button(translate("Leave"), f"group:leave:{group.chat}"),
     )
-    if not group.hears_all:
+    if group.hears_all is False:
         text = f"{text}\n{translate(HEARING_HINT)}"
     return replace(build_part(text, buttons), silent=True)
 
@@ -255,7 +259,8 @@ async def store_group(context: ActionContext, group: Group) -> ActionResult:
     return ActionResult(after_commit=(partial(context.deps.groups.remember, group),))
 
 
-def _is_present(member: ChatMember) -> bool:
+def is_present(member: ChatMember) -> bool:
+    """Whether somebody of this membership is in the group."""
     if isinstance(member, ChatMemberRestricted):
         return member.is_member
     return member.status in {ChatMember.MEMBER, ChatMember.ADMINISTRATOR, ChatMember.OWNER}

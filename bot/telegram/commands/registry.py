@@ -170,9 +170,10 @@ async def handle_start(context: ActionContext) -> ActionResult:
 async def handle_help(context: ActionContext) -> ActionResult:
     translate = context.translate
     if context.is_group:
-        return reply_text(
-            "\n".join([groups.build_greeting(translate, context.deps.bot_name), *_list_group_help(translate)])
-        )
+        chat_group = context.deps.groups.find(context.lane.chat)
+        hears_all = chat_group.hears_all if chat_group else None
+        greeting = groups.build_greeting(translate, context.deps.bot_name, hears_all=hears_all)
+        return reply_text("\n".join([greeting, *_list_group_help(translate)]))
     intro = translate(
         "Just write to me. Send me photos, PDFs and other files, too. I can look things up on web pages, "
         "calculate, keep notes, and remind you of things. For example:"

@@ -4,6 +4,7 @@ An action (a command, a tap, a refusal) is one transaction: the effect, its outb
 Turns have their own transactions.
 """
 
+import asyncio
 import contextlib
 import logging
 import time
@@ -46,16 +47,16 @@ from bot.telegram.commands import (
 from bot.telegram.commands.groups import GROUP_TYPES
 from bot.telegram.incoming.attachment_loader import AttachmentLoader
 from bot.telegram.incoming.envelope import find_question_key
-from bot.telegram.incoming.update import ParsedUpdate, parse_update
+from bot.telegram.incoming.update import ParsedUpdate
 from bot.telegram.runners.message_turns import MessageTurns
 from bot.telegram.runners.refusals import RefusalReplies, group_by_lane
-from bot.translations.translator import Translator, defer, find_language, load_translator, match_language
+from bot.telegram.runners.update_parser import UpdateParser
+from bot.translations.translator import Translator, find_language, load_translator, match_language
 
 # Commands and buttons that concern what others asked, or the whole chat; then those of who asked, which may
 # be the group itself.
 MODERATED_ACTIONS = frozenset({"stop", "forget", "instructions", "think", "note", "again"})
 ASKER_ACTIONS = frozenset({"allow", "answer", "edit", "job", "more", "redo", "retry", "snooze"})
-UNREADABLE_UPDATE = defer("An update from Telegram could not be read; details are in the log.")
 
 log = logging.getLogger(__name__)
 
@@ -81,12 +82,15 @@ class UpdateRunner:
         self._deps = deps
         self._message_turns = MessageTurns(database, deps, attachment_loader, self._refuse, clock=clock)
         self._refusals = RefusalReplies(max_waiting)
+        self._parser = UpdateParser(database, deps.notices, deps.wake_sender, clock=clock)
         self._on_answered = on_answered
         self._clock = clock
+        # Telegram is asked in between, and a removal must not be overtaken.
+        self._membership_lock = asyncio.Lock()
 
     async def __call__(self, items: tuple[InboxItem, ...]) -> None:
         """Handle one item, or several messages of a lane or a person; raises if an update cannot be read."""
-        updates = await self._parse_items(items)
+        updates = await self._parser.parse(items)
         first = updates[0]
         role = self._find_role(first)
         if role is None and await self._taps_for_group(first):
@@ -110,7 +114,16 @@ class UpdateRunner:
             for group in group_by_lane(items):
                 await self._run_action(group, role, partial(self._refusals.refuse_overflow, group), "")
             return
-        action, args = self._choose_action(first, role)
+        if first.membership is None:
+            await self._act(updates, role)
+            return
+        async with self._membership_lock:
+            await self._act(updates, role)
+
+    async def _act(self, updates: Sequence[ParsedUpdate], role: RoleOrBlocked | None) -> None:
+        first = updates[0]
+        sees_all = await self._find_sight(first)
+        action, args = self._choose_action(first, role, sees_all=sees_all)
         moderates = await self._moderates(first, role)
         await self._run_action(updates, role, action, args, moderates=moderates)
 
@@ -220,10 +233,26 @@ class UpdateRunner:
             await people.set_languages(tx, person, self._deps.access.get_languages(person))
         self._deps.access.remember(Person(person, name, "member", guest=True))
 
-    def _choose_action(self, update: ParsedUpdate, role: RoleOrBlocked | None) -> tuple[Action, str]:
-        """Return the action for an update that is no turn, and its arguments."""
+    async def _find_sight(self, update: ParsedUpdate) -> bool | None:
+        """Return whether the bot sees every message of a group that it is new in, or has other rights in."""
+        if update.chat_type not in GROUP_TYPES or update.lane is None:
+            return None
+        if update.membership is not None:
+            was_added = not groups.is_present(update.membership.old_chat_member)
+            return await self._deps.find_group_sight(update.lane.chat, was_added=was_added)
+        if self._deps.groups.find(update.lane.chat) is not None:
+            return None
+        return await self._deps.find_group_sight(update.lane.chat)
+
+    def _choose_action(
+        self, update: ParsedUpdate, role: RoleOrBlocked | None, *, sees_all: bool | None
+    ) -> tuple[Action, str]:
+        """Return the action for an update that is no turn, and its arguments.
+
+        `sees_all`: what `_find_sight` says.
+        """
         if update.chat_type in GROUP_TYPES and update.lane is not None:
-            action = groups.choose_group_action(update, role, self._deps.groups)
+            action = groups.choose_group_action(update, role, self._deps.groups, sees_all=sees_all)
             if action is not None:
                 return action, ""
         elif update.chat_type != "private" or update.person is None:
@@ -318,36 +347,6 @@ class UpdateRunner:
                 await client.edit_message(update.lane, update.query.message.message_id, result.replacement)
         for call in result.best_effort_calls:
             await call()
-
-    async def _parse_items(self, items: Sequence[InboxItem]) -> list[ParsedUpdate]:
-        """Parse the items; those that cannot be parsed become dead letters.
-
-        Of messages that were not taken only the first is parsed: there may be hundreds. Raises the library's
-        error if none can be parsed.
-        """
-        if items[0].shape == "overflow":
-            return [parse_update(items[0]), *map(ParsedUpdate, items[1:])]
-        updates = list[ParsedUpdate]()
-        broken = list[int]()
-        for item in items:
-            try:
-                updates.append(parse_update(item))
-            except Exception:
-                if len(broken) == len(items) - 1:
-                    raise
-                log.exception("an update cannot be read", extra={"action": "handlers.unreadable"})
-                broken.append(item.id)
-        if broken:
-            await self._mark_dead(broken)
-        return updates
-
-    async def _mark_dead(self, item_ids: Sequence[int]) -> None:
-        now = self._clock()
-        async with self._database.transaction() as tx:
-            await inbox.mark_dead(tx, item_ids, error=str(UNREADABLE_UPDATE), now=now)
-            lanes = await self._deps.notices.notify(tx, "unreadable", UNREADABLE_UPDATE, now=now)
-        for lane in lanes:
-            self._deps.wake_sender(lane)
 
 
 def _needs_moderator(update: ParsedUpdate) -> bool:

@@ -32,7 +32,7 @@ async def harness(database: Database) -> UpdateHarness:
     await harness.let_in(ADMIN, "admin")
     await harness.let_in(ANNA)
     await harness.let_in(BOB)
-    await put_group(harness, Group(CHAT, "Family", "in", harness.now, let_in_by=ADMIN))
+    await put_group(harness, Group(CHAT, "Family", "in", harness.now, let_in_by=ADMIN, hears_all=False))
     return harness
 
 
@@ -205,11 +205,13 @@ async def test_an_admin_sees_the_groups_and_changes_what_holds_there(harness: Up
     async with harness.database.read_transaction() as tx:
         stored = await group_rows.list_groups(tx)
         assert await limits.list_rules(tx) == [QuotaRule(CHAT, 200)]
-    assert stored[1] == harness.groups.find(CHAT) == Group(CHAT, "Family", "in", harness.now, let_in_by=ADMIN)
+    assert stored[1] == harness.groups.find(CHAT)
+    assert stored[1] == Group(CHAT, "Family", "in", harness.now, let_in_by=ADMIN, hears_all=False)
 
 
 async def test_reading_along_is_said_in_the_group_and_ends_with_what_was_read(harness: UpdateHarness):
-    _, [notice] = await harness.tap(f"group:along:{CHAT}", person=ADMIN)
+    toast, [notice] = await harness.tap(f"group:along:{CHAT}", person=ADMIN)
+    assert toast == "But I don't see there what people write to each other."
     assert (notice.lane, notice.text[:23]) == (str(CHAT), "From now on I also read")
     text = {"lane": f"{CHAT}:7", "person": BOB, "name": "Bob", "text": "lunch?", "written_at": 1.0}
     async with harness.database.transaction() as tx:
