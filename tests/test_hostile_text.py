@@ -55,6 +55,7 @@ from bot.telegram.incoming.prompt_text import format_message
 from bot.telegram.incoming.shared_items import format_shared_item
 from bot.telegram.incoming.update import to_display_name
 from bot.tool_registry import rule_parser, secret_scanner
+from bot.tool_registry.admin_actions import parse_reduction
 from bot.translations.translator import ENGLISH
 from bot.turns.redaction import redact
 from bot.turns.said_before import build_block
@@ -68,6 +69,7 @@ from tools.http.responses import render_response
 from tools.http.service import HttpResponse
 from tools.mcp.elicitation import ElicitationRefused, parse_form
 from tools.net.readable import is_html_start
+from tools.reduction.expressions import MAX_EXPRESSION_CHARS
 from tools.safety import control_tokens, injection
 from tools.search.engine import Hit
 from tools.search.hits import format_hits, parse_hits
@@ -212,6 +214,12 @@ def _parse_form(text: str) -> None:
         parse_form(text, {"properties": {"a": {"title": text, "description": text}}})
 
 
+def _parse_reduction(text: str) -> None:
+    for expression in (text, text[:MAX_EXPRESSION_CHARS]):
+        with contextlib.suppress(ChangeRefused):
+            parse_reduction(expression)
+
+
 PARSERS = (
     Parser("search hits", lambda text: format_hits([Hit(text, f"https://a.example/{text}", text)] * 50)),
     Parser("shown hits", parse_hits),
@@ -253,6 +261,7 @@ PARSERS = (
     Parser("data block", lambda text: prompt.build_data_block(text, text)),
     Parser("data marks", prompt.strip_data_marks),
     Parser("files", prompt.strip_files),
+    Parser("reduction", _parse_reduction),
     Parser("prompt", lambda text: prompt.build_prompt("", [], [Message("user", text)])),
     Parser("instructions", lambda text: prompt.build_system_text("", text), MESSAGE_CHARS),
     Parser("redaction", lambda text: redact([Message("system", ""), Message("user", text)], ())),

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from datetime import date, datetime
 from typing import Any, Literal, Protocol, TypedDict, Unpack, get_args, overload
 
+from tools.reduction.results import reduce_result
 from tools.results import File as File  # also for those who write tools
 from tools.results import Found as Found
 from tools.results import Picture as Picture
@@ -218,6 +219,7 @@ class Tool:
     `fixed` are values that an admin has set for all calls, by name, as people read them: the model neither
     sees nor gives them.
     `sends` says where each argument's value goes in a request, in words.
+    `reduction` is the JMESPath of what the model reads of its result; empty: all of it.
     """
 
     name: str
@@ -237,6 +239,7 @@ class Tool:
     told: dict[str, Any] | None = None
     fixed: Mapping[str, str] = field(default_factory=dict)
     sends: Mapping[str, str] = field(default_factory=dict)
+    reduction: str = ""
 
     def __post_init__(self) -> None:
         if not TOOL_NAME_PATTERN.fullmatch(self.name):
@@ -348,7 +351,10 @@ async def run_tool(tool: Tool, arguments: Mapping[str, Any], context: ToolContex
     Keeps no time limit and bounds no length: both belong to the caller.
     Raises ToolError, and every error that the tool raises.
     """
-    return to_found(await tool.function(arguments, context))
+    result = to_found(await tool.function(arguments, context))
+    if not tool.reduction:
+        return result
+    return await reduce_result(result, tool.reduction)
 
 
 async def run_tool_text(tool: Tool, arguments: Mapping[str, Any], context: ToolContext) -> str:

@@ -1,4 +1,5 @@
-"""What admins do about registered tools: enable, disable, remove, accept, set a rule.
+"""What admins do about registered tools: enable, disable, remove, accept, set a rule or a
+reduction.
 
 One set of actions behind the chat, the command line and the web page.
 
@@ -19,6 +20,7 @@ from bot.errors import ChangeRefused, NeedsConfirming
 from bot.tool_registry.service_access import list_access_lines, read_access
 from bot.tool_registry.tool_info import BuiltinTools, ToolInfo, build_rule, estimate_tokens, load_tool_info
 from tools.base import Rule, definition_of, hash_definition, hash_tool
+from tools.reduction.expressions import ReductionRefused, check_expression
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +106,8 @@ async def remove_source_or_tool(action: AdminAction, name: str) -> tuple[str, ..
     if info.source is not None and "routes" in info.source.options:
         options = info.source.options
         routes = [route for route in options["routes"] if route["name"] != name]
-        await sources.put(action.tx, replace(info.source, options={**options, "routes": routes}))
+        source = replace(info.source, options={**options, "routes": routes})
+        await sources.put(action.tx, source.with_reduction(name, ""))
     await tools.remove(action.tx, [name])
     await action.record_change("removed", f"tool {name}", dict(info.effective_definition), None)
     return (name,)
@@ -157,6 +160,40 @@ async def set_rule(action: AdminAction, name: str, new_rule: Rule | None) -> Too
         await tools.put(action.tx, replace(stored, rule=after, changed_at=action.now))
         await action.record_change("set a rule", f"tool {name}", stored.rule, after)
     return await load_tool_info(action.tx, action.builtin_tools, name)
+
+
+async def set_reduction(action: AdminAction, name: str, expression: str) -> ToolInfo:
+    """Set the JMESPath of what the model reads of a tool's results; `default`: all of them.
+
+    Raises ChangeRefused.
+    """
+    info = await load_tool_info(action.tx, action.builtin_tools, name)
+    if info.source is None:
+        raise ChangeRefused("{name} is built in: its results are short as they are.", name=name)
+    after = parse_reduction(expression)
+    if after == info.reduction:
+        return info
+    await sources.put(action.tx, info.source.with_reduction(name, after))
+    await action.record_change(
+        "set a reduction", f"tool {name}", {"reduction": info.reduction}, {"reduction": after}
+    )
+    return await load_tool_info(action.tx, action.builtin_tools, name)
+
+
+def parse_reduction(text: str) -> str:
+    """Return an expression as it is kept; empty for `default`. Raises ChangeRefused."""
+    expression = text.strip()
+    if expression.lower() == "default":
+        return ""
+    try:
+        check_expression(expression)
+    except ReductionRefused as refused:
+        raise ChangeRefused(
+            "This is no JMESPath: {reason}. Example: {example}. Or default: the whole result.",
+            reason=str(refused),
+            example="results[:6].{title: title, url: url}",
+        ) from None
+    return expression
 
 
 def _to_record(stored: StoredTool, rule: Rule) -> dict[str, Any]:

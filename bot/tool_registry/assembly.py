@@ -125,6 +125,8 @@ class _RegistryBuilder:
             row = self._update_row(tool, source_tools.source)
             if not source_tools.source.enabled:
                 row = replace(row, enabled=False)
+            if reduction := source_tools.source.get_reduction(tool.name):
+                tool = replace(tool, reduction=reduction)
             self._place_tool(tool, row, source_tools.source.kind)
 
     def add_missing(self, source_tools_by_name: Mapping[str, SourceTools]) -> None:

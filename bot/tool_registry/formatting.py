@@ -128,6 +128,14 @@ def format_effective_rule(translate: Translator, info: ToolInfo) -> str:
     return translate("{rule} (by itself, since it changes something)", rule=text)
 
 
+def format_reduction(translate: Translator, info: ToolInfo) -> str:
+    """Format what the model reads of a tool's results."""
+    if not info.reduction:
+        return translate("the model reads its whole result")
+    expression = escape_for_terminal(info.reduction)
+    return translate("the model reads of its result: {expression}", expression=expression)
+
+
 def find_effective_rule(info: ToolInfo) -> Rule | None:
     """Return the rule that holds for a tool; None if nobody has set one and only the tool's file knows.
 
@@ -158,6 +166,9 @@ def format_tool(
         yield translate("Rule: {rule} (set by an admin)", rule=rule)
     else:
         yield translate("Rule: {rule}", rule=rule)
+    if info.reduction:
+        expression = escape_for_terminal(info.reduction)
+        yield translate("Read of its result: {expression} (set by an admin)", expression=expression)
     yield translate.plural(
         "Costs: {count} token of every prompt that offers it, estimated",
         "Costs: {count} tokens of every prompt that offers it, estimated",

@@ -64,6 +64,11 @@ class ToolInfo:
         return estimate_tokens(self.effective_definition, self.source_kind)
 
     @property
+    def reduction(self) -> str:
+        """The JMESPath of what the model reads of its results; empty: all of them."""
+        return self.source.get_reduction(self.name) if self.source is not None else ""
+
+    @property
     def source_kind(self) -> SourceKind | None:
         """The kind of its source; None: it is built in."""
         return self.source.kind if self.source is not None else None

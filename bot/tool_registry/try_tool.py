@@ -7,10 +7,11 @@ import json
 import time
 import uuid
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
+from bot.agent import history
 from bot.agent.toolbox import Toolbox
 from bot.db.conversations.notes import ChatNotes
 from bot.db.engine import Database
@@ -22,6 +23,7 @@ from bot.errors import ChangeRefused
 from bot.tool_registry.secret_scanner import mask_secrets, mask_words
 from bot.translations.translator import Translator, defer, translatable
 from tools.base import Passage, Tool, ToolContext, ToolError
+from tools.results import to_found
 
 ARGUMENTS_HELP = translatable('Arguments are JSON, such as {"city": "Rome"}')
 
@@ -39,12 +41,17 @@ class Trial:
 
 @dataclass(frozen=True, slots=True)
 class TrialResult:
-    """The result of a trial and its seconds; `arguments` are those it really ran with."""
+    """The result of a trial and its seconds; `arguments` are those it really ran with.
+
+    `unreduced_size` is that of the result before an admin's reduction; None: there is no reduction, or no
+    result.
+    """
 
     name: str
     arguments: str
     result: ToolResult
     seconds: float
+    unreduced_size: int | None = None
 
     @property
     def size(self) -> int:
@@ -89,9 +96,19 @@ async def run_trial(database: Database, trial: Trial) -> TrialResult:
         trial.lane.key, trial.name, trial.person, key, notes, _EmptyHistory(), _find_time, key
     )
     call = ToolCall(key, trial.tool.name, json.dumps(arguments, ensure_ascii=False))
+    sizes: list[int] = []
+
+    async def run_and_measure(arguments: Mapping[str, Any], context: ToolContext) -> object:
+        found = to_found(await trial.tool.function(arguments, context))
+        sizes.append(len(found.text))
+        return found
+
+    measured_tool = replace(trial.tool, function=run_and_measure)
     started_at = time.monotonic()
-    result = await Toolbox([trial.tool]).run(call, arguments, context)
-    return TrialResult(trial.tool.name, call.arguments, result, time.monotonic() - started_at)
+    result = await Toolbox([measured_tool]).run(call, arguments, context)
+    seconds = time.monotonic() - started_at
+    unreduced_size = sizes[0] if sizes and trial.tool.reduction else None
+    return TrialResult(trial.tool.name, call.arguments, result, seconds, unreduced_size)
 
 
 async def _find_time() -> datetime:
@@ -102,17 +119,34 @@ def format_trial_result(translate: Translator, trial_result: TrialResult) -> lis
     """Format call, time, size and result, a line each; the result is a stranger's text."""
     result = trial_result.result
     milliseconds = 1000 * trial_result.seconds
-    return [
+    lines = [
         f"{trial_result.name} {trial_result.arguments}",
         translate(
-            "{outcome} after {milliseconds} ms, {count} characters:",
+            "{outcome} after {milliseconds} ms, {count} characters, about {tokens} tokens:",
             outcome=result.outcome,
             milliseconds=f"{milliseconds:,.0f}",
             count=f"{trial_result.size:,}",
+            tokens=_estimate_tokens(trial_result.size),
         ),
+    ]
+    if trial_result.unreduced_size is not None:
+        lines.insert(
+            1,
+            translate(
+                "Before its reduction: {count} characters, about {tokens} tokens.",
+                count=f"{trial_result.unreduced_size:,}",
+                tokens=_estimate_tokens(trial_result.unreduced_size),
+            ),
+        )
+    return [
+        *lines,
         *result.text.splitlines(),
         *mask_words(result.failure).splitlines(),  # for the author of the tool; the model does not read it
     ]
+
+
+def _estimate_tokens(size: int) -> str:
+    return f"{size // history.BYTES_PER_TOKEN:,}"
 
 
 async def record_trial(tx: Transaction, actor: Actor, trial_result: TrialResult, *, now: float) -> None:

@@ -3,8 +3,10 @@
 import contextlib
 import copy
 import json
+import re
 import sqlite3
 from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +17,9 @@ from bot.cli.tools.add import AddOptions, add_tools
 from bot.cli.tools.session import ToolsSession, open_session
 from bot.db.tools import sources
 from bot.errors import ChangeRefused, NeedsConfirming
+from bot.http_server import serve
 from bot.settings import Settings
+from bot.sim.search_engine import JSON_ENABLED, SimulatedSearchEngine, WebPage
 from bot.tool_registry.configure_source import preview_configuration
 from bot.tool_registry.service_access import ServiceAccess
 from tests.support.empty_database import place_empty_database
@@ -95,6 +99,45 @@ async def test_a_fixed_argument_is_shown_audited_and_not_told_to_the_model(env_f
     with contextlib.closing(sqlite3.connect(env_file.parent / "here.db")) as connection:
         [(after,)] = connection.execute("SELECT after FROM audit WHERE what = 'added'").fetchall()
     assert '"access": ["set kind=AC7"]' in after
+
+
+async def test_a_searxng_as_a_plain_endpoint_takes_a_fixed_value_and_is_reduced(env_file: Path):
+    pages = [WebPage(f"https://sky{number}.example/", "Weather", "Rain " * 100) for number in range(9)]
+    searxng = SimulatedSearchEngine(pages, JSON_ENABLED)
+    options = AddOptions(
+        "",
+        "find_pages",
+        method="GET",
+        description="Find web pages.",
+        parameters=("q: what to look for",),
+        access=(("query", "format=json"),),
+    )
+    async with open_session(env_file) as session, serve(searxng.app) as url:
+        await add_tools(session, replace(options, address=f"{url}/search"))
+        before, _ = await actions.run_tool(session, "find_pages", '{"q": "weather"}')
+        assert searxng.requests[0] == {"q": "weather", "format": "json"}
+        with pytest.raises(ChangeRefused, match=r"no JMESPath: it is not complete\. Example: "):
+            await actions.set_reduction(session, "find_pages", "results[")
+        expression = "results[:6].{title: title, url: url}"
+        line = await actions.set_reduction(session, "find_pages", expression)
+        assert line == f"find_pages: the model reads of its result: {expression}."
+        lines, succeeded = await actions.run_tool(session, "find_pages", '{"q": "weather"}')
+        shown = await actions.show_tool(session, "find_pages", as_json=False)
+        assert await actions.set_reduction(session, "find_pages", "default") == (
+            "find_pages: the model reads its whole result."
+        )
+        with pytest.raises(ChangeRefused, match="clock is built in"):
+            await actions.set_reduction(session, "clock", expression)
+    assert succeeded
+    assert f"Read of its result: {expression} (set by an admin)" in shown
+    size = re.search(r"([\d,]+) characters, about ([\d,]+) tokens:$", before[1])
+    assert size is not None
+    assert lines[1] == f"Before its reduction: {size[1]} characters, about {size[2]} tokens."
+    assert re.fullmatch(r"ok after [\d,]+ ms, 301 characters, about 75 tokens:", lines[2])
+    assert any('[{"title":"Weather","url":"https://sky0.example/"},' in line for line in lines)
+    with contextlib.closing(sqlite3.connect(env_file.parent / "here.db")) as connection:
+        [(row,), _] = connection.execute("SELECT after FROM audit WHERE what = 'set a reduction'").fetchall()
+    assert json.loads(row) == {"reduction": expression}
 
 
 async def test_a_source_is_configured_and_keeps_its_tools_and_grants(env_file: Path):

@@ -154,6 +154,16 @@ async def set_rule(session: ToolsSession, name: str, rule_text: str) -> str:
     )
 
 
+async def set_reduction(session: ToolsSession, name: str, expression: str) -> str:
+    async with session.open_action() as action:
+        changed = await change_tools(
+            action, name, lambda tool_name: admin_actions.set_reduction(action, tool_name, expression)
+        )
+    return formatting.format_changed_tools(
+        ENGLISH, name, changed, lambda info: f": {formatting.format_reduction(ENGLISH, info)}"
+    )
+
+
 async def set_timeout(session: ToolsSession, name: str, limits_text: str) -> str:
     async with session.open_action() as action:
         after = await set_time_limits(action, name, parse_time_limits(limits_text))
@@ -281,6 +291,7 @@ def _to_record(info: ToolInfo) -> dict[str, object]:
         "trouble": info.source.trouble if info.source else None,
         "flagged": info.flagged,
         "rule": _to_rule_record(info),
+        "reduction": info.reduction or None,
         "may_use": [str(grantee) for grantee in grants.list_grantees(info)],
         "tokens_estimated": info.prompt_tokens,
         "hash": info.hash,

@@ -277,6 +277,22 @@ def rule(
 
 
 @tools.command(
+    "reduce",
+    epilog="Examples: canvasgram tools reduce find_pages 'results[:6].{title: title, url: url}' · "
+    "canvasgram tools reduce find_pages default",
+)
+def reduce(
+    name: ToolOrSourceName,
+    expression: Annotated[str, typer.Argument(help="A JMESPath, or default: the whole result.")],
+    env_file: EnvFile = DEFAULT_ENV_FILE,
+) -> None:
+    """Set what the model reads of a tool's JSON result; `tools try` shows the size before and after."""
+    from bot.cli.tools import actions
+
+    print_lines([run_in_session(env_file, lambda session: actions.set_reduction(session, name, expression))])
+
+
+@tools.command(
     "timeout",
     epilog="Examples: canvasgram tools timeout docs 120 · canvasgram tools timeout docs 120 start 300",
 )

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from sqlalchemy import Row, bindparam, delete, select, update
@@ -19,7 +19,8 @@ class Source:
     """One source.
 
     `address` is a URL, a path or a command. `options` are JSON that depends on the kind; they hold secrets by
-    name only. `trouble`: why it does not work; None: it does. `added_by` None: on the command line.
+    name only, and may hold `reductions`, by the names of tools. `trouble`: why it does not work; None: it
+    does. `added_by` None: on the command line.
     """
 
     name: str
@@ -30,6 +31,17 @@ class Source:
     trouble: str | None = None
     added_by: int | None = None
     added_at: float = 0.0
+
+    def get_reduction(self, tool_name: str) -> str:
+        """The JMESPath of what the model reads of a tool's results; empty: all of them."""
+        reduction: str = self.options.get("reductions", {}).get(tool_name, "")
+        return reduction
+
+    def with_reduction(self, tool_name: str, expression: str) -> "Source":
+        """The source with another one for this tool; empty: none."""
+        reductions = {**self.options.get("reductions", {}), tool_name: expression}
+        kept = {name: text for name, text in reductions.items() if text}
+        return replace(self, options={**self.options, "reductions": kept})
 
 
 async def list_all(tx: Transaction) -> list[Source]:

@@ -39,6 +39,7 @@ HOW_TO = translatable("""\
 /tools try NAME {"city": "Rome"} – run it once
 /tools rule NAME never, once or always [asker or admins] [when {…}]
 /tools rule NAME reads – it changes nothing: no question, also after a page was read
+/tools reduce NAME results[:6].{title: title, url: url} – what the model reads of a result, as JMESPath
 /tools timeout SOURCE 120 – seconds that a call may take
 /tools log [NAME] – the last calls
 /tools reload – look at all sources anew
@@ -118,6 +119,22 @@ async def _set_rule(context: ActionContext, args: str) -> ActionResult:
     )
 
 
+async def _set_reduction(context: ActionContext, args: str) -> ActionResult:
+    name, expression = _split_first_word(args)
+    action = build_admin_action(context)
+    changed = await change_tools(
+        action, name, lambda tool_name: admin_actions.set_reduction(action, tool_name, expression)
+    )
+    return reply_text(
+        formatting.format_changed_tools(
+            context.translate,
+            name,
+            changed,
+            lambda info: f": {formatting.format_reduction(context.translate, info)}",
+        )
+    )
+
+
 async def _set_timeout(context: ActionContext, args: str) -> ActionResult:
     name, limits_text = _split_first_word(args)
     source = await set_time_limits(build_admin_action(context), name, parse_time_limits(limits_text))
@@ -141,7 +158,7 @@ def _split_first_word(text: str) -> tuple[str, str]:
     return first, rest
 
 
-_CHANGING_SUBCOMMANDS = {"enable", "disable", "rule", "timeout"}
+_CHANGING_SUBCOMMANDS = {"enable", "disable", "rule", "reduce", "timeout"}
 _BARE_SUBCOMMANDS = {"log", "reload"}
 _SUBCOMMANDS: dict[str, Callable[[ActionContext, str], Awaitable[ActionResult]]] = {
     "show": _show_tool,
@@ -150,6 +167,7 @@ _SUBCOMMANDS: dict[str, Callable[[ActionContext, str], Awaitable[ActionResult]]]
     "remove": _ask_removal,
     "accept": _ask_acceptance,
     "rule": _set_rule,
+    "reduce": _set_reduction,
     "timeout": _set_timeout,
     "log": _show_log,
     "add": partial(queue_tool_task, do="add"),

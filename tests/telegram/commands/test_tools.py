@@ -208,6 +208,31 @@ async def test_a_rule_is_set_by_words(harness: UpdateHarness):
     assert (await send_command(harness, "/tools rule")) == HOW_TO
 
 
+async def test_a_reduction_is_set_for_a_tool_or_a_source_and_goes_with_its_tool(harness: UpdateHarness):
+    reply = await send_command(harness, "/tools reduce shop items[].{name: name, price: price}")
+    assert reply == (
+        "shop_list, shop_order: the model reads of its result: items[].{name: name, price: price}."
+    )
+    assert await send_command(harness, "/tools reduce shop_list default") == (
+        "shop_list: the model reads its whole result."
+    )
+    shown = await send_command(harness, "/tools show shop_order")
+    assert "Read of its result: items[].{name: name, price: price} (set by an admin)" in shown
+    reply = await send_command(harness, "/tools reduce shop_order")
+    assert reply.startswith("This is no JMESPath: it is empty")
+    await press_button(harness, f"tools:gone:{hash_name('shop_order')}")
+    async with harness.database.read_transaction() as tx:
+        source = await sources.find(tx, "shop")
+    assert source is not None
+    assert source.options["reductions"] == {}
+    assert await list_changes(harness) == [
+        ("set a reduction", "tool shop_list"),
+        ("set a reduction", "tool shop_order"),
+        ("set a reduction", "tool shop_list"),
+        ("removed", "tool shop_order"),
+    ]
+
+
 async def test_grants_are_given_and_taken_back_by_name_and_number(harness: UpdateHarness):
     assert (
         await send_command(harness, "/grant shop_list @anna")
