@@ -1,9 +1,12 @@
 """The schedules of one person in one chat, as the tool `schedule` uses them."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from bot.db.people import groups
 from bot.db.queues import jobs
+from bot.db.transaction import Transaction
 from bot.domain import Lane
 from bot.jobs.times.zones import UnclearTime, resolve_zone
 from bot.jobs.user_jobs import JobOwner, UserJobs, ZoneUnknown, format_job, format_schedule
@@ -42,7 +45,6 @@ class ChatSchedules:
     ) -> None:
         self._user_jobs = user_jobs
         self._owner = owner
-        self._chat = owner.lane.chat if owner.lane.is_group else None
         self._translate = translate
         self._wake_sender = wake_sender
 
@@ -50,6 +52,7 @@ class ChatSchedules:
         try:
             schedule = await self._parse_when(when)
             async with self._user_jobs.database.transaction() as tx:
+                await self._follow_group(tx)
                 kind: jobs.JobKind = "task" if task else "reminder"
                 part = await self._user_jobs.add_job(tx, self._owner, kind, schedule, text, self._translate)
                 await self._user_jobs.notify_owner(tx, self._owner, part)
@@ -63,17 +66,25 @@ class ChatSchedules:
 
     async def list(self) -> str:
         async with self._user_jobs.database.read_transaction() as tx:
-            own_jobs = await jobs.list_of_person(tx, self._owner.person, chat=self._chat)
+            await self._follow_group(tx)
+            own_jobs = await jobs.list_of_person(tx, self._owner.person, chat=self._owner.group_chat)
         return "\n".join(format_job(job) for job in own_jobs) or "Nothing is scheduled."
 
     async def remove(self, number: int) -> str:
         removed = None
         if 0 < number < MAX_NUMBER:
             async with self._user_jobs.database.transaction() as tx:
-                removed = await jobs.remove(tx, number, person=self._owner.person, chat=self._chat)
+                await self._follow_group(tx)
+                chat = self._owner.group_chat
+                removed = await jobs.remove(tx, number, person=self._owner.person, chat=chat)
         if removed is None:
             raise ToolError(f"There is no #{number}. Call this without arguments to see the numbers.")
         return f"Removed: {format_job(removed)}"
+
+    async def _follow_group(self, tx: Transaction) -> None:
+        """Use the jobs of the supergroup from now on that the owner's group may have become."""
+        lane = await groups.find_lane(tx, self._owner.lane)
+        self._owner = replace(self._owner, lane=lane)
 
     async def _parse_when(self, when: str) -> "ParsedSchedule":
         """Parse a time that may end with a city; this is how a person's zone becomes known here."""

@@ -66,6 +66,11 @@ class JobOwner:
     name: str
     lane: Lane
 
+    @property
+    def group_chat(self) -> int | None:
+        """The chat of the group where it runs; None in a private chat."""
+        return self.lane.chat if self.lane.is_group else None
+
 
 @dataclass(frozen=True, slots=True)
 class UserJobs:

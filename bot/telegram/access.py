@@ -116,7 +116,7 @@ def find_role(access: Access, groups: GroupDirectory, person: int, lane: Lane) -
     group = groups.find_open(lane.chat)
     if group is None:
         return None
-    if person == group.chat:
+    if group.has_number(person):
         return "member"
     role = access.get_role(person)
     return "member" if role is None and group.speakers == "everyone" else role

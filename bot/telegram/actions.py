@@ -167,7 +167,10 @@ class ActionContext:
 
         Administrators who are anonymous write as the group, but tap with their own account.
         """
-        return person == self.person or (self.is_group and person == self.lane.chat and self.moderates)
+        if person is None or person == self.person:
+            return person is not None
+        group = self.deps.groups.find_open(self.lane.chat)
+        return self.moderates and group is not None and group.has_number(person)
 
     @property
     def may_change_chat(self) -> bool:

@@ -46,20 +46,25 @@ class GroupDirectory:
         self._guest_mode = guest_mode
         self._identity = GroupIdentity(bot_id, username, frozenset(commands))
         self._groups: dict[int, Group] = {}
+        self._successors: dict[int, int] = {}
         self._on_moved = on_moved
 
     async def load(self, database: Database) -> None:
         """Read all groups. Call it once, before the first update is stored."""
         async with database.read_transaction() as tx:
-            self._groups = {group.chat: group for group in await groups.list_groups(tx)}
+            for group in await groups.list_groups(tx):
+                self.remember(group)
 
     def find(self, chat: int) -> Group | None:
         """Return the group of this chat, whatever its state."""
         return self._groups.get(chat)
 
     def find_open(self, chat: int) -> Group | None:
-        """Return the group of this chat if the bot answers there."""
-        group = self._groups.get(chat)
+        """Return the group of this chat if the bot answers there.
+
+        What began before it became a supergroup still names its old number.
+        """
+        group = self._groups.get(self._successors.get(chat, chat))
         return group if group is not None and group.state == "in" else None
 
     def can_answer(self, chat: int) -> bool:
@@ -85,11 +90,13 @@ class GroupDirectory:
     def remember(self, group: Group) -> None:
         """Note how a group is now."""
         self._groups[group.chat] = group
+        if group.old_chat is not None:
+            self._successors[group.old_chat] = group.chat
 
     def move(self, old_chat: int, new_chat: int) -> None:
         """Note that a group has become a supergroup, which has another number."""
         group = self._groups.pop(old_chat, None)
         if group is not None:
-            self._groups[new_chat] = replace(group, chat=new_chat)
+            self.remember(replace(group, chat=new_chat, old_chat=old_chat))
         for follow in self._on_moved:
             follow(old_chat, new_chat)

@@ -23,6 +23,7 @@ from bot.agent.events import (
 from bot.agent.replay import replay
 from bot.db.conversations.calls import CallCompletion
 from bot.db.engine import Database
+from bot.db.people import groups
 from bot.db.queues import inbox, outbox_files
 from bot.db.transaction import Transaction
 from bot.domain import Channel, ChannelFactory, Message, ModelRequest, Reply
@@ -139,6 +140,7 @@ class TurnExecution:
         while True:
             now = time.time()
             async with dependencies.database.read_transaction() as tx:
+                request = replace(request, lane=await groups.find_lane(tx, request.lane))
                 plan = await turn_plan.plan_turn(
                     tx, dependencies.config, request, preflight_result, budget=budget, now=now
                 )

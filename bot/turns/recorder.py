@@ -14,6 +14,7 @@ from bot.db.conversations import calls, conversations, turns
 from bot.db.conversations.calls import CallCompletion, NewCall, RepeatReason
 from bot.db.conversations.turns import TurnEnd
 from bot.db.engine import Database
+from bot.db.people import groups
 from bot.db.queues import inbox, outbox, outbox_files, parked_items
 from bot.db.queues.parked_items import WaitTimes
 from bot.db.retry import retry_until_available
@@ -152,7 +153,8 @@ class TurnRecorder:
                 return
             is_parked = True
             await self._executor.policy.request_approvals(tx, step, pending_calls, now=now)
-            await outbox.add(tx, item=items[0], lane=self._request.lane, parts=(), now=now)
+            lane = await groups.find_lane(tx, self._request.lane)
+            await outbox.add(tx, item=items[0], lane=lane, parts=(), now=now)
             earlier_wait = _build_wait_spans(await parked_items.load_wait_times(tx, items[0]))
             spans = self._dependencies.format_spans(earlier_wait)
             await parked_items.park(tx, self._turn.id, items, spans=spans, now=now)
@@ -307,24 +309,23 @@ class TurnRecorder:
     async def _store_end(self, tx: Transaction, ending: str, parts: tuple[Part, ...], *, now: float) -> None:
         request = self._request
         first_item = request.items[0].id
+        lane = await groups.find_lane(tx, request.lane)
         await turns.end(tx, self._turn.id, self._build_end(ending), now=now)
         if self._turn.needs_cut_notice:
             parts = (*parts, Part(self._translate(CUT_NOTICE), silent=True))
-            await conversations.mark_cut_told(tx, request.lane)
-        await outbox.add(
-            tx, item=first_item, lane=request.lane, parts=parts, reply_to=request.reply_to, now=now
-        )
+            await conversations.mark_cut_told(tx, lane)
+        await outbox.add(tx, item=first_item, lane=lane, parts=parts, reply_to=request.reply_to, now=now)
         if self._executor.allowance.count and ending != "edited":
             files = await outbox_files.load_waiting(tx, self._turn.id)
             file_parts = plan_file_parts(files, self._translate)
-            await outbox_files.add_parts(tx, file_parts, item=first_item, lane=request.lane, now=now)
+            await outbox_files.add_parts(tx, file_parts, item=first_item, lane=lane, now=now)
         items = [item.id for item in request.items]
         await inbox.mark_done(tx, items, spans=self._dependencies.format_spans(), now=now)
         self.needs_summary = (
             self._summaries_enabled
             and not self._turn.is_conversation_over
             and self._is_nearly_full()
-            and await summaries.enqueue_summary(tx, request.lane, now=now)
+            and await summaries.enqueue_summary(tx, lane, now=now)
         )
 
     def _is_nearly_full(self) -> bool:

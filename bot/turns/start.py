@@ -9,7 +9,7 @@ from bot.agent.toolbox import Toolbox
 from bot.db.conversations import attachments, calls, conversations, instructions, turns
 from bot.db.conversations.calls import InterruptedCall, StoredResult
 from bot.db.conversations.turns import NewTurn, StoredTurn
-from bot.db.people import group_texts
+from bot.db.people import group_texts, groups
 from bot.db.transaction import Transaction
 from bot.domain import Lane, Message, Reply
 from bot.turns import context_window
@@ -89,6 +89,8 @@ async def open_turn(
 async def _has_changed(tx: Transaction, request: TurnRequest, plan: TurnPlan, now: float) -> bool:
     """Whether what the plan read of the conversation has changed, as by /think, a summary or a deletion."""
     lane = request.lane
+    if await groups.find_lane(tx, lane) != lane:
+        return True
     stored = plan.window.stored_conversation
     planned = plan.window.conversation
     if await conversations.find(tx, lane) != stored:

@@ -12,7 +12,7 @@ from bot.agent.events import RunTools
 from bot.agent.taint import TaintState
 from bot.agent.tool_calls import CheckedCall
 from bot.agent.toolbox import Toolbox
-from bot.db.people import people
+from bot.db.people import groups, people
 from bot.db.queues import outbox
 from bot.db.tools.approvals import ApprovalQuestion
 from bot.db.transaction import Transaction
@@ -92,6 +92,7 @@ class ToolPolicy:
     ) -> PolicyDecisions:
         """Decide about the calls of a step that have no result yet; `results` are all that the turn has."""
         self._lanes_to_notify = ()
+        await self._follow_group(tx)
         taint_state = self._add_results(results)
         call_count = sum(result.outcome != "refused" for result in results.values())
         ready = list[CheckedCall]()
@@ -117,6 +118,7 @@ class ToolPolicy:
         self, tx: Transaction, step: int, pending_calls: Iterable[PendingCall], *, now: float
     ) -> None:
         """Put the questions of a turn that is parked now; call `notify` once that is committed."""
+        await self._follow_group(tx)
         lanes = await self._dependencies.approvals.request(tx, self._requester, step, pending_calls, now=now)
         self._lanes_to_notify = tuple(lanes)
 
@@ -125,6 +127,11 @@ class ToolPolicy:
         if self._lanes_to_notify:
             self._dependencies.approvals.notify(self._lanes_to_notify)
             self._lanes_to_notify = ()
+
+    async def _follow_group(self, tx: Transaction) -> None:
+        """Ask in the supergroup from now on that the group of the turn may have become."""
+        lane = await groups.find_lane(tx, self._requester.lane)
+        self._requester = replace(self._requester, lane=lane)
 
     def _add_results(self, results: ResultsByCall) -> TaintState:
         """What the turn has read, its results included."""

@@ -1,10 +1,15 @@
 """What happens to a group while the bot answers there: it becomes a supergroup, mutes the bot, removes it."""
 
+import asyncio
+import json
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from bot.sim.telegram.members import MemberStatus
+from bot.sim.telegram.server import MAX_WAIT_SECONDS
 from tests.support.gateway import GatewayHarness, long_story, running_gateway
 from tests.support.group_chat import GroupHarness, open_group
 
@@ -32,6 +37,45 @@ async def test_an_answer_goes_on_in_the_supergroup_that_a_group_becomes(tmp_path
         before = len(gateway.texts(SUPERGROUP))
         team.ann.send("/ask@canvasgram_sim_bot hi", thread=supergroup)
         await gateway.wait_for_texts(before + 1, SUPERGROUP)
+
+
+KEPT = [
+    {"name": "remember", "arguments": {"note": "pizza on Friday"}},
+    {"name": "schedule", "arguments": {"when": "tomorrow 9:00 in Berlin", "text": "order pizza"}},
+]
+
+
+def load_chats(folder: Path, table: str) -> list[str]:
+    """In which lanes a table has rows."""
+    with closing(sqlite3.connect(folder / "gateway.db")) as database:
+        rows = database.execute(f"select distinct lane from {table} where lane is not null").fetchall()
+    return sorted(lane for (lane,) in rows)
+
+
+async def test_what_turns_keep_after_two_groups_became_supergroups_is_kept_there(tmp_path: Path):
+    async with running_gateway(tmp_path) as gateway:
+        teams = [open_group(gateway.api, gateway.ann, is_basic=True, chat=chat) for chat in (-501, -502)]
+        for team in teams:
+            await team.wait_for_texts(1)
+        gateway.endpoint.hold()
+        for team in teams:
+            team.ann.send(f"/ask@canvasgram_sim_bot @@tools:{json.dumps(KEPT)}@@ done", thread=team.group)
+        await gateway.endpoint.wait_until(lambda: gateway.endpoint.running == 2)
+        supergroups = [team.group.migrate(SUPERGROUP - number) for number, team in enumerate(teams)]
+        moved = sorted(str(group.chat.id) for group in supergroups)
+        async with asyncio.timeout(MAX_WAIT_SECONDS):
+            while load_chats(tmp_path, "turns") != moved:  # noqa: ASYNC110  # nothing reports it
+                await asyncio.sleep(0.01)
+        gateway.endpoint.release()
+        for group in supergroups:
+            await gateway.wait_for_texts(2, group.chat.id)
+        await gateway.endpoint.wait_until(lambda: gateway.endpoint.running == 0)
+        team.ann.send("/notes@canvasgram_sim_bot", thread=supergroups[1])
+        await gateway.api.wait_until(
+            lambda: any("pizza on Friday" in text for text in gateway.texts(supergroups[1].chat.id))
+        )
+    for table in ("notes", "jobs", "lanes", "turns", "outbox"):
+        assert load_chats(tmp_path, table) == moved, table
 
 
 @pytest.mark.parametrize("status", ["kicked", "restricted"])

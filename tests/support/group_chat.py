@@ -47,12 +47,13 @@ def open_group(
     is_forum: bool = False,
     is_basic: bool = False,
     hears_everything: bool = False,
+    chat: int = GROUP,
 ) -> GroupHarness:
     """A group that `owner` has just put the bot into; everything reaches it only with privacy mode off."""
     api.change_bot(can_read_all_group_messages=hears_everything)
     ben, cleo = api.person(BEN, "Ben"), api.person(CLEO, "Cleo")
     group = api.add_group(
-        GROUP, "Team", owner=owner, members=(ben, cleo), is_forum=is_forum, is_basic=is_basic
+        chat, "Team", owner=owner, members=(ben, cleo), is_forum=is_forum, is_basic=is_basic
     )
     return GroupHarness(api, group, owner, ben, cleo)
 

@@ -9,6 +9,7 @@ from typing import Any, Literal
 from sqlalchemy import Column, ColumnElement, Table, and_, case, delete, func, or_, select, true, update
 from sqlalchemy.dialects.sqlite import insert
 
+from bot.db import revisions
 from bot.db.tables import (
     allowances,
     approvals,
@@ -46,6 +47,7 @@ class Group:
     `judges`: the endpoint is asked whether a message without an address is meant for the assistant.
     `hears_all`: whether Telegram sends all messages (None: unknown).
     `can_send`: False while the bot is muted there.
+    `old_chat`: its number before it became a supergroup (None: it had no other).
     """
 
     chat: int
@@ -60,6 +62,11 @@ class Group:
     judges: bool = False
     hears_all: bool | None = None
     can_send: bool = True
+    old_chat: int | None = None
+
+    def has_number(self, number: int) -> bool:
+        """Whether this is its number, or was: its anonymous administrators ask under it."""
+        return number in {self.chat, self.old_chat}
 
 
 async def list_groups(tx: Transaction) -> list[Group]:
@@ -84,6 +91,18 @@ async def list_unanswered(tx: Transaction, *, before: float) -> list[Group]:
     """The groups about which no admin has answered since `before` (epoch seconds)."""
     query = select(groups).where(groups.c.state == "asked", groups.c.since < before)
     return [Group(**row) for row in (await tx.execute(query)).mappings()]
+
+
+async def find_lane(tx: Transaction, lane: Lane) -> Lane:
+    """The lane that this one is by now: that of a group changes as it becomes a supergroup.
+
+    What began before, such as a turn, asks this in the transaction in which it writes.
+    """
+    if not lane.is_group or lane.topic is not None:
+        return lane
+    query = select(groups.c.chat).where(groups.c.old_chat == lane.chat)
+    chat = (await tx.execute(query)).scalar_one_or_none()
+    return lane if chat is None else Lane(chat)
 
 
 async def delete_texts(tx: Transaction, chat: int) -> None:
@@ -133,7 +152,10 @@ async def move(tx: Transaction, old_chat: int, new_chat: int) -> None:
         await _replace(tx, table.c.lane, old_lane, new_lane)
     for column in (groups.c.chat, limits.c.person):
         await _replace(tx, column, old_chat, new_chat)
-    await _replace(tx, grants.c.number, old_chat, new_chat, grants.c.whom == "chat")
+    await tx.execute(update(groups).where(groups.c.chat == new_chat).values(old_chat=old_chat))
+    await tx.execute(update(jobs).where(jobs.c.person == old_chat).values(person=new_chat))
+    if await _replace(tx, grants.c.number, old_chat, new_chat, grants.c.whom == "chat"):
+        await revisions.bump(tx, revisions.TOOLS)
     await tx.execute(update(allowances).where(allowances.c.chat == old_chat).values(chat=new_chat))
 
 
@@ -166,12 +188,16 @@ async def _replace(
     old_value: int | str,
     new_value: int | str,
     condition: ColumnElement[bool] | None = None,
-) -> None:
-    """Give rows another key; those that have it already are deleted if there is a row to take their place."""
+) -> bool:
+    """Give rows another key; those that have it already are deleted if there is a row to take their place.
+
+    False if there is none.
+    """
     table = column.table
     is_concerned = true() if condition is None else condition
     has_old = (await tx.execute(select(column).where(is_concerned, column == old_value).limit(1))).first()
     if has_old is None:
-        return
+        return False
     await tx.execute(delete(table).where(is_concerned, column == new_value))
     await tx.execute(update(table).where(is_concerned, column == old_value).values({column: new_value}))
+    return True

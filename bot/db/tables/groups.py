@@ -20,6 +20,7 @@ groups = Table(
     Column("judges", Boolean, nullable=False, server_default=text("0")),  # asks whether a text is for it
     Column("hears_all", Boolean),  # NULL: it is not known whether Telegram sends it all messages
     Column("can_send", Boolean, nullable=False, server_default=text("1")),
+    Column("old_chat", BigInteger),  # its number before it became a supergroup; NULL: it had no other
 )
 
 # Names as the prompts of a lane give them: two people of one name are told apart, and stay so.

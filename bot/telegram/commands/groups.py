@@ -250,7 +250,8 @@ async def _note_removal(context: ActionContext, group: Group | None) -> ActionRe
 async def _move_group(old_chat: int, new_chat: int, context: ActionContext) -> ActionResult:
     """Note that a group has become a supergroup: all that was kept of it is kept under the new number."""
     await groups.move(context.tx, old_chat, new_chat)
-    return ActionResult(after_commit=(partial(context.deps.groups.move, old_chat, new_chat),))
+    follow = partial(context.deps.groups.move, old_chat, new_chat)
+    return ActionResult(after_commit=(follow,), changes_tools=True)  # its grants, too
 
 
 async def store_group(context: ActionContext, group: Group) -> ActionResult:

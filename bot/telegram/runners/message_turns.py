@@ -11,7 +11,7 @@ from typing import Any
 
 from bot.db.conversations import attachments, conversations
 from bot.db.engine import Database
-from bot.db.people import speakers
+from bot.db.people import groups, speakers
 from bot.domain import InboxItem, Lane
 from bot.jobs.user_jobs import JobOwner
 from bot.telegram.actions import ActionDependencies
@@ -162,6 +162,7 @@ class MessageTurns:
             return known_name
         name = find_speaker_name(update.item.body["message"])
         async with self._database.transaction() as tx:
+            lane = await groups.find_lane(tx, lane)
             return await speakers.add(tx, lane, update.person, name)
 
     async def _has_decided_attachments(self, item: InboxItem) -> bool:

@@ -6,8 +6,10 @@ command's transaction.
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
 
 from bot.db.engine import Database
+from bot.db.people import groups
 from bot.db.queues import inbox, jobs, outbox
 from bot.db.transaction import Transaction
 from bot.domain import InboxItem, Lane, Part
@@ -64,6 +66,7 @@ class ReminderRunner:
         now = self._clock()
         has_access = find_role(self._access, self._groups, person, lane) in {"admin", "member"}
         async with self._database.transaction() as tx:
+            lane = await groups.find_lane(tx, lane)
             if not has_access:
                 await jobs.remove_all(tx, person, chat=lane.chat)
             elif item.job is not None and (job := await jobs.find_kept(tx, item.job)) is not None:
@@ -82,8 +85,9 @@ class ReminderRunner:
             said_at = float(item.body.get("said_at", item.received_at))
             schedule, text = await self._user_jobs.parse_line(owner.person, str(item.body["words"]), said_at)
             async with self._database.transaction() as tx:
+                owner = replace(owner, lane=await groups.find_lane(tx, lane))
                 confirmation = await self._user_jobs.add_job(tx, owner, "reminder", schedule, text, translate)
-                await self._reply(tx, item, lane, confirmation)
+                await self._reply(tx, item, owner.lane, confirmation)
         except ZoneUnknown:
             question = GROUP_ZONE_QUESTION if lane.is_group else ZONE_QUESTION
             await self._refuse(item, lane, translate(question), error=ZONE_NEEDED)

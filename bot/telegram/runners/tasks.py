@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from bot.db.conversations import attachments, turns
 from bot.db.engine import Database
+from bot.db.people import groups
 from bot.db.queues import inbox, jobs, outbox
 from bot.db.queues.jobs import Job
 from bot.db.queues.parked_items import EndedTurn
@@ -87,6 +88,7 @@ class TaskRunner:
             if has_begun:
                 await outbox.add(tx, item=item.id, lane=lane, parts=(), now=now)
             if reason == ACCESS_LOST:
+                lane = await groups.find_lane(tx, lane)
                 await jobs.remove_all(tx, person, chat=lane.chat)
             await inbox.mark_done(tx, [item.id], now=now)
         if has_begun:

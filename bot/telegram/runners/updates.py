@@ -17,6 +17,7 @@ from telegram import Message
 from bot.attachments.outgoing_files import plan_file_parts
 from bot.db.conversations import turns
 from bot.db.engine import Database
+from bot.db.people import groups as group_rows
 from bot.db.people import people
 from bot.db.people.people import Person, RoleOrBlocked
 from bot.db.queues import inbox, outbox, outbox_files
@@ -303,7 +304,9 @@ class UpdateRunner:
         ids = [update.item.id for update in updates]
         lane = first.lane or Lane(0)
 
-        def build_context(tx: Transaction) -> ActionContext:
+        async def build_context(tx: Transaction) -> ActionContext:
+            nonlocal lane
+            lane = await group_rows.find_lane(tx, lane)
             person = first.person or 0
             translate = self._get_translator(first, role)
             return ActionContext(
@@ -313,10 +316,10 @@ class UpdateRunner:
         result: ActionResult | None = None
         if isinstance(action, ReadOnlyAction):
             async with self._database.long_read_transaction() as tx:
-                result = await action(build_context(tx))
+                result = await action(await build_context(tx))
         async with self._database.transaction() as tx:
             if result is None:
-                result = await action(build_context(tx))
+                result = await action(await build_context(tx))
             if result.parts:
                 parts = _mute(result.parts, all_silent=first.item.stale)
                 reply_to = result.reply_to or _find_asking_message(first, lane)

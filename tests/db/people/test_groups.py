@@ -89,7 +89,7 @@ async def test_what_the_supergroup_has_already_gives_way(database: Database):
         await groups.move(tx, OLD, NEW)
         stored = await groups.list_groups(tx)
         texts = [(note.number, note.text) for note in await notes.list_all(tx, Lane(NEW))]
-    assert stored == [replace(FAMILY, chat=NEW)]
+    assert stored == [replace(FAMILY, chat=NEW, old_chat=OLD)]
     assert texts == [(1, "of Family"), (2, "of Family, upgraded")]
 
 
