@@ -22,6 +22,7 @@ from bot.db.tables import (
     audit,
     group_speakers,
     group_texts,
+    groups,
     inbox,
     instructions,
     jobs,
@@ -165,8 +166,11 @@ def build_lane_scope(lane: Lane, *, item: int, asked_at: float) -> RetentionScop
 
 
 def _is_control_item_of(lane: Lane) -> ColumnElement[bool]:
-    owner = _CHAT_OF_UPDATE if lane.is_group else inbox.c.sender
-    return and_(inbox.c.lane.is_(None), owner == lane.chat)
+    if not lane.is_group:
+        return and_(inbox.c.lane.is_(None), inbox.c.sender == lane.chat)
+    old_number = select(groups.c.old_chat).where(groups.c.chat == lane.chat)
+    is_from_chat = or_(_CHAT_OF_UPDATE.in_([lane.chat]), _CHAT_OF_UPDATE.in_(old_number))
+    return and_(inbox.c.lane.is_(None), is_from_chat)
 
 
 async def forget(

@@ -9,6 +9,8 @@ from sqlalchemy import LargeBinary, Text, insert, select
 from bot.db.engine import Database
 from bot.db.maintenance import retention
 from bot.db.maintenance.retention import EMPTY_BODY, INVENTED_TOOL_NAME
+from bot.db.people import groups
+from bot.db.people.groups import Group
 from bot.db.queues.outbox_rows import serialize_part
 from bot.db.tables import (
     approval_messages,
@@ -409,7 +411,9 @@ async def test_notes_and_summaries_of_a_conversation_go_with_the_first_of_its_tu
 async def test_a_forgotten_group_takes_the_commands_of_its_people_and_nothing_else_of_theirs(
     database: Database,
 ):
-    chats = [("message", -5), ("edited_message", -5), ("message", 7), ("message", -6)]
+    async with database.transaction() as tx:  # which was no supergroup yet when somebody wrote there
+        await groups.put(tx, Group(-5, "Family", "in", 1.0, old_chat=-4))
+    chats = [("message", -5), ("edited_message", -5), ("message", -4), ("message", 7), ("message", -6)]
     for sender, (kind, chat) in enumerate(chats, start=7):
         body = json.dumps({kind: {"chat": {"id": chat}, "text": WORD}})
         row = {"kind": "update", "shape": "command", "state": "done", "received_at": 100.0}
