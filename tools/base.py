@@ -148,6 +148,7 @@ class ToolContext:
     `show_progress` shows the person who waits a few words, such as "2 of 10"; None: nobody sees them.
     `ask` asks the person, who may take `QUESTION_SECONDS`; None: nobody is there.
     `earlier_calls` counts the calls of the same tool that came before this one in the same turn.
+    `delivers`: an admin lets the tool send the person the files that its service returns.
     """
 
     chat: str
@@ -163,6 +164,7 @@ class ToolContext:
     show_progress: Callable[[str], None] | None = None
     ask: AskPerson | None = None
     earlier_calls: int = 0
+    delivers: bool = False
 
 
 ToolFunction = Callable[[Mapping[str, Any], ToolContext], Awaitable[object]]
@@ -220,6 +222,8 @@ class Tool:
     sees nor gives them.
     `sends` says where each argument's value goes in a request, in words.
     `reduction` is the JMESPath of what the model reads of its result; empty: all of it.
+    `delivers`: an admin lets it send the person the files that its service returns. A `File` that a function
+    of ours returns is sent in any case.
     """
 
     name: str
@@ -240,6 +244,7 @@ class Tool:
     fixed: Mapping[str, str] = field(default_factory=dict)
     sends: Mapping[str, str] = field(default_factory=dict)
     reduction: str = ""
+    delivers: bool = False
 
     def __post_init__(self) -> None:
         if not TOOL_NAME_PATTERN.fullmatch(self.name):
@@ -261,7 +266,8 @@ def definition_of(tool: Tool) -> dict[str, Any]:
     """What is agreed to when a tool is granted, as JSON.
 
     Its name and description, what it takes, whether its words are a stranger's, what it may change and
-    where it leads. A rule that an admin sets is not part of it, nor is `told`, which follows from it.
+    where it leads. What an admin sets (`rule`, `delivers`) is not part of it, nor is `told`, which follows
+    from it.
     """
     fields = ("name", "description", "input_schema", "address", "changes", "outside", "opens")
     definition = {name: getattr(tool, name) for name in fields}

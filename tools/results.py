@@ -45,11 +45,20 @@ class File:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A result with pictures, which a model that can see is shown after the text, and files to send."""
+    """A result with pictures, which a model that can see is shown after the text, and files to send.
+
+    `has_undelivered`: a service returned pictures or files, and no admin lets its tool deliver them.
+    """
 
     text: str
     images: tuple[Picture, ...] = ()
     files: tuple[File, ...] = ()
+    has_undelivered: bool = False
+
+
+def find_picture_type(data: bytes) -> str | None:
+    """The media type of the picture that these bytes begin as; None: of none that a model is shown."""
+    return next((media_type for media_type, beginning in _PICTURES.items() if beginning.match(data)), None)
 
 
 def to_found(result: object) -> Found:
@@ -69,9 +78,9 @@ def to_found(result: object) -> Found:
 
 def _bytes_to_found(data: bytes) -> Found:
     """Bytes as the picture or the text that they are."""
-    for media_type, beginning in _PICTURES.items():
-        if beginning.match(data):
-            return Found("", (Picture(media_type, data),))
+    media_type = find_picture_type(data)
+    if media_type is not None:
+        return Found("", (Picture(media_type, data),))
     try:
         return Found(data.decode())
     except UnicodeDecodeError:

@@ -21,6 +21,7 @@ from tools.failures import describe_failure
 from tools.registry import render_definitions
 
 MAX_KEPT_CHARS = 200_000  # characters of a result that are stored for read_more
+UNDELIVERED = "[pictures and files of this tool are not sent to the person until an admin allows it]"
 TOOL_OUTCOMES = frozenset({"ok", "error"})  # outcomes whose text is the tool's
 
 TakeFiles = Callable[[Sequence[File]], tuple[tuple[OutgoingFile, ...], list[str]]]
@@ -74,10 +75,12 @@ class Toolbox:
         limit = asyncio.timeout(tool.timeout)
         try:
             async with limit:
-                output = await run_tool(tool, arguments, context)
+                output = await run_tool(tool, arguments, replace(context, delivers=tool.delivers))
                 images, image_lines = await _prepare_images(output, context.see)
             files, file_lines = (take_files or _refuse_files)(output.files)
             # First what became of pictures and files, because the end of a text may be cut.
+            if output.has_undelivered:
+                file_lines.append(UNDELIVERED)
             text = "\n".join(filter(None, [*image_lines, *file_lines, output.text]))
             return replace(_build_result(tool, call, text, "ok"), images=images, files=files)
         except ToolError as error:

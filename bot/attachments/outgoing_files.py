@@ -20,7 +20,23 @@ _MAX_READ_NAME = 1000  # characters of a name that are looked at
 _MAX_SUFFIX_CHARS = 12
 _SEPARATORS = re.compile(r"[/\\]")
 _FORBIDDEN = re.compile(r'[:*?"<>|]')
-_SUFFIXES = {"image/png": ".png", "image/jpeg": ".jpg", "image/webp": ".webp", "image/gif": ".gif"}
+_SUFFIXES = {
+    "image/png": "png",
+    "image/jpeg": "jpg",
+    "image/webp": "webp",
+    "image/gif": "gif",
+    "image/svg+xml": "svg",
+    "audio/mpeg": "mp3",
+    "audio/ogg": "ogg",
+    "audio/wav": "wav",
+    "application/json": "json",
+    "application/pdf": "pdf",
+    "application/zip": "zip",
+    "text/csv": "csv",
+    "text/html": "html",
+    "text/markdown": "md",
+    "text/plain": "txt",
+}
 
 
 def prepare_file(name: str, data: bytes, caption: str = "", media_type: str = "") -> OutgoingFile:
@@ -58,7 +74,7 @@ def clean_file_name(name: str, media_type: str = "") -> str:
     stem, dot, suffix = name.rpartition(".")
     if not dot or len(suffix) >= _MAX_SUFFIX_CHARS:
         stem = name
-        suffix = _SUFFIXES.get(media_type, "").removeprefix(".")
+        suffix = _SUFFIXES.get(media_type, "")
     if not suffix:
         return stem[:MAX_NAME_CHARS]
     return f"{stem[: MAX_NAME_CHARS - len(suffix) - 1]}.{suffix}"

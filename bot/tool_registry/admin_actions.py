@@ -196,6 +196,19 @@ def parse_reduction(text: str) -> str:
     return expression
 
 
+async def set_delivery(action: AdminAction, name: str, *, delivers: bool) -> ToolInfo:
+    """Set whether a tool sends the person the files that its service returns. Raises ChangeRefused."""
+    info = await load_tool_info(action.tx, action.builtin_tools, name)
+    if not info.is_of_service:
+        raise ChangeRefused("{name} is a function of this machine: it sends what it returns.", name=name)
+    if info.delivers != delivers:
+        stored = await get_stored_tool(action, name)
+        await tools.put(action.tx, replace(stored, delivers=delivers, changed_at=action.now))
+        before = {"delivers": info.delivers}
+        await action.record_change("set delivery", f"tool {name}", before, {"delivers": delivers})
+    return await load_tool_info(action.tx, action.builtin_tools, name)
+
+
 def _to_record(stored: StoredTool, rule: Rule) -> dict[str, Any]:
     """A rule as it is stored. That a tool only reads holds for its definition. Raises ChangeRefused."""
     fields = {key: value for key, value in asdict(rule).items() if value is not None and key != "only_reads"}

@@ -83,6 +83,8 @@ def format_tool_line(translate: Translator, info: ToolInfo, lookup_name: NameLoo
     rule = find_effective_rule(info)
     if rule is not None and rule.ask != "never":
         fields.append(format_rule(translate, rule))
+    if info.delivers:
+        fields.append(format_delivery(translate, info))
     return " · ".join(fields)
 
 
@@ -113,6 +115,13 @@ def format_rule(translate: Translator, rule: Rule) -> str:
         return text
     condition = escape_for_terminal(json.dumps(rule.when, ensure_ascii=False))
     return translate("{rule}, if its arguments fit {condition}", rule=text, condition=condition)
+
+
+def format_delivery(translate: Translator, info: ToolInfo) -> str:
+    """Format whether a tool sends people the pictures and files that its service returns."""
+    if info.delivers:
+        return translate("sends pictures and files")
+    return translate("sends no pictures or files")
 
 
 def format_effective_rule(translate: Translator, info: ToolInfo) -> str:
@@ -169,6 +178,8 @@ def format_tool(
     if info.reduction:
         expression = escape_for_terminal(info.reduction)
         yield translate("Read of its result: {expression} (set by an admin)", expression=expression)
+    if info.is_of_service:
+        yield translate("Files: {delivery}", delivery=format_delivery(translate, info))
     yield translate.plural(
         "Costs: {count} token of every prompt that offers it, estimated",
         "Costs: {count} tokens of every prompt that offers it, estimated",

@@ -1,4 +1,6 @@
-"""Parses a rule as admins write it: never, once or always, who answers, and for which arguments. Pure."""
+"""Parses what admins set of a tool: its rule (never, once or always, who answers, for which arguments), and
+whether it delivers files. Pure.
+"""
 
 import json
 import re
@@ -19,6 +21,10 @@ RULE_HELP = translatable(
     'and for which arguments: always admins when {"properties": {"city": {"const": "Rome"}}}. '
     "Or it is reads: the tool changes nothing, and never asks. Or default: as the tool itself says."
 )
+DELIVERY_HELP = translatable(
+    "Say on or off: /tools deliver NAME on has the pictures and files that a tool returns sent to the person."
+)
+_DELIVERY_WORDS = {"on": True, "off": False}
 _ASK_MODES: Mapping[str, AskMode] = {mode: mode for mode in get_args(AskMode)}
 _APPROVERS: Mapping[str, Approver] = {approver: approver for approver in get_args(Approver)}
 _RULE = re.compile(
@@ -43,6 +49,14 @@ def parse_rule(text: str) -> Rule | None:
         when = _parse_schema(match["when"])
     approver = match["who"] or "asker"
     return Rule(_ASK_MODES[match["ask"].lower()], when, _APPROVERS[approver.lower()])
+
+
+def parse_delivery(text: str) -> bool:
+    """Parse whether a tool delivers: on or off. Raises ChangeRefused."""
+    word = text.strip().lower()
+    if word not in _DELIVERY_WORDS:
+        raise ChangeRefused(DELIVERY_HELP)
+    return _DELIVERY_WORDS[word]
 
 
 def _parse_schema(text: str) -> dict[str, Any]:

@@ -32,7 +32,7 @@ class ToolInfo:
 
     `definition` was accepted last, `pending` waits to be: a new or a changed one. `rule` is the one that
     holds, None: what its source says; `is_set`: an admin set it. Without any `grants` a built-in tool is
-    everyone's, any other the admins'.
+    everyone's, any other the admins'. `delivers`: an admin lets it send files that its service returns.
     """
 
     name: str
@@ -45,6 +45,7 @@ class ToolInfo:
     rule: Rule | None
     is_set: bool
     grants: tuple[Grant, ...]
+    delivers: bool = False
 
     @property
     def effective_definition(self) -> Mapping[str, Any]:
@@ -57,6 +58,11 @@ class ToolInfo:
         return self.state == "gone" or (
             self.source is not None and self.source.kind in {"openapi", "endpoint"}
         )
+
+    @property
+    def is_of_service(self) -> bool:
+        """Whether a service answers its calls, not a function of this machine."""
+        return self.source is not None and self.source.kind != "file"
 
     @property
     def prompt_tokens(self) -> int:
@@ -161,6 +167,7 @@ def _build_tool_info(
         rule=admin_rule,
         is_set=admin_rule is not None,
         grants=tuple(tool_grants),
+        delivers=stored.delivers,
     )
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from PIL import Image as PillowImage
 
+from bot.agent.toolbox import UNDELIVERED
 from bot.http_server import serve
 from bot.sim.gemma.tokens import IMAGE_MARKER
 from tests.support.gateway import ADMIN, running_gateway
@@ -38,6 +39,12 @@ async def test_a_server_is_used_while_others_chat_and_when_it_hangs_or_is_gone(t
             await says(ADMIN, "/new", "")
             await says(ADMIN, "@@tool:odd_paint {}@@ @@say:All blue.@@", "All blue.")
             assert gateway.endpoint.requests[-1].prompt.endswith(f"<tool_response|>{IMAGE_MARKER}")
+            assert UNDELIVERED in gateway.endpoint.requests[-1].prompt
+            await says(ADMIN, "/tools deliver odd_paint on", "odd_paint: sends pictures and files.")
+            gateway.ann.send("@@tool:odd_paint {}@@ @@say:Still blue.@@")
+            await gateway.api.wait_until(lambda: gateway.api.chat(ADMIN).bot_messages[-1].raw.get("photo"))
+            assert gateway.texts()[-2] == "Still blue."
+            assert "sent to the person: picture.png" in gateway.endpoint.requests[-1].prompt
             gateway.ann.send("@@tool:odd_wait {}@@ @@say:That took long.@@")
             await web.is_waiting.wait()
             await says(BOB, "@@say:Nobody waits.@@", "Nobody waits.")

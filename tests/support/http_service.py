@@ -105,13 +105,13 @@ def redirect_response(location: str, status: int = 302) -> Response:
     return RedirectResponse(location, status)
 
 
-def endless_response() -> Response:
+def endless_response(media_type: str = "text/plain") -> Response:
     async def pieces() -> AsyncIterator[bytes]:
         while True:
             yield b"x" * 65536
             await asyncio.sleep(0)  # lets the loop notice that the reader has gone
 
-    return StreamingResponse(pieces(), media_type="text/plain")
+    return StreamingResponse(pieces(), media_type=media_type)
 
 
 def ship_tool(

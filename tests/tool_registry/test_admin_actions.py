@@ -15,6 +15,7 @@ from bot.tool_registry.admin_actions import (
     get_pending_change,
     get_stored_tool,
     remove_source_or_tool,
+    set_delivery,
     set_enabled,
     set_rule,
 )
@@ -203,6 +204,18 @@ async def test_a_rule_is_set_and_reset(harness: RegisteredToolsHarness):
     assert [(change.before, change.after) for change in await harness.list_changes()][:2] == [
         (None, {"ask": "always", "when": asks.when, "who": "admins"}),
         ({"ask": "always", "when": asks.when, "who": "admins"}, None),
+    ]
+
+
+async def test_that_a_tool_delivers_is_set_and_reset(harness: RegisteredToolsHarness):
+    async with harness.open_action() as action:
+        for delivers in (True, True, False):
+            assert (await set_delivery(action, "shop_list", delivers=delivers)).delivers is delivers
+        with pytest.raises(ChangeRefused, match="clock is a function of this machine"):
+            await set_delivery(action, "clock", delivers=True)
+    assert [(change.what, change.before, change.after) for change in await harness.list_changes()] == [
+        ("set delivery", {"delivers": False}, {"delivers": True}),
+        ("set delivery", {"delivers": True}, {"delivers": False}),
     ]
 
 

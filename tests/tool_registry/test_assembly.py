@@ -76,10 +76,13 @@ def test_builtin_tools_can_be_disabled_and_ruled_and_need_no_accepting() -> None
 
 def test_an_accepted_tool_works_with_its_admins_rule() -> None:
     rule = {"ask": "once", "when": {"required": ["place"]}, "who": "admins"}
-    state = assemble_state(
-        build_source_tools("weather", RAIN), stored_tools=(build_accepted_row(RAIN, "weather", rule=rule),)
-    )
-    assert state.tools["rain"].rule == Rule("once", {"required": ["place"]}, "admins")
+    row = build_accepted_row(RAIN, "weather", rule=rule)
+    for delivers in (False, True):
+        state = assemble_state(
+            build_source_tools("weather", RAIN), stored_tools=(replace(row, delivers=delivers),)
+        )
+        assert state.tools["rain"].rule == Rule("once", {"required": ["place"]}, "admins")
+        assert state.tools["rain"].delivers is delivers
     assert state.rows_to_store == ()
 
 

@@ -57,11 +57,12 @@ def test_a_tool_in_one_line():
         TOOL_INFO,
         rule=Rule("always", None, "admins"),
         grants=(build_grant("person", 5), build_grant("chat", -9)),
+        delivers=True,
     )
     names = {5: "Anna (5)"}
     assert formatting.format_tool_line(ENGLISH, asks, lambda number: names[number]) == (
         f"shop_list · on · admins, chat -9, Anna (5) · {TOOL_INFO.prompt_tokens} tokens"
-        " · asks each time, an admin"
+        " · asks each time, an admin · sends pictures and files"
     )
 
 
@@ -116,11 +117,12 @@ def test_everything_about_a_tool_shows_invisible_characters():
             ),
         )
     )
-    assert lines[:7] == [
+    assert lines[:8] == [
         "shop_list: on",
         "From: shop, OpenAPI, https://shop.example/openapi.json",
         "May use it: everyone",
         "Rule: never asks (set by an admin)",
+        "Files: sends no pictures or files",
         f"Costs: {TOOL_INFO.prompt_tokens} tokens of every prompt that offers it, estimated",
         "Flagged: hidden signs",
         "Its results are text that others wrote.",

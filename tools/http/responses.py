@@ -9,9 +9,10 @@ from email.message import Message
 
 import httpx
 
-from tools.base import Picture, ToolError
+from tools.base import File, Picture, ToolError
 from tools.http.service import MAX_RESPONSE_BYTES, HttpResponse
 from tools.http.styles import to_compact_json
+from tools.results import find_picture_type
 from tools.safety.injection import neutralize
 
 MAX_EXCERPT_CHARS = 400  # of an error response
@@ -25,6 +26,9 @@ JSON_LINES_TYPES = (
     "application/jsonl",
     "application/json-lines",
 )
+UNKNOWN_TYPES = ("", "application/octet-stream")
+TEXT_ENDINGS = ("xml", "yaml", "javascript", "x-www-form-urlencoded")
+MAX_NAME_HEADER_CHARS = 1000  # of a Content-Disposition
 _NEXT_LINK = re.compile(r"<([^<>]{1,2000})>[^<>]{0,200};\s*rel=\"?next\"?", re.IGNORECASE)
 MAX_PARSED_CHARS = 128 * 1024  # of JSON: 2 MB take the event loop up to 0.3 s
 MAX_PARSED_LINES = 2000  # of JSON: 64 KB of short ones take as long
@@ -68,6 +72,19 @@ def find_picture(response: HttpResponse) -> Picture | None:
     if kind not in PICTURE_TYPES or not is_success(response) or not response.is_complete:
         return None
     return Picture(kind, response.body) if response.body else None
+
+
+def find_file(response: HttpResponse) -> File | None:
+    """The whole file that the service answered with: what is no text, or is meant to be saved."""
+    if not response.body or not is_success(response) or not response.is_complete:
+        return None
+    header = Message()
+    header["content-disposition"] = response.headers.get("content-disposition", "")[:MAX_NAME_HEADER_CHARS]
+    if _is_text(response) and header.get_content_disposition() != "attachment":
+        return None
+    kind = _content_type(response)[0]
+    name = header.get_filename() or httpx.URL(response.address).path.rpartition("/")[2]
+    return File(name, response.body, media_type=find_picture_type(response.body) or kind)
 
 
 def find_page_charset(response: HttpResponse) -> str | None:
@@ -115,21 +132,28 @@ def _excerpt(text: str | None) -> str:
 
 def _body_text(response: HttpResponse) -> str | None:
     """The body as text; None if it is not text."""
+    if not _is_text(response):
+        return None
     kind, charset = _content_type(response)
-    if kind == "application/json" or kind.endswith("+json"):
-        return _compact_json(_decode(response.body, charset).strip())
+    text = _decode(response.body, charset).strip()
     if kind in JSON_LINES_TYPES:
-        return _compact_lines(_decode(response.body, charset).strip())
-    is_text = kind.startswith("text/") or kind.endswith(
-        ("xml", "yaml", "javascript", "x-www-form-urlencoded")
+        return _compact_lines(text)
+    if _is_json(kind) or kind in UNKNOWN_TYPES:
+        return _compact_json(text)
+    return text
+
+
+def _is_text(response: HttpResponse) -> bool:
+    kind, _ = _content_type(response)
+    if kind in UNKNOWN_TYPES:
+        return b"\0" not in response.body and _is_utf8(response.body)
+    return (
+        kind.startswith("text/") or _is_json(kind) or kind in JSON_LINES_TYPES or kind.endswith(TEXT_ENDINGS)
     )
-    if is_text:
-        return _decode(response.body, charset).strip()
-    if kind not in ("", "application/octet-stream"):
-        return None
-    if b"\0" in response.body or not _is_utf8(response.body):
-        return None
-    return _compact_json(_decode(response.body, charset).strip())
+
+
+def _is_json(kind: str) -> bool:
+    return kind == "application/json" or kind.endswith("+json")
 
 
 def _content_type(response: HttpResponse) -> tuple[str, str]:

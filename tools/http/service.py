@@ -14,7 +14,7 @@ from urllib.parse import quote
 
 import httpx
 
-from tools.base import ToolError
+from tools.base import File, ToolError
 from tools.net.bodies import ACCEPT_ENCODING, read_body
 from tools.net.policy import USER_AGENT, NetworkPolicy, describe_connection_error, host_of
 
@@ -151,10 +151,17 @@ class HttpService:
 
     def mask_secrets(self, text: str) -> str:
         """The text without any secret that the service may have repeated."""
+        return mask_texts(text, self._list_secrets())
+
+    def mask_file(self, file: File) -> File:
+        """The file without any such secret."""
+        return mask_file(file, self._list_secrets())
+
+    def _list_secrets(self) -> list[str]:
         secrets = self.credentials.secret_texts()
         for argument in self.fixed.values():
             secrets += argument.secrets
-        return mask_texts(text, secrets)
+        return secrets
 
     async def _exchange(self, http_request: HttpRequest, max_bytes: int) -> HttpResponse:
         url = parse_url(http_request.url)
@@ -223,6 +230,14 @@ def mask_texts(text: str, secrets: Iterable[str]) -> str:
     for secret in _list_spellings(secrets):
         text = text.replace(secret, MASK)
     return text
+
+
+def mask_file(file: File, secrets: Iterable[str]) -> File:
+    """The file without any of the secrets, in its name or in its bytes as they are."""
+    data = file.data
+    for secret in _list_spellings(secrets):
+        data = data.replace(secret.encode(), MASK.encode())
+    return replace(file, name=mask_texts(file.name, secrets), data=data)
 
 
 def _list_spellings(secrets: Iterable[str]) -> list[str]:

@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 from tools.arguments import ArgumentsRefused, check_arguments
 from tools.base import Found, Rule, Tool, ToolContext, ToolError
 from tools.http.requests import build_request
-from tools.http.responses import find_page_charset, find_picture, render_response
+from tools.http.responses import find_file, find_page_charset, find_picture, render_response
 from tools.http.routes import SECRET_PLACEHOLDER, HttpRoute
 from tools.http.service import SAFE_METHODS, FixedArgument, HttpResponse, HttpService
 from tools.net.pages import extract_page
@@ -47,8 +47,13 @@ def make_route_tool(route: HttpRoute, service: HttpService) -> Tool:
             result = await _build_result(response, service.name, route.method)
         except ToolError as error:
             raise ToolError(service.mask_secrets(str(error))) from None
+        file = find_file(response)
         text = service.mask_secrets(result.text)
-        return Found(text, result.images) if result.images else text
+        if file is None:
+            return text
+        if not context.delivers:
+            return Found(text, result.images, has_undelivered=True)
+        return Found(text, result.images, (service.mask_file(file),))
 
     is_safe = route.method in SAFE_METHODS
     return Tool(

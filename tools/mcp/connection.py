@@ -35,7 +35,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from tools.base import Found, ToolError
 from tools.mcp import definitions, resources
-from tools.mcp.definitions import MAX_TOOLS, ServerTool, to_server_tool, truncate_tool
+from tools.mcp.definitions import MAX_TOOLS, ServerCall, ServerTool, to_server_tool, truncate_tool
 from tools.mcp.elicitation import MAX_QUESTIONS, Elicitation
 from tools.mcp.errors import (
     ConnectionGone,
@@ -162,25 +162,21 @@ class McpConnection:
             return False
 
     async def call(
-        self,
-        method: str,
-        tool: str,
-        arguments: dict[str, Any],
-        on_progress: ProgressFnT,
-        elicitation: Elicitation,
+        self, server_call: ServerCall, on_progress: ProgressFnT, elicitation: Elicitation
     ) -> Found:
         """What a tool returns; `on_progress` is awaited with what its server reports meanwhile.
 
         `elicitation` answers what the server asks. Raises ToolError for what the server answered instead,
         ConnectionGone when it can no longer answer. Cancelling notifies the server and waits for nothing.
         """
-        params = CallToolRequestParams(name=tool, arguments=arguments)
+        params = CallToolRequestParams(name=server_call.tool, arguments=server_call.arguments)
+        can_be_asked = server_call.method == definitions.TOOLS_METHOD
         with self._open_calls.begin(elicitation) as open_call:
             for _ in range(MAX_QUESTIONS):
-                answer = await self._run_call(self._send_call(method, params, on_progress))
+                answer = await self._run_call(self._send_call(server_call, params, on_progress))
                 if not isinstance(answer, InputRequiredResult):
                     return answer
-                inputs = await open_call.answer_all(answer) if method == definitions.TOOLS_METHOD else {}
+                inputs = await open_call.answer_all(answer) if can_be_asked else {}
                 if not inputs:
                     raise ToolError(f"{self.name} wants to ask what is not possible here.")
                 state = {"input_responses": inputs, "request_state": answer.request_state}
@@ -196,14 +192,13 @@ class McpConnection:
         return await self._open_calls.answer(params)
 
     async def _send_call(
-        self, method: str, params: CallToolRequestParams, on_progress: ProgressFnT
+        self, server_call: ServerCall, params: CallToolRequestParams, on_progress: ProgressFnT
     ) -> Found | InputRequiredResult:
         session = self.client.session
-        arguments = params.arguments or {}
-        if method == definitions.RESOURCES_METHOD:
-            return await resources.read_resource(session, arguments, on_progress)
-        if method == definitions.PROMPTS_METHOD:
-            return await resources.get_prompt(session, arguments, on_progress)
+        if server_call.method == definitions.RESOURCES_METHOD:
+            return await resources.read_resource(session, server_call, on_progress)
+        if server_call.method == definitions.PROMPTS_METHOD:
+            return await resources.get_prompt(session, server_call, on_progress)
         # Not with the SDK's own call: that checks a result against the server's schema, whose patterns may
         # be such that the check never ends.
         request = CallToolRequest(params=params)
@@ -211,7 +206,8 @@ class McpConnection:
         if isinstance(answer, InputRequiredResult):
             return answer
         reader = self._readers.get(definitions.RESOURCES_METHOD)
-        return to_found(answer, f"{self.name}_{reader}" if reader else None)
+        reader_name = f"{self.name}_{reader}" if reader else None
+        return to_found(answer, reader_name, delivers=server_call.delivers)
 
     async def _run_call(
         self, call: Coroutine[Any, Any, Found | InputRequiredResult]

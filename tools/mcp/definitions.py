@@ -97,6 +97,19 @@ class McpToolDefinition:
 
 
 @dataclass(frozen=True, slots=True)
+class ServerCall:
+    """A call of a server's tool: what it is a request of, and the server's name for the tool.
+
+    `delivers`: the person is sent the files that it returns.
+    """
+
+    method: str
+    tool: str
+    arguments: dict[str, Any]
+    delivers: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class McpToolListing:
     """The usable tools of a server, sorted by name, and `warnings` about them and the others."""
 

@@ -26,7 +26,7 @@ from mcp_types import (
 from pydantic import TypeAdapter
 
 from tools.base import Found
-from tools.mcp.definitions import PROMPTS_METHOD, RESOURCES_METHOD, ServerTool
+from tools.mcp.definitions import PROMPTS_METHOD, RESOURCES_METHOD, ServerCall, ServerTool
 from tools.mcp.results import to_found_contents, to_found_messages
 
 MAX_LISTED = 200  # resources, templates or prompts
@@ -115,28 +115,28 @@ def _describe_prompt_tool(server: str) -> ServerTool:
 
 
 async def read_resource(
-    session: ClientSession, arguments: dict[str, Any], on_progress: ProgressFnT
+    session: ClientSession, call: ServerCall, on_progress: ProgressFnT
 ) -> Found | InputRequiredResult:
     """The resource at `uri`, or without one a list of them all."""
-    uri = arguments.get("uri")
+    uri = call.arguments.get("uri")
     if not uri:
         return Found(await _list_resources(session))
     request = ReadResourceRequest(params=ReadResourceRequestParams(uri=uri))
     answer = await session.send_request(request, _RESOURCE_ADAPTER, progress_callback=on_progress)
     if isinstance(answer, InputRequiredResult):
         return answer
-    return to_found_contents(answer.contents)
+    return to_found_contents(answer.contents, delivers=call.delivers)
 
 
 async def get_prompt(
-    session: ClientSession, arguments: dict[str, Any], on_progress: ProgressFnT
+    session: ClientSession, call: ServerCall, on_progress: ProgressFnT
 ) -> Found | InputRequiredResult:
     """The prompt with this `name`, filled with `arguments`, or without a name a list of them all."""
-    name = arguments.get("name")
+    name = call.arguments.get("name")
     if not name:
         prompts = await _collect(session.list_prompts, lambda page: page.prompts)
         return Found(_format_list("Prompts", [_format_prompt(prompt) for prompt in prompts]))
-    params = GetPromptRequestParams(name=name, arguments=arguments.get("arguments") or None)
+    params = GetPromptRequestParams(name=name, arguments=call.arguments.get("arguments") or None)
     request = GetPromptRequest(params=params)
     answer = await session.send_request(request, _PROMPT_ADAPTER, progress_callback=on_progress)
     if isinstance(answer, InputRequiredResult):

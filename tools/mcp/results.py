@@ -1,11 +1,14 @@
-"""Converts a server's answer to a call into text and pictures for the model. Pure."""
+"""Converts a server's answer to a call: text and pictures for the model, files for the person. Pure."""
 
 import base64
 import binascii
 import json
+import re
 from typing import TYPE_CHECKING
+from urllib.parse import unquote
 
-from tools.base import Found, Picture, ToolError
+from tools.base import File, Found, Picture, ToolError
+from tools.results import find_picture_type
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,101 +22,123 @@ if TYPE_CHECKING:
     )
 
 MAX_PICTURES = 4  # of one result
+MAX_FILES = 10  # of one result
 MAX_URI_CHARS = 2000  # of a resource; a longer one could not be read
 _IMAGE_TYPES = ("image/jpeg", "image/png", "image/webp", "image/gif")
+_URI_PATH = re.compile(r"[^?#]*")
 
 
-def to_found(result: "CallToolResult", reader: str | None = None) -> Found:
-    """Text and pictures of a result; everything else is named as left out.
+def to_found(result: "CallToolResult", reader: str | None = None, *, delivers: bool = False) -> Found:
+    """Text, pictures and files of a result; what the model does not get of it is named as left out.
 
-    `reader` names the tool that reads resources, where there is one: links tell of it.
+    `reader` names the tool that reads resources, where there is one: links tell of it. `delivers`: the person
+    is sent pictures, sounds and resources; links stay text.
     Structured content is used only where there is no text, since otherwise it says the same.
     Raises ToolError for a result that is an error.
     """
-    texts, images = _split_content(result.content, reader)
-    if result.structured_content is not None and not any(text.strip() for text in texts):
-        texts = [json.dumps(result.structured_content, ensure_ascii=False, separators=(",", ":"))]
-    text = "\n".join(text for text in texts if text)
+    parts = _ResultParts(delivers=delivers)
+    for block in result.content:
+        parts.add_block(block, reader)
+    if result.structured_content is not None and not any(text.strip() for text in parts.texts):
+        parts.texts = [json.dumps(result.structured_content, ensure_ascii=False, separators=(",", ":"))]
     if result.is_error:
-        raise ToolError(text or "It failed and did not say why.")
-    if not text and not images:
-        return Found("Done.")
-    return Found(text, tuple(images))
+        raise ToolError("\n".join(filter(None, parts.texts)) or "It failed and did not say why.")
+    return parts.build("Done.")
 
 
-def to_found_contents(contents: "Sequence[TextResourceContents | BlobResourceContents]") -> Found:
-    """Text and pictures of a resource, which may have several parts."""
-    texts: list[str] = []
-    images: list[Picture] = []
+def to_found_contents(
+    contents: "Sequence[TextResourceContents | BlobResourceContents]", *, delivers: bool = False
+) -> Found:
+    """Text, pictures and files of a resource, which may have several parts."""
+    parts = _ResultParts(delivers=delivers)
     for part in contents:
-        picture = _decode_picture(part.mime_type, getattr(part, "blob", None))
-        if picture is not None and len(images) < MAX_PICTURES:
-            images.append(picture)
-        else:
-            texts.append(_contents_to_text(part))
-    return Found("\n".join(filter(None, texts)) or ("" if images else "It is empty."), tuple(images))
+        parts.add_contents(part)
+    return parts.build("It is empty.")
 
 
 def to_found_messages(messages: "Sequence[PromptMessage]") -> Found:
-    """The messages of a prompt, each with who shall have said it."""
+    """The messages of a prompt, each with who shall have said it; their pictures are for the model alone."""
     texts: list[str] = []
     images: list[Picture] = []
     for message in messages:
-        message_texts, message_images = _split_content([message.content], None)
-        images += message_images[: MAX_PICTURES - len(images)]
-        texts += [f"{message.role}: {text}" for text in message_texts]
+        parts = _ResultParts()
+        parts.add_block(message.content, None)
+        images += parts.images[: MAX_PICTURES - len(images)]
+        texts += [f"{message.role}: {text}" for text in parts.texts]
     return Found("\n".join(texts) or "It is empty.", tuple(images))
 
 
-def _split_content(content: "Sequence[ContentBlock]", reader: str | None) -> tuple[list[str], list[Picture]]:
-    texts: list[str] = []
-    images: list[Picture] = []
-    for block in content:
-        picture = _to_picture(block) if len(images) < MAX_PICTURES else None
-        if picture is not None:
-            images.append(picture)
-        else:
-            texts.append(_to_text(block, reader))
-    return texts, images
+class _ResultParts:
+    """What an answer has for the model, and, if it `delivers`, for the person."""
+
+    def __init__(self, *, delivers: bool = False) -> None:
+        self.texts: list[str] = []
+        self.images: list[Picture] = []
+        self._files: list[File] = []
+        self._delivers = delivers
+        self._has_undelivered = False
+
+    def build(self, text_if_empty: str) -> Found:
+        text = "\n".join(filter(None, self.texts))
+        if not text and not self.images and not self._files:
+            text = text_if_empty
+        return Found(text, tuple(self.images), tuple(self._files), self._has_undelivered)
+
+    def add_block(self, block: "ContentBlock", reader: str | None) -> None:
+        match block.type:
+            case "text":
+                self.texts.append(block.text)
+            case "resource_link":
+                self.texts.append(_format_link(block.name, block.uri, reader))
+            case "resource":
+                self.add_contents(block.resource)
+            case "image":
+                self._add_data("picture", block.mime_type, block.data, "a picture")
+            case "audio":
+                self._add_data("sound", block.mime_type, block.data, "sound")
+
+    def add_contents(self, contents: "TextResourceContents | BlobResourceContents") -> None:
+        name = _find_name(contents.uri)
+        text = getattr(contents, "text", None)
+        if text is None:
+            blob = getattr(contents, "blob", None)
+            self._add_data(name, contents.mime_type, blob, f"the file {contents.uri[:200]}")
+            return
+        self.texts.append(str(text))
+        if self._delivers and text and len(self._files) < MAX_FILES:
+            media_type = contents.mime_type or "text/plain"
+            self._files.append(File(name, str(text).encode(), media_type=media_type))
+
+    def _add_data(self, name: str, media_type: str | None, encoded: str | None, described: str) -> None:
+        """Add what is no text: as a picture for the model where it is one, and as a file for the person."""
+        data = _decode(encoded)
+        is_used = False
+        if data and media_type in _IMAGE_TYPES and len(self.images) < MAX_PICTURES:
+            self.images.append(Picture(media_type, data))
+            is_used = True
+        if data and self._delivers and len(self._files) < MAX_FILES:
+            self._files.append(File(name, data, media_type=find_picture_type(data) or media_type or ""))
+            is_used = True
+        if not is_used:
+            self.texts.append(f"[left out: {described}]")
+        self._has_undelivered |= not self._delivers
 
 
-def _to_picture(block: "ContentBlock") -> Picture | None:
-    match block.type:
-        case "image":
-            return _decode_picture(block.mime_type, block.data)
-        case "resource":
-            return _decode_picture(block.resource.mime_type, getattr(block.resource, "blob", None))
-    return None
-
-
-def _decode_picture(media_type: str | None, data: str | None) -> Picture | None:
-    """The picture in this data (base64); None for anything else."""
-    if data is None or media_type not in _IMAGE_TYPES:
-        return None
+def _decode(encoded: str | None) -> bytes:
+    """The bytes of base64; none of what is no base64."""
     try:
-        return Picture(media_type, base64.b64decode(data))
+        return base64.b64decode(encoded or "")
     except (binascii.Error, ValueError):
-        return None
+        return b""
 
 
-def _to_text(block: "ContentBlock", reader: str | None) -> str:
-    """The text of a block, or a note of what was left out."""
-    match block.type:
-        case "text":
-            return block.text
-        case "resource_link":
-            if reader is not None:
-                return f"[the resource {block.name[:100]}, which {reader} reads: {block.uri[:MAX_URI_CHARS]}]"
-            return f"[left out: the resource {block.uri[:200]}]"
-        case "resource":
-            return _contents_to_text(block.resource)
-        case "image":
-            return "[left out: a picture]"
-    return "[left out: sound]"
+def _find_name(uri: str) -> str:
+    """The name of a resource as a file: the end of its URI."""
+    path = _URI_PATH.match(uri[:MAX_URI_CHARS])
+    return unquote(path[0].rstrip("/").rpartition("/")[2]) if path else ""
 
 
-def _contents_to_text(contents: "TextResourceContents | BlobResourceContents") -> str:
-    text = getattr(contents, "text", None)
-    if text is not None:
-        return str(text)
-    return f"[left out: the file {contents.uri[:200]}]"
+def _format_link(name: str, uri: str, reader: str | None) -> str:
+    if reader is not None:
+        return f"[the resource {name[:100]}, which {reader} reads: {uri[:MAX_URI_CHARS]}]"
+    return f"[left out: the resource {uri[:200]}]"

@@ -9,13 +9,20 @@ import importlib
 import logging
 import random
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from tools.base import AskPerson, Found, Rule, Tool, ToolAnswer, ToolContext, ToolError, ToolQuestion
-from tools.http.service import Credentials, mask_texts
-from tools.mcp.definitions import TOOLS_METHOD, McpToolDefinition, McpToolListing, ServerTool, build_listing
+from tools.http.service import Credentials, mask_file, mask_texts
+from tools.mcp.definitions import (
+    TOOLS_METHOD,
+    McpToolDefinition,
+    McpToolListing,
+    ServerCall,
+    ServerTool,
+    build_listing,
+)
 from tools.mcp.elicitation import Elicitation
 from tools.mcp.errors import (
     ConnectionGone,
@@ -43,17 +50,6 @@ log = logging.getLogger(__name__)
 
 OnListing = Callable[[McpToolListing], Awaitable[None]]
 ShowProgress = Callable[[str], None]
-
-
-@dataclass(frozen=True, slots=True)
-class _CallRequest:
-    """A call of a tool: what it is a request of, and the server's name for the tool."""
-
-    method: str
-    tool: str
-    arguments: dict[str, Any]
-    show_progress: ShowProgress | None
-    ask: AskPerson | None
 
 
 class McpServerClient:
@@ -131,9 +127,8 @@ class McpServerClient:
         self, definition: McpToolDefinition, arguments: Mapping[str, Any], context: ToolContext
     ) -> Found:
         """Call the tool of a definition, in the context of its call."""
-        return await self.call_tool(
-            definition.remote, arguments, context.show_progress, context.ask, method=definition.method
-        )
+        call = ServerCall(definition.method, definition.remote, dict(arguments), context.delivers)
+        return await self.send_call(call, context.show_progress, context.ask)
 
     async def list_tools(self) -> McpToolListing:
         """What the server offers now, as soon as it is connected.
@@ -156,25 +151,28 @@ class McpServerClient:
         arguments: Mapping[str, Any],
         show_progress: ShowProgress | None = None,
         ask: AskPerson | None = None,
-        *,
-        method: str = TOOLS_METHOD,
     ) -> Found:
-        """Call a tool by the server's name for it, and return what it returns; the start is not its time.
+        """Call a tool by the server's name for it, see `send_call`."""
+        return await self.send_call(ServerCall(TOOLS_METHOD, tool, dict(arguments)), show_progress, ask)
+
+    async def send_call(
+        self, call: ServerCall, show_progress: ShowProgress | None = None, ask: AskPerson | None = None
+    ) -> Found:
+        """What a call returns; the start is not its time.
 
         `ask` puts what the server asks meanwhile to a person.
 
         A call is made once more if the connection was gone before it left. Raises ToolError.
         """
-        request = _CallRequest(method, tool, dict(arguments), show_progress, ask)
         connection = await self._wait_started(show_progress)
         try:
-            return await self._call_in_time(connection, request)
+            return await self._call_in_time(connection, call, show_progress, ask)
         except ConnectionGone as gone:
             if not gone.is_undelivered:
                 raise self._unavailable(f"{gone}, and what the call did is unknown") from gone
         connection = await self._wait_started(show_progress)
         try:
-            return await self._call_in_time(connection, request)
+            return await self._call_in_time(connection, call, show_progress, ask)
         except ConnectionGone as gone:
             raise self._unavailable(str(gone)) from gone
 
@@ -261,7 +259,13 @@ class McpServerClient:
             if notice is not None:
                 notice.cancel()
 
-    async def _call_in_time(self, connection: "McpConnection", request: "_CallRequest") -> Found:
+    async def _call_in_time(
+        self,
+        connection: "McpConnection",
+        call: ServerCall,
+        show_progress: ShowProgress | None,
+        ask: AskPerson | None,
+    ) -> Found:
         """The result without any secret that the server may have repeated.
 
         Raises ToolError, and ConnectionGone.
@@ -270,25 +274,23 @@ class McpServerClient:
 
         async def on_progress(progress: float, total: float | None, message: str | None) -> None:
             deadline.extend()
-            if request.show_progress is not None:
-                request.show_progress(self._mask_secrets(format_progress(progress, total, message)))
+            if show_progress is not None:
+                show_progress(self._mask_secrets(format_progress(progress, total, message)))
 
         async def ask_person(question: ToolQuestion) -> ToolAnswer:
-            assert request.ask is not None
+            assert ask is not None
             shown = self._mask_question(question)
             with deadline.pause():
-                answer = await request.ask(shown)
+                answer = await ask(shown)
             if answer.text not in shown.choices:
                 return answer
             return replace(answer, text=question.choices[shown.choices.index(answer.text)])
 
         policy = NetworkPolicy(private=self.location.private)
-        elicitation = Elicitation(self.name, ask_person if request.ask else None, policy)
+        elicitation = Elicitation(self.name, ask_person if ask else None, policy)
         try:
             async with deadline:
-                result = await connection.call(
-                    request.method, request.tool, request.arguments, on_progress, elicitation
-                )
+                result = await connection.call(call, on_progress, elicitation)
         except TimeoutError:
             if deadline.is_used_up:
                 seconds = self.limits.max_call_seconds
@@ -299,10 +301,14 @@ class McpServerClient:
             raise self._unavailable(f"it did not answer in time ({self.limits.call_seconds:g} s)") from None
         except ToolError as error:
             raise ToolError(self._mask_secrets(str(error))) from None
-        return replace(result, text=self._mask_secrets(result.text))
+        files = tuple(mask_file(file, self._list_secrets()) for file in result.files)
+        return replace(result, text=self._mask_secrets(result.text), files=files)
 
     def _mask_secrets(self, text: str) -> str:
-        return mask_texts(text, (*self._secret_texts, *self.location.token_texts))
+        return mask_texts(text, self._list_secrets())
+
+    def _list_secrets(self) -> tuple[str, ...]:
+        return (*self._secret_texts, *self.location.token_texts)
 
     def _mask_question(self, question: ToolQuestion) -> ToolQuestion:
         refusal = None if question.refusal is None else self._mask_secrets(question.refusal)

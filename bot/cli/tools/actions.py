@@ -20,7 +20,7 @@ from bot.tool_registry.changes import refresh_documents
 from bot.tool_registry.configure_source import preview_configuration, store_configuration
 from bot.tool_registry.program_homes import delete_home, is_own_home
 from bot.tool_registry.registry import ToolRegistry
-from bot.tool_registry.rule_parser import parse_rule
+from bot.tool_registry.rule_parser import parse_delivery, parse_rule
 from bot.tool_registry.secret_scanner import mask_secrets
 from bot.tool_registry.service_access import parse_access
 from bot.tool_registry.source_actions import change_tools, is_source
@@ -164,6 +164,17 @@ async def set_reduction(session: ToolsSession, name: str, expression: str) -> st
     )
 
 
+async def set_delivery(session: ToolsSession, name: str, word: str) -> str:
+    delivers = parse_delivery(word)
+    async with session.open_action() as action:
+        changed = await change_tools(
+            action, name, lambda tool_name: admin_actions.set_delivery(action, tool_name, delivers=delivers)
+        )
+    return formatting.format_changed_tools(
+        ENGLISH, name, changed, lambda info: f": {formatting.format_delivery(ENGLISH, info)}"
+    )
+
+
 async def set_timeout(session: ToolsSession, name: str, limits_text: str) -> str:
     async with session.open_action() as action:
         after = await set_time_limits(action, name, parse_time_limits(limits_text))
@@ -292,6 +303,7 @@ def _to_record(info: ToolInfo) -> dict[str, object]:
         "flagged": info.flagged,
         "rule": _to_rule_record(info),
         "reduction": info.reduction or None,
+        "delivers": info.delivers,
         "may_use": [str(grantee) for grantee in grants.list_grantees(info)],
         "tokens_estimated": info.prompt_tokens,
         "hash": info.hash,

@@ -276,6 +276,18 @@ def rule(
     print_lines([run_in_session(env_file, lambda session: actions.set_rule(session, name, " ".join(words)))])
 
 
+@tools.command("deliver", epilog="Example: canvasgram tools deliver browser_screenshot on")
+def deliver(
+    name: ToolOrSourceName,
+    word: Annotated[str, typer.Argument(metavar="on|off", help="on or off.")],
+    env_file: EnvFile = DEFAULT_ENV_FILE,
+) -> None:
+    """Set whether people are sent the pictures and files that a tool, or a source's tools, return."""
+    from bot.cli.tools import actions
+
+    print_lines([run_in_session(env_file, lambda session: actions.set_delivery(session, name, word))])
+
+
 @tools.command(
     "reduce",
     epilog="Examples: canvasgram tools reduce find_pages 'results[:6].{title: title, url: url}' · "

@@ -44,6 +44,8 @@ tools = Table(
     Column("flagged", Text),  # why its text looks suspicious; NULL: it does not, or an admin has reviewed it
     Column("rule", Text),  # JSON: an admin's own approval rule; NULL: the tool's
     Column("changed_at", Float, nullable=False),
+    # Whether the person is sent the files that its service returns.
+    Column("delivers", Boolean, nullable=False, server_default=text("0")),
     Index("ix_tools_source", "source"),
 )
 

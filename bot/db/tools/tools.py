@@ -26,6 +26,7 @@ class StoredTool:
     `definition` was accepted last, and `hash` is its fingerprint; both are empty if none ever was. `pending`
     is a changed definition that waits for an admin, `flagged` says why its text looks suspicious: until both
     are None the tool is suspended. `rule` is an admin's own approval rule, as JSON of tools.base.Rule.
+    `delivers`: an admin lets it send the person the files that its service returns.
     """
 
     name: str
@@ -37,6 +38,7 @@ class StoredTool:
     flagged: str | None = None
     rule: Mapping[str, Any] | None = None
     changed_at: float = 0.0
+    delivers: bool = False
 
     @property
     def is_suspended(self) -> bool:
@@ -69,6 +71,7 @@ async def put(tx: Transaction, tool: StoredTool) -> None:
         "flagged": tool.flagged,
         "rule": _to_json(tool.rule),
         "changed_at": tool.changed_at,
+        "delivers": tool.delivers,
     }
     await tx.execute(insert(tools).values(row).on_conflict_do_update(index_elements=["name"], set_=row))
 

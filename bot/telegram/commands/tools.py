@@ -15,7 +15,7 @@ from bot.telegram.commands.operation_picker import build_operation_page
 from bot.telegram.commands.tool_tasks import queue_tool_task
 from bot.telegram.commands.tool_text import build_admin_action, build_parts, load_person_names
 from bot.tool_registry import admin_actions, formatting
-from bot.tool_registry.rule_parser import parse_rule
+from bot.tool_registry.rule_parser import parse_delivery, parse_rule
 from bot.tool_registry.source_actions import change_tools, is_source
 from bot.tool_registry.source_info import format_source, load_source_info
 from bot.tool_registry.time_limits import format_time_limits, parse_time_limits, set_time_limits
@@ -40,6 +40,7 @@ HOW_TO = translatable("""\
 /tools rule NAME never, once or always [asker or admins] [when {…}]
 /tools rule NAME reads – it changes nothing: no question, also after a page was read
 /tools reduce NAME results[:6].{title: title, url: url} – what the model reads of a result, as JMESPath
+/tools deliver NAME on or off – whether the pictures and files that it returns are sent
 /tools timeout SOURCE 120 – seconds that a call may take
 /tools log [NAME] – the last calls
 /tools reload – look at all sources anew
@@ -135,6 +136,23 @@ async def _set_reduction(context: ActionContext, args: str) -> ActionResult:
     )
 
 
+async def _set_delivery(context: ActionContext, args: str) -> ActionResult:
+    name, word = _split_first_word(args)
+    delivers = parse_delivery(word)
+    action = build_admin_action(context)
+    changed = await change_tools(
+        action, name, lambda tool_name: admin_actions.set_delivery(action, tool_name, delivers=delivers)
+    )
+    return reply_text(
+        formatting.format_changed_tools(
+            context.translate,
+            name,
+            changed,
+            lambda info: f": {formatting.format_delivery(context.translate, info)}",
+        )
+    )
+
+
 async def _set_timeout(context: ActionContext, args: str) -> ActionResult:
     name, limits_text = _split_first_word(args)
     source = await set_time_limits(build_admin_action(context), name, parse_time_limits(limits_text))
@@ -158,7 +176,7 @@ def _split_first_word(text: str) -> tuple[str, str]:
     return first, rest
 
 
-_CHANGING_SUBCOMMANDS = {"enable", "disable", "rule", "reduce", "timeout"}
+_CHANGING_SUBCOMMANDS = {"enable", "disable", "rule", "reduce", "deliver", "timeout"}
 _BARE_SUBCOMMANDS = {"log", "reload"}
 _SUBCOMMANDS: dict[str, Callable[[ActionContext, str], Awaitable[ActionResult]]] = {
     "show": _show_tool,
@@ -168,6 +186,7 @@ _SUBCOMMANDS: dict[str, Callable[[ActionContext, str], Awaitable[ActionResult]]]
     "accept": _ask_acceptance,
     "rule": _set_rule,
     "reduce": _set_reduction,
+    "deliver": _set_delivery,
     "timeout": _set_timeout,
     "log": _show_log,
     "add": partial(queue_tool_task, do="add"),

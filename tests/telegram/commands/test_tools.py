@@ -233,6 +233,18 @@ async def test_a_reduction_is_set_for_a_tool_or_a_source_and_goes_with_its_tool(
     ]
 
 
+async def test_that_tools_deliver_is_set_by_words(harness: UpdateHarness):
+    reply = await send_command(harness, "/tools deliver shop on")
+    assert reply == "shop_list, shop_order: sends pictures and files."
+    assert "Files: sends pictures and files" in await send_command(harness, "/tools show shop_order")
+    assert (await send_command(harness, "/tools deliver shop_order maybe")).startswith("Say on or off")
+    assert "is a function of this machine" in await send_command(harness, "/tools deliver clock on")
+    reply = await send_command(harness, "/tools deliver shop_order OFF")
+    assert reply == "shop_order: sends no pictures or files."
+    assert not (await load_tool(harness, "shop_order")).delivers
+    assert (await load_tool(harness, "shop_list")).delivers
+
+
 async def test_grants_are_given_and_taken_back_by_name_and_number(harness: UpdateHarness):
     assert (
         await send_command(harness, "/grant shop_list @anna")

@@ -74,5 +74,6 @@ async def test_a_picture_of_a_service_reaches_the_model_as_one(context, kind):
         result = await call_tool(ship_tool(harness), context, id="7", days=1)
     assert isinstance(result, Found)
     assert result.text == f"A picture ({kind}, 11 bytes)."
+    assert result.has_undelivered
     assert (result.images[0].media_type, result.images[0].data) == (kind, b"\x89PNG\r\n data")
     assert json.dumps(result.text)

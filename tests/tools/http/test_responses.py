@@ -1,6 +1,7 @@
 """Responses: what the model reads of each, and how refusals are reported."""
 
 import gzip
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -8,17 +9,20 @@ from hypothesis import strategies as st
 from starlette.responses import Response
 
 from tests.support.http_service import (
+    API_KEY,
     call_tool,
     endless_response,
     running_http_service,
     ship_tool,
 )
-from tools.base import ToolError
-from tools.http.responses import MAX_PARSED_CHARS, render_response
+from tools.base import File, ToolError
+from tools.http.responses import MAX_PARSED_CHARS, find_file, render_response
 from tools.http.service import (
     MAX_RESPONSE_BYTES,
+    Credentials,
     HttpResponse,
 )
+from tools.results import to_found
 
 LONG_JSON = f"[{' ' * MAX_PARSED_CHARS}]"
 
@@ -53,7 +57,32 @@ LONG_JSON = f"[{' ' * MAX_PARSED_CHARS}]"
 async def test_responses_become_text(context, response, text):
     async with running_http_service() as harness:
         harness.responses["/ships/1"] = response
-        assert await call_tool(ship_tool(harness), context, id="1", days=1) == text
+        assert to_found(await call_tool(ship_tool(harness), context, id="1", days=1)).text == text
+
+
+@pytest.mark.parametrize(
+    ("response", "file"),
+    [
+        (Response(b"\x89PNG\r\n", media_type="image/gif"), File("1", b"\x89PNG\r\n", media_type="image/png")),
+        (Response(b"%PDF \0 k-1234567890", media_type="application/pdf",
+                  headers={"content-disposition": "inline; filename*=UTF-8''b%C3%A9k-1234567890.pdf"}),
+         File("bé•••.pdf", "%PDF \0 •••".encode(), media_type="application/pdf")),
+        (Response("a,b", media_type="text/csv", headers={"content-disposition": "attachment"}),
+         File("1", b"a,b", media_type="text/csv")),
+        (Response("a,b", media_type="text/csv"), None),
+        (Response("{}", media_type="application/json"), None),
+        (endless_response("image/png"), None),
+    ],
+)  # fmt: skip
+async def test_what_is_no_text_or_to_be_saved_becomes_a_file_where_the_tool_delivers(context, response, file):
+    async with running_http_service() as harness:
+        harness.responses["/ships/1"] = response
+        secrets = Credentials({"X-Key": API_KEY})
+        tool = ship_tool(harness, credentials=secrets, policy=harness.network_policy("api.test"))
+        found = to_found(await call_tool(tool, replace(context, delivers=True), id="1", days=1))
+    assert found.files == (() if file is None else (file,))
+    assert found.text
+    assert not found.has_undelivered
 
 
 @pytest.mark.parametrize(
@@ -93,9 +122,13 @@ async def test_an_endless_response_is_cut_at_its_bound(context):
     )
     | st.text(),
     st.integers(200, 599),
+    st.sampled_from(["attachment", "attachment; filename=a/b", "x; filename*=x''%ff"]) | st.text(),
 )
-def test_any_response_becomes_text_or_a_refusal_in_a_sentence(body, kind, status):
-    response = HttpResponse("https://a.test/", status, "Odd", {"content-type": kind}, body, True)
+def test_any_response_becomes_text_or_a_refusal_in_a_sentence(body, kind, status, disposition):
+    headers = {"content-type": kind, "content-disposition": disposition}
+    response = HttpResponse("https://a.test/", status, "Odd", headers, body, True)
+    file = find_file(response)
+    assert file is None or file.data == body
     try:
         text = render_response(response, "s", "GET")
     except ToolError as error:

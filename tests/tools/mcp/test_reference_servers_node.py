@@ -1,6 +1,7 @@
 """The reference servers written for Node: all that they offer is used as elsewhere."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -29,6 +30,8 @@ async def test_everything_that_the_reference_server_offers_is_used(tmp_path: Pat
         weather = await run_tool_text(tools["all_get_structured_content"], {"location": "Chicago"}, context)
         assert json.loads(weather)["temperature"] == 36
         [picture] = (await run_tool(tools["all_get_tiny_image"], {}, context)).images
+        delivered = await run_tool(tools["all_get_tiny_image"], {}, replace(context, delivers=True))
+        assert [file.data for file in delivered.files] == [picture.data]
         assert "media_type" in shrink_image(picture.data)  # though the checksum of its profile is wrong
         lines: list[str] = []
         work = {"duration": 0.2, "steps": 2}

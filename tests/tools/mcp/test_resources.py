@@ -1,6 +1,7 @@
 """Resources and prompts: one tool each reads or lists them, where a server has any; links lead to them."""
 
 import re
+from dataclasses import replace
 
 import pytest
 
@@ -38,6 +39,8 @@ async def test_a_resource_is_listed_and_read(context: ToolContext):
         result = await run_tool(reader, {"uri": "memo://notes"}, context)
         assert result.text == "Buy milk.\n[left out: the file memo://x]"
         assert result.images == (Picture("image/png", b"\x89PNG\r\n\x1a\n picture"),)
+        delivered = await run_tool(reader, {"uri": "memo://notes"}, replace(context, delivers=True))
+        assert (delivered.text, [file.name for file in delivered.files]) == ("Buy milk.", ["notes", "p", "x"])
         with pytest.raises(ToolError, match=re.escape("odd refused: There is no such thing.")):
             await run_tool(reader, {"uri": "memo://other"}, context)
 

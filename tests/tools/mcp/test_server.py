@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 
 from tests.support.mcp_session import QUICK_LIMITS, RecordedListings, running_server, stdio_program
-from tools.base import Picture, ToolContext, ToolError, run_tool
+from tools.base import File, Picture, ToolContext, ToolError, run_tool
 from tools.mcp.location import ServerProgram
+from tools.mcp.results import MAX_FILES
 from tools.mcp.server import McpServerClient
 from tools.mcp.time_limits import McpServerLimits
 
@@ -45,6 +46,7 @@ async def test_nothing_is_started_before_its_first_use(tmp_path: Path):
 async def test_results_are_text_and_pictures_and_the_rest_is_named_as_left_out():
     async with running_server(stdio_program()) as (server, _):
         result = await server.call_tool("pictures", {})
+        assert (result.files, result.has_undelivered) == ((), True)
         assert result.images == (Picture("image/png", b"\x89PNG\r\n\x1a\n picture"),) * 4
         assert result.text.splitlines() == [
             "a picture",
@@ -65,6 +67,40 @@ async def test_results_are_text_and_pictures_and_the_rest_is_named_as_left_out()
             with pytest.raises(ToolError, match=re.escape(complaint)):
                 await server.call_tool(name, {})
         assert (await server.call_tool("echo", {"text": "still here"})).text == "still here"
+
+
+async def test_what_a_tool_returns_becomes_files_where_it_delivers(context: ToolContext):
+    async with running_server(stdio_program(secrets={"key": "sesame-4711"})) as (server, _):
+        listing = await server.list_tools()
+        tools = {definition.name: server.build_tool(definition) for definition in listing.definitions}
+        context = replace(context, delivers=True)
+        result = await run_tool(tools["odd_pictures"], {}, context)
+        png = b"\x89PNG\r\n\x1a\n picture"
+        assert result.images == (Picture("image/png", png),) * 4
+        assert result.text.splitlines() == [
+            "a picture",
+            "[left out: a picture]",  # its data are no base64
+            "from a resource",
+            "[left out: the resource file:///b.txt]",
+        ]
+        assert not result.has_undelivered
+        picture = File("picture", png, media_type="image/png")
+        assert result.files == (
+            picture,
+            picture,  # which the server calls a TIFF
+            File("sound", b"\0\0\0", media_type="audio/wav"),
+            File("notes.txt", b"from a resource", media_type="text/plain"),
+            File("a.bin", b"\0\0\0"),
+            *[picture] * 4,
+        )
+        image = {"type": "image", "data": "AAAA", "mimeType": "image/tiff"}
+        uri = "file:///x/sesame-4711%20..%2Fmine.txt?x=/y"
+        resource = {"uri": uri, "text": "sesame-4711 é"}
+        many = {"content": [{"type": "resource", "resource": resource}, *[image] * 20]}
+        result = await run_tool(tools["odd_answer"], {"text": json.dumps(many)}, context)
+        assert result.files[0] == File("••• ../mine.txt", "••• é".encode(), media_type="text/plain")
+        assert len(result.files) == MAX_FILES
+        assert result.text.count("[left out: a picture]") == 11
 
 
 async def test_what_a_server_repeats_of_its_secrets_is_masked():
