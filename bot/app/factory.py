@@ -61,6 +61,7 @@ from bot.turns.runner import TurnRunner
 from bot.turns.tool_questions import ToolQuestions
 from bot.usage.recorder import UsageRecorder
 from bot.usage.timers import TurnTimers
+from tools.net.pages import PageReader
 from tools.threads import run_in_thread
 
 
@@ -70,10 +71,12 @@ class RunOptions:
 
     `shutdown_seconds`: how long each of its last writes may take.
     `rate_limits`: of the calls to Telegram.
+    `page_reader`: reads pages for `fetch_page`; None: only those of public hosts.
     """
 
     shutdown_seconds: float = 1.0
     rate_limits: RateLimits = field(default_factory=RateLimits)
+    page_reader: PageReader | None = None
 
 
 DEFAULT_OPTIONS = RunOptions()
@@ -235,7 +238,9 @@ async def build(
     approval_dependencies = build_approval_dependencies(
         notices, access, sender.wake, lambda: worker.wake(), timers
     )
-    tools = await load_tools(settings, database, approval_dependencies, dead_letters.notify_admins)
+    tools = await load_tools(
+        settings, database, approval_dependencies, dead_letters.notify_admins, options.page_reader
+    )
     jobs = await build_job_components(settings, database, access, sender, lambda: worker.wake())
     tool_questions = ToolQuestions(database, sender.wake, dead_letters.notify_admins)
     turn_factory = TurnFactory(

@@ -27,6 +27,8 @@ from bot.turns.approvals import ApprovalDependencies, Approvals
 from bot.turns.tool_policy import ToolPolicyDependencies
 from bot.usage.timers import TurnTimers
 from tools.base import Tool, ToolContext
+from tools.builtin.fetch_page import make_page_tool
+from tools.net.pages import PageReader
 from tools.registry import discover
 from tools.search.tool import choose_engine, list_search_tools
 
@@ -73,11 +75,18 @@ class ToolFactory:
 
 
 async def load_tools(
-    settings: Settings, database: Database, dependencies: ApprovalDependencies, notify_admins: NotifyAdmins
+    settings: Settings,
+    database: Database,
+    dependencies: ApprovalDependencies,
+    notify_admins: NotifyAdmins,
+    page_reader: PageReader | None = None,
 ) -> ToolFactory:
-    """Load the built-in and the registered tools."""
+    """Load the built-in and the registered tools; `page_reader` replaces the one of `fetch_page`."""
     search_engine = choose_engine(settings.search_url, settings.get_search_key())
-    builtin_tools = discover(list_search_tools(search_engine))
+    builtin_tools = list(discover(list_search_tools(search_engine)))
+    if page_reader is not None:
+        page_tool = make_page_tool(page_reader)
+        builtin_tools = [page_tool if tool.name == page_tool.name else tool for tool in builtin_tools]
 
     async def offer_sign_in(source_name: str, context: ToolContext) -> None:
         """Offer a person to sign in, in the chat of the call."""

@@ -11,9 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bot.app import factory
+from bot.app.factory import RunOptions
 from bot.db.engine import Database, open_database
 from bot.db.usage import breakdowns
 from bot.db.usage.breakdowns import AccountedTurn
+from bot.demo.web import serve_web
 from bot.errors import CanvasgramError
 from bot.http_server import serve
 from bot.llm import server_api
@@ -110,6 +112,7 @@ async def open_demo(
     """
     api = BotApi()
     person = api.person(PERSON_ID, PERSON_NAME)
+    options = RunOptions()
     async with contextlib.AsyncExitStack() as stack:
         folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="canvasgram-demo-"))
         telegram_url = await stack.enter_async_context(api.serve_on_loopback())
@@ -118,8 +121,10 @@ async def open_demo(
             model_settings = {"model_api_key": real_model.key, "warm_up": "on"}
         else:
             model = await stack.enter_async_context(_serve_simulated_model(endpoint))
+            web = await stack.enter_async_context(serve_web())
+            options = RunOptions(page_reader=web.page_reader)
             # Without a warm-up the simulated endpoint shows the visitor's calls and nothing else.
-            model_settings = {"warm_up": "off"}
+            model_settings = {"warm_up": "off", "search_url": web.search_url}
         settings = build_settings(
             telegram_token=api.token,
             telegram_api_url=telegram_url,
@@ -130,7 +135,7 @@ async def open_demo(
             admin_ids=str(PERSON_ID),
             **model_settings,
         )
-        await stack.enter_async_context(_run_gateway(settings))
+        await stack.enter_async_context(_run_gateway(settings, options))
         await _wait_until_started(api, start_seconds)
         database = await stack.enter_async_context(open_database(settings.database_url))
         demo = Demo(api, person, model, database)
@@ -139,10 +144,10 @@ async def open_demo(
 
 
 @contextlib.asynccontextmanager
-async def _run_gateway(settings: Settings) -> AsyncIterator[None]:
+async def _run_gateway(settings: Settings, options: RunOptions) -> AsyncIterator[None]:
     stop = asyncio.Event()
     async with asyncio.TaskGroup() as tasks:
-        gateway = tasks.create_task(factory.run(settings, stop), name="gateway")
+        gateway = tasks.create_task(factory.run(settings, stop, options=options), name="gateway")
         try:
             yield
         finally:

@@ -59,4 +59,6 @@ def _describe_simulation(demo: Demo) -> str:
     model = f"the model ({demo.model.description})"
     if demo.model.simulated is None:
         return f"Real: the gateway and {model}. Simulated: Telegram."
-    return f"Simulated: {model} and Telegram. Real: the gateway, its tools, its database."
+    return (
+        f"Simulated: {model}, Telegram, and the web it searches. Real: the gateway, its tools, its database."
+    )

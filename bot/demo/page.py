@@ -100,6 +100,7 @@ def _build_notice(demo: Demo) -> PageNotice:
         )
     model = (
         f"The model knows the questions below and a few more; it takes {demo.model.description}. "
+        "The web that it searches has four pages, simulated as well. "
         "The tokens below its answers are the simulator's."
     )
     real_model = "A real model on this page: canvasgram demo --model-url http://gpu:8000/v1"

@@ -1,4 +1,4 @@
-"""A simulated SearXNG: its JSON API over pages of our own, as strict as the real one.
+"""A simulated SearXNG: its JSON API over pages of our own, as strict as the real one; and these pages.
 
 As it is shipped it answers in HTML alone, and with 403 where JSON is asked for.
 """
@@ -48,8 +48,19 @@ class SimulatedSearchEngine:
 
     @property
     def app(self) -> Starlette:
-        """The instance as an ASGI app."""
-        return Starlette(routes=[Route("/search", self._search, methods=["GET", "POST"])])
+        """The instance as an ASGI app, which also serves the pages of hosts that lead to it."""
+        search = Route("/search", self._search, methods=["GET", "POST"])
+        return Starlette(routes=[search, Route("/{path:path}", self._show_page)])
+
+    async def _show_page(self, request: Request) -> Response:
+        for page in self.pages:
+            if page.url == str(request.url):
+                title = html.escape(page.title)
+                text = html.escape(page.text)
+                return HTMLResponse(
+                    f"<!doctype html><title>{title}</title><article><h1>{title}</h1><p>{text}</p></article>"
+                )
+        return HTMLResponse("<h1>404 Not Found</h1>", 404)
 
     async def _search(self, request: Request) -> Response:
         params = {**request.query_params}

@@ -1,6 +1,7 @@
 """The demo needs nothing: one exchange in the terminal, a page, a clean end; real settings are never read."""
 
 import asyncio
+import re
 import signal
 import socket
 import sys
@@ -14,10 +15,13 @@ import pytest
 from bot import demo
 from bot.demo.environment import DemoNotStarted, RealModel, open_demo
 from bot.demo.page import serve_page
+from bot.demo.web import serve_web
 from bot.errors import SettingsRefused
 from bot.http_server import serve
+from bot.sim.demo_model.web_pages import WEB_HOSTS, WEB_QUESTION
 from bot.sim.vllm.server import SimulatedEndpoint, reply_with
 from bot.telegram.commands.welcome import EXAMPLES
+from tools.base import ToolError
 
 ROOT = Path(__file__).parents[2]
 
@@ -66,6 +70,30 @@ async def test_every_example_of_the_greeting_has_an_answer():
         code, lines = await run_exchange(example)
         assert code == 0
         assert expected in lines
+
+
+async def test_what_is_new_is_searched_opened_and_answered_with_the_numbers_of_its_sources():
+    code, lines = await run_exchange(WEB_QUESTION)
+    assert code == 0
+    assert re.findall(r"^  (\w+) \{", lines, re.MULTILINE) == ["search_web", "fetch_page"]
+    assert f"http://{WEB_HOSTS[0]}:" in lines
+    assert re.search(r"^Canvasgram: From Monday a ferry .* \[1\]$", lines, re.MULTILINE)
+    assert "[3]" in lines
+    assert "3 model calls" in lines
+
+
+async def test_of_this_machine_only_the_pages_of_the_demo_are_opened():
+    async with serve_web() as web:
+        port = httpx.URL(web.search_url).port
+        page = await web.page_reader.read(f"http://{WEB_HOSTS[0]}:{port}/ferry", 100)
+        assert page.title == "News from Grey Point: a ferry twice a day"
+        for address in (
+            f"http://127.0.0.1:{port}/ferry",
+            f"http://localhost:{port}/ferry",
+            f"http://{WEB_HOSTS[0]}/ferry",
+        ):
+            with pytest.raises(ToolError, match="is not on the public internet"):
+                await web.page_reader.read(address, 100)
 
 
 async def test_a_command_is_answered_without_a_model_call():

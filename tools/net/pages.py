@@ -23,6 +23,7 @@ from tools.sandbox.process import SandboxLimits, SandboxStopped, run_in_sandbox
 
 TIMEOUT_SECONDS = 10.0  # for everything: lookups, redirects, download, extraction
 MAX_REDIRECTS = 5
+PAGE_PORTS = frozenset({80, 443, 8080, 8443})
 MAX_PAGE_BYTES = 2 * 1024 * 1024  # unpacked; the rest of a page is left unread
 CONNECT_TIMEOUT_SECONDS = 3.0  # for one address
 EXTRACT_LIMITS = SandboxLimits(wall_seconds=4, cpu_seconds=3, memory_bytes=512 * 1024 * 1024)
@@ -61,15 +62,17 @@ class _RawPage:
 class PageReader:
     """Reads pages from the addresses that `allow` accepts, on `ports`.
 
+    Hosts in `private` (`name:port`) are accepted whatever their address.
     TLS is verified with `ssl_context`, else with the usual root certificates.
     """
 
     allow: AddressFilter = is_public
     resolve: Resolver = resolve_host
-    ports: frozenset[int] = frozenset({80, 443, 8080, 8443})
+    ports: frozenset[int] = PAGE_PORTS
     ssl_context: ssl.SSLContext | None = None
     timeout_seconds: float = TIMEOUT_SECONDS
     extract_limits: SandboxLimits = EXTRACT_LIMITS
+    private: frozenset[str] = frozenset()
 
     async def read(self, address: str, max_chars: int) -> Page:
         """The page at `address`, its text cut to `max_chars`. Raises ToolError."""
@@ -109,7 +112,7 @@ class PageReader:
         return url
 
     async def _fetch(self, url: httpx.URL) -> _RawPage:
-        policy = NetworkPolicy(self.allow, self.resolve, ssl_context=self.ssl_context)
+        policy = NetworkPolicy(self.allow, self.resolve, self.private, self.ssl_context)
         async with await policy.create_transport() as transport:
             for _ in range(MAX_REDIRECTS + 1):
                 request = httpx.Request("GET", url, headers=HEADERS)

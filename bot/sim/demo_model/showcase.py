@@ -8,12 +8,14 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from bot.sim.demo_model.story import STORY
+from bot.sim.demo_model.web_pages import WEB_QUESTION
 from bot.sim.vllm.script import ChatRequest, format_thought, format_tool_call, message_text
 
 SHOWCASE_QUESTIONS: tuple[str, ...] = (
     "What time is it in Tokyo?",
     "Compare the time in Tokyo and New York",
     "What is 2^100 / 7, exactly?",
+    WEB_QUESTION,
     "Remember that my train leaves at 7:40",
     "What do you know about me?",
     "Remind me in one minute to stretch",
@@ -39,6 +41,7 @@ _CLOCK_RESULT = re.compile(
     r"^(?P<day>\w+), (?P<date>[\d-]+) (?P<time>\d\d:\d\d)\S* in "
     r".+\(UTC(?P<sign>[+-])(?P<h>\d\d):(?P<m>\d\d)\)"
 )
+_HIT = re.compile(r"^(\d+)\. (.+) — .+\n(https?://\S+)\n(.+)$", re.MULTILINE)
 _THOUSANDS = re.compile(r"(?<=\d),(?=\d{3}\b)")
 _TIDES_ANSWER = (
     "The Moon pulls a little harder on the side of the Earth that faces it, and a little less hard on the "
@@ -239,6 +242,26 @@ def _answer_page(match: re.Match[str], results: Sequence[_ToolResult], tool_name
     return "This is how the page begins:\n\n> " + text.replace("\n", "\n> ")
 
 
+def _answer_news(match: re.Match[str], results: Sequence[_ToolResult], tool_names: frozenset[str]) -> str:
+    """Search, open the first hit, and answer with what was found, each line with the number of its source."""
+    if not results:
+        return _call_tool("search_web", tool_names, {"question": f"news from {match['place'].strip(' ?.!')}"})
+    hits = _HIT.findall(results[0].text)
+    if not hits:
+        return f"{results[0].text} In this demo the web has a few pages, all about Grey Point."
+    if len(results) == 1:
+        return _call_tool("fetch_page", tool_names, {"url": hits[0][2]})
+    opened = results[-1].text.rpartition("\n")[2]
+    others = [
+        f"- **{title}**: {_first_sentence(excerpt)} [{number}]" for number, title, _, excerpt in hits[1:3]
+    ]
+    return f"{opened} [{hits[0][0]}]\n\nAlso:\n\n" + "\n".join(others)
+
+
+def _first_sentence(text: str) -> str:
+    return text.partition(". ")[0].rstrip(".") + "."
+
+
 def _answer_tides(_: re.Match[str], _results: Sequence[_ToolResult], _tool_names: frozenset[str]) -> str:
     return _TIDES_ANSWER
 
@@ -252,6 +275,7 @@ _TOPICS: tuple[tuple[re.Pattern[str], TopicAnswer], ...] = tuple(
     for pattern, topic in (
         (r"\b(story|lighthouse)\b", _answer_story),
         (r"\btides?\b", _answer_tides),
+        (r"\b(?:new|news) (?:in|from|about) (?P<place>.+)", _answer_news),
         (r"\bremind me (?P<when>.+?) to (?P<text>.+)", _answer_remind),
         (r"\bremember (?:that )?(?P<note>(?!.*about me).+)", _answer_remember),
         (r"(?P<url>https?://\S+)", _answer_page),

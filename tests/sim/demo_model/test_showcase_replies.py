@@ -84,21 +84,21 @@ async def test_it_calculates_exactly() -> None:
 
 
 async def test_it_remembers_and_recalls() -> None:
-    calls, text = await answer_question(SHOWCASE_QUESTIONS[3], "Remembered as note 1.")
+    calls, text = await answer_question(SHOWCASE_QUESTIONS[4], "Remembered as note 1.")
     assert calls == [("remember", '{"note": "The person says: my train leaves at 7:40."}')]
     assert text == "Noted: my train leaves at 7:40. Remembered as note 1."
     calls, text = await answer_question(
-        SHOWCASE_QUESTIONS[4], "1. The person says: my train leaves at 7:40. (Ann, 2026-11-20)"
+        SHOWCASE_QUESTIONS[5], "1. The person says: my train leaves at 7:40. (Ann, 2026-11-20)"
     )
     assert calls == [("recall", "{}")]
     assert "my train leaves at 7:40" in text
-    _, text = await answer_question(SHOWCASE_QUESTIONS[4], "Nothing has been remembered in this chat.")
+    _, text = await answer_question(SHOWCASE_QUESTIONS[5], "Nothing has been remembered in this chat.")
     assert text.startswith("Nothing has been remembered")
 
 
 async def test_it_has_itself_reminded_and_asks_where_the_person_is() -> None:
     calls, text = await answer_question(
-        SHOWCASE_QUESTIONS[5], "Scheduled. Fri 20 Nov 2026, 10:25 (UTC). The person was shown this."
+        SHOWCASE_QUESTIONS[6], "Scheduled. Fri 20 Nov 2026, 10:25 (UTC). The person was shown this."
     )
     assert calls == [("schedule", '{"when": "in one minute", "text": "stretch"}')]
     assert text == "All right, I'll remind you."
@@ -139,7 +139,7 @@ async def test_without_the_tool_it_says_so() -> None:
 
 async def test_the_story_takes_several_canvases_and_fits_in_a_usual_limit() -> None:
     async with open_client(SimulatedEndpoint(brain=answer_showcase)) as player:
-        story = await player.send_text(SHOWCASE_QUESTIONS[6], max_tokens=1024, stream=True)
+        story = await player.send_text(SHOWCASE_QUESTIONS[7], max_tokens=1024, stream=True)
     assert story.streamed_reply.content == STORY
     assert story.streamed_reply.finish_reason == "stop"
     assert player.endpoint.requests[0].canvases >= 3
