@@ -11,6 +11,7 @@ import pytest
 from hypothesis import settings
 
 from bot.db.engine import Database, open_database
+from tests.support.compiled_statements import share_compiled_statements
 from tests.support.empty_database import place_empty_database
 
 MEMORY_DISK = Path("/dev/shm")
@@ -99,6 +100,7 @@ settings.register_profile("fast", deadline=None, max_examples=10)
 
 def pytest_configure(config: pytest.Config) -> None:
     """Put the files of tests into memory if there is enough of it: a slow disk is no finding."""
+    share_compiled_statements()
     settings.load_profile("fast" if config.getoption("markexpr") == "not slow" else "all")
     if os.access(MEMORY_DISK, os.W_OK | os.X_OK) and shutil.disk_usage(MEMORY_DISK).free > MEMORY_DISK_BYTES:
         os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY_DISK))  # noqa: TID251  # pytest reads it
