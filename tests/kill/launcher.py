@@ -1,30 +1,30 @@
 """Runs the gateway's command line with the tools of these tests, in a process for each folder on stdin.
 
-This process has imported everything and forks a gateway when asked to, since these tests start hundreds of
+This process has run a gateway itself and forks others when asked to, since these tests start hundreds of
 them. On SIGUSR1 a gateway arms itself: it kills itself with SIGKILL around the commit that the file `bomb`
 names, such as `before 3` or `after 3`.
 """
 
+import asyncio
 import contextlib
+import gc
 import os
 import signal
 import sys
 import threading
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from types import FrameType
 from typing import NoReturn
 
 import aiosqlite
-import httpcore  # what clients import when they are built
-import httpcore2
+import typer
 
-import bot.app.factory  # what `run` imports when it is called
-import bot.llm.connection  # what it imports behind its first poll
-import tools.builtin.calculate  # what a gateway imports when it collects its tools
-import tools.builtin.fetch_page
-import tools.builtin.schedule
-from bot.cli.main import main
+import tools.builtin
+from bot.cli import main as command_line
 from bot.db.connections import LoopConnection
+from tests.support.compiled_statements import share_compiled_statements
+from tests.support.gateway import running_gateway
 
 TOOLS = Path(__file__).with_name("tools_found")
 BOMB = Path("bomb")
@@ -55,13 +55,21 @@ class CommitBomb:
             os.kill(os.getpid(), signal.SIGKILL)
 
 
+async def warm_up() -> None:
+    """Answer a message in this process: what that imports and compiles each fork would do again."""
+    share_compiled_statements()
+    with TemporaryDirectory() as folder:
+        async with running_gateway(Path(folder)) as gateway:
+            gateway.ann.send("@@say:ready@@")
+            await gateway.wait_for_texts()
+
+
 def serve_forks() -> None:
     """Start a gateway in each folder named on stdin; print its process id and later its exit code."""
+    asyncio.run(warm_up())
     tools.builtin.__path__.append(str(TOOLS))
-    assert bot.app.factory
-    assert bot.llm.connection
-    assert httpcore
-    assert httpcore2
+    command_line.cli = typer.main.get_command(command_line.cli)  # type: ignore[assignment]  # once for all
+    gc.freeze()
     for line in sys.stdin:
         assert threading.active_count() == 1
         child = os.fork()
@@ -86,7 +94,7 @@ def _run_gateway(folder: Path) -> NoReturn:
     sys.argv = ["canvasgram", "run", "--env-file", ".env"]
     code = 1
     try:
-        main()
+        command_line.main()
     except SystemExit as exit_request:
         code = int(exit_request.code or 0)
     finally:
