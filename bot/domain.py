@@ -4,7 +4,7 @@ Imports nothing of the project but the translator. Times are seconds since the e
 otherwise; tokens are the server's counts, None where it gave none.
 """
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal, Protocol
 
@@ -310,6 +310,22 @@ FilePart = tuple[Part, tuple[OutgoingFile, ...]]
 """A message, and the files that it brings (none: it is a text about them)."""
 
 
+@dataclass(frozen=True, slots=True)
+class AnswerLinks:
+    """Which links of an answer are real.
+
+    `find_known` chooses, of some addresses, those that a tool returned or a person wrote, `find_returned`
+    those that a tool of this turn returned; both read all texts of the turn, so call them in a thread.
+    `cited` are addresses by the numbers under which the model read them, and `opened` those of pages that
+    this turn opened, after redirects.
+    """
+
+    find_known: Callable[[Collection[str]], Collection[str]]
+    find_returned: Callable[[Collection[str]], Collection[str]]
+    cited: Mapping[int, str]
+    opened: tuple[str, ...] = ()
+
+
 class Channel(Protocol):
     """Shows one turn to its user. Nothing here waits for Telegram; the caller stores what must last."""
 
@@ -344,10 +360,22 @@ class Channel(Protocol):
         """Show what a running tool reports, as the place in line is shown. None: it has ended."""
         ...
 
+    def set_links(self, links: AnswerLinks) -> None:
+        """Say which links of the snapshots that follow are real."""
+        ...
+
     async def render_parts(
-        self, text: str, *, silent: bool = False, buttons: tuple[tuple[Button, ...], ...] = ()
+        self,
+        text: str,
+        *,
+        silent: bool = False,
+        buttons: tuple[tuple[Button, ...], ...] = (),
+        links: AnswerLinks | None = None,
     ) -> tuple[Part, ...]:
-        """Render the final text (Markdown) as parts; the buttons go under the last one."""
+        """Render the final text (Markdown) as parts; the buttons go under the last one.
+
+        `links` says which links are real, and what the sources are; None: all are.
+        """
         ...
 
     def end(self) -> None:

@@ -27,6 +27,7 @@ from bot.agent import (
     sanitize,
     urls,
 )
+from bot.agent.taint import TaintState
 from bot.agent.text_search import find_passages
 from bot.agent.thinking_policy import ThinkingEvidence, decide_thinking
 from bot.agent.tool_matching.features import extract_features
@@ -38,13 +39,17 @@ from bot.attachments.excerpts import shorten_text
 from bot.attachments.outgoing_files import prepare_file
 from bot.db.people.group_texts import StoredText
 from bot.db.people.groups import Group
-from bot.domain import Message, ToolCall
+from bot.domain import AnswerLinks, Message, ToolCall
 from bot.errors import ChangeRefused
 from bot.jobs.times.parser import parse_line, parse_when
 from bot.jobs.times.zones import UnclearTime
 from bot.setting_names import list_misspelled_variables
 from bot.telegram.commands import sign_in, strangers
 from bot.telegram.delivery.renderer import MAX_DIRECT_CHARS, Snapshot, render_snapshot
+from bot.telegram.formatting.answer_links import mark_sources
+from bot.telegram.formatting.autolinks import find_addresses, keep_known_links
+from bot.telegram.formatting.render import clean_text
+from bot.telegram.formatting.splitter import Piece
 from bot.telegram.groups import GroupIdentity
 from bot.telegram.incoming import verdicts
 from bot.telegram.incoming.attachments import clean_name
@@ -98,6 +103,7 @@ class Parser:
 
 
 TOOL_INDEX = build_index(TOOLS.values())
+ADDRESSES = [f"https://example.com/{number}" for number in range(40)]
 EVIDENCE = ThinkingEvidence(recent_tools=("get_weather",), was_thinking=True)
 
 
@@ -135,6 +141,15 @@ def _ask(text: str) -> object:
 
 def _render(text: str) -> object:
     return render_snapshot(Snapshot(text, "Waiting."), {})
+
+
+def _mark_sources(text: str) -> object:
+    return mark_sources(clean_text(text), AnswerLinks(set, set, dict.fromkeys(range(1, 25), ADDRESSES[0])))
+
+
+def _keep_known_links(text: str) -> object:
+    bold = [{"type": "bold", "offset": offset, "length": 10} for offset in range(0, 1000, 20)]
+    return keep_known_links(Piece(clean_text(text), (*bold,)), ADDRESSES)
 
 
 def _parse_rule(text: str) -> object:
@@ -223,6 +238,11 @@ def _parse_reduction(text: str) -> None:
 PARSERS = (
     Parser("search hits", lambda text: format_hits([Hit(text, f"https://a.example/{text}", text)] * 50)),
     Parser("shown hits", parse_hits),
+    Parser("addresses of an answer", lambda text: list(find_addresses(text))),
+    Parser("links of a message", _keep_known_links, MESSAGE_CHARS),
+    Parser("sources of a short answer", _mark_sources, MAX_DIRECT_CHARS),
+    Parser("sources of an answer", _mark_sources, in_thread=True),
+    Parser("known addresses", lambda text: TaintState(texts=[text]).find_known(ADDRESSES), in_thread=True),
     Parser("thinking", lambda text: decide_thinking([text], TOOL_INDEX, EVIDENCE)),
     Parser("ranking", lambda text: rank_tools(extract_features(text), TOOL_INDEX, 5)),
     Parser("reply", _parse_reply("stop")),
@@ -250,14 +270,14 @@ PARSERS = (
     Parser("sendable", sanitize.to_sendable),
     Parser("control tokens", sanitize.strip_control_tokens),
     Parser("broken tokens", control_tokens.break_control_tokens),
-    Parser("URL", lambda text: urls.is_url_in_texts("https://example.com/secret", [text])),
-    Parser("escaped URL", lambda text: urls.is_url_in_texts("https://example.com/sécret", [text])),
-    Parser("URL of a host", lambda text: urls.is_url_in_texts("https://example.com", [text])),
+    Parser("URL", lambda text: urls.find_urls_in_text(["https://example.com/secret"], text)),
+    Parser("escaped URL", lambda text: urls.find_urls_in_text(["https://example.com/sécret"], text)),
+    Parser("URL of a host", lambda text: urls.find_urls_in_text(["https://example.com"], text)),
     Parser("repeated URL", lambda text: urls.is_url_prefix_in_text("https://example.com/secrets", text)),
     Parser("address in an argument", lambda text: list(argument_urls.list_addresses({"q": text}, None))),
     Parser("address as an argument", lambda text: list(argument_urls.list_addresses({"urls": text}, None))),
     Parser("name of an argument", lambda text: list(argument_urls.list_addresses({text: "a.b"}, None))),
-    Parser("other address", lambda text: urls.is_address_in_texts("demo://secret", [text])),
+    Parser("other address", lambda text: urls.is_address_in_text("demo://secret", text)),
     Parser("data block", lambda text: prompt.build_data_block(text, text)),
     Parser("data marks", prompt.strip_data_marks),
     Parser("files", prompt.strip_files),

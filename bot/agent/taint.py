@@ -5,12 +5,12 @@ approval_policy bounds what the model may do meanwhile.
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from bot.agent.history import IMAGE_PLACEHOLDER
 from bot.agent.prompt import has_data_block, is_notes_message, is_summary_message
-from bot.agent.urls import is_address_in_texts, is_url_in_texts, is_url_prefix_in_text, normalize_url
+from bot.agent.urls import find_urls_in_text, is_address_in_text, is_url_prefix_in_text, normalize_url
 from bot.domain import Message, ToolCall, ToolResult
 from tools.base import Tool
 
@@ -51,15 +51,25 @@ class TaintState:
 
         One that is no web URL is compared as it is written.
         """
-        if normalize_url(address) is None:
-            return is_address_in_texts(address, self.texts) or any(
-                is_address_in_texts(address, [text]) and address not in arguments
-                for text, arguments in self.results
-            )
-        return is_url_in_texts(address, self.texts) or any(
-            is_url_in_texts(address, [text]) and not is_url_prefix_in_text(address, arguments)
-            for text, arguments in self.results
-        )
+        return bool(self.find_known([address]))
+
+    def find_known(self, addresses: Iterable[str]) -> set[str]:
+        """Those of the addresses that were read; each text is looked through once."""
+        unknown = set(addresses)
+        known = set[str]()
+        for text, arguments in (*((text, "") for text in self.texts), *self.results):
+            found = find_urls_in_text(unknown, text)
+            found |= {address for address in unknown if is_address_in_text(address, text)}
+            known |= {address for address in found if not _is_repeated(address, arguments)}
+            unknown -= known
+        return known
+
+
+def _is_repeated(address: str, arguments: str) -> bool:
+    """Whether the arguments of a call contain the address."""
+    if normalize_url(address) is None:
+        return address in arguments
+    return is_url_prefix_in_text(address, arguments)
 
 
 def build_taint_state(

@@ -2,7 +2,8 @@
 
 import html
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from itertools import chain
 from urllib.parse import quote, unquote, urlsplit
 
 MAX_URL_CHARS = 4000
@@ -18,6 +19,7 @@ _ESCAPING_WEIGHT = 5  # times as long as others take characters that are escaped
 _CANDIDATE_COST = 100  # characters that take as long as a candidate does, however short
 _HOST = re.compile(r"[\w.-]+|\[[0-9a-f:.]+\]", re.IGNORECASE)
 _HOST_START = re.compile(r"(?:[\w-]+\.)+[\w-]{2,}(?:[:/?#]|$)")
+_HOST_SIGN = re.compile("[.。．｡\\[]")  # one of them is in each host
 _HOST_START_CHAR = re.compile(r"[\w-]")
 _ESCAPED = re.compile(r"%[0-9a-fA-F]{2}")
 _UNRESERVED = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._~")
@@ -65,24 +67,28 @@ class _TooCostly(Exception):
     """A text has so much that may be the URL that it would hold up the event loop."""
 
 
-def is_url_in_texts(url: str, texts: Iterable[str]) -> bool:
-    """Whether one of these texts contains exactly this URL, with nothing added and nothing left off.
+def find_urls_in_text(urls: Iterable[str], text: str) -> set[str]:
+    """Those of `urls` that the text contains exactly, with nothing added and nothing left off.
 
-    A text that is made so that finding out takes too long does not.
+    A text that is made so that finding out takes too long contains none.
     """
-    normalized = normalize_url(url)
-    if normalized is None:
-        return False
-    return any(_has_url(text, normalized) for text in texts)
+    wanted = {url: normalized for url in urls if (normalized := normalize_url(url)) is not None}
+    if not wanted:
+        return set()
+    try:
+        found = set(_find_urls(text, set(wanted.values())))
+    except _TooCostly:
+        return set()
+    return {url for url, normalized in wanted.items() if normalized in found}
 
 
-def is_address_in_texts(address: str, texts: Iterable[str]) -> bool:
-    """Whether one of these texts contains exactly this address of another scheme than the web's."""
+def is_address_in_text(address: str, text: str) -> bool:
+    """Whether the text contains exactly this address of another scheme than the web's."""
     if not _OTHER_SCHEME.match(address):
         return False
     marks = _OPENERS + _CLOSERS
     bare = address.strip(marks)
-    return any(run.strip(marks) == bare for text in texts if bare in text for run in _URL_RUN.findall(text))
+    return bare in text and any(run.strip(marks) == bare for run in _URL_RUN.findall(text))
 
 
 def is_url_prefix_in_text(url: str, text: str) -> bool:
@@ -91,34 +97,24 @@ def is_url_prefix_in_text(url: str, text: str) -> bool:
     if normalized is None:
         return False
     try:
-        return any(text_url.startswith(normalized) for text_url in _find_urls(text, normalized))
+        return any(text_url.startswith(normalized) for text_url in _find_urls(text, {normalized}))
     except _TooCostly:
         return True
 
 
-def _has_url(text: str, normalized: str) -> bool:
-    try:
-        return normalized in _find_urls(text, normalized)
-    except _TooCostly:
-        return False
+def _find_urls(text: str, wanted: Collection[str]) -> Iterator[str]:
+    """The normalized URLs in a text that may be among `wanted`; raises _TooCostly.
 
-
-def _find_urls(text: str, normalized: str) -> Iterator[str]:
-    """The normalized URLs in a text that may be `normalized`; raises _TooCostly.
-
-    Those that cannot have its host, path or query are skipped.
+    Those that cannot have the host, path and query of one are skipped.
     """
-    host = re.split(r"[/?:]", normalized, maxsplit=1)[0]
-    needed = _list_needed(normalized)
+    needed_by_host: dict[str, list[list[str]]] = {}
+    for normalized in wanted:
+        host = re.split(r"[/?:]", normalized, maxsplit=1)[0]
+        needed_by_host.setdefault(host, []).append(_list_needed(normalized))
     cost = 0
     readings = {text, html.unescape(text), text.replace("\\/", "/")}
     for reading in readings:
-        for match in _URL_RUN.finditer(reading):
-            run = match[0]
-            if run.isascii() and host not in run.lower():
-                continue
-            if needed and not _has_all(unquote(run), needed):
-                continue
+        for run in _list_runs(reading, needed_by_host):
             for candidate in _list_candidates(run):
                 weight = 1 if candidate.isascii() else _ESCAPING_WEIGHT
                 cost += weight * len(candidate) + _CANDIDATE_COST
@@ -126,6 +122,23 @@ def _find_urls(text: str, normalized: str) -> Iterator[str]:
                     raise _TooCostly
                 if found := normalize_url(candidate):
                     yield found
+
+
+def _list_runs(text: str, needed_by_host: Mapping[str, list[list[str]]]) -> Iterator[str]:
+    """The runs of characters that may hold one of the hosts, with what is needed after it."""
+    lowered = text.lower()
+    hosts = [host for host in needed_by_host if host in lowered]
+    if not hosts and text.isascii():
+        return
+    for match in _URL_RUN.finditer(text):
+        run = match[0]
+        lowered_run = run.lower()
+        possible: Collection[str] = [host for host in hosts if host in lowered_run]
+        if not run.isascii() and _HOST_SIGN.search(run):
+            possible = needed_by_host  # a host may be written in other letters
+        needed = chain.from_iterable(needed_by_host[host] for host in possible)
+        if possible and _has_any(unquote(run), needed):
+            yield run
 
 
 def _list_needed(normalized: str) -> list[str]:
@@ -136,8 +149,9 @@ def _list_needed(normalized: str) -> list[str]:
     return [part for part in path.split("?", 1) if part]
 
 
-def _has_all(text: str, parts: Iterable[str]) -> bool:
-    return all(part in text for part in parts)
+def _has_any(text: str, alternatives: Iterable[Iterable[str]]) -> bool:
+    """Whether the text has all parts of one alternative."""
+    return any(all(part in text for part in parts) for parts in alternatives)
 
 
 def _list_candidates(run: str) -> Iterator[str]:

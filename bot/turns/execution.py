@@ -227,6 +227,7 @@ class TurnExecution:
         )
 
     async def _call_model(self, event: CallModel) -> CallResult:
+        self._channel.set_links(self._recorder.find_links())
         if event.visible_text:
             self._channel.show(event.visible_text)
         model_request = ModelRequest(

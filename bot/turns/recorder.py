@@ -19,7 +19,7 @@ from bot.db.queues import inbox, outbox, outbox_files, parked_items
 from bot.db.queues.parked_items import WaitTimes
 from bot.db.retry import retry_until_available
 from bot.db.transaction import Transaction
-from bot.domain import Button, Channel, EndpointRole, Message, Part
+from bot.domain import AnswerLinks, Button, Channel, EndpointRole, Message, Part
 from bot.errors import EndpointAway, PromptTooLong
 from bot.translations.translator import translatable
 from bot.turns import summaries
@@ -213,6 +213,11 @@ class TurnRecorder:
 
         await retry_until_available(write)
 
+    def find_links(self) -> AnswerLinks:
+        """Which links of the answer are real, by what is stored of the turn up to now."""
+        admin_texts = [message.text for message in self._turn.prompt if message.role == "system"]
+        return self._executor.find_links(admin_texts)
+
     def note_reply(self, event: CallModel, call_result: CallResult) -> None:
         """Remember which model replied, and what the server counted for the turn's first prompt."""
         reply = call_result.closing.reply
@@ -286,15 +291,19 @@ class TurnRecorder:
         """
         if not isinstance(event, TurnResult) or (event.ending == "edited" and event.text == event.note):
             return ()
-        return await self._render(self._sign_text(event), can_continue=event.has_more)
+        return await self._render(
+            self._sign_text(event), can_continue=event.has_more, links=self.find_links()
+        )
 
-    async def _render(self, text: str, *, can_continue: bool = False) -> tuple[Part, ...]:
+    async def _render(
+        self, text: str, *, can_continue: bool = False, links: AnswerLinks | None = None
+    ) -> tuple[Part, ...]:
         buttons: tuple[tuple[Button, ...], ...] = ()
         if can_continue:
             buttons = ((Button(self._translate("Continue"), f"{CONTINUE_PREFIX}{self._turn.id}"),),)
         request = self._request
         return await self._dependencies.channel.render_parts(
-            self._turn.preface + text, silent=request.silent, buttons=buttons
+            self._turn.preface + text, silent=request.silent, buttons=buttons, links=links
         )
 
     def _sign_text(self, event: TurnResult) -> str:

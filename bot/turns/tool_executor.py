@@ -12,8 +12,10 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
+from bot.agent.answer_sources import build_answer_links
 from bot.agent.events import RunTools
 from bot.agent.notices import format_tool_progress
+from bot.agent.taint import TaintState
 from bot.agent.tool_calls import CheckedCall
 from bot.agent.toolbox import TakeFiles, Toolbox, render_result
 from bot.db.conversations import calls
@@ -22,7 +24,7 @@ from bot.db.engine import Database
 from bot.db.queues import outbox_files
 from bot.db.retry import retry_until_available
 from bot.db.transaction import Transaction
-from bot.domain import Channel, ToolCall, ToolResult
+from bot.domain import AnswerLinks, Channel, ToolCall, ToolResult
 from bot.tool_registry.secret_scanner import mask_words
 from bot.turns.approvals import PendingCall
 from bot.turns.file_allowance import FileAllowance
@@ -109,6 +111,15 @@ class ToolExecutor:
             await calls.hold_tool_calls(tx, self._turn, event.step, held)
         if ready and self.policy.has_questions:
             await calls.start_tool_calls(tx, self._turn, event.step, ready, now=now)
+
+    def find_links(self, admin_texts: Sequence[str]) -> AnswerLinks:
+        """Which links of the answer are real, by what the turn has read and its calls returned."""
+        succeeded = {key: result for key, result in self._results.items() if result.outcome == "ok"}
+        returned = TaintState()
+        for result in succeeded.values():
+            returned.add_result(self._toolbox.tools.get(result.call.name), result)
+        read = self.policy.add_results(succeeded)
+        return build_answer_links(read, returned, succeeded.values(), admin_texts)
 
     async def run(
         self, event: RunTools, handle: TurnHandle, channel: Channel

@@ -93,7 +93,7 @@ class ToolPolicy:
         """Decide about the calls of a step that have no result yet; `results` are all that the turn has."""
         self._lanes_to_notify = ()
         await self._follow_group(tx)
-        taint_state = self._add_results(results)
+        taint_state = self.add_results(results)
         call_count = sum(result.outcome != "refused" for result in results.values())
         ready = list[CheckedCall]()
         pending = list[PendingCall]()
@@ -133,7 +133,7 @@ class ToolPolicy:
         lane = await groups.find_lane(tx, self._requester.lane)
         self._requester = replace(self._requester, lane=lane)
 
-    def _add_results(self, results: ResultsByCall) -> TaintState:
+    def add_results(self, results: ResultsByCall) -> TaintState:
         """What the turn has read, its results included."""
         known = self._taint_state
         taint_state = replace(known, texts=[*known.texts], results=[*known.results])

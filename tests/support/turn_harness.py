@@ -19,7 +19,19 @@ from bot.db.queues.parked_items import EndedTurn
 from bot.db.tables import inbox as inbox_table
 from bot.db.tables import outbox
 from bot.db.transaction import Transaction
-from bot.domain import Button, CallTimes, Channel, InboxItem, Lane, ModelRequest, Part, Reply, ToolCall, Usage
+from bot.domain import (
+    AnswerLinks,
+    Button,
+    CallTimes,
+    Channel,
+    InboxItem,
+    Lane,
+    ModelRequest,
+    Part,
+    Reply,
+    ToolCall,
+    Usage,
+)
 from bot.tool_registry.registry import ToolRegistry
 from bot.translations.translator import ENGLISH, Translatable, Translator
 from bot.turns.approvals import ApprovalDependencies, Approvals
@@ -120,8 +132,16 @@ class FakeChannel:
     def show_tool_progress(self, line: str | None) -> None:
         self.show_status(line)
 
+    def set_links(self, links: AnswerLinks) -> None:
+        pass
+
     async def render_parts(
-        self, text: str, *, silent: bool = False, buttons: tuple[tuple[Button, ...], ...] = ()
+        self,
+        text: str,
+        *,
+        silent: bool = False,
+        buttons: tuple[tuple[Button, ...], ...] = (),
+        links: AnswerLinks | None = None,
     ) -> tuple[Part, ...]:
         return (Part(text, buttons=buttons, silent=silent),)
 

@@ -21,7 +21,8 @@ def make_page_tool(reader: PageReader) -> Tool:
 
 
 def _format_page(page: Page) -> str:
-    head = f"{page.title}\n{page.address}" if page.title else page.address
+    title = " ".join(page.title.split())
+    head = f"{title}\n{page.address}" if title else page.address
     if not page.text:
         return f"{head}\n\nThe page has no readable text."
     left_out = page.total_chars - len(page.text)
@@ -29,6 +30,12 @@ def _format_page(page: Page) -> str:
     if left_out or not page.is_complete:
         note = f"\n\n[{left_out} more characters of the page are left out]"
     return f"{head}\n\n{page.text}{note}"
+
+
+def parse_page_address(result: str) -> list[str]:
+    """The address in a result of `fetch_page`, after redirects; empty where there is none."""
+    head = result.partition("\n\n")[0].splitlines()
+    return [line for line in head[-1:] if line.startswith(("http://", "https://"))]
 
 
 fetch_page = make_page_tool(PageReader())

@@ -5,7 +5,7 @@ Waits for nothing but rendering: it sets what is to be shown, and the sender doe
 
 from dataclasses import replace
 
-from bot.domain import Button, Lane, Part
+from bot.domain import AnswerLinks, Button, Lane, Part
 from bot.telegram.delivery.progress import TurnProgress
 from bot.telegram.delivery.sender import Sender
 from bot.telegram.formatting.render import Piece
@@ -49,6 +49,10 @@ class ChatChannel:
         self._progress.draft_status = None
         self._sender.show(self._progress)
 
+    def set_links(self, links: AnswerLinks) -> None:
+        """Show only these links from the next snapshot on."""
+        self._progress.links = links
+
     def show_status(self, line: str | None) -> None:
         """Show one line that says why the person waits, below the text; None removes it."""
         self._progress.status = line
@@ -65,10 +69,17 @@ class ChatChannel:
         self._sender.show(self._progress)
 
     async def render_parts(
-        self, text: str, *, silent: bool = False, buttons: tuple[tuple[Button, ...], ...] = ()
+        self,
+        text: str,
+        *,
+        silent: bool = False,
+        buttons: tuple[tuple[Button, ...], ...] = (),
+        links: AnswerLinks | None = None,
     ) -> tuple[Part, ...]:
         """Render the final text as parts: the first notifies unless silent, the last has the buttons."""
-        pieces = await self._sender.renderer.render_answer(text, self._progress.block_cache)
+        pieces = await self._sender.renderer.render_answer(
+            text, self._progress.block_cache, links, self.translate("Sources:")
+        )
         parts = [
             Part(piece.text, piece.entities, silent=silent or number > 0)
             for number, piece in enumerate(pieces or (self._empty_piece,))

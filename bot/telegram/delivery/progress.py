@@ -7,7 +7,7 @@ is queued.
 import math
 from dataclasses import dataclass, field, replace
 
-from bot.domain import Button, Lane, Part
+from bot.domain import AnswerLinks, Button, Lane, Part
 from bot.telegram.delivery.rate_budget import RateLimits
 from bot.telegram.delivery.renderer import Snapshot
 from bot.telegram.formatting.render import BlockCache, Piece
@@ -95,6 +95,7 @@ class TurnProgress:
 
     `reply_to`: the message that the first one replies to.
     `text`: the latest snapshot (Markdown).
+    `links`: which links of it are real (None: all).
     `status`: why the person waits.
     `lasting_status`: stands where no other status does, until the turn is over.
     `draft_status`: the place in line, or what a tool reports; in the draft while there is one, else like
@@ -109,6 +110,7 @@ class TurnProgress:
     translate: Translator = ENGLISH
     reply_to: int | None = None
     text: str = ""
+    links: AnswerLinks | None = None
     status: str | None = None
     draft_status: str | None = None
     lasting_status: str | None = None
@@ -192,7 +194,7 @@ class TurnProgress:
 
     def find_unrendered(self) -> Snapshot | None:
         """Return what must be rendered before it can be shown; None: nothing has changed."""
-        snapshot = Snapshot(self.text, self._get_status_below())
+        snapshot = Snapshot(self.text, self._get_status_below(), self.links)
         if snapshot == self._snapshot:
             return None
         return snapshot

@@ -54,7 +54,7 @@ def _build_edits(event: MarkdownEvent, label: str) -> Iterator[Edit]:
     if not label:
         opening = "![" if event.kind == "Image" else "["
         inside = event.start + len(opening)
-        yield Edit(inside, inside, _escape(url or link["title"]))
+        yield Edit(inside, inside, escape_markdown(url or link["title"]))
         return
     if link["link_type"] in ("Autolink", "Email"):
         return
@@ -64,9 +64,9 @@ def _build_edits(event: MarkdownEvent, label: str) -> Iterator[Edit]:
     if url and url != label and is_useful_url(url) and not is_web_url(url):
         notes.append(url)
     if notes:
-        yield Edit(event.end, event.end, _escape(f" ({', '.join(notes)})"))
+        yield Edit(event.end, event.end, escape_markdown(f" ({', '.join(notes)})"))
 
 
-def _escape(text: str) -> str:
+def escape_markdown(text: str) -> str:
     """Return Markdown that shows exactly this text, on one line."""
     return "".join("\\" + char if char in punctuation else char for char in text.replace("\n", " "))

@@ -28,7 +28,7 @@ from bot.telegram.formatting.tables import is_table, lay_out_table
 
 log = logging.getLogger(__name__)
 
-__all__ = ["Piece", "cut_unfinished", "render_markdown", "split_plain", "utf16_len"]
+__all__ = ["Piece", "clean_text", "cut_unfinished", "render_markdown", "split_plain", "utf16_len"]
 
 MAX_PIECE_UNITS = 3800
 """UTF-16 units a piece; below Telegram's 4096, so that a line of our own still fits."""
@@ -88,7 +88,7 @@ def render_markdown(
     No piece is empty: text in which nothing is visible gives no pieces at all. `cache` is read and updated.
     """
     cache = {} if cache is None else cache
-    rendered_blocks = _render_blocks(convert_latex(_clean(markdown)), cache)
+    rendered_blocks = _render_blocks(convert_latex(clean_text(markdown)), cache)
     return pack_blocks(_join_leads(_separate_blocks(rendered_blocks)), limit, first_limit)
 
 
@@ -96,10 +96,10 @@ def split_plain(
     markdown: str, *, limit: int = MAX_PIECE_UNITS, first_limit: int | None = None
 ) -> tuple[Piece, ...]:
     """Split the text as it is written: what to send when Telegram refuses the formatted pieces."""
-    return pack_blocks([MarkdownBlock(Piece(_clean(markdown)))], limit, first_limit)
+    return pack_blocks([MarkdownBlock(Piece(clean_text(markdown)))], limit, first_limit)
 
 
-def _clean(markdown: str) -> str:
+def clean_text(markdown: str) -> str:
     """Replace what Telegram refuses or drops: half surrogate pairs, other line ends, control characters."""
     valid = markdown.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
     return _CONTROL.sub(" ", _LINE_END.sub("\n", valid))

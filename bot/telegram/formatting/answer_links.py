@@ -1,0 +1,217 @@
+"""Decides which links of an answer are shown, and lists the sources below it. Pure.
+
+An address that no tool returned and no person wrote is to be read, not to be tapped; `[n]` leads to the
+source that the model read under this number, and is left out where there is none.
+"""
+
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+from bot.domain import AnswerLinks
+from bot.telegram.formatting.autolinks import complete_address, find_addresses, is_link
+from bot.telegram.formatting.links import escape_markdown, is_useful_url, is_web_url
+from bot.telegram.formatting.markdown_events import (
+    Edit,
+    MarkdownEvent,
+    MarkdownTooDense,
+    apply_edits,
+    find_gaps,
+    find_verbatim_ranges,
+    parse_markdown,
+)
+from bot.telegram.formatting.splitter import MAX_ENTITIES, MarkdownBlock, Piece, append_block, utf16_len
+
+MAX_SOURCES = 5
+MAX_CHECKED_ADDRESSES = 40  # of one answer; more are text
+MAX_HOST_CHARS = 40  # five of them fit below any piece
+
+_NUMBERS = rb"\[[1-9]\d?(?:, ?[1-9]\d?){0,9}\]"
+_CITATION = re.compile(rb"( ?)((?:%b){1,20})(?![\w([])" % _NUMBERS)
+_DEFINITION = re.compile(rb"^ {0,3}\[\d+\]:", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class MarkedAnswer:
+    """An answer as Markdown, the addresses that it may link to, as they are written, and its sources."""
+
+    markdown: str
+    addresses: frozenset[str] = frozenset()
+    sources: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Mention:
+    """An address in the answer, at these bytes: a link with its label, or a bare one."""
+
+    start: int
+    end: int
+    address: str
+    label: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Citation:
+    """The numbers of one or more hits, at these bytes; `gap` is what stands before them."""
+
+    start: int
+    end: int
+    numbers: tuple[int, ...]
+    gap: str
+
+
+def mark_sources(markdown: str, links: AnswerLinks) -> MarkedAnswer:
+    """The answer with its numbers as links, and its sources in the order in which it names them."""
+    try:
+        events = parse_markdown(markdown)
+    except MarkdownTooDense:
+        return MarkedAnswer(markdown)
+    found = _drop_inner([*_list_links(events), *_list_bare(markdown, events, links.cited)])
+    mentioned = [mention.address for mention in found if isinstance(mention, _Mention)]
+    known = links.find_known(list(dict.fromkeys(mentioned))[:MAX_CHECKED_ADDRESSES])
+    sources = _choose_sources(found, known, links)
+    edits = [_build_edit(mention, known, sources, links.cited) for mention in found]
+    marked = apply_edits(markdown, [edit for edit in edits if edit is not None])
+    return MarkedAnswer(marked, frozenset((*known, *sources)), tuple(sources))
+
+
+def append_sources(pieces: Sequence[Piece], sources: Sequence[str], heading: str) -> tuple[Piece, ...]:
+    """The pieces of an answer with its sources below the last, or after it where it can have no more links.
+
+    Every piece is short enough for a line more.
+    """
+    if not pieces or not sources:
+        return tuple(pieces)
+    block = MarkdownBlock(_build_source_line(sources, heading))
+    joined = append_block(pieces[-1], block)
+    if len(joined.entities) > MAX_ENTITIES:
+        return (*pieces, block.content)
+    return (*pieces[:-1], joined)
+
+
+def _build_source_line(sources: Sequence[str], heading: str) -> Piece:
+    text = heading
+    entities = []
+    for number, address in enumerate(sources, 1):
+        text += " " if number == 1 else " · "
+        host = (urlsplit(address).hostname or "").removeprefix("www.")
+        label = f"{number} {host[:MAX_HOST_CHARS]}"
+        place = {"offset": utf16_len(text), "length": utf16_len(label)}
+        entities.append({"type": "text_link", **place, "url": address})
+        text += label
+    return Piece(text, tuple(entities))
+
+
+def _drop_inner(mentions: Sequence[_Mention | _Citation]) -> list[_Mention | _Citation]:
+    """The mentions in their order, without those that begin inside another."""
+    kept: list[_Mention | _Citation] = []
+    for mention in sorted(mentions, key=lambda mention: mention.start):
+        if not kept or mention.start >= kept[-1].end:
+            kept.append(mention)
+    return kept
+
+
+def _choose_sources(
+    found: Sequence[_Mention | _Citation], known: Collection[str], links: AnswerLinks
+) -> list[str]:
+    """What the answer names of what tools of this turn returned, then what they opened."""
+    returned = links.find_returned([address for address in known if is_link(address)])
+    sources: dict[str, str] = {}
+    for mention in found:
+        if isinstance(mention, _Citation):
+            named = [links.cited[number] for number in mention.numbers if number in links.cited]
+        else:
+            named = [mention.address] if mention.address in returned else []
+        for address in named:
+            sources.setdefault(_get_page(address), complete_address(address))
+    for address in links.opened:
+        sources.setdefault(_get_page(address), address)
+    return [address for address in sources.values() if is_web_url(address)][:MAX_SOURCES]
+
+
+def _get_page(address: str) -> str:
+    """What two addresses of one page have in common."""
+    return re.sub(r"^https?://", "", address, flags=re.IGNORECASE).removeprefix("www.").rstrip("/")
+
+
+def _list_links(events: Sequence[MarkdownEvent]) -> Iterator[_Mention]:
+    """The outermost links and images, with their labels."""
+    opened: list[MarkdownEvent] = []
+    label: list[str] = []
+    for event in events:
+        if event.is_start_of("Link", "Image"):
+            if not opened:
+                label.clear()
+            opened.append(event)
+        elif event.is_end_of("Link", "Image"):
+            link = opened.pop()
+            address = link.value["dest_url"]
+            if not opened and is_web_url(address):
+                yield _Mention(link.start, link.end, address, "".join(label).strip() or address)
+        elif opened and event.name in ("Text", "Code"):
+            label.append(event.value)
+
+
+def _list_bare(
+    markdown: str, events: Sequence[MarkdownEvent], cited: Collection[int]
+) -> Iterator[_Mention | _Citation]:
+    """Bare addresses, and numbers of hits, outside links and what is shown as it is written."""
+    raw = markdown.encode()
+    linked = [(event.start, event.end) for event in events if event.is_start_of("Link", "Image")]
+    for start, end in find_gaps(len(raw), sorted((*linked, *find_verbatim_ranges(events)))):
+        yield from _list_addresses(raw[start:end].decode(), start)
+        if cited:
+            yield from _list_citations(raw, start, end, cited)
+
+
+def _list_addresses(text: str, start: int) -> Iterator[_Mention]:
+    """The addresses in a text that begins at this byte."""
+    previous = 0
+    for first, last in find_addresses(text):
+        start += len(text[previous:first].encode())
+        shown = text[first:last]
+        end = start + len(shown.encode())
+        yield _Mention(start, end, shown.replace("\\", ""))
+        start, previous = end, last
+
+
+def _list_citations(raw: bytes, start: int, end: int, cited: Collection[int]) -> Iterator[_Citation]:
+    """The citations between two bytes; of `[1, 10]` and `array[1]` it cannot be known that they are some."""
+    definitions = {match.end() - 1 for match in _DEFINITION.finditer(raw, start, end)}
+    for match in _CITATION.finditer(raw, start, end):
+        if match.end() in definitions or (not match[1] and _is_glued(raw, match.start())):
+            continue
+        groups = [[int(number) for number in group.split(b",")] for group in match[2][1:-1].split(b"][")]
+        if all(len(group) == 1 or all(number in cited for number in group) for group in groups):
+            numbers = tuple(number for group in groups for number in group)
+            yield _Citation(match.start(), match.end(), numbers, match[1].decode())
+
+
+def _is_glued(raw: bytes, place: int) -> bool:
+    """Whether a name stands directly before, as in `array[1]`; Chinese has no spaces between words."""
+    char = raw[max(0, place - 4) : place].decode(errors="ignore")[-1:]
+    is_letter = char.isalnum() and (char.isascii() or char.lower() != char.upper())
+    return is_letter or char in ("_", ")", "]", "`", "\\")
+
+
+def _build_edit(
+    mention: _Mention | _Citation, known: Collection[str], sources: Sequence[str], cited: Mapping[int, str]
+) -> Edit | None:
+    """What the mention becomes; None: it stays as it is."""
+    if isinstance(mention, _Citation):
+        return _build_citation(mention, sources, cited)
+    is_shown = mention.label in ("", mention.address) or not is_useful_url(mention.address)
+    if mention.address in known or is_shown:
+        return None
+    return Edit(mention.end, mention.end, escape_markdown(f" ({mention.address})"))
+
+
+def _build_citation(citation: _Citation, sources: Sequence[str], cited: Mapping[int, str]) -> Edit:
+    """The numbers of the sources as links, without those that are no source."""
+    pages = [_get_page(address) for address in sources]
+    addresses = [cited[number] for number in citation.numbers if number in cited]
+    shown = dict.fromkeys(pages.index(page) for page in map(_get_page, addresses) if page in pages)
+    marks = "".join(f"[\\[{index + 1}\\]](<{sources[index]}>)" for index in shown)
+    gap = citation.gap if marks else ""
+    return Edit(citation.start, citation.end, gap + marks)

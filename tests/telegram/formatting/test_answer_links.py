@@ -1,0 +1,285 @@
+"""Links of an answer: real ones stay and are listed as sources, all others become text that is not tapped."""
+
+from collections.abc import Collection
+
+import pytest
+from hypothesis import given as for_each
+from hypothesis import strategies as st
+
+from bot.domain import AnswerLinks
+from bot.telegram.delivery.renderer import Snapshot, render_answer, render_snapshot
+from bot.telegram.formatting.answer_links import MAX_SOURCES
+from bot.telegram.formatting.render import render_markdown
+from bot.telegram.formatting.splitter import Piece
+from tests.support.tdlib_parser import find_refusal, query_tdlib
+
+RETURNED = tuple(f"https://real{n}.example/page" for n in range(1, 9))
+WRITTEN = "https://person.example/wrote"
+WRITTEN_NAMES = ("person.com", "person.example.org/a")
+INVENTED = (
+    "https://fake.example/page",
+    "http://real1.example.evil.example/",
+    "www.evil.com/x",
+    "t.me/evil",
+    "evil.com",
+    "shop.evil.org?x=1",
+    "😀evil.com:80/a",
+    "tg://resolve?domain=evil",
+    "http://1.2.3.4/a",
+    "http://real1.example/page",  # of another scheme
+    "日本.com?x",
+)
+CITED = dict(enumerate(RETURNED, 7))
+OPAQUE = ("text_link", "code", "pre")
+
+
+def build_links(opened: tuple[str, ...] = ()) -> AnswerLinks:
+    def find_known(addresses: Collection[str]) -> set[str]:
+        return {*addresses} & {*RETURNED, WRITTEN, *WRITTEN_NAMES}
+
+    def find_returned(addresses: Collection[str]) -> set[str]:
+        return {*addresses} & {*RETURNED}
+
+    return AnswerLinks(find_known, find_returned, CITED, opened)
+
+
+def show(markdown: str, opened: tuple[str, ...] = ()) -> tuple[Piece, ...]:
+    return render_answer(markdown, {}, build_links(opened), "Sources:")
+
+
+def find_tappable(piece: Piece) -> set[str]:
+    """The addresses that people can tap: text links, and what TDLib makes links of outside code and links."""
+    taken = [
+        (entity["offset"], entity["offset"] + entity["length"])
+        for entity in piece.entities
+        if entity["type"] in OPAQUE
+    ]
+    found = query_tdlib({"@type": "getTextEntities", "text": piece.text})["entities"]
+    units = piece.text.encode("utf-16-le")
+    tappable = {entity["url"] for entity in piece.entities if entity["type"] == "text_link"}
+    for entity in found:
+        start, end = entity["offset"], entity["offset"] + entity["length"]
+        is_taken = any(first < end and last > start for first, last in taken)
+        if entity["type"]["@type"] == "textEntityTypeUrl" and not is_taken:
+            tappable.add(units[start * 2 : end * 2].decode("utf-16-le"))
+    return tappable
+
+
+def list_marks(piece: Piece) -> list[tuple[str, str]]:
+    """The texts of code and links, each with where it leads."""
+    units = piece.text.encode("utf-16-le")
+    marks = []
+    for entity in piece.entities:
+        start, end = entity["offset"] * 2, (entity["offset"] + entity["length"]) * 2
+        marks.append((units[start:end].decode("utf-16-le"), entity.get("url", entity["type"])))
+    return marks
+
+
+def fill(template: str) -> str:
+    return template.format(fake=INVENTED[0], real=RETURNED[0], written=WRITTEN)
+
+
+@pytest.mark.parametrize(
+    ("answer", "text", "marks"),
+    [
+        pytest.param(
+            "It is out [8], and [9] agrees [8].",
+            "It is out [1], and [2] agrees [1].\n\nSources: 1 real2.example · 2 real3.example",
+            [
+                ("[1]", RETURNED[1]),
+                ("[2]", RETURNED[2]),
+                ("[1]", RETURNED[1]),
+                ("1 real2.example", RETURNED[1]),
+                ("2 real3.example", RETURNED[2]),
+            ],
+            id="numbers",
+        ),
+        pytest.param(
+            "Both say so [8, 9] or [8][9][1], since May.[8]",
+            "Both say so [1][2] or [1][2], since May.[1]\n\nSources: 1 real2.example · 2 real3.example",
+            [
+                *[("[1]", RETURNED[1]), ("[2]", RETURNED[2])] * 2,
+                ("[1]", RETURNED[1]),
+                ("1 real2.example", RETURNED[1]),
+                ("2 real3.example", RETURNED[2]),
+            ],
+            id="several numbers",
+        ),
+        pytest.param(
+            "据报道[8]已发布。",
+            "据报道[1]已发布。\n\nSources: 1 real2.example",
+            [("[1]", RETURNED[1]), ("1 real2.example", RETURNED[1])],
+            id="Chinese",
+        ),
+        pytest.param("It is certain [1]. [2] Yes.", "It is certain. Yes.", [], id="numbers without a source"),
+        pytest.param(
+            "x[8], array[7], f(x)[8], слово[8], [7, 100], [0], \\[8], [a] and `[8]`[8]",
+            "x[8], array[7], f(x)[8], слово[8], [7, 100], [0], [8], [a] and [8][8]",
+            [("[8]", "code")],
+            id="no citations",
+        ),
+        pytest.param("See [the page]({fake}).", "See the page ({fake}).", [("{fake}", "code")], id="label"),
+        pytest.param("😀 See {fake}.", "😀 See {fake}.", [("{fake}", "code")], id="bare"),
+        pytest.param("See <{fake}>", "See {fake}", [("{fake}", "code")], id="autolink"),
+        pytest.param(
+            "See **all of {fake} now**",
+            "See all of {fake} now",
+            [("all of ", "bold"), ("{fake}", "code"), (" now", "bold")],
+            id="bold",
+        ),
+        pytest.param("`{fake}` stays", "{fake} stays", [("{fake}", "code")], id="code"),
+        pytest.param("You wrote {written}.", "You wrote {written}.", [("{written}", WRITTEN)], id="person"),
+        pytest.param("You wrote person.com", "You wrote person.com", [], id="name of a person"),
+        pytest.param("{written}$word$", "{written}$word$", [("{written}$word$", "code")], id="glued"),
+        pytest.param(
+            "Try evil.com or t.me/evil",
+            "Try evil.com or t.me/evil",
+            [("evil.com", "code"), ("t.me/evil", "code")],
+            id="names",
+        ),
+        pytest.param(
+            "[one]({real})\n```\ncode",
+            "one\ncode\n\nSources: 1 real1.example",
+            [("one", RETURNED[0]), ("code", "pre"), ("1 real1.example", RETURNED[0])],
+            id="fence",
+        ),
+        pytest.param(
+            "<!-- {real}",
+            "<!-- {real}",
+            [("{real}", "code")],
+            id="HTML",
+        ),
+        pytest.param("Nothing to link.", "Nothing to link.", [], id="none"),
+    ],
+)
+def test_links_that_are_not_real_become_text_and_numbers_lead_to_sources(answer, text, marks):
+    (piece,) = show(fill(answer))
+    assert piece.text == fill(text)
+    assert list_marks(piece) == [(fill(shown), fill(kind)) for shown, kind in marks]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "**Read** README.md, config.json and tool.py:57 in 10.0.0.0/8",
+        "Call *asyncio.run* with Node.js/Deno or ASP.NET at 1.2.3.4, e.g. 3.14 at 10.30",
+        "これはNode.jsです",
+        "Write to ann.smith@person.com, bob@evil.com, x.evil.com@home and <ann@evil.com>",
+    ],
+)
+def test_names_and_mail_addresses_look_as_before(text):
+    assert show(text) == render_markdown(text)
+
+
+def test_a_number_is_left_in_an_answer_without_a_search():
+    links = AnswerLinks(set, set, {})
+    (piece,) = render_answer("Smith [7] and [12] say so.", {}, links, "Sources:")
+    assert piece == Piece("Smith [7] and [12] say so.")
+
+
+def test_what_a_file_tool_returned_is_no_source():
+    links = AnswerLinks(set, set, {})
+    (piece,) = render_answer("Look into config.json and evil.com.", {}, links, "Sources:")
+    assert list_marks(piece) == []
+
+
+def test_pages_that_were_opened_are_sources_even_if_the_answer_names_none():
+    (piece,) = show("Yes.", (RETURNED[3],))
+    assert piece.text == "Yes.\n\nSources: 1 real4.example"
+    assert list_marks(piece) == [("1 real4.example", RETURNED[3])]
+
+
+def test_a_page_is_one_source_whatever_stands_around_its_address():
+    (piece,) = show("See [7] and www.real1.example/page", (f"{RETURNED[0]}/",))
+    assert piece.text.endswith("Sources: 1 real1.example")
+
+
+def test_there_are_five_sources_at_most():
+    (piece,) = show(" ".join(f"[{number}]" for number in CITED))
+    assert len(piece.entities) == 2 * MAX_SOURCES
+    assert piece.text.startswith("[1] [2] [3] [4] [5]\n\nSources: 1 ")
+    assert "5 real5.example" in piece.text
+    assert "6" not in piece.text
+
+
+def test_more_addresses_than_a_message_can_mark_are_code_as_they_are_written():
+    text = " ".join(f"evil{n}.com" for n in range(150))
+    (piece,) = show(f"**See** {text}")
+    assert find_tappable(piece) == set()
+    assert piece.text == f"See {text}"
+
+
+def test_formatting_gives_way_to_marks():
+    words = " ".join(f"**w{n}** x" for n in range(99))
+    answer, sources = show(f"{words} {INVENTED[0]} and {RETURNED[0]}")
+    assert list_marks(answer)[-2:] == [(INVENTED[0], "code"), (RETURNED[0], RETURNED[0])]
+    assert find_tappable(answer) == {RETURNED[0]}
+    assert sources.text == "Sources: 1 real1.example"
+    assert find_refusal(answer) is None
+
+
+def test_five_sources_fit_below_the_longest_message():
+    (piece,) = show("word " * 759, tuple(f"https://{str(n) * 60}.example/" for n in range(5)))
+    assert "word\n\nSources: 1 000" in piece.text
+    assert find_refusal(piece) is None
+
+
+def test_a_running_answer_has_the_links_of_the_answer_and_no_more():
+    text = f"See [this]({INVENTED[0]}), {RETURNED[0]}, [8] and evil.com. "
+    (running,) = render_snapshot(Snapshot(text, None, build_links()), {})
+    (ended,) = show(text)
+    assert ended.text.startswith(running.text)
+    assert ended.entities[: len(running.entities)] == running.entities
+    assert find_tappable(running) == {RETURNED[0], RETURNED[1]}
+
+
+ADDRESSES = st.sampled_from((*RETURNED, WRITTEN, *INVENTED, *WRITTEN_NAMES))
+WORDS = st.sampled_from(
+    (
+        "word",
+        "**",
+        "_",
+        "`",
+        "```\n",
+        "\n\n",
+        "- ",
+        "> ",
+        "[7]",
+        "[1]",
+        "[7, 8]",
+        "(",
+        ")",
+        "<b>",
+        "$",
+        "|",
+        "!",
+        "/",
+        ".",
+        "@",
+        "~",
+        "😀",
+        "www.",
+    )
+)
+FORMS = st.sampled_from(
+    (
+        "{}",
+        "[label]({})",
+        "<{}>",
+        "![x]({})",
+        "**{}**",
+        "[r]: {}\n",
+        "<a href='{}'>x</a>",
+        "({})",
+        "[{0}]({0})",
+    )
+)
+PIECES = WORDS | st.builds(str.format, FORMS, ADDRESSES)
+
+
+@for_each(st.lists(PIECES, max_size=25), st.sampled_from((" ", "", "\n")), st.booleans())
+def test_nobody_can_tap_what_no_tool_returned_and_no_person_wrote(pieces, joint, has_opened):
+    shown = show(joint.join(pieces), RETURNED[:2] if has_opened else ())
+    tappable = set().union(*map(find_tappable, shown))
+    assert tappable <= {*RETURNED, WRITTEN, *WRITTEN_NAMES}
+    assert [find_refusal(piece) for piece in shown] == [None] * len(shown)
