@@ -8,7 +8,8 @@ edit or because somebody had it deleted, the turn is planned again.
 from collections.abc import Sequence
 from datetime import datetime, tzinfo
 
-from bot.agent.prompt import build_data_block
+from bot.agent.prompt import DATA_END, build_data_block
+from bot.db.conversations import turns
 from bot.db.people import group_texts
 from bot.db.people.group_texts import MAX_BYTES, StoredText
 from bot.db.transaction import Transaction
@@ -22,6 +23,18 @@ async def load_texts(tx: Transaction, request: TurnRequest, *, now: float) -> tu
     if not request.lane.is_group or request.message_id is None:
         return ()
     return await group_texts.load(tx, request.lane, before_message=request.message_id, now=now)
+
+
+async def load_earlier_block(tx: Transaction, request: TurnRequest) -> str:
+    """Return the block that stood in front of a question before it was edited; "" if there was none."""
+    if request.revised_turn is None or not request.speaker:
+        return ""
+    messages = (await turns.load_messages(tx, [request.revised_turn]))[0]
+    first_text = messages[0].text if messages else ""
+    # What a person wrote cannot be taken for it: their name stands in front of that.
+    if not first_text.startswith(f"[data: {LABEL}]\n") or DATA_END not in first_text:
+        return ""
+    return first_text[: first_text.index(DATA_END) + len(DATA_END)]
 
 
 def build_block(texts: Sequence[StoredText], zone: tzinfo) -> str:

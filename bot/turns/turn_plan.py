@@ -27,7 +27,7 @@ from bot.db.transaction import Transaction
 from bot.domain import Message
 from bot.turns import context_window
 from bot.turns.context_window import ContextWindow, ToolboxFor
-from bot.turns.said_before import build_block, load_texts
+from bot.turns.said_before import build_block, load_earlier_block, load_texts
 from bot.turns.turn_request import (
     PreflightRequest,
     PreflightResult,
@@ -194,7 +194,8 @@ async def _assess(
         zone: tzinfo = UTC
         if said_before or may_need_stamp(request, last_message_at, now):
             zone = await people.load_zone(tx, request.person, config.time_zone)
-        block = build_block(said_before, zone)
+        blocks = (await load_earlier_block(tx, request), build_block(said_before, zone))
+        block = "\n".join(filter(None, blocks))
         user_messages = build_user_messages(request, last_message_at, now, zone, block)
     else:
         user_messages = stored_turn.user_messages

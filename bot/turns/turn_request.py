@@ -33,6 +33,7 @@ class TurnRequest:
     `with_thinking`: it was asked for, whatever else says whether this turn thinks.
     `is_continuation`: the request is to continue the last answer.
     `revises_answer`: the chat shows an earlier answer, whose place this one takes.
+    `revised_turn`: the one that answered the messages before one of them was edited.
     `priority`: of the turn's model calls.
     `translate`: into the language of the person.
     `speaker`: what a group's prompts call the person; "" where a message stands without a name.
@@ -53,6 +54,7 @@ class TurnRequest:
     with_thinking: bool = False
     is_continuation: bool = False
     revises_answer: bool = False
+    revised_turn: int | None = None
     priority: int = PEOPLE_PRIORITY
     translate: Translator = ENGLISH
     speaker: str = ""

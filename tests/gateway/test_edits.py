@@ -10,10 +10,10 @@ from typing import Any
 
 from bot.sim.telegram.chats import ChatMessage
 from bot.sim.telegram.server import SimulatedPerson
-from bot.telegram.commands.edited_messages import TOO_OLD
+from bot.telegram.commands.edited_messages import NOT_ANSWERED, TOO_OLD
 from tests.support.approval_tools import install_bells, load_rung_bells
 from tests.support.gateway import GatewayHarness, running_gateway
-from tests.support.group_chat import open_group
+from tests.support.group_chat import GroupHarness, open_group, turn_on_reading
 
 
 def load_rows(tmp_path: Path, query: str, *values: Any) -> list[tuple[Any, ...]]:
@@ -71,7 +71,7 @@ async def test_edits_of_what_was_answered(tmp_path: Path):
             ask_before_an_older_one(gateway, people[2], tmp_path),
             answer_messages_that_were_merged(gateway, people[3], tmp_path),
             say_once_that_it_is_too_old(gateway, people[4], tmp_path),
-            ask_only_the_writer_in_a_group(gateway),
+            edit_in_a_group(gateway, tmp_path),
         )
 
 
@@ -174,9 +174,46 @@ async def say_once_that_it_is_too_old(gateway: GatewayHarness, person: Simulated
     assert gateway.texts(person.id).count(TOO_OLD) == 1
 
 
-async def ask_only_the_writer_in_a_group(gateway: GatewayHarness):
-    group = open_group(gateway.api, gateway.ann)
+async def edit_in_a_group(gateway: GatewayHarness, tmp_path: Path):
+    group = open_group(gateway.api, gateway.ann, hears_everything=True)
     await group.wait_for_texts()
+    await ask_only_the_writer(gateway, group)
+    await turn_on_reading(gateway, "Team")
+    await group.wait_for_texts(6)
+    await judge_edits_by_what_was_asked(gateway, group, tmp_path)
+
+
+async def judge_edits_by_what_was_asked(gateway: GatewayHarness, group: GroupHarness, tmp_path: Path):
+    api = gateway.api
+    group.ben.send("lunch at one?", thread=group.group)
+    asked = group.ann.send("@canvasgram_sim_bot @@say:yes@@", thread=group.group)
+    await api.wait_until(lambda: group.texts()[-1] == "yes")
+    answers = len(group.texts())
+    known = load_rows(tmp_path, "select count(*) from inbox")
+    overheard = group.cleo.send("@@say:ciao@@", thread=group.group)
+    group.cleo.edit_metadata(overheard, thread=group.group)
+    group.cleo.edit(overheard, "@@say:salve@@", thread=group.group)
+    group.ann.edit(asked, "@@say:no@@ after all", thread=group.group)  # the mention goes
+    await api.wait_until(lambda: group.texts()[-1] == "no", 20)
+    prompt = find_prompt(gateway, "after all")
+    assert prompt.count("lunch at one?") == 1
+    assert prompt.index("lunch at one?") < prompt.index("say:no")
+    assert len(group.texts()) == answers
+    assert load_rows(tmp_path, "select count(*) from inbox") == [(known[0][0] + 2,)]  # edit, and its question
+
+    group.cleo.edit(overheard, "@canvasgram_sim_bot @@say:buongiorno@@", thread=group.group)
+    await api.wait_until(lambda: group.texts()[-1] == "buongiorno", 20)
+    assert replied_to(group.group.chat.bot_messages[-1]) == overheard.message_id
+    command = group.ben.send("/help@canvasgram_sim_bot", thread=group.group)
+    await group.wait_for_texts(answers + 2)
+    group.ben.edit(command, "@canvasgram_sim_bot @@say:never@@", thread=group.group)
+    group.ben.send("/ask @@say:last@@", thread=group.group)
+    await api.wait_until(lambda: group.texts()[-1] == "last")
+    assert "salve" not in find_prompt(gateway, "say:last")
+    assert not any("say:never" in request.prompt for request in gateway.endpoint.requests)
+
+
+async def ask_only_the_writer(gateway: GatewayHarness, group: GroupHarness):
     message = group.ann.send("/ask @@say:one@@", thread=group.group)
     await group.wait_for_texts(2)
     group.ben.send("/ask @@say:two@@", thread=group.group)
@@ -232,4 +269,26 @@ async def test_edits_of_what_waits_runs_or_asks(tmp_path: Path):
         assert "I used ring for it" in card.text
         ann.tap(card, "Answer again")
         await wait_for_message(gateway, ann, "silence")
-    assert load_rung_bells(tmp_path) == ["two"]
+        await stop_what_cannot_be_done_twice(gateway)
+    assert load_rung_bells(tmp_path) == ["two", "three"]
+
+
+async def stop_what_cannot_be_done_twice(gateway: GatewayHarness):
+    ann = gateway.ann
+    ringing = ann.send('@@tool:ring {"bell": "three"}@@@@say:rang three@@')
+    question = await gateway.api.wait_until(
+        lambda: next((m for m in gateway.api.chat(ann.id).bot_messages if '"three"' in m.text), None)
+    )
+    assert question is not None
+    gateway.endpoint.hold()
+    requests = len(gateway.endpoint.requests)
+    ann.tap(question, "Allow once")
+    await gateway.endpoint.wait_until(lambda: len(gateway.endpoint.requests) > requests)
+    ann.edit(ringing, "@@say:never mind@@")
+    await gateway.endpoint.wait_until(lambda: gateway.endpoint.running == 0)
+    gateway.endpoint.release()
+    card = await wait_for_message(gateway, ann, "You changed a message")
+    assert [button["text"] for button in card.buttons] == ["Answer again", "Don't answer"]
+    ann.tap(card, "Don't answer")
+    await gateway.api.wait_until(lambda: card.text == NOT_ANSWERED)
+    assert "rang three" not in gateway.texts()

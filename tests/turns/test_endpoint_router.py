@@ -171,9 +171,13 @@ async def test_an_answer_cut_at_the_second_is_signed_and_can_be_continued(tmp_pa
         assert both.main.requests == []
 
 
-async def test_a_turn_of_the_second_is_retried_there(tmp_path: Path):
+async def test_a_turn_of_the_second_is_retried_and_revised_there(tmp_path: Path):
     async with open_two_endpoints(tmp_path) as both:
-        await both.send("/deep @@say:far@@")
+        asked = both.gateway.ann.send("/deep @@say:far@@ awya")
+        await both.wait_for_answer(1)
+        both.gateway.ann.edit(asked, "/deep @@say:further@@ away")
+        changed = f"further\n\n{SIGNATURE}"
+        await both.gateway.api.wait_until(lambda: both.final_texts() == [changed], 20)
         both.gateway.ann.send("/retry")
         await both.wait_for_answer(2)
         both.main.inject_fault("busy", times=2)
@@ -181,6 +185,7 @@ async def test_a_turn_of_the_second_is_retried_there(tmp_path: Path):
         both.gateway.ann.send("/retry")
         assert await both.wait_for_answer(4) == "only now"
     assert [role for role, outcome, _ in await both.load_calls() if outcome == "ok"] == [
+        "fallback",
         "fallback",
         "fallback",
         "fallback",

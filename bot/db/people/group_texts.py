@@ -70,6 +70,12 @@ async def delete_texts(tx: Transaction, texts: Iterable[StoredText]) -> None:
     await tx.execute(delete(group_texts).where(group_texts.c.id.in_([text.id for text in texts])))
 
 
+async def delete_message(tx: Transaction, lane: Lane, message_id: int) -> None:
+    """Delete what a message said, because it is a question now."""
+    same_message = (group_texts.c.lane == lane.key, group_texts.c.message_id == message_id)
+    await tx.execute(delete(group_texts).where(*same_message))
+
+
 async def delete_old(tx: Transaction, *, now: float) -> None:
     """Delete texts of all groups that are older than a day."""
     await tx.execute(delete(group_texts).where(group_texts.c.written_at < now - MAX_SECONDS))

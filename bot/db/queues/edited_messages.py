@@ -5,17 +5,19 @@ transaction `tx`.
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from sqlalchemy import RowMapping, and_, delete, func, insert, or_, select, update
 
+from bot.db.queues.inbox import MessageEdit
 from bot.db.tables import inbox
 from bot.db.transaction import Transaction
 from bot.domain import Lane
 
 SUPERSEDED = "edited again"
+_CONTROL_SCAN_ROWS = 1000
 
 # What a handled item keeps when it is queued again.
 _RENEWED_COLUMNS = ("kind", "shape", "lane", "sender", "message_id")
@@ -51,10 +53,11 @@ class StoredEdit:
 
 @dataclass(frozen=True, slots=True)
 class Revision:
-    """Which message of a turn was edited, and whether the new answer takes the place of the old one."""
+    """Which message of which turn was edited, and whether the new answer takes the place of the old one."""
 
     message_id: int
     in_place: bool
+    turn: int
 
 
 async def find(tx: Transaction, lane: Lane, message_id: int) -> StoredMessage | None:
@@ -69,6 +72,24 @@ async def find(tx: Transaction, lane: Lane, message_id: int) -> StoredMessage | 
     if row is None or row.body is None:
         return None
     return StoredMessage(row.id, row.state, row.shape, row.sender, row.turn, json.loads(row.body))
+
+
+async def find_known(tx: Transaction, edits: Collection[MessageEdit]) -> set[tuple[Lane, int]]:
+    """Which of the edited messages are stored: in their lanes, or lately as control items or as refused."""
+    known = set()
+    newest = select(func.max(inbox.c.id)).scalar_subquery()
+    for edit in edits:
+        in_lane = and_(inbox.c.lane == edit.lane.key, inbox.c.message_id == edit.message_id)
+        without_lane = and_(
+            inbox.c.lane.is_(None),
+            inbox.c.id > newest - _CONTROL_SCAN_ROWS,
+            func.json_extract(inbox.c.body, "$.message.message_id") == edit.message_id,
+            func.json_extract(inbox.c.body, "$.message.chat.id") == edit.lane.chat,
+        )
+        for condition in (in_lane, without_lane):
+            if (await tx.execute(select(inbox.c.id).where(condition).limit(1))).first() is not None:
+                known.add((edit.lane, edit.message_id))
+    return known
 
 
 async def find_edit(tx: Transaction, lane: Lane, item: int) -> StoredEdit | None:
@@ -113,12 +134,13 @@ async def find_repeating_turn(tx: Transaction, lane: Lane, turn: int) -> int | N
     return repeating
 
 
-async def requeue(tx: Transaction, turn: int, revision: Revision, *, now: float) -> int:
+async def requeue(tx: Transaction, revision: Revision, *, now: float) -> int:
     """Queue the messages of a turn again, before all that waits in their lane; returns the first item.
 
     The lane's waiting items are stored again behind them: items are handled in the order of their numbers.
     """
-    rows = (await tx.execute(select(inbox).where(inbox.c.turn == turn).order_by(inbox.c.id))).mappings().all()
+    of_turn = select(inbox).where(inbox.c.turn == revision.turn).order_by(inbox.c.id)
+    rows = (await tx.execute(of_turn)).mappings().all()
     copies = [_renew(row, revision if row is rows[0] else None, now) for row in rows]
     waits = and_(
         inbox.c.lane == rows[0]["lane"],

@@ -97,12 +97,16 @@ _MARK_STOPPED = (
 
 @dataclass(frozen=True, slots=True)
 class MessageEdit:
-    """What an edit makes of a message: its shape, and its body as it would be stored."""
+    """What an edit makes of a message: its shape, and its body as it would be stored.
+
+    `sent_at`: when the message was written, before it was edited.
+    """
 
     lane: Lane
     message_id: int
     shape: ItemShape
     body: str
+    sent_at: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +116,8 @@ class IncomingUpdate:
     `lane` None: a control item, claimed at once. `not_before` (epoch seconds): a part of a paste waits until
     then for the rest. `edit`: of an update that says that a message was edited. `is_for_others`: it
     concerns the assistant in no way, as a group's message to others, and no item is stored of it.
-    `group_text`: what is read along of it.
+    `group_text`: what is read along of it. `is_edited_question`: of an edit that made a message of a group
+    address the assistant, and counts as a new message.
     """
 
     update_id: int
@@ -127,6 +132,7 @@ class IncomingUpdate:
     edit: MessageEdit | None = None
     is_for_others: bool = False
     group_text: GroupText | None = None
+    is_edited_question: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,6 +24,8 @@ EDIT_IN_PLACE_SECONDS = 47 * 3600.0  # Telegram deletes what is left over of an 
 MAX_RETRIES = 20  # of one message that are followed
 
 TOO_OLD = translatable("That message is too old for me to go back to. Please send it again.")
+LEFT = translatable("I've left my answer as it is.")
+NOT_ANSWERED = translatable("I stopped when you changed it, and won't answer it.")
 MESSAGE_EDITED = "its message was edited"
 
 _BUTTON = re.compile(r"(again|leave):([0-9]{1,18})", re.ASCII)
@@ -57,20 +59,21 @@ async def handle_card_button(context: ActionContext) -> ActionResult:
     """A button of the card; `context.args` is the decision and the inbox item of the edit."""
     match = _BUTTON.fullmatch(context.args)
     edit = await edited_messages.find_edit(context.tx, context.lane, int(match[2])) if match else None
-    if match is None or edit is None:
+    if match is None or edit is None or not edit.is_newest:
         return expire_button(context)
     translate = context.translate
     if not context.speaks_for(edit.sender):
         return ActionResult(toast=translate("Only the person who changed the message can answer this."))
-    left = ActionResult(replacement=Part(translate("I've left my answer as it is.")))
-    if match[1] == "leave" or not edit.is_newest or context.now > edit.received_at + ASK_SECONDS:
-        return left
+    stored = await edited_messages.find(context.tx, context.lane, edit.message_id)
+    branch = None
+    if stored is not None and stored.turn is not None:
+        branch = await _find_branch(context, stored.turn)
+    is_over = context.now > edit.received_at + ASK_SECONDS
+    if match[1] == "leave" or is_over or stored is None:
+        has_answer = branch is None or not branch.was_cut
+        return ActionResult(replacement=Part(translate(LEFT if has_answer else NOT_ANSWERED)))
     if await inbox.is_lane_busy(context.tx, context.lane):
         return ActionResult(toast=translate("I'm still answering. Tap again when I'm done."))
-    stored = await edited_messages.find(context.tx, context.lane, edit.message_id)
-    if stored is None or stored.turn is None:
-        return left
-    branch = await _find_branch(context, stored.turn)
     if branch is None:
         return ActionResult(replacement=Part(translate(TOO_OLD)))
     result = await _answer_again(context, stored, branch, edit.message_id)
@@ -100,7 +103,8 @@ async def _answer_again(
     await branches.replace_turns(tx, context.lane, branch)
     in_place = not branch.later_turns and await _can_edit_answer(context, branch)
     assert stored.turn is not None
-    item = await edited_messages.requeue(tx, stored.turn, Revision(message_id, in_place), now=context.now)
+    revision = Revision(message_id, in_place, stored.turn)
+    item = await edited_messages.requeue(tx, revision, now=context.now)
     if in_place:
         await outbox.hand_over_answer(tx, branch.item, item)
     return ActionResult(after_commit=(context.deps.wake_worker, *callbacks))
@@ -142,9 +146,12 @@ async def _build_card(context: ActionContext, branch: Branch, sent_at: float) ->
         names = ", ".join(tools)
         lines.append(translate("I used {tools} for it, and may do the same a second time.", tools=names))
     lines += _list_made(translate, await branches.count_made(context.tx, context.lane, branch.began_at))
+    leave_label = translate("Leave as is")
+    if branch.was_cut:  # there is no answer to leave
+        leave_label = translate("Don't answer")
     buttons = (
         Button(translate("Answer again"), f"edit:again:{context.item.id}"),
-        Button(translate("Leave as is"), f"edit:leave:{context.item.id}"),
+        Button(leave_label, f"edit:leave:{context.item.id}"),
     )
     return build_part("\n".join(lines), buttons)
 

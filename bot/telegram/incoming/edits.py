@@ -1,10 +1,13 @@
 """Finds what an edit of a message changes, and applies those that came in the same batch. Pure."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Any
 
-from bot.db.queues.inbox import TURN_SHAPES, IncomingUpdate
+from bot.db.queues.inbox import STALE_SECONDS, TURN_SHAPES, IncomingUpdate, MessageEdit
+from bot.domain import Lane
+
+EDIT_HOLD_SECONDS = 3.0  # who corrects a message often does so twice
 
 _FILE_KINDS = ("photo", "animation", "video", "voice", "video_note", "audio", "document")
 
@@ -34,6 +37,42 @@ def fold_edits(updates: Sequence[IncomingUpdate]) -> list[IncomingUpdate]:
         elif edit is not None and newest[edit.lane, edit.message_id] != position:
             folded[position] = replace(update, shape="other", edit=None)
     return folded
+
+
+def judge_group_edits(
+    updates: Sequence[IncomingUpdate], known: Collection[tuple[Lane, int]], now: float
+) -> list[IncomingUpdate]:
+    """Return the updates that concern the assistant, judging edits by what was asked in groups before.
+
+    `known`: the messages among the edited ones that it was sent. An edit of one concerns it, also if the
+    message no longer addresses it; one that makes a recent message address it is a new message.
+    """
+    judged = list[IncomingUpdate]()
+    for update in updates:
+        edit = update.edit
+        if edit is not None and (edit.lane, edit.message_id) in known:
+            judged.append(replace(update, is_for_others=False))
+        elif update.is_for_others:
+            continue
+        elif edit is None or not edit.lane.is_group:
+            judged.append(update)
+        elif edit.shape == "text" and now - edit.sent_at <= STALE_SECONDS:
+            judged.append(_to_message(update, edit, now))
+    return judged
+
+
+def _to_message(update: IncomingUpdate, edit: MessageEdit, now: float) -> IncomingUpdate:
+    """Return an edit as the message that it leaves."""
+    return replace(
+        update,
+        shape=edit.shape,
+        lane=edit.lane,
+        body=edit.body,
+        message_id=edit.message_id,
+        not_before=now + EDIT_HOLD_SECONDS,
+        edit=None,
+        is_edited_question=True,
+    )
 
 
 def has_new_content(edited: dict[str, Any], original: dict[str, Any]) -> bool:

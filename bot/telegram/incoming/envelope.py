@@ -75,15 +75,20 @@ def _rename_guest_message(update: dict[str, Any]) -> dict[str, Any]:
 
 
 def _read_edit(update: dict[str, Any], groups: GroupDirectory) -> MessageEdit | None:
-    """Return the message that an edit leaves, if it is one that a turn may answer."""
+    """Return the message that an edit leaves, if it is one that a turn may answer.
+
+    In a group it need not be addressed: the message may have been before.
+    """
     message = _as_object(update.get("edited_message"))
-    shape, _ = _classify({}, message, groups)
     lane = find_lane(message)
     message_id = _parse_id(message.get("message_id"))
-    if shape not in TURN_SHAPES or lane is None or message_id is None:
+    if lane is None or message_id is None or (lane.is_group and not groups.can_answer(lane.chat)):
+        return None
+    shape, _ = _classify_addressed(message)
+    if shape not in TURN_SHAPES:
         return None
     body = json.dumps({"update_id": update["update_id"], "message": message}, separators=(",", ":"))
-    return MessageEdit(lane, message_id, shape, body)
+    return MessageEdit(lane, message_id, shape, body, sent_at=float(_parse_id(message.get("date")) or 0))
 
 
 def _get_hold_seconds(message: dict[str, Any], shape: ItemShape) -> float:

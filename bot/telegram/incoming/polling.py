@@ -32,13 +32,12 @@ from bot.telegram.incoming.backlog import (
     build_waiting_message,
     shorten_refused,
 )
-from bot.telegram.incoming.edits import fold_edits, has_new_content
+from bot.telegram.incoming.edits import EDIT_HOLD_SECONDS, fold_edits, has_new_content, judge_group_edits
 from bot.telegram.incoming.envelope import find_lane
 from bot.telegram.outcomes import get_retry_after
 
 MAX_PAUSE_SECONDS = 30.0
 OVERFLOW_HOLD_SECONDS = 1.5  # a refusal waits so long for more that is refused, and names all of it
-EDIT_HOLD_SECONDS = 3.0  # who corrects a message often does so twice
 MAX_REMEMBERED_PEOPLE = 1000  # people whose waiting messages need not be counted again
 ALLOWED_UPDATES = [
     "message",
@@ -186,7 +185,9 @@ class UpdatePoller:
         now = time.time()
         envelopes = [self._callbacks.read_envelope(raw, now) for raw in raw_updates]
         readable = [update for update in envelopes if update]
-        updates = [update for update in readable if not update.is_for_others or update.group_text]
+        updates = [
+            update for update in readable if not update.is_for_others or update.group_text or update.edit
+        ]
         if len(readable) < len(raw_updates):
             log.error("updates without an id were left out", extra={"action": "intake.unreadable"})
             await asyncio.sleep(1.0)
@@ -209,7 +210,9 @@ class UpdatePoller:
 
     async def _store_updates(self, received: Sequence[IncomingUpdate], now: float) -> None:
         texts = [update.group_text for update in received if update.group_text is not None]
-        updates = [update for update in received if not update.is_for_others]
+        updates = await self._select_own(received, now)
+        if not updates and not texts:
+            return
         message_counts = Counter(
             update.sender for update in updates if update.shape in TURN_SHAPES and update.sender is not None
         )
@@ -223,6 +226,9 @@ class UpdatePoller:
                 rows = fold_edits([update for update in updates if update.update_id not in stored_ids])
             if texts:
                 await group_texts.store(tx, texts, now=now)
+            for update in updates:
+                if update.is_edited_question and update.lane is not None and update.message_id is not None:
+                    await group_texts.delete_message(tx, update.lane, update.message_id)
             waiting = await waiting_messages.load_waiting(tx, crowded) if crowded else {}
             rows = self._mark_overflows(rows, waiting, now)
             rows = [await _apply_edit(tx, row, now) for row in rows]
@@ -232,6 +238,18 @@ class UpdatePoller:
             self._max_waiting_by_person[person] = known_count + count
         if rows:
             self._callbacks.on_stored(rows)
+
+    async def _select_own(self, received: Sequence[IncomingUpdate], now: float) -> list[IncomingUpdate]:
+        """Return the updates that concern the assistant."""
+        edits = [update.edit for update in received if update.edit is not None and update.edit.lane.is_group]
+        if not edits:
+            return [update for update in received if not update.is_for_others]
+        async with self._database.read_transaction() as tx:
+            known = await edited_messages.find_known(tx, edits)
+        for update in received:
+            if update.lane is not None and update.message_id is not None:
+                known.add((update.lane, update.message_id))
+        return judge_group_edits(received, known, now)
 
     def _find_crowded(self, updates: Sequence[IncomingUpdate], message_counts: Mapping[int, int]) -> set[int]:
         """Return the people of whom too much may wait: too many messages, or the text of forwarded ones."""
@@ -280,13 +298,13 @@ async def _apply_edit(tx: Transaction, update: IncomingUpdate, now: float) -> In
     edit = update.edit
     if edit is None:
         return update
-    is_edited_again = await edited_messages.drop_pending(tx, edit.lane, edit.message_id, now=now)
     if await waiting_messages.replace_waiting(tx, edit):
         return replace(update, shape="other")
     stored = await edited_messages.find(tx, edit.lane, edit.message_id)
-    if stored is None or (stored.shape, edit.shape) != ("text", "text"):
+    if stored is None or stored.shape != edit.shape:
         return replace(update, shape="other")
     edited = json.loads(edit.body)["message"]
+    is_edited_again = await edited_messages.drop_pending(tx, edit.lane, edit.message_id, now=now)
     if not is_edited_again and not has_new_content(edited, stored.message):
         return replace(update, shape="other")
     return replace(update, lane=edit.lane, message_id=edit.message_id, not_before=now + EDIT_HOLD_SECONDS)

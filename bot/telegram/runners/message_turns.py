@@ -120,6 +120,7 @@ class MessageTurns:
             preface=late_preface + composed.preface,
             deep=first.item.shape == "deep",
             revises_answer=revision is not None and revision["in_place"],
+            revised_turn=revision.get("turn") if revision is not None else None,
             translate=translate,
             speaker=speaker,
             message_id=last_message.message_id if last_message else None,

@@ -271,6 +271,26 @@ async def test_a_waiting_message_is_stored_as_it_was_edited_last(harness: Poller
     assert (await load_text(), (await harness.load_rows())[-1]) == ("three", (5, "edit"))
 
 
+async def test_an_edit_that_cannot_be_answered_leaves_the_one_that_waits(harness: PollerHarness):
+    poller = harness.build_poller()
+
+    def build(update_id: int, kind: str, text: str) -> dict[str, object]:
+        return {"update_id": update_id, kind: _build_message(1) | {"text": text}}
+
+    await poller._store_batch([build(1, "message", "/deep one")])
+    async with harness.database.transaction() as tx:
+        await tx.execute(update(inbox).values(state="running"))
+    for number, words in enumerate(("/deep two", "no question any more", "/stop"), start=2):
+        await poller._store_batch([build(number, "edited_message", words)])
+    async with harness.database.read_transaction() as tx:
+        rows = await tx.execute(select(inbox.c.shape, inbox.c.state, inbox.c.lane).order_by(inbox.c.id))
+    assert [tuple(row) for row in rows][1:] == [
+        ("edit", "new", "7"),
+        ("other", "new", None),
+        ("edit", "new", None),
+    ]
+
+
 async def test_an_edit_that_comes_with_a_message_stored_before_is_not_lost(harness: PollerHarness):
     poller = harness.build_poller()
 
