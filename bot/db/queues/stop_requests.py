@@ -23,7 +23,8 @@ class StopResult:
 
     `running`: a turn runs, or continues in a moment, and is stopped. `dropped` and `waiting` count messages
     it dropped and messages that still wait. `parked`: turns that wait for a person, where none runs.
-    `was_late`: the turn that it meant has ended, and what waited behind that one goes on.
+    `was_late`: the turn that it meant has ended, and what waited behind that one goes on. `last_item`: the
+    newest item of what is stopped.
     """
 
     running: bool
@@ -31,6 +32,7 @@ class StopResult:
     waiting: int
     parked: tuple[int, ...] = ()
     was_late: bool = False
+    last_item: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,17 +57,18 @@ async def stop(
     none either, earlier waiting messages are dropped. What waited for a turn that has ended since the command
     was written is spared.
     """
-    came_before = and_(inbox.c.lane == lane.key, inbox.c.id < before)
+    came_before = _came_before(lane, before)
     ended_at = await _find_end_since(tx, came_before, before, command.sent_at if command else None)
     is_meant = true() if ended_at is None else inbox.c.received_at >= ended_at
     earlier = and_(came_before, is_meant, _is_from(command.sender if command else None))
     marked = update(inbox).values(stopped=True)
-    stopped = 0
+    stopped = list[int]()
     if command is not None:
         # One turn is meant: of those that have begun, the one that runs goes before one that waits.
-        stopped = (await tx.execute(marked.where(earlier, inbox.c.state == "running"))).rowcount
+        is_running = inbox.c.state == "running"
+        stopped = list((await tx.execute(marked.where(earlier, is_running).returning(inbox.c.id))).scalars())
     if not stopped:
-        stopped = (await tx.execute(marked.where(earlier, _HAS_BEGUN))).rowcount
+        stopped = list((await tx.execute(marked.where(earlier, _HAS_BEGUN).returning(inbox.c.id))).scalars())
     goes_on = False
     if ended_at is not None and not stopped:
         waited_behind = and_(came_before, inbox.c.received_at < ended_at, or_(_HAS_BEGUN, _IS_WAITING))
@@ -81,7 +84,8 @@ async def stop(
     still_waiting = select(func.count()).select_from(inbox).where(inbox.c.lane == lane.key, _IS_WAITING)
     waiting = (await tx.execute(still_waiting)).scalar_one()
     was_late = goes_on and not dropped
-    return StopResult(stopped > 0, dropped, int(waiting), tuple(parked_turns), was_late)
+    last_item = max(stopped, default=None)
+    return StopResult(bool(stopped), dropped, int(waiting), tuple(parked_turns), was_late, last_item)
 
 
 async def stop_turn(tx: Transaction, lane: Lane, item: int) -> bool | None:
@@ -101,7 +105,16 @@ async def drop_waiting(
     tx: Transaction, lane: Lane, *, before: int, now: float, sender: int | None = None
 ) -> int:
     """Drop the lane's waiting messages that came before item `before`; returns how many."""
-    return await _drop(tx, and_(inbox.c.lane == lane.key, inbox.c.id < before, _is_from(sender)), now=now)
+    return await _drop(tx, and_(_came_before(lane, before), _is_from(sender)), now=now)
+
+
+def _came_before(lane: Lane, item: int) -> ColumnElement[bool]:
+    """The condition that a row of the lane came before this item.
+
+    What waits behind a message that was edited is stored again with new numbers, but keeps Telegram's.
+    """
+    update_id = select(inbox.c.update_id).where(inbox.c.id == item).scalar_subquery()
+    return and_(inbox.c.lane == lane.key, or_(inbox.c.id < item, inbox.c.update_id < update_id))
 
 
 async def _drop(tx: Transaction, condition: ColumnElement[bool], *, now: float) -> int:

@@ -98,11 +98,8 @@ async def _drop_waiting(context: ActionContext, item: int) -> ActionResult:
         line = context.translate("Dropped.")
     else:
         line = context.translate("Nothing is waiting any more.")
-    return ActionResult(
-        toast=line,
-        replacement=Part(line),
-        after_commit=(partial(context.deps.turns.stop, context.lane, item),),
-    )
+    cut = partial(context.deps.turns.stop, context.lane, (stopped.last_item or item) + 1)
+    return ActionResult(toast=line, replacement=Part(line), after_commit=(cut,))
 
 
 async def _delete_note(context: ActionContext, note_id: int) -> ActionResult:

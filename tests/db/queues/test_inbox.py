@@ -164,7 +164,7 @@ async def test_stop_marks_what_runs_and_leaves_what_waits(database: Database):
     await store(database, build_update(2), build_update(3, shape="stop", lane=None))
     async with database.transaction() as tx:
         assert await stop_requests.stop(tx, LANE, before=3, now=101.0) == StopResult(
-            running=True, dropped=0, waiting=1
+            running=True, dropped=0, waiting=1, last_item=1
         )
         assert await stop_requests.drop_waiting(tx, LANE, before=3, now=101.0) == 1
 

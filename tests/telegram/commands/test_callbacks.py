@@ -7,7 +7,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from bot.db.engine import Database
-from bot.db.queues import outbox
+from bot.db.queues import edited_messages, inbox, outbox
+from bot.db.queues.edited_messages import Revision
+from bot.db.tables import inbox as inbox_table
 from bot.domain import Lane, Part
 from bot.telegram.commands import callbacks
 from bot.telegram.commands.callbacks import CONTINUE_PROMPT
@@ -65,6 +67,25 @@ async def test_stop_of_messages_answered_together_ends_their_turn(harness: Updat
     ((_, before),) = harness.turns.stops
     assert before is not None
     assert before > second
+
+
+async def test_what_waited_is_dropped_also_if_it_was_stored_again_behind_an_edited_message(
+    harness: UpdateHarness,
+):
+    running = await harness.start_turn()
+    (waiting,) = await harness.store_updates(harness.build_message(text="/deep two"))
+    [offer] = await harness.send_text("/stop")
+    turn = await harness.store_answered_turn("one", item=running)
+    async with harness.database.transaction() as tx:
+        answered = inbox_table.update().where(inbox_table.c.id == running)
+        await tx.execute(answered.values(state="done", turn=turn))
+        again = await edited_messages.requeue(tx, Revision(1, False, turn), now=harness.now)
+    async with harness.database.transaction() as tx:
+        await inbox.claim(tx, now=harness.now)
+    assert again > waiting
+    assert (await harness.tap(offer.buttons["Drop it"]))[0] == "Dropped."
+    assert [row.error for row in await harness.load_items(shape="deep")] == ["dropped by the person"]
+    assert not (await harness.load_item(again)).stopped
 
 
 async def test_an_old_stop_does_not_touch_the_next_turn(harness: UpdateHarness):
