@@ -7,9 +7,10 @@ from typing import Any
 
 from bot.agent.prompt import GATEWAY_INSTRUCTION, GROUP_LINE, INSTRUCTIONS_LINE
 from bot.sim.telegram.chats import ChatMessage
+from bot.sim.telegram.server import ChatThread
 from tests.support.delivery_harness import GENEROUS_LIMITS
 from tests.support.gateway import ADMIN, GatewayHarness, open_harness
-from tests.support.group_chat import GROUP, open_group
+from tests.support.group_chat import GROUP, GroupHarness, open_group
 
 HEAD = f"Be kind.\n{GATEWAY_INSTRUCTION}"
 GROUP_HEAD = f"Be kind.\n{GROUP_LINE}\n{GATEWAY_INSTRUCTION}"
@@ -108,3 +109,32 @@ async def instruct_topics(gateway: GatewayHarness) -> None:
         team.cleo.send("/ask @@say:Yes.@@", thread=thread)
         await team.wait_for_texts(2, thread)
         assert read_system_text(gateway) == f"{GROUP_HEAD}\n{INSTRUCTIONS_LINE}\n{wished}"
+    await follow_none(gateway, team, plans)
+
+
+async def follow_none(gateway: GatewayHarness, team: GroupHarness, plans: ChatThread) -> None:
+    async def show() -> ChatMessage:
+        count = len(team.texts(plans))
+        team.ann.send("/instructions", thread=plans)
+        await team.wait_for_texts(count + 1, plans)
+        return team.group.chat.bot_messages[-1]
+
+    async def ask() -> str:
+        count = len(team.texts(plans))
+        team.cleo.send("/ask @@say:Yes.@@", thread=plans)
+        await team.wait_for_texts(count + 1, plans)
+        return read_system_text(gateway)
+
+    async def tap(message: ChatMessage, label: str, text: str) -> None:
+        team.ann.tap(message, label, thread=plans)
+        await gateway.api.wait_until(lambda: message.text.startswith(text))
+
+    shown = await show()
+    await tap(shown, "None here", "I follow it until /new.")
+    await tap(shown, "Start it", "New conversation.")
+    assert await ask() == GROUP_HEAD
+    shown = await show()
+    assert shown.text == "In this topic I follow no instructions."
+    await tap(shown, "As in the group", "This topic follows its group's instructions again.")
+    await tap(shown, "Start it", "New conversation.")
+    assert (await ask()).endswith("Be brief.")

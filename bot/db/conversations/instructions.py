@@ -22,7 +22,7 @@ _SELECT_OWN_AND_INHERITED = select(instructions).where(
 
 @dataclass(frozen=True, slots=True)
 class Instructions:
-    """The text that holds in a lane; empty: there is none.
+    """The text that holds in a lane; empty: there is none, or a topic has chosen to follow none.
 
     `set_at`: when it was set (epoch seconds). `is_inherited`: it is the whole chat's.
     """

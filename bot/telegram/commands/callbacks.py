@@ -196,7 +196,7 @@ _BUTTON_ACTIONS: dict[str, Action] = {
     "more": _with_number(_continue_answer),
     "language": language.handle_language_button,
     "think": think.handle_think_button,
-    "instructions": instructions.handle_remove_button,
+    "instructions": instructions.handle_button,
     "forget": forget.handle_forget_button,
     "job": job_cards.handle_job_button,
     "zone": jobs.handle_zone_button,
