@@ -7,8 +7,8 @@ from typing import Any, Literal
 from bot.telegram.groups import GroupIdentity
 from bot.telegram.incoming.update import to_plain_name
 
-ANONYMOUS_ADMIN_BOT = 1087968824  # Telegram's account for administrators who write as their group
 MAX_SPEAKER_CHARS = 40
+NAMELESS = "Somebody"
 
 AddressKind = Literal["reply", "mention", "command", "name"]
 
@@ -80,7 +80,7 @@ def find_speaker_name(message: dict[str, Any]) -> str:
     if "sender_chat" in message:  # an administrator who writes as the group
         candidates = [str(_as_object(message["sender_chat"]).get("title") or "")]
     plain_names = (to_plain_name(name, MAX_SPEAKER_CHARS) for name in candidates)
-    return next(filter(None, plain_names), "Somebody")
+    return next(filter(None, plain_names), NAMELESS)
 
 
 def find_command_entity(message: dict[str, Any]) -> str | None:

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from bot.db.conversations import attachments, turns
 from bot.db.engine import Database
-from bot.db.people import groups
+from bot.db.people import groups, speakers
 from bot.db.queues import inbox, jobs, outbox
 from bot.db.queues.jobs import Job
 from bot.db.queues.parked_items import EndedTurn
@@ -19,6 +19,8 @@ from bot.domain import TASKS_PRIORITY, Attachment, InboxItem, Lane
 from bot.telegram.access import ACCESS_LOST, Access, find_role
 from bot.telegram.actions import TurnService
 from bot.telegram.groups import GroupDirectory
+from bot.telegram.incoming.group_address import MAX_SPEAKER_CHARS, NAMELESS
+from bot.telegram.incoming.update import to_plain_name
 from bot.telegram.runners.reminders import format_lateness
 from bot.turns import TurnRequest
 
@@ -66,6 +68,7 @@ class TaskRunner:
             with_thinking=bool(item.body.get("think")),
             is_continuation=bool(item.body.get("goes_on")),
             translate=self._access.get_translator(person),
+            speaker=await self._find_speaker(item, item.lane, person),
         )
         if item.job is None:
             await self._turns.run(request)
@@ -75,6 +78,14 @@ class TaskRunner:
             await self._end_unanswered(item, item.lane, person, JOB_DELETED)
             return
         await self._turns.run(build_due_request(request, item, job, self._clock()))
+
+    async def _find_speaker(self, item: InboxItem, lane: Lane, person: int) -> str:
+        """Return what a group's prompts call the person; "" in private, and where the texts name them."""
+        if not lane.is_group or item.body.get("turn") is not None:
+            return ""
+        name = to_plain_name(str(item.body["name"]), MAX_SPEAKER_CHARS) or NAMELESS
+        async with self._database.transaction(durable=False) as tx:
+            return await speakers.add(tx, await groups.find_lane(tx, lane), person, name)
 
     async def _find_job(self, job_id: int) -> Job | None:
         async with self._database.read_transaction() as tx:

@@ -122,4 +122,11 @@ async def test_an_answer_is_made_again_for_everybody_who_may_speak(harness: Upda
         [items] = (await inbox.claim(tx, now=harness.now)).groups
     run_task = TaskRunner(harness.database, harness.access, harness.groups, harness.turns, lambda _: None)
     await run_task(items)
-    assert [request.person for request in harness.turns.requests] == [person]
+    [request] = harness.turns.requests
+    assert (request.person, request.speaker) == (person, "Bob")
+    async with harness.database.transaction() as tx:
+        texts = body | {"texts": ["Bob: why?"], "turn": 1}  # as they stand in the prompt of the turn
+        await inbox.add(tx, kind="task", lane=Lane(CHAT), sender=person, body=texts, now=harness.now)
+        [items] = (await inbox.claim(tx, now=harness.now)).groups
+    await run_task(items)
+    assert harness.turns.requests[-1].speaker == ""
