@@ -25,7 +25,10 @@ from bot.sim.telegram.server import BotApi, SimulatedPerson
 from bot.sim.vllm.server import SimulatedEndpoint, Timing
 
 PERSON_ID = 1001  # the Telegram user id of the page's visitor
-PERSON_NAME = "Guest"
+PERSON_NAME = "Ann"
+OTHER_PERSON_ID = 1002
+OTHER_PERSON_NAME = "Ben"
+BOT_USERNAME = "canvasgram_bot"
 CANVAS_SECONDS = 0.4
 PREFILL_TOKENS_PER_SECOND = 3000
 POLL_SECONDS = 0.1  # between two reads of the database
@@ -56,10 +59,14 @@ class DemoModel:
 
 @dataclass(frozen=True, slots=True)
 class Demo:
-    """A running demo: Telegram as the visitor sees it, and the gateway's database."""
+    """A running demo: Telegram as the visitor sees it, and the gateway's database.
+
+    The visitor is the `person`, an admin; `other_person` is who else is let in.
+    """
 
     api: BotApi
     person: SimulatedPerson
+    other_person: SimulatedPerson
     model: DemoModel
     database: Database
 
@@ -110,8 +117,10 @@ async def open_demo(
 
     Raises SettingsRefused, or a CanvasgramError of the endpoint if there is none at its address.
     """
-    api = BotApi()
+    api = BotApi(username=BOT_USERNAME)
+    api.change_bot(can_read_all_group_messages=True)
     person = api.person(PERSON_ID, PERSON_NAME)
+    other_person = api.person(OTHER_PERSON_ID, OTHER_PERSON_NAME)
     options = RunOptions()
     async with contextlib.AsyncExitStack() as stack:
         folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="canvasgram-demo-"))
@@ -132,13 +141,14 @@ async def open_demo(
             model_max_tokens=2048,  # so that long answers come in several messages
             model_wait=60,
             database_url=f"sqlite+aiosqlite:///{Path(folder) / 'demo.db'}",
+            access="open",
             admin_ids=str(PERSON_ID),
             **model_settings,
         )
         await stack.enter_async_context(_run_gateway(settings, options))
         await _wait_until_started(api, start_seconds)
         database = await stack.enter_async_context(open_database(settings.database_url))
-        demo = Demo(api, person, model, database)
+        demo = Demo(api, person, other_person, model, database)
         stack.push_async_callback(demo.interrupt)
         yield demo
 

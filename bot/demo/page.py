@@ -4,15 +4,20 @@ import asyncio
 import contextlib
 from collections import Counter
 from collections.abc import AsyncIterator
+from functools import partial
 
 from bot.db.usage.breakdowns import AccountedTurn
 from bot.demo.environment import POLL_SECONDS, Demo
 from bot.errors import CanvasgramError
 from bot.http_server import serve
-from bot.sim.demo_model.showcase import SHOWCASE_QUESTIONS
+from bot.sim.demo_model.showcase import GROUP_QUESTIONS, SHOWCASE_QUESTIONS
 from bot.sim.page.app import ChatPage, PageNotice
+from bot.sim.page.view import ChatView, ViewLabels
 from bot.usage.breakdown import build_turn_breakdown, format_breakdown
 from bot.usage.intervals import INTERVAL_DESCRIPTIONS, INTERVAL_ORDER, IntervalKind
+
+GROUP_ID = -1001000000001
+GROUP_TITLE = "Weekend"
 
 
 class PortTaken(CanvasgramError):
@@ -22,13 +27,7 @@ class PortTaken(CanvasgramError):
 @contextlib.asynccontextmanager
 async def serve_page(demo: Demo, port: int = 0) -> AsyncIterator[str]:
     """Serve the page while the block runs; yields its address. Raises PortTaken."""
-    page = ChatPage(
-        demo.api,
-        demo.person,
-        _build_notice(demo),
-        SHOWCASE_QUESTIONS,
-        on_first_open=lambda: demo.person.send("/start"),
-    )
+    page = ChatPage(demo.api, _build_notice(demo), _build_views(demo))
     async with contextlib.AsyncExitStack() as stack:
         try:
             url = await stack.enter_async_context(serve(page.app, port=port))
@@ -48,6 +47,28 @@ async def serve_page(demo: Demo, port: int = 0) -> AsyncIterator[str]:
                 task.cancel()
 
 
+def _build_views(demo: Demo) -> list[ChatView]:
+    """The private chat of each person, and the group of both as each of them sees it."""
+    people = (demo.person, demo.other_person)
+    group = demo.api.add_group(GROUP_ID, GROUP_TITLE, owner=demo.person, members=(demo.other_person,))
+    names = ", ".join(person.user["first_name"] for person in people)
+    group_labels = ViewLabels("Group", GROUP_TITLE, f"{names} and Canvasgram")
+    group_questions = tuple(question.format(bot=f"@{demo.api.username}") for question in GROUP_QUESTIONS)
+    views = [
+        ChatView(
+            demo.api,
+            person,
+            person.private_thread,
+            ViewLabels("Private", "Canvasgram", "bot"),
+            SHOWCASE_QUESTIONS,
+            on_first_open=partial(person.send, "/start"),
+        )
+        for person in people
+    ]
+    views += [ChatView(demo.api, person, group, group_labels, group_questions) for person in people]
+    return views
+
+
 async def _show_breakdowns(demo: Demo, page: ChatPage) -> None:
     """Show the breakdown of each turn as soon as the gateway has stored it."""
     last_turn = 0
@@ -56,7 +77,7 @@ async def _show_breakdowns(demo: Demo, page: ChatPage) -> None:
             last_turn = turn.id
             message_ids = [part.message_id for part in turn.parts if part.message_id is not None]
             if message_ids:
-                page.show_breakdown(message_ids[-1], _to_page_breakdown(turn))
+                page.show_breakdown(turn.lane.chat, message_ids[-1], _to_page_breakdown(turn))
         await asyncio.sleep(POLL_SECONDS)
 
 

@@ -180,6 +180,36 @@ async def test_a_message_can_be_replied_to(visit: Visit):
         )
 
 
+async def write(page: Page, text: str) -> None:
+    await page.get_by_label("Message", exact=True).fill(text)
+    await page.keyboard.press("Enter")
+    await expect(page.locator(".row.mine").last).to_contain_text(text)
+
+
+async def test_two_people_share_a_group_beside_their_private_chats(visit: Visit):
+    async with open_page() as gateway, visit(gateway.address, width=360, height=740) as page:
+        views = page.locator(".views")
+        await expect(page.locator(".keys").first).to_be_visible()
+        await views.get_by_role("button", name="Group").click()
+        await expect(page.locator("#status")).to_have_text("Ann, Ben and Canvasgram")
+        await write(page, "Shall we go on Saturday?")
+        await write(page, "@canvasgram_bot Who am I?")
+        await expect(answers(page).last).to_contain_text("You are Ann")
+        await views.get_by_role("button", name="Ben").click()
+        await expect(page.locator(".row.mine")).to_have_count(0)
+        await expect(page.locator(".first .name").get_by_text("Ann")).to_be_visible()
+        await answers(page).last.locator(".bubble").hover()
+        await answers(page).last.get_by_role("button", name="Reply").click()
+        await write(page, "Who am I?")
+        await expect(answers(page).last).to_contain_text("You are Ben")
+        assert len(gateway.endpoint.requests) == 2
+        await views.get_by_role("button", name="Private").click()
+        await expect(page.locator("#title")).to_have_text("Canvasgram")
+        await expect(answers(page).or_(page.locator(".row:not(.mine)")).first).to_contain_text("Hello Ben.")
+        width = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+        assert await page.evaluate(width) == 0
+
+
 MARKED = """\
 Some **bold**, *italic*, ~~struck~~, `code` and [a link](https://example.org/x).
 
@@ -342,7 +372,7 @@ async def test_an_edit_that_fails_stays_an_edit_and_a_file_waits_for_it(visit: V
         await expect(answers(page)).to_have_count(1)
         await text.press("ArrowUp")
         await page.set_input_files("#file", notes)
-        await page.route("**/edit", lambda route: route.fulfill(status=409, body="Not now."), times=1)
+        await page.route("**/edit?**", lambda route: route.fulfill(status=409, body="Not now."), times=1)
         await text.fill("the capital")
         await text.press("Enter")
         await expect(page.locator("#toast")).to_have_text("Not now.")

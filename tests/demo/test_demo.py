@@ -154,7 +154,7 @@ async def test_the_page_says_which_half_is_real(endpoint: tuple[SimulatedEndpoin
         client.stream("GET", f"{address}events") as stream,
     ):
         lines = stream.aiter_lines()
-        assert await anext(lines) == "event: all"
+        assert await anext(lines) == "event: page"
         assert "Telegram is simulated. The model is real." in await anext(lines)
 
 
@@ -200,7 +200,7 @@ async def test_ctrl_c_ends_it_quickly_and_cleanly_also_while_a_browser_listens(t
         client.stream("GET", f"{address}events") as stream,
     ):
         events = stream.aiter_lines()
-        assert await anext(events) == "event: all"
+        assert await anext(events) == "event: page"
         running.send_signal(signal.SIGINT)
         async with asyncio.timeout(30):
             assert await running.wait() == 0

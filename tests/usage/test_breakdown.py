@@ -16,6 +16,7 @@ from bot.db.usage.breakdowns import (
     ToolCallRow,
     TurnTimestamps,
 )
+from bot.domain import Lane
 from bot.usage.breakdown import (
     build_stored_breakdown,
     build_turn_breakdown,
@@ -50,7 +51,7 @@ MEASURED_SPANS = (
 )
 CALL = ModelCallRow("ok", None, input_tokens=1000, cached_tokens=250, output_tokens=257, partial=False)
 TURN = AccountedTurn(
-    1, "answered", 100.0, StoredBreakdown(1, 105.0, 5.0, {}), (CALL,), (), (AnswerPartRow(9, 104.9),)
+    1, "answered", 100.0, StoredBreakdown(1, 105.0, 5.0, {}), (CALL,), (), (AnswerPartRow(9, 104.9),), Lane(7)
 )
 
 

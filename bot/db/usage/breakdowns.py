@@ -26,6 +26,7 @@ from sqlalchemy.dialects.sqlite import insert as upsert
 
 from bot.db.tables import accounts, durations, inbox, model_calls, outbox, tool_calls, turns
 from bot.db.transaction import Transaction
+from bot.domain import Lane
 
 _SETTLED_STATES = ("done", "failed", "unknown")
 _HAS_UNDELIVERED_PART = exists().where(
@@ -166,6 +167,7 @@ class AccountedTurn:
     calls: tuple[ModelCallRow, ...]
     tools: tuple[ToolCallRow, ...]
     parts: tuple[AnswerPartRow, ...]
+    lane: Lane
 
 
 async def list_unaccounted(tx: Transaction) -> list[UnaccountedTurn]:
@@ -211,7 +213,7 @@ async def store_breakdowns(
 
 async def list_accounted_turns(tx: Transaction, *, after: int = 0) -> list[AccountedTurn]:
     """The accounted turns with an id above `after`, in order."""
-    query = select(turns.c.item, turns.c.ending, turns.c.received_at, accounts).join(
+    query = select(turns.c.item, turns.c.ending, turns.c.received_at, turns.c.lane, accounts).join(
         accounts, accounts.c.turn == turns.c.id
     )
     rows = (await tx.execute(query.where(turns.c.id > after).order_by(turns.c.id))).all()
@@ -252,6 +254,7 @@ async def _load_turn(tx: Transaction, row: Row[tuple[object, ...]]) -> Accounted
             for tool in await tx.execute(tools)
         ),
         parts=tuple(AnswerPartRow(part.message_id, part.sent_at) for part in await tx.execute(parts)),
+        lane=Lane.parse(row.lane),
     )
 
 

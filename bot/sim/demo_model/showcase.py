@@ -22,6 +22,14 @@ SHOWCASE_QUESTIONS: tuple[str, ...] = (
     "Write a long story about a lighthouse",
 )
 
+GROUP_QUESTIONS: tuple[str, ...] = (
+    "{bot} Who am I?",
+    "{bot} What time is it in Tokyo?",
+    "Shall we go on Saturday?",
+    "/ask What is new in Grey Point?",
+)
+"""Questions for a group; the third one is for its people."""
+
 _ZONES = {
     "tokyo": "Asia/Tokyo",
     "new york": "America/New_York",
@@ -262,6 +270,12 @@ def _first_sentence(text: str) -> str:
     return text.partition(". ")[0].rstrip(".") + "."
 
 
+def _answer_who(match: re.Match[str], _results: Sequence[_ToolResult], _tool_names: frozenset[str]) -> str:
+    if match["name"] is None:
+        return "You are the one person of this chat. In a group I am told with each message who wrote it."
+    return f"You are **{match['name']}**: in a group I am told with each message who wrote it."
+
+
 def _answer_tides(_: re.Match[str], _results: Sequence[_ToolResult], _tool_names: frozenset[str]) -> str:
     return _TIDES_ANSWER
 
@@ -275,6 +289,7 @@ _TOPICS: tuple[tuple[re.Pattern[str], TopicAnswer], ...] = tuple(
     for pattern, topic in (
         (r"\b(story|lighthouse)\b", _answer_story),
         (r"\btides?\b", _answer_tides),
+        (r"^(?:(?P<name>[^:\n]{1,40}):\s+)?who am i\b", _answer_who),
         (r"\b(?:new|news) (?:in|from|about) (?P<place>.+)", _answer_news),
         (r"\bremind me (?P<when>.+?) to (?P<text>.+)", _answer_remind),
         (r"\bremember (?:that )?(?P<note>(?!.*about me).+)", _answer_remember),

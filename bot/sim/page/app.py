@@ -1,12 +1,12 @@
-"""The chat page of the demo: an ASGI app that shows one chat of the simulated Telegram and takes actions.
+"""The chat page of the demo: an ASGI app that shows chats of the simulated Telegram and takes actions.
 
-Owns its secret address, its listeners, and what a browser may send. Knows the simulator, not the gateway.
+Owns its secret address and what a browser may send. Knows the simulator, not the gateway.
 """
 
 import asyncio
 import json
 import secrets
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from json import JSONDecodeError
 from pathlib import Path
@@ -20,16 +20,16 @@ from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from bot.sim.page.guard import PageGuard
-from bot.sim.page.shapes import Json, to_draft_json, to_event_json, to_message_json
+from bot.sim.page.shapes import Json
+from bot.sim.page.view import ChatView
 from bot.sim.telegram.entities import count_utf16_units
-from bot.sim.telegram.server import BotApi, SimulatedPerson
+from bot.sim.telegram.server import BotApi
 
 STATIC_FOLDER = Path(__file__).parent / "static"
 MAX_BODY_BYTES = 64 * 1024
 MAX_FILE_BYTES = 24 << 20  # more than the 20 MB a bot may fetch, so that its refusal can be seen
 MAX_NAME_CHARACTERS = 200  # of a file
 MAX_CAPTION_UNITS = 1024
-MOST_WAITING = 500  # events a browser may be behind before it is shown everything afresh
 _PHOTO_SIGNATURES = {b"\xff\xd8\xff": "image/jpeg", b"\x89PNG\r\n\x1a\n": "image/png"}
 _MEDIA_TYPES = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 
@@ -45,22 +45,18 @@ class PageNotice:
 
 @dataclass(eq=False)
 class ChatPage:
-    """One chat's page at `path`. Events flow while `run` runs; `close` ends the streams of browsers.
+    """The page of these `views` at `path`.
 
-    `on_first_open` is called when the page is opened for the first time.
+    Events flow while `run` runs; `close` ends the streams of browsers. A browser shows one view at a time,
+    and names it by its place in each request.
     """
 
     bot_api: BotApi
-    person: SimulatedPerson
     notice: PageNotice
-    suggestions: Sequence[str] = ()
-    on_first_open: Callable[[], object] = lambda: None
+    views: Sequence[ChatView]
     token: str = field(default_factory=lambda: secrets.token_urlsafe(18))
 
     def __post_init__(self) -> None:
-        self._listeners: set[asyncio.Queue[bytes | None]] = set()
-        self._breakdowns: dict[int, Json] = {}
-        self._is_unopened = True
         routes = [
             Route("/", self._serve_file),
             Route("/events", self._serve_events),
@@ -82,55 +78,40 @@ class ChatPage:
         return f"/{self.token}/"
 
     async def run(self) -> None:
-        """Pass on what happens in the chat until cancelled."""
-        with self.bot_api.subscribe(self.person.id) as events:
-            async for event in events:
-                if event.kind == "lost":
-                    self._broadcast("all", self._snapshot())
-                elif event.kind == "commands":
-                    self._broadcast("commands", {"commands": self.bot_api.list_menu(self.person)})
-                else:
-                    self._broadcast(event.kind, to_event_json(event, self.person.id))
+        """Pass on what happens in the chats until cancelled."""
+        async with asyncio.TaskGroup() as tasks:
+            for view in self.views:
+                tasks.create_task(view.run(), name="view")
 
     def close(self) -> None:
         """End every stream of events, for good."""
-        for queue in self._listeners:
-            queue.put_nowait(None)
+        for view in self.views:
+            view.close()
 
-    def show_breakdown(self, message_id: int, breakdown: Json) -> None:
-        """Show a turn's breakdown (lines and figures, see static/account.js) below a message."""
-        self._breakdowns[message_id] = breakdown
-        self._broadcast("account", {"id": message_id, **breakdown})
+    def show_breakdown(self, chat_id: int, message_id: int, breakdown: Json) -> None:
+        """Show a turn's breakdown (lines and figures, see static/account.js) below a message of a chat."""
+        for view in self.views:
+            if view.chat.id == chat_id:
+                view.show_breakdown(message_id, breakdown)
 
-    def _snapshot(self) -> Json:
-        chat = self.person.chat
+    def _to_page_json(self) -> Json:
+        """What is the same in all views."""
         return {
             "notice": {
                 "line": self.notice.line,
                 "details": self.notice.details,
                 "command": self.notice.command,
             },
-            "suggestions": self.suggestions,
-            "commands": self.bot_api.list_menu(self.person),
-            "messages": [
-                to_message_json(message.raw, self.person.id, message.shown_reactions)
-                for message in chat.messages
-            ],
-            "draft": to_draft_json(chat.draft.to_data()) if chat.draft else None,
-            "accounts": [
-                {"id": message_id, **breakdown} for message_id, breakdown in self._breakdowns.items()
+            "views": [
+                {"person": view.person.user["first_name"], "chat": view.labels.chat} for view in self.views
             ],
         }
 
-    def _broadcast(self, name: str, data: Json) -> None:
-        frame = _format_event(name, data)
-        for queue in self._listeners:
-            if queue.qsize() >= MOST_WAITING:
-                while not queue.empty():
-                    queue.get_nowait()
-                queue.put_nowait(_format_event("all", self._snapshot()))
-            else:
-                queue.put_nowait(frame)
+    def _find_view(self, request: Request) -> ChatView:
+        number = request.query_params.get("view", "0")
+        if number not in map(str, range(len(self.views))):
+            raise HTTPException(404)
+        return self.views[int(number)]
 
     async def _serve_file(self, request: Request) -> Response:
         name = request.path_params.get("name", "index.html")
@@ -146,21 +127,9 @@ class ChatPage:
             raise HTTPException(404)
         return Response(content, media_type=media_type)
 
-    async def _serve_events(self, _: Request) -> Response:
-        if self._is_unopened:
-            self._is_unopened = False
-            self.on_first_open()
-        return StreamingResponse(self._stream_events(), media_type="text/event-stream")
-
-    async def _stream_events(self) -> AsyncIterator[bytes]:
-        queue: asyncio.Queue[bytes | None] = asyncio.Queue()
-        queue.put_nowait(_format_event("all", self._snapshot()))
-        self._listeners.add(queue)
-        try:
-            while (frame := await queue.get()) is not None:
-                yield frame
-        finally:
-            self._listeners.discard(queue)
+    async def _serve_events(self, request: Request) -> Response:
+        events = self._find_view(request).stream_events(self._to_page_json())
+        return StreamingResponse(events, media_type="text/event-stream")
 
     async def _send(self, request: Request) -> Response:
         body = await _read_json_object(request)
@@ -169,7 +138,8 @@ class ChatPage:
         if not isinstance(text, str) or not text.strip() or not isinstance(reply_to, int | None):
             raise HTTPException(400, "a text is wanted")
         readable = text.strip().encode("utf-8", "replace").decode()  # half a surrogate pair is no text
-        return self._run_action(lambda: self.person.paste(readable, reply_to=reply_to))
+        view = self._find_view(request)
+        return _run_action(lambda: view.person.paste(readable, reply_to=reply_to, thread=view.thread))
 
     async def _attach(self, request: Request) -> Response:
         """Send the body as a photo, or as a file if it is none; its name and caption are in the address."""
@@ -180,9 +150,11 @@ class ChatPage:
             raise HTTPException(400, "a file with a name is wanted")
         if count_utf16_units(caption) > MAX_CAPTION_UNITS:
             raise HTTPException(413, "A caption has at most 1,024 characters.")
+        view = self._find_view(request)
+        options: Json = {"caption": caption, "content": content, "thread": view.thread}
         if _find_photo_type(content) is not None:
-            return self._run_action(lambda: self.person.send_photo(caption, content=content))
-        return self._run_action(lambda: self.person.send_document(name, caption=caption, content=content))
+            return _run_action(lambda: view.person.send_photo(**options))
+        return _run_action(lambda: view.person.send_document(name, **options))
 
     async def _edit(self, request: Request) -> Response:
         body = await _read_json_object(request)
@@ -191,7 +163,8 @@ class ChatPage:
         if not isinstance(message_id, int) or not isinstance(text, str) or not text.strip():
             raise HTTPException(400, "a message and its new text are wanted")
         readable = text.strip().encode("utf-8", "replace").decode()
-        return self._run_action(lambda: self.person.edit(message_id, readable))
+        view = self._find_view(request)
+        return _run_action(lambda: view.person.edit(message_id, readable, thread=view.thread))
 
     async def _tap(self, request: Request) -> Response:
         body = await _read_json_object(request)
@@ -199,24 +172,23 @@ class ChatPage:
         data = body.get("data")
         if not isinstance(message_id, int) or not isinstance(data, str):
             raise HTTPException(400, "a message and its button are wanted")
-        return self._run_action(lambda: self.person.tap(message_id, data))
+        view = self._find_view(request)
+        return _run_action(lambda: view.person.tap(message_id, data, thread=view.thread))
 
     async def _stop(self, request: Request) -> Response:
+        """Stop the draft of a private chat; groups have none."""
         await _read_json_object(request)
-        return self._run_action(self.person.stop_draft)
-
-    def _run_action(self, action: Callable[[], object]) -> Response:
-        try:
-            action()
-        except LookupError:
-            raise HTTPException(409, "that is not there any more") from None
-        except ValueError as error:
-            raise HTTPException(409, str(error)) from None
-        return Response(status_code=204)
+        return _run_action(self._find_view(request).person.stop_draft)
 
 
-def _format_event(name: str, data: Json) -> bytes:
-    return f"event: {name}\ndata: {json.dumps(data)}\n\n".encode()
+def _run_action(action: Callable[[], object]) -> Response:
+    try:
+        action()
+    except LookupError:
+        raise HTTPException(409, "that is not there any more") from None
+    except ValueError as error:
+        raise HTTPException(409, str(error)) from None
+    return Response(status_code=204)
 
 
 def _find_photo_type(content: bytes) -> str | None:

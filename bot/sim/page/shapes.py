@@ -6,6 +6,7 @@ from bot.sim.telegram.events import ChatEvent
 
 Json = dict[str, Any]
 
+_SERVICE_FIELDS = frozenset({"new_chat_members", "left_chat_member", "new_chat_title", "pinned_message"})
 _MAX_QUOTE_CHARACTERS = 120  # characters shown of a message that is replied to
 
 
@@ -28,6 +29,7 @@ def to_message_json(raw: Json, person_id: int, reactions: list[str] | None = Non
     fields: Json = {
         "id": raw["message_id"],
         "mine": raw["from"]["id"] == person_id,
+        "name": raw["from"]["first_name"],
         "date": raw["date"],
         "edited": "edit_date" in raw,
         "text": raw.get("text", raw.get("caption", "")),
@@ -40,6 +42,11 @@ def to_message_json(raw: Json, person_id: int, reactions: list[str] | None = Non
     if reactions is None:
         return fields
     return fields | {"reactions": reactions}
+
+
+def is_service_message(raw: Json) -> bool:
+    """Whether Telegram wrote a message itself, about who came and the like; the page leaves it out."""
+    return not _SERVICE_FIELDS.isdisjoint(raw)
 
 
 def to_draft_json(data: Json) -> Json:

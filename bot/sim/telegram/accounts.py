@@ -147,7 +147,8 @@ class Account:
         is_other_kind = (key == "caption" and "text" in there.raw) or (
             key == "text" and "text" not in there.raw
         )
-        if there.from_bot or "forward_origin" in there.raw or is_other_kind:
+        is_own = there.raw["from"]["id"] == self.id
+        if not is_own or "forward_origin" in there.raw or is_other_kind:
             raise ValueError("people edit what they wrote themselves: texts, and captions of media")
         if content.get(key, "") == there.raw.get(key, ""):
             raise ValueError("an edit changes something")

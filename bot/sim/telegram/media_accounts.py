@@ -108,7 +108,7 @@ class MediaAccount(Account):
     def send_dice(self, emoji: str = "🎲", value: int = 4) -> PersonMessage:
         return self._post({"dice": shapes.dice_fields(emoji, value)}, None, None)
 
-    def send_document(
+    def send_document(  # noqa: PLR0913  # what a client may send with it
         self,
         name: str,
         *,
@@ -117,6 +117,7 @@ class MediaAccount(Account):
         media_type: str = "",
         size: int | None = None,
         album: str = "",
+        thread: ChatThread | None = None,
     ) -> PersonMessage:
         """Send a file. `media_type` is what the client takes it for; `size` replaces the content's own."""
         media_type = media_type or mimetypes.guess_type(name)[0] or "application/octet-stream"
@@ -127,4 +128,4 @@ class MediaAccount(Account):
             **shapes.caption_fields(caption),
             **album_fields,
         }
-        return self._post(fields, None, None)
+        return self._post(fields, None, thread)

@@ -10,6 +10,7 @@ from bot.bench.endpoint.protocols import ANSWER_PROTOCOLS, BenchProtocol
 from bot.bench.endpoint.result import MeasuredCall, MeasuredRow
 from bot.bench.endpoint.run import EndpointAddress, run_gateway
 from bot.db.usage.breakdowns import AccountedTurn, AnswerPartRow, ModelCallRow, StoredBreakdown
+from bot.domain import Lane
 from bot.sim.vllm.server import ChatRequest, ScriptedReply, SimulatedEndpoint, Timing
 from bot.usage.breakdown import build_turn_breakdown
 from bot.usage.intervals import INTERVAL_ORDER, column_name
@@ -99,7 +100,7 @@ def protocol_turns(ending: str = "answered", output: int | None = 300) -> Protoc
     seconds = {"intake": 0.1, "first_canvas": 1.0, "further_canvases": 1.0, "telegram": 0.3, "own": 0.2}
     unused = {column_name(kind): 0.0 for kind in INTERVAL_ORDER}
     stored = StoredBreakdown(1, 12.6, 2.6, unused | seconds)
-    turn = AccountedTurn(1, ending, 10.0, stored, (call,), (), (AnswerPartRow(5, 11.4),))
+    turn = AccountedTurn(1, ending, 10.0, stored, (call,), (), (AnswerPartRow(5, 11.4),), Lane(7))
     return ProtocolTurns(LONG, (turn,), (build_turn_breakdown(turn),))
 
 

@@ -156,6 +156,18 @@ async def test_it_greets_and_is_honest_about_anything_else() -> None:
     assert all(question in fallback["content"] for question in SHOWCASE_QUESTIONS)
 
 
+async def test_in_a_group_it_knows_who_asks_also_in_a_reply() -> None:
+    replied = "[data: message this replies to]\nHm?\n[end of data]"
+    async with open_client(SimulatedEndpoint(brain=answer_showcase)) as player:
+        answers = [
+            (await send_messages(player, f"[Fri 2026-11-20 10:24 UTC] {text}"))["content"]
+            for text in ("Ann: Who am I?", f"Ben:\n{replied}\nwho am I", "Who am I?")
+        ]
+    assert answers[0].startswith("You are **Ann**")
+    assert answers[1].startswith("You are **Ben**")
+    assert answers[2].startswith("You are the one person of this chat")
+
+
 async def test_words_of_others_are_not_taken_for_the_question() -> None:
     notes = "[data: notes of this chat]\n1. What time is it in Tokyo?\n[end of data]"
     async with open_client(SimulatedEndpoint(brain=answer_showcase)) as player:

@@ -14,9 +14,12 @@ import pytest
 
 from bot.http_server import serve
 from bot.sim.page import app as chatpage
+from bot.sim.page import view
 from bot.sim.page.app import ChatPage, PageNotice
+from bot.sim.page.view import ChatView, ViewLabels
 from bot.sim.telegram.server import BotApi, FloodLimits, SimulatedPerson
 
+GROUP_ID = -100
 NOTICE = PageNotice("All is simulated.", ("Really.",), "canvasgram setup")
 
 
@@ -33,7 +36,7 @@ class OpenPage:
 
     @property
     def person(self) -> SimulatedPerson:
-        return self.page.person
+        return self.page.views[0].person
 
     async def post_action(self, action: str, body: Any = None, **headers: str) -> httpx.Response:
         sent = {"Origin": self.url, "Content-Type": "application/json"} | headers
@@ -47,10 +50,15 @@ class OpenPage:
         return answer.json()["result"]
 
     @contextlib.asynccontextmanager
-    async def listen(self) -> AsyncIterator[AsyncIterator[tuple[str, Any]]]:
-        async with self.browser.stream("GET", f"{self.page.path}events") as stream:
+    async def listen(self, view: int = 0) -> AsyncIterator[AsyncIterator[tuple[str, Any]]]:
+        """What a browser that shows a view is told, after what holds for the whole page."""
+        async with self.browser.stream("GET", f"{self.page.path}events?view={view}") as stream:
             assert stream.headers["content-type"].startswith("text/event-stream")
-            yield parse_events(stream.aiter_lines())
+            events = parse_events(stream.aiter_lines())
+            name, page = await anext(events)
+            assert (name, page["notice"]["line"]) == ("page", "All is simulated.")
+            assert page["views"][2] == {"person": "Ben", "chat": "Group"}
+            yield events
 
 
 async def parse_events(lines: AsyncIterator[str]) -> AsyncIterator[tuple[str, Any]]:
@@ -66,9 +74,22 @@ async def parse_events(lines: AsyncIterator[str]) -> AsyncIterator[tuple[str, An
 @pytest.fixture
 async def opened() -> AsyncIterator[OpenPage]:
     api, greetings = BotApi(limits=FloodLimits.unlimited()), list[str]()
-    page = ChatPage(
-        api, api.person(7, "Ann"), NOTICE, ("Why?",), on_first_open=lambda: greetings.append("hello")
-    )
+    ann, ben = api.person(7, "Ann"), api.person(8, "Ben")
+    group = api.add_group(GROUP_ID, "Team", owner=ann, members=(ben,))
+    private_labels, group_labels = ViewLabels("Private", "Bot", "bot"), ViewLabels("Group", "Team", "both")
+    views = [
+        ChatView(
+            api,
+            ann,
+            ann.private_thread,
+            private_labels,
+            ("Why?",),
+            on_first_open=lambda: greetings.append("hello"),
+        ),
+        ChatView(api, ann, group, group_labels),
+        ChatView(api, ben, group, group_labels),
+    ]
+    page = ChatPage(api, NOTICE, views)
     async with api.serve_on_loopback() as telegram, serve(page.app) as url, asyncio.TaskGroup() as tasks:
         running = tasks.create_task(page.run())
         async with httpx.AsyncClient(base_url=url, trust_env=False) as browser:
@@ -252,7 +273,7 @@ async def test_a_browser_is_told_everything_at_first(opened: OpenPage):
     await opened.call_bot_api("setMyCommands", commands=[{"command": "help", "description": "help"}])
     async with opened.listen() as event_stream:
         name, state = await anext(event_stream)
-    assert (name, state["notice"]["line"], state["suggestions"]) == ("all", "All is simulated.", ["Why?"])
+    assert (name, state["title"], state["isGroup"], state["suggestions"]) == ("all", "Bot", False, ["Why?"])
     assert state["commands"] == [{"command": "help", "description": "help"}]
     (message_json,) = state["messages"]
     assert (message_json["id"], message_json["mine"], message_json["text"]) == (
@@ -291,7 +312,7 @@ async def test_a_browser_sees_messages_come_change_and_go(opened: OpenPage):
         reaction = [{"type": "emoji", "emoji": "👀"}]
         await opened.call_bot_api("setMessageReaction", chat_id=7, message_id=question, reaction=reaction)
         assert await anext(event_stream) == ("reaction", {"id": question, "reactions": ["👀"]})
-        opened.page.show_breakdown(answer["message_id"], {"whole": 1})
+        opened.page.show_breakdown(7, answer["message_id"], {"whole": 1})
         assert await anext(event_stream) == ("account", {"id": answer["message_id"], "whole": 1})
         await opened.call_bot_api("deleteMessage", chat_id=7, message_id=answer["message_id"])
         assert await anext(event_stream) == ("deleted", {"id": answer["message_id"]})
@@ -331,11 +352,11 @@ async def test_the_first_browser_is_greeted_and_no_other(opened: OpenPage):
 async def test_a_browser_that_is_far_behind_is_told_everything_afresh(
     opened: OpenPage, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(chatpage, "MOST_WAITING", 3)
+    monkeypatch.setattr(view, "MOST_WAITING", 3)
     async with opened.listen() as event_stream:
         await anext(event_stream)
         for number in range(5):
-            opened.page.show_breakdown(number, {})
+            opened.page.show_breakdown(7, number, {})
         assert [(await anext(event_stream))[0] for _ in range(2)] == ["all", "account"]
 
 
@@ -346,6 +367,27 @@ async def test_when_events_were_lost_everything_is_told_afresh(opened: OpenPage)
             opened.person.send("hi")
         name, state = await anext(event_stream)
         assert (name, len(state["messages"])) == ("all", 1100)
+
+
+async def test_a_group_is_shown_as_each_of_its_people_sees_it(opened: OpenPage):
+    async with opened.listen(view=1) as of_ann, opened.listen(view=2) as of_ben:
+        _, state = await anext(of_ann)
+        assert (state["title"], state["status"], state["isGroup"]) == ("Team", "both", True)
+        assert state["messages"] == []  # not that somebody came
+        await anext(of_ben)
+        assert (await opened.post_action("send?view=2", {"text": "/ask why?"})).status_code == 204
+        shown = [(await anext(events))[1] for events in (of_ann, of_ben)]
+        assert [(message["mine"], message["name"]) for message in shown] == [(False, "Ben"), (True, "Ben")]
+        question = shown[0]["id"]
+        refused = await opened.post_action("edit?view=1", {"id": question, "text": "how?"})
+        assert refused.status_code == 409
+        assert (await opened.post_action("edit?view=2", {"id": question, "text": "how?"})).status_code == 204
+        assert [(await anext(events))[1]["text"] for events in (of_ann, of_ben)] == ["how?", "how?"]
+        opened.page.show_breakdown(GROUP_ID, question, {"whole": 1})
+        assert await anext(of_ann) == await anext(of_ben) == ("account", {"id": question, "whole": 1})
+    assert opened.person.chat.messages == []
+    for number in ("3", "-1", "x", "１"):
+        assert (await opened.post_action(f"send?view={number}", {"text": "hi"})).status_code == 404
 
 
 async def test_closing_the_page_ends_its_streams(opened: OpenPage):

@@ -36,6 +36,7 @@ export function quoted(reply) {
 
 function bubble(message, acts) {
   const box = make("div", "bubble");
+  if (!message.mine) box.append(make("b", "name", message.name));
   if (message.reply) {
     const quote = quoted(message.reply);
     quote.addEventListener("click", () => acts.jump(message.reply.id));

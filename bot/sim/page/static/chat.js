@@ -3,6 +3,7 @@
 import { day, make, rowOf } from "./bubbles.js";
 import { Composer } from "./composer.js";
 import { Sign } from "./sign.js";
+import { Views } from "./views.js";
 
 const $ = (id) => document.getElementById(id);
 const NEAR = 120; // pixels from the end within which the chat follows what comes
@@ -20,9 +21,10 @@ const sign = new Sign($("sign"), $("status"), () => post("stop", {}), () => sett
 const composer = new Composer({
   send: (text, replyTo) => post("send", { text, reply_to: replyTo }),
   edit: (id, text) => post("edit", { id, text }),
-  attach: (file, caption) => post(`attach?${new URLSearchParams({ name: file.name, caption })}`, file),
+  attach: (file, caption) => post("attach", file, { name: file.name, caption }),
   newestOwn: () => [...messages.values()].filter((one) => one.mine).sort((a, b) => b.id - a.id)[0],
 });
+const views = new Views(() => listen());
 const acts = {
   tap: (id, data) => post("tap", { id, data }),
   quote: (message) => composer.quote(message),
@@ -32,10 +34,10 @@ const acts = {
   jump: (id) => rows.get(id)?.scrollIntoView({ block: "center", behavior: "smooth" }),
 };
 
-async function post(deed, body) {
+async function post(deed, body, params = {}) {
   if (deed !== "tap") follows = true;
   const isFile = body instanceof Blob;
-  const answer = await fetch(deed, {
+  const answer = await fetch(`${deed}?${new URLSearchParams({ ...params, view: views.shown })}`, {
     method: "POST",
     headers: { "Content-Type": isFile ? "application/octet-stream" : "application/json" },
     body: isFile ? body : JSON.stringify(body),
@@ -75,8 +77,8 @@ function settle() {
     const before = sorted[n - 1];
     const after = sorted[n + 1];
     const row = rows.get(message.id);
-    row.classList.toggle("first", before?.mine !== message.mine);
-    row.classList.toggle("last", after?.mine !== message.mine);
+    row.classList.toggle("first", before?.name !== message.name);
+    row.classList.toggle("last", after?.name !== message.name);
     if (!before || day(before.date) !== day(message.date)) row.before(make("li", "day", day(message.date)));
   });
   composer.hideOffered(new Set(sorted.at(-1)?.buttons.flat().map((key) => key.text)));
@@ -98,8 +100,10 @@ function everything(state) {
   $("messages").replaceChildren();
   for (const { id, ...account } of state.accounts) accounts.set(id, account);
   for (const message of state.messages) put(message, false);
+  $("title").textContent = state.title;
+  $("messages").classList.toggle("group", state.isGroup);
   composer.offer(state.commands, state.suggestions);
-  notice(state.notice);
+  sign.rest(state.status);
   sign.draft(state.draft);
   settle();
 }
@@ -112,6 +116,10 @@ function notice({ line, details, command }) {
 }
 
 const heard = {
+  page(page) {
+    notice(page.notice);
+    views.offer(page.views);
+  },
   all: everything,
   message(message) {
     if (!message.mine) sign.end();
@@ -155,9 +163,19 @@ $("down").addEventListener("click", () => {
 });
 new ResizeObserver(() => follows && (chat.scrollTop = chat.scrollHeight)).observe(chat);
 
-const events = new EventSource("events");
-for (const [name, hear] of Object.entries(heard)) {
-  events.addEventListener(name, (event) => hear(JSON.parse(event.data)));
+let events;
+
+// Show the chosen view from now on.
+function listen() {
+  events?.close();
+  follows = true;
+  composer.clear();
+  events = new EventSource(`events?view=${views.shown}`);
+  for (const [name, hear] of Object.entries(heard)) {
+    events.addEventListener(name, (event) => hear(JSON.parse(event.data)));
+  }
+  events.addEventListener("open", () => sign.here(true));
+  events.addEventListener("error", () => sign.here(false));
 }
-events.addEventListener("open", () => sign.here(true));
-events.addEventListener("error", () => sign.here(false));
+
+listen();

@@ -66,10 +66,16 @@ export class Composer {
     for (const chip of $("suggestions").children) chip.hidden = texts.has(chip.textContent);
   }
 
+  // Another chat is shown: nothing of what was meant for the one before goes there.
+  clear() {
+    this.text.value = "";
+    this.#cancel();
+  }
+
   quote(message) {
     this.#quoted = message;
     this.#edited = null;
-    this.#mention(message, message?.mine ? "Your message" : "Canvasgram");
+    this.#mention(message, message?.mine ? "Your message" : message?.name);
   }
 
   edit(message) {

@@ -7,6 +7,7 @@ const TYPING = 5; // seconds
 
 export class Sign {
   #ends = 0;
+  #rest = "bot";
 
   constructor(box, status, onStop, onChange) {
     this.box = box;
@@ -29,15 +30,21 @@ export class Sign {
   end() {
     clearTimeout(this.#ends);
     this.box.hidden = true;
-    this.#say("bot", false);
+    this.#say(this.#rest, false);
     this.onChange();
+  }
+
+  // What is said of the chat while nothing is going on.
+  rest(status) {
+    this.#rest = status;
+    this.end();
   }
 
   here(isHere) {
     if (!isHere) {
       this.end();
       this.#say("not running any more: start the demo again", true);
-    } else if (this.box.hidden) this.#say("bot", false);
+    } else if (this.box.hidden) this.#say(this.#rest, false);
   }
 
   #show(seconds, words, canStop, status) {
