@@ -12,6 +12,7 @@ import sqlite3
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractAsyncContextManager
 from functools import partial
 from pathlib import Path
 
@@ -29,6 +30,7 @@ _HELD_SECONDS = 2.0  # a stop waits for this, within its ten seconds; the gatewa
 _STOPPING_HELD_SECONDS = 0.25  # supervisors kill what does not end in time
 _HELD_RETRY_SECONDS = 0.01
 _CHECKPOINT_TIMEOUT_MS = 250  # short, because nobody can write meanwhile
+_MAX_LOOP_BYTES = 1 << 18  # of files in a transaction that holds the event loop; they take 2 ms
 _ANALYSIS_LIMIT_ROWS = 400  # rows of each index that `PRAGMA optimize` samples
 
 # Nearly all rows of a queue are done: by that count SQLite would read the whole table for every message
@@ -116,6 +118,14 @@ class Database:
             async with self._write_lock, self._open_in_thread("BEGIN IMMEDIATE") as connection:
                 yield connection
         self._report_success()
+
+    def file_transaction(
+        self, byte_count: int, *, durable: bool = True
+    ) -> AbstractAsyncContextManager[Transaction]:
+        """A write transaction that stores files of so many bytes together; large ones in a thread."""
+        if byte_count > _MAX_LOOP_BYTES:
+            return self.long_transaction()
+        return self.transaction(durable=durable)
 
     @contextlib.asynccontextmanager
     async def long_read_transaction(self) -> AsyncIterator[Transaction]:

@@ -148,7 +148,9 @@ class TurnExecution:
                 preflight_result = await self._ask_endpoint(plan)
                 continue
             # A resumed turn may be at a tool that must not run twice.
-            async with dependencies.database.transaction(durable=request.may_have_begun) as tx:
+            async with dependencies.database.file_transaction(
+                request.attachment_bytes, durable=request.may_have_begun
+            ) as tx:
                 turn = await start.open_turn(tx, dependencies.config, request, plan, now=now)
                 if turn is not None:
                     self._turn_request = request.mark_begun()

@@ -199,8 +199,10 @@ class ToolExecutor:
             return await calls.find_result_number(tx, self._turn, step, call_id)
 
     async def _store_result(self, step: int, result: ToolResult, ended_at: float) -> None:
+        sizes = [file.size for file in result.files] + [len(image.data) for image in result.images]
+
         async def store() -> None:
-            async with self._database.transaction() as tx:
+            async with self._database.file_transaction(sum(sizes)) as tx:
                 await calls.store_tool_result(tx, self._turn, step, result, now=ended_at)
                 await outbox_files.store(tx, result.files, turn=self._turn, now=ended_at)
 

@@ -66,6 +66,12 @@ class TurnRequest:
         return sum(map(len, self.attachments))
 
     @property
+    def attachment_bytes(self) -> int:
+        """The size of all attachments; of texts their characters."""
+        enclosed = [attachment for of_message in self.attachments for attachment in of_message]
+        return sum(len(attachment.data or attachment.text or "") for attachment in enclosed)
+
+    @property
     def may_have_begun(self) -> bool:
         """Whether its turn may be stored already."""
         return any(item.has_turn for item in self.items)

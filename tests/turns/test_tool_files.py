@@ -14,6 +14,7 @@ from bot.sim.telegram.chats import ChatMessage
 from bot.turns.file_allowance import MAX_TURN_FILES, FileAllowance
 from tests.support.attachment_files import make_image
 from tests.support.gateway import GatewayHarness, running_gateway
+from tests.support.sql_trace import trace_sql
 from tests.support.turn_harness import ScriptedModel, TurnHarness, make_call, make_reply
 from tools.base import File, Tool, tool
 
@@ -75,6 +76,22 @@ async def test_a_file_of_a_call_that_ended_before_a_crash_comes_once(database: D
     first, _ = [message for message in harness.model.requests[-1].messages if message.role == "tool"]
     assert first.text == SENT
     assert await load_files(database) == [("notes.txt", 1000)]
+
+
+@pytest.mark.parametrize(("size", "thread_count"), [(11, 0), (MEGABYTE, 1)])
+async def test_only_a_large_file_is_stored_in_a_thread(database: Database, size: int, thread_count: int):
+    @tool
+    async def dump() -> File:
+        """Dump the notes."""
+        return File("notes.bin", b"n" * size)
+
+    script = [make_reply("", make_call("dump")), make_reply("Here.")]
+    harness = TurnHarness(database, ScriptedModel(script), [dump])
+    request = await harness.new_request("go")
+    with trace_sql() as trace:
+        await harness.build_runner().run(request)
+    assert trace.thread_count == thread_count
+    assert await load_files(database) == [("notes.bin", 1000)]
 
 
 async def test_the_line_stays_in_the_history(database: Database):
