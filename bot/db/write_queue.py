@@ -5,8 +5,10 @@ One task writes; a caller enqueues what to do inside the transaction and may wai
 
 import asyncio
 import contextlib
+import itertools
 import logging
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from sqlalchemy.exc import SQLAlchemyError
@@ -23,6 +25,13 @@ _FIRST_BACKOFF_SECONDS = 0.2
 _MAX_BACKOFF_SECONDS = 10.0
 
 
+@dataclass(frozen=True, slots=True)
+class _PendingWrite:
+    operation: WriteOperation[Any]
+    is_durable: bool
+    result: asyncio.Future[Any]
+
+
 class WriteQueue:
     """Write operations in their order; while the database cannot be written (locked, disk full) they wait.
 
@@ -31,16 +40,19 @@ class WriteQueue:
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._pending: list[tuple[WriteOperation[Any], asyncio.Future[Any]]] = []
+        self._pending: list[_PendingWrite] = []
         self._work_available = asyncio.Event()
         self._closed = asyncio.Event()
 
-    def enqueue(self, operation: WriteOperation[Any]) -> asyncio.Future[Any]:
-        """Run `operation` after all enqueued before it; the future gets its result after the commit."""
-        done: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        self._pending.append((operation, done))
+    def enqueue(self, operation: WriteOperation[Any], *, durable: bool = True) -> asyncio.Future[Any]:
+        """Run `operation` after all enqueued before it; the future gets its result after the commit.
+
+        A power cut may undo a commit of which nothing is `durable`.
+        """
+        result: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self._pending.append(_PendingWrite(operation, durable, result))
         self._work_available.set()
-        return done
+        return result
 
     async def write(self, operation: WriteOperation[T]) -> T:
         """Enqueue `operation` and wait until it is committed; returns its result."""
@@ -75,22 +87,30 @@ class WriteQueue:
                     pause = min(pause * 2, _MAX_BACKOFF_SECONDS)
 
     async def _commit_pending(self) -> None:
-        batch: list[tuple[WriteOperation[Any], asyncio.Future[Any]]] = []
+        batch: list[_PendingWrite] = []
         results: list[Any] = []
+        durable = any(write.is_durable for write in self._pending)
         try:
-            async with self._database.transaction() as tx:
-                batch = self._pending
-                self._pending = []
-                for operation, _ in batch:
-                    results.append(await operation(tx))
+            async with self._database.transaction(durable=durable) as tx:
+                batch = self._take_pending(durable=durable)
+                for write in batch:
+                    results.append(await write.operation(tx))  # noqa: PERF401  # an error counts them
         except (StoreUnavailable, SQLAlchemyError) as error:
             self._pending = batch + self._pending  # nothing was written
             if isinstance(error, StoreUnavailable) or len(results) == len(batch):
                 raise
-            _, failed = self._pending.pop(len(results))  # this operation is wrong and can never be written
-            if not failed.cancelled():
-                failed.set_exception(error)
+            failed = self._pending.pop(len(results))  # it is wrong and can never be written
+            if not failed.result.cancelled():
+                failed.result.set_exception(error)
             return
-        for (_, done), result in zip(batch, results, strict=True):
-            if not done.cancelled():
-                done.set_result(result)
+        for write, result in zip(batch, results, strict=True):
+            if not write.result.cancelled():
+                write.result.set_result(result)
+
+    def _take_pending(self, *, durable: bool) -> list[_PendingWrite]:
+        """What one commit may hold: everything, or if it is not durable all up to what has to be."""
+        batch = self._pending
+        if not durable:
+            batch = list(itertools.takewhile(lambda write: not write.is_durable, self._pending))
+        self._pending = self._pending[len(batch) :]
+        return batch

@@ -42,6 +42,22 @@ async def test_operations_run_in_order_with_one_commit(database: Database):
     assert await list_subjects(database) == [str(n) for n in range(50)] + ["last"]
 
 
+async def test_what_has_to_be_synced_never_joins_a_commit_that_is_not(database: Database):
+    queue = WriteQueue(database)
+    with trace_sql() as trace:
+        async with asyncio.TaskGroup() as tasks:
+            async with database.transaction():
+                queue.enqueue(partial(insert_notice, subject="first"), durable=False)
+                tasks.create_task(queue.run())
+                await asyncio.sleep(0)  # it waits for the transaction
+                synced = queue.enqueue(partial(insert_notice, subject="synced"))
+                last = queue.enqueue(partial(insert_notice, subject="last"), durable=False)
+            await asyncio.wait([synced, last])
+            queue.close()
+    assert [commit.is_synced for commit in trace.commits] == [True, False, True]
+    assert await list_subjects(database) == ["first", "synced", "last"]
+
+
 async def test_an_operation_that_always_fails_does_not_affect_others(database: Database):
     queue = WriteQueue(database)
     async with asyncio.TaskGroup() as tasks:

@@ -85,8 +85,8 @@ async def test_only_a_large_file_is_stored_in_a_thread(database: Database, size:
         """Dump the notes."""
         return File("notes.bin", b"n" * size)
 
-    script = [make_reply("", make_call("dump")), make_reply("Here.")]
-    harness = TurnHarness(database, ScriptedModel(script), [dump])
+    harness = TurnHarness(database, ScriptedModel(), [dump])
+    harness.model.script = [make_reply("", make_call("dump")), make_reply("Here.")]
     request = await harness.new_request("go")
     with trace_sql() as trace:
         await harness.build_runner().run(request)

@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any
 
 from bot.db.engine import Database
-from bot.db.queues import guest_queries
+from bot.db.queues import guest_queries, outbox
 from bot.db.write_queue import WriteOperation, WriteQueue
 from bot.domain import Lane, NotifyAdmins, Part
 from bot.telegram.client import TelegramClient
@@ -73,9 +73,19 @@ class LaneCalls:
         self._failures = 0
         self._last_write: asyncio.Future[Any] | None = None
 
-    def enqueue_write(self, entry: WriteOperation[Any]) -> None:
-        """Queue a write, behind all that were queued before."""
-        self._last_write = self.context.write_queue.enqueue(entry)
+    def enqueue_write(self, entry: WriteOperation[Any], *, durable: bool = True) -> None:
+        """Queue a write, behind all that were queued before; a power cut may undo what is not `durable`."""
+        self._last_write = self.context.write_queue.enqueue(entry, durable=durable)
+
+    def record_shown(self, row: int, message_id: int | None, body: Part | None) -> None:
+        """Queue that Telegram shows `body` as this message; it reaches the disk with a later commit.
+
+        Until then a power cut makes the outcome of a first send unknown, and the person is asked.
+        """
+        shown = partial(
+            outbox.mark_shown, row=row, message_id=message_id, body=body, now=self.context.clock()
+        )
+        self.enqueue_write(shown, durable=False)
 
     async def flush_writes(self) -> bool:
         """Wait for the queued writes; False if there was nothing to wait for."""

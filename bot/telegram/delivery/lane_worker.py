@@ -141,8 +141,7 @@ class LaneSender:
                 self._calls.reset_failures()
                 if is_first and self.progress is not None:
                     self.progress.forget_draft()
-                shown_id = message_id or row.message_id
-                enqueue(partial(outbox.mark_shown, row=row.id, message_id=shown_id, body=row.body, now=now))
+                self._calls.record_shown(row.id, message_id or row.message_id, row.body)
             case UnknownDelivery(detail) if is_first and not row.can_repeat:
                 self.is_due = True  # the person will be asked
                 enqueue(partial(outbox.mark_unknown, row=row.id, reason=detail, now=now))

@@ -114,9 +114,7 @@ class ProgressSender:
         now = self._context.clock()
         match outcome:
             case DeliverySuccess(message_id):
-                enqueue(
-                    partial(outbox.mark_shown, row=row.id, message_id=message_id, body=step.part, now=now)
-                )
+                self._calls.record_shown(row.id, message_id, step.part)
             case DeliveryFailure(detail):
                 enqueue(partial(outbox.release, row=row.id, reason=detail))
             case UnknownDelivery() if step.is_status:
