@@ -378,6 +378,10 @@ class Channel(Protocol):
         """
         ...
 
+    async def build_files(self, text: str) -> tuple[OutgoingFile, ...]:
+        """Build files of the code and tables of a final text (Markdown) that are longer than a message."""
+        ...
+
     def end(self) -> None:
         """Deliver the turn's final parts, which are committed, and show nothing else of this turn."""
         ...

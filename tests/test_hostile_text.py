@@ -48,6 +48,7 @@ from bot.telegram.commands import sign_in, strangers
 from bot.telegram.delivery.renderer import MAX_DIRECT_CHARS, Snapshot, render_snapshot
 from bot.telegram.formatting.answer_links import mark_sources
 from bot.telegram.formatting.autolinks import find_addresses, keep_known_links
+from bot.telegram.formatting.block_files import build_block_files
 from bot.telegram.formatting.render import clean_text
 from bot.telegram.formatting.splitter import Piece
 from bot.telegram.groups import GroupIdentity
@@ -102,6 +103,7 @@ class Parser:
     in_thread: bool = False
 
 
+LONG_TABLE = "|a|b|\n|-|-|\n" + "|c|d|\n" * 650  # a shorter one is no file
 TOOL_INDEX = build_index(TOOLS.values())
 ADDRESSES = [f"https://example.com/{number}" for number in range(40)]
 EVIDENCE = ThinkingEvidence(recent_tools=("get_weather",), was_thinking=True)
@@ -325,6 +327,8 @@ PARSERS = (
     Parser("reminder", _parse_reminder, MESSAGE_CHARS),
     Parser("short Markdown", _render, MAX_DIRECT_CHARS),
     Parser("Markdown", _render, in_thread=True),
+    Parser("long code", lambda text: build_block_files(f"```{text}\n{text}\n```"), in_thread=True),
+    Parser("long table", lambda text: build_block_files(LONG_TABLE + text), in_thread=True),
 )
 
 

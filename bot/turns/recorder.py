@@ -19,12 +19,13 @@ from bot.db.queues import inbox, outbox, outbox_files, parked_items
 from bot.db.queues.parked_items import WaitTimes
 from bot.db.retry import retry_until_available
 from bot.db.transaction import Transaction
-from bot.domain import AnswerLinks, Button, Channel, EndpointRole, Message, Part
+from bot.domain import AnswerLinks, Button, Channel, EndpointRole, Lane, Message, OutgoingFile, Part
 from bot.errors import EndpointAway, PromptTooLong
 from bot.translations.translator import translatable
 from bot.turns import summaries
 from bot.turns.approvals import PendingCall
 from bot.turns.endpoint_router import EndpointRouter
+from bot.turns.file_allowance import MAX_TURN_FILES
 from bot.turns.model_caller import CallResult
 from bot.turns.start import PreparedTurn
 from bot.turns.tool_executor import ToolExecutor
@@ -49,6 +50,15 @@ REQUEST_REFUSED = translatable("The model server refused my request. The admins 
 LONG_MESSAGE_CHARS = 2000  # a prompt may be too long because of a message from this length on
 CONTINUE_PREFIX = "more:"
 """The callback data of a Continue button: this, and the id of the turn whose answer is to continue."""
+
+
+@dataclass(frozen=True, slots=True)
+class _RenderedText:
+    """What ends a turn, as it is sent: messages, and files of what is longer than one of them."""
+
+    parts: tuple[Part, ...] = ()
+    files: tuple[OutgoingFile, ...] = ()
+
 
 TransactionStep = Callable[[Transaction, float], Awaitable[None]]
 
@@ -119,8 +129,8 @@ class TurnRecorder:
         if interrupted is not None and isinstance(event, CallModel) and event.step == interrupted.step:
             repeat_reason = interrupted.repeat_reason
         unstored = await self._select_unstored(tx, turn_messages)
-        parts = await self._render_answer(event)
-        await self._store_event(tx, event, unstored, now=now, parts=parts, repeat_reason=repeat_reason)
+        rendered = await self._render_answer(event)
+        await self._store_event(tx, event, unstored, now=now, rendered=rendered, repeat_reason=repeat_reason)
 
     async def store_event(
         self, event: LoopEvent, new_messages: tuple[Message, ...], closing: CallCompletion | None = None
@@ -131,10 +141,10 @@ class TurnRecorder:
         """
         self._messages.extend(new_messages)
         durable = isinstance(event, RunTools)
-        parts = await self._render_answer(event)
+        rendered = await self._render_answer(event)
         await self.commit(
             closing,
-            lambda tx, now: self._store_event(tx, event, new_messages, now=now, parts=parts),
+            lambda tx, now: self._store_event(tx, event, new_messages, now=now, rendered=rendered),
             durable=durable,
         )
         self._executor.policy.notify()
@@ -190,7 +200,7 @@ class TurnRecorder:
 
         async def end(tx: Transaction, now: float) -> None:
             await turns.append_messages(tx, self._turn.id, (message,), now=now)
-            await self._store_end(tx, ending, parts, now=now)
+            await self._store_end(tx, ending, _RenderedText(parts), now=now)
 
         await self.commit(call_result.closing, end)
 
@@ -268,7 +278,7 @@ class TurnRecorder:
         new_messages: tuple[Message, ...],
         *,
         now: float,
-        parts: tuple[Part, ...],
+        rendered: _RenderedText,
         repeat_reason: RepeatReason | None = None,
     ) -> None:
         await turns.append_messages(tx, self._turn.id, new_messages, now=now)
@@ -282,18 +292,22 @@ class TurnRecorder:
             case RunTools():
                 await self._executor.register_calls(tx, event, now=now)
             case TurnResult():
-                await self._store_end(tx, event.ending, parts, now=now)
+                await self._store_end(tx, event.ending, rendered, now=now)
 
-    async def _render_answer(self, event: LoopEvent) -> tuple[Part, ...]:
-        """The parts of the answer with which the event ends the turn; none if it goes on.
+    async def _render_answer(self, event: LoopEvent) -> _RenderedText:
+        """The answer with which the event ends the turn; nothing if it goes on.
 
-        A turn whose message was edited before it had said anything has none either.
+        A turn whose message was edited before it had said anything has none either. Only a whole answer has
+        files.
         """
         if not isinstance(event, TurnResult) or (event.ending == "edited" and event.text == event.note):
-            return ()
-        return await self._render(
+            return _RenderedText()
+        parts = await self._render(
             self._sign_text(event), can_continue=event.has_more, links=self.find_links()
         )
+        if event.ending != "answered" or event.has_more:
+            return _RenderedText(parts)
+        return _RenderedText(parts, await self._dependencies.channel.build_files(event.text))
 
     async def _render(
         self, text: str, *, can_continue: bool = False, links: AnswerLinks | None = None
@@ -315,19 +329,18 @@ class TurnRecorder:
             return event.text
         return f"{notices.close_code_block(event.text)}\n\n{signature}"
 
-    async def _store_end(self, tx: Transaction, ending: str, parts: tuple[Part, ...], *, now: float) -> None:
+    async def _store_end(self, tx: Transaction, ending: str, rendered: _RenderedText, *, now: float) -> None:
         request = self._request
         first_item = request.items[0].id
         lane = await groups.find_lane(tx, request.lane)
         await turns.end(tx, self._turn.id, self._build_end(ending), now=now)
+        parts = rendered.parts
         if self._turn.needs_cut_notice:
             parts = (*parts, Part(self._translate(CUT_NOTICE), silent=True))
             await conversations.mark_cut_told(tx, lane)
         await outbox.add(tx, item=first_item, lane=lane, parts=parts, reply_to=request.reply_to, now=now)
-        if self._executor.allowance.count and ending != "edited":
-            files = await outbox_files.load_waiting(tx, self._turn.id)
-            file_parts = plan_file_parts(files, self._translate)
-            await outbox_files.add_parts(tx, file_parts, item=first_item, lane=lane, now=now)
+        if ending != "edited":
+            await self._store_files(tx, rendered.files, lane, now=now)
         items = [item.id for item in request.items]
         await inbox.mark_done(tx, items, spans=self._dependencies.format_spans(), now=now)
         self.needs_summary = (
@@ -336,6 +349,19 @@ class TurnRecorder:
             and self._is_nearly_full()
             and await summaries.enqueue_summary(tx, lane, now=now)
         )
+
+    async def _store_files(
+        self, tx: Transaction, block_files: Sequence[OutgoingFile], lane: Lane, *, now: float
+    ) -> None:
+        """Store the messages that bring what tools returned, and files of the answer's long blocks."""
+        tool_file_count = self._executor.allowance.count
+        block_files = block_files[: MAX_TURN_FILES - tool_file_count]
+        if not (tool_file_count or block_files):
+            return
+        await outbox_files.store(tx, block_files, turn=self._turn.id, now=now)
+        files = await outbox_files.load_waiting(tx, self._turn.id)
+        file_parts = plan_file_parts(files, self._translate)
+        await outbox_files.add_parts(tx, file_parts, item=self._request.items[0].id, lane=lane, now=now)
 
     def _is_nearly_full(self) -> bool:
         used = self._turn.prompt_tokens + history.estimate_tokens(self._messages)

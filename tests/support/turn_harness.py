@@ -27,11 +27,13 @@ from bot.domain import (
     InboxItem,
     Lane,
     ModelRequest,
+    OutgoingFile,
     Part,
     Reply,
     ToolCall,
     Usage,
 )
+from bot.telegram.formatting.block_files import build_block_files
 from bot.tool_registry.registry import ToolRegistry
 from bot.translations.translator import ENGLISH, Translatable, Translator
 from bot.turns.approvals import ApprovalDependencies, Approvals
@@ -144,6 +146,9 @@ class FakeChannel:
         links: AnswerLinks | None = None,
     ) -> tuple[Part, ...]:
         return (Part(text, buttons=buttons, silent=silent),)
+
+    async def build_files(self, text: str) -> tuple[OutgoingFile, ...]:
+        return build_block_files(text)
 
     def end(self) -> None:
         self.end_count += 1

@@ -104,6 +104,25 @@ async def test_the_line_stays_in_the_history(database: Database):
         assert result.text == SENT
 
 
+async def test_a_long_code_block_goes_as_a_file_behind_the_files_of_tools(database: Database):
+    harness = TurnHarness(database, ScriptedModel(), [export])
+    code = "```py\n" + "pass\n" * 1000 + "```"
+    harness.model.script = [make_reply("", make_call("export")), make_reply(f"Here:\n\n{code}")]
+    await harness.build_runner().run(await harness.new_request("my notes, and code"))
+    assert await load_files(database) == [("notes.txt", 1000), ("code.py", 1000)]
+    text, _ = await harness.load_answers()
+    assert text == f"Here:\n\n{code}"  # all of it is in the text, too
+
+
+async def test_an_answer_that_is_not_whole_brings_no_code_as_a_file(database: Database):
+    harness = TurnHarness(database, ScriptedModel(), max_steps=1)
+    code = "```py\n" + "pass\n" * 1000
+    harness.model.script = [make_reply(code, finish_reason="length")] * 3
+    await harness.build_runner().run(await harness.new_request("code"))
+    assert code in (await harness.load_answers())[0]
+    assert await load_files(database) == []
+
+
 @pytest.mark.parametrize(
     ("earlier", "file", "line"),
     [

@@ -122,7 +122,7 @@ outbox_files = Table(
     metadata,
     Column("id", Id, primary_key=True),
     Column("outbox", Id, ForeignKey("outbox.id")),
-    Column("turn", Id, ForeignKey("turns.id")),  # whose tool returned it; NULL: a command's
+    Column("turn", Id, ForeignKey("turns.id")),  # whose tool or answer it is of; NULL: a command's
     Column("name", Text, nullable=False),
     Column("kind", Text, nullable=False),  # photo, document or too_large
     Column("caption", Text, nullable=False),

@@ -5,7 +5,7 @@ Waits for nothing but rendering: it sets what is to be shown, and the sender doe
 
 from dataclasses import replace
 
-from bot.domain import AnswerLinks, Button, Lane, Part
+from bot.domain import AnswerLinks, Button, Lane, OutgoingFile, Part
 from bot.telegram.delivery.progress import TurnProgress
 from bot.telegram.delivery.sender import Sender
 from bot.telegram.formatting.render import Piece
@@ -87,6 +87,12 @@ class ChatChannel:
         if self._progress.lane.is_guest:
             return self._mark_rest(parts)
         return (*parts[:-1], replace(parts[-1], buttons=buttons))
+
+    async def build_files(self, text: str) -> tuple[OutgoingFile, ...]:
+        """Build files of what the final text has that is longer than a message; a guest gets none."""
+        if self._progress.lane.is_guest:
+            return ()
+        return await self._sender.renderer.build_files(text)
 
     def _mark_rest(self, parts: list[Part]) -> tuple[Part, ...]:
         """Say in the first part that the others come in private: a guest has one message."""

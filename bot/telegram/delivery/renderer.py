@@ -9,12 +9,16 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from typing import TypeVar
 
-from bot.domain import AnswerLinks
+from bot.domain import AnswerLinks, OutgoingFile
 from bot.telegram.formatting.answer_links import MarkedAnswer, append_sources, mark_sources
 from bot.telegram.formatting.autolinks import keep_known_links
+from bot.telegram.formatting.block_files import build_block_files
 from bot.telegram.formatting.render import BlockCache, Piece, clean_text, cut_unfinished, render_markdown
 from tools.threads import run_in_thread
+
+RenderedT = TypeVar("RenderedT")
 
 MAX_DIRECT_CHARS = 1024
 """What takes less time to render than the event loop may be held up, unless it may have links."""
@@ -53,7 +57,11 @@ class MarkdownRenderer:
         text = f"{snapshot.text}{snapshot.status or ''}"
         return await self._render(text, partial(render_snapshot, snapshot, cache))
 
-    async def _render(self, text: str, render: Callable[[], tuple[Piece, ...]]) -> tuple[Piece, ...]:
+    async def build_files(self, text: str) -> tuple[OutgoingFile, ...]:
+        """Build the files of an answer's long code blocks and tables."""
+        return await self._render(text, partial(build_block_files, text))
+
+    async def _render(self, text: str, render: Callable[[], RenderedT]) -> RenderedT:
         if len(text) <= MAX_DIRECT_CHARS and not _MAY_LINK.search(text):
             return render()
         async with self._lock:

@@ -28,7 +28,7 @@ def is_table(events: tuple[MarkdownEvent, ...]) -> bool:
 
 def lay_out_table(source: str) -> tuple[str, Piece]:
     """Return every cell in order, and the table in columns if a phone can show them, else as a list."""
-    rows = list(_parse_rows(source.encode(), parse_markdown(source)))
+    rows = parse_table(source, parse_markdown(source))
     cells = "\n".join(" ".join(row) for row in rows)
     # Rows have their own lengths: as wide as the longest, n cells would become n².
     column_count = max(map(len, rows))
@@ -41,6 +41,11 @@ def lay_out_table(source: str) -> tuple[str, Piece]:
         return cells, _render_list(rows)
     padded = [row + [""] * (column_count - len(row)) for row in rows]
     return cells, _render_columns(padded, widths)
+
+
+def parse_table(source: str, events: tuple[MarkdownEvent, ...]) -> list[list[str]]:
+    """Return the rows of a table as plain cells, that of its head first; each has its own length."""
+    return list(_parse_rows(source.encode(), events))
 
 
 def _render_columns(rows: list[list[str]], widths: list[int]) -> Piece:

@@ -5,7 +5,7 @@ The launcher adds this folder to those the gateway finds its tools in.
 
 import httpx
 
-from tools.base import Rule, tool
+from tools.base import File, Rule, tool
 
 
 @tool(timeout=60)
@@ -36,6 +36,16 @@ async def toll(address: str) -> str:
         address: Where it hangs.
     """
     return await _call_bell(address)
+
+
+@tool(timeout=60)
+async def draw(address: str) -> File:
+    """Ring a bell, and give a file that tells of it; it must not be rung twice.
+
+    Args:
+        address: Where it hangs.
+    """
+    return File("bell.txt", (await _call_bell(address)).encode())
 
 
 async def _call_bell(address: str) -> str:

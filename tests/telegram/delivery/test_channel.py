@@ -302,6 +302,14 @@ async def test_a_snapshot_that_is_being_rendered_at_the_end_of_its_turn_is_not_s
     assert harness.list_texts() == [THREE]
 
 
+async def test_long_code_comes_as_a_file_but_not_to_a_guest(harness: DeliveryHarness):
+    code = "```py\n" + "pass\n" * 1000 + "```"
+    async with harness.run_sender() as sender:
+        [file] = await harness.open_channel(sender).build_files(code)
+        assert await harness.open_channel(sender, lane=Lane(7, -5)).build_files(code) == ()
+    assert (file.name, file.kind) == ("code.py", "document")
+
+
 async def test_parts_notify_once_and_carry_the_buttons_last(harness: DeliveryHarness):
     buttons = ((Button("Again", "again"),),)
     async with harness.run_sender() as sender:
