@@ -12,10 +12,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-import numpy as np
-from sklearn.linear_model import LogisticRegression
-from sklearn.preprocessing import StandardScaler
-
 from bot.agent.tool_matching.classifier import LogisticModel, Weights, format_weights
 from bot.agent.tool_matching.features import extract_features
 from bot.agent.tool_matching.scores import build_features, match_tools
@@ -52,6 +48,10 @@ def train_weights(samples: Sequence[TrainingSample]) -> Weights:
 
 def fit_logistic_model(samples: Sequence[TrainingSample]) -> LogisticModel:
     """Fit one logistic model. A missing feature counts as its mean; a constant one is dropped."""
+    import numpy as np  # these take a second, and each collection of tests would import them
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.preprocessing import StandardScaler
+
     names = sorted({name for sample in samples for name in sample.features})
     values = np.array([[sample.features.get(name, np.nan) for name in names] for sample in samples])
     scaler = StandardScaler().fit(values)
