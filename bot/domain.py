@@ -12,8 +12,11 @@ from bot.translations.translator import Translatable, Translator
 
 Role = Literal["system", "user", "assistant", "tool"]
 ItemKind = Literal["update", "resume", "reminder", "task", "system"]
-ItemShape = Literal["text", "deep", "command", "new", "tap", "stop", "edit", "overflow", "guest", "other"]
-CallPurpose = Literal["turn", "summary", "task", "warmup", "probe", "bench", "decision"]
+ItemShape = Literal[
+    "text", "deep", "command", "new", "tap", "stop", "edit", "overflow", "guest", "unaddressed", "other"
+]
+CallPurpose = Literal["turn", "summary", "task", "warmup", "probe", "bench", "decision", "address"]
+TYPED_READ_PURPOSES: Final = ("decision", "address")  # calls of one step, which cost no canvas
 ResultOutcome = Literal["ok", "error", "refused", "timeout", "interrupted", "unknown"]
 CallOutcome = Literal["ok", "cut", "cancelled", "failed"]
 EndpointRole = Literal["main", "fallback"]  # which of the two endpoints answers

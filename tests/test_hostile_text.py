@@ -43,6 +43,7 @@ from bot.domain import AnswerLinks, Message, ToolCall
 from bot.errors import ChangeRefused
 from bot.jobs.times.parser import parse_line, parse_when
 from bot.jobs.times.zones import UnclearTime
+from bot.llm.address_question import describe_message
 from bot.setting_names import list_misspelled_variables
 from bot.telegram.commands import sign_in, strangers
 from bot.telegram.delivery.renderer import MAX_DIRECT_CHARS, Snapshot, render_snapshot
@@ -60,6 +61,7 @@ from bot.telegram.incoming.group_address import cut_leading_mention, find_addres
 from bot.telegram.incoming.prompt_text import format_message
 from bot.telegram.incoming.shared_items import format_shared_item
 from bot.telegram.incoming.update import to_display_name
+from bot.telegram.unaddressed_messages import describe_group_message
 from bot.tool_registry import rule_parser, secret_scanner
 from bot.tool_registry.admin_actions import parse_reduction
 from bot.translations.translator import ENGLISH
@@ -187,6 +189,12 @@ def _parse_reminder(text: str) -> object:
     return None
 
 
+def _describe_group_message(text: str) -> object:
+    message = _build_message(text) | {"message_id": 2}
+    identity = build_directory().get_identity(1)
+    return describe_message(describe_group_message(message, identity, [text] * 50))
+
+
 def _build_message(text: str) -> dict[str, object]:
     person = {"id": 1, "first_name": text}
     replied = {"text": text, "from": person}
@@ -245,6 +253,7 @@ PARSERS = (
     Parser("sources of a short answer", _mark_sources, MAX_DIRECT_CHARS),
     Parser("sources of an answer", _mark_sources, in_thread=True),
     Parser("known addresses", lambda text: TaintState(texts=[text]).find_known(ADDRESSES), in_thread=True),
+    Parser("group message", _describe_group_message, MESSAGE_CHARS),
     Parser("thinking", lambda text: decide_thinking([text], TOOL_INDEX, EVIDENCE)),
     Parser("ranking", lambda text: rank_tools(extract_features(text), TOOL_INDEX, 5)),
     Parser("reply", _parse_reply("stop")),

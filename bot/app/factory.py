@@ -28,6 +28,7 @@ from bot.db.retry import OutageLog, retry_until_available
 from bot.domain import ItemKind, Runner
 from bot.llm.client import ModelClient
 from bot.llm.seats import SeatLimiter
+from bot.llm.typed_reads import TypedReader
 from bot.queue import DeadLetters, Worker, WorkerCallbacks
 from bot.settings import Settings
 from bot.telegram.access import Access
@@ -53,6 +54,7 @@ from bot.telegram.reactions import SeenReactions
 from bot.telegram.runners.reminders import ReminderRunner
 from bot.telegram.runners.tasks import TaskRunner
 from bot.telegram.runners.updates import UpdateRunner
+from bot.telegram.unaddressed_messages import UnaddressedMessages
 from bot.telegram.unreachable_chats import UnreachableChats
 from bot.tool_registry.program_homes import find_homes_folder
 from bot.turns.call_ledger import CallLedger
@@ -248,6 +250,7 @@ async def build(
         database,
         CallLedger(database, shutdown_seconds=options.shutdown_seconds),
         model,
+        TypedReader(model, settings.model_name),
         fallback,
         tools.tool_registry,
         dead_letters.notify_admins,
@@ -304,6 +307,13 @@ async def build(
         tool_questions=tool_questions,
         is_chat_administrator=ChatAdministrators(bot).is_administrator,
         find_group_sight=group_sight.find,
+        unaddressed_messages=UnaddressedMessages(
+            database,
+            groups,
+            turn_factory.build_address_judge(),
+            has_quota=quota.has_quota,
+            wake_worker=lambda: worker.wake(),
+        ),
         guest_queries=GuestQueries(
             database, TelegramClient(bot), wake_worker=lambda: worker.wake(), wake_sender=sender.wake
         ),

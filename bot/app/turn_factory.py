@@ -20,12 +20,13 @@ from bot.domain import PEOPLE_PRIORITY, ChannelFactory, Lane, NotifyAdmins
 from bot.errors import AttachmentUnusable, SettingsRefused
 from bot.llm.client import ModelClient
 from bot.llm.endpoint_watch import EndpointWatch, WatchedEndpoint
-from bot.llm.typed_reads import HeavyWorkEstimator
+from bot.llm.typed_reads import TypedReader
 from bot.settings import Settings
 from bot.telegram.incoming.attachment_loader import AttachmentLoader
 from bot.telegram.incoming.downloads import FileDownloader
 from bot.tool_registry.registry import ToolRegistry
 from bot.turns import context_window
+from bot.turns.address_judge import AddressJudge
 from bot.turns.cache_warmup import CacheWarmup, WarmupConfig
 from bot.turns.call_ledger import CallLedger
 from bot.turns.context_window import PromptBreakdown
@@ -51,6 +52,7 @@ class TurnFactory:
     """Built once.
 
     `ledger`: stores the model calls.
+    `typed_reader`: asks the main endpoint's model what it answers in one step.
     `fallback`: the second endpoint, where FALLBACK_URL is set.
     `notify_admins`: posts a subject and a text to the admins.
     `reader`: shrinks the images that tools found.
@@ -62,6 +64,7 @@ class TurnFactory:
     database: Database
     ledger: CallLedger
     model: ModelClient
+    typed_reader: TypedReader
     fallback: ModelEndpoint | None
     tool_registry: ToolRegistry
     notify_admins: NotifyAdmins
@@ -279,11 +282,21 @@ class TurnFactory:
             max_text_bytes=max_tokens * history.BYTES_PER_TOKEN,
         )
 
+    def build_address_judge(self) -> AddressJudge:
+        """Build what judges whether messages of groups are for the assistant."""
+        return AddressJudge(
+            self.ledger,
+            self.typed_reader,
+            self.model.seats,
+            endpoint_name=self.settings.model_url,
+            model_name=lambda: self.model.name,
+        )
+
     def _build_preflight(self) -> Preflight:
         return Preflight(
             self.ledger,
             build_token_counter(self.model),
-            HeavyWorkEstimator(self.model, self.settings.model_name),
+            self.typed_reader,
             endpoint_name=self.settings.model_url,
             model_name=lambda: self.model.name,
         )

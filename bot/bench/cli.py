@@ -137,6 +137,25 @@ def thinking(
     typer.echo(format_json(report) if json else "\n".join(format_lines(report)))
 
 
+@bench.command(
+    epilog="Examples: canvasgram bench addressing --data cases --endpoint http://gpu:8000/v1 · --endpoint sim"
+)
+def addressing(
+    data: Annotated[Path, typer.Option(help="A folder with cases.jsonl: labelled messages of groups.")],
+    endpoint: EndpointOption = "http://localhost:8000/v1",
+    key: KeyOption = None,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of a table.")] = False,
+) -> None:
+    """Measure how well an endpoint tells which messages of a group are meant for the assistant."""
+    from bot.bench.endpoint.run import EndpointAddress
+    from bot.bench.policies import address_reads
+
+    typer.echo("measuring: one read of each message", err=True)
+    report = asyncio.run(address_reads.run_addressing(EndpointAddress(endpoint, key), data))
+    lines = address_reads.format_lines(report)
+    typer.echo(address_reads.format_json(report) if json else "\n".join(lines))
+
+
 @bench.command(epilog="Examples: canvasgram bench prefill · canvasgram bench prefill --turns 200 --check")
 def prefill(
     turns: Annotated[int, typer.Option(min=20, max=1000, help="Turns of each conversation.")] = 60,

@@ -14,7 +14,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info
 from prometheus_client.exposition import choose_encoder
 
 from bot.db.usage.ended import INTERVALS, EndedRows, EndedWatcher
-from bot.domain import CANVAS_TOKENS
+from bot.domain import CANVAS_TOKENS, TYPED_READ_PURPOSES
 
 OTHER_TOOL = "other"  # a tool that was not offered
 _TOKEN_BUCKETS = tuple(4**power for power in range(14))  # as OpenTelemetry advises
@@ -164,7 +164,7 @@ class _CallMetrics:
             self._reasoning.labels(call.model).inc(call.reasoning_tokens)
         if call.completion_tokens is None:
             self._uncounted.labels(call.purpose).inc()
-        elif call.purpose != "decision":  # a typed read is one step, and costs no canvas
+        elif call.purpose not in TYPED_READ_PURPOSES:
             self._canvases.labels(call.purpose).inc(-(-call.completion_tokens // CANVAS_TOKENS))
         if call.seat_at is not None and call.ended_at is not None:
             error = "" if call.outcome == "ok" else call.outcome

@@ -25,6 +25,7 @@ from bot.telegram.access import Access
 from bot.telegram.best_effort_calls import BestEffortCalls
 from bot.telegram.groups import GroupDirectory
 from bot.telegram.guest_queries import GuestQueries
+from bot.telegram.unaddressed_messages import UnaddressedMessages
 from bot.tool_registry.sign_in_flows import SignInFlows
 from bot.tool_registry.tool_info import BuiltinTools
 from bot.translations.translator import Translator, translatable
@@ -98,6 +99,7 @@ class ActionDependencies:
     `tool_questions`: what running tools ask people.
     `is_chat_administrator(chat, person)`: whether a person administers a group.
     `find_group_sight`: asks Telegram what the bot sees in a group.
+    `unaddressed_messages`: has messages of groups judged that name nobody.
     `guest_queries`: gives questions from chats of others their first answer.
     `backups_kept_until`: when the newest backup of the database is deleted (None: there is none).
     """
@@ -128,6 +130,7 @@ class ActionDependencies:
     tool_questions: ToolQuestions | None = None
     is_chat_administrator: Callable[[int, int], Awaitable[bool]] = _know_no_administrator
     find_group_sight: FindGroupSight = _know_no_sight
+    unaddressed_messages: UnaddressedMessages | None = None
     guest_queries: GuestQueries | None = None
 
 

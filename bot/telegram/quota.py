@@ -148,7 +148,8 @@ class QuotaGate:
         self._unchecked_turns: dict[int, tuple[str, int]] = {}
 
     async def run(self, request: TurnRequest, complete: RequestCompleter | None = None) -> None:
-        holders = [holder for holder in _list_holders(request) if not self._take_unchecked_turn(holder)]
+        concerned = _list_holders(request.person, request.lane)
+        holders = [holder for holder in concerned if not self._take_unchecked_turn(holder)]
         for holder in holders:
             before = await self._load_usage(holder)
             if before is not None and before.is_used_up:
@@ -159,6 +160,11 @@ class QuotaGate:
             after = await self._load_usage(holder)
             if after is not None:
                 await self._warn(request, holder, after)
+
+    async def has_quota(self, person: int, lane: Lane) -> bool:
+        """Whether a question of this person in this lane would not be refused now."""
+        usages = [await self._load_usage(holder) for holder in _list_holders(person, lane)]
+        return not any(usage is not None and usage.is_used_up for usage in usages)
 
     def clear_cache(self) -> None:
         """Forget the limits read so far, for one of them has changed."""
@@ -264,11 +270,11 @@ def format_used_share(translate: Translator, usage: QuotaUsage, *, in_group: boo
     return translate(text, percent=usage.percent)
 
 
-def _list_holders(request: TurnRequest) -> tuple[int, ...]:
+def _list_holders(person: int, lane: Lane) -> tuple[int, ...]:
     """Whose limits a turn concerns: its person's, and its group's."""
-    if request.lane.chat < 0:
-        return (request.person, request.lane.chat)
-    return (request.person,)
+    if lane.chat < 0:
+        return (person, lane.chat)
+    return (person,)
 
 
 async def _store_refused_turn(tx: Transaction, request: TurnRequest, answer: str, now: float) -> None:

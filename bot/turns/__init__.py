@@ -6,6 +6,7 @@ approvals) → recorder. handle stops a turn. Between turns: summaries, cache_wa
 tool_questions.
 """
 
+from bot.turns.address_judge import AddressJudge
 from bot.turns.approvals import Approvals
 from bot.turns.cache_warmup import WARMUP_PROMPTS
 from bot.turns.context_window import (
@@ -36,6 +37,7 @@ __all__ = [
     "TOOL_LABEL",
     "TOOL_RESERVE_TOKENS",
     "WARMUP_PROMPTS",
+    "AddressJudge",
     "Approvals",
     "ContextWindow",
     "ModelEndpoint",

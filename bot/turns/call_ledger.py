@@ -6,14 +6,16 @@ Also makes the gateway's own calls, which belong to no turn and for which nobody
 import asyncio
 import contextlib
 import time
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from bot.db.conversations import calls
 from bot.db.conversations.calls import CallCompletion, NewCall
 from bot.db.engine import Database
 from bot.db.retry import retry_until_available
-from bot.domain import LanguageModel, ModelRequest, Reply
+from bot.domain import CallTimes, LanguageModel, ModelRequest, Reply, Usage
 from bot.errors import CallFailed, EndpointAway, StoreUnavailable
+from bot.llm.typed_reads import TypedReading
 
 MAX_CALL_SECONDS = 300.0  # seconds one of the gateway's own calls may hold its seat
 
@@ -95,6 +97,25 @@ class CallLedger:
             await self.close_on_shutdown(CallCompletion(call, partial, "cancelled", calls.GATEWAY_STOPPED))
             raise
         return SystemCallResult(reply, CallCompletion(call, reply, "ok"))
+
+    async def read_once(
+        self, new_call: NewCall, read: Callable[[], Awaitable[TypedReading | None]]
+    ) -> tuple[int, TypedReading | None]:
+        """Make a typed read, and store what it took; returns its row and the reading, if there is one."""
+        created_at = time.time()
+        call = await self.open(new_call)
+        reading = await read()
+        await self.close(_build_reading_closing(call, reading, created_at))
+        return call, reading
+
+
+def _build_reading_closing(call: int, reading: TypedReading | None, created_at: float) -> CallCompletion:
+    if reading is None:
+        return CallCompletion(call, None, "failed", "the endpoint gave no reading")
+    usage = Usage(reading.input_tokens, None, reading.output_tokens)
+    times = CallTimes(created_at, ended=time.time())
+    reply = Reply(f"{reading.chance:.2f}", "", (), "stop", usage, times, model=reading.model)
+    return CallCompletion(call, reply, "ok")
 
 
 def _build_failure(call: int, error: CallFailed) -> SystemCallResult:

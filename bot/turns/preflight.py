@@ -4,15 +4,15 @@ A prompt is counted only near its limit. What the endpoint does not answer stays
 same. The judgement is a row of the ledger, a count is not: nothing is generated for it.
 """
 
-import time
 from collections.abc import Awaitable, Callable, Sequence
 
 from bot.agent import prompt
 from bot.agent.toolbox import Toolbox
-from bot.db.conversations.calls import CallCompletion, NewCall
-from bot.domain import CallTimes, Message, Reply, Usage
+from bot.db.conversations.calls import NewCall
+from bot.domain import Message
 from bot.llm.client import ModelClient
-from bot.llm.typed_reads import HeavyWorkEstimate, HeavyWorkEstimator
+from bot.llm.heavy_work import HEAVY_WORK, describe_work
+from bot.llm.typed_reads import TypedReader
 from bot.turns.call_ledger import CallLedger
 from bot.turns.turn_request import PreflightRequest, PreflightResult
 
@@ -44,14 +44,14 @@ class Preflight:
         self,
         ledger: CallLedger,
         count_tokens: TokenCounter,
-        estimator: HeavyWorkEstimator,
+        reader: TypedReader,
         *,
         endpoint_name: str,
         model_name: Callable[[], str],
     ) -> None:
         self._ledger = ledger
         self._count_tokens = count_tokens
-        self._estimator = estimator
+        self._reader = reader
         self._endpoint_name = endpoint_name
         self._model_name = model_name
 
@@ -60,7 +60,7 @@ class Preflight:
         prompt_tokens: int | None = None
         if request.needs_token_count:
             prompt_tokens = await self._count_tokens(request.prompt, request.toolbox, request.thinking)
-        if not request.needs_heavy_chance or self._estimator.is_unsupported:
+        if not request.needs_heavy_chance or self._reader.is_supported is False:
             return PreflightResult(prompt_tokens)
         call, chance = await self._read_heavy_chance(request, texts)
         return PreflightResult(prompt_tokens, chance, call)
@@ -69,11 +69,10 @@ class Preflight:
         self, request: PreflightRequest, texts: Sequence[str]
     ) -> tuple[int, float | None]:
         """The ledger's row of the call, and the chance; None: the endpoint gave none."""
-        created_at = time.time()
-        call = await self._ledger.open(self._build_row(request, texts))
-        estimate = await self._estimator.estimate(texts, request.toolbox.definitions)
-        await self._ledger.close(_build_closing(call, estimate, created_at))
-        return call, estimate.chance if estimate else None
+        state = describe_work(texts, request.toolbox.definitions)
+        new_call = self._build_row(request, texts)
+        call, reading = await self._ledger.read_once(new_call, lambda: self._reader.read(HEAVY_WORK, state))
+        return call, reading.chance if reading else None
 
     def _build_row(self, request: PreflightRequest, texts: Sequence[str]) -> NewCall:
         return NewCall(
@@ -89,12 +88,3 @@ class Preflight:
             chars_tools=0,
             chars_history=sum(map(len, texts)),
         )
-
-
-def _build_closing(call: int, estimate: HeavyWorkEstimate | None, created_at: float) -> CallCompletion:
-    if estimate is None:
-        return CallCompletion(call, None, "failed", "the endpoint gave no reading")
-    usage = Usage(estimate.input_tokens, None, estimate.output_tokens)
-    times = CallTimes(created_at, ended=time.time())
-    reply = Reply(f"{estimate.chance:.2f}", "", (), "stop", usage, times, model=estimate.model)
-    return CallCompletion(call, reply, "ok")

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 
 from bot.db.usage.rankings import RankedCall, RankedTurn
+from bot.domain import TYPED_READ_PURPOSES
 from bot.usage.json_records import JsonRecord
 from bot.usage.report import format_local, format_person, format_utc
 from bot.usage.tables import EMPTY_CELL, UNKNOWN, ReportSection, format_seconds
@@ -99,7 +100,7 @@ def _turn_token_cells(turn: RankedTurn) -> tuple[str, str, str, str]:
 def _call_cells(call: RankedCall, names: Mapping[int, str], zone: str) -> tuple[str, ...]:
     rate = tokens_per_second(call)
     is_complete = not call.partial
-    if call.purpose == "decision":
+    if call.purpose in TYPED_READ_PURPOSES:
         canvases = EMPTY_CELL
     else:
         canvases = _format_count(call.canvases, is_complete=is_complete)

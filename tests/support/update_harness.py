@@ -27,6 +27,7 @@ from bot.db.transaction import Transaction
 from bot.domain import Lane, Message, ToolCall, ToolResult
 from bot.errors import AttachmentUnusable
 from bot.jobs.user_jobs import JobLimits, UserJobs
+from bot.llm.address_question import GroupMessage
 from bot.telegram.access import Access, AccessMode
 from bot.telegram.actions import ActionDependencies
 from bot.telegram.best_effort_calls import BestEffortCalls
@@ -36,6 +37,8 @@ from bot.telegram.incoming.downloads import FILE_GONE, FileDownloader
 from bot.telegram.incoming.envelope import read_envelope
 from bot.telegram.runners.reminders import ReminderRunner
 from bot.telegram.runners.updates import UpdateRunner
+from bot.telegram.unaddressed_messages import UnaddressedMessages
+from bot.turns.address_judge import AddressJudge
 from bot.turns.approvals import ApprovalDependencies, Approvals
 from bot.turns.context_window import PromptBreakdown
 from bot.turns.endpoints import ModelEndpoint
@@ -118,6 +121,22 @@ class FakeBot:
         return [arguments for name, arguments in self.calls if name == method]
 
 
+@dataclass
+class ScriptedAddressJudge:
+    """Says of messages what it is told; `messages` are those it was asked about."""
+
+    is_supported: bool | None = True
+    is_for_assistant: bool = False
+    messages: list[GroupMessage] = field(default_factory=list)
+
+    async def is_meant(self, lane: Lane, message: GroupMessage) -> bool:
+        self.messages.append(message)
+        return self.is_for_assistant
+
+    async def learn_support(self) -> None:
+        self.is_supported = True
+
+
 @dataclass(frozen=True)
 class SentMessage:
     """A message as the outbox holds it."""
@@ -149,6 +168,8 @@ class UpdateHarness:
         self.groups = build_directory()
         self.chat_administrators: set[int] = set()
         self.sees_all: bool | None = False
+        self.address_judge = ScriptedAddressJudge()
+        self.has_quota = True
         self.woken_lanes: list[Lane] = []
         self.worker_wakes = 0
         self.ended_items: list[EndedTurn] = []
@@ -179,6 +200,14 @@ class UpdateHarness:
             fallback_endpoint=fallback_endpoint,
             is_chat_administrator=self._is_chat_administrator,
             find_group_sight=self._find_group_sight,
+            unaddressed_messages=UnaddressedMessages(
+                database,
+                self.groups,
+                cast(AddressJudge, self.address_judge),
+                has_quota=self._has_quota,
+                wake_worker=self._wake_worker,
+                clock=lambda: self.now,
+            ),
             builtin_tools={tool.name: tool for tool in (clock, recall)},
         )
         self.downloader = FakeFileDownloader()
@@ -210,6 +239,9 @@ class UpdateHarness:
 
     async def _is_chat_administrator(self, chat: int, person: int) -> bool:
         return person == chat or person in self.chat_administrators
+
+    async def _has_quota(self, person: int, lane: Lane) -> bool:
+        return self.has_quota
 
     async def _find_group_sight(self, chat: int, *, was_added: bool = False) -> bool | None:
         return self.sees_all

@@ -11,7 +11,7 @@ from bot.db.engine import Database
 from bot.db.tables import model_calls
 from bot.domain import Message
 from bot.http_server import serve
-from bot.llm.typed_reads import HeavyWorkEstimator
+from bot.llm.typed_reads import TypedReader
 from bot.sim.vllm.server import Profile, SimulatedEndpoint
 from bot.turns.call_ledger import CallLedger
 from bot.turns.preflight import Preflight, build_token_counter
@@ -35,12 +35,10 @@ async def open_preflight(
     database: Database, endpoint: SimulatedEndpoint, model_name: str = "model"
 ) -> AsyncIterator[Preflight]:
     async with serve(endpoint.app) as url, connect_client(url, api_key=endpoint.api_key) as client:
-        estimator = HeavyWorkEstimator(client, None)
+        reader = TypedReader(client, None)
         count = build_token_counter(client)
         ledger = CallLedger(database, shutdown_seconds=SHUTDOWN_SECONDS)
-        yield Preflight(
-            ledger, count, estimator, endpoint_name="http://there/v1", model_name=lambda: model_name
-        )
+        yield Preflight(ledger, count, reader, endpoint_name="http://there/v1", model_name=lambda: model_name)
 
 
 async def load_rows(database: Database) -> list[tuple[Any, ...]]:

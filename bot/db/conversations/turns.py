@@ -132,6 +132,14 @@ class PastTurn:
 
 
 @dataclass(frozen=True, slots=True)
+class LastAnswer:
+    """What the assistant said last in a lane, and when its turn ended (epoch seconds)."""
+
+    text: str
+    ended_at: float
+
+
+@dataclass(frozen=True, slots=True)
 class TurnEnd:
     """How a turn ended, and what later prompts need of it: see PastTurn."""
 
@@ -269,6 +277,19 @@ async def load_messages(tx: Transaction, turn_ids: Sequence[int]) -> list[list[M
             images = tool_results.get((row.turn, row.call_id), ())
         by_turn[row.turn].append(_to_message(row, images))
     return list(by_turn.values())
+
+
+async def find_last_answer(tx: Transaction, lane: Lane, *, since: float) -> LastAnswer | None:
+    """The answer of the lane's newest turn, if it ended since then (epoch seconds)."""
+    query = select(turns.c.id, turns.c.ended_at).where(
+        turns.c.lane == lane.key, turns.c.ended_at.is_not(None)
+    )
+    newest = (await tx.execute(query.order_by(turns.c.id.desc()).limit(1))).one_or_none()
+    if newest is None or newest.ended_at < since:
+        return None
+    [stored] = await load_messages(tx, [newest.id])
+    texts = [message.text for message in stored if message.role == "assistant" and message.text]
+    return LastAnswer(texts[-1], newest.ended_at) if texts else None
 
 
 async def append_messages(tx: Transaction, turn: int, new_messages: Iterable[Message], *, now: float) -> None:

@@ -13,6 +13,7 @@ from bot.db.tables import model_calls, readings
 from bot.db.transaction import Transaction
 from bot.db.usage.scope_filters import build_time_filter
 from bot.db.usage.usage_sums import Scope, ServerSums
+from bot.domain import TYPED_READ_PURPOSES
 
 # No call runs longer, so the index on `created_at` finds every call that may have ended since some time.
 MAX_CALL_SECONDS = 86_400.0
@@ -75,7 +76,7 @@ async def count_unsettled(tx: Transaction, endpoint: str, *, since: float) -> in
 
 async def sum_own_calls(tx: Transaction, endpoint: str, *, since: float, until: float) -> OwnCounts:
     """Sum our calls that ended after `since` and not after `until`."""
-    is_decision = model_calls.c.purpose == "decision"
+    is_decision = model_calls.c.purpose.in_(TYPED_READ_PURPOSES)
     by_server = and_(model_calls.c.finish_reason.is_not(None), model_calls.c.finish_reason != "brake")
     is_counted = model_calls.c.completion_tokens.is_not(None)
     lacks_cached = and_(is_counted, model_calls.c.cached_tokens.is_(None))

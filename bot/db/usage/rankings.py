@@ -13,7 +13,7 @@ from bot.db.tables import accounts, model_calls, tool_calls, turns
 from bot.db.transaction import Transaction
 from bot.db.usage.scope_filters import build_turn_filter, build_turnless_call_filter
 from bot.db.usage.usage_sums import Scope
-from bot.domain import CANVAS_TOKENS, CallOutcome
+from bot.domain import CANVAS_TOKENS, TYPED_READ_PURPOSES, CallOutcome
 
 Sort = Literal["tokens", "input", "cached", "output", "reasoning", "canvases", "seconds", "waited", "when"]
 _call = model_calls.c
@@ -74,9 +74,8 @@ class RankedTurn:
     seconds: float | None
 
 
-_CANVASES = case(
-    (_call.purpose != "decision", (_call.completion_tokens + (CANVAS_TOKENS - 1)) // CANVAS_TOKENS)
-)
+_COSTS_CANVASES = _call.purpose.not_in(TYPED_READ_PURPOSES)
+_CANVASES = case((_COSTS_CANVASES, (_call.completion_tokens + (CANVAS_TOKENS - 1)) // CANVAS_TOKENS))
 _CALL_SORTS: dict[Sort, ColumnElement[Any]] = {
     "tokens": case(
         (_call.prompt_tokens.is_(None), _call.completion_tokens),

@@ -45,7 +45,7 @@ from bot.db.usage.usage_sums import (
     Scope,
     TurnSums,
 )
-from bot.domain import CANVAS_TOKENS
+from bot.domain import CANVAS_TOKENS, TYPED_READ_PURPOSES
 
 _call = model_calls.c
 _turn = turns.c
@@ -83,11 +83,11 @@ _PLAIN_SUMS: tuple[ColumnElement[Any], ...] = (
     _sum(_SEAT_SECONDS),
     _sum(_call.seat_at - _call.created_at),
 )
-_IS_DECISION = _call.purpose == "decision"  # a typed read of one step, which costs no canvas
+_IS_TYPED_READ = _call.purpose.in_(TYPED_READ_PURPOSES)
 _IS_PARTLY_COUNTED = and_(_call.usage_partial, _call.completion_tokens.is_not(None))
 # It did not end by itself with a known count, so its seconds are not those of its counted canvases.
 _IS_UNTIMED = or_(
-    _IS_DECISION,
+    _IS_TYPED_READ,
     _call.completion_tokens.is_(None),
     _call.usage_partial,
     func.coalesce(_call.outcome, "") != "ok",
@@ -100,11 +100,11 @@ _ODD_SUMS: tuple[ColumnElement[Any], ...] = (
     _count_when(_IS_PARTLY_COUNTED),
     _count_when(_call.reasoning_tokens.is_(None)),
     _sum_when(_call.reasoning_tokens.is_(None), _call.completion_tokens),
-    _count_when(_IS_DECISION),
-    _count_when(and_(_IS_DECISION, _call.completion_tokens.is_not(None))),
-    _sum_when(_IS_DECISION, _CANVASES),
-    _count_when(and_(_IS_DECISION, _call.thinking)),
-    _sum_when(and_(_IS_DECISION, _call.thinking), _CANVASES),
+    _count_when(_IS_TYPED_READ),
+    _count_when(and_(_IS_TYPED_READ, _call.completion_tokens.is_not(None))),
+    _sum_when(_IS_TYPED_READ, _CANVASES),
+    _count_when(and_(_IS_TYPED_READ, _call.thinking)),
+    _sum_when(and_(_IS_TYPED_READ, _call.thinking), _CANVASES),
     _count_when(or_(_call.outcome == "cut", _call.finish_reason == "length")),
     _count_when(_call.outcome == "cancelled"),
     _count_when(_call.outcome == "failed"),
@@ -287,7 +287,7 @@ def _select_thinking_calls(scope: Scope, key: ColumnElement[Any]) -> Select[Any]
         _sum(_CANVASES),
     )
     calls = select(key, *sums).select_from(turns.join(model_calls, _call.turn == _turn.id))
-    return calls.where(_turn.thinking, ~_IS_DECISION, *build_turn_and_model_filter(scope))
+    return calls.where(_turn.thinking, ~_IS_TYPED_READ, *build_turn_and_model_filter(scope))
 
 
 def _to_turn_sums(row: tuple[Any, ...], thinking_calls: Sequence[int]) -> TurnSums:

@@ -14,13 +14,13 @@ from bot.db.transaction import Transaction
 from bot.db.usage.scope_filters import build_turn_filter
 from bot.db.usage.turn_steps import load_breakdown
 from bot.db.usage.usage_sums import Scope
-from bot.domain import CANVAS_TOKENS, CallOutcome, CallPurpose, EndpointRole, Lane
+from bot.domain import CANVAS_TOKENS, TYPED_READ_PURPOSES, CallOutcome, CallPurpose, EndpointRole, Lane
 
 _CANVASES = (model_calls.c.completion_tokens + (CANVAS_TOKENS - 1)) // CANVAS_TOKENS
-# A decision (a typed read of one step) has no seat, and costs no canvas.
-_IS_DECISION = model_calls.c.purpose == "decision"
-_CALL_BEGAN_AT = case((_IS_DECISION, model_calls.c.created_at), else_=model_calls.c.seat_at)
-_CANVAS_COST = case((~_IS_DECISION, _CANVASES))
+# It has no row of a seat, and costs no canvas.
+_IS_TYPED_READ = model_calls.c.purpose.in_(TYPED_READ_PURPOSES)
+_CALL_BEGAN_AT = case((_IS_TYPED_READ, model_calls.c.created_at), else_=model_calls.c.seat_at)
+_CANVAS_COST = case((~_IS_TYPED_READ, _CANVASES))
 
 _IS_PARTLY_UNKNOWN = or_(
     model_calls.c.prompt_tokens.is_(None),

@@ -21,6 +21,7 @@ from bot.telegram.actions import (
 )
 from bot.telegram.commands import groups, limits
 from bot.telegram.incoming.update import to_display_name
+from bot.telegram.unaddressed_messages import MAX_READS_A_MINUTE
 from bot.translations.translator import Translator, translatable
 
 MAX_LISTED = 40
@@ -36,11 +37,21 @@ READING_NOTICE = translatable(
     "From now on I also read what you write to each other here, and keep the last messages for a day, so "
     "that I understand what you ask me."
 )
+NO_SIGHT = translatable("But I don't see there what people write to each other.")
 READING_NOTICE_WITHOUT_SIGHT = translatable(
     "From now on I also read what reaches me of what you write to each other here, and keep the last "
     "messages for a day. I see only commands and replies to me as long as I'm no administrator."
 )
-_BUTTON = re.compile(r"(show|everyone|members|along|apart|quit):(-[1-9][0-9]{0,17})", re.ASCII)
+JUDGING_NOTICE = translatable(
+    "From now on I also look at messages here that don't name me, to see whether they are meant for me. What "
+    "isn't, I forget at once."
+)
+JUDGING_HINT = translatable(
+    "How often this is right with your model, nobody has measured: it was tried with simulated readings "
+    "only. `canvasgram bench addressing` measures it. A reading takes a moment of the server and no "
+    "canvas, at most {count} a minute in a group; in doubt I stay silent."
+)
+_BUTTON = re.compile(r"(show|everyone|members|along|apart|judge|wait|quit):(-[1-9][0-9]{0,17})", re.ASCII)
 
 
 async def handle_groups(context: ActionContext) -> ActionResult:
@@ -103,7 +114,10 @@ def _format_line(translate: Translator, group: Group) -> str:
 
 
 async def _show_card(context: ActionContext, group: Group) -> ActionResult:
-    return ActionResult(replacement=await _build_card(context, group))
+    """Show the card, and find out meanwhile whether the endpoint can judge messages."""
+    unaddressed = context.deps.unaddressed_messages
+    calls = () if unaddressed is None else (unaddressed.judge.learn_support,)
+    return ActionResult(replacement=await _build_card(context, group), best_effort_calls=calls)
 
 
 async def _build_card(context: ActionContext, group: Group) -> Part:
@@ -124,8 +138,10 @@ async def _build_card(context: ActionContext, group: Group) -> Part:
         lines.append(translate("People there also call me {name}", name=group.name))
     if group.reads_along:
         lines.append(translate("I read along, and keep the last messages for a day"))
-    else:
+    elif not group.judges:
         lines.append(translate("I read only what is meant for me"))
+    if group.judges:
+        lines.append(translate("I also answer what seems meant for me without naming me"))
     if group.hears_all is False:
         lines.append(translate(groups.HEARING_HINT))
     elif group.hears_all:
@@ -148,11 +164,14 @@ def _build_card_buttons(translate: Translator, group: Group) -> tuple[tuple[Butt
     reading = Button(translate("Read along"), f"group:along:{group.chat}")
     if group.reads_along:
         reading = Button(translate("Don't read along"), f"group:apart:{group.chat}")
+    judging = Button(translate("Answer without being named"), f"group:judge:{group.chat}")
+    if group.judges:
+        judging = Button(translate("Answer only when addressed"), f"group:wait:{group.chat}")
     last_row = (
         Button(translate("Leave the group"), f"group:quit:{group.chat}"),
         Button(translate("Back"), "group:list"),
     )
-    return ((speakers, reading), last_row)
+    return ((speakers, reading), (judging,), last_row)
 
 
 async def _let_everybody_ask(context: ActionContext, group: Group) -> ActionResult:
@@ -179,8 +198,7 @@ async def _read_along(context: ActionContext, group: Group) -> ActionResult:
     notice = build_part(context.translate(READING_NOTICE))
     if group.hears_all is False:
         notice = build_part(context.translate(READING_NOTICE_WITHOUT_SIGHT))
-        toast = context.translate("But I don't see there what people write to each other.")
-        changed = replace(changed, toast=toast)
+        changed = replace(changed, toast=context.translate(NO_SIGHT))
     await outbox.add(context.tx, item=None, lane=lane, parts=(notice,), now=context.now)
     wake = partial(context.deps.wake_sender, lane)
     return replace(changed, after_commit=(*changed.after_commit, wake))
@@ -189,6 +207,33 @@ async def _read_along(context: ActionContext, group: Group) -> ActionResult:
 async def _stop_reading_along(context: ActionContext, group: Group) -> ActionResult:
     await group_rows.delete_texts(context.tx, group.chat)
     return await _change_group(context, group, replace(group, reads_along=False))
+
+
+async def _judge_messages(context: ActionContext, group: Group) -> ActionResult:
+    """Have messages judged that name nobody, if the endpoint can do that, and say so in the group."""
+    translate = context.translate
+    unaddressed = context.deps.unaddressed_messages
+    if unaddressed is None or unaddressed.judge.is_supported is False:
+        return ActionResult(toast=translate("Your model server can't do that: canvasgram check says why."))
+    if unaddressed.judge.is_supported is None:
+        toast = translate("I'm asking the model server whether it can do that. Tap again in a moment.")
+        return ActionResult(toast=toast, best_effort_calls=(unaddressed.judge.learn_support,))
+    changed = await _change_group(context, group, replace(group, judges=True))
+    if group.judges:
+        return changed
+    lane = Lane(group.chat)
+    notice = build_part(translate(JUDGING_NOTICE))
+    await outbox.add(context.tx, item=None, lane=lane, parts=(notice,), now=context.now)
+    wake = partial(context.deps.wake_sender, lane)
+    hint = build_hint(translate(JUDGING_HINT, count=MAX_READS_A_MINUTE))
+    changed = replace(changed, parts=(hint,), after_commit=(*changed.after_commit, wake))
+    if group.hears_all is False:
+        changed = replace(changed, toast=translate(NO_SIGHT))
+    return changed
+
+
+async def _stop_judging(context: ActionContext, group: Group) -> ActionResult:
+    return await _change_group(context, group, replace(group, judges=False))
 
 
 async def _quit_group(context: ActionContext, group: Group) -> ActionResult:
@@ -257,5 +302,7 @@ _BUTTON_CHANGES: dict[str, Callable[[ActionContext, Group], Awaitable[ActionResu
     "members": _let_members_ask,
     "along": _read_along,
     "apart": _stop_reading_along,
+    "judge": _judge_messages,
+    "wait": _stop_judging,
     "quit": _quit_group,
 }

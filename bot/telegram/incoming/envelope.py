@@ -47,7 +47,8 @@ def read_envelope(raw: object, now: float, groups: GroupDirectory) -> IncomingUp
     message = _as_object(update.get("message"))
     shape, in_lane = _classify(update, message, groups)
     hold_seconds = _get_hold_seconds(message, shape)
-    is_for_others = _is_for_others(update, groups)
+    is_for_others = shape != "unaddressed" and _is_for_others(update, groups)
+    is_overheard = is_for_others or shape == "unaddressed"
     # The body is ASCII: half a surrogate pair could not be stored otherwise.
     return IncomingUpdate(
         update_id=update_id,
@@ -61,7 +62,7 @@ def read_envelope(raw: object, now: float, groups: GroupDirectory) -> IncomingUp
         is_forward=is_forwarded(message),
         edit=_read_edit(update, groups),
         is_for_others=is_for_others,
-        group_text=_read_group_text(update, groups, now) if is_for_others else None,
+        group_text=_read_group_text(update, groups, now) if is_overheard else None,
     )
 
 
@@ -123,6 +124,8 @@ def _classify(
             shape, in_lane = _classify_addressed(message)
             # There a /new waits for its turn: it may not cut what somebody else asked.
             return "command" if shape == "new" else shape, in_lane
+        case "group" | "supergroup" if _can_be_judged(message, groups):
+            return "unaddressed", False
     return "other", False
 
 
@@ -151,6 +154,18 @@ def _is_addressed_in_open_group(message: dict[str, Any], groups: GroupDirectory)
     if chat is None or not groups.can_answer(chat):
         return False
     return find_address(message, groups.get_identity(chat)) is not None
+
+
+def _can_be_judged(message: dict[str, Any], groups: GroupDirectory) -> bool:
+    """Whether the endpoint is asked if an unaddressed message is for the assistant: a person's own words."""
+    chat = _parse_id(_as_object(message.get("chat")).get("id"))
+    group = groups.find_open(chat) if chat is not None else None
+    if group is None or not group.judges or not group.can_send or find_group_sender(message) is None:
+        return False
+    if find_command_entity(message) is not None or is_forwarded(message) or "via_bot" in message:
+        return False
+    is_readable = _parse_id(message.get("message_id")) is not None and bool(extract_text(message).strip())
+    return is_readable and _classify_addressed(message) == ("text", True)
 
 
 def _is_for_others(update: dict[str, Any], groups: GroupDirectory) -> bool:

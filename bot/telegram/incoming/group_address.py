@@ -101,7 +101,12 @@ def _is_own_command(command: str, identity: GroupIdentity) -> bool:
 
 
 def is_reply_to(message: dict[str, Any], person: int) -> bool:
-    """Whether a message replies to one that this person wrote.
+    """Whether a message replies to one that this person wrote."""
+    return bool(_as_object(find_reply_target(message).get("from")).get("id") == person)
+
+
+def find_reply_target(message: dict[str, Any]) -> dict[str, Any]:
+    """Return the message that a raw one replies to; empty if it is no reply.
 
     Every message of a forum topic names the topic's first message, a service message, as the one that it
     replies to: that is no reply, even where the assistant opened the topic. In other groups the thread's
@@ -109,10 +114,10 @@ def is_reply_to(message: dict[str, Any], person: int) -> bool:
     """
     target = _as_object(message.get("reply_to_message"))
     if "forum_topic_created" in target:
-        return False
+        return {}
     if message.get("is_topic_message") and target.get("message_id") == message.get("message_thread_id"):
-        return False
-    return bool(_as_object(target.get("from")).get("id") == person)
+        return {}
+    return target
 
 
 def _is_mention_of(entity: dict[str, Any], text: str, identity: GroupIdentity) -> bool:

@@ -104,8 +104,7 @@ class UpdateRunner:
                 return
             first = updates[0]
         may_ask = role in {"admin", "member"}
-        if first.item.shape == "guest" and first.item.lane is None:
-            await self._answer_guest_query(first, role if may_ask else None)
+        if await self._handle_without_lane(first, role if may_ask else None):
             return
         if may_ask and first.lane is not None and await self._is_turn(first, first.lane):
             await self._run_turn(updates, first.lane, role)
@@ -115,18 +114,31 @@ class UpdateRunner:
             for group in group_by_lane(items):
                 await self._run_action(group, role, partial(self._refusals.refuse_overflow, group), "")
             return
-        if first.membership is None:
-            await self._act(updates, role)
-            return
-        async with self._membership_lock:
-            await self._act(updates, role)
+        await self._act(updates, role)
+
+    async def _handle_without_lane(self, update: ParsedUpdate, role: RoleOrBlocked | None) -> bool:
+        """Handle what waits in a lane only once it is known to be answered; False for anything else.
+
+        `role` is None for people who are not answered.
+        """
+        if update.item.shape == "guest" and update.item.lane is None:
+            await self._answer_guest_query(update, role)
+            return True
+        if update.item.shape != "unaddressed":
+            return False
+        if self._deps.unaddressed_messages is None:
+            await self._run_action([update], None, do_nothing, "")
+        else:
+            await self._deps.unaddressed_messages.handle(update, may_ask=role is not None)
+        return True
 
     async def _act(self, updates: Sequence[ParsedUpdate], role: RoleOrBlocked | None) -> None:
         first = updates[0]
-        sees_all = await self._find_sight(first)
-        action, args = self._choose_action(first, role, sees_all=sees_all)
-        moderates = await self._moderates(first, role)
-        await self._run_action(updates, role, action, args, moderates=moderates)
+        async with self._membership_lock if first.membership else contextlib.nullcontext():
+            sees_all = await self._find_sight(first)
+            action, args = self._choose_action(first, role, sees_all=sees_all)
+            moderates = await self._moderates(first, role)
+            await self._run_action(updates, role, action, args, moderates=moderates)
 
     def _find_role(self, update: ParsedUpdate) -> RoleOrBlocked | None:
         """Return the role of an update's sender where it was sent; None for somebody who is not answered."""

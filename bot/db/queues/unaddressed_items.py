@@ -1,0 +1,37 @@
+"""Items of group messages that name nobody, while it is judged whether they are for the assistant.
+
+Functions work inside the caller's transaction `tx`.
+"""
+
+from collections.abc import Sequence
+
+from sqlalchemy import Update, update
+
+from bot.db.tables import inbox
+from bot.db.transaction import Transaction
+from bot.domain import Lane
+
+# As if it had just been stored: what is measured of its turn begins with its claim there.
+_AS_NEW = {"state": "new", "attempt": 0, "seen_at": None, "taken_at": None, "retaken_at": None}
+
+
+async def take(tx: Transaction, item: int, lane: Lane, message_id: int) -> None:
+    """Make a running item a message that waits in its lane, at the place of its arrival."""
+    row = _AS_NEW | {"shape": "text", "lane": lane.key, "message_id": message_id}
+    await tx.execute(_running(item).values(row))
+
+
+async def forget(tx: Transaction, item: int, *, now: float) -> None:
+    """End a running item, and delete what its message said, and who wrote it."""
+    await tx.execute(_running(item).values(state="done", done_at=now, body=None, sender=None))
+
+
+async def forget_dead(tx: Transaction, items: Sequence[int]) -> None:
+    """Delete what dead ones of these items said, and who wrote them."""
+    is_unaddressed = (inbox.c.id.in_(items), inbox.c.shape == "unaddressed")
+    await tx.execute(update(inbox).where(*is_unaddressed).values(body=None, sender=None))
+
+
+def _running(item: int) -> Update:
+    is_running = (inbox.c.id == item, inbox.c.shape == "unaddressed", inbox.c.state == "running")
+    return update(inbox).where(*is_running)
