@@ -21,6 +21,8 @@ from bot.agent.tool_matching.index import ThinkingNeed, ToolIndex, build_index
 from bot.bench.harness.sample_tools import discover_with_samples
 from bot.bench.policies.cases import read_cases
 from tools.registry import discover
+from tools.search.searxng import SearxngEngine
+from tools.search.tool import make_search_tool
 
 FIXTURES = Path(__file__).parent.parent / "fixtures" / "thinking"
 
@@ -119,6 +121,24 @@ def test_a_tool_that_needs_thinking_gets_it() -> None:
     tools = build_index([PLAN, FakeTool("clock", "Tell the time.")])
     decision = decide_thinking(["A journey of several days to Rome with trains and hotels"], tools)
     assert (decision.thinking, decision.reason) == (True, "plan_trip works best with thinking")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "What is new in Python 3.15?",
+        "Search the web for the opening hours of the Louvre",
+        "Who won the election in Norway?",
+        "Suche im Internet nach dem Fahrplan der Fähre",
+        "¿Qué hay de nuevo en Rust?",
+        "Quelles sont les nouvelles de Mars ?",
+        "Что нового в Python?",
+        "Python 有什么新功能？",
+    ],
+)
+def test_a_question_that_one_search_answers_is_not_heavy(text: str) -> None:
+    tools = build_index([*discover(), make_search_tool(SearxngEngine("http://search.example"))])
+    assert decide_thinking([text], tools).thinking is False
 
 
 def test_a_link_is_for_the_tool_that_reads_pages(tool_index: ToolIndex) -> None:
