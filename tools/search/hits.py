@@ -21,8 +21,11 @@ MAX_READ_HITS = 50  # of one answer
 MAX_TITLE_CHARS = 90
 MAX_EXCERPT_CHARS = 200
 MAX_ADDRESS_CHARS = 250
-MAX_RESULT_BYTES = 1600
-"""UTF-8 bytes of all hits: under 500 tokens in every script, since those of many tokens take many bytes."""
+MAX_RESULT_BYTES = 1300
+"""UTF-8 bytes of all hits: under 500 tokens in every script, since those of many tokens take many bytes.
+
+Dates and numbers in addresses take a token for each digit.
+"""
 
 NO_HITS = "Nothing was found. Try other words, or say so."
 PARTIAL = "(partial: some search engines did not respond)"
