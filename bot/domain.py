@@ -319,13 +319,13 @@ class AnswerLinks:
 
     `find_known` chooses, of some addresses, those that a tool returned or a person wrote, `find_returned`
     those that a tool of this turn returned; both read all texts of the turn, so call them in a thread.
-    `cited` are addresses by the numbers under which the model read them, and `opened` those of pages that
-    this turn opened, after redirects.
+    `cited` are addresses by the numbers under which the model read them (None: it searched for nothing), and
+    `opened` those of pages that this turn opened, after redirects.
     """
 
     find_known: Callable[[Collection[str]], Collection[str]]
     find_returned: Callable[[Collection[str]], Collection[str]]
-    cited: Mapping[int, str]
+    cited: Mapping[int, str] | None = None
     opened: tuple[str, ...] = ()
 
 

@@ -1,32 +1,49 @@
 """Says which links of an answer are real: by the record of a turn's tool calls, not by the model. Pure."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 
 from bot.agent.taint import TaintState
+from bot.agent.urls import normalize_url
 from bot.domain import AnswerLinks, ToolResult
+from tools.base import Tool
 from tools.builtin.fetch_page import fetch_page, parse_page_address
 from tools.search.hits import parse_hits
 from tools.search.tool import SEARCH_TOOL_NAME
 
 
 def build_answer_links(
-    read: TaintState, returned: TaintState, results: Iterable[ToolResult], admin_texts: Iterable[str]
+    read: TaintState, results: Iterable[ToolResult], tools: Mapping[str, Tool], admin_texts: Iterable[str]
 ) -> AnswerLinks:
     """The links that an answer may have.
 
-    `read` is all that the turn has read, `returned` what its own tools have; `results` are those of calls
-    that succeeded. An address in a text of the admins is one that a person wrote.
+    `read` is all that the turn has read; `results` are those of its own calls, of `tools`. Of pages and hits
+    only the addresses are returned, not those in their texts, which strangers wrote. An address in a text of
+    the admins is one that a person wrote.
     """
     cited: dict[int, str] = {}
+    has_searched = False
     opened: list[str] = []
+    returned = TaintState()
     for result in results:
+        has_searched |= result.call.name == SEARCH_TOOL_NAME
+        if result.outcome != "ok":
+            continue
         if result.call.name == SEARCH_TOOL_NAME:
             cited |= parse_hits(result.text)
         elif result.call.name == fetch_page.name:
             opened += parse_page_address(result.text)
+        else:
+            returned.add_result(tools.get(result.call.name), result)
+    pages = {normalize_url(address) for address in (*cited.values(), *opened)}
     written = TaintState(texts=list(admin_texts))
 
     def find_known(addresses: Collection[str]) -> set[str]:
         return read.find_known(addresses) | written.find_known(addresses)
 
-    return AnswerLinks(find_known, returned.find_known, cited, tuple(dict.fromkeys(opened)))
+    def find_returned(addresses: Collection[str]) -> set[str]:
+        shown = {address for address in addresses if normalize_url(address) in pages}
+        return shown | returned.find_known(addresses)
+
+    return AnswerLinks(
+        find_known, find_returned, cited if has_searched else None, tuple(dict.fromkeys(opened))
+    )

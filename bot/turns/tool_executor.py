@@ -15,7 +15,6 @@ from functools import partial
 from bot.agent.answer_sources import build_answer_links
 from bot.agent.events import RunTools
 from bot.agent.notices import format_tool_progress
-from bot.agent.taint import TaintState
 from bot.agent.tool_calls import CheckedCall
 from bot.agent.toolbox import TakeFiles, Toolbox, render_result
 from bot.db.conversations import calls
@@ -115,11 +114,8 @@ class ToolExecutor:
     def find_links(self, admin_texts: Sequence[str]) -> AnswerLinks:
         """Which links of the answer are real, by what the turn has read and its calls returned."""
         succeeded = {key: result for key, result in self._results.items() if result.outcome == "ok"}
-        returned = TaintState()
-        for result in succeeded.values():
-            returned.add_result(self._toolbox.tools.get(result.call.name), result)
         read = self.policy.add_results(succeeded)
-        return build_answer_links(read, returned, succeeded.values(), admin_texts)
+        return build_answer_links(read, self._results.values(), self._toolbox.tools, admin_texts)
 
     async def run(
         self, event: RunTools, handle: TurnHandle, channel: Channel

@@ -53,11 +53,11 @@ class _Mention:
 
 @dataclass(frozen=True, slots=True)
 class _Citation:
-    """The numbers of one or more hits, at these bytes; `gap` is what stands before them."""
+    """Numbers at these bytes, and the addresses of the hits that have them; `gap` stands before them."""
 
     start: int
     end: int
-    numbers: tuple[int, ...]
+    addresses: tuple[str, ...]
     gap: str
 
 
@@ -71,7 +71,7 @@ def mark_sources(markdown: str, links: AnswerLinks) -> MarkedAnswer:
     mentioned = [mention.address for mention in found if isinstance(mention, _Mention)]
     known = links.find_known(list(dict.fromkeys(mentioned))[:MAX_CHECKED_ADDRESSES])
     sources = _choose_sources(found, known, links)
-    edits = [_build_edit(mention, known, sources, links.cited) for mention in found]
+    edits = [_build_edit(mention, known, sources) for mention in found]
     marked = apply_edits(markdown, [edit for edit in edits if edit is not None])
     return MarkedAnswer(marked, frozenset((*known, *sources)), tuple(sources))
 
@@ -120,9 +120,9 @@ def _choose_sources(
     sources: dict[str, str] = {}
     for mention in found:
         if isinstance(mention, _Citation):
-            named = [links.cited[number] for number in mention.numbers if number in links.cited]
+            named = mention.addresses
         else:
-            named = [mention.address] if mention.address in returned else []
+            named = tuple({mention.address}.intersection(returned))
         for address in named:
             sources.setdefault(_get_page(address), complete_address(address))
     for address in links.opened:
@@ -154,14 +154,14 @@ def _list_links(events: Sequence[MarkdownEvent]) -> Iterator[_Mention]:
 
 
 def _list_bare(
-    markdown: str, events: Sequence[MarkdownEvent], cited: Collection[int]
+    markdown: str, events: Sequence[MarkdownEvent], cited: Mapping[int, str] | None
 ) -> Iterator[_Mention | _Citation]:
     """Bare addresses, and numbers of hits, outside links and what is shown as it is written."""
     raw = markdown.encode()
     linked = [(event.start, event.end) for event in events if event.is_start_of("Link", "Image")]
     for start, end in find_gaps(len(raw), sorted((*linked, *find_verbatim_ranges(events)))):
         yield from _list_addresses(raw[start:end].decode(), start)
-        if cited:
+        if cited is not None:
             yield from _list_citations(raw, start, end, cited)
 
 
@@ -176,7 +176,7 @@ def _list_addresses(text: str, start: int) -> Iterator[_Mention]:
         start, previous = end, last
 
 
-def _list_citations(raw: bytes, start: int, end: int, cited: Collection[int]) -> Iterator[_Citation]:
+def _list_citations(raw: bytes, start: int, end: int, cited: Mapping[int, str]) -> Iterator[_Citation]:
     """The citations between two bytes; of `[1, 10]` and `array[1]` it cannot be known that they are some."""
     definitions = {match.end() - 1 for match in _DEFINITION.finditer(raw, start, end)}
     for match in _CITATION.finditer(raw, start, end):
@@ -184,8 +184,8 @@ def _list_citations(raw: bytes, start: int, end: int, cited: Collection[int]) ->
             continue
         groups = [[int(number) for number in group.split(b",")] for group in match[2][1:-1].split(b"][")]
         if all(len(group) == 1 or all(number in cited for number in group) for group in groups):
-            numbers = tuple(number for group in groups for number in group)
-            yield _Citation(match.start(), match.end(), numbers, match[1].decode())
+            addresses = tuple(cited[number] for group in groups for number in group if number in cited)
+            yield _Citation(match.start(), match.end(), addresses, match[1].decode())
 
 
 def _is_glued(raw: bytes, place: int) -> bool:
@@ -195,23 +195,21 @@ def _is_glued(raw: bytes, place: int) -> bool:
     return is_letter or char in ("_", ")", "]", "`", "\\")
 
 
-def _build_edit(
-    mention: _Mention | _Citation, known: Collection[str], sources: Sequence[str], cited: Mapping[int, str]
-) -> Edit | None:
+def _build_edit(mention: _Mention | _Citation, known: Collection[str], sources: Sequence[str]) -> Edit | None:
     """What the mention becomes; None: it stays as it is."""
     if isinstance(mention, _Citation):
-        return _build_citation(mention, sources, cited)
+        return _build_citation(mention, sources)
     is_shown = mention.label in ("", mention.address) or not is_useful_url(mention.address)
     if mention.address in known or is_shown:
         return None
     return Edit(mention.end, mention.end, escape_markdown(f" ({mention.address})"))
 
 
-def _build_citation(citation: _Citation, sources: Sequence[str], cited: Mapping[int, str]) -> Edit:
+def _build_citation(citation: _Citation, sources: Sequence[str]) -> Edit:
     """The numbers of the sources as links, without those that are no source."""
     pages = [_get_page(address) for address in sources]
-    addresses = [cited[number] for number in citation.numbers if number in cited]
-    shown = dict.fromkeys(pages.index(page) for page in map(_get_page, addresses) if page in pages)
+    named = [page for page in map(_get_page, citation.addresses) if page in pages]
+    shown = dict.fromkeys(map(pages.index, named))
     marks = "".join(f"[\\[{index + 1}\\]](<{sources[index]}>)" for index in shown)
     gap = citation.gap if marks else ""
     return Edit(citation.start, citation.end, gap + marks)

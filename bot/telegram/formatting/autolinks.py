@@ -15,7 +15,7 @@ from bot.telegram.formatting.splitter import MAX_ENTITIES, Piece
 
 _ADDRESS = re.compile(
     r"[a-zA-Z][a-zA-Z0-9]{0,20}://[^\s<>]+"
-    r"|(?<![\w/~.@-])[\w~-]+(?:\.[\w~-]+)+(?![\w@~-])(?::[0-9]+)?(?:[/?#][^\s<>]*)?"
+    r"|(?<![\w/~.@-])[\w~-]+(?:\.[\w~-]+)+(?![\w@~-]|://)(?::[0-9]+)?(?:[/?#][^\s<>]*)?"
 )
 _WEB = re.compile(r"https?://|www\.", re.IGNORECASE)
 _COMMON_ENDINGS = (".com", ".net", ".org")  # in capitals they are names, such as ASP.NET

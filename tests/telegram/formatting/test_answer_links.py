@@ -15,7 +15,6 @@ from tests.support.tdlib_parser import find_refusal, query_tdlib
 
 RETURNED = tuple(f"https://real{n}.example/page" for n in range(1, 9))
 WRITTEN = "https://person.example/wrote"
-WRITTEN_NAMES = ("person.com", "person.example.org/a")
 INVENTED = (
     "https://fake.example/page",
     "http://real1.example.evil.example/",
@@ -35,7 +34,7 @@ OPAQUE = ("text_link", "code", "pre")
 
 def build_links(opened: tuple[str, ...] = ()) -> AnswerLinks:
     def find_known(addresses: Collection[str]) -> set[str]:
-        return {*addresses} & {*RETURNED, WRITTEN, *WRITTEN_NAMES}
+        return {*addresses} & {*RETURNED, WRITTEN, "person.com"}
 
     def find_returned(addresses: Collection[str]) -> set[str]:
         return {*addresses} & {*RETURNED}
@@ -171,14 +170,14 @@ def test_names_and_mail_addresses_look_as_before(text):
     assert show(text) == render_markdown(text)
 
 
-def test_a_number_is_left_in_an_answer_without_a_search():
-    links = AnswerLinks(set, set, {})
-    (piece,) = render_answer("Smith [7] and [12] say so.", {}, links, "Sources:")
-    assert piece == Piece("Smith [7] and [12] say so.")
+def test_a_number_stays_where_nothing_was_searched_for_and_goes_where_nothing_was_found():
+    text = "Smith [7] and [12] say so."
+    assert render_answer(text, {}, AnswerLinks(set, set), "Sources:") == (Piece(text),)
+    assert render_answer(text, {}, AnswerLinks(set, set, {}), "Sources:") == (Piece("Smith and say so."),)
 
 
 def test_what_a_file_tool_returned_is_no_source():
-    links = AnswerLinks(set, set, {})
+    links = AnswerLinks(set, set)
     (piece,) = render_answer("Look into config.json and evil.com.", {}, links, "Sources:")
     assert list_marks(piece) == []
 
@@ -233,7 +232,7 @@ def test_a_running_answer_has_the_links_of_the_answer_and_no_more():
     assert find_tappable(running) == {RETURNED[0], RETURNED[1]}
 
 
-ADDRESSES = st.sampled_from((*RETURNED, WRITTEN, *INVENTED, *WRITTEN_NAMES))
+ADDRESSES = st.sampled_from((*RETURNED, WRITTEN, *INVENTED))
 WORDS = st.sampled_from(
     (
         "word",
@@ -281,5 +280,5 @@ PIECES = WORDS | st.builds(str.format, FORMS, ADDRESSES)
 def test_nobody_can_tap_what_no_tool_returned_and_no_person_wrote(pieces, joint, has_opened):
     shown = show(joint.join(pieces), RETURNED[:2] if has_opened else ())
     tappable = set().union(*map(find_tappable, shown))
-    assert tappable <= {*RETURNED, WRITTEN, *WRITTEN_NAMES}
+    assert tappable <= {*RETURNED, WRITTEN}
     assert [find_refusal(piece) for piece in shown] == [None] * len(shown)
