@@ -11,8 +11,8 @@ from bot.db.engine import Database
 from bot.db.people import people
 from bot.db.people.people import Person, PersonLanguages, RoleOrBlocked
 from bot.domain import Lane
+from bot.rate_limit import RateLimiter
 from bot.telegram.groups import GroupDirectory
-from bot.telegram.rate_limit import RateLimiter
 from bot.translations.translator import Translator, load_translator
 
 ACCESS_LOST = "the person is not let in any more"

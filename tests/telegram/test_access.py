@@ -9,8 +9,8 @@ from bot.db.engine import Database
 from bot.db.people import people
 from bot.db.tables import inbox as inbox_table
 from bot.domain import Lane
+from bot.rate_limit import RateLimiter
 from bot.telegram.access import Access
-from bot.telegram.rate_limit import RateLimiter
 from tests.support.update_harness import ADMIN, ANNA, BOB, SentMessage, UpdateHarness
 
 STRANGER = 77

@@ -8,11 +8,11 @@ from dataclasses import replace
 
 from bot.db.people import people
 from bot.domain import InboxItem, Lane
+from bot.rate_limit import RateLimiter
 from bot.telegram.actions import ActionContext, ActionResult, reply_text
 from bot.telegram.incoming.envelope import find_lane
 from bot.telegram.incoming.prompt_text import describe_kind, extract_text
 from bot.telegram.incoming.update import ParsedUpdate, parse_update
-from bot.telegram.rate_limit import RateLimiter
 
 NOTICE_INTERVAL_SECONDS = 60.0
 MAX_PREVIEW_CHARS = 40  # of a message that is not taken
