@@ -5,6 +5,7 @@ Owns the pace of the looks. It asks `/health`, so it also knows while nobody wri
 
 import asyncio
 import logging
+import time
 from dataclasses import dataclass
 
 from bot.errors import KeyRefused, ServerAway
@@ -27,7 +28,11 @@ class WatchedEndpoint:
 
 
 class EndpointWatch:
-    """Runs until cancelled. `is_up` is False until the endpoint has answered."""
+    """Runs until cancelled. `is_up` is False until the endpoint has answered.
+
+    `server`: what it serves and in which version, as it said last (empty: not yet). `since`: when it came or
+    went (epoch seconds; None before the first look).
+    """
 
     def __init__(
         self,
@@ -40,6 +45,13 @@ class EndpointWatch:
         self._seconds_while_up = seconds_while_up
         self._seconds_while_away = seconds_while_away
         self.is_up = False
+        self.server = ""
+        self.since: float | None = None
+
+    @property
+    def url(self) -> str:
+        """The endpoint's address."""
+        return self._endpoint.url
 
     async def run(self) -> None:
         """Look now and then until cancelled; log the first look and each change."""
@@ -47,6 +59,8 @@ class EndpointWatch:
         while True:
             was_up = self.is_up
             self.is_up = await self._look(is_expected_up=was_up)
+            if is_first or self.is_up != was_up:
+                self.since = time.time()
             if not self.is_up and (is_first or was_up):
                 log.warning(
                     "the model endpoint at %s does not answer; messages wait for it",
@@ -65,13 +79,13 @@ class EndpointWatch:
         if is_expected_up:
             return True
         try:
-            server = await self._describe_server()
+            self.server = await self._describe_server()
         except ServerAway:
             return False
         log.info(
             "the model endpoint at %s answers: %s, %d seats",
             url,
-            server,
+            self.server,
             self._endpoint.seats,
             extra={"action": "endpoint.answers"},
         )

@@ -5,13 +5,32 @@ that was served goes to the end, new lanes come after those that wait.
 """
 
 import asyncio
+import itertools
+import time
 from collections import OrderedDict, deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 
 from bot.domain import PEOPLE_PRIORITY
 
-_Ring = OrderedDict[str, deque[asyncio.Future[None]]]
+
+@dataclass(frozen=True, slots=True)
+class SeatCall:
+    """A call that holds a seat, or waits for one, since `since` (epoch seconds)."""
+
+    lane: str
+    priority: int
+    since: float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Waiter:
+    call: SeatCall
+    granted: asyncio.Future[None]
+
+
+_Ring = OrderedDict[str, deque[_Waiter]]
 
 
 class SeatLimiter:
@@ -26,6 +45,17 @@ class SeatLimiter:
         self._free = count
         self._free_for_others = max(1, count - 1)  # seats that calls of the system may still take
         self._rings: dict[int, _Ring] = {}
+        self._holders: dict[int, SeatCall] = {}
+
+    @property
+    def count(self) -> int:
+        """How many seats there are."""
+        return self._count
+
+    @property
+    def holders(self) -> Mapping[int, SeatCall]:
+        """Who holds a seat now, by its number from 1."""
+        return self._holders
 
     @property
     def has_free_seat(self) -> bool:
@@ -52,6 +82,14 @@ class SeatLimiter:
             ahead += sum(len(queue) for queue in ring.values())
         return None
 
+    def list_waiting(self) -> list[SeatCall]:
+        """The calls that wait, in the order in which they get a seat as it stands."""
+        waiting: list[SeatCall] = []
+        for priority in sorted(self._rings):
+            rounds = itertools.zip_longest(*self._rings[priority].values())
+            waiting += [waiter.call for waiter in itertools.chain.from_iterable(rounds) if waiter is not None]
+        return waiting
+
     @asynccontextmanager
     async def hold(self, lane: str, priority: int = PEOPLE_PRIORITY) -> AsyncIterator[None]:
         """Wait for a seat and hold it while the block runs; safe to cancel at any point."""
@@ -59,19 +97,23 @@ class SeatLimiter:
             self._take(priority)
         else:
             await self._wait(lane, priority)
+        number = next(number for number in itertools.count(1) if number not in self._holders)
+        self._holders[number] = SeatCall(lane, priority, time.time())
         try:
             yield
         finally:
+            del self._holders[number]
             self._release(priority)
 
     async def _wait(self, lane: str, priority: int) -> None:
         granted = asyncio.get_running_loop().create_future()
-        self._rings.setdefault(priority, OrderedDict()).setdefault(lane, deque()).append(granted)
+        waiter = _Waiter(SeatCall(lane, priority, time.time()), granted)
+        self._rings.setdefault(priority, OrderedDict()).setdefault(lane, deque()).append(waiter)
         try:
             await granted
         except asyncio.CancelledError:
             if granted.cancelled():
-                self._remove_waiter(lane, priority, granted)
+                self._remove_waiter(waiter)
             else:
                 self._release(priority)
             raise
@@ -88,29 +130,29 @@ class SeatLimiter:
         self._free += 1
         self._free_for_others += priority > PEOPLE_PRIORITY
         while self._rings and self._can_take(first := min(self._rings)):
-            granted = self._pop_waiter(first)
+            granted = self._pop_waiter(first).granted
             # A waiter cancelled in this very tick is still queued; its future is done already.
             if not granted.done():
                 self._take(first)
                 granted.set_result(None)
 
-    def _pop_waiter(self, priority: int) -> asyncio.Future[None]:
+    def _pop_waiter(self, priority: int) -> _Waiter:
         ring = self._rings[priority]
         lane, queue = ring.popitem(last=False)
-        granted = queue.popleft()
+        waiter = queue.popleft()
         if queue:
             ring[lane] = queue
         if not ring:
             del self._rings[priority]
-        return granted
+        return waiter
 
-    def _remove_waiter(self, lane: str, priority: int, waiter: asyncio.Future[None]) -> None:
-        ring = self._rings.get(priority, OrderedDict())
-        queue = ring.get(lane, deque())
+    def _remove_waiter(self, waiter: _Waiter) -> None:
+        ring = self._rings.get(waiter.call.priority, OrderedDict())
+        queue = ring.get(waiter.call.lane, deque())
         if waiter not in queue:
             return
         queue.remove(waiter)
         if not queue:
-            del ring[lane]
+            del ring[waiter.call.lane]
         if not ring:
-            del self._rings[priority]
+            del self._rings[waiter.call.priority]

@@ -38,8 +38,10 @@ async def record_order(*requested: tuple[str, int]) -> str:
         for call in calls:
             tasks.create_task(call.run())
         await run_pending_tasks()
+        foretold = [call.lane for call in (*seats.holders.values(), *seats.list_waiting())]
         for call in calls:
             call.done.set()
+    assert foretold == order
     return "".join(order)
 
 
