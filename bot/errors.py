@@ -11,6 +11,7 @@ CanvasgramError
 ├── GatewayRunning           another gateway holds this database
 ├── SchemaUnknown            the database was written by a newer version
 ├── StoreUnavailable         the database cannot be written now
+├── ReadTooSlow              a read took longer than it may
 ├── BackupFailed             a backup could not be made
 ├── RestoreRefused           a file cannot be restored
 ├── JobFailed                a system job did not do what it is for
@@ -90,6 +91,15 @@ class SchemaUnknown(CanvasgramError):
 
 class StoreUnavailable(CanvasgramError):
     """The database cannot be used now (disk full, locked, gone); the same work may be retried."""
+
+
+class ReadTooSlow(CanvasgramError):
+    """A read of the admin page took longer than it may, and was ended."""
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__(
+            "This took longer than {seconds:g} seconds. Choose a shorter period.", seconds=seconds
+        )
 
 
 class BackupFailed(CanvasgramError):
