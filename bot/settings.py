@@ -6,6 +6,7 @@
 import os
 from pathlib import Path
 from typing import Annotated, Any, Literal
+from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field, ValidationError, ValidationInfo, field_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
@@ -262,6 +263,15 @@ class Settings(BaseSettings):
         description="the address of `HTTP_PORT` for browsers, where sign-ins of tools come back",
         examples=["https://bot.example.com"],
     )
+    admin_page: Annotated[Literal["on", "off"], Lower] = Field(
+        "off",
+        description="serve the admins' web page on `HTTP_PORT`, at /admin; `/admin` in the chat logs in",
+    )
+    admin_url: PublicAddress | None = Field(
+        None,
+        description="the address of the admins' page for browsers, behind TLS; unset: this machine alone",
+        examples=["https://bot.example.com"],
+    )
     log_level: Annotated[Literal["DEBUG", "INFO", "WARNING", "ERROR"], Upper] = Field(
         "INFO", description="how much is logged: DEBUG, INFO, WARNING or ERROR"
     )
@@ -307,6 +317,31 @@ class Settings(BaseSettings):
         if value is not None and info.data.get("http_port") is None:
             raise ValueError("does nothing without HTTP_PORT")
         return value
+
+    @field_validator("admin_page")
+    @classmethod
+    def _require_port_for_page(cls, value: str, info: ValidationInfo) -> str:
+        if value == "on" and info.data.get("http_port") is None:
+            raise ValueError("does nothing without HTTP_PORT")
+        return value
+
+    @field_validator("admin_url")
+    @classmethod
+    def _require_safe_address(cls, value: str | None, info: ValidationInfo) -> str | None:
+        if value is not None and info.data.get("admin_page") != "on":
+            raise ValueError("does nothing without ADMIN_PAGE=on")
+        if value is not None and urlsplit(value).path:
+            raise ValueError("must be an address alone: the page is at /admin there")
+        if value is not None and not value.startswith("https://"):
+            raise ValueError("must begin with https://: whoever reads a login on the way is an admin")
+        return value
+
+    @property
+    def admin_page_url(self) -> str | None:
+        """The address under which browsers reach the admins' page; None: it is off."""
+        if self.admin_page == "off":
+            return None
+        return self.admin_url or f"http://127.0.0.1:{self.http_port}"
 
     @property
     def max_reply_canvases(self) -> int:

@@ -20,6 +20,7 @@ TESTS = Path(__file__).parent
 SLOW = frozenset(
     TESTS / path
     for path in (
+        "admin",
         "agent/test_loop_in_simulator.py",
         "app/test_start.py",
         "attachments/test_office_extraction.py",

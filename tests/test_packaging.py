@@ -252,3 +252,13 @@ def test_ci_is_a_script_that_runs_every_check() -> None:
 
 def test_every_slow_folder_and_module_exists() -> None:
     assert [path for path in SLOW if not path.exists()] == []
+
+
+def test_the_scripts_of_the_admin_page_are_shipped_each_with_its_licence() -> None:
+    folder = "bot/admin/static"
+    result = subprocess.run(["git", "ls-files", folder], cwd=ROOT, capture_output=True, text=True, check=True)
+    shipped = {Path(name).name for name in result.stdout.split()}  # the wheel has what git has
+    assert shipped == {path.name for path in (ROOT / folder).iterdir()}
+    vendored = {name.partition(".")[0] for name in shipped if ".min." in name}
+    assert vendored == {"htmx", "uPlot"}
+    assert {name.partition(".")[0] for name in shipped if name.endswith(".LICENSE")} == vendored

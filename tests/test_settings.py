@@ -63,6 +63,8 @@ NAMES_AND_DEFAULTS: dict[str, object] = {
     "HTTP_PORT": None,
     "HTTP_HOST": "127.0.0.1",
     "PUBLIC_URL": None,
+    "ADMIN_PAGE": "off",
+    "ADMIN_URL": None,
     "LOG_LEVEL": "INFO",
     "LOG_FORMAT": "text",
 }
@@ -100,7 +102,9 @@ def test_every_setting_has_one_line_of_help_and_an_example_that_is_accepted() ->
         assert "\n" not in field.description
         written, value = format_example(name).split("=", 1)
         assert written == name.upper()
-        needed: dict[str, object] = {"http_port": 8080} if name == "public_url" else {}
+        needed: dict[str, object] = {"http_port": 8080} if name in {"public_url", "admin_url"} else {}
+        if name == "admin_url":
+            needed["admin_page"] = "on"
         if name.startswith("fallback_"):
             needed = {"fallback_url": "http://second/v1"}
         build_settings(**{"telegram_token": TOKEN, **needed, name: value})

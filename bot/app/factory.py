@@ -317,6 +317,7 @@ async def build(
         guest_queries=GuestQueries(
             database, TelegramClient(bot), wake_worker=lambda: worker.wake(), wake_sender=sender.wake
         ),
+        admin_page_url=settings.admin_page_url,
     )
     runners: dict[ItemKind, Runner] = {
         "update": UpdateRunner(

@@ -1,4 +1,4 @@
-"""Serves `/healthz`, `/metrics` and sign-ins, whose libraries are imported only where HTTP_PORT is set."""
+"""Serves `/healthz`, `/metrics`, sign-ins and the admins' page; imports of each only what is served."""
 
 import contextlib
 import importlib.metadata
@@ -16,7 +16,7 @@ from bot.settings import Settings
 async def serve_monitoring(
     settings: Settings, gateway: Gateway, database: Database, seats_by_endpoint: Mapping[str, SeatLimiter]
 ) -> AsyncIterator[None]:
-    """Serve `/healthz`, `/metrics` and the page of sign-ins while the block runs, if HTTP_PORT is set."""
+    """Serve what is set to be served on HTTP_PORT while the block runs."""
     async with contextlib.AsyncExitStack() as stack:
         if settings.http_port is not None:
             from bot.db.usage.ended import EndedWatcher
@@ -32,8 +32,14 @@ async def serve_monitoring(
                 gateway.tool_registry.is_known,
                 importlib.metadata.version("canvasgram"),
             )
+            routes = []
+            if settings.admin_page == "on":
+                from bot.app.admin_page import open_admin_page
+
+                page = open_admin_page(settings, database, gateway, seats_by_endpoint)
+                routes.append(await stack.enter_async_context(page))
             server = serve(
-                build_app(gateway.is_ready, metrics, gateway.sign_ins.receive),
+                build_app(gateway.is_ready, metrics, gateway.sign_ins.receive, routes),
                 host=settings.http_host,
                 port=settings.http_port,
             )

@@ -1,4 +1,4 @@
-"""The commands `setup`, `run`, `demo`, `check`, `report`, `turn`, `jobs`, `restore` and `migrate`.
+"""The commands `setup`, `run`, `demo`, `check`, `report`, `turn`, `admin`, `jobs`, `restore` and `migrate`.
 
 Owns printing, exit codes and how errors end the process; `bench` and `tools` are in modules of their own. A
 command imports what it needs when it is called, so that each starts fast. A long command returns its work,
@@ -257,6 +257,24 @@ def turn(
     if texts:
         typer.echo(TEXTS_SHOWN_NOTICE, err=True)
     typer.echo(lines)
+
+
+@cli.command(epilog="Examples: canvasgram admin · canvasgram admin --link")
+def admin(
+    link: Annotated[
+        bool, typer.Option("--link", help="Print a link that logs in to the running gateway's page.")
+    ] = False,
+    port: Annotated[int, typer.Option(min=0, max=65_535, help="Port here; 0 picks a free one.")] = 0,
+    env_file: EnvFile = ENV_FILE,
+) -> Work | None:
+    """Show the admins' page on this machine. Works without a running gateway, and changes nothing."""
+    from bot.app import admin_page
+
+    settings = _load_settings(env_file)
+    if link:
+        typer.echo(asyncio.run(admin_page.create_login_link(settings)))
+        return None
+    return functools.partial(admin_page.serve_admin_page, settings, port, typer.echo)
 
 
 @cli.command(epilog="Example: canvasgram migrate")

@@ -46,7 +46,10 @@ _KEY_QUESTION = _Question("model_api_key", "Key of the endpoint (not shown)", hi
 _ADDRESS_QUESTION = _Question("model_url", "Address of the endpoint")
 _ZONE_QUESTION = _Question("time_zone", "Your time zone")
 _BACKUP_QUESTION = _Question("backup_dir", "Folder for a backup every night (none: no backups)")
-_PORT_QUESTION = _Question("http_port", "Port for /healthz and /metrics on this machine (none: no port)")
+_PORT_QUESTION = _Question(
+    "http_port", "Port for the admins' web page, /healthz and /metrics on this machine (none: no port)"
+)
+_PAGE_QUESTION = _Question("admin_page", "Serve the admins' web page there (on or off)")
 NO_ANSWER = "none"
 
 
@@ -167,6 +170,8 @@ class SetupWizard:
             (_PORT_QUESTION, NO_ANSWER),
         ):
             self._offer(question, default)
+        if self._is_set("http_port"):
+            self._offer(_PAGE_QUESTION, "on")
         if not self._is_set("secrets_key"):
             self.values["secrets_key"] = base64.b64encode(secrets.token_bytes(32)).decode()
             self.prompter.say(

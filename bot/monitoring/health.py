@@ -3,12 +3,12 @@
 `/healthz` reports live and ready and nothing else; then `/metrics`, and where sign-ins of tools come back.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
-from starlette.routing import Route
+from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp
 
 from bot.errors import StoreUnavailable
@@ -17,11 +17,15 @@ from bot.monitoring.sign_in_page import ReceiveAnswer, build_sign_in_route
 
 
 def build_app(
-    is_ready: Callable[[], bool], metrics: GatewayMetrics, receive_answer: ReceiveAnswer
+    is_ready: Callable[[], bool],
+    metrics: GatewayMetrics,
+    receive_answer: ReceiveAnswer,
+    more_routes: Sequence[BaseRoute] = (),
 ) -> ASGIApp:
     """`/healthz` is 200 while the process answers; `is_ready` says whether messages are answered now.
 
     `receive_answer` takes what the page of a sign-in sent back, and says whether it was waited for.
+    `more_routes`: what else is served on the port.
     """
 
     async def health(_: Request) -> Response:
@@ -39,5 +43,6 @@ def build_app(
             Route("/healthz", health),
             Route("/metrics", exposition),
             build_sign_in_route(receive_answer),
+            *more_routes,
         ]
     )

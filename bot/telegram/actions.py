@@ -101,6 +101,7 @@ class ActionDependencies:
     `find_group_sight`: asks Telegram what the bot sees in a group.
     `unaddressed_messages`: has messages of groups judged that name nobody.
     `guest_queries`: gives questions from chats of others their first answer.
+    `admin_page_url`: where browsers reach the admins' page (None: it is off).
     `backups_kept_until`: when the newest backup of the database is deleted (None: there is none).
     """
 
@@ -132,6 +133,7 @@ class ActionDependencies:
     find_group_sight: FindGroupSight = _know_no_sight
     unaddressed_messages: UnaddressedMessages | None = None
     guest_queries: GuestQueries | None = None
+    admin_page_url: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,6 +40,7 @@ LATE_LIBRARIES = frozenset(
             "pypdf",
         ),
         *("openapi_pydantic", "yaml", "prometheus_client", "uvicorn", "starlette"),
+        *("htpy", "bot.admin", "bot.app.admin_page", "bot.db.bounded_reader"),
     )
 )
 

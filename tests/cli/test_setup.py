@@ -172,6 +172,7 @@ async def test_answers_to_the_offers_are_checked_and_none_is_an_answer(servers: 
     await SetupWizard(Path("sub.env"), prompter, values).run()
     settings = load_settings("sub.env")
     assert (settings.time_zone, settings.backup_dir, settings.http_port) == ("Asia/Tokyo", None, 8080)
+    assert settings.admin_page_url == "http://127.0.0.1:8080"
     assert any(line.startswith("TIME_ZONE must be the name of a time zone") for line in prompter.lines)
     assert any(line.startswith("HTTP_PORT must be") for line in prompter.lines)
 

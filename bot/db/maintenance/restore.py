@@ -25,6 +25,8 @@ from bot.db.tables import (
     lives,
     metadata,
     outbox,
+    page_links,
+    page_sessions,
     people,
     revisions,
     secrets,
@@ -44,6 +46,8 @@ MAX_REDELIVERED_UPDATES = (
 _CARRIED_TABLES = (
     people,
     invites,
+    page_links,
+    page_sessions,
     strangers,
     limits,
     jobs,

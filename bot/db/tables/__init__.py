@@ -18,7 +18,7 @@ from bot.db.tables.conversations import (
     verdicts,
 )
 from bot.db.tables.groups import group_speakers, group_texts, groups
-from bot.db.tables.people import invites, limits, people, strangers
+from bot.db.tables.people import invites, limits, page_links, page_sessions, people, strangers
 from bot.db.tables.queues import inbox, jobs, notices, outbox, outbox_files
 from bot.db.tables.tools import (
     allowances,
@@ -60,6 +60,8 @@ __all__ = [
     "notices",
     "outbox",
     "outbox_files",
+    "page_links",
+    "page_sessions",
     "people",
     "readings",
     "revisions",

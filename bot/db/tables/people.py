@@ -1,4 +1,4 @@
-"""Who may use the bot: people, invites, strangers who ask to be let in, and daily quotas."""
+"""Who may use the bot: people, invites, strangers who ask to be let in, daily quotas, logins of the page."""
 
 from sqlalchemy import BigInteger, Boolean, Column, Float, Integer, Table, Text, text
 
@@ -53,4 +53,23 @@ limits = Table(
     Column("canvases", Integer),  # NULL: no limit
     Column("set_by", BigInteger, nullable=False),
     Column("set_at", Float, nullable=False),
+)
+
+# Logins of the admin page: single-use links, and the sessions they begin. Only hashes of tokens are kept.
+page_links = Table(
+    "page_links",
+    metadata,
+    Column("token_hash", Text, primary_key=True),
+    Column("person", BigInteger),  # NULL: made on the command line
+    Column("made_at", Float, nullable=False),
+    Column("expires_at", Float, nullable=False),
+)
+
+page_sessions = Table(
+    "page_sessions",
+    metadata,
+    Column("token_hash", Text, primary_key=True),
+    Column("person", BigInteger),  # NULL: it began by a link of the command line
+    Column("made_at", Float, nullable=False),
+    Column("expires_at", Float, nullable=False),
 )

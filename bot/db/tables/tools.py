@@ -77,7 +77,7 @@ audit = Table(
     Column("id", Id, primary_key=True),
     Column("at", Float, nullable=False),
     Column("who", BigInteger),  # NULL: somebody on the command line
-    Column("via", Text, nullable=False),  # telegram or command
+    Column("via", Text, nullable=False),  # telegram, command or page
     Column("what", Text, nullable=False),
     Column("subject", Text, nullable=False),
     Column("before", Text),  # JSON

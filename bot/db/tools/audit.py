@@ -14,7 +14,7 @@ from sqlalchemy import Row, insert, select
 from bot.db.tables import audit
 from bot.db.transaction import Transaction
 
-Via = Literal["telegram", "command"]
+Via = Literal["telegram", "command", "page"]
 
 
 @dataclass(frozen=True, slots=True)

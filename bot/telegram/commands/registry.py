@@ -18,6 +18,7 @@ from bot.telegram.actions import (
 )
 from bot.telegram.best_effort_calls import CommandMenu
 from bot.telegram.commands import (
+    admin_page,
     approvals,
     consent,
     conversation,
@@ -356,6 +357,14 @@ COMMANDS = (
         ADMINS,
         min_role="admin",
         example="/invite admin",
+    ),
+    Command(
+        "admin",
+        translatable("the web page with usage, turns and people"),
+        admin_page.handle_admin,
+        ADMINS,
+        min_role="admin",
+        in_menu=False,
     ),
     Command("people", translatable("members and requests"), people.handle_people, ADMINS, min_role="admin"),
     Command(

@@ -1,0 +1,241 @@
+"""The page as an ASGI app: address, session and form are checked, then a view of a screen is called."""
+
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
+from urllib.parse import parse_qsl, quote, unquote
+
+import htpy as h
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+from starlette.routing import Mount, Route
+from starlette.types import ASGIApp
+
+from bot.admin import login
+from bot.admin.components import cut
+from bot.admin.error_pages import PageRefused, describe_error
+from bot.admin.guard import AddressGuard, check_form, check_origin
+from bot.admin.layout import PageFrame
+from bot.admin.page_address import PageAddress
+from bot.admin.page_request import (
+    Act,
+    Content,
+    Download,
+    Fragment,
+    PageDependencies,
+    PageRequest,
+    Redirect,
+    Screen,
+    ScreenPage,
+    View,
+    Viewer,
+)
+from bot.admin.screens import load_screens
+from bot.admin.static_files import StaticFiles
+from bot.db.people.page_sessions import ADMIN_PATH, SESSION_HOURS
+from bot.errors import CanvasgramError
+from bot.rate_limit import RateLimiter
+
+COOKIE = "canvasgram_admin"
+NOTE_COOKIE = "canvasgram_note"
+MAX_FORM_BYTES = 65_536
+MAX_FORM_FIELDS = 100
+MAX_NOTE_CHARACTERS = 200
+WRONG_LINKS_PER_MINUTE = 10  # of one address
+_LINK_GONE = (
+    "This link was used already, or is older than five minutes. Write /admin to the bot for another one."
+)
+
+AdminRoute = Mount
+"""The page as a part of an app."""
+
+Handler = Callable[[Request, Viewer], Awaitable[Response]]
+
+
+def build_admin_route(dependencies: PageDependencies, screens: Sequence[Screen] | None = None) -> AdminRoute:
+    """The page as the part of an app below ADMIN_PATH; `screens` None: all there are."""
+    app = _AdminApp(dependencies, load_screens() if screens is None else screens)
+    return Mount(ADMIN_PATH, app=app.build())
+
+
+def build_admin_app(dependencies: PageDependencies, screens: Sequence[Screen] | None = None) -> ASGIApp:
+    """An app that has only the page."""
+    return Starlette(routes=[build_admin_route(dependencies, screens)])
+
+
+class _AdminApp:
+    def __init__(self, dependencies: PageDependencies, screens: Sequence[Screen]) -> None:
+        self._dependencies = dependencies
+        self._screens = screens
+        self._files = StaticFiles()
+        self._frame = PageFrame(screens, self._files)
+        self._wrong_links = RateLimiter(WRONG_LINKS_PER_MINUTE, 60.0)
+
+    def build(self) -> ASGIApp:
+        """The routes, behind the check of the address."""
+        routes = [
+            Route("/static/{digest}/{name}", self._files.answer),
+            Route("/login/{link}", self._show_link, methods=["GET"]),
+            Route("/login/{link}", self._log_in, methods=["POST"]),
+            Route("/logout", self._for_viewers(self._log_out), methods=["POST"]),
+            Route("/", self._for_viewers(self._open_first)),
+        ]
+        for screen in self._screens:
+            for path, view in screen.views.items():
+                handler = partial(self._show, screen, view)
+                routes.append(Route(f"/{screen.name}{path}", self._for_viewers(handler), methods=["GET"]))
+            for path, act in screen.acts.items():
+                handler = partial(self._do, act)
+                routes.append(Route(f"/{screen.name}{path}", self._for_viewers(handler), methods=["POST"]))
+        errors = (HTTPException, CanvasgramError, Exception)
+        app = Starlette(routes=routes, exception_handlers=dict.fromkeys(errors, self._show_error))
+        return AddressGuard(app, PageAddress(self._dependencies.settings.admin_url), self._frame)
+
+    def _for_viewers(self, handler: Handler) -> Callable[[Request], Awaitable[Response]]:
+        """Call `handler` for an admin whose session is valid; others learn how to log in."""
+
+        async def endpoint(request: Request) -> Response:
+            viewer: Viewer | None = None
+            try:
+                viewer = await self._find_viewer(request)
+                if viewer is None:
+                    return self._ask_to_log_in(request)
+                return await handler(request, viewer)
+            except Exception as error:  # noqa: BLE001  # the page of it keeps the frame, and is logged
+                return self._explain(request, error, viewer)
+
+        return endpoint
+
+    async def _find_viewer(self, request: Request) -> Viewer | None:
+        session = request.cookies.get(COOKIE)
+        if not session:
+            return None
+        return await login.find_viewer(self._dependencies, session, now=time.time())
+
+    async def _show(self, screen: Screen, view: View, request: Request, viewer: Viewer) -> Response:
+        content = await view(self._build_request(request, viewer))
+        return self._respond(content, viewer, screen.path, request)
+
+    async def _do(self, act: Act, request: Request, viewer: Viewer) -> Response:
+        check_origin(request)
+        form = await read_form(request)
+        check_form(request, form, viewer)
+        outcome = await act(self._build_request(request, viewer), form)
+        if isinstance(outcome, ScreenPage):
+            return self._respond(outcome, viewer, request.url.path, request)
+        return _redirect(outcome)
+
+    def _build_request(self, request: Request, viewer: Viewer) -> PageRequest:
+        return PageRequest(
+            path=request.url.path,
+            parts=request.path_params,
+            query=dict(request.query_params),
+            viewer=viewer,
+            now=time.time(),
+            dependencies=self._dependencies,
+        )
+
+    def _respond(self, content: Content, viewer: Viewer, screen_path: str, request: Request) -> Response:
+        if isinstance(content, Fragment):
+            return HTMLResponse(str(h.fragment[content.body]))
+        if isinstance(content, Download):
+            disposition = f'attachment; filename="canvasgram-{content.name}"'
+            headers = {"content-disposition": disposition, "content-type": content.media_type}
+            return Response(content.text, headers=headers)
+        note = unquote(request.cookies.get(NOTE_COOKIE, ""))[:MAX_NOTE_CHARACTERS]
+        response = HTMLResponse(self._frame.show(content, viewer, screen_path, note))
+        if note:
+            response.delete_cookie(NOTE_COOKIE, path=ADMIN_PATH)
+        return response
+
+    async def _open_first(self, request: Request, viewer: Viewer) -> Response:
+        return RedirectResponse(self._screens[0].path, 303)
+
+    async def _show_link(self, request: Request) -> Response:
+        name = await login.find_invited(self._dependencies, request.path_params["link"], now=time.time())
+        if name is None:
+            return self._refuse_link(request)
+        button = h.form(method="post")[h.button[f"Log in as {cut(name)}"]]
+        hint = h.p["The link works once. You stay logged in for twelve hours, or until you log out."]
+        return HTMLResponse(self._frame.show_bare("Log in", button, hint))
+
+    async def _log_in(self, request: Request) -> Response:
+        check_origin(request)
+        session = await login.log_in(self._dependencies, request.path_params["link"], now=time.time())
+        if session is None:
+            return self._refuse_link(request)
+        response = RedirectResponse(f"{ADMIN_PATH}/", 303)
+        response.set_cookie(
+            COOKIE,
+            session,
+            max_age=SESSION_HOURS * 3600,
+            path=ADMIN_PATH,
+            secure=request.scope["admin_origin"].startswith("https:"),
+            httponly=True,
+            samesite="strict",
+        )
+        return response
+
+    def _refuse_link(self, request: Request) -> Response:
+        """Refuse a wrong link; after some of an address without looking at more. Right ones work still."""
+        client = request.client.host if request.client else ""
+        if not self._wrong_links.try_acquire(client, time.time()):
+            return HTMLResponse(
+                self._frame.show_bare("Wait a minute", h.p["Too many links were wrong."]), 429
+            )
+        return HTMLResponse(self._frame.show_bare("This link does not work", h.p[_LINK_GONE]), 403)
+
+    async def _log_out(self, request: Request, viewer: Viewer) -> Response:
+        check_origin(request)
+        check_form(request, await read_form(request), viewer)
+        await login.log_out(self._dependencies, request.cookies[COOKIE], viewer, now=time.time())
+        response = HTMLResponse(self._frame.show_bare("Logged out", h.p["You can close this page."]))
+        response.delete_cookie(COOKIE, path=ADMIN_PATH)
+        return response
+
+    def _ask_to_log_in(self, request: Request) -> Response:
+        headers = {"hx-refresh": "true"}  # a fragment's page is loaded again, and then says this, too
+        page = self._frame.show_bare(
+            "Log in",
+            h.p["Write ", h.code["/admin"], " to the bot, in your private chat: it sends you a link."],
+            h.p["On the machine of the gateway, ", h.code["canvasgram admin --link"], " prints one."],
+        )
+        return HTMLResponse(page, 401, headers)
+
+    async def _show_error(self, request: Request, error: Exception) -> Response:
+        return self._explain(request, error, None)
+
+    def _explain(self, request: Request, error: Exception, viewer: Viewer | None) -> Response:
+        """An error as a page, or for htmx as what stands in the place of a fragment."""
+        status, title, text = describe_error(error)
+        if "hx-request" in request.headers:
+            return HTMLResponse(str(h.p(".error", role="alert")[text]), status)
+        if viewer is None:
+            return HTMLResponse(self._frame.show_bare(title, h.p[text]), status)
+        return HTMLResponse(
+            self._frame.show(ScreenPage(title, h.p(".error", role="alert")[text]), viewer, ""), status
+        )
+
+
+async def read_form(request: Request) -> Mapping[str, str]:
+    """The fields of a form; of several with the same name the last. Raises PageRefused for a large one."""
+    body = b""
+    async for chunk in request.stream():
+        body += chunk
+        if len(body) > MAX_FORM_BYTES:
+            raise PageRefused("This form is too large.", status=413)
+    try:
+        text = body.decode("utf-8")
+        return dict(parse_qsl(text, keep_blank_values=True, max_num_fields=MAX_FORM_FIELDS))
+    except ValueError:
+        raise PageRefused("This form cannot be read.", status=400) from None
+
+
+def _redirect(redirect: Redirect) -> Response:
+    response = RedirectResponse(redirect.path, 303)
+    if redirect.note:
+        note = quote(redirect.note[:MAX_NOTE_CHARACTERS])
+        response.set_cookie(NOTE_COOKIE, note, max_age=30, path=ADMIN_PATH, httponly=True, samesite="strict")
+    return response

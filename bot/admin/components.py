@@ -1,0 +1,104 @@
+"""Parts of pages: figures, links, times and buttons. Pure: values in, elements out.
+
+Whatever is passed as a child or an attribute is escaped by htpy.
+"""
+
+from collections.abc import Mapping
+from datetime import datetime
+from urllib.parse import urlencode
+from zoneinfo import ZoneInfo
+
+import htpy as h
+
+from bot.admin.page_request import PageRequest
+
+MAX_CHARACTERS = 80
+UNKNOWN = "unknown"
+
+
+def cut(text: str, limit: int = MAX_CHARACTERS) -> str:
+    """One line of a text of others, of at most `limit` characters."""
+    line = " ".join(text[: 4 * limit].split())
+    if len(line) <= limit:
+        return line
+    return line[: limit - 1] + "…"
+
+
+def change_query(request: PageRequest, **changes: str | None) -> str:
+    """The address of this page with some of its query changed; None leaves a name out."""
+    query = {**request.query, **changes}
+    kept = {name: value for name, value in query.items() if value is not None}
+    return build_url(request.path, kept)
+
+
+def build_url(path: str, query: Mapping[str, object]) -> str:
+    """An address of the page with a query."""
+    return f"{path}?{urlencode(query)}" if query else path
+
+
+def show_time(moment: float, zone: ZoneInfo, *, with_date: bool = True) -> h.Element:
+    """A time as the admin's clock shows it; the page says once which zone that is."""
+    local = datetime.fromtimestamp(moment, zone)
+    form = "%Y-%m-%d %H:%M:%S" if with_date else "%H:%M:%S"
+    return h.time(datetime=local.isoformat(timespec="seconds"))[local.strftime(form)]
+
+
+def format_duration(seconds: float) -> str:
+    """Seconds in the largest unit that leaves a figure: `850 ms`, `3.2 s`, `4 min 5 s`, `2 h 10 min`."""
+    if seconds < 0.9995:
+        return f"{max(0.0, seconds) * 1000:.0f} ms"
+    if seconds < 99.95:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    if minutes < 60:
+        return f"{minutes} min {rest} s"
+    hours, minutes = divmod(minutes, 60)
+    if hours < 48:
+        return f"{hours} h {minutes} min"
+    return f"{hours // 24} days"
+
+
+def format_count(count: float | None) -> str:
+    """A figure with separators; unknown is said, and never 0."""
+    if count is None:
+        return UNKNOWN
+    return f"{count:,}"
+
+
+def show_figures(*figures: h.Element) -> h.Element:
+    """A row of figures."""
+    return h.dl(".figures")[figures]
+
+
+def show_figure(label: str, text: str, *, note: h.Node = None, href: str | None = None) -> h.Element:
+    """One figure with its label; `note` says how it changed, `href` leads to its rows."""
+    value: h.Node = text if href is None else h.a(href=href)[text]
+    return h.div[h.dt[label], h.dd[value, note is not None and h.small[note]]]
+
+
+def show_section(title: str, *children: h.Node) -> h.Element:
+    """A section with a heading."""
+    return h.section[h.h2[title], children]
+
+
+def show_nothing(text: str) -> h.Element:
+    """What stands in the place of rows that are not there."""
+    return h.p(".nothing")[text]
+
+
+def act_form(request: PageRequest, path: str, label: str, *fields: h.Node, question: str = "") -> h.Element:
+    """A button that does an act by POST to `path`, with its fields; `question` is asked first."""
+    token = h.input(type="hidden", name="csrf", value=request.viewer.csrf_token)
+    return h.form(".act", method="post", action=path, data_question=question or None)[
+        token, fields, h.button[label]
+    ]
+
+
+def hidden_field(name: str, value: object) -> h.VoidElement:
+    """A field that an act gets and the admin does not see."""
+    return h.input(type="hidden", name=name, value=str(value))
+
+
+def live_part(path: str, body: h.Node) -> h.Element:
+    """A part that asks `path` for its fragment every two seconds while the tab is seen."""
+    return h.div(".live", hx_get=path, hx_trigger="every 2s, seen", hx_swap="innerHTML")[body]

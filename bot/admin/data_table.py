@@ -1,0 +1,126 @@
+"""Tables: shown with sortable heads and links, and exported exactly as they are shown. Pure."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+import htpy as h
+
+from bot.admin.components import UNKNOWN, change_query, show_nothing
+from bot.admin.page_request import Download, ExportForm, PageRequest
+from bot.usage.formats import render_csv, render_json
+
+CellValue = str | int | float | None
+
+
+@dataclass(frozen=True, slots=True)
+class TableColumn:
+    """A column; `key` is its name in exports and in `?sort=`."""
+
+    key: str
+    title: str
+    is_number: bool = False
+    can_sort: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """A value, as exports have it (None: unknown); `text` is how the page shows it, if otherwise.
+
+    `href` leads to the rows behind it.
+    """
+
+    value: CellValue
+    text: str | None = None
+    href: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DataTable:
+    """A table; `name` is that of its file. `nothing` is said when there are no rows."""
+
+    name: str
+    title: str
+    columns: tuple[TableColumn, ...]
+    rows: tuple[tuple[Cell, ...], ...]
+    nothing: str = "Nothing in this time."
+
+
+def sort_table(table: DataTable, sort: str | None) -> DataTable:
+    """The table sorted as `?sort=` says: by a column's key, descending after a `-`; unknown values last."""
+    key = (sort or "").removeprefix("-")
+    for number, column in enumerate(table.columns):
+        if column.key == key and column.can_sort:
+            known = [row for row in table.rows if row[number].value is not None]
+            unknown = [row for row in table.rows if row[number].value is None]
+            known.sort(key=lambda row: _sort_key(row[number].value), reverse=(sort or "").startswith("-"))
+            return replace(table, rows=(*known, *unknown))
+    return table
+
+
+def _sort_key(value: CellValue) -> tuple[float, str]:
+    return (0.0, value.casefold()) if isinstance(value, str) else (float(value or 0), "")
+
+
+def show_table(table: DataTable, request: PageRequest, *, with_exports: bool = True) -> h.Element:
+    """The table with its heading, and links to its exports."""
+    if not table.rows:
+        return h.section[h.h2[table.title], show_nothing(table.nothing)]
+    exports = h.p(".exports")[
+        "Export: ",
+        h.a(href=change_query(request, export="csv", table=table.name))["CSV"],
+        " ",
+        h.a(href=change_query(request, export="json", table=table.name))["JSON"],
+    ]
+    heads = [_show_head(column, request) for column in table.columns]
+    return h.section[
+        h.h2(id=table.name)[table.title],
+        h.div(".wide", tabindex="0", role="region", aria_labelledby=table.name)[
+            h.table[h.thead[h.tr[heads]], h.tbody[(_show_row(table.columns, row) for row in table.rows)]]
+        ],
+        with_exports and exports,
+    ]
+
+
+def _show_head(column: TableColumn, request: PageRequest) -> h.Element:
+    classes = {"number": column.is_number}
+    if not column.can_sort:
+        return h.th(class_=classes, scope="col")[column.title]
+    sort = request.query.get("sort", "")
+    first_order = f"-{column.key}" if column.is_number else column.key
+    orders = {column.key: "ascending", f"-{column.key}": "descending"}
+    other_order = column.key if sort.startswith("-") else f"-{column.key}"
+    next_order = other_order if sort in orders else first_order
+    link = h.a(href=change_query(request, sort=next_order, before=None))[column.title]
+    return h.th(class_=classes, scope="col", aria_sort=orders.get(sort))[link]
+
+
+def _show_row(columns: Iterable[TableColumn], row: Iterable[Cell]) -> h.Element:
+    return h.tr[
+        (
+            h.td(class_={"number": column.is_number, "unknown": cell.value is None})[_show_cell(cell)]
+            for column, cell in zip(columns, row, strict=True)
+        )
+    ]
+
+
+def _show_cell(cell: Cell) -> h.Node:
+    text = cell.text
+    if text is None:
+        text = UNKNOWN if cell.value is None else _format_value(cell.value)
+    return text if cell.href is None else h.a(href=cell.href)[text]
+
+
+def _format_value(value: str | int | float) -> str:
+    return value if isinstance(value, str) else f"{value:,}"
+
+
+def export_table(table: DataTable, form: ExportForm) -> Download:
+    """The rows as they are shown, with their values; a text that a spreadsheet would run is defused."""
+    records = [
+        {column.key: cell.value for column, cell in zip(table.columns, row, strict=True)}
+        for row in table.rows
+    ]
+    if form == "json":
+        return Download(f"{table.name}.json", "application/json", render_json(records))
+    names = [column.key for column in table.columns]
+    return Download(f"{table.name}.csv", "text/csv; charset=utf-8", render_csv(records, names) + "\n")

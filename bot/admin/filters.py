@@ -1,0 +1,93 @@
+"""Periods and filters of a page, parsed from its query. Pure; raises QuestionRefused for what is none.
+
+Periods mean what `canvasgram report --since` means by the same words.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import get_args
+from zoneinfo import ZoneInfo
+
+from bot.db.usage.usage_sums import Scope
+from bot.domain import CallPurpose, EndpointRole
+from bot.errors import QuestionRefused
+from bot.usage.query_args import parse_choice, parse_scope, parse_time
+
+PERIODS = {"24h": "24 hours", "7d": "7 days", "30d": "30 days", "90d": "90 days"}
+DEFAULT_PERIOD = "7d"
+MAX_NAME_CHARACTERS = 200
+_NUMBER = re.compile(r"[0-9]{1,18}", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class Period:
+    """From `since` until `until` (epoch seconds, exclusive); `name` is one of PERIODS, empty for another."""
+
+    since: float
+    until: float
+    name: str
+
+    @property
+    def before(self) -> "Period":
+        """The period of the same length before it."""
+        return Period(2 * self.since - self.until, self.since, "")
+
+
+@dataclass(frozen=True, slots=True)
+class Filters:
+    """What a page shows; a field that is None does not restrict it. `query` is how its address says so."""
+
+    period: Period
+    query: Mapping[str, str]
+    user: int | None = None
+    chat: str | None = None
+    model: str | None = None
+    tool: str | None = None
+    endpoint: EndpointRole | None = None
+    purpose: CallPurpose | None = None
+    thinking: bool | None = None
+
+    def build_scope(self, zone: ZoneInfo) -> Scope:
+        """The scope of reports, as far as it has these filters."""
+        return Scope(self.period.since, self.period.until, self.chat, self.user, self.model, str(zone))
+
+
+def parse_period(query: Mapping[str, str], *, zone: ZoneInfo, now: float) -> Period:
+    """The period that `period`, or else `from` and `to`, name; a date as `to` includes its whole day."""
+    begin, end = query.get("from", ""), query.get("to", "")
+    if not begin and not end:
+        name = query.get("period") or DEFAULT_PERIOD
+        if name not in PERIODS:
+            raise QuestionRefused(f"The period must be one of {', '.join(PERIODS)}.")
+        return Period(parse_time("The period", name, now, zone), now, name)
+    scope = parse_scope(begin or None, end or None, None, None, None, zone=str(zone), now=now)
+    if scope.since is None:
+        raise QuestionRefused("An own period needs a first day, such as 2026-11-03.")
+    return Period(scope.since, min(scope.until or now, now), "")
+
+
+def parse_filters(query: Mapping[str, str], *, zone: ZoneInfo, now: float) -> Filters:
+    """All filters of a page; empty ones do not restrict it."""
+    given = {name: value for name, value in query.items() if value and len(value) <= MAX_NAME_CHARACTERS}
+    user = chat = None
+    if "user" in given:
+        if not _NUMBER.fullmatch(given["user"]):
+            raise QuestionRefused("A person is named by a number, such as 12345678.")
+        user = int(given["user"])
+    if "chat" in given:
+        chat = parse_scope(None, None, given["chat"], None, None, now=now).chat
+    names = ("period", "from", "to", "user", "chat", "model", "tool", "endpoint", "purpose", "thinking")
+    return Filters(
+        parse_period(given, zone=zone, now=now),
+        {name: given[name] for name in names if name in given},
+        user,
+        chat,
+        given.get("model"),
+        given.get("tool"),
+        parse_choice("The endpoint", given["endpoint"], get_args(EndpointRole))
+        if "endpoint" in given
+        else None,
+        parse_choice("The purpose", given["purpose"], get_args(CallPurpose)) if "purpose" in given else None,
+        parse_choice("Thinking", given["thinking"], ("yes", "no")) == "yes" if "thinking" in given else None,
+    )

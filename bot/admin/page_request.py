@@ -1,0 +1,162 @@
+"""What a screen gets and returns: the request of a logged-in admin, and a page, a fragment or a download."""
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Literal, TypeAlias
+from zoneinfo import ZoneInfo
+
+from htpy import Node
+
+from bot.admin.error_pages import PageRefused
+from bot.db.bounded_reader import BoundedReader
+from bot.db.engine import Database
+from bot.db.people.page_sessions import ADMIN_PATH
+from bot.db.tools.audit import Actor
+from bot.db.transaction import Transaction
+from bot.errors import QuestionRefused
+from bot.llm.endpoint_watch import EndpointWatch
+from bot.llm.seats import SeatLimiter
+from bot.settings import Settings
+
+ExportForm = Literal["csv", "json"]
+
+
+@dataclass(frozen=True, slots=True)
+class RunningGateway:
+    """What the page asks the gateway in its own process: the seats by endpoint, and the first endpoint."""
+
+    seats: Mapping[str, SeatLimiter]
+    endpoint_watch: EndpointWatch
+
+
+@dataclass(frozen=True, slots=True)
+class PageDependencies:
+    """What all screens use.
+
+    `database`: for sessions and acts. `reader`: for figures. `gateway` None: this process runs none, so that
+    seats are not known and nothing can be changed.
+    """
+
+    settings: Settings
+    database: Database
+    reader: BoundedReader
+    gateway: RunningGateway | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Viewer:
+    """Who is logged in; `person` None: the owner of the machine. `csrf_token` is expected of each form."""
+
+    person: int | None
+    name: str
+    zone: ZoneInfo
+    csrf_token: str
+
+
+@dataclass(frozen=True, slots=True)
+class PageRequest:
+    """The request of an admin.
+
+    `path`: of the page, such as `/admin/turns`. `parts`: what stands for the `{…}` of the view's path.
+    """
+
+    path: str
+    parts: Mapping[str, str]
+    query: Mapping[str, str]
+    viewer: Viewer
+    now: float
+    dependencies: PageDependencies
+
+    @property
+    def zone(self) -> ZoneInfo:
+        """The admin's time zone, in which all times are shown."""
+        return self.viewer.zone
+
+    @property
+    def actor(self) -> Actor:
+        """The admin, as the author of what an act changes."""
+        return Actor(self.viewer.person, "page")
+
+    @property
+    def export(self) -> ExportForm | None:
+        """The form in which the table of the page is asked for; None: the page itself."""
+        match self.query.get("export"):
+            case None:
+                return None
+            case "csv":
+                return "csv"
+            case "json":
+                return "json"
+        raise QuestionRefused("A table is exported as csv or json.")
+
+    def read(self) -> AbstractAsyncContextManager[Transaction]:
+        """Read from one snapshot; once a page, for reads of all pages take turns."""
+        return self.dependencies.reader.read()
+
+    @asynccontextmanager
+    async def write(self) -> AsyncIterator[Transaction]:
+        """Change something, in one transaction. Refused where no gateway runs in this process."""
+        if self.dependencies.gateway is None:
+            raise PageRefused("`canvasgram admin` only shows. Log in at the gateway's own page.", status=403)
+        async with self.dependencies.database.transaction() as tx:
+            yield tx
+
+
+@dataclass(frozen=True, slots=True)
+class ScreenPage:
+    """A whole page: its title and what stands below it. `scripts` and `styles` are names in `static`."""
+
+    title: str
+    body: Node
+    scripts: tuple[str, ...] = ()
+    styles: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Fragment:
+    """A part of a page, which htmx asks for by itself."""
+
+    body: Node
+
+
+@dataclass(frozen=True, slots=True)
+class Download:
+    """A file: its name and what is in it."""
+
+    name: str
+    media_type: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Redirect:
+    """Where the browser goes after an act, and the line that says there what was done."""
+
+    path: str
+    note: str = ""
+
+
+Content: TypeAlias = ScreenPage | Fragment | Download
+View = Callable[[PageRequest], Awaitable[Content]]
+Act = Callable[[PageRequest, Mapping[str, str]], Awaitable[Redirect | ScreenPage]]
+
+
+@dataclass(frozen=True, slots=True)
+class Screen:
+    """One screen, at `/admin/{name}`; `place` orders the navigation, which leaves out those without a title.
+
+    `views` and `acts` (only by POST) are by their paths below it, such as `""` and `"/{turn}"`.
+    """
+
+    name: str
+    title: str
+    place: int
+    views: Mapping[str, View]
+    acts: Mapping[str, Act] = field(default_factory=lambda: MappingProxyType({}))
+
+    @property
+    def path(self) -> str:
+        """Its path on the page."""
+        return f"{ADMIN_PATH}/{self.name}"

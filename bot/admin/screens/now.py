@@ -1,0 +1,305 @@
+"""Now: the endpoint, who holds a seat and who waits, and what wants an admin's attention."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from zoneinfo import ZoneInfo
+
+import htpy as h
+
+from bot.admin.components import (
+    cut,
+    format_duration,
+    live_part,
+    show_figure,
+    show_figures,
+    show_section,
+    show_time,
+)
+from bot.admin.data_table import Cell, DataTable, TableColumn, show_table
+from bot.admin.page_request import Fragment, PageRequest, RunningGateway, Screen, ScreenPage
+from bot.db.people import people
+from bot.db.queues.current_work import CurrentWork, load_current_work
+from bot.domain import PEOPLE_PRIORITY, SUMMARIES_PRIORITY, TASKS_PRIORITY, WARMUP_PRIORITY, Lane
+from bot.llm.seats import SeatLimiter
+
+MAX_NOTICE_CHARACTERS = 240
+SIGN_OF_LIFE_SECONDS = 15  # a gateway gives one each second; a busy disk may delay it
+_PRIORITY_NAMES = {
+    PEOPLE_PRIORITY: "a person",
+    TASKS_PRIORITY: "a task",
+    SUMMARIES_PRIORITY: "a summary",
+    WARMUP_PRIORITY: "the warm-up",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class SeatRow:
+    """A seat of an endpoint with who holds it, or a place in its queue; `since` None: the seat is free."""
+
+    endpoint: str
+    place: str
+    lane: str | None
+    purpose: str
+    since: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class LiveState:
+    """What only the gateway's own process knows; None where it is another one."""
+
+    endpoint: str
+    is_up: bool
+    endpoint_since: float | None
+    seats: tuple[SeatRow, ...]
+    in_use: int
+    seat_count: int
+    waiting: int
+
+
+async def show_now(request: PageRequest) -> ScreenPage:
+    """The screen, which refreshes itself."""
+    return ScreenPage("Now", live_part(f"{request.path}/live", await _load_body(request)))
+
+
+async def show_live(request: PageRequest) -> Fragment:
+    """What is refreshed of it."""
+    return Fragment(await _load_body(request))
+
+
+async def _load_body(request: PageRequest) -> h.Node:
+    live = None
+    if request.dependencies.gateway is not None:
+        live = take_live_state(request.dependencies.gateway)
+    async with request.read() as tx:
+        work = await load_current_work(tx, now=request.now)
+        names = await people.list_names(tx)
+    return build_body(request, work, names, live)
+
+
+def take_live_state(gateway: RunningGateway) -> LiveState:
+    """Copy the state of the running gateway."""
+    watch = gateway.endpoint_watch
+    seats = tuple(row for name, limiter in gateway.seats.items() for row in _list_seats(name, limiter))
+    return LiveState(
+        endpoint=watch.server or watch.url,
+        is_up=watch.is_up,
+        endpoint_since=watch.since,
+        seats=seats,
+        in_use=sum(limiter.in_use for limiter in gateway.seats.values()),
+        seat_count=sum(limiter.count for limiter in gateway.seats.values()),
+        waiting=sum(limiter.queue_length for limiter in gateway.seats.values()),
+    )
+
+
+def _list_seats(endpoint: str, limiter: SeatLimiter) -> list[SeatRow]:
+    rows = []
+    for number in range(1, limiter.count + 1):
+        call = limiter.holders.get(number)
+        if call is None:
+            rows.append(SeatRow(endpoint, f"seat {number}", None, "free", None))
+        else:
+            purpose = _PRIORITY_NAMES.get(call.priority, "")
+            rows.append(SeatRow(endpoint, f"seat {number}", call.lane, purpose, call.since))
+    for place, call in enumerate(limiter.list_waiting(), start=1):
+        purpose = _PRIORITY_NAMES.get(call.priority, "")
+        rows.append(SeatRow(endpoint, f"waits, place {place}", call.lane, purpose, call.since))
+    return rows
+
+
+def build_body(
+    request: PageRequest, work: CurrentWork, names: Mapping[int, str], live: LiveState | None
+) -> h.Node:
+    """What the screen shows; without a gateway in this process (`live` None) no seats."""
+    tables = [
+        _build_running(request, work, names),
+        _build_waiting(request, work, names),
+        _build_unknown(request, work, names),
+        _build_approvals(request, work, names),
+        _build_jobs(request, work),
+    ]
+    if live is not None:
+        tables.insert(0, _build_seats(request, live, names))
+    return [
+        _show_figures(request, work, live),
+        (show_table(table, request, with_exports=False) for table in tables),
+        _show_notices(work, request.zone),
+    ]
+
+
+def _show_figures(request: PageRequest, work: CurrentWork, live: LiveState | None) -> h.Element:
+    figures = []
+    if live is None:
+        figures.append(
+            show_figure("Gateway", _describe_gateway(work, request.now), note="seats: only on its own page")
+        )
+    else:
+        state = "answers" if live.is_up else "does not answer"
+        figures.append(show_figure(cut(live.endpoint), state, note=_ago(live.endpoint_since, request.now)))
+        figures.append(show_figure("Seats in use", f"{live.in_use} of {live.seat_count}"))
+        figures.append(show_figure("Calls waiting for a seat", str(live.waiting)))
+    figures += [
+        show_figure("Messages waiting", str(work.waiting_items)),
+        show_figure("Turns waiting for a person", str(work.parked)),
+        show_figure("Deliveries unknown", str(len(work.unknown)), note="of the last seven days"),
+    ]
+    return show_figures(*figures)
+
+
+def _describe_gateway(work: CurrentWork, now: float) -> str:
+    if work.seen_at is None:
+        return "has never run"
+    if work.stopped or now - work.seen_at > SIGN_OF_LIFE_SECONDS:
+        return f"stopped {format_duration(now - work.seen_at)} ago"
+    return "runs"
+
+
+def _build_seats(request: PageRequest, live: LiveState, names: Mapping[int, str]) -> DataTable:
+    columns = (
+        TableColumn("endpoint", "Endpoint"),
+        TableColumn("place", "Place"),
+        TableColumn("who", "Who"),
+        TableColumn("purpose", "For"),
+        TableColumn("seconds", "Since", is_number=True),
+    )
+    rows = tuple(
+        (
+            Cell(seat.endpoint),
+            Cell(seat.place),
+            Cell(name_lane(seat.lane, names)),
+            Cell(seat.purpose),
+            _duration_cell(seat.since, request.now),
+        )
+        for seat in live.seats
+    )
+    return DataTable("seats", "Seats", columns, rows)
+
+
+def _build_running(request: PageRequest, work: CurrentWork, names: Mapping[int, str]) -> DataTable:
+    columns = (
+        TableColumn("who", "Who"),
+        TableColumn("where", "Where"),
+        TableColumn("kind", "What"),
+        TableColumn("seconds", "For", is_number=True),
+    )
+    rows = tuple(
+        (
+            Cell(name_person(item.sender, names)),
+            Cell(name_lane(item.lane, names)),
+            Cell("system job" if item.kind == "system" else item.kind),
+            _duration_cell(item.since, request.now),
+        )
+        for item in work.running
+    )
+    return DataTable("running", "At work", columns, rows, "Nothing is being done.")
+
+
+def _build_waiting(request: PageRequest, work: CurrentWork, names: Mapping[int, str]) -> DataTable:
+    columns = (
+        TableColumn("where", "Where"),
+        TableColumn("items", "Messages", is_number=True),
+        TableColumn("seconds", "Oldest", is_number=True),
+    )
+    rows = tuple(
+        (Cell(name_lane(lane.lane, names)), Cell(lane.items), _duration_cell(lane.since, request.now))
+        for lane in work.waiting
+    )
+    return DataTable("waiting", "Waiting", columns, rows, "Nothing waits.")
+
+
+def _build_unknown(request: PageRequest, work: CurrentWork, names: Mapping[int, str]) -> DataTable:
+    columns = (
+        TableColumn("where", "Where"),
+        TableColumn("reason", "Why"),
+        TableColumn("seconds", "Ago", is_number=True),
+    )
+    rows = tuple(
+        (
+            Cell(name_lane(delivery.lane, names)),
+            Cell(cut(delivery.reason or "")),
+            _duration_cell(delivery.made_at, request.now),
+        )
+        for delivery in work.unknown
+    )
+    return DataTable(
+        "unknown", "Nobody knows whether these arrived", columns, rows, "Every message is accounted for."
+    )
+
+
+def _build_approvals(request: PageRequest, work: CurrentWork, names: Mapping[int, str]) -> DataTable:
+    columns = (
+        TableColumn("tool", "Tool"),
+        TableColumn("asker", "For"),
+        TableColumn("who", "Answers"),
+        TableColumn("seconds", "Asked", is_number=True),
+        TableColumn("left", "Expires in", is_number=True),
+    )
+    rows = tuple(
+        (
+            Cell(cut(approval.tool)),
+            Cell(name_person(approval.asker, names)),
+            Cell("an admin" if approval.who == "admins" else "they do"),
+            _duration_cell(approval.asked_at, request.now),
+            _duration_cell(request.now, approval.expires_at),
+        )
+        for approval in work.approvals
+    )
+    return DataTable("approvals", "Approvals that wait", columns, rows, "No question is open.")
+
+
+def _build_jobs(request: PageRequest, work: CurrentWork) -> DataTable:
+    columns = (
+        TableColumn("kind", "Job"),
+        TableColumn("whose", "Whose"),
+        TableColumn("left", "Due in", is_number=True),
+    )
+    rows = tuple(
+        (
+            Cell(job.name if job.kind == "system" else job.kind),
+            Cell("the gateway's" if job.kind == "system" else cut(job.person_name or "somebody")),
+            _duration_cell(request.now, job.due_at),
+        )
+        for job in work.next_jobs
+    )
+    return DataTable("jobs", "Due next", columns, rows, "No job is due.")
+
+
+def _show_notices(work: CurrentWork, zone: ZoneInfo) -> h.Element:
+    items = (
+        h.li[show_time(notice.told_at, zone), " ", cut(notice.text, MAX_NOTICE_CHARACTERS)]
+        for notice in work.notices
+    )
+    body = h.ul(".notices")[items] if work.notices else h.p(".nothing")["Nothing was reported."]
+    return show_section("Last notices to admins", body)
+
+
+def name_person(person: int | None, names: Mapping[int, str]) -> str:
+    """How a person is called on the page."""
+    if person is None:
+        return "–"
+    return cut(names.get(person, f"Person {person}"))
+
+
+def name_lane(key: str | None, names: Mapping[int, str]) -> str:
+    """How a lane is called on the page: by its person or its group, and its topic."""
+    if key is None:
+        return "–"
+    try:
+        lane = Lane.parse(key)
+    except ValueError:  # of the gateway itself, such as a warm-up
+        return cut(key)
+    name = cut(names.get(lane.chat, f"Chat {lane.chat}"))
+    return name if lane.topic is None else f"{name}, topic {lane.topic}"
+
+
+def _duration_cell(begin: float | None, end: float) -> Cell:
+    if begin is None:
+        return Cell("", "")
+    seconds = max(0.0, end - begin)
+    return Cell(round(seconds, 3), format_duration(seconds))
+
+
+def _ago(moment: float | None, now: float) -> str:
+    return "not looked at yet" if moment is None else f"for {format_duration(now - moment)}"
+
+
+SCREEN = Screen("now", "Now", 1, {"": show_now, "/live": show_live})

@@ -1,0 +1,38 @@
+"""Scripts and styles, read once and served under a name that changes with what is in them."""
+
+import hashlib
+from collections.abc import Mapping
+from pathlib import Path
+
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+
+from bot.db.people.page_sessions import ADMIN_PATH
+
+_FOLDER = Path(__file__).with_name("static")
+_MEDIA_TYPES = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
+_LONG_CACHE = "public, max-age=31536000, immutable"
+
+
+class StaticFiles:
+    """The files of the folder `static`; its licences are not served."""
+
+    def __init__(self, folder: Path = _FOLDER) -> None:
+        files = [file for file in folder.iterdir() if file.suffix in _MEDIA_TYPES]
+        self._contents: Mapping[str, bytes] = {file.name: file.read_bytes() for file in files}
+
+    def build_url(self, name: str) -> str:
+        """The address of a file, with the hash of what is in it."""
+        return f"{ADMIN_PATH}/static/{self._hash_content(name)}/{name}"
+
+    async def answer(self, request: Request) -> Response:
+        """Answer a request for `static/{digest}/{name}`."""
+        name = request.path_params["name"]
+        if name not in self._contents or request.path_params["digest"] != self._hash_content(name):
+            raise HTTPException(404)
+        media_type = _MEDIA_TYPES[Path(name).suffix]
+        return Response(self._contents[name], media_type=media_type, headers={"cache-control": _LONG_CACHE})
+
+    def _hash_content(self, name: str) -> str:
+        return hashlib.sha256(self._contents[name]).hexdigest()[:12]

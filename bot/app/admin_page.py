@@ -1,0 +1,66 @@
+"""Builds the admins' page: beside a running gateway, or alone, where it only shows.
+
+Imported only where the page is served: its libraries cost a gateway without it nothing.
+"""
+
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncIterator, Callable, Mapping
+
+from bot.admin.app import AdminRoute, build_admin_app, build_admin_route
+from bot.admin.page_request import PageDependencies, RunningGateway
+from bot.app.gateway import Gateway
+from bot.db.bounded_reader import open_bounded_reader
+from bot.db.engine import Database, open_database
+from bot.db.people import page_sessions
+from bot.errors import QuestionRefused, SettingsRefused
+from bot.http_server import serve
+from bot.llm.seats import SeatLimiter
+from bot.settings import Settings
+
+
+@contextlib.asynccontextmanager
+async def open_admin_page(
+    settings: Settings, database: Database, gateway: Gateway, seats: Mapping[str, SeatLimiter]
+) -> AsyncIterator[AdminRoute]:
+    """The page of a running gateway, as a route of its app."""
+    running_gateway = RunningGateway(seats, gateway.endpoint_watch)
+    async with open_bounded_reader(settings.database_url) as reader:
+        yield build_admin_route(PageDependencies(settings, database, reader, running_gateway))
+
+
+async def serve_admin_page(
+    settings: Settings, port: int, announce: Callable[[str], None], stop: asyncio.Event
+) -> int:
+    """Serve the page alone on this machine until `stop` is set; `announce` gets a link that logs in."""
+    async with (
+        open_bounded_reader(settings.database_url) as reader,
+        open_database(settings.database_url) as database,
+    ):
+        app = build_admin_app(PageDependencies(settings, database, reader))
+        async with contextlib.AsyncExitStack() as stack:
+            try:
+                url = await stack.enter_async_context(serve(app, port=port))
+            except OSError as error:
+                raise QuestionRefused(
+                    f"Port {port} cannot be used ({error.strerror}). Leave --port out to take a free one."
+                ) from None
+            async with database.transaction() as tx:
+                token = await page_sessions.insert_link(tx, None, now=time.time())
+            link = page_sessions.build_login_url(url, token)
+            announce(f"The page only shows. Open this within five minutes; Ctrl-C ends it:\n  {link}")
+            await stop.wait()
+    return 0
+
+
+async def create_login_link(settings: Settings) -> str:
+    """A link that logs the owner of this machine in to the page of its gateway. Raises SettingsRefused."""
+    page_url = settings.admin_page_url
+    if page_url is None:
+        raise SettingsRefused(
+            "The page is off. Example: ADMIN_PAGE=on HTTP_PORT=8080. Or `canvasgram admin` shows it now."
+        )
+    async with open_database(settings.database_url) as database, database.transaction() as tx:
+        token = await page_sessions.insert_link(tx, None, now=time.time())
+    return page_sessions.build_login_url(page_url, token)

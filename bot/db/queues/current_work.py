@@ -1,0 +1,159 @@
+"""What runs and what waits at this moment, for admins to look at. Only reads, and no texts of people."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import Column, Select, func, select, text
+
+from bot.db.tables import approvals, inbox, jobs, lives, notices, outbox, people
+from bot.db.transaction import Transaction
+from bot.domain import ItemKind
+
+MAX_ROWS = 12  # of each list
+UNKNOWN_DAYS = 7  # for which sends of unknown outcome are listed
+_SECONDS_A_DAY = 86_400
+_item = inbox.c
+_sent = outbox.c
+_copies = outbox.alias("copies")
+
+
+@dataclass(frozen=True, slots=True)
+class RunningItem:
+    """An inbox item at work; `lane` None: a control item, or a job of the gateway itself."""
+
+    kind: ItemKind
+    lane: str | None
+    sender: int | None
+    since: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class WaitingLane:
+    """A lane in which items wait: how many, and since when the oldest does."""
+
+    lane: str | None
+    items: int
+    since: float
+
+
+@dataclass(frozen=True, slots=True)
+class UnknownSend:
+    """A message of which nobody knows whether it arrived, and that was not sent again."""
+
+    id: int
+    lane: str
+    made_at: float
+    reason: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class OpenApproval:
+    """A tool call that waits for an answer; `who` (asker or admins) may give it."""
+
+    id: int
+    tool: str
+    asker: int
+    lane: str
+    who: str
+    asked_at: float
+    expires_at: float
+
+
+@dataclass(frozen=True, slots=True)
+class LastNotice:
+    """The last notice to admins about a subject."""
+
+    subject: str
+    text: str
+    told_at: float
+
+
+@dataclass(frozen=True, slots=True)
+class NextJob:
+    """A job that is due at `due_at`; `name` is None unless it is the gateway's own."""
+
+    kind: ItemKind
+    name: str | None
+    person_name: str | None
+    due_at: float
+
+
+@dataclass(frozen=True, slots=True)
+class CurrentWork:
+    """All of it, each list bounded; `parked`: turns that wait for a person.
+
+    `seen_at`: the last sign of life of a gateway (None: none ever ran). `stopped`: it has ended in order.
+    """
+
+    seen_at: float | None
+    stopped: bool
+    running: tuple[RunningItem, ...]
+    waiting: tuple[WaitingLane, ...]
+    waiting_items: int
+    parked: int
+    unknown: tuple[UnknownSend, ...]
+    approvals: tuple[OpenApproval, ...]
+    notices: tuple[LastNotice, ...]
+    next_jobs: tuple[NextJob, ...]
+
+
+async def load_current_work(tx: Transaction, *, now: float) -> CurrentWork:
+    """What runs and waits now."""
+    newest_life = select(lives.c.seen_at, lives.c.ended_at).order_by(lives.c.id.desc()).limit(1)
+    life = (await tx.execute(newest_life)).one_or_none()
+    counts = select(_item.state, func.count()).where(_item.state.in_(("new", "parked"))).group_by(_item.state)
+    by_state = {row[0]: int(row[1]) for row in await tx.execute(counts)}
+    running = select(_item.kind, _item.lane, _item.sender, _item.taken_at).where(_item.state == "running")
+    waiting = (
+        select(_item.lane, func.count(), func.min(_item.received_at))
+        .where(_item.state == "new")
+        .group_by(_item.lane)
+        .order_by(func.min(_item.received_at))
+    )
+    return CurrentWork(
+        seen_at=life.seen_at if life else None,
+        stopped=life is not None and life.ended_at is not None,
+        running=tuple(RunningItem(*row) for row in await _load(tx, running.order_by(_item.taken_at))),
+        waiting=tuple(WaitingLane(*row) for row in await _load(tx, waiting)),
+        waiting_items=by_state.get("new", 0),
+        parked=by_state.get("parked", 0),
+        unknown=tuple(UnknownSend(*row) for row in await _load(tx, _select_unknown(now))),
+        approvals=tuple(OpenApproval(*row) for row in await _load(tx, _SELECT_APPROVALS)),
+        notices=tuple(LastNotice(*row) for row in await _load(tx, _SELECT_NOTICES)),
+        next_jobs=tuple(NextJob(*row) for row in await _load(tx, _SELECT_JOBS)),
+    )
+
+
+def _select_unknown(now: float) -> Select[Any]:
+    columns: tuple[Column[Any], ...] = (_sent.id, _sent.lane, _sent.made_at, _sent.error)
+    sent_again = select(_copies.c.id).where(_copies.c.copy_of == _sent.id).exists()
+    since = now - UNKNOWN_DAYS * _SECONDS_A_DAY
+    query = select(*columns).where(_sent.state == "unknown", _sent.made_at >= since, ~sent_again)
+    return query.order_by(_sent.id.desc())
+
+
+async def _load(tx: Transaction, query: Select[Any]) -> list[Any]:
+    return list((await tx.execute(query.limit(MAX_ROWS))).all())
+
+
+_approval = approvals.c
+_SELECT_APPROVALS: Select[Any] = (
+    select(
+        _approval.id,
+        _approval.tool,
+        _approval.asker,
+        _approval.lane,
+        _approval.who,
+        _approval.asked_at,
+        _approval.expires_at,
+    )
+    .where(_approval.answer.is_(None))
+    .order_by(_approval.expires_at)
+)
+_SELECT_NOTICES: Select[Any] = select(notices).order_by(notices.c.told_at.desc())
+_SELECT_JOBS: Select[Any] = (
+    select(jobs.c.kind, jobs.c.name, people.c.name, jobs.c.next_due)
+    .select_from(jobs.outerjoin(people, people.c.id == jobs.c.person))
+    .where(text("jobs.state = 'active'"), jobs.c.next_due.is_not(None))
+    .order_by(jobs.c.next_due)
+)

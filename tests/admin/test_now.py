@@ -1,0 +1,159 @@
+"""Now shows what runs and waits, with every name escaped; and it says what it cannot know."""
+
+import asyncio
+import time
+
+from sqlalchemy import insert
+
+from bot.admin.page_request import RunningGateway
+from bot.db.engine import Database
+from bot.db.people import people
+from bot.db.tables import approvals, inbox, jobs, lives, notices, outbox, turns
+from bot.domain import TASKS_PRIORITY
+from bot.llm.endpoint_watch import EndpointWatch, WatchedEndpoint
+from bot.llm.seats import SeatLimiter
+from tests.support.admin_page import ANN, AdminPageHarness, open_admin_page
+
+HOSTILE = '<img src=x onerror="alert(1)"></td><script>alert(2)</script>'
+BOB = 8
+
+
+async def fill_queues(database: Database, *, now: float) -> None:
+    """One row of each kind, about Bob, whose name is hostile."""
+    turn = {
+        "item": 1,
+        "lane": "8",
+        "person": BOB,
+        "conversation": 1,
+        "state": "parked",
+        "tools": "[]",
+        "thinking": False,
+        "thinking_why": "",
+        "received_at": now,
+        "began_at": now,
+    }
+    item = {"kind": "update", "shape": "text", "lane": "8", "sender": BOB, "received_at": now - 65}
+    approval = {
+        "turn": 1,
+        "step": 1,
+        "call_id": "c",
+        "tool": f"tool{HOSTILE}",
+        "arguments": "{}",
+        "hash": "",
+        "asker": BOB,
+        "lane": "8",
+        "who": "admins",
+        "why": "",
+        "asked_at": now - 30,
+        "expires_at": now + 600,
+    }
+    part = {"lane": "8:3", "final": True, "state": "unknown", "made_at": now - 90, "error": HOSTILE}
+    async with database.transaction() as tx:
+        await people.put(tx, BOB, HOSTILE, "member", now=now)
+        await tx.execute(insert(lives).values(began_at=now - 100, seen_at=now))
+        await tx.execute(insert(turns).values(turn))
+        await tx.execute(insert(inbox).values(item | {"state": "new"}))
+        await tx.execute(insert(inbox).values(item | {"state": "running", "taken_at": now - 5}))
+        await tx.execute(insert(inbox).values(item | {"state": "parked"}))
+        await tx.execute(insert(approvals).values(approval))
+        await tx.execute(insert(outbox).values(part))
+        await tx.execute(insert(outbox).values(part | {"made_at": now - 8 * 86_400}))
+        await tx.execute(insert(notices).values(subject="s", text=HOSTILE * 20, told_at=now))
+        row = {"kind": "task", "person": BOB, "text": "the words of a person", "next_due": now + 3600}
+        await tx.execute(insert(jobs).values(row | {"made_at": now}))
+
+
+async def test_what_waits_is_shown_and_every_name_is_escaped(database: Database, database_url: str):
+    await fill_queues(database, now=time.time())
+    async with open_admin_page(database, database_url) as page:
+        text = await page.get_text("/admin/now")
+        assert "<img src=x" not in text
+        assert text.count("<script") == 2
+        assert text.count("&lt;img src=x onerror=&#34;alert(1)&#34;&gt;") >= 5
+        assert "the words of a person" not in text
+        assert get_figures(text) == {
+            "Gateway": "runs",
+            "Messages waiting": "1",
+            "Turns waiting for a person": "1",
+            "Deliveries unknown": "1",
+        }
+        assert "seats: only on its own page" in text
+        assert "Times are those of UTC." in text
+        assert 'id="seats"' not in text
+
+
+def get_figures(text: str) -> dict[str, str]:
+    """The figures of a page by their labels."""
+    figures = {}
+    for piece in text.split("<dt>")[1:]:
+        label, _, rest = piece.partition("</dt><dd>")
+        figures[label] = rest.split("<", 1)[0]
+    return figures
+
+
+async def read_seats(page: AdminPageHarness) -> list[list[str]]:
+    """The rows of the table of seats, as texts without their last column, the seconds."""
+    answer = await page.http.get("/admin/now/live", headers={"hx-request": "true"})
+    table = answer.text.partition('id="seats"')[2].partition("</table>")[0].partition("<tbody>")[2]
+    rows = [row.split("<td") for row in table.split("<tr>")[1:]]
+    return [[cell.partition(">")[2].partition("<")[0] for cell in row[1:-1]] for row in rows]
+
+
+async def test_seats_are_shown_with_who_holds_them_and_who_waits(database: Database, database_url: str):
+    seats = SeatLimiter(2)
+    watch = EndpointWatch(WatchedEndpoint("http://gpu:8000/v1", None, None, 2))
+    gateway = RunningGateway({"main": seats}, watch)
+    done = asyncio.Event()
+
+    async def hold(lane: str, priority: int = 0) -> None:
+        async with seats.hold(lane, priority):
+            await done.wait()
+
+    async with open_admin_page(database, database_url, gateway=gateway) as page, asyncio.TaskGroup() as tasks:
+        tasks.create_task(hold(str(ANN)))
+        tasks.create_task(hold("5:2", TASKS_PRIORITY))
+        await asyncio.sleep(0)
+        tasks.create_task(hold("warm-up", TASKS_PRIORITY))
+        tasks.create_task(hold("9"))
+        await asyncio.sleep(0)
+        assert await read_seats(page) == [
+            ["main", "seat 1", "Ann", "a person"],
+            ["main", "seat 2", "Chat 5, topic 2", "a task"],
+            ["main", "waits, place 1", "Chat 9", "a person"],
+            ["main", "waits, place 2", "warm-up", "a task"],
+        ]
+        figures = get_figures(await page.get_text("/admin/now"))
+        assert figures["http://gpu:8000/v1"] == "does not answer"
+        assert (figures["Seats in use"], figures["Calls waiting for a seat"]) == ("2 of 2", "2")
+        done.set()
+    assert list(seats.holders) == []
+
+
+async def test_what_goes_wrong_is_a_page(database: Database, database_url: str):
+    async with open_admin_page(database, database_url) as page:
+        assert "There is no such page." in await page.get_text("/admin/nowhere", 404)
+        assert (await page.http.post("/admin/now")).status_code == 405
+        await page.get_text("/admin/static/000000000000/page.css", 404)
+        async with database.transaction() as tx:
+            await tx.exec_driver_sql("UPDATE alembic_version SET version_num = '9999'")
+        assert "schema 9999" in await page.get_text("/admin/now", 503)
+        answer = await page.http.get("/admin/now/live", headers={"hx-request": "true"})
+        assert answer.text.startswith('<p class="error" role="alert">')
+
+
+async def test_scripts_and_styles_are_cached_for_long_under_names_that_change(
+    database: Database, database_url: str
+):
+    async with open_admin_page(database, database_url) as page:
+        text = await page.get_text("/admin/now")
+        names = [piece.partition('"')[0] for piece in text.split('="/admin/static/')[1:]]
+        assert [name.partition("/")[2] for name in names] == [
+            "icon.svg",
+            "page.css",
+            "htmx.min.js",
+            "page.js",
+        ]
+        for name in names:
+            answer = await page.http.get(f"/admin/static/{name}")
+            assert answer.status_code == 200
+            assert "immutable" in answer.headers["cache-control"]

@@ -1,0 +1,80 @@
+"""An admin at the page in a real browser: every screen, on a phone and a desktop, in light and dark."""
+
+import contextlib
+import time
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from playwright.async_api import Request, expect
+
+from bot.admin.screens import load_screens
+from bot.db.engine import open_database
+from tests.admin.test_now import fill_queues
+from tests.browser.conftest import Visit
+from tests.support.admin_page import (
+    WIDTHS,
+    AdminPageHarness,
+    list_axe_violations,
+    log_in,
+    measure_sideways_scroll,
+    open_admin_page,
+)
+from tests.support.empty_database import place_empty_database
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+HIDE = """hidden => {
+    Object.defineProperty(document, "hidden", {configurable: true, get: () => hidden});
+    document.dispatchEvent(new Event("visibilitychange"));
+}"""
+
+
+@contextlib.asynccontextmanager
+async def open_filled_page(tmp_path: Path) -> AsyncIterator[AdminPageHarness]:
+    """The page on a database in which something of everything stands."""
+    url = place_empty_database(tmp_path / "canvasgram.db")
+    async with open_database(url) as database:
+        await fill_queues(database, now=time.time())
+        async with open_admin_page(database, url) as harness:
+            yield harness
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+async def test_every_screen_fits_reads_well_and_complains_of_nothing(
+    visit: Visit, tmp_path: Path, scheme: str
+):
+    async with (
+        open_filled_page(tmp_path) as harness,
+        visit(f"{harness.url}/admin/login/none", forgiven=("403",), color_scheme=scheme) as page,
+    ):
+        await expect(page.get_by_role("heading")).to_have_text("This link does not work")
+        await log_in(page, harness)
+        for screen in load_screens():
+            if screen.title:
+                await page.get_by_role("link", name=screen.title, exact=True).click()
+                await expect(page.get_by_role("link", name=screen.title, exact=True)).to_have_attribute(
+                    "aria-current", "page"
+                )
+            for width in WIDTHS if screen.title else ():
+                await page.set_viewport_size({"width": width, "height": 900})
+                assert await measure_sideways_scroll(page) == 0, (screen.name, width)
+                assert await list_axe_violations(page) == [], (screen.name, width)
+
+
+async def test_now_refreshes_itself_and_rests_while_the_tab_is_hidden(visit: Visit, tmp_path: Path):
+    async with open_filled_page(tmp_path) as harness, visit(await harness.create_link()) as page:
+        await page.get_by_role("button", name="Log in as Ann").click()
+        async with page.expect_request("**/admin/now/live"):
+            pass
+        await page.evaluate(HIDE, arg=True)
+        requests: list[Request] = []
+        page.on("request", lambda request: requests.append(request))
+        for _ in range(3):
+            await page.evaluate("htmx.trigger(document.querySelector('.live'), 'seen')")
+        assert requests == []
+        async with page.expect_response("**/admin/now/live") as refreshed:
+            await page.evaluate(HIDE, arg=False)
+        assert (await refreshed.value).status == 200
+        await expect(page.get_by_text("Messages waiting")).to_be_visible()
+        await page.get_by_role("button", name="Log out").click()
+        await expect(page.get_by_role("heading")).to_have_text("Logged out")

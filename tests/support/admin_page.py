@@ -1,0 +1,96 @@
+"""The admins' page over real HTTP, without a gateway: quick to start on a database that a test has filled.
+
+`log_in` logs a browser in. The page of a running gateway is in tests/admin/test_sessions.py.
+"""
+
+import contextlib
+import time
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+from playwright.async_api import Page
+
+from bot.admin.app import build_admin_app
+from bot.admin.page_request import PageDependencies, RunningGateway, Screen
+from bot.db.bounded_reader import open_bounded_reader
+from bot.db.engine import Database
+from bot.db.people import page_sessions, people
+from bot.http_server import serve
+from bot.settings import build_settings
+
+ANN = 7
+AXE_SCRIPT = Path(__file__).parent.parent / "fixtures/axe/axe.min.js"
+WIDTHS = (360, 1280)
+
+
+@dataclass(frozen=True)
+class AdminPageHarness:
+    """The served page; `http` is logged in as Ann, an admin, with the origin that forms need."""
+
+    url: str
+    database: Database
+    http: httpx.AsyncClient
+
+    async def create_link(self, person: int | None = ANN) -> str:
+        """A login link."""
+        async with self.database.transaction() as tx:
+            token = await page_sessions.insert_link(tx, person, now=time.time())
+        return page_sessions.build_login_url(self.url, token)
+
+    async def get_text(self, path: str, status: int = 200) -> str:
+        """The text of a page, which must come with this status."""
+        answer = await self.http.get(path)
+        assert answer.status_code == status, answer.text
+        return answer.text
+
+
+@contextlib.asynccontextmanager
+async def open_admin_page(
+    database: Database,
+    database_url: str,
+    *,
+    gateway: RunningGateway | None = None,
+    screens: Sequence[Screen] | None = None,
+    **settings: Any,
+) -> AsyncIterator[AdminPageHarness]:
+    """Serve the page on a database while the block runs, with Ann as an admin.
+
+    `gateway`: what stands for the running one (None: the page only shows). `screens` None: all there are.
+    """
+    async with database.transaction() as tx:
+        await people.put(tx, ANN, "Ann", "admin", now=time.time())
+    page_settings = build_settings(telegram_token="1:x", database_url=database_url, **settings)
+    async with (
+        open_bounded_reader(database_url) as reader,
+        serve(build_admin_app(PageDependencies(page_settings, database, reader, gateway), screens)) as url,
+        httpx.AsyncClient(base_url=url, headers={"origin": url}) as http,
+    ):
+        harness = AdminPageHarness(url, database, http)
+        assert (await http.post(await harness.create_link())).status_code == 303
+        yield harness
+
+
+async def log_in(page: Page, harness: AdminPageHarness) -> None:
+    """Log a browser in, as an admin does who opens a link."""
+    await page.goto(await harness.create_link())
+    await page.get_by_role("button", name="Log in as Ann").click()
+    await page.wait_for_url("**/admin/now")
+
+
+async def list_axe_violations(page: Page) -> list[str]:
+    """What axe-core finds wrong with a page: each rule with the elements that break it."""
+    await page.evaluate(AXE_SCRIPT.read_text(encoding="utf-8"))
+    result = await page.evaluate("axe.run()")
+    return [
+        f"{violation['id']}: {[node['html'] for node in violation['nodes']]}"
+        for violation in result["violations"]
+    ]
+
+
+async def measure_sideways_scroll(page: Page) -> int:
+    """How many pixels a page is wider than its window."""
+    root = "document.documentElement"
+    return int(await page.evaluate(f"{root}.scrollWidth - {root}.clientWidth"))
