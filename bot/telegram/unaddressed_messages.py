@@ -15,12 +15,12 @@ from bot.db.queues import unaddressed_items
 from bot.db.queues.inbox import STALE_SECONDS
 from bot.domain import InboxItem, Lane
 from bot.llm.address_question import MAX_LINES, GroupMessage
+from bot.rate_limit import RateLimiter
 from bot.telegram.groups import GroupDirectory, GroupIdentity
 from bot.telegram.incoming.envelope import find_lane
 from bot.telegram.incoming.group_address import find_reply_target, find_speaker_name
 from bot.telegram.incoming.prompt_text import extract_text
 from bot.telegram.incoming.update import ParsedUpdate
-from bot.telegram.rate_limit import RateLimiter
 from bot.turns import AddressJudge
 
 MAX_READS_A_MINUTE = 6  # of a group; what comes beyond them counts as said to others
