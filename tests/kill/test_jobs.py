@@ -49,19 +49,23 @@ async def test_around_every_commit_between_due_and_done(surround: OpenEnvironmen
     """Before each odd commit and after each even one, until it survives; read transactions count, too."""
     environment = await surround()
     commit = 1 if when == "before" else 2
-    while await is_killed_on_the_way(environment, kind, when, commit):
-        commit += 2
+    for chat in range(101, 120):
+        if await is_killed_on_the_way(environment, kind, chat, f"{when} {commit}"):
+            commit += 2
+        elif commit > 7:
+            break
+        else:  # on a busy machine writes that wait together are one commit: try again
+            await environment.gateway.restart()
     assert commit > 7
     environment.assert_all_accounted()
 
 
-async def is_killed_on_the_way(environment: KillEnvironment, kind: str, when: str, commit: int) -> bool:
+async def is_killed_on_the_way(environment: KillEnvironment, kind: str, chat: int, when: str) -> bool:
     """Whether the gateway killed itself between due and done; the job is done once either way."""
-    chat = 100 + commit
     expected_text = "⏰ tea" if kind == "reminder" else "There you are."
     job_text = "tea" if kind == "reminder" else f"@@say:{expected_text}@@"
     await greet(environment, chat)
-    await environment.gateway.arm(f"{when} {commit}")
+    await environment.gateway.arm(when)
     job, due_at = add_due_job(environment, chat, kind, job_text)
     has_died = False
     try:
