@@ -162,7 +162,7 @@ class _RegistryBuilder:
     def _place_tool(self, tool: Tool, row: StoredTool | None, source_kind: SourceKind | None = None) -> None:
         if row is not None and row.rule is not None:
             tool = replace(tool, rule=build_rule(row.rule, hash_tool(tool)) or tool.rule)
-        if row is not None:
+        if row is not None and row.delivers != tool.delivers:
             tool = replace(tool, delivers=row.delivers)
         if row is None or (row.enabled and not row.is_suspended):
             self.tools[tool.name] = tool
