@@ -135,6 +135,8 @@ def test_builtin_tools_are_listed_shown_switched_ruled_and_granted(call: Command
         (["remove", "clock"], "clock cannot be removed alone; it can be disabled.\n"),
         (["accept", "clock"], "Nothing about clock waits to be accepted.\n"),
         (["rule", "clock", "sometimes"], "A rule is never, once or always;"),
+        (["deliver", "clock", "maybe"], "Say on or off:"),
+        (["deliver", "clock", "on"], "clock is a function of this machine: it sends what it returns.\n"),
         (["grant", "clock", "somebody"], "Whom? Say everyone,"),
         (["add", "server"], "There is no file server, and it is no URL. Give one of both.\n"),
         (["add", "server", "--stdio"], "Say --name: the tools' names will begin with it.\n"),

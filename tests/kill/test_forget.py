@@ -57,7 +57,8 @@ async def is_killed_on_the_way(environment: KillEnvironment, when: str, chat: in
     """Whether the gateway killed itself between the tap on the button and the end of the deletion."""
     person = environment.api.person(chat)
     note = f'@@tool:remember {{"note": "{canary(chat)} likes tea"}}@@'
-    person.send(f"Is {canary(chat)} there? {note}@@say:Yes, {canary(chat)}.@@")
+    file = environment.bells.call("draw", canary(chat))
+    person.send(f"Is {canary(chat)} there? {note}{file}@@say:Yes, {canary(chat)}.@@")
     await environment.until(lambda: any(canary(chat) in text for text in environment.texts(chat)))
     person.send("/forget")
     await environment.until(lambda: environment.messages(chat)[-1].buttons)

@@ -94,6 +94,23 @@ async def test_only_a_large_file_is_stored_in_a_thread(database: Database, size:
     assert await load_files(database) == [("notes.bin", 1000)]
 
 
+@tool
+async def film() -> File:
+    """Film it."""
+    return File("film.mp4", bytes(51 * MEGABYTE))
+
+
+async def test_a_file_of_51_mb_is_told_to_the_person_and_not_stored(database: Database):
+    harness = TurnHarness(database, ScriptedModel(), [film])
+    harness.model.script = [make_reply("", make_call("film")), make_reply("It is too large.")]
+    await harness.build_runner().run(await harness.new_request("film it"))
+    assert await harness.load_answers() == [
+        "It is too large.",
+        "I couldn't send film.mp4: it has 51 MB, and Telegram takes files of up to 50 MB.",
+    ]
+    assert await harness.load_rows(outbox_files, "name", "data") == [("film.mp4", None)]
+
+
 async def test_the_line_stays_in_the_history(database: Database):
     harness = TurnHarness(database, ScriptedModel(), [export])
     harness.model.script = [make_reply("", make_call("export")), make_reply("Here."), make_reply("Yes.")]
