@@ -1,5 +1,7 @@
 """kill -9 while a question from a chat of others is answered: once, or its person reads to ask again."""
 
+import signal
+
 import pytest
 
 from bot.sim.telegram.chats import GuestQuery
@@ -45,6 +47,18 @@ async def test_before_the_first_text(surround: OpenEnvironment):
     query = summon(environment, "@@say:here I am@@")
     await environment.api.wait_until(lambda: environment.api.fetched_at(query.update_id))
     await environment.gateway.restart()
+    await wait_for_answer(environment, query, "here I am")
+    assert environment.texts() == []
+
+
+@pytest.mark.parametrize("when", ["after 1", "before 2"])
+async def test_between_storing_the_question_and_the_first_text(surround: OpenEnvironment, when: str):
+    environment = await surround(guest_mode="on")
+    await environment.gateway.arm(when)
+    query = summon(environment, "@@say:here I am@@")
+    assert await environment.gateway.wait_for_exit() == -signal.SIGKILL
+    assert query.answer is None
+    await environment.gateway.start()
     await wait_for_answer(environment, query, "here I am")
     assert environment.texts() == []
 
