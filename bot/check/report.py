@@ -54,7 +54,11 @@ RULES: Final[Sequence[CheckRule]] = (
     CheckRule("seats", "MODEL_SEATS should be what the endpoint really runs at once", seats.judge_seats),
     CheckRule("priority", "people go before summaries and warming up", seats.judge_priority),
     CheckRule("abort", "/stop should free the seat at once", seats.judge_abort),
-    CheckRule("typed reads", "a cheap way to decide whether to think", engine.judge_typed_reads),
+    CheckRule(
+        "typed reads",
+        "a cheap way to decide whether to think, and which message of a group is for the bot",
+        engine.judge_typed_reads,
+    ),
 )
 
 

@@ -8,7 +8,7 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from bot.db.conversations import turns
+from bot.db.conversations import conversations, turns
 from bot.db.engine import Database
 from bot.db.people import group_texts
 from bot.db.queues import unaddressed_items
@@ -79,7 +79,8 @@ class UnaddressedMessages:
         """Return the assistant's last answer, if it is new, and what is read along, the oldest first."""
         now = self._clock()
         async with self._database.read_transaction() as tx:
-            answer = await turns.find_last_answer(tx, lane, since=now - ANSWER_SECONDS)
+            conversation = (await conversations.find(tx, lane)).number
+            answer = await turns.find_last_answer(tx, lane, conversation, since=now - ANSWER_SECONDS)
             texts = await group_texts.load(tx, lane, before_message=message_id, now=now)
         moments = [(text.written_at, f"{text.name}: {text.text}") for text in texts[-MAX_LINES:]]
         if answer is not None:

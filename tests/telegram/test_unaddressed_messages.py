@@ -7,6 +7,7 @@ from sqlalchemy import insert, select
 
 from bot.db.conversations import turns
 from bot.db.engine import Database
+from bot.db.maintenance import restore
 from bot.db.people import groups as group_rows
 from bot.db.people.groups import Group
 from bot.db.queues import inbox
@@ -86,6 +87,14 @@ async def test_one_that_cannot_be_judged_at_all_is_forgotten_too(harness: Update
     await give_up(claimed.groups[0], "The process ended 3 times while this was handled.")
     [row] = await harness.load_items()
     assert (row.state, row.body, row.sender) == ("dead", None, None)
+
+
+async def test_in_a_restored_database_nothing_is_left_of_one_that_was_not_judged_yet(harness: UpdateHarness):
+    await harness.store_updates(harness.build_message(ANNA, text="lunch?", chat=FAMILY))
+    async with harness.database.transaction() as tx:
+        await restore.discard_pending(tx, answer_waiting=False, now=harness.now)
+    [row] = await harness.load_items()
+    assert (row.state, row.body, row.sender) == ("done", None, None)
 
 
 @pytest.mark.parametrize(

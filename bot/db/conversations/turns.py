@@ -279,17 +279,21 @@ async def load_messages(tx: Transaction, turn_ids: Sequence[int]) -> list[list[M
     return list(by_turn.values())
 
 
-async def find_last_answer(tx: Transaction, lane: Lane, *, since: float) -> LastAnswer | None:
-    """The answer of the lane's newest turn, if it ended since then (epoch seconds)."""
-    query = select(turns.c.id, turns.c.ended_at).where(
-        turns.c.lane == lane.key, turns.c.ended_at.is_not(None)
+async def find_last_answer(
+    tx: Transaction, lane: Lane, conversation: int, *, since: float
+) -> LastAnswer | None:
+    """The answer of the conversation's newest turn, if it ended since then (epoch seconds)."""
+    is_newer = and_(turns.c.state == "ended", turns.c.ended_at >= since)
+    ended = select(turns.c.id, turns.c.ended_at).where(
+        turns.c.lane == lane.key, turns.c.conversation == conversation, is_newer
     )
-    newest = (await tx.execute(query.order_by(turns.c.id.desc()).limit(1))).one_or_none()
-    if newest is None or newest.ended_at < since:
+    newest = (await tx.execute(ended.order_by(turns.c.ended_at.desc()).limit(1))).one_or_none()
+    if newest is None:
         return None
-    [stored] = await load_messages(tx, [newest.id])
-    texts = [message.text for message in stored if message.role == "assistant" and message.text]
-    return LastAnswer(texts[-1], newest.ended_at) if texts else None
+    is_answer = and_(messages.c.role == "assistant", messages.c.text != "")
+    texts = select(messages.c.text).where(messages.c.turn == newest.id, is_answer)
+    text = (await tx.execute(texts.order_by(messages.c.id.desc()).limit(1))).scalar()
+    return LastAnswer(text, newest.ended_at) if text else None
 
 
 async def append_messages(tx: Transaction, turn: int, new_messages: Iterable[Message], *, now: float) -> None:

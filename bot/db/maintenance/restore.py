@@ -105,6 +105,8 @@ async def discard_pending(tx: Transaction, *, answer_waiting: bool, now: float) 
         await fail(tx, item, reason=RESTORED_REASON, now=now)
     open_questions = update(approvals).where(approvals.c.answer.is_(None))
     await tx.execute(open_questions.values(answer="stopped", answered_at=now))
+    unjudged = update(inbox).where(_IS_PENDING, inbox.c.shape == "unaddressed")  # nobody will judge it now
+    await tx.execute(unjudged.values(body=None, sender=None))
     pending = update(inbox).where(_IS_PENDING, or_(inbox.c.body.is_(None), ~_IS_FORGET_JOB))
     dropped = await tx.execute(pending.values(state="done", done_at=now, error=RESTORED_REASON))
     return DiscardCounts(unknown_count, dropped.rowcount)
