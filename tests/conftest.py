@@ -88,8 +88,9 @@ LONGEST = tuple(
         "chaos/test_short_run.py",
         "kill/test_system_jobs.py",
         "kill/test_commits.py",
+        "kill/test_breakdowns.py",
         "gateway/test_tools_day.py",
-        "jobs/test_scheduler_month.py",
+        "gateway/test_malformed_documents.py",
         "gateway/test_breakdowns.py",
     )
 )
