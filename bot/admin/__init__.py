@@ -16,6 +16,6 @@ To add a screen, add one module to `screens`, which are found there; no list has
   the function that chat and command line use, and returns a Redirect. `components.act_form` is its button.
 - Texts of people are passed as children of elements, which escapes them; `cut` bounds them. No style
   attributes and no inline scripts: the browser refuses both. Files in `static` are served by themselves.
-- Each screen has a test over HTTP that compares its figures with the report's, and a visit in Chromium
-  (`tests/support/admin_page.py`, `tests/browser/test_admin_page.py`).
+- Each screen has a test over HTTP that compares its figures with the report's: `tests/support/admin_page.py`
+  serves it. `tests/browser/test_admin_page.py` finds and opens every screen in Chromium; its acts are added.
 """
