@@ -5,8 +5,10 @@ source that the model read under this number, and is left out where there is non
 """
 
 import re
+from bisect import bisect_right
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 from urllib.parse import urlsplit
 
 from bot.domain import AnswerLinks
@@ -29,7 +31,9 @@ MAX_HOST_CHARS = 40  # five of them fit below any piece
 
 _NUMBERS = rb"\[[1-9]\d?(?:, ?[1-9]\d?){0,9}\]"
 _CITATION = re.compile(rb"( ?)((?:%b){1,20})(?![\w([])" % _NUMBERS)
-_DEFINITION = re.compile(rb"^ {0,3}\[\d+\]:", re.MULTILINE)
+_NUMBER = re.compile(r"\[?\d{1,2}\]?")
+_REFERENCES = ("Reference", "Collapsed", "Shortcut")
+_DEFINITION = re.compile(rb"^ {0,3}\[(\d{1,9})\]:", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,14 +68,18 @@ class _Citation:
 def mark_sources(markdown: str, links: AnswerLinks) -> MarkedAnswer:
     """The answer with its numbers as links, and its sources in the order in which it names them."""
     try:
-        events = parse_markdown(markdown)
+        events = _drop_numbered_links(parse_markdown(markdown), links.cited or {})
     except MarkdownTooDense:
         return MarkedAnswer(markdown)
+    tables = [(event.start, event.end) for event in events if event.is_start_of("Table")]
     found = _drop_inner([*_list_links(events), *_list_bare(markdown, events, links.cited)])
     mentioned = [mention.address for mention in found if isinstance(mention, _Mention)]
     known = links.find_known(list(dict.fromkeys(mentioned))[:MAX_CHECKED_ADDRESSES])
     sources = _choose_sources(found, known, links)
-    edits = [_build_edit(mention, known, sources) for mention in found]
+    edits = [
+        _build_edit(mention, known, sources, has_links=not _is_inside(mention.start, tables))
+        for mention in found
+    ]
     marked = apply_edits(markdown, [edit for edit in edits if edit is not None])
     return MarkedAnswer(marked, frozenset((*known, *sources)), tuple(sources))
 
@@ -135,6 +143,33 @@ def _get_page(address: str) -> str:
     return re.sub(r"^https?://", "", address, flags=re.IGNORECASE).removeprefix("www.").rstrip("/")
 
 
+def _drop_numbered_links(
+    events: Sequence[MarkdownEvent], cited: Collection[int]
+) -> tuple[MarkdownEvent, ...]:
+    """The events without links to `[7]: https://…` at the end of the answer, if 7 is the number of a hit."""
+    kept: list[MarkdownEvent] = []
+    opened: list[bool] = []
+    for event in events:
+        is_dropped = False
+        if event.is_start_of("Link", "Image"):
+            number = event.value["id"]
+            is_dropped = (
+                event.value["link_type"] in _REFERENCES and number.isdecimal() and int(number) in cited
+            )
+            opened.append(is_dropped)
+        elif event.is_end_of("Link", "Image"):
+            is_dropped = opened.pop()
+        if not is_dropped:
+            kept.append(event)
+    return tuple(kept)
+
+
+def _is_inside(place: int, ranges: Sequence[tuple[int, int]]) -> bool:
+    """Whether a place lies in one of the ranges, which are in order."""
+    index = bisect_right(ranges, place, key=itemgetter(0)) - 1
+    return index >= 0 and place < ranges[index][1]
+
+
 def _list_links(events: Sequence[MarkdownEvent]) -> Iterator[_Mention]:
     """The outermost links and images, with their labels."""
     opened: list[MarkdownEvent] = []
@@ -178,7 +213,9 @@ def _list_addresses(text: str, start: int) -> Iterator[_Mention]:
 
 def _list_citations(raw: bytes, start: int, end: int, cited: Mapping[int, str]) -> Iterator[_Citation]:
     """The citations between two bytes; of `[1, 10]` and `array[1]` it cannot be known that they are some."""
-    definitions = {match.end() - 1 for match in _DEFINITION.finditer(raw, start, end)}
+    definitions = {
+        match.end() - 1 for match in _DEFINITION.finditer(raw, start, end) if int(match[1]) not in cited
+    }
     for match in _CITATION.finditer(raw, start, end):
         if match.end() in definitions or (not match[1] and _is_glued(raw, match.start())):
             continue
@@ -195,21 +232,28 @@ def _is_glued(raw: bytes, place: int) -> bool:
     return is_letter or char in ("_", ")", "]", "`", "\\")
 
 
-def _build_edit(mention: _Mention | _Citation, known: Collection[str], sources: Sequence[str]) -> Edit | None:
-    """What the mention becomes; None: it stays as it is."""
+def _build_edit(
+    mention: _Mention | _Citation, known: Collection[str], sources: Sequence[str], *, has_links: bool
+) -> Edit | None:
+    """What the mention becomes; None: it stays as it is. Without links only numbers are shown."""
     if isinstance(mention, _Citation):
-        return _build_citation(mention, sources)
+        marks = _build_marks(mention.addresses, sources, has_links=has_links)
+        gap = mention.gap if marks else ""
+        return Edit(mention.start, mention.end, gap + marks)
+    if _NUMBER.fullmatch(mention.label) and _get_page(mention.address) in map(_get_page, sources):
+        marks = _build_marks((mention.address,), sources, has_links=has_links)
+        return Edit(mention.start, mention.end, marks)
     is_shown = mention.label in ("", mention.address) or not is_useful_url(mention.address)
     if mention.address in known or is_shown:
         return None
     return Edit(mention.end, mention.end, escape_markdown(f" ({mention.address})"))
 
 
-def _build_citation(citation: _Citation, sources: Sequence[str]) -> Edit:
-    """The numbers of the sources as links, without those that are no source."""
+def _build_marks(addresses: Sequence[str], sources: Sequence[str], *, has_links: bool) -> str:
+    """The numbers of these addresses among the sources, each once."""
     pages = [_get_page(address) for address in sources]
-    named = [page for page in map(_get_page, citation.addresses) if page in pages]
-    shown = dict.fromkeys(map(pages.index, named))
-    marks = "".join(f"[\\[{index + 1}\\]](<{sources[index]}>)" for index in shown)
-    gap = citation.gap if marks else ""
-    return Edit(citation.start, citation.end, gap + marks)
+    named = [page for page in map(_get_page, addresses) if page in pages]
+    numbers = [pages.index(page) + 1 for page in dict.fromkeys(named)]
+    if not has_links:
+        return "".join(f"\\[{number}\\]" for number in numbers)
+    return "".join(f"[\\[{number}\\]](<{sources[number - 1]}>)" for number in numbers)

@@ -4,9 +4,11 @@ import asyncio
 import gc
 import threading
 import time
+from collections.abc import Collection
 
 import pytest
 
+from bot.domain import AnswerLinks
 from bot.telegram.delivery.renderer import MAX_DIRECT_CHARS, MarkdownRenderer, Snapshot
 from bot.telegram.formatting import render
 from bot.telegram.formatting.render import BlockCache, render_markdown
@@ -40,6 +42,21 @@ async def test_only_a_short_text_is_rendered_on_the_loop(chars: int, monkeypatch
     await MarkdownRenderer().render_answer(text, {})
     await MarkdownRenderer().render_snapshot(Snapshot(text), {})
     assert [thread == threading.get_ident() for thread in threads] == [chars <= MAX_DIRECT_CHARS] * 2
+
+
+async def test_which_links_are_real_is_not_looked_up_on_the_loop() -> None:
+    threads: list[int] = []
+
+    def find_known(addresses: Collection[str]) -> Collection[str]:
+        threads.append(threading.get_ident())
+        return addresses
+
+    links = AnswerLinks(find_known, find_known)
+    for text in ("See a.com.", "https://a.example", "[a](//a)"):
+        await MarkdownRenderer().render_answer(text, {}, links, "Sources:")
+        await MarkdownRenderer().render_snapshot(Snapshot(f"{text} ", None, links), {})
+    assert threads
+    assert threading.get_ident() not in threads
 
 
 @pytest.mark.parametrize("name", SLOW_TEXTS)

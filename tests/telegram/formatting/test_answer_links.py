@@ -110,6 +110,35 @@ def fill(template: str) -> str:
             [("[1]", RETURNED[1]), ("1 real2.example", RETURNED[1])],
             id="Chinese",
         ),
+        pytest.param(
+            "See [8](https://real2.example/page), [[9]](https://real3.example/page) and [7]({fake}).",
+            "See [1], [2] and 7 ({fake}).\n\nSources: 1 real2.example · 2 real3.example",
+            [
+                ("[1]", RETURNED[1]),
+                ("[2]", RETURNED[2]),
+                ("{fake}", "code"),
+                ("1 real2.example", RETURNED[1]),
+                ("2 real3.example", RETURNED[2]),
+            ],
+            id="numbers as labels",
+        ),
+        pytest.param(
+            "It is so [8].\n\n[8]: https://real2.example/page",
+            "It is so [1].\n\n[1]: https://real2.example/page\n\nSources: 1 real2.example",
+            [
+                ("[1]", RETURNED[1]),
+                ("[1]", RETURNED[1]),
+                ("https://real2.example/page", RETURNED[1]),
+                ("1 real2.example", RETURNED[1]),
+            ],
+            id="definitions",
+        ),
+        pytest.param(
+            "| a | b |\n|---|---|\n| one [8] | two [1] |",
+            "a       | b\n--------+----\none [1] | two\n\nSources: 1 real2.example",
+            [("a       | b\n--------+----\none [1] | two", "pre"), ("1 real2.example", RETURNED[1])],
+            id="table",
+        ),
         pytest.param("It is certain [1]. [2] Yes.", "It is certain. Yes.", [], id="numbers without a source"),
         pytest.param(
             "x[8], array[7], f(x)[8], слово[8], [7, 100], [0], \\[8], [a] and `[8]`[8]",
@@ -246,6 +275,7 @@ WORDS = st.sampled_from(
         "[7]",
         "[1]",
         "[7, 8]",
+        "[7]: ",
         "(",
         ")",
         "<b>",
