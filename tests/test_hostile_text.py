@@ -16,6 +16,7 @@ from datetime import UTC
 from typing import Any
 
 import pytest
+from mcp_types import BlobResourceContents, TextResourceContents
 
 from bot.agent import (
     approval_prompt,
@@ -73,9 +74,10 @@ from tests.support.hostile_texts import SHAPES, Shape
 from tests.support.offered_tools import TOOLS, make_reply
 from tools.arguments import ArgumentsRefused, check_arguments
 from tools.base import Tool, ToolContext
-from tools.http.responses import render_response
+from tools.http.responses import find_file, render_response
 from tools.http.service import HttpResponse
 from tools.mcp.elicitation import ElicitationRefused, parse_form
+from tools.mcp.results import to_found_contents
 from tools.net.readable import is_html_start
 from tools.reduction.expressions import MAX_EXPRESSION_CHARS
 from tools.safety import control_tokens, injection
@@ -175,6 +177,18 @@ def _render_response(text: str, kind: str = "application/json") -> object:
     body = f"[{text}]".encode("utf-8", "replace")
     headers = {"content-type": kind}
     return render_response(HttpResponse("", 200, "OK", headers, body, is_complete=True), "shop", "GET")
+
+
+def _find_served_file(text: str) -> None:
+    text = text.encode(errors="replace").decode()
+    for disposition in (text, f"attachment; filename={text}", f"attachment; filename*=UTF-8''{text}"):
+        headers = {"content-type": text, "content-disposition": disposition}
+        find_file(HttpResponse("https://a.example/b", 200, "OK", headers, b"c", is_complete=True))
+
+
+def _read_resource(text: str) -> None:
+    to_found_contents([TextResourceContents(uri=text, text=text)], delivers=True)
+    to_found_contents([BlobResourceContents(uri=text, blob=text)], delivers=True)
 
 
 def _parse_time(text: str) -> object:
@@ -330,6 +344,8 @@ PARSERS = (
     Parser("answer of a service", _render_response),
     Parser("lines of a service", lambda text: _render_response(text, "application/x-ndjson")),
     Parser("long answer of a service", lambda text: _render_response(text * 32)),
+    Parser("file of a service", _find_served_file),
+    Parser("resource of a server", _read_resource),
     Parser("searched text", lambda text: find_passages("dinner with Anna", [text])),
     Parser("searched words", lambda text: find_passages(text, ["dinner with Anna"])),
     Parser("time in words", _parse_time, MESSAGE_CHARS),

@@ -28,7 +28,7 @@ JSON_LINES_TYPES = (
 )
 UNKNOWN_TYPES = ("", "application/octet-stream")
 TEXT_ENDINGS = ("xml", "yaml", "javascript", "x-www-form-urlencoded")
-MAX_NAME_HEADER_CHARS = 1000  # of a Content-Disposition
+MAX_FILE_HEADER_CHARS = 1000  # of a Content-Type or Content-Disposition: each `;` is sought in all the rest
 _NEXT_LINK = re.compile(r"<([^<>]{1,2000})>[^<>]{0,200};\s*rel=\"?next\"?", re.IGNORECASE)
 MAX_PARSED_CHARS = 128 * 1024  # of JSON: 2 MB take the event loop up to 0.3 s
 MAX_PARSED_LINES = 2000  # of JSON: 64 KB of short ones take as long
@@ -75,14 +75,15 @@ def find_picture(response: HttpResponse) -> Picture | None:
 
 
 def find_file(response: HttpResponse) -> File | None:
-    """The whole file that the service answered with: what is no text, or is meant to be saved."""
+    """The whole file that the service answered with: a picture, what is no text, or is meant to be saved."""
     if not response.body or not is_success(response) or not response.is_complete:
         return None
     header = Message()
-    header["content-disposition"] = response.headers.get("content-disposition", "")[:MAX_NAME_HEADER_CHARS]
-    if _is_text(response) and header.get_content_disposition() != "attachment":
-        return None
+    header["content-disposition"] = response.headers.get("content-disposition", "")[:MAX_FILE_HEADER_CHARS]
     kind = _content_type(response)[0]
+    is_read = _is_text(response) and not kind.startswith("image/")
+    if is_read and header.get_content_disposition() != "attachment":
+        return None
     name = header.get_filename() or httpx.URL(response.address).path.rpartition("/")[2]
     return File(name, response.body, media_type=find_picture_type(response.body) or kind)
 
@@ -158,7 +159,7 @@ def _is_json(kind: str) -> bool:
 
 def _content_type(response: HttpResponse) -> tuple[str, str]:
     """Media type and charset, each empty when the service did not say."""
-    content_type = response.headers.get("content-type", "")
+    content_type = response.headers.get("content-type", "")[:MAX_FILE_HEADER_CHARS]
     if not content_type:
         return "", ""
     header = Message()

@@ -107,7 +107,7 @@ class _ResultParts:
         self.texts.append(str(text))
         if self._delivers and text and len(self._files) < MAX_FILES:
             media_type = contents.mime_type or "text/plain"
-            self._files.append(File(name, str(text).encode(), media_type=media_type))
+            self._files.append(File(name, str(text).encode(errors="replace"), media_type=media_type))
 
     def _add_data(self, name: str, media_type: str | None, encoded: str | None, described: str) -> None:
         """Add what is no text: as a picture for the model where it is one, and as a file for the person."""

@@ -69,6 +69,7 @@ async def test_responses_become_text(context, response, text):
          File("bé•••.pdf", "%PDF \0 •••".encode(), media_type="application/pdf")),
         (Response("a,b", media_type="text/csv", headers={"content-disposition": "attachment"}),
          File("1", b"a,b", media_type="text/csv")),
+        (Response("<svg/>", media_type="image/svg+xml"), File("1", b"<svg/>", media_type="image/svg+xml")),
         (Response("a,b", media_type="text/csv"), None),
         (Response("{}", media_type="application/json"), None),
         (endless_response("image/png"), None),
