@@ -15,7 +15,7 @@ from bot.app.factory import RunOptions
 from bot.db.engine import Database, open_database
 from bot.db.usage import breakdowns
 from bot.db.usage.breakdowns import AccountedTurn
-from bot.demo.web import serve_web
+from bot.demo.web import DemoWeb, serve_web
 from bot.errors import CanvasgramError
 from bot.http_server import serve
 from bot.llm import server_api
@@ -61,7 +61,8 @@ class DemoModel:
 class Demo:
     """A running demo: Telegram as the visitor sees it, and the gateway's database.
 
-    The visitor is the `person`, an admin; `other_person` is who else is let in.
+    The visitor is the `person`, an admin; `other_person` is who else is let in. With a real model there is
+    no simulated `web`.
     """
 
     api: BotApi
@@ -69,6 +70,7 @@ class Demo:
     other_person: SimulatedPerson
     model: DemoModel
     database: Database
+    web: DemoWeb | None
 
     async def load_delivered_turns(self, after_turn: int = 0) -> list[AccountedTurn]:
         """The turns above `after_turn` whose answer was delivered and whose breakdown is stored."""
@@ -121,7 +123,7 @@ async def open_demo(
     api.change_bot(can_read_all_group_messages=True)
     person = api.person(PERSON_ID, PERSON_NAME)
     other_person = api.person(OTHER_PERSON_ID, OTHER_PERSON_NAME)
-    options = RunOptions()
+    web = None
     async with contextlib.AsyncExitStack() as stack:
         folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="canvasgram-demo-"))
         telegram_url = await stack.enter_async_context(api.serve_on_loopback())
@@ -131,7 +133,6 @@ async def open_demo(
         else:
             model = await stack.enter_async_context(_serve_simulated_model(endpoint))
             web = await stack.enter_async_context(serve_web())
-            options = RunOptions(page_reader=web.page_reader)
             # Without a warm-up the simulated endpoint shows the visitor's calls and nothing else.
             model_settings = {"warm_up": "off", "search_url": web.search_url}
         settings = build_settings(
@@ -145,10 +146,11 @@ async def open_demo(
             admin_ids=str(PERSON_ID),
             **model_settings,
         )
+        options = RunOptions(page_reader=web.page_reader if web else None)
         await stack.enter_async_context(_run_gateway(settings, options))
         await _wait_until_started(api, start_seconds)
         database = await stack.enter_async_context(open_database(settings.database_url))
-        demo = Demo(api, person, other_person, model, database)
+        demo = Demo(api, person, other_person, model, database, web)
         stack.push_async_callback(demo.interrupt)
         yield demo
 

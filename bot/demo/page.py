@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 from collections import Counter
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from functools import partial
 
 from bot.db.usage.breakdowns import AccountedTurn
@@ -66,6 +67,8 @@ def _build_views(demo: Demo) -> list[ChatView]:
         for person in people
     ]
     views += [ChatView(demo.api, person, group, group_labels, group_questions) for person in people]
+    if demo.web is not None:
+        views = [replace(view, find_shown_address=demo.web.find_shown_address) for view in views]
     return views
 
 

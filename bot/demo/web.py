@@ -21,6 +21,13 @@ class DemoWeb:
     search_url: str
     page_reader: PageReader
 
+    def find_shown_address(self, address: str) -> str:
+        """Where a browser finds what is at an address: a page of this web has another one there."""
+        name = address.partition("//")[2]
+        if name.partition("/")[0] in self.page_reader.private:
+            return f"{self.search_url}/{name}"
+        return address
+
 
 @contextlib.asynccontextmanager
 async def serve_web() -> AsyncIterator[DemoWeb]:

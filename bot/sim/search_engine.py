@@ -48,18 +48,18 @@ class SimulatedSearchEngine:
 
     @property
     def app(self) -> Starlette:
-        """The instance as an ASGI app, which also serves the pages of hosts that lead to it."""
+        """The instance as an ASGI app, which also serves the pages of hosts that lead to it.
+
+        A browser, to which they do not lead, finds a page by its host and path behind the own address.
+        """
         search = Route("/search", self._search, methods=["GET", "POST"])
         return Starlette(routes=[search, Route("/{path:path}", self._show_page)])
 
     async def _show_page(self, request: Request) -> Response:
+        names = (str(request.url).partition("//")[2], request.url.path.removeprefix("/"))
         for page in self.pages:
-            if page.url == str(request.url):
-                title = html.escape(page.title)
-                text = html.escape(page.text)
-                return HTMLResponse(
-                    f"<!doctype html><title>{title}</title><article><h1>{title}</h1><p>{text}</p></article>"
-                )
+            if page.url.partition("//")[2] in names:
+                return HTMLResponse(_render_page(page))
         return HTMLResponse("<h1>404 Not Found</h1>", 404)
 
     async def _search(self, request: Request) -> Response:
@@ -107,6 +107,15 @@ class SimulatedSearchEngine:
 
 def _list_words(page: WebPage) -> list[str]:
     return re.findall(r"\w{3,}", f"{page.title} {page.text}".lower())
+
+
+def _render_page(page: WebPage) -> str:
+    title = html.escape(page.title)
+    return (
+        '<!doctype html><html lang="en"><meta charset="utf-8"><meta name="color-scheme" content="light dark">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f"<title>{title}</title><article><h1>{title}</h1><p>{html.escape(page.text)}</p></article>"
+    )
 
 
 def _build_result(page: WebPage, rank: int) -> dict[str, object]:

@@ -180,6 +180,17 @@ async def test_a_message_can_be_replied_to(visit: Visit):
         )
 
 
+async def test_what_is_new_is_answered_with_sources_that_can_be_opened(visit: Visit):
+    async with open_page() as gateway, visit(gateway.address) as page:
+        await page.get_by_role("button", name="What is new in Grey Point?").click()
+        source = answers(page).last.get_by_role("link", name="1 grey-point-herald.example")
+        address = await source.get_attribute("href")
+        assert await answers(page).last.get_by_role("link", name="[1]").get_attribute("href") == address
+        async with page.context.expect_page() as opening:
+            await source.click()
+        await expect((await opening.value).get_by_role("heading")).to_contain_text("a ferry twice a day")
+
+
 async def write(page: Page, text: str) -> None:
     await page.get_by_label("Message", exact=True).fill(text)
     await page.keyboard.press("Enter")
@@ -223,7 +234,7 @@ print("<b>")
 
 async def test_formatting_is_shown_as_telegram_shows_it(visit: Visit):
     async with open_page(reply_with(MARKED)) as gateway, visit(gateway.address) as page:
-        await ask(page, "show me")
+        await ask(page, "show me https://example.org/x")
         message = answers(page).last.locator(".text")
         for tag, expected in {
             "strong": "bold",
@@ -335,7 +346,8 @@ async def test_the_keyboard_replies_edits_and_gives_up(visit: Visit):
     ) as gateway:
         async with visit(gateway.address) as page:
             text = page.get_by_label("Message", exact=True)
-            await ask(page, "the capitol")
+            question = "the capitol, https://example.org/path_(x) and https://example.org/y"
+            await ask(page, question)
             links = answers(page).last.locator(".text a")
             await expect(links).to_have_text(["https://example.org/path_(x)", "https://example.org/y"])
             await answers(page).last.get_by_role("button", name="Reply").focus()
@@ -344,7 +356,7 @@ async def test_the_keyboard_replies_edits_and_gives_up(visit: Visit):
             await page.keyboard.press("Escape")
             await expect(page.locator("#quote")).to_be_hidden()
             await text.press("ArrowUp")
-            await expect(text).to_have_value("the capitol")
+            await expect(text).to_have_value(question)
             await text.fill("the capital")
             await page.keyboard.press("Enter")
             await expect(page.locator(".row.mine").last).to_contain_text("the capital")

@@ -78,7 +78,7 @@ async def test_what_is_new_is_searched_opened_and_answered_with_the_numbers_of_i
     assert re.findall(r"^  (\w+) \{", lines, re.MULTILINE) == ["search_web", "fetch_page"]
     assert f"http://{WEB_HOSTS[0]}:" in lines
     assert re.search(r"^Canvasgram: From Monday a ferry .* \[1\]$", lines, re.MULTILINE)
-    assert "[3]" in lines
+    assert f"Sources: 1 {WEB_HOSTS[0]} · 2 {WEB_HOSTS[0]} · 3 {WEB_HOSTS[1]}" in lines
     assert "3 model calls" in lines
 
 
@@ -94,6 +94,11 @@ async def test_of_this_machine_only_the_pages_of_the_demo_are_opened():
         ):
             with pytest.raises(ToolError, match="is not on the public internet"):
                 await web.page_reader.read(address, 100)
+        async with httpx.AsyncClient(trust_env=False) as browser:
+            shown = await browser.get(web.find_shown_address(page.address))
+            assert "<h1>News from Grey Point" in shown.text
+            assert (await browser.get(f"{web.search_url}/nothing")).status_code == 404
+        assert web.find_shown_address("https://example.org/ferry") == "https://example.org/ferry"
 
 
 async def test_a_command_is_answered_without_a_model_call():

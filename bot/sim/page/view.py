@@ -25,7 +25,8 @@ class ViewLabels:
 class ChatView:
     """One person's view of the chat `thread`. Events flow while `run` runs; `close` ends its streams.
 
-    `on_first_open` is called when it is opened for the first time.
+    `on_first_open` is called when it is opened for the first time. `find_shown_address` returns where a
+    browser finds what a link leads to.
     """
 
     bot_api: BotApi
@@ -34,6 +35,7 @@ class ChatView:
     labels: ViewLabels
     suggestions: Sequence[str] = ()
     on_first_open: Callable[[], object] = lambda: None
+    find_shown_address: Callable[[str], str] = str
 
     def __post_init__(self) -> None:
         self._listeners: set[asyncio.Queue[bytes | None]] = set()
@@ -53,7 +55,8 @@ class ChatView:
                 elif event.kind == "commands":
                     self._broadcast("commands", {"commands": self._list_menu()})
                 elif not is_service_message(event.data or {}):
-                    self._broadcast(event.kind, to_event_json(event, self.person.id))
+                    data = to_event_json(event, self.person.id)
+                    self._broadcast(event.kind, self._with_shown_addresses(data))
 
     def close(self) -> None:
         """End every stream of events, for good."""
@@ -89,7 +92,9 @@ class ChatView:
             "suggestions": self.suggestions,
             "commands": self._list_menu(),
             "messages": [
-                to_message_json(message.raw, self.person.id, message.shown_reactions)
+                self._with_shown_addresses(
+                    to_message_json(message.raw, self.person.id, message.shown_reactions)
+                )
                 for message in chat.messages
                 if not is_service_message(message.raw)
             ],
@@ -98,6 +103,16 @@ class ChatView:
                 {"id": message_id, **breakdown} for message_id, breakdown in self._breakdowns.items()
             ],
         }
+
+    def _with_shown_addresses(self, data: Json) -> Json:
+        """The data of an event; the links of a message lead to where a browser finds what is there."""
+        if "entities" not in data:
+            return data
+        entities = [
+            entity | {"url": self.find_shown_address(entity["url"])} if "url" in entity else entity
+            for entity in data["entities"]
+        ]
+        return data | {"entities": entities}
 
     def _list_menu(self) -> list[Json]:
         return self.bot_api.list_menu(self.person, self.chat.id)
