@@ -20,6 +20,7 @@ _ADDRESS = re.compile(
 _WEB = re.compile(r"https?://|www\.", re.IGNORECASE)
 _COMMON_ENDINGS = (".com", ".net", ".org")  # in capitals they are names, such as ASP.NET
 _CLOSERS = ".,;:!?)]}'\"*_~|\\’”…"  # what may follow an address in a text
+_OPENERS = {")": "(", "]": "[", "}": "{"}
 _OPAQUE_TYPES = ("code", "pre", "text_link")
 _UTF16 = "utf-16-le"
 
@@ -29,9 +30,23 @@ Span = tuple[int, int]
 def find_addresses(text: str) -> Iterator[Span]:
     """Find the addresses in a text: with a scheme or `www.`, a path after a real host, or a common ending."""
     for match in _ADDRESS.finditer(text):
-        shown = match[0].rstrip(_CLOSERS)
+        shown = _cut_closers(match[0])
         if "://" in shown or _is_address(shown):
             yield match.start(), match.start() + len(shown)
+
+
+def _cut_closers(run: str) -> str:
+    """The run without what follows the address; a bracket that is opened in the address belongs to it."""
+    surplus = {closer: run.count(closer) - run.count(opener) for closer, opener in _OPENERS.items()}
+    end = len(run)
+    while end and run[end - 1] in _CLOSERS:
+        closer = run[end - 1]
+        if closer in surplus:
+            if surplus[closer] <= 0:
+                break
+            surplus[closer] -= 1
+        end -= 1
+    return run[:end]
 
 
 def _is_address(name: str) -> bool:

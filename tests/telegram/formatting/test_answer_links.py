@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from bot.domain import AnswerLinks
 from bot.telegram.delivery.renderer import Snapshot, render_answer, render_snapshot
 from bot.telegram.formatting.answer_links import MAX_SOURCES
+from bot.telegram.formatting.autolinks import find_addresses
 from bot.telegram.formatting.render import render_markdown
 from bot.telegram.formatting.splitter import Piece
 from tests.support.tdlib_parser import find_refusal, query_tdlib
@@ -184,6 +185,20 @@ def test_links_that_are_not_real_become_text_and_numbers_lead_to_sources(answer,
     (piece,) = show(fill(answer))
     assert piece.text == fill(text)
     assert list_marks(piece) == [(fill(shown), fill(kind)) for shown, kind in marks]
+
+
+@pytest.mark.parametrize(
+    ("text", "address"),
+    [
+        ("See https://a.example/Foo_(bar), or not.", "https://a.example/Foo_(bar)"),
+        ("(https://a.example/Foo_(bar))", "https://a.example/Foo_(bar)"),
+        ("(see https://a.example/foo).", "https://a.example/foo"),
+        ("[https://a.example/x[1]]!", "https://a.example/x[1]"),
+    ],
+)
+def test_a_bracket_belongs_to_an_address_that_opens_it(text: str, address: str):
+    [(start, end)] = find_addresses(text)
+    assert text[start:end] == address
 
 
 @pytest.mark.parametrize(
