@@ -3,10 +3,10 @@
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
+from functools import lru_cache
 
 from sqlalchemy import and_, bindparam, case, delete, exists, func, insert, select, update
 from sqlalchemy.dialects.sqlite import insert as upsert
-from sqlalchemy.engine import Row
 
 from bot.db.conversations import calls
 from bot.db.conversations.attachments import load_message_images, load_tool_images
@@ -50,8 +50,8 @@ _SELECT_PAST_TURNS = (
         turns.c.prompt,
         turns.c.counted,
         turns.c.thinking,
-        turns.c.used,
         turns.c.received_at,
+        turns.c.used,
     )
     .where(*_IS_ENDED)
     .order_by(turns.c.ended_at, turns.c.id)
@@ -79,7 +79,17 @@ _HAS_TOOL_IMAGE = (
     .label("has_tool_image")
 )
 _SELECT_MESSAGES = (
-    select(messages, _HAS_IMAGE, _HAS_TOOL_IMAGE)
+    select(
+        messages.c.id,
+        messages.c.turn,
+        messages.c.role,
+        messages.c.text,
+        messages.c.calls,
+        messages.c.call_id,
+        messages.c.reasoning,
+        _HAS_IMAGE,
+        _HAS_TOOL_IMAGE,
+    )
     .where(messages.c.turn.in_(bindparam("turns", expanding=True)))
     .order_by(messages.c.id)
 )
@@ -127,8 +137,8 @@ class PastTurn:
     prompt: int | None
     counted: int | None
     thinking: bool
-    used: tuple[str, ...]
     received_at: float
+    used: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,18 +240,10 @@ async def is_stopped(tx: Transaction, turn: int) -> bool:
 
 async def list_past_turns(tx: Transaction, lane: Lane, conversation: int) -> list[PastTurn]:
     """The conversation's ended turns in the order they ended; of a very long one, the newest."""
+    rows = await tx.execute(_SELECT_PAST_TURNS, {"key": lane.key, "number": conversation})
     return [
-        PastTurn(
-            id=row.id,
-            size=row.size,
-            short=row.short,
-            prompt=row.prompt,
-            counted=row.counted,
-            thinking=row.thinking,
-            used=_parse_names(row.used),
-            received_at=row.received_at,
-        )
-        for row in await tx.execute(_SELECT_PAST_TURNS, {"key": lane.key, "number": conversation})
+        PastTurn(turn, size, short, prompt, counted, thinking, received_at, _parse_names(used))
+        for turn, size, short, prompt, counted, thinking, received_at, used in rows
     ]
 
 
@@ -271,11 +273,13 @@ async def load_messages(tx: Transaction, turn_ids: Sequence[int]) -> list[list[M
     tool_results: dict[tuple[int, str], tuple[Image, ...]] = {}
     if any(row.has_tool_image for row in rows):
         tool_results = await load_tool_images(tx, turn_ids)
-    for row in rows:
-        images = message_images.get(row.id, ())
-        if row.has_tool_image:
-            images = tool_results.get((row.turn, row.call_id), ())
-        by_turn[row.turn].append(_to_message(row, images))
+    # By position: a long conversation has hundreds of rows.
+    for message_id, turn, role, text, tool_calls, call_id, reasoning, _, has_tool_image in rows:
+        images = message_images.get(message_id, ())
+        if has_tool_image:
+            images = tool_results.get((turn, call_id), ())
+        message = Message(role, text, _parse_calls(tool_calls), call_id, reasoning, images)
+        by_turn[turn].append(message)
     return list(by_turn.values())
 
 
@@ -353,12 +357,12 @@ def _serialize_calls(calls_of_message: Sequence[ToolCall]) -> str | None:
     return json.dumps([asdict(call) for call in calls_of_message], ensure_ascii=False)
 
 
-def _to_message(row: Row[tuple[object, ...]], images: tuple[Image, ...]) -> Message:
-    tool_calls: tuple[ToolCall, ...] = ()
-    if row.calls:
-        tool_calls = tuple(ToolCall(**call) for call in json.loads(row.calls))
-    return Message(row.role, row.text, tool_calls, row.call_id, row.reasoning, images)
+def _parse_calls(text: str | None) -> tuple[ToolCall, ...]:
+    if not text:
+        return ()
+    return tuple(ToolCall(**call) for call in json.loads(text))
 
 
+@lru_cache  # most turns used no tools
 def _parse_names(text: str) -> tuple[str, ...]:
     return tuple(json.loads(text))
