@@ -8,8 +8,6 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any
 
-from tld import is_tld
-
 from bot.telegram.formatting.links import is_web_url
 from bot.telegram.formatting.splitter import MAX_ENTITIES, Piece
 
@@ -54,7 +52,13 @@ def _is_address(name: str) -> bool:
     host, port_or_path = re.fullmatch(r"([^:/?#]*)(.*)", name, re.DOTALL).groups()  # type: ignore[union-attr]
     if host.lower().startswith("www.") or host.endswith(_COMMON_ENDINGS):
         return True
-    return "/" in port_or_path and is_tld(host.rpartition(".")[2].lower())
+    return "/" in port_or_path and _is_top_level_domain(host.rpartition(".")[2].lower())
+
+
+def _is_top_level_domain(name: str) -> bool:
+    from tld import is_tld  # late: few answers need the list, and it takes a start 10 ms
+
+    return is_tld(name)
 
 
 def complete_address(address: str) -> str:
