@@ -36,6 +36,7 @@ class CheckOptions:
 
     `includes_search`: `search_engine` is checked as well; None: the settings name none.
     `bot_url`: where Telegram is asked about the bot, with its token (None: nobody is asked).
+    `guest_mode`: it is to answer in chats that it is no member of.
     """
 
     url: str
@@ -46,6 +47,7 @@ class CheckOptions:
     includes_search: bool = False
     search_engine: SearchEngine | None = None
     bot_url: str | None = field(default=None, repr=False)
+    guest_mode: bool = False
     limits: CheckLimits = field(default_factory=CheckLimits)
 
 
@@ -68,6 +70,7 @@ def resolve_options(endpoint: str | None, key: str | None, env_file: Path) -> Ch
         includes_search=True,
         search_engine=choose_engine(settings.search_url, settings.get_search_key()),
         bot_url=_find_bot_url(env_file),
+        guest_mode=settings.guest_mode == "on",
     )
 
 
@@ -89,7 +92,7 @@ async def run_check(
     if options.includes_search:
         findings.append(await probe_search(options.search_engine))
     if options.bot_url is not None:
-        findings.append(await probe_telegram(options.bot_url))
+        findings += await probe_telegram(options.bot_url, guest_mode=options.guest_mode)
     return replace(report, findings=tuple(findings))
 
 

@@ -1,8 +1,17 @@
-"""Asks Telegram what the bot sees in groups, and says it as one more finding of a check."""
+"""Asks Telegram what the bot sees in groups, and whether guest mode can work: more findings of a check."""
+
+from typing import Any
 
 import httpx
 
-from bot.check.findings import Finding, Verdict, fail_verdict, pass_verdict, unknown_verdict
+from bot.check.findings import (
+    Finding,
+    Verdict,
+    fail_verdict,
+    pass_verdict,
+    unknown_verdict,
+    warn_verdict,
+)
 
 NAME = "groups"
 MEANING = "in a group it can answer only what reaches it"
@@ -14,16 +23,32 @@ SEES_LITTLE = (
 )
 TOKEN_REFUSED = "Telegram does not accept TELEGRAM_TOKEN"  # noqa: S105
 TOKEN_FIX = "ask @BotFather for the token"  # noqa: S105
+GUEST_NAME = "guest mode"
+GUEST_MEANING = "with GUEST_MODE on it answers in chats that it is no member of"
+NO_GUEST_QUERIES = "GUEST_MODE is on, but Telegram does not let this bot be asked in other chats"
+GUEST_FIX = "turn guest mode on in @BotFather's Mini App, and start the gateway again"
+INLINE_IS_ON = "the bot's inline mode is on: most apps then take @name for an inline query"
+INLINE_FIX = "send /setinline to @BotFather and turn it off"
 _REFUSED = frozenset({401, 404})
 
 
-async def probe_telegram(bot_url: str) -> Finding:
-    """Ask once; `bot_url` ends in the bot's token, which no finding shows."""
-    verdict = await _judge(bot_url)
-    return Finding(NAME, verdict.status, verdict.seen, MEANING, verdict.mend)
+async def probe_telegram(bot_url: str, *, guest_mode: bool = False) -> tuple[Finding, ...]:
+    """Ask once; `bot_url` ends in the bot's token, which no finding shows.
+
+    `guest_mode`: whether the bot is to answer in chats that it is no member of.
+    """
+    answer = await _ask(bot_url)
+    if isinstance(answer, Verdict):
+        return (_to_finding(NAME, answer, MEANING),)
+    sees_all = bool(answer.get("can_read_all_group_messages"))
+    finding = _to_finding(NAME, pass_verdict(SEES_ALL if sees_all else SEES_LITTLE), MEANING)
+    if not guest_mode:
+        return (finding,)
+    return (finding, _to_finding(GUEST_NAME, _judge_guest_mode(answer), GUEST_MEANING))
 
 
-async def _judge(bot_url: str) -> Verdict:
+async def _ask(bot_url: str) -> dict[str, Any] | Verdict:
+    """Return what Telegram says of the bot, or why that is unknown."""
     try:
         async with httpx.AsyncClient(timeout=TIMEOUT_SECONDS) as http:
             response = await http.get(f"{bot_url}/getMe")
@@ -33,6 +58,18 @@ async def _judge(bot_url: str) -> Verdict:
     if response.status_code in _REFUSED:
         return fail_verdict(TOKEN_REFUSED, TOKEN_FIX)
     match body:
-        case {"ok": True, "result": {"can_read_all_group_messages": bool(sees_all)}}:
-            return pass_verdict(SEES_ALL if sees_all else SEES_LITTLE)
+        case {"ok": True, "result": {"can_read_all_group_messages": bool()} as bot}:
+            return dict(bot)
     return unknown_verdict(f"Telegram does not say it (HTTP {response.status_code})")
+
+
+def _judge_guest_mode(bot: dict[str, Any]) -> Verdict:
+    if not bot.get("supports_guest_queries"):
+        return fail_verdict(NO_GUEST_QUERIES, GUEST_FIX)
+    if bot.get("supports_inline_queries"):
+        return warn_verdict(INLINE_IS_ON, INLINE_FIX)
+    return pass_verdict("Telegram lets people ask the bot in chats that it is no member of")
+
+
+def _to_finding(name: str, verdict: Verdict, meaning: str) -> Finding:
+    return Finding(name, verdict.status, verdict.seen, meaning, verdict.mend)

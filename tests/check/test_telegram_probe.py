@@ -5,7 +5,14 @@ from pathlib import Path
 import pytest
 
 from bot.check import probe
-from bot.check.telegram_probe import SEES_ALL, SEES_LITTLE, TOKEN_REFUSED, probe_telegram
+from bot.check.telegram_probe import (
+    GUEST_FIX,
+    INLINE_FIX,
+    SEES_ALL,
+    SEES_LITTLE,
+    TOKEN_REFUSED,
+    probe_telegram,
+)
 from bot.sim.telegram.server import BotApi, BotApiFault
 
 
@@ -13,18 +20,35 @@ async def test_privacy_mode_is_said_with_what_changes_it() -> None:
     api = BotApi()
     async with api.serve_on_loopback() as url:
         bot_url = f"{url}/bot{api.token}"
-        finding = await probe_telegram(bot_url)
+        [finding] = await probe_telegram(bot_url)
         assert (finding.name, finding.status, finding.seen) == ("groups", "pass", SEES_LITTLE)
         assert "/setprivacy" in finding.seen
         api.change_bot(can_read_all_group_messages=True)
-        assert (await probe_telegram(bot_url)).seen == SEES_ALL
+        [finding] = await probe_telegram(bot_url)
+        assert finding.seen == SEES_ALL
         api.inject_fault(BotApiFault.server_error(), "getMe")
-        assert (await probe_telegram(bot_url)).status == "unknown"
-        refused = await probe_telegram(f"{url}/bot1:wrong")
+        [finding] = await probe_telegram(bot_url)
+        assert finding.status == "unknown"
+        [refused] = await probe_telegram(f"{url}/bot1:wrong")
         assert (refused.status, refused.seen) == ("fail", TOKEN_REFUSED)
-    absent = await probe_telegram("http://127.0.0.1:9/bot1:secret")
+    [absent] = await probe_telegram("http://127.0.0.1:9/bot1:secret", guest_mode=True)
     assert absent.status == "unknown"
     assert "secret" not in absent.seen
+
+
+async def test_guest_mode_is_judged_where_it_is_on() -> None:
+    api = BotApi()
+    judged = []
+    async with api.serve_on_loopback() as url:
+        for change in ({}, {"supports_guest_queries": True}, {"supports_inline_queries": True}):
+            api.change_bot(**change)
+            _, finding = await probe_telegram(f"{url}/bot{api.token}", guest_mode=True)
+            judged.append((finding.name, finding.status, finding.mend))
+    assert judged == [
+        ("guest mode", "fail", GUEST_FIX),
+        ("guest mode", "pass", None),
+        ("guest mode", "warn", INLINE_FIX),
+    ]
 
 
 def test_telegram_is_asked_where_the_settings_name_a_bot(
