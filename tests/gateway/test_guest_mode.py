@@ -16,7 +16,9 @@ from bot.maintenance.retention import FORGOTTEN_TEXT
 from bot.sim.telegram.chats import GuestQuery
 from bot.sim.telegram.faults import BotApiFault
 from bot.sim.telegram.server import SimulatedGroup
+from bot.sim.vllm.server import format_tool_call
 from bot.telegram.commands.forget import GUEST_NOTICE
+from bot.turns.recorder import GUEST_ANSWER_LOST
 from tests.support.gateway import ADMIN, GatewayHarness, long_story, running_gateway
 
 ELSEWHERE = -1002000000001
@@ -99,6 +101,22 @@ async def test_a_long_answer_goes_on_in_private_and_a_stranger_hears_nothing(tmp
         assert ignored.answer is None
         assert gateway.texts(STRANGER) == []
         assert not any("and me?" in str(request.body) for request in gateway.endpoint.requests)
+
+
+async def test_a_guest_asks_nobody_and_says_that_an_answer_is_lost(tmp_path: Path):
+    async with running_gateway(tmp_path, guest_mode="on", thinking="off", model_wait=0) as gateway:
+        elsewhere = open_elsewhere(gateway)
+        quoted = gateway.api.person(STRANGER, "Sam").send("the sky is green", thread=elsewhere)
+        page = format_tool_call("fetch_page", {"url": "http://example.com/?nobody=wrote"})
+        gateway.endpoint.brain = lambda request: "I could not." if request.step else page
+        query = gateway.ann.summon(f"{BOT} look it up", thread=elsewhere, reply_to=quoted)
+        await wait_for_answer(gateway, query, "I could not.")
+        assert "No host is called" not in gateway.endpoint.requests[-1].prompt  # it was not opened
+        gateway.endpoint.inject_fault("unauthorized", times=None)
+        lost = gateway.ann.summon(f"{BOT} and now?", thread=elsewhere)
+        await wait_for_answer(gateway, lost, GUEST_ANSWER_LOST)
+        assert gateway.api.calls_of("sendMessage", elsewhere.chat.id) == []
+        assert not any(button for message in elsewhere.chat.bot_messages for button in message.buttons)
 
 
 async def test_it_is_off_by_default(tmp_path: Path):

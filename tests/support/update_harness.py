@@ -38,12 +38,14 @@ from bot.telegram.incoming.envelope import read_envelope
 from bot.telegram.runners.reminders import ReminderRunner
 from bot.telegram.runners.updates import UpdateRunner
 from bot.telegram.unaddressed_messages import UnaddressedMessages
+from bot.translations.translator import Translatable
 from bot.turns.address_judge import AddressJudge
 from bot.turns.approvals import ApprovalDependencies, Approvals
 from bot.turns.context_window import PromptBreakdown
 from bot.turns.endpoints import ModelEndpoint
 from bot.turns.handle import TurnHandle
 from bot.turns.runner import RequestCompleter
+from bot.turns.tool_questions import ToolQuestions
 from bot.turns.turn_request import TurnRequest
 from tests.support.groups import build_directory
 from tools.builtin.clock import clock
@@ -183,6 +185,7 @@ class UpdateHarness:
         self.approvals = Approvals(
             database, self._approval_dependencies(), timeout_seconds=900, clock=lambda: self.now
         )
+        self.tool_questions = ToolQuestions(database, self.woken_lanes.append, self._notify_admins)
         deps = ActionDependencies(
             access=self.access,
             groups=self.groups,
@@ -209,6 +212,7 @@ class UpdateHarness:
                 clock=lambda: self.now,
             ),
             builtin_tools={tool.name: tool for tool in (clock, recall)},
+            tool_questions=self.tool_questions,
         )
         self.downloader = FakeFileDownloader()
         attachment_loader = AttachmentLoader(
@@ -251,6 +255,8 @@ class UpdateHarness:
 
     def _on_jobs_changed(self) -> None:
         self.job_changes += 1
+
+    async def _notify_admins(self, subject: str, text: Translatable) -> None: ...
 
     def _wake_worker(self) -> None:
         self.worker_wakes += 1

@@ -1,7 +1,10 @@
 """Who may do what in a group, and what admins set about it with /groups."""
 
+import asyncio
+import json
+
 import pytest
-from sqlalchemy import insert, select
+from sqlalchemy import insert, select, update
 
 from bot.db.conversations import conversations, notes
 from bot.db.engine import Database
@@ -12,12 +15,14 @@ from bot.db.people.limits import QuotaRule
 from bot.db.queues import inbox, jobs
 from bot.db.queues.jobs import NewJob
 from bot.db.tables import group_texts
+from bot.db.tables import inbox as inbox_table
 from bot.domain import Lane
 from bot.telegram.runners.reminders import GROUP_ZONE_QUESTION
 from bot.turns.endpoints import ModelEndpoint
 from tests.support.groups import address, build_group_chat
 from tests.support.turn_harness import ScriptedModel
 from tests.support.update_harness import ADMIN, ANNA, BOB, SentMessage, UpdateHarness, build_user
+from tools.base import ToolQuestion
 
 CHAT = -100
 FAMILY = build_group_chat(CHAT, "Family")
@@ -316,3 +321,59 @@ async def test_an_anonymous_administrator_taps_the_buttons_of_what_they_asked(ha
     harness.chat_administrators.add(CARL)  # whom nobody has let in
     assert await tap(harness, f"redo:{turn}", CARL) == ("Trying again.", [])
     assert await tap(harness, f"job:undo:{stored.id}", CARL) == ("Undone.", [])
+
+
+async def list_as_the_group(harness: UpdateHarness) -> list[tuple[str, str]]:
+    """What an anonymous administrator is shown later: data of a button, and what a tap on it says."""
+    reminder = NewJob("reminder", harness.now, "UTC", person=CHAT, lane=LANE, text="tea")
+    account = {"id": 1087968824, "is_bot": True, "first_name": "Group"}
+    anonymous = {"from": account, "sender_chat": FAMILY, "chat": FAMILY, "message_id": 50}
+    message = harness.build_message(**address("why?"))["message"] | anonymous
+    async with harness.database.transaction() as tx:
+        job = await jobs.add(tx, reminder, now=harness.now)
+        row = {"kind": "update", "lane": LANE.key, "sender": CHAT, "message_id": 50, "received_at": 1.0}
+        asked = insert(inbox_table).values(
+            row | {"shape": "text", "state": "done", "body": json.dumps({"message": message})}
+        )
+        item = (await tx.execute(asked.returning(inbox_table.c.id))).scalar_one()
+        due = {"kind": "reminder", "shape": "other", "state": "done", "job": job, "due_at": harness.now}
+        shown = insert(inbox_table).values(row | due | {"message_id": None, "body": '{"texts": ["tea"]}'})
+        reminded = (await tx.execute(shown.returning(inbox_table.c.id))).scalar_one()
+    turn = await harness.store_answered_turn("why?", tool="ring", person=CHAT, lane=LANE, item=item)
+    edit = {"update_id": 900, "edited_message": message | {"text": "who?", "entities": []}}
+    async with harness.database.transaction() as tx:
+        await tx.execute(update(inbox_table).where(inbox_table.c.id == item).values(turn=turn))
+        await tx.execute(insert(inbox_table).values(row | {"shape": "edit", "body": json.dumps(edit)}))
+    [card] = await harness.handle_claimed()
+    return [
+        (f"snooze:10m:{reminded}", "Again at"),
+        (card.buttons["Leave as is"], ""),
+        (f"more:{turn}", "I'll go on."),
+    ]
+
+
+async def test_an_anonymous_administrator_taps_what_they_are_shown_later(harness: UpdateHarness):
+    harness.chat_administrators.add(CARL)
+    refusals = []
+    for data, line in await list_as_the_group(harness):
+        refusals.append((await tap(harness, data, BOB))[0])
+        toast, _ = await tap(harness, data, CARL)
+        assert (toast or "").startswith(line), data
+    assert refusals == [
+        "This reminder is no longer kept.",
+        "Only the person who changed the message can answer this.",
+        "Only who asked can have me go on.",
+    ]
+
+
+async def test_an_anonymous_administrator_answers_what_a_tool_asks_them(harness: UpdateHarness):
+    harness.chat_administrators.add(CARL)
+    question = ToolQuestion("shop", "Which colour?", ("red", "blue"))
+    async with asyncio.TaskGroup() as tasks:
+        asking = tasks.create_task(harness.tool_questions.ask(LANE, CHAT, question))
+        while not harness.woken_lanes:  # noqa: ASYNC110  # no event says that the question is stored
+            await asyncio.sleep(0)
+        [shown] = await harness.read_sent()
+        assert (await tap(harness, shown.buttons["blue"], BOB))[0] == "This button is too old."
+        assert (await tap(harness, shown.buttons["blue"], CARL))[0] == "Thank you."
+    assert asking.result().text == "blue"
