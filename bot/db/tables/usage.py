@@ -7,7 +7,7 @@ from bot.db.tables.base import Id, metadata
 # The few calls that are unusual: a count is unknown, they did not end normally, or they cost no canvas.
 ODD_CALL_SQL = (
     "(prompt_tokens IS NULL OR cached_tokens IS NULL OR completion_tokens IS NULL OR reasoning_tokens IS NULL"
-    " OR usage_partial OR outcome IS NULL OR outcome <> 'ok' OR purpose = 'decision'"
+    " OR usage_partial OR outcome IS NULL OR outcome <> 'ok' OR purpose IN ('decision', 'address')"
     " OR finish_reason = 'length')"
 )
 

@@ -23,7 +23,7 @@ from bot.db.usage.usage_sums import (
     ToolSums,
     TurnSums,
 )
-from bot.domain import Lane
+from bot.domain import TYPED_READ_PURPOSES, Lane
 from tests.support.empty_database import place_empty_database
 from tests.support.usage_rows import NOON, UsageRows
 
@@ -301,7 +301,7 @@ async def test_the_servers_own_counters_are_added_up_where_they_are_known(databa
 rows = strategies.fixed_dictionaries(
     {
         "turn": strategies.sampled_from([None, 1, 2, 3]),
-        "purpose": strategies.sampled_from(["turn", "decision", "warmup"]),
+        "purpose": strategies.sampled_from(["turn", "decision", "address", "warmup"]),
         "model": strategies.sampled_from(["a", "b"]),
         "thinking": strategies.booleans(),
         "prompt_tokens": strategies.none() | strategies.integers(0, 9000),
@@ -329,7 +329,7 @@ def add_up_by_hand(call_rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
     def canvases(row: dict[str, Any]) -> int:
         return -(-int(row["completion_tokens"]) // 256)
 
-    costing = [row for row in call_rows if row["purpose"] != "decision"]
+    costing = [row for row in call_rows if row["purpose"] not in TYPED_READ_PURPOSES]
     counted = [row for row in costing if row["completion_tokens"] is not None]
     timed = [row for row in counted if row["outcome"] == "ok" and not row["usage_partial"]]
     return {
