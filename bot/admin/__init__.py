@@ -10,8 +10,8 @@ To add a screen, add one module to `screens`, which are found there; no list has
 - A view takes a PageRequest and returns a ScreenPage, a Fragment (what htmx puts into a page) or a Download.
   It loads in `async with request.read() as tx`, once, with functions of bot/db and bot/usage that the reports
   use; then pure functions (figures in, elements out) build the body from `components` and `data_table`.
-- `filters` parses periods and filters and refuses what is none; `keyset_pages` is for long lists; a DataTable
-  is shown by `show_table`, and exported as it stands if `request.export` is set.
+- `filters` parses periods and filters and refuses what is none, `filter_form` shows them; `keyset_pages` is
+  for long lists; a DataTable is shown by `show_table`, and exported as it stands if `request.export` is set.
 - An act takes a PageRequest and the form, changes something in `request.write()` with `request.actor`, by
   the function that chat and command line use, and returns a Redirect. `components.act_form` is its button.
 - Texts of people are passed as children of elements, which escapes them; `cut` bounds them. No style

@@ -16,10 +16,11 @@ from bot.admin.components import (
     show_time,
 )
 from bot.admin.data_table import Cell, DataTable, TableColumn, show_table
+from bot.admin.names import name_lane, name_person
 from bot.admin.page_request import Fragment, PageRequest, RunningGateway, Screen, ScreenPage
 from bot.db.people import people
 from bot.db.queues.current_work import CurrentWork, load_current_work
-from bot.domain import PEOPLE_PRIORITY, SUMMARIES_PRIORITY, TASKS_PRIORITY, WARMUP_PRIORITY, Lane
+from bot.domain import PEOPLE_PRIORITY, SUMMARIES_PRIORITY, TASKS_PRIORITY, WARMUP_PRIORITY
 from bot.llm.seats import SeatLimiter
 
 MAX_NOTICE_CHARACTERS = 240
@@ -270,25 +271,6 @@ def _show_notices(work: CurrentWork, zone: ZoneInfo) -> h.Element:
     )
     body = h.ul(".notices")[items] if work.notices else h.p(".nothing")["Nothing was reported."]
     return show_section("Last notices to admins", body)
-
-
-def name_person(person: int | None, names: Mapping[int, str]) -> str:
-    """How a person is called on the page."""
-    if person is None:
-        return "–"
-    return cut(names.get(person, f"Person {person}"))
-
-
-def name_lane(key: str | None, names: Mapping[int, str]) -> str:
-    """How a lane is called on the page: by its person or its group, and its topic."""
-    if key is None:
-        return "–"
-    try:
-        lane = Lane.parse(key)
-    except ValueError:  # of the gateway itself, such as a warm-up
-        return cut(key)
-    name = cut(names.get(lane.chat, f"Chat {lane.chat}"))
-    return name if lane.topic is None else f"{name}, topic {lane.topic}"
 
 
 def _duration_cell(begin: float | None, end: float) -> Cell:

@@ -1,4 +1,5 @@
-// Stops what refreshes itself while the tab is not seen, and asks before acts that say so.
+// Stops what refreshes itself while the tab is not seen, asks before acts that say so, and
+// leaves empty filters out of addresses.
 "use strict";
 
 document.addEventListener("htmx:beforeRequest", (event) => {
@@ -13,4 +14,9 @@ document.addEventListener("visibilitychange", () => {
 document.addEventListener("submit", (event) => {
   const question = event.target.dataset.question;
   if (question && !window.confirm(question)) event.preventDefault();
+});
+
+document.addEventListener("formdata", (event) => {
+  if (!event.target.matches(".filters")) return;
+  for (const [name, value] of [...event.formData]) if (!value) event.formData.delete(name);
 });
