@@ -14,10 +14,10 @@ from sqlalchemy import delete, insert, select, update
 from bot.db import lock, migrate
 from bot.db.engine import Database, open_database, parse_database_path
 from bot.db.maintenance.backup import BackupDirectory
-from bot.db.people import people
+from bot.db.people import page_sessions, people
 from bot.db.queues import inbox as inbox_rows
 from bot.db.queues import outbox
-from bot.db.tables import inbox, jobs, messages
+from bot.db.tables import inbox, jobs, lives, messages
 from bot.db.tables import outbox as outbox_table
 from bot.domain import Lane, Part
 from bot.errors import GatewayRunning, RestoreRefused, SchemaUnknown
@@ -223,6 +223,28 @@ async def test_every_row_in_doubt_is_settled_and_no_due_time_runs_again(
     assert due[0][0] == "active"
     assert due[0][1] > NOW
     assert due[1:] == [("done", None), ("active", NOW + 5), ("paused", NOW - 5)]
+
+
+@pytest.mark.parametrize("is_lost", [False, True])
+async def test_a_backup_revives_no_login_at_the_admin_page(
+    database: Database, database_url: str, tmp_path: Path, is_lost: bool
+):
+    file = parse_database_path(database_url)
+    async with database.transaction() as tx:
+        await tx.execute(insert(lives).values(began_at=NOW - 99, seen_at=NOW))  # the same gateway
+        link = await page_sessions.insert_link(tx, 7, now=NOW)
+        session = await page_sessions.insert_session(tx, 7, now=NOW)
+    backup = await BackupDirectory(file, tmp_path / "backups", 1).make_backup(now=NOW)
+    async with database.transaction() as tx:
+        assert await page_sessions.end_all(tx, now=NOW) == 1
+    await database.close()
+    if is_lost:
+        file.unlink()
+    report = await restore_backup(database_url, backup, answer_waiting=True, now=NOW)
+    assert (report.changes_since is None) is is_lost
+    async with open_database(database_url) as restored, restored.read_transaction() as tx:
+        assert await page_sessions.find_session(tx, session, now=NOW) is None
+        assert await page_sessions.find_link(tx, link, now=NOW) is None
 
 
 async def test_an_unusable_backup_is_refused_and_the_database_stays(database_url: str, tmp_path: Path):

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Table, and_, func, insert, or_, select, text, update
+from sqlalchemy import Table, and_, delete, func, insert, or_, select, text, update
 from sqlalchemy.dialects.sqlite import insert as upsert
 
 from bot.db.conversations.turns import fail
@@ -46,8 +46,6 @@ MAX_REDELIVERED_UPDATES = (
 _CARRIED_TABLES = (
     people,
     invites,
-    page_links,
-    page_sessions,
     strangers,
     limits,
     jobs,
@@ -91,8 +89,11 @@ async def discard_pending(tx: Transaction, *, answer_waiting: bool, now: float) 
     """Discard what was pending at the time of the backup.
 
     Pending messages may have been sent since, so they are never sent. Items that wait for an answer are
-    answered only with `answer_waiting`; a /forget is done in any case.
+    answered only with `answer_waiting`; a /forget is done in any case. Logins at the admin page may have
+    been ended since, so all are.
     """
+    await tx.execute(delete(page_links))
+    await tx.execute(delete(page_sessions))
     unknown = {"state": "unknown", "final": True, "error": RESTORED_REASON, "done_at": now}
     unsent = update(outbox).where(outbox.c.state.in_(("new", "sending")))
     unknown_count = (await tx.execute(unsent.values(unknown))).rowcount
