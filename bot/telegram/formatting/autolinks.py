@@ -13,9 +13,11 @@ from bot.telegram.formatting.splitter import MAX_ENTITIES, Piece
 
 _ADDRESS = re.compile(
     r"[a-zA-Z][a-zA-Z0-9]{0,20}://[^\s<>]+"
-    r"|(?<![\w/~.@-])[\w~-]+(?:\.[\w~-]+)+(?![\w@~-]|://)(?::[0-9]+)?(?:[/?#][^\s<>]*)?"
+    r"|(?<![\w/~.-])[\w~-]+(?:\.[\w~-]+)+(?![\w@~-]|://)(?::[0-9]+)?(?:[/?#][^\s<>]*)?"
 )
 _WEB = re.compile(r"https?://|www\.", re.IGNORECASE)
+_IP_ADDRESS = re.compile(r"(?:[0-9]{1,3}\.){3}[0-9]{1,3}")
+_SUBNET = re.compile(r"/[0-9]{1,2}")
 _COMMON_ENDINGS = (".com", ".net", ".org")  # in capitals they are names, such as ASP.NET
 _CLOSERS = ".,;:!?)]}'\"*_~|\\’”…"  # what may follow an address in a text
 _OPENERS = {")": "(", "]": "[", "}": "{"}
@@ -26,10 +28,14 @@ Span = tuple[int, int]
 
 
 def find_addresses(text: str) -> Iterator[Span]:
-    """Find the addresses in a text: with a scheme or `www.`, a path after a real host, or a common ending."""
+    """Find the addresses in a text: with a scheme or `www.`, a path after a real host, or a common ending.
+
+    Without a port or a path, what follows an `@` is the host of an e-mail address.
+    """
     for match in _ADDRESS.finditer(text):
         shown = _cut_closers(match[0])
-        if "://" in shown or _is_address(shown):
+        follows_user = text.startswith("@", match.start() - 1) and match.start() > 0
+        if "://" in shown or _is_address(shown, follows_user=follows_user):
             yield match.start(), match.start() + len(shown)
 
 
@@ -47,18 +53,23 @@ def _cut_closers(run: str) -> str:
     return run[:end]
 
 
-def _is_address(name: str) -> bool:
+def _is_address(name: str, *, follows_user: bool) -> bool:
     """Whether a name without a scheme is an address rather than a file, a module or a product."""
     host, port_or_path = re.fullmatch(r"([^:/?#]*)(.*)", name, re.DOTALL).groups()  # type: ignore[union-attr]
+    if follows_user:
+        return port_or_path != "" and _is_real_host(host)
     if host.lower().startswith("www.") or host.endswith(_COMMON_ENDINGS):
         return True
-    return "/" in port_or_path and _is_top_level_domain(host.rpartition(".")[2].lower())
+    if _IP_ADDRESS.fullmatch(host):
+        return port_or_path != "" and not _SUBNET.fullmatch(port_or_path)
+    return "/" in port_or_path and _is_real_host(host)
 
 
-def _is_top_level_domain(name: str) -> bool:
+def _is_real_host(host: str) -> bool:
+    """Whether a host has a top-level domain that exists, or is an IP address."""
     from tld import is_tld  # late: few answers need the list, and it takes a start 10 ms
 
-    return is_tld(name)
+    return _IP_ADDRESS.fullmatch(host) is not None or is_tld(host.rpartition(".")[2].lower())
 
 
 def complete_address(address: str) -> str:

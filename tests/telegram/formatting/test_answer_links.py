@@ -28,6 +28,10 @@ INVENTED = (
     "http://1.2.3.4/a",
     "http://real1.example/page",  # of another scheme
     "日本.com?x",
+    "person.com@evil.com/login",
+    "ann:pw@evil.io:80",
+    "10.1.2.3/a",
+    "10.1.2.3:8080",
 )
 CITED = dict(enumerate(RETURNED, 7))
 OPAQUE = ("text_link", "code", "pre")
@@ -207,7 +211,7 @@ def test_a_bracket_belongs_to_an_address_that_opens_it(text: str, address: str):
         "**Read** README.md, config.json and tool.py:57 in 10.0.0.0/8",
         "Call *asyncio.run* with Node.js/Deno or ASP.NET at 1.2.3.4, e.g. 3.14 at 10.30",
         "これはNode.jsです",
-        "Write to ann.smith@person.com, bob@evil.com, x.evil.com@home and <ann@evil.com>",
+        "Write to ann.smith@person.com, bob@evil.com, git@evil.com:a/b, x.evil.com@home and <ann@evil.com>",
     ],
 )
 def test_names_and_mail_addresses_look_as_before(text):
