@@ -20,7 +20,7 @@ _RELATIVE_TIME = re.compile(r"([0-9]{1,6})([hdw])")
 _UNIT_SECONDS = {"h": 3600, "d": DAY_SECONDS, "w": 7 * DAY_SECONDS}
 _NEW_YEAR_9999 = 253_370_764_800  # epoch seconds; later times cannot be shown as dates
 _MAX_INTEGER = 2**63  # no database takes a larger number
-_CHAT_PATTERN = re.compile(r"-?[0-9]{1,20}(:[0-9]{1,20})?")
+_CHAT_PATTERN = re.compile(r"-?[0-9]{1,20}(:-?[0-9]{1,20})?")
 TIME_FORMATS = (
     "a date such as 2026-11-03, a date and time such as 2026-11-03T14:30, today, yesterday, "
     "or 24h, 30d, 4w ago"

@@ -78,15 +78,15 @@ def _turn_cells(turn: RankedTurn, names: Mapping[int, str], zone: str) -> tuple[
         _format_yes_no(turn.thinking),
         f"{turn.calls}",
         f"{turn.tools}",
-        *_turn_token_cells(turn),
+        *format_turn_tokens(turn),
         _format_optional_seconds(turn.waited),
         _format_optional_seconds(turn.seconds),
         turn.ending or "running",
     )
 
 
-def _turn_token_cells(turn: RankedTurn) -> tuple[str, str, str, str]:
-    """Input, cached, output, canvases; a sum is complete if all calls of the turn reported theirs."""
+def format_turn_tokens(turn: RankedTurn) -> tuple[str, str, str, str]:
+    """Input, cached, output and canvases; a sum is complete if all calls of the turn reported theirs."""
     if not turn.calls:
         return ("0", "0", "0", "0")
     return (

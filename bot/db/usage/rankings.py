@@ -3,7 +3,7 @@
 A value that is not known is None, and ranks last.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -157,7 +157,11 @@ async def rank_turns(tx: Transaction, scope: Scope, sort: Sort, top: int) -> lis
     if scope.model is not None:
         query = query.where(call_sums.c.turn.is_not(None))
     top_turns = _take_top(query, _build_turn_sort(sort, call_sums), _turn.id, top)
-    ids = list((await tx.execute(top_turns)).scalars())
+    return await load_ranked_turns(tx, list((await tx.execute(top_turns)).scalars()))
+
+
+async def load_ranked_turns(tx: Transaction, ids: Sequence[int]) -> list[RankedTurn]:
+    """These turns, in the order in which `ids` names them."""
     places = {turn: place for place, turn in enumerate(ids)}
     selected: Iterable[Any] = await tx.execute(_select_turns(ids))
     return sorted((RankedTurn(*row) for row in selected), key=lambda turn: places[turn.turn])
@@ -206,7 +210,7 @@ def _build_turn_sort(sort: Sort, call_sums: Subquery) -> ColumnElement[Any]:
     return column
 
 
-def _select_turns(ids: list[int]) -> Select[Any]:
+def _select_turns(ids: Sequence[int]) -> Select[Any]:
     """These turns with the sums of all their calls; columns in the order of the fields of RankedTurn."""
     is_counted = and_(
         _call.prompt_tokens.is_not(None), _call.completion_tokens.is_not(None), _call.usage_partial.is_(False)

@@ -5,7 +5,7 @@ Only reads. scope_filters says which rows belong to a scope.
 
 from collections.abc import Sequence
 from dataclasses import fields
-from typing import Any, get_args
+from typing import Any, Final, get_args
 
 from sqlalchemy import (
     ColumnElement,
@@ -51,6 +51,7 @@ _call = model_calls.c
 _turn = turns.c
 _ANSWERED_ENDINGS = ("answered", "cut")
 _UNANSWERED_ENDINGS = ("stopped", "edited", "limit")  # as a person or a limit wants it; others are failures
+IS_FAILED_TURN: Final = _turn.ending.not_in((*_ANSWERED_ENDINGS, *_UNANSWERED_ENDINGS))
 _account = accounts.c
 _BREAKDOWN_COLUMNS = tuple(accounts.c[name] for name in get_args(BreakdownColumn))
 _CANVASES = (_call.completion_tokens + (CANVAS_TOKENS - 1)) // CANVAS_TOKENS
@@ -259,8 +260,8 @@ async def sum_turns(tx: Transaction, scope: Scope, group: GroupBy | None) -> lis
         func.count(case((_turn.thinking, 1))),
         func.count(case((_turn.ending == "empty", 1))),
         func.count(case((_turn.ending == "cut", 1))),
-        func.count(case((_turn.ending.in_(_ANSWERED_ENDINGS), 1))),
-        func.count(case((_turn.ending.not_in((*_ANSWERED_ENDINGS, *_UNANSWERED_ENDINGS)), 1))),
+        _count_when(_turn.ending.in_(_ANSWERED_ENDINGS)),
+        _count_when(IS_FAILED_TURN),
         func.count(_account.turn),
         func.count(case((_turn.thinking, settled))),
         func.coalesce(func.sum(case((_turn.thinking, _account.whole))), 0.0),

@@ -1,0 +1,183 @@
+"""Turns: which there were, the newest first, and what each of them took."""
+
+import re
+from collections.abc import Mapping
+
+import htpy as h
+
+from bot.admin.components import change_query, cut, format_duration
+from bot.admin.data_table import Cell, DataTable, TableColumn, export_table, show_table
+from bot.admin.filter_form import select_field, show_filter_form
+from bot.admin.filters import Filters, parse_filters
+from bot.admin.keyset_pages import PAGE_ROWS, Cursor, KeysetPage, parse_cursor, show_pager
+from bot.admin.names import name_lane, name_person
+from bot.admin.page_request import Download, PageRequest, Screen, ScreenPage
+from bot.db.people import people
+from bot.db.people.page_sessions import ADMIN_PATH
+from bot.db.usage.recent_names import list_recent_names
+from bot.db.usage.turn_list import (
+    ANY_FAILURE,
+    MAX_EXAMINED,
+    ListedTurn,
+    TurnListPage,
+    TurnSelection,
+    list_turns,
+)
+from bot.errors import QuestionRefused
+from bot.usage.query_args import parse_choice
+from bot.usage.rankings import format_turn_tokens
+from bot.usage.report import format_local
+
+ENDINGS = {
+    "answered": "answered",
+    "cut": "answered, cut",
+    ANY_FAILURE: "any failure",
+    "empty": "empty reply",
+    "steps": "no steps left",
+    "seconds": "no time left",
+    "away": "endpoint away",
+    "refused": "endpoint refused",
+    "too_long": "prompt too long",
+    "failed": "failed",
+    "stopped": "stopped",
+    "edited": "message edited",
+    "limit": "daily limit",
+    "running": "not over",
+    "parked": "waits for a person",
+}
+"""What turns can be filtered by, and its words: endings, and states of turns without one."""
+_NUMBER = re.compile(r"[0-9]{1,7}(?:\.[0-9]{1,3})?", re.ASCII)
+_COLUMNS = (
+    TableColumn("received_at", "When"),
+    TableColumn("who", "Who"),
+    TableColumn("where", "Where"),
+    TableColumn("ending", "Ending"),
+    TableColumn("thinking", "Thinking, and why"),
+    TableColumn("steps", "Steps", is_number=True),
+    TableColumn("canvases", "Canvases", is_number=True),
+    TableColumn("input", "Tokens in", is_number=True),
+    TableColumn("output", "Tokens out", is_number=True),
+    TableColumn("waited", "Waited", is_number=True),
+    TableColumn("seconds", "Whole", is_number=True),
+    TableColumn("verdict", "Verdict"),
+    TableColumn("turn", "Turn", is_number=True),
+)
+
+
+async def show_turns(request: PageRequest) -> ScreenPage | Download:
+    """A page of the list."""
+    filters = parse_filters(request.query, zone=request.zone, now=request.now)
+    selection = parse_selection(request, filters)
+    cursor = parse_cursor(request.query.get("before"))
+    before = None if cursor is None else (cursor.at, cursor.id)
+    async with request.read() as tx:
+        listed = await list_turns(tx, selection, before=before, limit=PAGE_ROWS)
+        names = await people.list_names(tx)
+        recent = await list_recent_names(tx)
+    table = build_table(request, listed, names)
+    if request.export:
+        return export_table(table, request.export)
+    page = KeysetPage(listed.turns, None if listed.next is None else Cursor(*listed.next))
+    form = show_filter_form(request, filters, names, recent, *_show_fields(request))
+    return ScreenPage("Turns", [form, show_table(table, request), show_pager(request, page)])
+
+
+def parse_selection(request: PageRequest, filters: Filters) -> TurnSelection:
+    """Which turns the page asks for; raises QuestionRefused for what is no ending and no number."""
+    ending = request.query.get("ending")
+    if ending:
+        ending = parse_choice("The ending", ending, tuple(ENDINGS))
+    longer_than = _parse_number(request, "longer")
+    steps = _parse_number(request, "steps")
+    return TurnSelection(
+        filters.build_scope(request.zone),
+        filters.endpoint,
+        filters.tool,
+        filters.purpose,
+        filters.thinking,
+        ending or None,
+        longer_than,
+        None if steps is None else int(steps),
+    )
+
+
+def _parse_number(request: PageRequest, name: str) -> float | None:
+    text = request.query.get(name)
+    if not text:
+        return None
+    if not _NUMBER.fullmatch(text):
+        raise QuestionRefused(f"“{cut(text)}” is no number. Write digits, such as 30.")
+    return float(text)
+
+
+def _show_fields(request: PageRequest) -> tuple[h.Element, ...]:
+    ending = select_field("Ending", "ending", request.query.get("ending"), ENDINGS.items())
+    return (
+        ending,
+        _number_field(request, "Longer than (s)", "longer"),
+        _number_field(request, "More steps than", "steps"),
+    )
+
+
+def _number_field(request: PageRequest, label: str, name: str) -> h.Element:
+    value = request.query.get(name, "")
+    return h.label[label, h.input(type="text", inputmode="decimal", name=name, value=value, size="6")]
+
+
+def build_table(request: PageRequest, page: TurnListPage, names: Mapping[int, str]) -> DataTable:
+    """The turns as a table."""
+    nothing = "No turn in this time has all of that."
+    if page.next is not None:
+        nothing = f"None of the {MAX_EXAMINED:,} turns looked at has all of that. Older ones may."
+    rows = tuple(_build_row(request, turn, names) for turn in page.turns)
+    return DataTable("turns", "The newest first", _COLUMNS, rows, nothing)
+
+
+def _build_row(request: PageRequest, turn: ListedTurn, names: Mapping[int, str]) -> tuple[Cell, ...]:
+    sums = turn.sums
+    received_at = format_local(sums.received_at, str(request.zone))
+    thinking = f"{'on' if sums.thinking else 'off'}: {turn.thinking_why or 'unknown'}"
+    ending = sums.ending or turn.state
+    token_texts = format_turn_tokens(sums)
+    href = f"{ADMIN_PATH}/turn/{sums.turn}"
+    return (
+        Cell(received_at, href=href),
+        Cell(name_person(sums.user, names), href=_narrow(request, "user", str(sums.user))),
+        Cell(name_lane(sums.chat, names), href=_narrow(request, "chat", sums.chat)),
+        _ending_cell(request, ending),
+        Cell(cut(thinking)),
+        Cell(turn.steps),
+        _count_cell(token_texts[3], sums.canvases),
+        _count_cell(token_texts[0], sums.input),
+        _count_cell(token_texts[2], sums.output),
+        _seconds_cell(sums.waited),
+        _seconds_cell(sums.seconds),
+        Cell(turn.verdict or "", turn.verdict or "–"),
+        Cell(sums.turn, str(sums.turn), href),
+    )
+
+
+def _narrow(request: PageRequest, name: str, value: str) -> str:
+    """The address of the first page with one filter more."""
+    return change_query(request, before=None, **{name: value})
+
+
+def _ending_cell(request: PageRequest, ending: str) -> Cell:
+    if ending not in ENDINGS:
+        return Cell(cut(ending))
+    return Cell(ENDINGS[ending], href=_narrow(request, "ending", ending))
+
+
+def _count_cell(text: str, count: int | None) -> Cell:
+    """A sum; where calls did not report theirs it is exported as it is shown: `≥ 300`, or unknown."""
+    digits = text.replace(",", "")
+    if digits.isdecimal():
+        return Cell(int(digits))
+    return Cell(None if count is None else text)
+
+
+def _seconds_cell(seconds: float | None) -> Cell:
+    return Cell(None) if seconds is None else Cell(round(seconds, 3), format_duration(seconds))
+
+
+SCREEN = Screen("turns", "Turns", 3, {"": show_turns})
