@@ -8,7 +8,6 @@ which then runs until a signal stops it.
 import asyncio
 import functools
 import gc
-import importlib
 import importlib.metadata
 import logging
 import sys
@@ -120,7 +119,6 @@ def run(env_file: EnvFile = ENV_FILE) -> Work:
 
     # What is imported stays. Searching it for garbage costs a fifth of the start and a twentieth of a reply.
     gc.disable()
-    _import_httpx()
     from bot import logs
     from bot.app import factory
 
@@ -131,20 +129,6 @@ def run(env_file: EnvFile = ENV_FILE) -> Work:
     gc.enable()
     announce = typer.echo if settings.log_format == "text" else logs.announce
     return functools.partial(factory.run, settings, announce=announce)
-
-
-def _import_httpx() -> None:
-    """Import httpx without its command line, which it imports, with rich, wherever click is installed.
-
-    That is 5 MiB for as long as the gateway runs, and 4 % of the start.
-    """
-    if "click" in sys.modules:
-        return
-    sys.modules["click"] = None  # type: ignore[assignment]  # as if it were not installed
-    try:
-        importlib.import_module("httpx")
-    finally:
-        del sys.modules["click"]
 
 
 @cli.command(epilog='Examples: canvasgram demo · canvasgram demo --say "What is 19 % of 84.50?"')

@@ -40,26 +40,21 @@ LATE_LIBRARIES = frozenset(
             "pypdf",
         ),
         *("openapi_pydantic", "yaml", "prometheus_client", "uvicorn", "starlette"),
-        *("click", "rich", "pygments"),
         *("htpy", "bot.admin", "bot.app.admin_page", "bot.db.bounded_reader"),
     )
 )
 
 RUN_UNTIL_FIRST_POLL = """
 import json, os, sys
-from bot import logs
 from bot.cli.main import main
+from bot.telegram.incoming.polling import UpdatePoller
 
 async def print_modules(poller, offset):
     assert poller.has_begun.is_set()
     print(json.dumps(sorted(sys.modules)), flush=True)
     os._exit(0)
 
-def watch_poller(*_):
-    from bot.telegram.incoming.polling import UpdatePoller
-    UpdatePoller._fetch = print_modules
-
-logs.configure = watch_poller  # called once the gateway is imported
+UpdatePoller._fetch = print_modules
 main()
 """
 
