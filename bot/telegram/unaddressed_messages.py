@@ -11,6 +11,7 @@ from typing import Any
 from bot.db.conversations import conversations, turns
 from bot.db.engine import Database
 from bot.db.people import group_texts
+from bot.db.people import groups as group_rows
 from bot.db.queues import unaddressed_items
 from bot.db.queues.inbox import STALE_SECONDS
 from bot.domain import InboxItem, Lane
@@ -90,7 +91,9 @@ class UnaddressedMessages:
     async def _take(self, item: InboxItem, lane: Lane) -> None:
         message_id = item.body["message"]["message_id"]
         async with self._database.transaction() as tx:
-            await unaddressed_items.take(tx, item.id, lane, message_id)
+            current_lane = await group_rows.find_lane(tx, lane)
+            kept_id = message_id if current_lane == lane else None
+            await unaddressed_items.take(tx, item.id, current_lane, kept_id)
             await group_texts.delete_message(tx, lane, message_id)
         self._wake_worker()
 

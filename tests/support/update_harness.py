@@ -4,7 +4,7 @@ Turns, the sender and Telegram's client are small fakes that record what they we
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, cast
 
@@ -125,14 +125,17 @@ class FakeBot:
 
 @dataclass
 class ScriptedAddressJudge:
-    """Says of messages what it is told; `messages` are those it was asked about."""
+    """Says of messages what it is told; `messages` are those it was asked about, `meanwhile` what happens."""
 
     is_supported: bool | None = True
     is_for_assistant: bool = False
+    meanwhile: Callable[[], Awaitable[None]] | None = None
     messages: list[GroupMessage] = field(default_factory=list)
 
     async def is_meant(self, lane: Lane, message: GroupMessage) -> bool:
         self.messages.append(message)
+        if self.meanwhile is not None:
+            await self.meanwhile()
         return self.is_for_assistant
 
     async def learn_support(self) -> None:

@@ -1,9 +1,12 @@
 """Messages of a group that name nobody: judged where an admin wants that, answered, or forgotten."""
 
-from typing import Any
+import time
+from functools import partial
+from typing import Any, cast
 
 import pytest
 from sqlalchemy import insert, select
+from telegram import Bot
 
 from bot.db.conversations import turns
 from bot.db.engine import Database
@@ -15,8 +18,10 @@ from bot.db.queues.admin_notices import AdminNotices
 from bot.db.tables import group_texts
 from bot.domain import Lane, Message
 from bot.queue import DeadLetters
+from bot.telegram.incoming.envelope import read_envelope
+from bot.telegram.incoming.polling import PollerCallbacks, UpdatePoller
 from bot.telegram.unaddressed_messages import ANSWER_SECONDS, MAX_READS_A_MINUTE
-from tests.support.groups import BOT_ID, BOT_USERNAME, build_group_chat
+from tests.support.groups import BOT_ID, BOT_USERNAME, address, build_group_chat
 from tests.support.update_harness import ADMIN, ANNA, BOB, UpdateHarness
 
 CHAT = -100
@@ -35,8 +40,8 @@ async def harness(database: Database) -> UpdateHarness:
     return harness
 
 
-async def put_group(harness: UpdateHarness, **settings: Any) -> None:
-    group = Group(CHAT, "Family", "in", harness.now, hears_all=True, **settings)
+async def put_group(harness: UpdateHarness, chat: int = CHAT, **settings: Any) -> None:
+    group = Group(chat, "Family", "in", harness.now, hears_all=True, **settings)
     async with harness.database.transaction() as tx:
         await group_rows.put(tx, group)
     harness.groups.remember(group)
@@ -95,6 +100,45 @@ async def test_in_a_restored_database_nothing_is_left_of_one_that_was_not_judged
         await restore.discard_pending(tx, answer_waiting=False, now=harness.now)
     [row] = await harness.load_items()
     assert (row.state, row.body, row.sender) == ("done", None, None)
+
+
+async def test_an_edit_that_names_the_assistant_meanwhile_is_the_question_and_the_only_one(
+    harness: UpdateHarness,
+):
+    async def alert_admins(_: str) -> None:
+        """Nobody is told anything here."""
+
+    read = partial(read_envelope, groups=harness.groups)
+    callbacks = PollerCallbacks(lambda _: None, alert_admins, read)
+    poller = UpdatePoller(cast(Bot, None), harness.database, callbacks)
+    first, second = (
+        harness.build_message(ANNA, text="open?", chat=FAMILY, message_id=number, date=int(time.time()))
+        for number in (1, 2)
+    )
+    edits = [{"edited_message": update["message"] | address("is it open?")} for update in (first, second)]
+    await poller._store_batch([{"update_id": 1, **first}])
+    async with harness.database.transaction() as tx:
+        await inbox.claim(tx, now=harness.now)  # it is being judged
+    await poller._store_batch([{"update_id": 2, **edits[0]}])
+    await poller._store_batch([{"update_id": 3, **second}, {"update_id": 4, **edits[1]}])
+    rows = [(row.shape, row.state, row.body is None) for row in await harness.load_items()]
+    assert rows == [("unaddressed", "done", True), ("text", "new", False)] * 2
+
+
+async def test_a_message_of_a_group_that_moves_meanwhile_is_answered_where_it_is_now(harness: UpdateHarness):
+    family = build_group_chat(-5, "Family") | {"type": "group"}
+    await put_group(harness, chat=-5, judges=True)
+
+    async def move() -> None:
+        async with harness.database.transaction() as tx:
+            await group_rows.move(tx, -5, CHAT)
+
+    harness.address_judge.is_for_assistant = True
+    harness.address_judge.meanwhile = move
+    await harness.store_updates(harness.build_message(ANNA, text="open?", chat=family))
+    await harness.handle_claimed()
+    [row] = await harness.load_items()
+    assert (row.state, row.lane, row.message_id) == ("new", str(CHAT), None)
 
 
 @pytest.mark.parametrize(

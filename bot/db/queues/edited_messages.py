@@ -75,13 +75,17 @@ async def find(tx: Transaction, lane: Lane, message_id: int) -> StoredMessage | 
 
 
 async def find_known(tx: Transaction, edits: Collection[MessageEdit]) -> set[tuple[Lane, int]]:
-    """Which of the edited messages are stored: in their lanes, or lately as control items or as refused."""
+    """Which of the edited messages are stored: in their lanes, or lately as control items or as refused.
+
+    One that is still judged was not asked of the assistant.
+    """
     known = set()
     newest = select(func.max(inbox.c.id)).scalar_subquery()
     for edit in edits:
         in_lane = and_(inbox.c.lane == edit.lane.key, inbox.c.message_id == edit.message_id)
         without_lane = and_(
             inbox.c.lane.is_(None),
+            inbox.c.shape != "unaddressed",
             inbox.c.id > newest - _CONTROL_SCAN_ROWS,
             func.json_extract(inbox.c.body, "$.message.message_id") == edit.message_id,
             func.json_extract(inbox.c.body, "$.message.chat.id") == edit.lane.chat,

@@ -5,7 +5,7 @@ Functions work inside the caller's transaction `tx`.
 
 from collections.abc import Sequence
 
-from sqlalchemy import Update, update
+from sqlalchemy import Update, func, update
 
 from bot.db.tables import inbox
 from bot.db.transaction import Transaction
@@ -15,8 +15,11 @@ from bot.domain import Lane
 _AS_NEW = {"state": "new", "attempt": 0, "seen_at": None, "taken_at": None, "retaken_at": None}
 
 
-async def take(tx: Transaction, item: int, lane: Lane, message_id: int) -> None:
-    """Make a running item a message that waits in its lane, at the place of its arrival."""
+async def take(tx: Transaction, item: int, lane: Lane, message_id: int | None) -> None:
+    """Make a running item a message that waits in its lane, at the place of its arrival.
+
+    `message_id` is None where nobody can edit it: its group has become a supergroup since.
+    """
     row = _AS_NEW | {"shape": "text", "lane": lane.key, "message_id": message_id}
     await tx.execute(_running(item).values(row))
 
@@ -24,6 +27,18 @@ async def take(tx: Transaction, item: int, lane: Lane, message_id: int) -> None:
 async def forget(tx: Transaction, item: int, *, now: float) -> None:
     """End a running item, and delete what its message said, and who wrote it."""
     await tx.execute(_running(item).values(state="done", done_at=now, body=None, sender=None))
+
+
+async def forget_message(tx: Transaction, lane: Lane, message_id: int, *, now: float) -> None:
+    """End the item of a message that need not be judged, and delete what it said, and who wrote it."""
+    is_pending = (inbox.c.state.in_(("new", "running")), inbox.c.lane.is_(None))
+    is_message = (
+        inbox.c.shape == "unaddressed",
+        func.json_extract(inbox.c.body, "$.message.message_id") == message_id,
+        func.json_extract(inbox.c.body, "$.message.chat.id") == lane.chat,
+    )
+    ended = {"state": "done", "done_at": now, "body": None, "sender": None}
+    await tx.execute(update(inbox).where(*is_pending, *is_message).values(ended))
 
 
 async def forget_dead(tx: Transaction, items: Sequence[int]) -> None:

@@ -19,7 +19,7 @@ from telegram.error import Conflict, EndPointNotFound, Forbidden, InvalidToken, 
 
 from bot.db.engine import Database
 from bot.db.people import group_texts
-from bot.db.queues import edited_messages, inbox, waiting_messages
+from bot.db.queues import edited_messages, inbox, unaddressed_items, waiting_messages
 from bot.db.queues.inbox import TURN_SHAPES, IncomingUpdate
 from bot.db.transaction import Transaction
 from bot.domain import ItemShape
@@ -226,13 +226,14 @@ class UpdatePoller:
                 rows = fold_edits([update for update in updates if update.update_id not in stored_ids])
             if texts:
                 await group_texts.store(tx, texts, now=now)
-            for update in updates:
-                if update.is_edited_question and update.lane is not None and update.message_id is not None:
-                    await group_texts.delete_message(tx, update.lane, update.message_id)
             waiting = await waiting_messages.load_waiting(tx, crowded) if crowded else {}
             rows = self._mark_overflows(rows, waiting, now)
             rows = [await _apply_edit(tx, row, now) for row in rows]
             await inbox.store(tx, rows, now=now)
+            for update in updates:
+                if update.is_edited_question and update.lane is not None and update.message_id is not None:
+                    await group_texts.delete_message(tx, update.lane, update.message_id)
+                    await unaddressed_items.forget_message(tx, update.lane, update.message_id, now=now)
         for person, count in message_counts.items():
             known_count = len(waiting[person]) if person in waiting else self._max_waiting_by_person[person]
             self._max_waiting_by_person[person] = known_count + count
