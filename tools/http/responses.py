@@ -29,6 +29,7 @@ JSON_LINES_TYPES = (
 UNKNOWN_TYPES = ("", "application/octet-stream")
 TEXT_ENDINGS = ("xml", "yaml", "javascript", "x-www-form-urlencoded")
 MAX_FILE_HEADER_CHARS = 1000  # of a Content-Type or Content-Disposition: each `;` is sought in all the rest
+_HEADER_ERRORS = (ValueError, TypeError, LookupError)  # what `email` raises for malformed parameters
 _NEXT_LINK = re.compile(r"<([^<>]{1,2000})>[^<>]{0,200};\s*rel=\"?next\"?", re.IGNORECASE)
 MAX_PARSED_CHARS = 128 * 1024  # of JSON: 2 MB take the event loop up to 0.3 s
 MAX_PARSED_LINES = 2000  # of JSON: 64 KB of short ones take as long
@@ -78,14 +79,23 @@ def find_file(response: HttpResponse) -> File | None:
     """The whole file that the service answered with: a picture, what is no text, or is meant to be saved."""
     if not response.body or not is_success(response) or not response.is_complete:
         return None
-    header = Message()
-    header["content-disposition"] = response.headers.get("content-disposition", "")[:MAX_FILE_HEADER_CHARS]
+    is_attachment, name = _read_disposition(response.headers.get("content-disposition", ""))
     kind = _content_type(response)[0]
     is_read = _is_text(response) and not kind.startswith("image/")
-    if is_read and header.get_content_disposition() != "attachment":
+    if is_read and not is_attachment:
         return None
-    name = header.get_filename() or httpx.URL(response.address).path.rpartition("/")[2]
+    name = name or httpx.URL(response.address).path.rpartition("/")[2]
     return File(name, response.body, media_type=find_picture_type(response.body) or kind)
+
+
+def _read_disposition(disposition: str) -> tuple[bool, str]:
+    """Whether an answer is meant to be saved, and the name for that; "" where it cannot be read."""
+    header = Message()
+    header["content-disposition"] = disposition[:MAX_FILE_HEADER_CHARS]
+    try:
+        return header.get_content_disposition() == "attachment", header.get_filename() or ""
+    except _HEADER_ERRORS:
+        return disposition.lower().startswith("attachment"), ""
 
 
 def find_page_charset(response: HttpResponse) -> str | None:
@@ -164,7 +174,10 @@ def _content_type(response: HttpResponse) -> tuple[str, str]:
         return "", ""
     header = Message()
     header["content-type"] = content_type
-    return header.get_content_type(), header.get_content_charset() or ""
+    try:
+        return header.get_content_type(), header.get_content_charset() or ""
+    except _HEADER_ERRORS:
+        return header.get_content_type(), ""
 
 
 def _is_utf8(body: bytes) -> bool:

@@ -4,7 +4,7 @@ import gzip
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from starlette.responses import Response
 
@@ -125,6 +125,8 @@ async def test_an_endless_response_is_cut_at_its_bound(context):
     st.integers(200, 599),
     st.sampled_from(["attachment", "attachment; filename=a/b", "x; filename*=x''%ff"]) | st.text(),
 )
+@example(b"x", "text/x;charset*=utf-8''é", 200, "attachment; filename*=UTF-8''é.pdf")
+@example(b"x", "text/x;charset*=x\0''a", 200, "attachment; filename*0=a; filename*=b")
 def test_any_response_becomes_text_or_a_refusal_in_a_sentence(body, kind, status, disposition):
     headers = {"content-type": kind, "content-disposition": disposition}
     response = HttpResponse("https://a.test/", status, "Odd", headers, body, True)
