@@ -49,8 +49,19 @@ class Filters:
     thinking: bool | None = None
 
     def build_scope(self, zone: ZoneInfo) -> Scope:
-        """The scope of reports, as far as it has these filters."""
-        return Scope(self.period.since, self.period.until, self.chat, self.user, self.model, str(zone))
+        """The scope of reports with these filters."""
+        return Scope(
+            self.period.since,
+            self.period.until,
+            self.chat,
+            self.user,
+            self.model,
+            str(zone),
+            self.endpoint,
+            self.tool,
+            self.purpose,
+            self.thinking,
+        )
 
 
 def parse_period(query: Mapping[str, str], *, zone: ZoneInfo, now: float) -> Period:

@@ -191,7 +191,8 @@ def report(  # noqa: PLR0913  # an option is an argument here
     user: Annotated[int | None, typer.Option(help="Only this user, by number.")] = None,
     model: Annotated[str | None, typer.Option(help="Only this model.")] = None,
     by: Annotated[
-        str | None, typer.Option(help="Group by day, chat, user, thinking, model, tool or purpose.")
+        str | None,
+        typer.Option(help="Group by day, hour, chat, user, thinking, model, tool, purpose or user-model."),
     ] = None,
     form: Annotated[str, typer.Option("--format", help="table, csv, json, md or png.")] = "table",
     list_of: Annotated[
@@ -217,6 +218,14 @@ def report(  # noqa: PLR0913  # an option is an argument here
         str | None,
         typer.Option(help="Time zone of times and days, such as Europe/Berlin; TIME_ZONE if unset."),
     ] = None,
+    endpoint: Annotated[
+        str | None, typer.Option(help="Only turns at this endpoint, main or fallback.")
+    ] = None,
+    tool: Annotated[str | None, typer.Option(help="Only turns that called this tool.")] = None,
+    purpose: Annotated[
+        str | None, typer.Option(help="Only calls for this purpose, such as turn, summary or decision.")
+    ] = None,
+    thinking: Annotated[str | None, typer.Option(help="Only turns with thinking on, or off.")] = None,
     out: Annotated[Path | None, typer.Option(help="Write to this file instead of the terminal.")] = None,
     env_file: EnvFile = ENV_FILE,
 ) -> None:
@@ -225,7 +234,8 @@ def report(  # noqa: PLR0913  # an option is an argument here
 
     settings = _load_settings(env_file)
     options = report_command.ReportOptions(
-        since, until, chat, user, model, by, form, list_of, top, sort, zone or settings.time_zone
+        *(since, until, chat, user, model, by, form, list_of, top, sort, zone or settings.time_zone),
+        *(endpoint, tool, purpose, thinking),
     )
     if about not in {None, "audit"}:
         raise QuestionRefused(

@@ -11,7 +11,7 @@ from bot.translations.translator import ENGLISH, Translator
 from bot.usage.chart_image import ChartJson
 from bot.usage.intervals import INTERVAL_ORDER, column_name
 from bot.usage.plain_text import escape_for_terminal
-from bot.usage.report import INTERVAL_COLUMNS, ReportGroup, UsageReport, group_label
+from bot.usage.report import INTERVAL_COLUMNS, TIME_GROUPINGS, ReportGroup, UsageReport, group_label
 
 CHART_DAYS = 30  # of a person's chart, also where nothing happened
 MAX_GROUPS = 31  # groups of one picture
@@ -118,10 +118,11 @@ def _list_notes(panels: Iterable[ChartJson], translate: Translator) -> list[str]
 
 
 def _choose_groups(report: UsageReport) -> tuple[Sequence[ReportGroup], int]:
-    """The groups of the picture, the latest days or the first others, and how many are left out."""
+    """The groups of the picture, the latest days and hours or the first others; how many are left out."""
     groups = report.shown_groups
     if report.query.by == "day":
         groups = tuple(_fill_missing_days(groups))
+    if report.query.by in TIME_GROUPINGS:
         return groups[-MAX_GROUPS:], max(0, len(groups) - MAX_GROUPS)
     return groups[:MAX_GROUPS], max(0, len(groups) - MAX_GROUPS)
 

@@ -1,8 +1,10 @@
 """Loads from the database what a report query needs, and builds the report."""
 
 import asyncio
+import math
+from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, TypeVar
 
@@ -11,17 +13,19 @@ from bot.db.transaction import Transaction
 from bot.db.usage import counter_readings, report_sums, tool_sums
 from bot.db.usage.thinking_sums import ThinkingSums, sum_by_thinking
 from bot.db.usage.usage_sums import (
+    DAY_SECONDS,
     ApprovalSums,
     CallSums,
     GroupBy,
     GroupKey,
     RetrySums,
+    Scope,
     ServerSums,
     ToolSums,
     TurnSums,
 )
 from bot.db.usage.verdict_sums import VerdictSums, sum_verdicts
-from bot.usage.histogram import MIN_SECONDS
+from bot.usage.histogram import MIN_SECONDS, bucket_number
 from bot.usage.report import (
     INTERVAL_COLUMNS,
     MAX_EXACT_TURNS,
@@ -125,7 +129,7 @@ async def _load_turn_rows(tx: Transaction, query: ReportQuery) -> _TurnRows:
     if query.by == "thinking":
         thinking = await sum_by_thinking(tx, scope)
     server = None
-    if not scope.is_turns_only and not scope.model:
+    if scope.is_everybody:
         server = await counter_readings.sum_server_counters(tx, scope)
     verdicts = await sum_verdicts(tx, scope, query.by)
     all_verdicts = await sum_verdicts(tx, scope, None)
@@ -136,8 +140,7 @@ async def _load_turn_rows(tx: Transaction, query: ReportQuery) -> _TurnRows:
 async def _load_durations(tx: Transaction, query: ReportQuery, turns: Iterable[TurnSums]) -> _DurationRows:
     if sum(turn_sums.settled for turn_sums in turns) <= MAX_EXACT_TURNS:
         return await _load_exact_durations(tx, query)
-    has_stored_days = query.by != "day" or query.scope.zone == "UTC"
-    if query.scope.is_whole_days and has_stored_days:
+    if query.scope.is_everybody:
         return await _load_bucket_counts(tx, query)
     return _DurationRows()
 
@@ -151,11 +154,36 @@ async def _load_exact_durations(tx: Transaction, query: ReportQuery) -> _Duratio
 
 
 async def _load_bucket_counts(tx: Transaction, query: ReportQuery) -> _DurationRows:
+    """Durations by the stored counts of whole days in UTC; turns before and after those are counted now."""
+    scope = query.scope
     by_day: Durations = {}
-    if query.by == "day":
-        by_day = _collect_bucket_counts(await report_sums.count_durations(tx, query.scope, daily=True))
-    total = _collect_bucket_counts(await report_sums.count_durations(tx, query.scope, daily=False))
-    return _DurationRows(by_day, total, "buckets")
+    if query.by == "day" and scope.zone == "UTC" and scope.is_whole_days:
+        by_day = _collect_bucket_counts(await report_sums.count_durations(tx, scope, daily=True))
+    inner, edges = split_whole_days(scope)
+    total = Counter[tuple[str, int]]()
+    for _, interval, bucket, count in await report_sums.count_durations(tx, inner, daily=False):
+        total[interval, bucket] += count
+    for edge in edges:
+        rows = await report_sums.list_breakdown_seconds(tx, edge, None)
+        for (_, interval), durations in _collect_durations(rows).items():
+            total.update((interval, int(bucket_number(seconds) or 0)) for seconds in durations)
+    of_all = _collect_bucket_counts((None, *key, count) for key, count in total.items())
+    return _DurationRows(by_day, of_all, "buckets")
+
+
+def split_whole_days(scope: Scope) -> tuple[Scope, list[Scope]]:
+    """The whole days in UTC that a scope covers, and what it covers before and after them."""
+    since, until = scope.since, scope.until
+    first = None if since is None else math.ceil(since / DAY_SECONDS) * DAY_SECONDS
+    last = None if until is None else max(first or 0, math.floor(until / DAY_SECONDS) * DAY_SECONDS)
+    if first is not None and until is not None and first >= until:
+        return replace(scope, since=until, until=until), [scope]
+    edges = [
+        replace(scope, since=begin, until=end)
+        for begin, end in ((since, first), (last, until))
+        if begin is not None and end is not None and begin < end
+    ]
+    return replace(scope, since=first, until=last), edges
 
 
 def _collect_durations(rows: Iterable[tuple[Any, ...]]) -> dict[tuple[GroupKey, str], list[float]]:

@@ -5,12 +5,14 @@ Raises QuestionRefused, which says what is wrong.
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, tzinfo
 from typing import TypeVar, get_args
 from zoneinfo import ZoneInfo
 
 from bot.db.usage.rankings import Sort
 from bot.db.usage.usage_sums import DAY_SECONDS, Scope
+from bot.domain import CallPurpose, EndpointRole
 from bot.errors import QuestionRefused
 from bot.usage.report import Grouping, start_of_day
 
@@ -27,6 +29,9 @@ TIME_FORMATS = (
 )
 SORTS: tuple[Sort, ...] = get_args(Sort)
 GROUPINGS: tuple[Grouping, ...] = get_args(Grouping)
+ENDPOINTS: tuple[EndpointRole, ...] = get_args(EndpointRole)
+PURPOSES: tuple[CallPurpose, ...] = get_args(CallPurpose)
+THINKING_STATES = ("on", "off")
 
 
 def parse_scope(  # noqa: PLR0913  # an option is an argument here
@@ -92,6 +97,19 @@ def parse_time(option: str, text: str, now: float, zone: tzinfo = UTC, *, whole_
     if whole_day and re.fullmatch(r"[0-9]{4}-?[0-9]{2}-?[0-9]{2}", text.strip()):
         return start_of_day(seconds, zone, days_later=1)
     return seconds
+
+
+def parse_call_filters(
+    scope: Scope, endpoint: str | None, tool: str | None, purpose: str | None, thinking: str | None
+) -> Scope:
+    """The scope, restricted to turns at an endpoint, with a tool or thinking, and to calls for a purpose."""
+    return replace(
+        scope,
+        endpoint=None if endpoint is None else parse_choice("--endpoint", endpoint, ENDPOINTS),
+        tool=tool,
+        purpose=None if purpose is None else parse_choice("--purpose", purpose, PURPOSES),
+        thinking=None if thinking is None else parse_choice("--thinking", thinking, THINKING_STATES) == "on",
+    )
 
 
 def parse_choice(option: str, text: str, choices: Sequence[Choice]) -> Choice:

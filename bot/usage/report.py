@@ -25,15 +25,23 @@ from bot.db.usage.usage_sums import (
 from bot.db.usage.verdict_sums import VerdictSums
 from bot.usage.histogram import exact_percentile, percentile
 
-Grouping = Literal["day", "chat", "user", "thinking", "model", "tool", "purpose"]
+Grouping = Literal["day", "hour", "chat", "user", "thinking", "model", "tool", "purpose", "user-model"]
 PercentileMethod = Literal["exact", "buckets"]
+TIME_GROUPINGS = frozenset({"day", "hour"})
 
 INTERVAL_COLUMNS: tuple[BreakdownColumn, ...] = get_args(BreakdownColumn)
 NO_TURN_LABEL = "(no turn)"
 MAX_EXACT_TURNS = 20_000
 """Up to this many turns, percentiles are computed from the turns themselves."""
-_TURN_GROUPINGS = {"day", "chat", "user", "thinking"}  # what a turn belongs to; a turn may ask several models
+_TURN_GROUPINGS = {
+    "day",
+    "hour",
+    "chat",
+    "user",
+    "thinking",
+}  # a turn has one of each, but may ask several models
 _TOOL_GROUPINGS = {*_TURN_GROUPINGS, "tool"}
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 AddableSums = TypeVar("AddableSums", CallSums, TurnSums)
 KeyedSums = TypeVar("KeyedSums", ToolSums, ApprovalSums, RetrySums)
@@ -169,10 +177,10 @@ class ReportSums:
 
 
 def build_report(query: ReportQuery, sums: ReportSums) -> UsageReport:
-    """The report of these sums; days in order, other groups with the most canvases first."""
+    """The report of these sums; days and hours in order, other groups with the most canvases first."""
     groups = []
-    if query.by == "day":
-        groups = sorted(_build_groups(query.by, sums), key=_day_sort_key)
+    if query.by in TIME_GROUPINGS:
+        groups = sorted(_build_groups(query.by, sums), key=_time_sort_key)
     elif query.by is not None:
         groups = sorted(_build_groups(query.by, sums), key=_canvas_sort_key)
     return UsageReport(query, _build_total(sums), tuple(groups), sums.server, sums.percentile_method)
@@ -187,16 +195,23 @@ def group_label(by: Grouping | None, key: GroupKey) -> str:
     if by == "thinking":
         return "on" if key else "off"
     if by == "day":
-        return (datetime(1970, 1, 1, tzinfo=UTC) + timedelta(days=int(key))).date().isoformat()
+        return (_EPOCH + timedelta(days=int(key))).date().isoformat()
+    if by == "hour":
+        return (_EPOCH + timedelta(hours=int(key))).strftime("%Y-%m-%d %H:%M")
     return str(key)
 
 
 def name_people(report: UsageReport, names: Mapping[int, str]) -> UsageReport:
     """The report with names beside the numbers of people and chats."""
-    if report.query.by not in {"user", "chat"}:
+    if report.query.by not in {"user", "chat", "user-model"}:
         return report
-    groups = (replace(group, label=format_person(group.label, names)) for group in report.groups)
+    groups = (replace(group, label=_name_group(group.label, names)) for group in report.groups)
     return replace(report, groups=tuple(groups))
+
+
+def _name_group(label: str, names: Mapping[int, str]) -> str:
+    number, space, model = label.partition(" ")  # a model only where they are grouped by both
+    return f"{format_person(number, names)}{space}{model}"
 
 
 def format_person(number: str, names: Mapping[int, str]) -> str:
@@ -341,7 +356,7 @@ def _compute_interval_percentiles(durations: Sequence[float] | Mapping[int, int]
     return Percentiles(len(ordered), *(exact_percentile(ordered, share) for share in shares))
 
 
-def _day_sort_key(group: ReportGroup) -> tuple[int, str]:
+def _time_sort_key(group: ReportGroup) -> tuple[int, str]:
     if group.key is None:
         return (1, "")
     return (0, group.label)

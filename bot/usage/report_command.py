@@ -33,7 +33,14 @@ from bot.usage.headline import build_lines as build_headline
 from bot.usage.json_records import JsonRecord
 from bot.usage.plain_text import escape_for_markdown, escape_for_terminal
 from bot.usage.queries import load_report
-from bot.usage.query_args import GROUPINGS, SORTS, parse_choice, parse_scope, parse_turn_id
+from bot.usage.query_args import (
+    GROUPINGS,
+    SORTS,
+    parse_call_filters,
+    parse_choice,
+    parse_scope,
+    parse_turn_id,
+)
 from bot.usage.report import Grouping, ReportQuery, UsageReport, name_people
 from bot.usage.tables import ReportSection
 
@@ -65,6 +72,10 @@ class ReportOptions:
     top: int | None = None
     sort: str = DEFAULT_SORT
     zone: str = "UTC"
+    endpoint: str | None = None
+    tool: str | None = None
+    purpose: str | None = None
+    thinking: str | None = None
 
 
 async def render_report(url: str, options: ReportOptions, *, now: float) -> str | bytes:
@@ -103,7 +114,8 @@ async def render_audit(url: str, options: ReportOptions, *, now: float) -> str:
     """
     scope = _parse_scope(options, now)
     form = parse_choice("--format", options.form, FORMATS)
-    has_other_filter = {options.chat, options.model, options.by, options.what} != {None}
+    is_of_one_person = scope == Scope(scope.since, scope.until, user=scope.user, zone=scope.zone)
+    has_other_filter = not is_of_one_person or options.by is not None or options.what is not None
     if form == "png" or options.sort != DEFAULT_SORT or has_other_filter:
         raise QuestionRefused(
             "report audit goes with --since, --until, --user, --top, --format and --out alone."
@@ -140,7 +152,7 @@ async def render_turn(url: str, turn_id_text: str, *, with_texts: bool, as_json:
 
 
 def _parse_scope(options: ReportOptions, now: float) -> Scope:
-    return parse_scope(
+    scope = parse_scope(
         options.since,
         options.until,
         options.chat,
@@ -149,6 +161,7 @@ def _parse_scope(options: ReportOptions, now: float) -> Scope:
         zone=options.zone,
         now=now,
     )
+    return parse_call_filters(scope, options.endpoint, options.tool, options.purpose, options.thinking)
 
 
 async def _render_ranking(url: str, options: ReportOptions, scope: Scope, form: ReportFormat) -> str:
@@ -156,7 +169,7 @@ async def _render_ranking(url: str, options: ReportOptions, scope: Scope, form: 
     sort = parse_choice("--sort", options.sort, SORTS)
     if options.by is not None or form == "png":
         raise QuestionRefused("--list shows things one by one: it goes with neither --by nor --format png.")
-    if kind == "readings" and (sort != DEFAULT_SORT or scope.is_turns_only or scope.model is not None):
+    if kind == "readings" and (sort != DEFAULT_SORT or not scope.is_everybody):
         raise QuestionRefused(
             "--list readings shows the newest of all users: it goes with --since, --until and --top alone."
         )

@@ -84,8 +84,8 @@ def build_notes(report: UsageReport) -> Iterator[str]:
         missing = total.turns.turns - total.turns.settled
         turns = f"{missing:,} of {total.turns.turns:,} turns"
         yield f"{turns} have no account: their seconds are unknown, in no sum."
-    if report.query.scope.model is not None:
-        yield "Seconds, tools and thinking turns are those of the turns in which this model was asked."
+    if report.query.scope.model is not None or report.query.scope.purpose is not None:
+        yield "Seconds, tools and thinking turns are those of the turns in which such calls were made."
     yield _describe_percentiles(report)
     yield from _describe_server(report)
 
@@ -283,7 +283,15 @@ def _describe_scope(scope: Scope) -> str:
         since = format_local(scope.since, scope.zone)
     if scope.until is not None:
         until = format_local(scope.until, scope.zone)
-    filters = {"chat": scope.chat, "user": scope.user, "model": scope.model}
+    filters = {
+        "chat": scope.chat,
+        "user": scope.user,
+        "model": scope.model,
+        "endpoint": scope.endpoint,
+        "tool": scope.tool,
+        "purpose": scope.purpose,
+        "thinking": {True: "on", False: "off", None: None}[scope.thinking],
+    }
     filter_text = "".join(f", {name} {value}" for name, value in filters.items() if value is not None)
     estimates = "Canvases are estimates: output tokens / 256, rounded up call by call."
     return f"From {since} to {until} ({scope.zone}){filter_text}. {estimates}"
@@ -314,7 +322,7 @@ def _describe_percentiles(report: UsageReport) -> str:
             error = f"{100 * MAX_RELATIVE_ERROR:.1f} %"
             return f"Percentiles are from counts by size, within {error} of the true ones."
     reason = f"these are more than {MAX_EXACT_TURNS:,} turns"
-    return f"Percentiles are not shown: {reason}. Take whole days of everybody, or fewer turns."
+    return f"Percentiles are not shown: {reason}. Leave the filters out, or take fewer turns."
 
 
 def _describe_server(report: UsageReport) -> Iterator[str]:

@@ -49,7 +49,7 @@ def is_match(month: RandomMonth, turn: Row, query: Mapping[str, str]) -> bool:
     calls = month.list_calls(turn["id"])
     tools = {row["name"] for row in month.list_tools(turn["id"])}
     account = month.find_account(turn["id"])
-    of_call = {name: query[name] for name in ("model", "endpoint", "purpose") if name in query}
+    of_call = {name: query[name] for name in ("model", "purpose") if name in query}
     ending = turn["ending"] or turn["state"]
     wanted = query.get("ending", ending)
     return all(
@@ -57,6 +57,7 @@ def is_match(month: RandomMonth, turn: Row, query: Mapping[str, str]) -> bool:
             str(turn["person"]) == query.get("user", str(turn["person"])),
             query.get("chat", turn["lane"]) in {turn["lane"], turn["lane"].partition(":")[0]},
             not of_call or any(of_call.items() <= call.items() for call in calls),
+            turn["endpoint"] == query.get("endpoint", turn["endpoint"]),
             query.get("tool") in {None, *tools},
             turn["thinking"] == (query.get("thinking", "yes" if turn["thinking"] else "no") == "yes"),
             ending == wanted or (wanted == "failure" and ending in FAILURES),
@@ -160,7 +161,7 @@ async def test_what_makes_no_sense_is_refused_and_what_is_not_there_is_an_empty_
 async def test_a_search_that_finds_little_goes_on_on_the_next_page(database: Database):
     month = await fill_month(database, 1, until=1_000_000_000.0)
     wanted = pick_turns(month, {"tool": "search", "steps": "2"})
-    selection = TurnSelection(Scope(), tool="search", more_steps_than=2)
+    selection = TurnSelection(Scope(tool="search"), more_steps_than=2)
     found: list[int] = []
     pages = 0
     before: turn_list.Place | None = None

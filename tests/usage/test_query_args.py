@@ -110,7 +110,7 @@ def test_what_is_no_chat_is_refused(chat: str):
 
 def test_names_are_known_or_refused():
     assert parse_choice("--by", "tool", GROUPINGS) == "tool"
-    with pytest.raises(QuestionRefused, match=r"--by must be one of day, chat, user, thinking, model"):
+    with pytest.raises(QuestionRefused, match=r"--by must be one of day, hour, chat, user, thinking, model"):
         parse_choice("--by", "week", GROUPINGS)
 
 

@@ -14,6 +14,7 @@ from bot.db.people import people
 from bot.db.tools import audit
 from bot.db.usage import counter_readings
 from bot.db.usage.counter_readings import CounterReading
+from bot.db.usage.usage_sums import Scope
 from bot.errors import NothingFound, QuestionRefused, StoreUnavailable
 from bot.usage import queries
 from bot.usage.histogram import bucket_number
@@ -311,7 +312,76 @@ async def test_of_very_many_turns_percentiles_come_from_counts(
     assert together.total.percentiles["whole"].p50 == pytest.approx(2.0, rel=0.025)
     by_day = json.loads(await render(filled, by="day", form="json"))
     assert by_day["groups"][0]["whole_p50_seconds"] == pytest.approx(2.0, rel=0.025)
-    assert "Percentiles are not shown: these are more than" in await render(filled, since="2024-10-04T01:00")
+    assert "Percentiles are not shown: these are more than" in await render(filled, model="m")
+
+
+async def test_days_that_are_cut_are_counted_turn_by_turn(
+    filled: str, database: Database, monkeypatch: pytest.MonkeyPatch
+):
+    ledger = UsageRows(database)
+    day = int(NOON // 86_400)
+    for hours, seconds in ((-13, 4.0), (1, 8.0), (13, 16.0), (25, 32.0)):
+        await ledger.add_account(
+            await ledger.add_turn(item=100 + hours, received_at=NOON + hours * 3600), own=seconds
+        )
+        await ledger.add_duration(day + (hours + 12) // 24, "whole", bucket_number(seconds) or 0, 1)
+    for seconds in (1.5, 3.5):  # of the two turns at noon
+        await ledger.add_duration(day, "whole", bucket_number(seconds) or 0, 1)
+    spans = ((-13, 26), (-12, 12), (-14, 1), (1, 26), (-13, 13.5), (0.5, 2), (None, 14), (0, None))
+    for since, until in spans:
+        begin, end = (None if hours is None else NOON + hours * 3600 for hours in (since, until))
+        scope = Scope(begin, end)
+        monkeypatch.setattr(queries, "MAX_EXACT_TURNS", 10)
+        of_turns = (await load_report(database, ReportQuery(scope))).total.percentiles["whole"]
+        monkeypatch.setattr(queries, "MAX_EXACT_TURNS", 0)
+        of_counts = (await load_report(database, ReportQuery(scope))).total.percentiles["whole"]
+        assert of_turns.count == of_counts.count
+        assert of_counts.p50 == pytest.approx(of_turns.p50, rel=0.025)
+        assert of_counts.p95 == pytest.approx(of_turns.p95, rel=0.025)
+
+
+async def test_a_report_can_be_of_some_turns_and_by_hour_or_by_person_and_model(
+    filled: str, database: Database
+):
+    async def read(**options: Any) -> Any:
+        return json.loads(await render(filled, form="json", **options))
+
+    ledger = UsageRows(database)
+    turn = await ledger.add_turn(item=50, endpoint="fallback", thinking=True, received_at=NOON + 3600)
+    await ledger.add_call(turn, model="n", purpose="decision")
+    await ledger.add_call(turn, model="n", purpose="task")
+    await ledger.add_tool_call(turn, "fetch_page")
+    await ledger.add_tool_call(turn, "clock")
+    for options, turns, calls in (
+        ({"endpoint": "fallback"}, 1, 2),
+        ({"endpoint": "main"}, 2, 2),
+        ({"tool": "fetch_page"}, 1, 2),
+        ({"tool": "clock", "thinking": "on"}, 2, 3),
+        ({"thinking": "off"}, 1, 1),
+        ({"purpose": "task"}, 1, 1),
+        ({"purpose": "turn", "model": "m"}, 2, 2),
+    ):
+        report = await read(**options)
+        assert (report["all"]["turns"], report["all"]["calls"]) == (turns, calls), options
+    assert (await read(tool="fetch_page"))["all"]["tool_calls"] == 1
+    assert (await read(purpose="warmup"))["all"]["calls"] == 1
+    hours = (await read(by="hour", zone="Asia/Kolkata"))["groups"]
+    assert [(row["hour"], row["turns"], row["calls"]) for row in hours] == [
+        ("2024-10-04 17:00", 2, 3),
+        ("2024-10-04 18:00", 1, 2),
+    ]
+    pairs = {row["user-model"]: row["calls"] for row in (await read(by="user-model"))["groups"]}
+    assert pairs == {"5 m": 1, "6 m": 1, "5 n": 2, "(no turn)": 1}
+    async with database.transaction() as tx:
+        await people.put(tx, 6, "Bob", "member", now=NOON)
+    table = await render(filled, by="user-model", thinking="on")
+    assert "Bob (6) m" in table
+    assert ", thinking on." in table
+    for wrong in ({"endpoint": "third"}, {"purpose": "fun"}, {"thinking": "yes"}):
+        with pytest.raises(QuestionRefused, match="must be one of"):
+            await read(**wrong)
+    for name in ("turns", "calls"):
+        assert len(json.loads(await render(filled, what=name, tool="fetch_page", form="json"))) in {1, 2}
 
 
 async def test_inside_a_transaction_the_answer_is_the_same(database: Database, filled: str):

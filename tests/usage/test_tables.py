@@ -210,7 +210,7 @@ def test_notes_say_what_is_asked_and_what_is_not_known():
     assert "Unknown, for the server did not tell: cached of 1 of 2 calls; sums leave them out." in notes
     assert "Of 1 call only a count from before the end is known; the sums are at least that." in notes
     assert "1 of 2 turns have no account: their seconds are unknown, in no sum." in notes
-    assert "Seconds, tools and thinking turns are those of the turns in which this model was asked." in notes
+    assert "Seconds, tools and thinking turns are those of the turns in which such calls were made." in notes
     assert notes[-1] == "Percentiles are exact, over the turns in which the interval occurred."
 
 

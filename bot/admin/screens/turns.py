@@ -91,10 +91,6 @@ def parse_selection(request: PageRequest, filters: Filters) -> TurnSelection:
     steps = _parse_number(request, "steps")
     return TurnSelection(
         filters.build_scope(request.zone),
-        filters.endpoint,
-        filters.tool,
-        filters.purpose,
-        filters.thinking,
         ending or None,
         longer_than,
         None if steps is None else int(steps),

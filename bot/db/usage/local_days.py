@@ -1,21 +1,29 @@
-"""Days of a time zone in SQL: which day a stored moment belongs to, summer time included."""
+"""Days and hours of a time zone in SQL: to which a stored moment belongs, summer time included."""
 
 import time
 from datetime import datetime
-from typing import Any
+from typing import Any, Final, Literal
 from zoneinfo import ZoneInfo
 
 from sqlalchemy import ColumnElement, Integer, case, cast, literal_column
 
-from bot.db.usage.usage_sums import DAY_SECONDS, Scope
+from bot.db.usage.usage_sums import DAY_SECONDS, HOUR_SECONDS, Scope
 
 FIRST_MOMENT = datetime.fromisoformat("2024-01-01T00:00:00+00:00").timestamp()  # nothing stored is older
 
+_UNIT_SECONDS: Final = {"day": DAY_SECONDS, "hour": HOUR_SECONDS}
 
-def build_day_column(moment: ColumnElement[float], scope: Scope) -> ColumnElement[int]:
-    """The day of `moment` (epoch seconds) in the scope's zone, as days since 1970."""
+
+def build_time_column(
+    moment: ColumnElement[float], scope: Scope, unit: Literal["day", "hour"]
+) -> ColumnElement[int]:
+    """The day or hour of `moment` (epoch seconds) by the scope's clock, counted since 1970.
+
+    An hour that comes twice, when summer time ends, is one.
+    """
+    seconds = _UNIT_SECONDS[unit]
     if scope.zone == "UTC":
-        return cast(moment / DAY_SECONDS, Integer)
+        return cast(moment / seconds, Integer)
     until = scope.until or time.time() + DAY_SECONDS
     *earlier, (_, last_offset) = list_offsets(ZoneInfo(scope.zone), scope.since or FIRST_MOMENT, until)
     shift: ColumnElement[int] = literal_column(str(last_offset))
@@ -24,7 +32,7 @@ def build_day_column(moment: ColumnElement[float], scope: Scope) -> ColumnElemen
             (moment < literal_column(str(end)), literal_column(str(offset))) for end, offset in earlier
         ]
         shift = case(*whens, else_=shift)
-    return cast((moment + shift) / DAY_SECONDS, Integer)
+    return cast((moment + shift) / seconds, Integer)
 
 
 def list_offsets(zone: ZoneInfo, since: float, until: float) -> list[tuple[int, int]]:

@@ -11,7 +11,7 @@ from sqlalchemy import ColumnElement, Select, Subquery, and_, case, func, select
 
 from bot.db.tables import accounts, model_calls, tool_calls, turns
 from bot.db.transaction import Transaction
-from bot.db.usage.scope_filters import build_turn_filter, build_turnless_call_filter
+from bot.db.usage.scope_filters import build_call_filter, build_turn_filter, build_turnless_call_filter
 from bot.db.usage.usage_sums import Scope
 from bot.domain import CANVAS_TOKENS, TYPED_READ_PURPOSES, CallOutcome
 
@@ -128,7 +128,7 @@ async def rank_calls(tx: Transaction, scope: Scope, sort: Sort, top: int) -> lis
     else:
         # Calls of turns belong to a scope by their turn, others by themselves; both are ranked together.
         of_turns = every_call.select_from(turns.join(model_calls, _call.turn == _turn.id)).where(
-            *build_turn_filter(scope), *_build_model_filter(scope)
+            *build_turn_filter(scope), *build_call_filter(scope)
         )
         without_turn = every_call.where(_call.turn.is_(None), *build_turnless_call_filter(scope))
         queries = [of_turns, without_turn]
@@ -154,7 +154,7 @@ async def rank_turns(tx: Transaction, scope: Scope, sort: Sort, top: int) -> lis
         accounts, _account.turn == _turn.id
     )
     query = select(_turn.id).select_from(joined).where(*build_turn_filter(scope))
-    if scope.model is not None:
+    if build_call_filter(scope):
         query = query.where(call_sums.c.turn.is_not(None))
     top_turns = _take_top(query, _build_turn_sort(sort, call_sums), _turn.id, top)
     return await load_ranked_turns(tx, list((await tx.execute(top_turns)).scalars()))
@@ -167,12 +167,6 @@ async def load_ranked_turns(tx: Transaction, ids: Sequence[int]) -> list[RankedT
     return sorted((RankedTurn(*row) for row in selected), key=lambda turn: places[turn.turn])
 
 
-def _build_model_filter(scope: Scope) -> list[ColumnElement[bool]]:
-    if scope.model is None:
-        return []
-    return [_call.model == scope.model]
-
-
 def _take_top(
     query: Select[Any], sort_column: ColumnElement[Any], tie_breaker: ColumnElement[Any], top: int
 ) -> Select[Any]:
@@ -180,7 +174,7 @@ def _take_top(
 
 
 def _build_call_sums(scope: Scope) -> Subquery:
-    """The sums of each turn's calls; if the scope names a model, only of its calls."""
+    """The sums of each turn's calls; only of those calls to which the scope is restricted."""
     return (
         select(
             _call.turn,
@@ -190,7 +184,7 @@ def _build_call_sums(scope: Scope) -> Subquery:
             func.sum(_call.reasoning_tokens).label("reasoning"),
             func.sum(_CANVASES).label("canvases"),
         )
-        .where(_call.turn.is_not(None), *_build_model_filter(scope))
+        .where(_call.turn.is_not(None), *build_call_filter(scope))
         .group_by(_call.turn)
         .subquery("call_sums")
     )

@@ -5,12 +5,13 @@ Only reads. scope_filters says which rows belong to a scope.
 
 from collections.abc import Sequence
 from dataclasses import fields
-from typing import Any, Final, get_args
+from typing import Any, Final, Literal, get_args
 
 from sqlalchemy import (
     ColumnElement,
     Integer,
     Select,
+    Text,
     and_,
     case,
     cast,
@@ -29,9 +30,10 @@ from bot.db.tables import (
     turns,
 )
 from bot.db.transaction import Transaction
-from bot.db.usage.local_days import build_day_column
+from bot.db.usage.local_days import build_time_column
 from bot.db.usage.scope_filters import (
-    build_turn_and_model_filter,
+    build_call_filter,
+    build_calling_turn_filter,
     build_turn_filter,
     build_turnless_call_filter,
 )
@@ -115,9 +117,13 @@ _ODD_SUMS: tuple[ColumnElement[Any], ...] = (
 )
 _NO_ODD_SUMS = (0,) * len(_ODD_SUMS)
 _NO_THINKING_CALLS = (0, 0, 0, 0)
-TURN_GROUPS = frozenset({"day", "chat", "user", "thinking"})
+TURN_GROUPS = frozenset({"day", "hour", "chat", "user", "thinking"})
 _TURN_GROUP_COLUMNS = {"chat": _turn.lane, "user": _turn.person, "thinking": _turn.thinking}
-_CALL_GROUP_COLUMNS = {"model": _call.model, "purpose": _call.purpose}
+_CALL_GROUP_COLUMNS = {
+    "model": _call.model,
+    "purpose": _call.purpose,
+    "user-model": cast(_turn.person, Text) + " " + _call.model,
+}
 
 
 async def sum_calls(tx: Transaction, scope: Scope, group: GroupBy | None) -> list[CallSums]:
@@ -205,19 +211,20 @@ async def _sum_calls_by_group(
     `subgroup_column`, which must be the first of `sums`, it is a part of the key.
     """
     call_key: ColumnElement[Any] = _CALL_GROUP_COLUMNS.get(group or "", literal(None))
-    if scope.is_everything and group not in TURN_GROUPS:
+    if scope.is_everything and group not in {*TURN_GROUPS, "user-model"}:
         query = select(call_key, *sums).select_from(model_calls).where(*extra_conditions)
         return await _load_rows(tx, query, group, subgroup_column)
     turn_key = get_turn_group_column(scope, group, call_key)
     query = select(turn_key, *sums).select_from(turns.join(model_calls, _call.turn == _turn.id))
     query = query.where(*build_turn_filter(scope), *extra_conditions)
-    if scope.model is not None:
-        query = query.where(_call.model == scope.model)
+    query = query.where(*build_call_filter(scope))
     rows = await _load_rows(tx, query, group, subgroup_column)
     if scope.is_turns_only:
         return rows
-    if group == "day":
-        call_key = build_day_column(_call.created_at, scope)
+    if group == "day" or group == "hour":
+        call_key = build_time_column(_call.created_at, scope, group)
+    elif group == "user-model":
+        call_key = literal(None)
     query = select(call_key, *sums).select_from(model_calls)
     query = query.where(_call.turn.is_(None), *build_turnless_call_filter(scope), *extra_conditions)
     rows_without_turn = await _load_rows(tx, query, group, subgroup_column)
@@ -251,7 +258,7 @@ async def _load_rows(
 
 
 async def sum_turns(tx: Transaction, scope: Scope, group: GroupBy | None) -> list[TurnSums]:
-    """Turns by group; by `model` and `purpose` there is one group (key None)."""
+    """Turns by group; by what is only a call's, such as `model`, there is one group (key None)."""
     key = get_turn_group_column(scope, group, literal(None))
     settled = case((_account.turn.is_not(None), 1))
     columns = (  # in the order of the fields of TurnSums, its `seconds` last, without those of calls
@@ -270,7 +277,7 @@ async def sum_turns(tx: Transaction, scope: Scope, group: GroupBy | None) -> lis
     query = (
         select(*columns)
         .select_from(turns.outerjoin(accounts, _account.turn == _turn.id))
-        .where(*build_turn_and_model_filter(scope))
+        .where(*build_calling_turn_filter(scope))
     )
     turn_group = group if group in TURN_GROUPS else None
     rows = await _load_rows(tx, query, turn_group, None)
@@ -288,7 +295,7 @@ def _select_thinking_calls(scope: Scope, key: ColumnElement[Any]) -> Select[Any]
         _sum(_CANVASES),
     )
     calls = select(key, *sums).select_from(turns.join(model_calls, _call.turn == _turn.id))
-    return calls.where(_turn.thinking, ~_IS_TYPED_READ, *build_turn_and_model_filter(scope))
+    return calls.where(_turn.thinking, ~_IS_TYPED_READ, *build_calling_turn_filter(scope))
 
 
 def _to_turn_sums(row: tuple[Any, ...], thinking_calls: Sequence[int]) -> TurnSums:
@@ -298,11 +305,11 @@ def _to_turn_sums(row: tuple[Any, ...], thinking_calls: Sequence[int]) -> TurnSu
 
 
 def get_turn_group_column(
-    scope: Scope, group: str | None, other_column: ColumnElement[Any]
+    scope: Scope, group: GroupBy | Literal["tool"] | None, other_column: ColumnElement[Any]
 ) -> ColumnElement[Any]:
     """What turns are grouped by; `other_column` where that is nothing of a turn."""
-    if group == "day":
-        return build_day_column(_turn.received_at, scope)
+    if group == "day" or group == "hour":
+        return build_time_column(_turn.received_at, scope, group)
     return _TURN_GROUP_COLUMNS.get(group or "", other_column)
 
 
@@ -314,7 +321,7 @@ async def list_breakdown_seconds(
     query = (
         select(key, *_BREAKDOWN_COLUMNS)
         .select_from(turns.join(accounts, _account.turn == _turn.id))
-        .where(*build_turn_and_model_filter(scope))
+        .where(*build_calling_turn_filter(scope))
     )
     return [tuple(row) for row in await tx.execute(query)]
 

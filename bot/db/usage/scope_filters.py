@@ -6,37 +6,53 @@ was made.
 
 from sqlalchemy import ColumnElement, exists, false, or_
 
-from bot.db.tables import model_calls, turns
+from bot.db.tables import model_calls, tool_calls, turns
 from bot.db.usage.usage_sums import Scope
 
 
 def build_turn_filter(scope: Scope) -> list[ColumnElement[bool]]:
-    """Conditions for turns: by their receipt, chat and person."""
+    """Conditions for turns by what is theirs: receipt, chat, person, endpoint, thinking and tools."""
     conditions = build_time_filter(turns.c.received_at, scope)
     if scope.chat is not None:
         is_topic = turns.c.lane.startswith(f"{scope.chat}:", autoescape=True)
         conditions.append(or_(turns.c.lane == scope.chat, is_topic))
     if scope.user is not None:
         conditions.append(turns.c.person == scope.user)
+    if scope.endpoint is not None:
+        conditions.append(turns.c.endpoint == scope.endpoint)
+    if scope.thinking is not None:
+        conditions.append(turns.c.thinking == scope.thinking)
+    if scope.tool is not None:
+        called_tool = exists().where(tool_calls.c.turn == turns.c.id, tool_calls.c.name == scope.tool)
+        conditions.append(called_tool.correlate(turns))
     return conditions
 
 
-def build_turn_and_model_filter(scope: Scope) -> list[ColumnElement[bool]]:
-    """Conditions for turns as above; if the scope names a model, only turns that called it."""
-    if scope.model is None:
+def build_calling_turn_filter(scope: Scope) -> list[ColumnElement[bool]]:
+    """Conditions for turns as above; if the scope restricts calls, only turns that made such a call."""
+    call_conditions = build_call_filter(scope)
+    if not call_conditions:
         return build_turn_filter(scope)
-    called_model = exists().where(model_calls.c.turn == turns.c.id, model_calls.c.model == scope.model)
+    made_call = exists().where(model_calls.c.turn == turns.c.id, *call_conditions)
     # The query around it may read calls, too.
-    return [*build_turn_filter(scope), called_model.correlate(turns)]
+    return [*build_turn_filter(scope), made_call.correlate(turns)]
+
+
+def build_call_filter(scope: Scope) -> list[ColumnElement[bool]]:
+    """Conditions for calls by what is theirs: model and purpose."""
+    conditions = list[ColumnElement[bool]]()
+    if scope.model is not None:
+        conditions.append(model_calls.c.model == scope.model)
+    if scope.purpose is not None:
+        conditions.append(model_calls.c.purpose == scope.purpose)
+    return conditions
 
 
 def build_turnless_call_filter(scope: Scope) -> list[ColumnElement[bool]]:
-    """Conditions for calls without a turn: by the time they were made and their model."""
-    conditions = build_time_filter(model_calls.c.created_at, scope)
+    """Conditions for calls without a turn: by the time they were made, their model and purpose."""
+    conditions = [*build_time_filter(model_calls.c.created_at, scope), *build_call_filter(scope)]
     if scope.is_turns_only:
         conditions.append(false())
-    if scope.model is not None:
-        conditions.append(model_calls.c.model == scope.model)
     return conditions
 
 

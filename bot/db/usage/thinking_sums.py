@@ -11,7 +11,7 @@ from sqlalchemy import and_, case, func, select
 
 from bot.db.tables import accounts, model_calls, turns
 from bot.db.transaction import Transaction
-from bot.db.usage.scope_filters import build_turn_and_model_filter
+from bot.db.usage.scope_filters import build_calling_turn_filter
 from bot.db.usage.usage_sums import Scope
 from bot.domain import CANVAS_TOKENS
 
@@ -69,7 +69,7 @@ class ThinkingSums:
 
 async def sum_by_thinking(tx: Transaction, scope: Scope) -> list[ThinkingSums]:
     """The turns of the scope that thought, then those that did not; neither is listed if it has no turn."""
-    conditions = build_turn_and_model_filter(scope)
+    conditions = build_calling_turn_filter(scope)
     turns_with_accounts = turns.outerjoin(accounts, accounts.c.turn == _turn.id)
     turn_query = select(_turn.thinking, _turn.ending, *_TURN_SUMS).select_from(turns_with_accounts)
     turn_query = turn_query.where(*conditions).group_by(_turn.thinking, _turn.ending)

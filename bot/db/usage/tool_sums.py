@@ -10,7 +10,7 @@ from sqlalchemy import ColumnElement, func, literal, select
 from bot.db.tables import approvals, tool_calls, turns
 from bot.db.transaction import Transaction
 from bot.db.usage.report_sums import TURN_GROUPS, get_turn_group_column
-from bot.db.usage.scope_filters import build_turn_and_model_filter
+from bot.db.usage.scope_filters import build_calling_turn_filter
 from bot.db.usage.usage_sums import ApprovalSums, GroupBy, Scope, ToolSums
 
 _turn = turns.c
@@ -36,7 +36,7 @@ async def sum_tool_calls(
         query = query.select_from(tool_calls)
     else:
         query = query.select_from(turns.join(tool_calls, _tool_call.turn == _turn.id)).where(
-            *build_turn_and_model_filter(scope)
+            *build_calling_turn_filter(scope), *_build_name_filter(scope, _tool_call.name)
         )
     return [ToolSums(row[0], row[1], row[2], row[3], row[4]) for row in await tx.execute(query)]
 
@@ -53,7 +53,7 @@ async def sum_approvals(
     query = select(key, _approval.answer, func.count(), waited).select_from(
         approvals.join(turns, _approval.turn == _turn.id)
     )
-    query = query.where(*build_turn_and_model_filter(scope))
+    query = query.where(*build_calling_turn_filter(scope), *_build_name_filter(scope, _approval.tool))
     query = query.group_by(*_list_group_columns(group, key, _approval.answer))
     return [ApprovalSums(row[0], row[1], row[2], row[3]) for row in await tx.execute(query)]
 
@@ -78,5 +78,10 @@ async def list_tool_seconds(tx: Transaction, scope: Scope) -> list[tuple[str, fl
     """One row for each tool call that ended: (name, seconds)."""
     seconds = (_tool_call.ended_at - _tool_call.began_at).label("seconds")
     query = select(_tool_call.name, seconds).select_from(turns.join(tool_calls, _tool_call.turn == _turn.id))
-    ended = query.where(*build_turn_and_model_filter(scope), seconds.is_not(None))
+    conditions = (*build_calling_turn_filter(scope), *_build_name_filter(scope, _tool_call.name))
+    ended = query.where(*conditions, seconds.is_not(None))
     return [(row.name, row.seconds) for row in await tx.execute(ended)]
+
+
+def _build_name_filter(scope: Scope, name_column: ColumnElement[str]) -> list[ColumnElement[bool]]:
+    return [] if scope.tool is None else [name_column == scope.tool]

@@ -5,7 +5,7 @@ the next one goes on behind the last turn that was looked at.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from sqlalchemy import ColumnElement, Select, and_, exists, func, or_, select
@@ -14,9 +14,8 @@ from bot.db.tables import accounts, model_calls, tool_calls, turns, verdicts
 from bot.db.transaction import Transaction
 from bot.db.usage.rankings import RankedTurn, load_ranked_turns
 from bot.db.usage.report_sums import IS_FAILED_TURN
-from bot.db.usage.scope_filters import build_turn_filter
+from bot.db.usage.scope_filters import build_call_filter, build_turn_filter
 from bot.db.usage.usage_sums import Scope
-from bot.domain import CallPurpose, EndpointRole
 
 MAX_EXAMINED = 30_000
 ANY_FAILURE = "failure"
@@ -31,16 +30,12 @@ _call = model_calls.c
 class TurnSelection:
     """Which turns are listed; a field that is None does not restrict them.
 
-    `scope.model`, `endpoint` and `purpose`: turns with a call that has all of them. `tool`: turns that called
-    it. `ending` is ANY_FAILURE, an ending, or the state of turns that have none, such as `running`.
-    `longer_than`: in seconds of the whole turn, which only turns with an account have.
+    Of a model and a purpose of the scope, turns have a call with both. `ending` is ANY_FAILURE, an ending, or
+    the state of turns that have none, such as `running`. `longer_than`: in seconds of the whole turn, which
+    only turns with an account have.
     """
 
     scope: Scope
-    endpoint: EndpointRole | None = None
-    tool: str | None = None
-    purpose: CallPurpose | None = None
-    thinking: bool | None = None
     ending: str | None = None
     longer_than: float | None = None
     more_steps_than: int | None = None
@@ -101,30 +96,25 @@ async def _list_places(tx: Transaction, query: Select[Any]) -> list[Place]:
 
 def _select_places(selection: TurnSelection, before: Place | None) -> Select[Any]:
     """Turns by the conditions that the index of receipts has, the newest first."""
-    query = select(_turn.received_at, _turn.id).where(*build_turn_filter(selection.scope))
+    indexed = replace(selection.scope, endpoint=None, tool=None)
+    query = select(_turn.received_at, _turn.id).where(*build_turn_filter(indexed))
     if before is not None:
         at, turn = before
         is_same_moment = and_(_turn.received_at == at, _turn.id < turn)
         query = query.where(_turn.received_at <= at, or_(_turn.received_at < at, is_same_moment))
-    if selection.thinking is not None:
-        query = query.where(_turn.thinking.is_(selection.thinking))
     return query.order_by(_turn.received_at.desc(), _turn.id.desc())
 
 
 def _build_filters(selection: TurnSelection, turn: ColumnElement[int]) -> list[ColumnElement[bool]]:
     """The other conditions, each a search for the turn's own rows."""
     filters = list[ColumnElement[bool]]()
-    of_call = list[ColumnElement[bool]]()
-    if selection.scope.model is not None:
-        of_call.append(_call.model == selection.scope.model)
-    if selection.endpoint is not None:
-        of_call.append(_call.endpoint == selection.endpoint)
-    if selection.purpose is not None:
-        of_call.append(_call.purpose == selection.purpose)
-    if of_call:
+    scope = selection.scope
+    if of_call := build_call_filter(scope):
         filters.append(exists().where(_call.turn == turn, *of_call))
-    if selection.tool is not None:
-        filters.append(exists().where(tool_calls.c.turn == turn, tool_calls.c.name == selection.tool))
+    if scope.endpoint is not None:
+        filters.append(exists().where(_turn.id == turn, _turn.endpoint == scope.endpoint))
+    if scope.tool is not None:
+        filters.append(exists().where(tool_calls.c.turn == turn, tool_calls.c.name == scope.tool))
     if selection.ending is not None:
         is_ending = func.coalesce(_turn.ending, _turn.state) == selection.ending
         if selection.ending == ANY_FAILURE:

@@ -6,9 +6,12 @@ Each sum comes with the number of values that were known, so that unknown is nev
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+from bot.domain import CallPurpose, EndpointRole
+
 DAY_SECONDS = 86_400
+HOUR_SECONDS = 3_600
 GroupKey: TypeAlias = str | int | None
-GroupBy = Literal["day", "chat", "user", "thinking", "model", "purpose"]
+GroupBy = Literal["day", "hour", "chat", "user", "thinking", "model", "purpose", "user-model"]
 BreakdownColumn = Literal[
     "whole",
     "intake",
@@ -31,7 +34,8 @@ class Scope:
     """What a report covers; a field that is None does not restrict it.
 
     `since` and `until` (exclusive) are epoch seconds; `chat` is a lane's key, or a chat with all its topics.
-    Days are those of `zone`, an IANA name.
+    Days are those of `zone`, an IANA name. `endpoint` and `thinking` are those of turns, `tool` is one that a
+    turn called; `model` and `purpose` are those of calls.
     """
 
     since: float | None = None
@@ -40,6 +44,10 @@ class Scope:
     user: int | None = None
     model: str | None = None
     zone: str = "UTC"
+    endpoint: EndpointRole | None = None
+    tool: str | None = None
+    purpose: CallPurpose | None = None
+    thinking: bool | None = None
 
     @property
     def is_everything(self) -> bool:
@@ -48,12 +56,18 @@ class Scope:
     @property
     def is_turns_only(self) -> bool:
         """Whether calls without a turn cannot belong to it."""
-        return self.chat is not None or self.user is not None
+        of_turns = (self.chat, self.user, self.endpoint, self.tool, self.thinking)
+        return any(value is not None for value in of_turns)
+
+    @property
+    def is_everybody(self) -> bool:
+        """Whether nothing but the time restricts it."""
+        return not self.is_turns_only and self.model is None and self.purpose is None
 
     @property
     def is_whole_days(self) -> bool:
         """Whether it covers whole days of everybody in UTC, for which durations are stored as counts."""
-        if self.is_turns_only or self.model is not None:
+        if not self.is_everybody:
             return False
         bounds = [bound for bound in (self.since, self.until) if bound is not None]
         return all(bound % DAY_SECONDS == 0 for bound in bounds)

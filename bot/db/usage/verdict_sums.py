@@ -8,8 +8,8 @@ from sqlalchemy import ColumnElement, FromClause, case, func, literal, select
 
 from bot.db.tables import model_calls, tool_calls, turns, verdicts
 from bot.db.transaction import Transaction
-from bot.db.usage.local_days import build_day_column
-from bot.db.usage.scope_filters import build_turn_and_model_filter
+from bot.db.usage.local_days import build_time_column
+from bot.db.usage.scope_filters import build_calling_turn_filter
 from bot.db.usage.usage_sums import GroupBy, GroupKey, Scope
 
 # An answer is bad if anybody says so of one of its messages.
@@ -43,10 +43,10 @@ async def sum_verdicts(
 ) -> list[VerdictSums]:
     """Judged answers by group, without groups that have none; by `purpose` there is one group (key None)."""
     source, key = _GROUPS.get(group or "", (_JUDGED_TURNS, literal(None)))
-    if group == "day":
-        key = build_day_column(turns.c.received_at, scope)
+    if group == "day" or group == "hour":
+        key = build_time_column(turns.c.received_at, scope, group)
     judged = func.count(turns.c.id.distinct())
     bad = func.count(case((_JUDGED.c.is_bad, turns.c.id)).distinct())
-    query = select(key, judged, bad).select_from(source).where(*build_turn_and_model_filter(scope))
+    query = select(key, judged, bad).select_from(source).where(*build_calling_turn_filter(scope))
     rows = await tx.execute(query.group_by(key))
     return [VerdictSums(*row) for row in rows if row[1]]

@@ -8,7 +8,7 @@ import pytest
 from sqlalchemy import Float, column, func, select
 
 from bot.db.engine import Database
-from bot.db.usage.local_days import build_day_column, list_offsets
+from bot.db.usage.local_days import build_time_column, list_offsets
 from bot.db.usage.usage_sums import Scope
 
 BEGIN = datetime(2026, 1, 1, tzinfo=UTC).timestamp()
@@ -24,7 +24,7 @@ async def test_a_moment_is_of_the_day_that_its_zone_has_then(database: Database,
     moments = [BEGIN + hours * 3600 + 59 for hours in range(0, 8760, 5)]
     rows = func.json_each(json.dumps(moments)).table_valued(column("value", Float))
     async with database.read_transaction() as tx:
-        result = await tx.execute(select(rows.c.value, build_day_column(rows.c.value, scope)))
+        result = await tx.execute(select(rows.c.value, build_time_column(rows.c.value, scope, "day")))
         days = {moment: date(1970, 1, 1) + timedelta(days=day) for moment, day in result}
     assert days == {moment: datetime.fromtimestamp(moment, ZoneInfo(zone)).date() for moment in moments}
 
