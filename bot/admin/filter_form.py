@@ -36,7 +36,7 @@ def show_filter_form(
     user = None if filters.user is None else str(filters.user)
     thinking = {True: "yes", False: "no", None: None}[filters.thinking]
     return h.section(aria_label="Filters")[
-        _show_periods(request, filters.period.name),
+        show_periods(request, filters.period.name),
         h.form(".filters", method="get", action=request.path)[
             (h.input(type="hidden", name=name, value=value) for name, value in hidden.items()),
             _date_field("From", "from", filters),
@@ -64,7 +64,8 @@ def select_field(label: str, name: str, chosen: str | None, options: Iterable[tu
     return h.label[label, h.select(name=name)[items]]
 
 
-def _show_periods(request: PageRequest, current: str) -> h.Element:
+def show_periods(request: PageRequest, current: str) -> h.Element:
+    """A link for each period that has a name; `current` is that of the page."""
     links = (
         h.li[
             h.a(

@@ -29,8 +29,8 @@ def build_records(changes: Sequence[AuditEntry]) -> list[JsonRecord]:
             "via": change.via,
             "what": change.what,
             "subject": change.subject,
-            "before": _format_value(change.before),
-            "after": _format_value(change.after),
+            "before": format_value(change.before),
+            "after": format_value(change.after),
         }
         for change in changes
     ]
@@ -43,12 +43,12 @@ def _build_row(change: AuditEntry, names: Mapping[int, str], zone: str) -> tuple
         change.via,
         change.what,
         change.subject,
-        _format_value(change.before),
-        _format_value(change.after),
+        format_value(change.before),
+        format_value(change.after),
     )
 
 
-def _format_value(value: Any) -> str:
+def format_value(value: Any) -> str:
     """A value in one short line; nothing is a dash."""
     if value is None:
         return EMPTY_CELL

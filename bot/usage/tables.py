@@ -9,7 +9,6 @@ from dataclasses import dataclass
 
 from bot.db.usage.usage_sums import CallSums, Scope, TurnSums
 from bot.db.usage.verdict_sums import VerdictSums
-from bot.domain import CANVAS_TOKENS
 from bot.translations.translator import translatable
 from bot.usage.histogram import MAX_RELATIVE_ERROR
 from bot.usage.intervals import INTERVAL_ORDER, column_name
@@ -329,12 +328,10 @@ def _describe_server(report: UsageReport) -> Iterator[str]:
     server = report.server
     if server is None or not server.readings:
         return
-    if server.steps is None or not server.committed:
+    if server.canvases is None or server.steps_per_canvas is None:
         yield "The server's own step counters are unknown."
     else:
-        canvases = server.committed / CANVAS_TOKENS
-        steps = server.steps / canvases - 1  # one of them commits the canvas
-        counted = f"{canvases:,.0f} canvases, {steps:.1f} denoising steps each"
+        counted = f"{server.canvases:,.0f} canvases, {server.steps_per_canvas:.1f} denoising steps each"
         yield f"The server itself counted {counted}, whoever asked."
     if server.gap is not None:
         yield (

@@ -24,6 +24,7 @@ INTERVALS = (
     "own",
 )
 _ENDINGS = ("answered", "answered", "answered", "cut", "stopped", "away", "steps", "empty", None)
+_REASONS = ("the server sent no usage", "the call ended before the server counted")
 Row = dict[str, Any]
 
 
@@ -120,6 +121,7 @@ class _Generator:
             "completion_tokens": rng.randint(1, 900) if is_known else None,
             "reasoning_tokens": 0,
             "usage_partial": rng.random() < 0.1,
+            "usage_missing": None if is_known else rng.choice(_REASONS),
             "created_at": now,
             "seat_at": seat_at,
             "first_block_at": first_block_at,

@@ -64,16 +64,28 @@ async def find_latest(tx: Transaction, subject: str) -> AuditEntry | None:
     return None if row is None else _to_entry(row)
 
 
-async def list_entries(
+async def list_entries(  # noqa: PLR0913  # a filter is an argument here
     tx: Transaction,
     *,
     since: float | None = None,
     until: float | None = None,
     person: int | None = None,
+    action: str | None = None,
+    subject: str | None = None,
+    before: int | None = None,
     limit: int | None = None,
 ) -> list[AuditEntry]:
-    """The changes of a time span (epoch seconds, `until` exclusive), the newest first."""
+    """The changes of a time span (epoch seconds, `until` exclusive), the newest first.
+
+    `action` is what was done, and `subject` to what. `before`: only changes older than the one with this id.
+    """
     query = select(audit).order_by(audit.c.id.desc())
+    if action is not None:
+        query = query.where(audit.c.what == action)
+    if subject is not None:
+        query = query.where(audit.c.subject == subject)
+    if before is not None:
+        query = query.where(audit.c.id < before)
     if since is not None:
         query = query.where(audit.c.at >= since)
     if until is not None:

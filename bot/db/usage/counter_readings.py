@@ -108,9 +108,16 @@ async def list_newest_of(tx: Transaction, endpoint: str, *, limit: int) -> list[
     return [_to_reading(row) for row in (await tx.execute(query.limit(limit))).mappings()]
 
 
-async def list_newest(tx: Transaction, scope: Scope, limit: int) -> list[CounterReading]:
-    """The readings of a time span, the newest first; chat, user and model of the scope are ignored."""
+async def list_newest(
+    tx: Transaction, scope: Scope, limit: int, *, except_why: str | None = None
+) -> list[CounterReading]:
+    """The readings of a time span, the newest first; chat, user and model of the scope are ignored.
+
+    With `except_why`, those that have a gap, and not for this reason.
+    """
     query = select(readings).where(*build_time_filter(readings.c.read_at, scope))
+    if except_why is not None:
+        query = query.where(readings.c.gap != 0, readings.c.why != except_why)
     newest = query.order_by(readings.c.read_at.desc(), readings.c.id.desc()).limit(limit)
     return [_to_reading(row) for row in (await tx.execute(newest)).mappings()]
 

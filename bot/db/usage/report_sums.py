@@ -46,6 +46,7 @@ from bot.db.usage.usage_sums import (
     RetrySums,
     Scope,
     TurnSums,
+    UnknownUsage,
 )
 from bot.domain import CANVAS_TOKENS, TYPED_READ_PURPOSES
 
@@ -188,6 +189,26 @@ def _to_call_sums(key: GroupKey, plain: Sequence[Any], odd: Sequence[Any]) -> Ca
         cancelled=cancelled,
         failed=failed,
     )
+
+
+async def sum_unknown_usage(tx: Transaction, scope: Scope) -> list[UnknownUsage]:
+    """Calls whose usage is not wholly known, by the reason, the most frequent first."""
+    counts = (_call.prompt_tokens, _call.cached_tokens, _call.completion_tokens, _call.reasoning_tokens)
+    reason = case(
+        (_call.usage_missing.is_not(None), _call.usage_missing),
+        (_call.outcome.is_(None), "the call has not ended"),
+        else_="the server did not tell",
+    )
+    sums = (
+        reason,
+        func.count(),
+        *(_count_when(count.is_(None)) for count in counts),
+        _count_when(_IS_PARTLY_COUNTED),
+    )
+    is_unknown = or_(*(count.is_(None) for count in counts), _IS_PARTLY_COUNTED)
+    conditions = (text(ODD_CALL_SQL), is_unknown)  # the first has an index
+    rows = await _sum_calls_by_group(tx, scope, None, sums, conditions, reason)
+    return sorted((UnknownUsage(*row[1:]) for row in rows), key=lambda usage: -usage.calls)
 
 
 async def sum_retries(tx: Transaction, scope: Scope, group: GroupBy | None) -> list[RetrySums]:

@@ -6,7 +6,7 @@ Each sum comes with the number of values that were known, so that unknown is nev
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from bot.domain import CallPurpose, EndpointRole
+from bot.domain import CANVAS_TOKENS, CallPurpose, EndpointRole
 
 DAY_SECONDS = 86_400
 HOUR_SECONDS = 3_600
@@ -188,3 +188,31 @@ class ServerSums:
     steps: int | None
     committed: int | None
     gap: int | None
+
+    @property
+    def canvases(self) -> float | None:
+        """Whole canvases; None where the server does not count them."""
+        return self.committed / CANVAS_TOKENS if self.committed else None
+
+    @property
+    def steps_per_canvas(self) -> float | None:
+        """Denoising steps a canvas on average, without the one that commits it."""
+        if self.steps is None or self.canvases is None:
+            return None
+        return self.steps / self.canvases - 1
+
+
+@dataclass(frozen=True, slots=True)
+class UnknownUsage:
+    """Calls whose usage is not wholly known, for one reason; of each count those that lack it.
+
+    `partial` calls have only a running count from before their end.
+    """
+
+    reason: str
+    calls: int
+    input: int
+    cached: int
+    output: int
+    reasoning: int
+    partial: int

@@ -1,0 +1,163 @@
+"""Tables of what the gateway keeps on record: readings, unknown usage, changes by admins, backups. Pure."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from zoneinfo import ZoneInfo
+
+from bot.admin.components import build_url, cut, format_duration
+from bot.admin.data_table import Cell, DataTable, TableColumn
+from bot.admin.names import name_person
+from bot.db.tools.audit import AuditEntry
+from bot.db.usage.counter_readings import CounterReading
+from bot.db.usage.usage_sums import UnknownUsage
+from bot.usage.audit_report import MACHINE_LABEL, format_value
+from bot.usage.report import format_local, format_utc
+
+MAX_VALUE_CHARACTERS = 300
+_MEBIBYTE = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class StoredBackup:
+    """A backup: its file, when it was begun (epoch seconds), and its size in bytes."""
+
+    name: str
+    made_at: float
+    size: int
+
+
+def build_readings(readings: Iterable[CounterReading], zone: ZoneInfo) -> DataTable:
+    """The server's counters beside ours, a row each time they were read."""
+    columns = (
+        TableColumn("read_at", "Read"),
+        TableColumn("prompt_seen", "Input", is_number=True),
+        TableColumn("prompt_own", "ours", is_number=True),
+        TableColumn("cached_seen", "Cached", is_number=True),
+        TableColumn("cached_own", "ours", is_number=True),
+        TableColumn("generated_seen", "Output", is_number=True),
+        TableColumn("generated_own", "ours", is_number=True),
+        TableColumn("requests_seen", "Requests", is_number=True),
+        TableColumn("requests_own", "ours", is_number=True),
+        TableColumn("gap", "Gap", is_number=True),
+        TableColumn("steps_per_canvas", "Steps a canvas", is_number=True),
+        TableColumn("why", "Cause"),
+    )
+    rows = tuple(_build_reading(reading, zone) for reading in readings)
+    return DataTable(
+        "readings", "The server's counters beside ours", columns, rows, "The counters were not read."
+    )
+
+
+def _build_reading(reading: CounterReading, zone: ZoneInfo) -> tuple[Cell, ...]:
+    counts = (
+        reading.prompt_seen,
+        reading.prompt_own,
+        reading.cached_seen,
+        reading.cached_own,
+        reading.generated_seen,
+        reading.generated_own,
+        reading.requests_seen,
+        reading.requests_own,
+        reading.gap,
+    )
+    is_compared = reading.since is not None
+    steps = reading.steps_per_canvas
+    return (
+        _time_cell(reading.read_at, zone),
+        *(Cell(count) if is_compared else Cell(None, "–") for count in counts),
+        Cell(None, "–") if steps is None else Cell(steps, f"{steps:.1f}"),
+        Cell(reading.why, cut(reading.why, MAX_VALUE_CHARACTERS)),
+    )
+
+
+def build_unknown_usage(usages: Iterable[UnknownUsage]) -> DataTable:
+    """The calls whose usage is not wholly known, by the reason."""
+    columns = (
+        TableColumn("reason", "Why"),
+        TableColumn("calls", "Calls", is_number=True),
+        TableColumn("input", "Input unknown", is_number=True),
+        TableColumn("cached", "Cached unknown", is_number=True),
+        TableColumn("output", "Output unknown", is_number=True),
+        TableColumn("reasoning", "Thought unknown", is_number=True),
+        TableColumn("partial", "Counted in part", is_number=True),
+    )
+    rows = tuple(
+        (
+            Cell(usage.reason, cut(usage.reason)),
+            Cell(usage.calls),
+            Cell(usage.input),
+            Cell(usage.cached),
+            Cell(usage.output),
+            Cell(usage.reasoning),
+            Cell(usage.partial),
+        )
+        for usage in usages
+    )
+    return DataTable("unknown-usage", "Calls whose usage is unknown", columns, rows, "All usage is known.")
+
+
+def build_changes(
+    changes: Iterable[AuditEntry], names: Mapping[int, str], path: str, zone: ZoneInfo
+) -> DataTable:
+    """What admins changed; who, what and subject lead to the changes at `path` that share it."""
+    columns = (
+        TableColumn("at", "When"),
+        TableColumn("who", "Who"),
+        TableColumn("via", "Via"),
+        TableColumn("what", "What"),
+        TableColumn("subject", "Subject"),
+        TableColumn("before", "Before"),
+        TableColumn("after", "After"),
+    )
+    rows = tuple(_build_change(change, names, path, zone) for change in changes)
+    return DataTable("changes", "Changes by admins", columns, rows, "No admin has changed anything.")
+
+
+def _build_change(
+    change: AuditEntry, names: Mapping[int, str], path: str, zone: ZoneInfo
+) -> tuple[Cell, ...]:
+    who = Cell(MACHINE_LABEL)
+    if change.who is not None:
+        who = Cell(change.who, name_person(change.who, names), build_url(path, {"user": change.who}))
+    return (
+        _time_cell(change.at, zone),
+        who,
+        Cell(change.via),
+        Cell(change.what, cut(change.what), build_url(path, {"what": change.what})),
+        Cell(change.subject, cut(change.subject), build_url(path, {"subject": change.subject})),
+        *(_value_cell(format_value(value)) for value in (change.before, change.after)),
+    )
+
+
+def _value_cell(text: str) -> Cell:
+    return Cell(text, cut(text, MAX_VALUE_CHARACTERS))
+
+
+def build_backups(backups: Iterable[StoredBackup], zone: ZoneInfo, now: float) -> DataTable:
+    """The backups that are kept."""
+    columns = (
+        TableColumn("file", "File"),
+        TableColumn("made_at", "Made"),
+        TableColumn("age_seconds", "Age", is_number=True),
+        TableColumn("bytes", "Size", is_number=True),
+    )
+    rows = tuple(
+        (
+            Cell(backup.name),
+            _time_cell(backup.made_at, zone),
+            Cell(round(now - backup.made_at), format_duration(now - backup.made_at)),
+            Cell(backup.size, format_size(backup.size)),
+        )
+        for backup in backups
+    )
+    return DataTable("backups", "Backups", columns, rows, "There is no backup.")
+
+
+def format_size(size: int) -> str:
+    """Bytes as people read them."""
+    return f"{size / _MEBIBYTE:,.1f} MiB"
+
+
+def _time_cell(moment: float, zone: ZoneInfo) -> Cell:
+    """A time by the admin's clock; in UTC where it is exported, as in reports."""
+    return Cell(format_utc(moment), format_local(moment, zone.key))
