@@ -15,6 +15,7 @@ from bot.http_server import serve
 from bot.sim.telegram.server import BotApiFault, SimulatedPerson
 from bot.sim.vllm.faults import EndpointFaultKind
 from bot.sim.vllm.server import SimulatedEndpoint, Timing
+from bot.telegram.delivery.rate_budget import RateLimits
 from bot.turns import model_caller
 from bot.usage import recorder
 from tests.support import attachment_files
@@ -154,6 +155,7 @@ async def test_every_breakdown_equals_an_independent_clock(tmp_path: Path, seed:
             running_gateway(
                 tmp_path,
                 first,
+                RateLimits(),  # a turn's time has waits for Telegram's pace in it
                 access="open",
                 fallback_url=f"{url}/v1" if seed % 2 else None,
                 model_seats=3,

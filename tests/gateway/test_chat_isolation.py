@@ -9,7 +9,6 @@ from pathlib import Path
 
 from bot.sim.telegram.accounts import ChatThread
 from bot.sim.telegram.server import SimulatedPerson
-from tests.support.delivery_harness import GENEROUS_LIMITS
 from tests.support.gateway import GatewayHarness, open_harness
 from tests.support.group_chat import turn_on_reading
 
@@ -132,7 +131,6 @@ def list_stored_canaries(file: Path) -> Iterator[tuple[str, str, str]]:
 
 async def test_no_text_of_a_chat_is_in_the_prompt_notes_or_files_of_another(tmp_path: Path):
     async with open_harness(tmp_path, access="open", thinking="off") as gateway:
-        gateway.rate_limits = GENEROUS_LIMITS
         gateway.api.change_bot(can_read_all_group_messages=True)
         async with gateway.run():
             places = open_places(gateway)

@@ -4,8 +4,7 @@ from pathlib import Path
 
 from bot.agent.prompt import GATEWAY_INSTRUCTION, GROUP_LINE
 from bot.telegram.delivery.lane_worker import TOPIC_CLOSED
-from tests.support.delivery_harness import GENEROUS_LIMITS
-from tests.support.gateway import GatewayHarness, open_harness, running_gateway
+from tests.support.gateway import GatewayHarness, running_gateway
 from tests.support.group_chat import BEN, GROUP, open_group
 
 
@@ -43,10 +42,8 @@ async def test_people_of_a_group_are_told_apart_and_private_chats_stay_as_they_w
 
 
 async def test_an_answer_goes_to_its_topic_and_to_the_message_that_asked(tmp_path: Path):
-    async with open_harness(tmp_path, access="open", thinking="off") as gateway:
-        gateway.rate_limits = GENEROUS_LIMITS  # those of groups would make this a test of half a minute
-        async with gateway.run():
-            await converse_in_topics(gateway)
+    async with running_gateway(tmp_path, access="open", thinking="off") as gateway:
+        await converse_in_topics(gateway)
 
 
 async def converse_in_topics(gateway: GatewayHarness) -> None:

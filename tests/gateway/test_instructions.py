@@ -8,8 +8,7 @@ from typing import Any
 from bot.agent.prompt import GATEWAY_INSTRUCTION, GROUP_LINE, INSTRUCTIONS_LINE
 from bot.sim.telegram.chats import ChatMessage
 from bot.sim.telegram.server import ChatThread
-from tests.support.delivery_harness import GENEROUS_LIMITS
-from tests.support.gateway import ADMIN, GatewayHarness, open_harness
+from tests.support.gateway import ADMIN, GatewayHarness, running_gateway
 from tests.support.group_chat import GROUP, GroupHarness, open_group
 
 HEAD = f"Be kind.\n{GATEWAY_INSTRUCTION}"
@@ -36,10 +35,8 @@ def read_rows(file: Path, query: str) -> list[Any]:
 
 
 async def test_instructions_count_from_the_next_conversation_on_and_are_forgotten(tmp_path: Path):
-    async with open_harness(tmp_path, thinking="off", system_prompt="Be kind.") as gateway:
-        gateway.rate_limits = GENEROUS_LIMITS  # this is a talk of many short messages
-        async with gateway.run():
-            await instruct_and_forget(gateway)
+    async with running_gateway(tmp_path, thinking="off", system_prompt="Be kind.") as gateway:
+        await instruct_and_forget(gateway)
     assert read_rows(tmp_path / "gateway.db", "select lane, text from instructions") == []
     assert read_rows(tmp_path / "gateway.db", "select instructions from lanes") == [("",)]
 
@@ -81,10 +78,8 @@ async def instruct_and_forget(gateway: GatewayHarness) -> None:
 
 
 async def test_a_topic_follows_its_group_unless_it_has_its_own(tmp_path: Path):
-    async with open_harness(tmp_path, access="open", thinking="off", system_prompt="Be kind.") as gateway:
-        gateway.rate_limits = GENEROUS_LIMITS  # those of groups would make this a test of half a minute
-        async with gateway.run():
-            await instruct_topics(gateway)
+    async with running_gateway(tmp_path, access="open", thinking="off", system_prompt="Be kind.") as gateway:
+        await instruct_topics(gateway)
 
 
 async def instruct_topics(gateway: GatewayHarness) -> None:

@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ from bot.settings import Settings, build_settings
 from bot.sim.telegram.server import MAX_WAIT_SECONDS, BotApi, FloodLimits, SimulatedPerson
 from bot.sim.vllm.server import SimulatedEndpoint
 from bot.telegram.delivery.rate_budget import RateLimits
+from tests.support.delivery_harness import GENEROUS_LIMITS
 from tests.support.empty_database import place_empty_database
 from tests.support.turn_harness import SHUTDOWN_SECONDS
 
@@ -32,7 +33,7 @@ class GatewayHarness:
     api: BotApi
     endpoint: SimulatedEndpoint
     settings: Settings
-    rate_limits: RateLimits = field(default_factory=RateLimits)
+    rate_limits: RateLimits
 
     @property
     def ann(self) -> SimulatedPerson:
@@ -84,9 +85,15 @@ class GatewayHarness:
 
 @contextlib.asynccontextmanager
 async def open_harness(
-    tmp_path: Path, endpoint: SimulatedEndpoint | None = None, **settings: Any
+    tmp_path: Path,
+    endpoint: SimulatedEndpoint | None = None,
+    rate_limits: RateLimits = GENEROUS_LIMITS,
+    **settings: Any,
 ) -> AsyncIterator[GatewayHarness]:
-    """Both simulators, served; `GatewayHarness.run` starts the gateway."""
+    """Both simulators, served; `GatewayHarness.run` starts the gateway.
+
+    The real rate limits would make most tests wait for seconds; where pace matters, they are passed.
+    """
     file = tmp_path / "gateway.db"
     if not file.exists():
         place_empty_database(file)
@@ -103,13 +110,16 @@ async def open_harness(
             "thinking_read": "off",  # else a ledger row would depend on whether words decide
             **settings,
         }
-        yield GatewayHarness(api, endpoint, build_settings(**values))
+        yield GatewayHarness(api, endpoint, build_settings(**values), rate_limits)
 
 
 @contextlib.asynccontextmanager
 async def running_gateway(
-    tmp_path: Path, endpoint: SimulatedEndpoint | None = None, **settings: Any
+    tmp_path: Path,
+    endpoint: SimulatedEndpoint | None = None,
+    rate_limits: RateLimits = GENEROUS_LIMITS,
+    **settings: Any,
 ) -> AsyncIterator[GatewayHarness]:
     """Both simulators and the gateway, running."""
-    async with open_harness(tmp_path, endpoint, **settings) as harness, harness.run():
+    async with open_harness(tmp_path, endpoint, rate_limits, **settings) as harness, harness.run():
         yield harness
