@@ -14,6 +14,7 @@ from bot.app.gateway import Gateway
 from bot.db.bounded_reader import open_bounded_reader
 from bot.db.engine import Database, open_database
 from bot.db.people import page_sessions
+from bot.db.readonly import check_readable
 from bot.errors import QuestionRefused, SettingsRefused
 from bot.http_server import serve
 from bot.llm.seats import SeatLimiter
@@ -55,12 +56,16 @@ async def serve_admin_page(
 
 
 async def create_login_link(settings: Settings) -> str:
-    """A link that logs the owner of this machine in to the page of its gateway. Raises SettingsRefused."""
+    """A link that logs the owner of this machine in to the page of its gateway.
+
+    Raises SettingsRefused, and StoreUnavailable or SchemaUnknown unless the database is of this version.
+    """
     page_url = settings.admin_page_url
     if page_url is None:
         raise SettingsRefused(
             "The page is off. Example: ADMIN_PAGE=on HTTP_PORT=8080. Or `canvasgram admin` shows it now."
         )
+    check_readable(settings.database_url)
     async with open_database(settings.database_url) as database, database.transaction() as tx:
         token = await page_sessions.insert_link(tx, None, now=time.time())
     return page_sessions.build_login_url(page_url, token)

@@ -3,12 +3,15 @@
 import asyncio
 import re
 import socket
+from pathlib import Path
 
 import httpx
 import pytest
+from sqlalchemy import text
 
 from bot.app.admin_page import create_login_link, serve_admin_page
-from bot.errors import QuestionRefused, SettingsRefused, StoreUnavailable
+from bot.db.engine import Database
+from bot.errors import QuestionRefused, SchemaUnknown, SettingsRefused, StoreUnavailable
 from bot.settings import Settings, build_settings
 
 
@@ -40,6 +43,19 @@ async def test_a_link_leads_to_the_page_of_the_gateway(database_url: str):
     address = "https://bot.example.com"
     link = await create_login_link(build(database_url, http_port=8080, admin_page="on", admin_url=address))
     assert link.startswith(f"{address}/admin/login/")
+
+
+async def test_no_link_is_made_without_a_database_of_this_version(
+    tmp_path: Path, database: Database, database_url: str
+):
+    settings = {"http_port": 8080, "admin_page": "on"}
+    with pytest.raises(StoreUnavailable, match="There is no database"):
+        await create_login_link(build(f"sqlite+aiosqlite:///{tmp_path}/none.db", **settings))
+    assert not (tmp_path / "none.db").exists()
+    async with database.transaction() as tx:
+        await tx.execute(text("UPDATE alembic_version SET version_num = '0001'"))
+    with pytest.raises(SchemaUnknown, match="canvasgram migrate"):
+        await create_login_link(build(database_url, **settings))
 
 
 async def test_what_cannot_be_served_is_one_clear_line(database_url: str):
