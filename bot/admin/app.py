@@ -179,7 +179,7 @@ class _AdminApp:
         return response
 
     def _refuse_link(self, request: Request) -> Response:
-        """Refuse a wrong link; after some of an address without looking at more. Right ones work still."""
+        """Refuse a wrong link, with 429 once a client has tried many. Right ones work still."""
         client = request.client.host if request.client else ""
         if not self._wrong_links.try_acquire(client, time.time()):
             return HTMLResponse(

@@ -27,7 +27,12 @@ async def find_invited(dependencies: PageDependencies, link: str, *, now: float)
 
 
 async def log_in(dependencies: PageDependencies, link: str, *, now: float) -> str | None:
-    """Use a link up and begin a session; returns its token, None if the link cannot be used."""
+    """Use a link up and begin a session; returns its token, None if the link cannot be used.
+
+    What strangers send is only read, so that they take no turn among those who write.
+    """
+    if await find_invited(dependencies, link, now=now) is None:
+        return None
     async with dependencies.database.transaction() as tx:
         holder = await page_sessions.use_link(tx, link, now=now)
         if holder is None or await _find_admin_name(tx, dependencies, holder) is None:
