@@ -334,7 +334,7 @@ class Settings(BaseSettings):
             raise ValueError("must be an address alone: the page is at /admin there")
         if value is not None and not value.startswith("https://"):
             raise ValueError("must begin with https://: whoever reads a login on the way is an admin")
-        return value
+        return value and value.lower().removesuffix(":443")  # as browsers send it
 
     @property
     def admin_page_url(self) -> str | None:
