@@ -4,6 +4,7 @@ import logging
 from collections.abc import Mapping
 
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 
 from bot.errors import (
     CanvasgramError,
@@ -47,6 +48,8 @@ def describe_error(error: Exception) -> tuple[int, str, str]:
             title,
             "There is no such page." if error.status_code == 404 else error.detail,
         )
+    if isinstance(error, ClientDisconnect):
+        return 400, "Gone", "The browser ended the connection."  # which nobody reads
     for kind, (status, title) in _STATUSES.items():
         if isinstance(error, kind):
             return status, title, str(error)

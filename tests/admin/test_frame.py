@@ -8,9 +8,11 @@ from collections.abc import Mapping
 from zoneinfo import ZoneInfo
 
 import pytest
+from starlette.requests import ClientDisconnect
 
 from bot.admin.components import act_form, cut, format_duration, hidden_field
 from bot.admin.data_table import Cell, DataTable, TableColumn, export_table, show_table, sort_table
+from bot.admin.error_pages import describe_error
 from bot.admin.filters import parse_filters
 from bot.admin.keyset_pages import Cursor, KeysetPage, parse_cursor, show_pager
 from bot.admin.page_request import Content, PageRequest, Redirect, RunningGateway, Screen, ScreenPage
@@ -145,6 +147,9 @@ async def test_what_a_screen_raises_is_a_page_that_tells_no_secret(
         text = await page.get_text("/admin/fruit/fault", 500)
         assert "secret" not in text
         assert "a secret of the machine" in caplog.text
+    caplog.clear()
+    assert describe_error(ClientDisconnect())[0] == 400
+    assert not caplog.text  # who closes a tab in the middle of a form is no fault
 
 
 def test_filters_mean_what_the_report_means_by_the_same_words():
