@@ -10,7 +10,7 @@ from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
-from starlette.routing import Mount, Route
+from starlette.routing import BaseRoute, Mount, Route
 from starlette.types import ASGIApp
 
 from bot.admin import login
@@ -48,21 +48,22 @@ _LINK_GONE = (
     "This link was used already, or is older than five minutes. Write /admin to the bot for another one."
 )
 
-AdminRoute = Mount
+AdminRoutes = list[BaseRoute]
 """The page as a part of an app."""
 
 Handler = Callable[[Request, Viewer], Awaitable[Response]]
 
 
-def build_admin_route(dependencies: PageDependencies, screens: Sequence[Screen] | None = None) -> AdminRoute:
-    """The page as the part of an app below ADMIN_PATH; `screens` None: all there are."""
-    app = _AdminApp(dependencies, load_screens() if screens is None else screens)
-    return Mount(ADMIN_PATH, app=app.build())
+def build_admin_routes(
+    dependencies: PageDependencies, screens: Sequence[Screen] | None = None
+) -> AdminRoutes:
+    """The page as the part of an app at ADMIN_PATH; `screens` None: all there are."""
+    return _AdminApp(dependencies, load_screens() if screens is None else screens).build()
 
 
 def build_admin_app(dependencies: PageDependencies, screens: Sequence[Screen] | None = None) -> ASGIApp:
     """An app that has only the page."""
-    return Starlette(routes=[build_admin_route(dependencies, screens)])
+    return Starlette(routes=build_admin_routes(dependencies, screens))
 
 
 class _AdminApp:
@@ -73,8 +74,16 @@ class _AdminApp:
         self._frame = PageFrame(screens, self._files)
         self._wrong_links = RateLimiter(WRONG_LINKS_PER_MINUTE, 60.0)
 
-    def build(self) -> ASGIApp:
+    def build(self) -> AdminRoutes:
         """The routes, behind the check of the address."""
+        address = PageAddress(self._dependencies.settings.admin_url)
+        without_slash = RedirectResponse(f"{ADMIN_PATH}/", 303)
+        return [
+            Route(ADMIN_PATH, AddressGuard(without_slash, address, self._frame)),
+            Mount(ADMIN_PATH, AddressGuard(self._build_app(), address, self._frame)),
+        ]
+
+    def _build_app(self) -> ASGIApp:
         routes = [
             Route("/static/{digest}/{name}", self._files.answer),
             Route("/login/{link}", self._show_link, methods=["GET"]),
@@ -91,7 +100,8 @@ class _AdminApp:
                 routes.append(Route(f"/{screen.name}{path}", self._for_viewers(handler), methods=["POST"]))
         errors = (HTTPException, CanvasgramError, Exception)
         app = Starlette(routes=routes, exception_handlers=dict.fromkeys(errors, self._show_error))
-        return AddressGuard(app, PageAddress(self._dependencies.settings.admin_url), self._frame)
+        app.router.redirect_slashes = False  # it would name a scheme, which a proxy in front may have changed
+        return app
 
     def _for_viewers(self, handler: Handler) -> Callable[[Request], Awaitable[Response]]:
         """Call `handler` for an admin whose session is valid; others learn how to log in."""

@@ -8,7 +8,7 @@ import contextlib
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
 
-from bot.admin.app import AdminRoute, build_admin_app, build_admin_route
+from bot.admin.app import AdminRoutes, build_admin_app, build_admin_routes
 from bot.admin.page_request import PageDependencies, RunningGateway
 from bot.app.gateway import Gateway
 from bot.db.bounded_reader import open_bounded_reader
@@ -24,11 +24,11 @@ from bot.settings import Settings
 @contextlib.asynccontextmanager
 async def open_admin_page(
     settings: Settings, database: Database, gateway: Gateway, seats: Mapping[str, SeatLimiter]
-) -> AsyncIterator[AdminRoute]:
-    """The page of a running gateway, as a route of its app."""
+) -> AsyncIterator[AdminRoutes]:
+    """The page of a running gateway, as routes of its app."""
     running_gateway = RunningGateway(seats, gateway.endpoint_watch)
     async with open_bounded_reader(settings.database_url) as reader:
-        yield build_admin_route(PageDependencies(settings, database, reader, running_gateway))
+        yield build_admin_routes(PageDependencies(settings, database, reader, running_gateway))
 
 
 async def serve_admin_page(

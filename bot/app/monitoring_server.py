@@ -37,7 +37,7 @@ async def serve_monitoring(
                 from bot.app.admin_page import open_admin_page
 
                 page = open_admin_page(settings, database, gateway, seats_by_endpoint)
-                routes.append(await stack.enter_async_context(page))
+                routes.extend(await stack.enter_async_context(page))
             server = serve(
                 build_app(gateway.is_ready, metrics, gateway.sign_ins.receive, routes),
                 host=settings.http_host,

@@ -166,7 +166,8 @@ async def test_the_token_may_come_in_the_header_and_a_large_form_is_refused(
         assert answer.status_code == 200
 
 
-PUBLIC: dict[str, Any] = {"http_port": 8080, "admin_page": "on", "admin_url": "https://bot.example.com"}
+HOST = "bot.example.com"
+PUBLIC: dict[str, Any] = {"http_port": 8080, "admin_page": "on", "admin_url": f"https://{HOST}"}
 
 
 ADDRESSES = (
@@ -192,7 +193,11 @@ async def test_only_the_own_address_is_answered_and_elsewhere_only_behind_tls(
             answer = await page.http.get("/admin/now", headers=headers)
             assert (answer.status_code, words in answer.text) == (status, True), (host, scheme)
             assert "content-security-policy" in answer.headers
-        headers = {"host": "bot.example.com", "origin": PUBLIC["admin_url"], "x-forwarded-proto": "https"}
+        headers = {"host": HOST, "origin": PUBLIC["admin_url"], "x-forwarded-proto": "https"}
+        for path, host, status in (("", HOST, 303), ("", "evil.example", 421), ("/now/", HOST, 404)):
+            answer = await page.http.get(f"/admin{path}", headers=headers | {"host": host})
+            assert (answer.status_code, answer.headers["cache-control"]) == (status, "no-store")
+            assert answer.headers.get("location", "/admin/") == "/admin/"
         answer = await page.http.post(await page.create_link(), headers=headers)
         assert "Secure" in answer.headers["set-cookie"]
 
