@@ -14,7 +14,7 @@ from starlette.routing import BaseRoute, Mount, Route
 from starlette.types import ASGIApp
 
 from bot.admin import login
-from bot.admin.components import cut
+from bot.admin.components import build_url, cut
 from bot.admin.error_pages import PageRefused, describe_error
 from bot.admin.guard import AddressGuard, check_form, check_origin
 from bot.admin.layout import PageFrame
@@ -209,6 +209,7 @@ class _AdminApp:
         headers = {"hx-refresh": "true"}  # a fragment's page is loaded again, and then says this, too
         page = self._frame.show_bare(
             "Log in",
+            not request.cookies.get(COOKIE) and _show_reload(request),
             h.p["Write ", h.code["/admin"], " to the bot, in your private chat: it sends you a link."],
             h.p["On the machine of the gateway, ", h.code["canvasgram admin --link"], " prints one."],
         )
@@ -241,6 +242,15 @@ async def read_form(request: Request) -> Mapping[str, str]:
         return dict(parse_qsl(text, keep_blank_values=True, max_num_fields=MAX_FORM_FIELDS))
     except ValueError:
         raise PageRefused("This form cannot be read.", status=400) from None
+
+
+def _show_reload(request: Request) -> h.Element:
+    """A way in for who is logged in and came by a link of another site: the cookie is held back then."""
+    return h.p[
+        "If you are logged in already, ",
+        h.a(href=build_url(request.url.path, request.query_params))["open this page from here"],
+        ".",
+    ]
 
 
 def _redirect(redirect: Redirect) -> Response:
