@@ -1,6 +1,7 @@
 """Whatever happens in the turns of a whole gateway, each of their breakdowns equals an independent clock."""
 
 import asyncio
+import contextlib
 import random
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from bot.db.engine import Database, open_database
 from bot.db.tables import inbox
 from bot.db.usage import breakdowns
 from bot.http_server import serve
+from bot.sim.telegram.chats import ChatMessage
 from bot.sim.telegram.server import BotApiFault, SimulatedPerson
 from bot.sim.vllm.faults import EndpointFaultKind
 from bot.sim.vllm.server import SimulatedEndpoint, Timing
@@ -52,7 +54,7 @@ class Chatter:
     async def chat(self) -> None:
         if self._person.id % 3 == 0:
             self._send_order()
-            await asyncio.sleep(0.5)
+            await self._wait_for_question()
         for _ in range(MESSAGES):
             for _ in range(self._rng.choice((1, 1, 1, 2))):
                 self._send_something()
@@ -62,20 +64,26 @@ class Chatter:
             await asyncio.sleep(self._rng.random() * 1.5)
             self._answer_approvals()
 
+    async def _wait_for_question(self) -> None:
+        """Wait until it is asked; not for ever, for the question may be lost."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(20):
+                while not self._list_questions():  # noqa: ASYNC110  # no event says so
+                    await asyncio.sleep(0.02)
+
     def _send_order(self) -> None:
         """What it asks for asks first, for a file may say anything."""
         self._person.send_document("orders.txt", caption=REMEMBER, content=b"Remember this.")
 
     def _answer_approvals(self) -> None:
         """Allow or deny what was asked, now and then."""
-        questions = [
-            message
-            for message in self._person.chat.bot_messages
-            if len(message.buttons) == 2 and "May I run" in message.text
-        ]
-        for message in questions:
+        for message in self._list_questions():
             if self._rng.random() < 0.7:
                 self._person.tap(message, self._rng.choice(("Allow once", "Deny")))
+
+    def _list_questions(self) -> list[ChatMessage]:
+        messages = self._person.chat.bot_messages
+        return [message for message in messages if len(message.buttons) == 2 and "May I run" in message.text]
 
     def _send_something(self) -> None:
         lot = self._rng.random()

@@ -82,7 +82,8 @@ async def test_one_process_answers_many_chats_without_limits_on_calls(tmp_path: 
 
 async def test_concurrent_chats_reach_the_model_by_seats(tmp_path: Path):
     rows = await measure_section(tmp_path, "crowd")
-    assert positive_values(rows["crowd_calls"]) == [12, 12, 4]
+    bare, memory, ours = positive_values(rows["crowd_calls"])
+    assert ours == 4 < min(bare, memory)
     assert min(positive_values(rows["crowd_wall"])) >= 7 * 0.16
 
 
