@@ -21,6 +21,7 @@ from bot.domain import InboxItem, ItemKind, Lane, Runner
 from bot.errors import CanvasgramError, StoreUnavailable
 
 MAX_ATTEMPTS = 10  # times the process may end while an item runs; then the item is taken for the cause
+START_PAUSE_SECONDS = 0.001  # in which a turn sends its first call, before the next one is prepared
 YIELD_RETRY_SECONDS = 0.1  # until the worker checks again whether a scheduled task may give way
 GRACE_SECONDS = 4.0  # the sender has three more, the database may be held, and supervisors kill after ten
 
@@ -134,6 +135,7 @@ class Worker:
             self._callbacks.stop_edited(lane, item)
         for group in claimed.groups:
             self._start_group(tasks, group)
+            await asyncio.sleep(START_PAUSE_SECONDS)
         refused_to_yield = [item for lane, item in claimed.yielding_items if not self._try_yield(lane, item)]
         if not refused_to_yield:
             return claimed.held_until

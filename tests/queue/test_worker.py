@@ -101,6 +101,25 @@ async def test_what_arrives_is_run_and_the_lane_is_busy_meanwhile(harness: Worke
     assert not worker.is_busy(LANE)
 
 
+async def test_of_many_chats_at_once_each_goes_on_before_the_next_one_begins(harness: WorkerHarness):
+    steps: list[str] = []
+
+    async def run(items: tuple[InboxItem, ...]) -> None:
+        steps.append(f"prepare {items[0].id}")
+        await asyncio.sleep(0)
+        steps.append(f"call {items[0].id}")
+        await harness.mark_done(items)
+
+    harness.run = run
+    for number in (1, 2, 3):
+        await harness.store_items(number, lane=Lane(number))
+    async with harness.run_worker():
+        while len(steps) < 6:
+            await harness.item_ended.wait()
+            harness.item_ended.clear()
+    assert steps == ["prepare 1", "call 1", "prepare 2", "call 2", "prepare 3", "call 3"]
+
+
 async def test_an_item_whose_runner_fails_is_set_aside_and_the_error_stays_in_the_log(
     harness: WorkerHarness,
 ):
