@@ -1,4 +1,7 @@
-"""The busiest minute: many chats, tools and long answers, while reports of a large ledger are made."""
+"""The busiest minute: many chats, tools and long answers, while reports of a large ledger are made.
+
+Meanwhile an admin has the page open.
+"""
 
 import asyncio
 import contextlib
@@ -12,6 +15,7 @@ from time import monotonic
 from typing import Literal, get_args
 
 from bot.bench.harness.bots import SOURCE_FOLDER, BenchFailed
+from bot.bench.harness.page_viewer import build_page_settings, open_page
 from bot.bench.harness.stage import AnswerTimes, Stage, open_stage
 from bot.bench.harness.statistics import FigureRow, limit_to, percentile
 from bot.bench.harness.workload import ProseBrain, question_number
@@ -47,7 +51,7 @@ async def measure_busy_minute(folder: Path, seconds: float, model_calls: int) ->
     """Own times while one chat writes at a time, then while all do for so many seconds, on a large ledger."""
     database_file = await provide_full_ledger(folder, model_calls)
     endpoint = SimulatedEndpoint(timing=Timing.canvas(CANVAS_SECONDS), seats=CHATS, brain=_answer_by_kind)
-    settings = {"MODEL_SEATS": str(CHATS)}
+    settings = {"MODEL_SEATS": str(CHATS)} | build_page_settings()
     async with open_stage("ours", folder / "full", endpoint, settings=settings) as stage:
         await stage.start()
         quiet_count = len(KINDS) * math.ceil(seconds / SECONDS_PER_QUIET_REPLY)
@@ -56,15 +60,19 @@ async def measure_busy_minute(folder: Path, seconds: float, model_calls: int) ->
             _time_reply(number, await stage.ask(number, number % CHATS)) for number in range(quiet_count)
         ]
         ends_at = monotonic() + seconds
-        async with asyncio.TaskGroup() as tasks:
+        async with open_page(database_file, settings) as viewer, asyncio.TaskGroup() as tasks:
+            watching = tasks.create_task(viewer.watch())
             reporting = tasks.create_task(_make_reports(database_file, ends_at))
             chat_tasks = [tasks.create_task(_write_questions(stage, chat, ends_at)) for chat in range(CHATS)]
+            await reporting
+            watching.cancel()
         busy_replies = [reply for task in chat_tasks for reply in task.result()]
-    return build_rows(quiet_replies, busy_replies, reporting.result())
+    screens = sum(map(len, viewer.seconds.values()))
+    return build_rows(quiet_replies, busy_replies, reporting.result(), screens)
 
 
 def build_rows(
-    quiet_replies: Sequence[TimedReply], busy_replies: Sequence[TimedReply], reports: int
+    quiet_replies: Sequence[TimedReply], busy_replies: Sequence[TimedReply], reports: int, screens: int
 ) -> list[FigureRow]:
     """The figures; a reply is compared with the quiet ones of its kind."""
     quiet_p95 = {
@@ -77,6 +85,7 @@ def build_rows(
     return [
         FigureRow("minute_replies", replies_label, "", {"ours": len(busy_replies)}, digits=0),
         FigureRow("minute_reports", "reports made meanwhile", "", {"ours": reports}, digits=0),
+        FigureRow("minute_screens", "screens of the page meanwhile", "", {"ours": screens}, digits=0),
         FigureRow("minute_quiet_p95", "quiet own time, p95", "ms", {"ours": _find_p95(quiet_replies)}),
         FigureRow("minute_p95", "own time in that minute, p95", "ms", {"ours": _find_p95(busy_replies)}),
         FigureRow(

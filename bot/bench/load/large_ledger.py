@@ -25,6 +25,8 @@ MODEL_CALLS = 1_000_000
 CALLS_PER_TURN = 4
 TOOL_CALLS_PER_TURN = 2
 TURNS_PER_APPROVAL = 15
+TURNS_PER_CHANGE = 50
+READINGS_A_DAY = 144
 OLD_CHATS = 500  # the chats of the bench are among them
 PEOPLE = 300
 DAYS = 90
@@ -92,6 +94,7 @@ _USAGE_COLUMNS = {
     "completion_tokens": f"CASE WHEN {_HAS_USAGE} THEN 1 + {_DIGITS} END",
     "reasoning_tokens": f"CASE WHEN {_HAS_USAGE} THEN (i % 4 = 0) * {_DIGITS} / 2 END",
     "usage_partial": f"{_DIGITS} % 100 IN (1, 2)",
+    "usage_missing": f"CASE {_DIGITS} % 100 WHEN 0 THEN 'no usage' WHEN 1 THEN 'broken off' END",
 }
 _BLOCK_TIME_COLUMNS = {
     "first_block_at": f"{_ROW_TIME} + 1 + {_DIGITS} / 1000.0",
@@ -163,6 +166,26 @@ _APPROVAL_ROW: Columns = {
     "expires_at": f"{_ROW_TIME} + 900",
     "answer": "CASE i % 5 WHEN 0 THEN 'denied' WHEN 1 THEN 'expired' ELSE 'once' END",
     "answered_at": f"{_ROW_TIME} + {_DIGITS} / 10.0",
+}
+_READING_ROW: Columns = {
+    "endpoint": "'main'",
+    "read_at": _ROW_TIME,
+    "since": f"{_ROW_TIME} - :step",
+    "totals": "'{}'",
+    "running": "0",
+    **dict.fromkeys(("prompt_seen", "prompt_own", "generated_seen", "generated_own"), "9000"),
+    "steps_seen": "150",
+    "committed_seen": "2560",
+    "gap": "i % 7 / 6 * 500",
+    "why": "'others use it, too'",
+}
+_CHANGE_ROW: Columns = {
+    "at": _ROW_TIME,
+    "who": f"i % {PEOPLE}",
+    "via": "'telegram'",
+    "what": "'blocked'",
+    "subject": f"'person ' || i % {PEOPLE}",
+    "after": """'{"role": "blocked"}'""",
 }
 _COUNT_DURATIONS = (
     "INSERT INTO durations (day, kind, bucket, count)"
@@ -284,6 +307,8 @@ def fill_database(file: Path, model_calls: int) -> None:
         "tool_calls": (_TOOL_CALL_ROW, turns * TOOL_CALLS_PER_TURN),
         "approvals": (_APPROVAL_ROW, turns // TURNS_PER_APPROVAL),
         "lanes": (_CHAT_ROW, OLD_CHATS),
+        "readings": (_READING_ROW, DAYS * READINGS_A_DAY),
+        "audit": (_CHANGE_ROW, turns // TURNS_PER_CHANGE),
     }
     parameters = {
         "begin": time.time() - DAYS * 86_400,

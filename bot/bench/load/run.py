@@ -14,6 +14,7 @@ from pathlib import Path
 from bot.bench.endpoint.direct import run_until_stopped
 from bot.bench.harness import machine
 from bot.bench.harness.bots import BenchFailed
+from bot.bench.harness.page_viewer import VIEW_SECONDS
 from bot.bench.harness.statistics import BOT_ORDER, FigureRow, LoadReport, merge_runs
 from bot.bench.load import (
     busy_minute,
@@ -21,6 +22,7 @@ from bot.bench.load import (
     faults,
     large_ledger,
     latency,
+    open_page,
     prompt_tokens,
     startup,
     throughput,
@@ -109,11 +111,16 @@ SECTION_NOTES = (
         "in turns",
     ),
     (
+        "page",
+        f"own time with the admins' page closed and open by turns: a screen each {VIEW_SECONDS:g} s, over 90 "
+        "days, and Now refreshed as often; seconds of a screen: the median of its answers",
+    ),
+    (
         "busiest minute",
         f"{busy_minute.CHATS} chats and seats, each writes {busy_minute.PAUSE_SECONDS:g} s after an answer "
         "in the mean; a third of the answers is short, with a tool, long; "
-        f"{busy_minute.CANVAS_SECONDS:g} s a canvas; reports of the ledger all the time; quiet: one chat "
-        "at a time before that",
+        f"{busy_minute.CANVAS_SECONDS:g} s a canvas; reports of the ledger all the time, the page open; "
+        "quiet: one chat at a time before that",
     ),
 )
 
@@ -137,12 +144,15 @@ SECTIONS: dict[str, Section] = REPEATED_SECTIONS | {
     "ledger": lambda options, folder: large_ledger.measure_large_ledger(
         folder, options.messages, options.ledger_calls
     ),
+    "page": lambda options, folder: open_page.measure_open_page(
+        folder, options.messages, options.ledger_calls
+    ),
     "minute": lambda options, folder: busy_minute.measure_busy_minute(
         folder, options.minute_seconds, options.ledger_calls
     ),
 }
 
-LEDGER_SECTIONS = ("ledger", "minute")
+LEDGER_SECTIONS = ("ledger", "page", "minute")
 """What needs the large ledger: they share one."""
 
 

@@ -9,9 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from bot.admin.page_request import Fragment, PageRequest, Screen
 from bot.bench import output
 from bot.bench.harness import bots
 from bot.bench.harness.bots import BenchFailed, BotEnvironment
+from bot.bench.harness.page_viewer import list_paths
 from bot.bench.harness.stage import open_stage
 from bot.bench.harness.statistics import Figure, FigureRow, limit_to
 from bot.bench.harness.workload import ProseBrain
@@ -91,14 +93,34 @@ async def test_the_busiest_minute_is_compared_with_a_quiet_one(tmp_path: Path):
     rows = await measure_section(tmp_path, "minute")
     assert (rows["minute_replies"].values["ours"] or 0) > 0
     assert (rows["minute_reports"].values["ours"] or 0) > 0
+    assert (rows["minute_screens"].values["ours"] or 0) > 0
     assert rows["minute_factor"].limit == limit_to(2)
     assert (rows["minute_factor"].values["ours"] or 0) > 0
+
+
+async def test_replies_are_timed_with_the_page_open_and_closed(tmp_path: Path):
+    rows = await measure_section(tmp_path, "page")
+    assert list(rows) == ["page_closed", "page_open", "page_open_p95", "page_slower", "page_screen"]
+    assert rows["page_slower"].limit == limit_to(1.03)
+    assert rows["page_screen"].limit == limit_to(0.5)
+    assert rows["page_screen"].label.startswith("slowest screen: /admin/")
+    for row in rows.values():
+        assert (row.values["ours"] or 0) > 0
+
+
+def test_every_screen_is_viewed_over_the_longest_period():
+    async def view(_: PageRequest) -> Fragment:
+        return Fragment(None)
+
+    now = Screen("now", "Now", 1, {"": view, "/live": view})
+    turn = Screen("turn", "", 4, {"/{turn}": view, "/{turn}/{call}": view})
+    assert list_paths([now, turn]) == ["/admin/now?period=90d", "/admin/turn/1?period=90d"]
 
 
 def test_a_reply_is_compared_with_quiet_ones_of_its_kind():
     quiet = [TimedReply("short", 0.010), TimedReply("with a tool", 0.030), TimedReply("long", 0.020)]
     busy = [TimedReply("short", 0.018), TimedReply("with a tool", 0.045)]
-    rows = {row.key: row.values["ours"] for row in busy_minute.build_rows(quiet, busy, reports=3)}
+    rows = {row.key: row.values["ours"] for row in busy_minute.build_rows(quiet, busy, 3, 4)}
     assert rows["minute_factor"] == pytest.approx(1.8)
     assert (rows["minute_replies"], rows["minute_reports"]) == (2, 3)
 
