@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Iterator
 
 import uvicorn
 from starlette.types import ASGIApp
+from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
 
 class _Server(uvicorn.Server):
@@ -28,6 +29,39 @@ class _Server(uvicorn.Server):
         yield
 
 
+class BoundedProtocol(H11Protocol):
+    """Ends connections that are too many, and those that bring no whole request in time.
+
+    Each is an open file, of which a process may have few: without any left it cannot reach Telegram.
+    """
+
+    max_connections = 200
+    request_seconds = 20.0
+    _checked_cycle: RequestResponseCycle | None = None
+    _next_check: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        if len(self.connections) > self.max_connections:
+            transport.abort()
+        else:
+            self._next_check = self.loop.call_later(self.request_seconds, self._check_progress)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if self._next_check is not None:
+            self._next_check.cancel()
+        super().connection_lost(exc)
+
+    def _check_progress(self) -> None:
+        """End the connection unless a request is being answered, or another one was since the last check."""
+        is_answering = self.cycle is not None and not self.cycle.response_complete
+        if self.cycle is self._checked_cycle and not is_answering:
+            self.transport.abort()
+            return
+        self._checked_cycle = self.cycle
+        self._next_check = self.loop.call_later(self.request_seconds, self._check_progress)
+
+
 @contextlib.asynccontextmanager
 async def serve(
     app: ASGIApp,
@@ -36,14 +70,17 @@ async def serve(
     port: int = 0,
     grace_seconds: float = 1.0,
     keep_alive_seconds: int = 5,
+    protocol: type[H11Protocol] = H11Protocol,
 ) -> AsyncIterator[str]:
     """Serve `app` while the block runs; yields its base URL, such as `http://127.0.0.1:40123`.
 
     Port 0 takes a free one. On leaving, open requests get `grace_seconds` before their tasks are cancelled.
-    A connection without a request is closed after `keep_alive_seconds`.
+    A connection is closed `keep_alive_seconds` after its last request; BoundedProtocol as `protocol` closes
+    those that never bring one, too.
     """
     config = uvicorn.Config(
         app,
+        http=protocol,
         log_config=None,
         access_log=False,
         lifespan="off",

@@ -16,7 +16,7 @@ from bot.db.engine import Database, open_database
 from bot.db.people import page_sessions
 from bot.db.readonly import check_readable
 from bot.errors import QuestionRefused, SettingsRefused
-from bot.http_server import serve
+from bot.http_server import BoundedProtocol, serve
 from bot.llm.seats import SeatLimiter
 from bot.settings import Settings
 
@@ -42,7 +42,7 @@ async def serve_admin_page(
         app = build_admin_app(PageDependencies(settings, database, reader))
         async with contextlib.AsyncExitStack() as stack:
             try:
-                url = await stack.enter_async_context(serve(app, port=port))
+                url = await stack.enter_async_context(serve(app, port=port, protocol=BoundedProtocol))
             except OSError as error:
                 raise QuestionRefused(
                     f"Port {port} cannot be used ({error.strerror}). Leave --port out to take a free one."

@@ -20,7 +20,7 @@ async def serve_monitoring(
     async with contextlib.AsyncExitStack() as stack:
         if settings.http_port is not None:
             from bot.db.usage.ended import EndedWatcher
-            from bot.http_server import serve
+            from bot.http_server import BoundedProtocol, serve
             from bot.monitoring.health import build_app
             from bot.monitoring.metrics import GatewayMetrics
 
@@ -42,6 +42,7 @@ async def serve_monitoring(
                 build_app(gateway.is_ready, metrics, gateway.sign_ins.receive, routes),
                 host=settings.http_host,
                 port=settings.http_port,
+                protocol=BoundedProtocol,
             )
             try:
                 await stack.enter_async_context(server)
