@@ -21,18 +21,18 @@ class StaticFiles:
     def __init__(self, folder: Path = _FOLDER) -> None:
         files = [file for file in folder.iterdir() if file.suffix in _MEDIA_TYPES]
         self._contents: Mapping[str, bytes] = {file.name: file.read_bytes() for file in files}
+        self._digests = {
+            name: hashlib.sha256(content).hexdigest()[:12] for name, content in self._contents.items()
+        }
 
     def build_url(self, name: str) -> str:
         """The address of a file, with the hash of what is in it."""
-        return f"{ADMIN_PATH}/static/{self._hash_content(name)}/{name}"
+        return f"{ADMIN_PATH}/static/{self._digests[name]}/{name}"
 
     async def answer(self, request: Request) -> Response:
         """Answer a request for `static/{digest}/{name}`."""
         name = request.path_params["name"]
-        if name not in self._contents or request.path_params["digest"] != self._hash_content(name):
+        if request.path_params["digest"] != self._digests.get(name):
             raise HTTPException(404)
         media_type = _MEDIA_TYPES[Path(name).suffix]
         return Response(self._contents[name], media_type=media_type, headers={"cache-control": _LONG_CACHE})
-
-    def _hash_content(self, name: str) -> str:
-        return hashlib.sha256(self._contents[name]).hexdigest()[:12]
