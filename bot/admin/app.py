@@ -139,7 +139,7 @@ class _AdminApp:
 
     def _build_request(self, request: Request, viewer: Viewer) -> PageRequest:
         return PageRequest(
-            path=request.url.path,
+            path=quote(request.url.path),
             parts=request.path_params,
             query=dict(request.query_params),
             viewer=viewer,

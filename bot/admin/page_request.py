@@ -19,16 +19,19 @@ from bot.errors import QuestionRefused
 from bot.llm.endpoint_watch import EndpointWatch
 from bot.llm.seats import SeatLimiter
 from bot.settings import Settings
+from bot.tool_registry.registry import ToolRegistry
+from bot.tool_registry.tool_info import BuiltinTools
 
 ExportForm = Literal["csv", "json"]
 
 
 @dataclass(frozen=True, slots=True)
 class RunningGateway:
-    """What the page asks the gateway in its own process: the seats by endpoint, and the first endpoint."""
+    """What the page asks the gateway in its own process: the seats by endpoint, the first endpoint, tools."""
 
     seats: Mapping[str, SeatLimiter]
     endpoint_watch: EndpointWatch
+    tool_registry: ToolRegistry
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,12 +39,13 @@ class PageDependencies:
     """What all screens use.
 
     `database`: for sessions and acts. `reader`: for figures. `gateway` None: this process runs none, so that
-    seats are not known and nothing can be changed.
+    seats are not known and nothing can be changed. `builtin_tools`: the gateway's own tools.
     """
 
     settings: Settings
     database: Database
     reader: BoundedReader
+    builtin_tools: BuiltinTools
     gateway: RunningGateway | None = None
 
 
@@ -59,7 +63,8 @@ class Viewer:
 class PageRequest:
     """The request of an admin.
 
-    `path`: of the page, such as `/admin/turns`. `parts`: what stands for the `{…}` of the view's path.
+    `path`: of the page as an address has it, such as `/admin/turns`. `parts`: what stands for the `{…}` of
+    the view's path.
     """
 
     path: str
@@ -73,6 +78,13 @@ class PageRequest:
     def zone(self) -> ZoneInfo:
         """The admin's time zone, in which all times are shown."""
         return self.viewer.zone
+
+    @property
+    def gateway(self) -> RunningGateway:
+        """The gateway of this process. Raises PageRefused where none runs, so that nothing can be changed."""
+        if self.dependencies.gateway is None:
+            raise PageRefused("`canvasgram admin` only shows. Log in at the gateway's own page.", status=403)
+        return self.dependencies.gateway
 
     @property
     def actor(self) -> Actor:
@@ -98,8 +110,7 @@ class PageRequest:
     @asynccontextmanager
     async def write(self) -> AsyncIterator[Transaction]:
         """Change something, in one transaction. Refused where no gateway runs in this process."""
-        if self.dependencies.gateway is None:
-            raise PageRefused("`canvasgram admin` only shows. Log in at the gateway's own page.", status=403)
+        _ = self.gateway
         async with self.dependencies.database.transaction() as tx:
             yield tx
 

@@ -19,6 +19,7 @@ from bot.errors import QuestionRefused, SettingsRefused
 from bot.http_server import BoundedProtocol, serve
 from bot.llm.seats import SeatLimiter
 from bot.settings import Settings
+from bot.tool_registry.loader import build_builtin_tools
 
 
 @contextlib.asynccontextmanager
@@ -26,9 +27,10 @@ async def open_admin_page(
     settings: Settings, database: Database, gateway: Gateway, seats: Mapping[str, SeatLimiter]
 ) -> AsyncIterator[AdminRoutes]:
     """The page of a running gateway, as routes of its app."""
-    running_gateway = RunningGateway(seats, gateway.endpoint_watch)
+    running_gateway = RunningGateway(seats, gateway.endpoint_watch, gateway.tool_registry)
+    builtin_tools = build_builtin_tools(settings)
     async with open_bounded_reader(settings.database_url) as reader:
-        yield build_admin_routes(PageDependencies(settings, database, reader, running_gateway))
+        yield build_admin_routes(PageDependencies(settings, database, reader, builtin_tools, running_gateway))
 
 
 async def serve_admin_page(
@@ -39,7 +41,7 @@ async def serve_admin_page(
         open_bounded_reader(settings.database_url) as reader,
         open_database(settings.database_url) as database,
     ):
-        app = build_admin_app(PageDependencies(settings, database, reader))
+        app = build_admin_app(PageDependencies(settings, database, reader, build_builtin_tools(settings)))
         async with contextlib.AsyncExitStack() as stack:
             try:
                 url = await stack.enter_async_context(serve(app, port=port, protocol=BoundedProtocol))

@@ -21,7 +21,7 @@ from bot.telegram.commands.add_tool_tasks import AddToolTasks
 from bot.telegram.commands.sign_in_tasks import SignInTasks, ToolRights, build_offer
 from bot.telegram.commands.tool_tasks import TOOLS_JOB, ToolTaskRunner
 from bot.telegram.commands.try_tool_tasks import TryToolTasks
-from bot.tool_registry.loader import build_tool_settings
+from bot.tool_registry.loader import build_builtin_tools, build_tool_settings
 from bot.tool_registry.registry import ToolRegistry
 from bot.turns.approvals import ApprovalDependencies, Approvals
 from bot.turns.tool_policy import ToolPolicyDependencies
@@ -29,8 +29,6 @@ from bot.usage.timers import TurnTimers
 from tools.base import Tool, ToolContext
 from tools.builtin.fetch_page import make_page_tool
 from tools.net.pages import PageReader
-from tools.registry import discover
-from tools.search.tool import choose_engine, list_search_tools
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,11 +80,10 @@ async def load_tools(
     page_reader: PageReader | None = None,
 ) -> ToolFactory:
     """Load the built-in and the registered tools; `page_reader` replaces the one of `fetch_page`."""
-    search_engine = choose_engine(settings.search_url, settings.get_search_key())
-    builtin_tools = list(discover(list_search_tools(search_engine)))
+    builtin_tools = build_builtin_tools(settings)
     if page_reader is not None:
         page_tool = make_page_tool(page_reader)
-        builtin_tools = [page_tool if tool.name == page_tool.name else tool for tool in builtin_tools]
+        builtin_tools[page_tool.name] = page_tool
 
     async def offer_sign_in(source_name: str, context: ToolContext) -> None:
         """Offer a person to sign in, in the chat of the call."""
@@ -102,7 +99,7 @@ async def load_tools(
 
     tool_registry = ToolRegistry(
         database,
-        builtin_tools,
+        builtin_tools.values(),
         dependencies.is_admin,
         build_tool_settings(settings),
         notify_admins,
@@ -110,15 +107,14 @@ async def load_tools(
     )
     await retry_until_available(tool_registry.load)
     approvals = Approvals(database, dependencies, timeout_seconds=settings.approval_seconds)
-    tools_by_name = {tool.name: tool for tool in builtin_tools}
     sign_in_tasks = SignInTasks(
         database,
         build_tool_settings(settings),
-        tools_by_name,
+        builtin_tools,
         dependencies.wake_worker,
         ToolRights(dependencies.is_admin, tool_registry.can_use),
     )
-    return ToolFactory(settings, database, tools_by_name, tool_registry, approvals, sign_in_tasks)
+    return ToolFactory(settings, database, builtin_tools, tool_registry, approvals, sign_in_tasks)
 
 
 def build_approval_dependencies(

@@ -350,9 +350,9 @@ def format_definition(
         yield translate("It opens the address in {name}.", name=escape_for_terminal(str(definition["opens"])))
     words = {"description": definition.get("description", "")}
     if show_checked:
-        yield from _format_json({**words, "checked": definition.get("input_schema", {})})
+        yield from format_json({**words, "checked": definition.get("input_schema", {})})
     else:
-        yield from _format_json({**words, "parameters": derive_told_schema(definition, source_kind)})
+        yield from format_json({**words, "parameters": derive_told_schema(definition, source_kind)})
 
 
 def format_pending_change(translate: Translator, change: PendingChange) -> Iterator[str]:
@@ -369,12 +369,13 @@ def format_pending_change(translate: Translator, change: PendingChange) -> Itera
         yield from format_definition(translate, change.after, change.source_kind)
         return
     diff = difflib.unified_diff(
-        list(_format_json(change.before)), list(_format_json(change.after)), n=1, lineterm=""
+        list(format_json(change.before)), list(format_json(change.after)), n=1, lineterm=""
     )
     lines = [line for line in diff if not line.startswith(("---", "+++", "@@"))]
     yield from lines or [translate("It is as it was accepted.")]
 
 
-def _format_json(value: Mapping[str, Any]) -> Iterator[str]:
+def format_json(value: Mapping[str, Any]) -> Iterator[str]:
+    """Yield a definition as JSON, line by line."""
     text = json.dumps(value, ensure_ascii=False, indent=1, sort_keys=True)
     return (escape_for_terminal(line) for line in text.split("\n"))

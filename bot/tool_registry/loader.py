@@ -28,6 +28,8 @@ from bot.tool_registry.sign_in_flows import LOOPBACK_SIGN_IN_URL, SIGN_IN_PATH
 from bot.tool_registry.sign_ins import SealedSignIn
 from bot.tool_registry.sources import OfferSignIn, SourceLoader, offer_nothing
 from tools.base import Tool
+from tools.registry import discover
+from tools.search.tool import choose_engine, list_search_tools
 from tools.threads import run_in_thread
 
 if TYPE_CHECKING:
@@ -74,6 +76,12 @@ def build_tool_settings(settings: Settings) -> ToolSettings:
         sign_in_url,
         parse_database_path(settings.database_url),
     )
+
+
+def build_builtin_tools(settings: Settings) -> dict[str, Tool]:
+    """The gateway's own tools by name; those that search use the engine of the settings."""
+    search_engine = choose_engine(settings.search_url, settings.get_search_key())
+    return {tool.name: tool for tool in discover(list_search_tools(search_engine))}
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,6 +39,7 @@ from bot.usage.report import (
 )
 
 T = TypeVar("T")
+MAX_EXACT_TOOL_CALLS = 50_000  # whose seconds are read one by one, in some 0.2 s
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +89,19 @@ async def load_report_in(tx: Transaction, query: ReportQuery) -> UsageReport:
     """The same inside a transaction, one statement after the other; for small scopes."""
     call_rows = await _load_call_rows(tx, query)
     return _build_report(query, call_rows, await _load_turn_rows(tx, query))
+
+
+async def load_tool_report(tx: Transaction, scope: Scope) -> UsageReport:
+    """The report by tool, with the figures of tool calls alone, without those of approvals and turns.
+
+    It has no percentiles where there are too many calls.
+    """
+    tools = await tool_sums.sum_tool_calls(tx, scope, "tool")
+    sums = ReportSums(calls=(), retries=(), turns=(), tools=tools)
+    if sum(tool.timed for tool in tools) > MAX_EXACT_TOOL_CALLS:
+        return build_report(ReportQuery(scope, "tool"), replace(sums, percentile_method=None))
+    durations = _collect_tool_durations(await tool_sums.list_tool_seconds(tx, scope))
+    return build_report(ReportQuery(scope, "tool"), replace(sums, durations=durations))
 
 
 def _build_report(query: ReportQuery, call_rows: _CallRows, turn_rows: _TurnRows) -> UsageReport:

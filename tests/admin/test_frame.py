@@ -15,12 +15,11 @@ from bot.admin.data_table import Cell, DataTable, TableColumn, export_table, sho
 from bot.admin.error_pages import describe_error
 from bot.admin.filters import parse_filters
 from bot.admin.keyset_pages import Cursor, KeysetPage, parse_cursor, show_pager
-from bot.admin.page_request import Content, PageRequest, Redirect, RunningGateway, Screen, ScreenPage
+from bot.admin.page_request import Content, PageRequest, Redirect, Screen, ScreenPage
 from bot.db.engine import Database
 from bot.db.tools import audit
 from bot.errors import ChangeRefused, NothingFound, QuestionRefused
-from bot.llm.endpoint_watch import EndpointWatch, WatchedEndpoint
-from tests.support.admin_page import open_admin_page
+from tests.support.admin_page import build_running_gateway, open_admin_page
 
 BERLIN = ZoneInfo("Europe/Berlin")
 NOW = 1_795_388_400.0  # 2026-11-23 00:00 in Berlin
@@ -65,7 +64,6 @@ async def eat(request: PageRequest, form: Mapping[str, str]) -> Redirect:
 
 
 FRUIT = Screen("fruit", "Fruit", 1, {"": show_fruit, "/{fruit}": show_one}, {"/eat": eat})
-GATEWAY = RunningGateway({}, EndpointWatch(WatchedEndpoint("http://gpu/v1", None, None, 1)))
 
 
 async def test_a_table_is_sorted_and_exported_as_it_is_shown(database: Database, database_url: str):
@@ -114,7 +112,8 @@ async def test_a_filter_that_is_none_is_an_error_page(database: Database, databa
 
 
 async def test_an_act_is_done_once_and_says_so_on_the_next_page(database: Database, database_url: str):
-    async with open_admin_page(database, database_url, screens=[FRUIT], gateway=GATEWAY) as page:
+    gateway = build_running_gateway(database)
+    async with open_admin_page(database, database_url, screens=[FRUIT], gateway=gateway) as page:
         token = re.search(r'name="csrf" value="(\w+)"', await page.get_text("/admin/fruit"))
         assert token
         form = {"csrf": token[1], "name": '"fig"'}

@@ -5,14 +5,12 @@ import time
 
 from sqlalchemy import insert
 
-from bot.admin.page_request import RunningGateway
 from bot.db.engine import Database
 from bot.db.people import people
 from bot.db.tables import approvals, inbox, jobs, lives, notices, outbox, turns
 from bot.domain import TASKS_PRIORITY
-from bot.llm.endpoint_watch import EndpointWatch, WatchedEndpoint
 from bot.llm.seats import SeatLimiter
-from tests.support.admin_page import ANN, AdminPageHarness, open_admin_page
+from tests.support.admin_page import ANN, AdminPageHarness, build_running_gateway, open_admin_page
 
 HOSTILE = '<img src=x onerror="alert(1)"></td><script>alert(2)</script>'
 BOB = 8
@@ -101,8 +99,7 @@ async def read_seats(page: AdminPageHarness) -> list[list[str]]:
 
 async def test_seats_are_shown_with_who_holds_them_and_who_waits(database: Database, database_url: str):
     seats = SeatLimiter(2)
-    watch = EndpointWatch(WatchedEndpoint("http://gpu:8000/v1", None, None, 2))
-    gateway = RunningGateway({"main": seats}, watch)
+    gateway = build_running_gateway(database, seats={"main": seats})
     done = asyncio.Event()
 
     async def hold(lane: str, priority: int = 0) -> None:

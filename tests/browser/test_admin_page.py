@@ -21,8 +21,10 @@ from tests.support.admin_page import (
     open_admin_page,
 )
 from tests.support.empty_database import place_empty_database
+from tests.support.registered_tools import RegisteredToolsHarness, build_definition
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
+DETAIL_PAGES = ("/admin/tools/shop_list", "/admin/tools/shop")  # what no navigation leads to
 HIDE = """hidden => {
     Object.defineProperty(document, "hidden", {configurable: true, get: () => hidden});
     document.dispatchEvent(new Event("visibilitychange"));
@@ -35,6 +37,9 @@ async def open_filled_page(tmp_path: Path) -> AsyncIterator[AdminPageHarness]:
     url = place_empty_database(tmp_path / "canvasgram.db")
     async with open_database(url) as database:
         await fill_queues(database, now=time.time())
+        tool_rows = RegisteredToolsHarness(database)
+        await tool_rows.add_source()
+        await tool_rows.add_tool("shop_list", pending=build_definition("shop_list", "Lists.", city="Where."))
         async with open_admin_page(database, url) as harness:
             yield harness
 
@@ -59,6 +64,12 @@ async def test_every_screen_fits_reads_well_and_complains_of_nothing(
                 await page.set_viewport_size({"width": width, "height": 900})
                 assert await measure_sideways_scroll(page) == 0, (screen.name, width)
                 assert await list_axe_violations(page) == [], (screen.name, width)
+        for path in DETAIL_PAGES:
+            await page.goto(f"{harness.url}{path}")
+            for width in WIDTHS:
+                await page.set_viewport_size({"width": width, "height": 900})
+                assert await measure_sideways_scroll(page) == 0, (path, width)
+                assert await list_axe_violations(page) == [], (path, width)
 
 
 async def test_now_refreshes_itself_and_rests_while_the_tab_is_hidden(visit: Visit, tmp_path: Path):

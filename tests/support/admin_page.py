@@ -4,9 +4,10 @@
 """
 
 import contextlib
+import re
 import time
-from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +16,16 @@ from playwright.async_api import Page
 
 from bot.admin.app import build_admin_app
 from bot.admin.page_request import PageDependencies, RunningGateway, Screen
-from bot.db.bounded_reader import open_bounded_reader
+from bot.db.bounded_reader import BoundedReader, open_bounded_reader
 from bot.db.engine import Database
 from bot.db.people import page_sessions, people
 from bot.http_server import serve
+from bot.llm.endpoint_watch import EndpointWatch, WatchedEndpoint
+from bot.llm.seats import SeatLimiter
 from bot.settings import build_settings
+from bot.tool_registry.loader import build_builtin_tools
+from bot.tool_registry.registry import ToolRegistry
+from tools.base import Tool
 
 ANN = 7
 AXE_SCRIPT = Path(__file__).parent.parent / "fixtures/axe/axe.min.js"
@@ -33,6 +39,14 @@ class AdminPageHarness:
     url: str
     database: Database
     http: httpx.AsyncClient
+    csrf_token: str
+    running_gateway: RunningGateway | None
+
+    @property
+    def gateway(self) -> RunningGateway:
+        """The gateway that the page was opened with."""
+        assert self.running_gateway is not None
+        return self.running_gateway
 
     async def create_link(self, person: int | None = ANN) -> str:
         """A login link."""
@@ -45,6 +59,25 @@ class AdminPageHarness:
         answer = await self.http.get(path)
         assert answer.status_code == status, answer.text
         return answer.text
+
+    async def post(self, path: str, fields: Mapping[str, str]) -> httpx.Response:
+        """Send a form of the page."""
+        return await self.http.post(path, data={**fields, "csrf": self.csrf_token})
+
+
+def build_running_gateway(
+    database: Database, *, seats: Mapping[str, SeatLimiter] | None = None, tools: Iterable[Tool] = ()
+) -> RunningGateway:
+    """What stands for the running gateway, with an endpoint that was never reached."""
+    watch = EndpointWatch(WatchedEndpoint("http://gpu:8000/v1", None, None, 2))
+    return RunningGateway(seats or {}, watch, ToolRegistry(database, tools, lambda person: person == ANN))
+
+
+def find_csrf_token(text: str) -> str:
+    """The token of the forms of a page."""
+    match = re.search(r'name="csrf" value="(\w+)"', text)
+    assert match is not None
+    return match[1]
 
 
 @contextlib.asynccontextmanager
@@ -63,14 +96,20 @@ async def open_admin_page(
     async with database.transaction() as tx:
         await people.put(tx, ANN, "Ann", "admin", now=time.time())
     page_settings = build_settings(telegram_token="1:x", database_url=database_url, **settings)
+    builtin_tools = build_builtin_tools(page_settings)
+
+    def build_dependencies(reader: BoundedReader) -> PageDependencies:
+        return PageDependencies(page_settings, database, reader, builtin_tools, gateway)
+
     async with (
         open_bounded_reader(database_url) as reader,
-        serve(build_admin_app(PageDependencies(page_settings, database, reader, gateway), screens)) as url,
+        serve(build_admin_app(build_dependencies(reader), screens)) as url,
         httpx.AsyncClient(base_url=url, headers={"origin": url}) as http,
     ):
-        harness = AdminPageHarness(url, database, http)
+        harness = AdminPageHarness(url, database, http, "", gateway)
         assert (await http.post(await harness.create_link())).status_code == 303
-        yield harness
+        first_page = await http.get("/admin/", follow_redirects=True)
+        yield replace(harness, csrf_token=find_csrf_token(first_page.text))
 
 
 async def log_in(page: Page, harness: AdminPageHarness) -> None:

@@ -17,11 +17,9 @@ from bot.db.tools.audit import MACHINE
 from bot.settings import NO_BOT_TOKEN, load_settings
 from bot.tool_registry.admin_actions import AdminAction
 from bot.tool_registry.formatting import NameLookup
-from bot.tool_registry.loader import ToolSettings, build_tool_settings
+from bot.tool_registry.loader import ToolSettings, build_builtin_tools, build_tool_settings
 from bot.tool_registry.secrets import SecretBox
 from bot.tool_registry.tool_info import BuiltinTools
-from tools.registry import discover
-from tools.search.tool import choose_engine, list_search_tools
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +64,4 @@ async def open_session(env_file: Path, *, can_create: bool = False) -> AsyncIter
         migrate(settings.database_url)
     check_readable(settings.database_url)
     async with open_database(settings.database_url) as database:
-        search_engine = choose_engine(settings.search_url, settings.get_search_key())
-        builtin_tools = {tool.name: tool for tool in discover(list_search_tools(search_engine))}
-        yield ToolsSession(database, build_tool_settings(settings), builtin_tools)
+        yield ToolsSession(database, build_tool_settings(settings), build_builtin_tools(settings))

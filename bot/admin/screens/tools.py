@@ -1,0 +1,166 @@
+"""Tools: how each stands, who may use it and how its calls ended; a page of each tool and each source."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import htpy as h
+
+from bot.admin.components import format_duration, show_figure, show_figures
+from bot.admin.data_table import export_table, show_table, sort_table
+from bot.admin.filter_form import show_periods
+from bot.admin.filters import DEFAULT_PERIOD, parse_period
+from bot.admin.page_request import Content, PageRequest, Screen, ScreenPage
+from bot.admin.tool_acts import TOOL_ACTS
+from bot.admin.tool_pages import (
+    show_commands,
+    show_definition,
+    show_facts,
+    show_forms,
+    show_pending_change,
+    show_pending_source,
+    show_source,
+    show_switch,
+    show_trial_form,
+    spell_out,
+)
+from bot.admin.tool_tables import (
+    ToolUse,
+    build_source_table,
+    build_tool_table,
+    build_turns_url,
+    load_uses,
+)
+from bot.db.people import people
+from bot.db.tools import sources
+from bot.errors import ChangeRefused, NothingFound
+from bot.tool_registry.admin_actions import AdminAction, PendingChange, get_pending_change
+from bot.tool_registry.program_homes import find_homes_folder
+from bot.tool_registry.source_actions import PendingSource, get_pending_source, is_source
+from bot.tool_registry.source_info import SourceInfo, load_source_info
+from bot.tool_registry.tool_info import ToolInfo, load_tool_info, load_tool_infos
+
+WAITING_STATES = frozenset({"new", "changed", "flagged"})
+_FIGURES_NOTE = (
+    "Failed counts all that ended otherwise than well. Not run are those of them that never began: arguments "
+    "that did not fit, a repeat, a tool that was not there, or a person who said no."
+)
+
+
+async def show_list(request: PageRequest) -> Content:
+    """All tools and sources."""
+    period = parse_period(request.query, zone=request.zone, now=request.now)
+    async with request.read() as tx:
+        infos = await load_tool_infos(tx, request.dependencies.builtin_tools)
+        all_sources = await sources.list_all(tx)
+        names = await people.list_names(tx)
+        uses = await load_uses(tx, period)
+    table = build_tool_table(infos, uses, names, request.query)
+    source_table = build_source_table(all_sources, infos)
+    if request.export:
+        is_sources = request.query.get("table") == source_table.name
+        shown = source_table if is_sources else sort_table(table, request.query.get("sort"))
+        return export_table(shown, request.export)
+    waiting = sum(info.state in WAITING_STATES for info in infos)
+    body = [
+        show_periods(request, period.name),
+        show_figures(
+            show_figure("On", str(sum(info.state == "on" for info in infos)), note=f"of {len(infos)} tools"),
+            show_figure("Wait to be accepted", str(waiting)),
+            show_figure("In trouble", str(sum(info.state in {"in trouble", "gone"} for info in infos))),
+        ),
+        show_table(sort_table(table, request.query.get("sort")), request),
+        h.p(".hint")[_FIGURES_NOTE],
+        show_table(source_table, request),
+        show_commands(),
+    ]
+    return ScreenPage("Tools", body)
+
+
+@dataclass(frozen=True, slots=True)
+class ShownTool:
+    """A tool with what waits of it."""
+
+    info: ToolInfo
+    change: PendingChange | None
+
+
+@dataclass(frozen=True, slots=True)
+class ShownSource:
+    """A source with what waits of it."""
+
+    info: SourceInfo
+    pending: PendingSource | None
+
+
+async def show_one(request: PageRequest) -> Content:
+    """The page of a tool, or else of the source of this name."""
+    period = parse_period(request.query, zone=request.zone, now=request.now)
+    async with request.read() as tx:
+        action = AdminAction(tx, request.actor, request.now, request.dependencies.builtin_tools)
+        try:
+            shown = await _load(action, request.parts["tool"], request.dependencies.settings.database_url)
+        except ChangeRefused as refused:
+            raise NothingFound(str(refused)) from None
+        names = await people.list_names(tx)
+        uses = await load_uses(tx, period)
+    if isinstance(shown, ShownSource):
+        return _show_source_page(request, shown, uses, names)
+    return _show_tool_page(request, shown, uses.get(shown.info.name, ToolUse()), names)
+
+
+async def _load(action: AdminAction, name: str, database_url: str) -> ShownTool | ShownSource:
+    if await is_source(action, name):
+        source = await sources.find(action.tx, name)
+        assert source is not None
+        homes = find_homes_folder(database_url)
+        info = await load_source_info(action.tx, action.builtin_tools, source, homes)
+        has_pending = any(tool.pending is not None or tool.flagged is not None for tool in info.tools)
+        return ShownSource(info, await get_pending_source(action, name) if has_pending else None)
+    tool = await load_tool_info(action.tx, action.builtin_tools, name)
+    if tool.pending is None and tool.flagged is None:
+        return ShownTool(tool, None)
+    return ShownTool(tool, await get_pending_change(action, name))
+
+
+def _show_tool_page(
+    request: PageRequest, shown: ShownTool, use: ToolUse, names: Mapping[int, str]
+) -> ScreenPage:
+    info = shown.info
+    href = build_turns_url(info.name, request.query) if use.calls else None
+    p95 = "–" if use.p95 is None else format_duration(use.p95)
+    body: list[h.Node] = [
+        show_periods(request, request.query.get("period", DEFAULT_PERIOD)),
+        show_figures(
+            show_figure("Calls", f"{use.calls:,}", href=href),
+            show_figure("Failed", f"{use.failed:,}", href=href, note=f"{use.refused:,} did not run"),
+            show_figure("95 of 100 take at most", p95),
+        ),
+        show_facts(info, names),
+        h.p(".acts")[show_switch(request, info.name, is_on=info.state != "off")],
+        shown.change is not None and show_pending_change(request, shown.change),
+        show_definition(info),
+        show_forms(request, info.name, [info], names),
+        show_trial_form(request, info.name),
+    ]
+    return ScreenPage(spell_out(info.name), body)
+
+
+def _show_source_page(
+    request: PageRequest, shown: ShownSource, uses: Mapping[str, ToolUse], names: Mapping[int, str]
+) -> ScreenPage:
+    source = shown.info.source
+    own_uses = {tool.name: uses[tool.name] for tool in shown.info.tools if tool.name in uses}
+    table = build_tool_table(shown.info.tools, own_uses, names, request.query)
+    table = sort_table(replace(table, nothing="It has no tools yet."), request.query.get("sort"))
+    body: list[h.Node] = [
+        show_periods(request, request.query.get("period", DEFAULT_PERIOD)),
+        show_source(shown.info),
+        h.p(".acts")[show_switch(request, source.name, is_on=source.enabled)],
+        shown.pending is not None and show_pending_source(request, shown.pending),
+        show_table(table, request, with_exports=False),
+        len(shown.info.tools) > 0 and show_forms(request, source.name, shown.info.tools, names),
+    ]
+    return ScreenPage(spell_out(source.name), body)
+
+
+SCREEN = Screen("tools", "Tools", 6, {"": show_list, "/{tool}": show_one}, TOOL_ACTS)

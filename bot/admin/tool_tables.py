@@ -1,0 +1,133 @@
+"""The tables of tools and sources, with how calls of tools ended. Pure, but for loading the figures."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from bot.admin.components import build_url, format_duration
+from bot.admin.data_table import Cell, DataTable, TableColumn
+from bot.admin.filters import Period
+from bot.admin.tool_pages import build_tool_path, name_grantee, spell_out
+from bot.db.people.page_sessions import ADMIN_PATH
+from bot.db.tools.sources import Source
+from bot.db.transaction import Transaction
+from bot.db.usage.usage_sums import Scope
+from bot.tool_registry import formatting
+from bot.tool_registry.tool_info import ToolInfo
+from bot.translations.translator import ENGLISH
+from bot.usage.queries import load_tool_report
+from bot.usage.report import ReportGroup
+
+_PERIOD_FIELDS = ("period", "from", "to")
+_TOOL_COLUMNS = (
+    TableColumn("tool", "Tool", can_sort=True),
+    TableColumn("state", "State", can_sort=True),
+    TableColumn("source", "Source", can_sort=True),
+    TableColumn("may_use", "May use it"),
+    TableColumn("rule", "Rule"),
+    TableColumn("calls", "Calls", is_number=True, can_sort=True),
+    TableColumn("failed", "Failed", is_number=True, can_sort=True),
+    TableColumn("refused", "Not run", is_number=True, can_sort=True),
+    TableColumn("p95_seconds", "p95", is_number=True, can_sort=True),
+)
+_SOURCE_COLUMNS = (
+    TableColumn("source", "Source"),
+    TableColumn("kind", "What"),
+    TableColumn("state", "State"),
+    TableColumn("address", "At"),
+    TableColumn("tools", "Tools", is_number=True),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ToolUse:
+    """How the calls of a tool ended; `p95` None: unknown, or none ended."""
+
+    calls: int = 0
+    failed: int = 0
+    refused: int = 0
+    p95: float | None = None
+
+
+async def load_uses(tx: Transaction, period: Period) -> Mapping[str, ToolUse]:
+    """How calls ended, by tool; the figures of `canvasgram report --by tool`."""
+    report = await load_tool_report(tx, Scope(period.since, period.until))
+    return {group.label: _to_use(group) for group in report.groups}
+
+
+def _to_use(group: ReportGroup) -> ToolUse:
+    if group.tools is None:
+        return ToolUse()
+    percentiles = group.percentiles.get("tools")
+    p95 = None if percentiles is None else percentiles.p95
+    return ToolUse(group.tools.calls, group.tools.failed, group.tools.outcomes.get("refused", 0), p95)
+
+
+def build_tool_table(
+    infos: Sequence[ToolInfo], uses: Mapping[str, ToolUse], names: Mapping[int, str], query: Mapping[str, str]
+) -> DataTable:
+    """A row for each tool, and for each that was called and is no more."""
+    rows = [
+        (
+            Cell(info.name, spell_out(info.name), build_tool_path(info.name)),
+            Cell(formatting.format_state(ENGLISH, info)),
+            _show_source_name(info),
+            Cell(formatting.format_grantees(ENGLISH, info, lambda number: name_grantee(number, names))),
+            Cell(formatting.format_effective_rule(ENGLISH, info)),
+            *_show_use(info.name, uses.get(info.name, ToolUse()), query),
+        )
+        for info in infos
+    ]
+    known_names = {info.name for info in infos}
+    rows += [
+        (
+            Cell(name, spell_out(name)),
+            Cell("removed"),
+            Cell(""),
+            Cell(""),
+            Cell(""),
+            *_show_use(name, use, query),
+        )
+        for name, use in uses.items()
+        if name not in known_names
+    ]
+    return DataTable("tools", "Tools", _TOOL_COLUMNS, tuple(rows), "There are no tools.")
+
+
+def _show_source_name(info: ToolInfo) -> Cell:
+    if info.source is None:
+        return Cell("built in")
+    return Cell(info.source.name, spell_out(info.source.name), build_tool_path(info.source.name))
+
+
+def _show_use(name: str, use: ToolUse, query: Mapping[str, str]) -> tuple[Cell, ...]:
+    """The figures of a tool, which lead to the turns that called it."""
+    seconds = Cell(use.p95, None if use.p95 is None else format_duration(use.p95))
+    if not use.calls:
+        return Cell(0), Cell(0), Cell(0), Cell("", "")
+    href = build_turns_url(name, query)
+    return Cell(use.calls, href=href), Cell(use.failed, href=href), Cell(use.refused, href=href), seconds
+
+
+def build_turns_url(name: str, query: Mapping[str, str]) -> str:
+    """The turns in which a tool was called, in the period that a page's query names."""
+    period = {field: query[field] for field in _PERIOD_FIELDS if query.get(field)}
+    return build_url(f"{ADMIN_PATH}/turns", {"tool": name, **period})
+
+
+def build_source_table(all_sources: Sequence[Source], infos: Sequence[ToolInfo]) -> DataTable:
+    rows = tuple(
+        (
+            Cell(source.name, spell_out(source.name), build_tool_path(source.name)),
+            Cell(ENGLISH(formatting.SOURCE_KINDS[source.kind])),
+            Cell(_describe_source(source)),
+            Cell(spell_out(source.address)),
+            Cell(sum(info.source is not None and info.source.name == source.name for info in infos)),
+        )
+        for source in all_sources
+    )
+    return DataTable("sources", "Sources", _SOURCE_COLUMNS, rows, "Nothing was added to the built-in tools.")
+
+
+def _describe_source(source: Source) -> str:
+    state = formatting.format_enabled(ENGLISH, source)
+    return f"{state}: {spell_out(source.trouble, 200)}" if source.trouble else state
