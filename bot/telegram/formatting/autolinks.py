@@ -13,7 +13,8 @@ from bot.telegram.formatting.splitter import MAX_ENTITIES, Piece
 
 _ADDRESS = re.compile(
     r"[a-zA-Z][a-zA-Z0-9]{0,20}://[^\s<>]+"
-    r"|(?<![\w/~.-])[\w~-]+(?:\.[\w~-]+)+(?![\w@~-]|://)(?::[0-9]+)?(?:[/?#][^\s<>]*)?"
+    r"|(?<![\w/~.-])[\w~\u200c\u200d-]+(?:\.[\w~\u200c\u200d-]+)+(?![\w@~-]|://)"
+    r"(?::[0-9]+[\w.~-]*)?(?:[/?#][^\s<>]*)?"
 )
 _WEB = re.compile(r"https?://|www\.", re.IGNORECASE)
 _IP_ADDRESS = re.compile(r"(?:[0-9]{1,3}\.){3}[0-9]{1,3}")

@@ -32,6 +32,8 @@ INVENTED = (
     "ann:pw@evil.io:80",
     "10.1.2.3/a",
     "10.1.2.3:8080",
+    "evil.com:80evil.org/x",
+    "\u200d.evil.com",
 )
 CITED = dict(enumerate(RETURNED, 7))
 OPAQUE = ("text_link", "code", "pre")
