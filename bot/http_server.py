@@ -5,6 +5,7 @@ Used by the simulators, the demo page and the monitoring pages. Leaves signals t
 
 import asyncio
 import contextlib
+import itertools
 import socket
 from collections.abc import AsyncIterator, Iterator
 
@@ -14,15 +15,32 @@ from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
 
 class _Server(uvicorn.Server):
-    """A server that leaves SIGINT and SIGTERM to its process and signals when it is ready."""
+    """A server that leaves SIGINT and SIGTERM to its process and signals when it is ready.
+
+    It stops as soon as `stop` is called, where uvicorn's looks ten times a second whether it shall.
+    """
 
     def __init__(self, config: uvicorn.Config) -> None:
         super().__init__(config)
         self.ready = asyncio.Event()
+        self._stopping = asyncio.Event()
+
+    def stop(self) -> None:
+        self.should_exit = True
+        self._stopping.set()
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         self.ready.set()
+
+    async def main_loop(self) -> None:
+        """Renew the header `Date` each second until stopped: uvicorn does it at each tenth tick."""
+        for tick in itertools.count(step=10):
+            if await self.on_tick(tick):
+                return
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(1.0):
+                    await self._stopping.wait()
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -97,6 +115,6 @@ async def serve(
                 await server.ready.wait()
                 yield f"http://{host}:{listener.getsockname()[1]}"
             finally:
-                server.should_exit = True
+                server.stop()
                 # Also after an error in the block: a cancelled server leaves its listener in the loop.
                 await asyncio.wait({serving})
