@@ -5,6 +5,7 @@ redirect is followed, and no more than MAX_ANSWER_BYTES are read.
 """
 
 import json
+import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -13,7 +14,7 @@ import httpx
 
 from tools.base import ToolError
 from tools.net.bodies import ACCEPT_ENCODING, read_body
-from tools.net.policy import USER_AGENT
+from tools.net.policy import USER_AGENT, load_certificates
 
 MAX_ANSWER_BYTES = 512 * 1024
 NOT_AVAILABLE = "Search is not available now: {}. Say so, and answer without it."
@@ -64,9 +65,12 @@ async def fetch_json(
         "Accept-Encoding": ACCEPT_ENCODING,
         **(headers or {}),
     }
+    verify: ssl.SSLContext | bool = False  # without encryption there is nothing to check
+    if not address.startswith("http://"):
+        verify = await load_certificates()
     try:
         async with (
-            httpx.AsyncClient(trust_env=False, timeout=None) as client,  # noqa: S113 the caller limits it
+            httpx.AsyncClient(verify=verify, trust_env=False, timeout=None) as client,  # noqa: S113 the caller limits it
             client.stream("GET", address, params=dict(params), headers=all_headers) as response,
         ):
             body = await read_body(response, MAX_ANSWER_BYTES)
