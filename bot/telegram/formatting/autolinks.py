@@ -13,7 +13,7 @@ from bot.telegram.formatting.splitter import MAX_ENTITIES, Piece
 
 _ADDRESS = re.compile(
     r"[a-zA-Z][a-zA-Z0-9]{0,20}://[^\s<>]+"
-    r"|(?<![\w/~.-])[\w~\u200c\u200d-]+(?:\.[\w~\u200c\u200d-]+)+(?![\w@~-]|://)"
+    r"|(?<![\w/~.\u200c\u200d-])[\w~\u200c\u200d-]+(?:\.[\w~\u200c\u200d-]+)+(?![\w@~-]|://)"
     r"(?::[0-9]+[\w.~-]*)?(?:[/?#][^\s<>]*)?"
 )
 _WEB = re.compile(r"https?://|www\.", re.IGNORECASE)
