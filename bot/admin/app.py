@@ -135,7 +135,7 @@ class _AdminApp:
         outcome = await act(self._build_request(request, viewer), form)
         if isinstance(outcome, ScreenPage):
             return self._respond(outcome, viewer, request.url.path, request)
-        return _redirect(outcome)
+        return _redirect(outcome, request)
 
     def _build_request(self, request: Request, viewer: Viewer) -> PageRequest:
         return PageRequest(
@@ -177,15 +177,7 @@ class _AdminApp:
         if session is None:
             return self._refuse_link(request)
         response = RedirectResponse(f"{ADMIN_PATH}/", 303)
-        response.set_cookie(
-            COOKIE,
-            session,
-            max_age=SESSION_HOURS * 3600,
-            path=ADMIN_PATH,
-            secure=request.scope["admin_origin"].startswith("https:"),
-            httponly=True,
-            samesite="strict",
-        )
+        _set_cookie(response, request, COOKIE, session, SESSION_HOURS * 3600)
         return response
 
     def _refuse_link(self, request: Request) -> Response:
@@ -253,9 +245,22 @@ def _show_reload(request: Request) -> h.Element:
     ]
 
 
-def _redirect(redirect: Redirect) -> Response:
+def _redirect(redirect: Redirect, request: Request) -> Response:
     response = RedirectResponse(redirect.path, 303)
     if redirect.note:
         note = quote(redirect.note[:MAX_NOTE_CHARACTERS])
-        response.set_cookie(NOTE_COOKIE, note, max_age=30, path=ADMIN_PATH, httponly=True, samesite="strict")
+        _set_cookie(response, request, NOTE_COOKIE, note, 30)
     return response
+
+
+def _set_cookie(response: Response, request: Request, name: str, value: str, seconds: int) -> None:
+    is_secure = request.scope["admin_origin"].startswith("https:")
+    response.set_cookie(
+        name,
+        value,
+        max_age=seconds,
+        path=ADMIN_PATH,
+        secure=is_secure,
+        httponly=True,
+        samesite="strict",
+    )

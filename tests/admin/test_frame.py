@@ -19,6 +19,7 @@ from bot.admin.page_request import Content, PageRequest, Redirect, Screen, Scree
 from bot.db.engine import Database
 from bot.db.tools import audit
 from bot.errors import ChangeRefused, NothingFound, QuestionRefused
+from tests.admin.test_sessions import HOST, PUBLIC
 from tests.support.admin_page import build_running_gateway, open_admin_page
 
 BERLIN = ZoneInfo("Europe/Berlin")
@@ -113,10 +114,13 @@ async def test_a_filter_that_is_none_is_an_error_page(database: Database, databa
 
 async def test_an_act_is_done_once_and_says_so_on_the_next_page(database: Database, database_url: str):
     gateway = build_running_gateway(database)
-    async with open_admin_page(database, database_url, screens=[FRUIT], gateway=gateway) as page:
+    async with open_admin_page(database, database_url, screens=[FRUIT], gateway=gateway, **PUBLIC) as page:
         token = re.search(r'name="csrf" value="(\w+)"', await page.get_text("/admin/fruit"))
         assert token
         form = {"csrf": token[1], "name": '"fig"'}
+        headers = {"host": HOST, "origin": f"https://{HOST}", "x-forwarded-proto": "https"}
+        answer = await page.http.post("/admin/fruit/eat", headers=headers, data={**form, "name": "plum"})
+        assert "Secure" in answer.headers["set-cookie"].split("; ")
         answer = await page.http.post("/admin/fruit/eat", data=form)
         assert (answer.status_code, answer.headers["location"]) == (303, "/admin/fruit")
         assert "&#34;fig&#34; is gone; &lt;b&gt;really&lt;/b&gt;." in await page.get_text("/admin/fruit")
