@@ -19,6 +19,7 @@ from bot.bench.harness.statistics import BotName
 from bot.errors import CanvasgramError
 
 BOT_LABELS: dict[BotName, str] = {"ours": "ours", "memory": "memory loop", "bare": "bare loop"}
+ADMIN_ID = 1  # of ours
 STOP_SECONDS = 10.0
 MIB = 1 << 20
 
@@ -157,7 +158,7 @@ def _build_launch(bot_name: BotName, environment: BotEnvironment) -> tuple[list[
         "TELEGRAM_API_URL": environment.telegram_url,
         "MODEL_URL": environment.model_url,
         "DATABASE_URL": f"sqlite+aiosqlite:///{environment.folder / 'canvasgram.db'}",
-        "ADMIN_IDS": "1",
+        "ADMIN_IDS": str(ADMIN_ID),
         "ACCESS": "open",
         "CANVASES_A_DAY": "1000000000",  # checked for every message, and never used up
         "WARM_UP": "off",  # the baseline bots do not warm up, and every call counts

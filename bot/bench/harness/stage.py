@@ -106,6 +106,12 @@ class Stage:
         """Wait until the whole answer has arrived at Telegram."""
         await self._wait_until(lambda: self._find_answer(number), f"did not answer question {number}")
 
+    async def wait_for_text(self, chat_id: int, opening: str, count: int) -> None:
+        """Wait until more messages than that of a chat begin so."""
+        await self._wait_until(
+            lambda: len(self._list_texts(chat_id, opening)) > count, f"did not answer with {opening!r}"
+        )
+
     async def wait_for_more_answers(self, count: int) -> list[int]:
         """Wait until more questions than that are answered; returns the numbers of the others, in order."""
 
@@ -153,6 +159,10 @@ class Stage:
             if answered is not None:
                 self._answers.setdefault(answered, call)
             self._newest_call = call
+
+    def _list_texts(self, chat_id: int, opening: str) -> list[str]:
+        messages = self.api.chat(chat_id).bot_messages
+        return [message.text for message in messages if message.text.startswith(opening)]
 
     def _find_message_call(self, chat_index: int, matches: Callable[[str], bool]) -> BotApiCall | None:
         """The first call, among the newest, that showed a matching text in this chat."""

@@ -1,6 +1,6 @@
 """The busiest minute: many chats, tools and long answers, while reports of a large ledger are made.
 
-Meanwhile an admin has the page open.
+Meanwhile an admin has the page open, and asks for `/usage all` again and again.
 """
 
 import asyncio
@@ -14,7 +14,7 @@ from pathlib import Path
 from time import monotonic
 from typing import Literal, get_args
 
-from bot.bench.harness.bots import SOURCE_FOLDER, BenchFailed
+from bot.bench.harness.bots import ADMIN_ID, SOURCE_FOLDER, BenchFailed
 from bot.bench.harness.page_viewer import build_page_settings, open_page
 from bot.bench.harness.stage import AnswerTimes, Stage, open_stage
 from bot.bench.harness.statistics import FigureRow, limit_to, percentile
@@ -27,6 +27,7 @@ CANVAS_SECONDS = 0.4
 PAUSE_SECONDS = 6.0  # in the mean, from an answer to the next message of its chat
 SECONDS_PER_QUIET_REPLY = 4.0  # of the busy time, for each kind: 15 of each before a minute
 MAX_SLOWDOWN = 2.0
+RANKING_OPENING = "Everybody:"
 # The first numbers of questions: none is asked twice.
 FIRST_BUSY_NUMBER = 900_000
 NUMBERS_PER_CHAT = 1000
@@ -59,16 +60,21 @@ async def measure_busy_minute(folder: Path, seconds: float, model_calls: int) ->
         quiet_replies = [
             _time_reply(number, await stage.ask(number, number % CHATS)) for number in range(quiet_count)
         ]
-        ends_at = monotonic() + seconds
         async with open_page(database_file, settings) as viewer, asyncio.TaskGroup() as tasks:
+            ends_at = monotonic() + seconds
             watching = tasks.create_task(viewer.watch())
             reporting = tasks.create_task(_make_reports(database_file, ends_at))
+            ranking = tasks.create_task(_ask_for_rankings(stage, ends_at))
             chat_tasks = [tasks.create_task(_write_questions(stage, chat, ends_at)) for chat in range(CHATS)]
             await reporting
             watching.cancel()
         busy_replies = [reply for task in chat_tasks for reply in task.result()]
     screens = sum(map(len, viewer.seconds.values()))
-    return build_rows(quiet_replies, busy_replies, reporting.result(), screens)
+    rankings_label = "answers to /usage all meanwhile"
+    return [
+        *build_rows(quiet_replies, busy_replies, reporting.result(), screens),
+        FigureRow("minute_rankings", rankings_label, "", {"ours": ranking.result()}, digits=0),
+    ]
 
 
 def build_rows(
@@ -140,6 +146,18 @@ def _time_reply(number: int, times: AnswerTimes) -> TimedReply:
 def _find_p95(replies: Sequence[TimedReply]) -> float | None:
     seconds = percentile([reply.own_seconds for reply in replies], 0.95)
     return None if seconds is None else 1000 * seconds
+
+
+async def _ask_for_rankings(stage: Stage, ends_at: float) -> int:
+    """Let the admin ask who took most, read and ask again, until that moment; returns how often."""
+    admin = stage.api.person(ADMIN_ID)
+    rankings = 0
+    while monotonic() < ends_at:
+        admin.send("/usage all")
+        await stage.wait_for_text(ADMIN_ID, RANKING_OPENING, rankings)
+        rankings += 1
+        await asyncio.sleep(PAUSE_SECONDS)
+    return rankings
 
 
 async def _make_reports(database_file: Path, ends_at: float) -> int:

@@ -94,6 +94,7 @@ async def test_the_busiest_minute_is_compared_with_a_quiet_one(tmp_path: Path):
     assert (rows["minute_replies"].values["ours"] or 0) > 0
     assert (rows["minute_reports"].values["ours"] or 0) > 0
     assert (rows["minute_screens"].values["ours"] or 0) > 0
+    assert (rows["minute_rankings"].values["ours"] or 0) > 0
     assert rows["minute_factor"].limit == limit_to(2)
     assert (rows["minute_factor"].values["ours"] or 0) > 0
 
