@@ -143,9 +143,8 @@ async def render_turn(url: str, turn_id_text: str, *, with_texts: bool, as_json:
             f"There is no turn {turn_id}. `canvasgram report --list turns` shows those there are."
         )
     if with_texts:
-        subject = f"turn {turn_id}"
         async with open_database(url) as database, database.transaction() as tx:
-            await audit.record(tx, audit.MACHINE, "texts read", subject, change=(None, None), now=now)
+            await audit.record_texts_read(tx, audit.MACHINE, turn_id, reason=None, now=now)
     if as_json:
         return turn_report.render_json(turn)
     return "\n".join(turn_report.render_lines(turn, names))

@@ -87,6 +87,8 @@ def _part_events(part: PartStep) -> Iterator[tuple[float, str]]:
 
 def _call_events(call: CallStep) -> Iterator[tuple[float, str]]:
     yield call.created_at, _describe_request(call)
+    if prompt := describe_prompt(call):
+        yield call.created_at, f"its prompt is made of {prompt}"
     if call.seat_at is not None:
         waited = format_seconds(call.seat_at - call.created_at)
         yield call.seat_at, f"has a seat, after {waited} s of waiting"
@@ -98,7 +100,7 @@ def _call_events(call: CallStep) -> Iterator[tuple[float, str]]:
         return
     yield call.ended_at, _describe_end(call)
     if call.server_ms:
-        yield call.ended_at, f"the server's own times: {_format_server_times(call.server_ms)}"
+        yield call.ended_at, f"the server's own times: {format_server_times(call.server_ms)}"
 
 
 def _describe_request(call: CallStep) -> str:
@@ -106,6 +108,21 @@ def _describe_request(call: CallStep) -> str:
     text = f"{escape_for_terminal(call.purpose)} asked of {escape_for_terminal(call.model)}, {thinking}"
     if call.again:
         text += f", again: {escape_for_terminal(call.again)}"
+    return text
+
+
+def describe_prompt(call: CallStep) -> str:
+    """What the call's prompt is made of; empty where that is not stored."""
+    characters = {
+        "instructions": call.chars_system,
+        "tools": call.chars_tools,
+        "notes": call.chars_notes,
+        "history": call.chars_history,
+    }
+    pieces = [f"{name} {count:,}" for name, count in characters.items() if count]
+    text = f"{' + '.join(pieces)} characters" if pieces else ""
+    if call.images:
+        text += f"{' + ' if text else ''}{call.images} image{'s' if call.images > 1 else ''}"
     return text
 
 
@@ -117,7 +134,7 @@ def _describe_end(call: CallStep) -> str:
     return f"{outcome}, finish reason {reason}; {_format_tokens(call)}"
 
 
-def _format_server_times(server_ms: str) -> str:
+def format_server_times(server_ms: str) -> str:
     """The server's times without its rates, a mean per token included.
 
     Rates mislead where text comes by the canvas.

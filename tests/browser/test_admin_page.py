@@ -24,7 +24,7 @@ from tests.support.empty_database import place_empty_database
 from tests.support.registered_tools import RegisteredToolsHarness, build_definition
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
-DETAIL_PAGES = ("/admin/tools/shop_list", "/admin/tools/shop")  # what no navigation leads to
+DETAIL_PAGES = ("/admin/tools/shop_list", "/admin/tools/shop", "/admin/turn/1")  # what no navigation leads to
 HIDE = """hidden => {
     Object.defineProperty(document, "hidden", {configurable: true, get: () => hidden});
     document.dispatchEvent(new Event("visibilitychange"));

@@ -164,7 +164,12 @@ class _Generator:
 
     def _add_verdict(self, turn: Row) -> None:
         part = {"id": turn["id"], "item": turn["item"], "lane": turn["lane"], "final": True, "state": "done"}
-        self.rows["outbox"].append(part | {"made_at": turn["ended_at"], "body": "an answer"})
+        times = {
+            "made_at": turn["ended_at"],
+            "sent_at": turn["ended_at"] + 0.3,
+            "done_at": turn["ended_at"] + 1,
+        }
+        self.rows["outbox"].append(part | times | {"body": "an answer"})
         for person in range(1, self._rng.randint(1, 2) + 1):
             value = self._rng.choice(("good", "bad", None))
             verdict = {"outbox": turn["id"], "person": person, "turn": turn["id"], "value": value}

@@ -23,6 +23,10 @@ CALL = CallStep(
     usage_partial=False,
     usage_missing=None,
     created_at=NOON + 1,
+    chars_system=800,
+    chars_tools=1200,
+    chars_history=400,
+    images=2,
     seat_at=NOON + 2,
     first_block_at=NOON + 4,
     last_block_at=NOON + 5,
@@ -81,6 +85,8 @@ def test_a_turn_is_shown_in_the_order_of_events():
         "     0.250  taken up, after 0.250 s of waiting",
         "     0.500  the turn begins",
         "     1.000  call 1: turn asked of m, thinking",
+        "     1.000  call 1: its prompt is made of instructions 800 + tools 1,200 + history 400 characters"
+        " + 2 images",
         "     2.000  call 1: has a seat, after 1.000 s of waiting",
         "     4.000  call 1: first block, 2.000 s after its seat",
         "     5.000  call 1: ok, finish reason stop; 1,000 in, 250 cached, 300 out, 90 of them thought,"

@@ -57,6 +57,14 @@ async def record(
     await tx.execute(insert(audit).values(row | {"before": _to_json(before), "after": _to_json(after)}))
 
 
+async def record_texts_read(
+    tx: Transaction, actor: Actor, turn: int, *, reason: str | None, now: float
+) -> None:
+    """Log that the texts of a turn are read; before they are shown."""
+    after = None if reason is None else {"reason": reason}
+    await record(tx, actor, "texts read", f"turn {turn}", change=(None, after), now=now)
+
+
 async def find_latest(tx: Transaction, subject: str) -> AuditEntry | None:
     """The newest change to a subject, such as `person 12`."""
     query = select(audit).where(audit.c.subject == subject).order_by(audit.c.id.desc()).limit(1)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from sqlalchemy import ColumnElement, Select, and_, exists, func, or_, select
+from sqlalchemy import ColumnElement, Select, and_, exists, false, func, or_, select, true, union_all
 
 from bot.db.tables import accounts, model_calls, tool_calls, turns, verdicts
 from bot.db.transaction import Transaction
@@ -83,11 +83,14 @@ async def _find_places(
     newest = _select_places(selection, before)
     if not _build_filters(selection, _turn.id):
         return await _list_places(tx, newest.limit(limit)), None
-    examined = newest.limit(max_examined).subquery("examined")
-    matching = select(examined).where(*_build_filters(selection, examined.c.id))
-    matching = matching.order_by(examined.c.received_at.desc(), examined.c.id.desc())
-    last = await _list_places(tx, newest.offset(max_examined - 1).limit(1))
-    return await _list_places(tx, matching.limit(limit)), last[0] if last else None
+    examined = newest.limit(max_examined).cte("examined")  # read once, though it is used twice
+    matching = select(examined, false().label("is_last")).where(*_build_filters(selection, examined.c.id))
+    matching = matching.order_by(examined.c.received_at.desc(), examined.c.id.desc()).limit(limit)
+    last = select(examined, true()).offset(max_examined - 1).limit(1)
+    both = union_all(select(matching.subquery()), select(last.subquery()))
+    rows = (await tx.execute(both)).all()
+    places = [(row[0], row[1]) for row in rows if not row[2]]
+    return places, next(((row[0], row[1]) for row in rows if row[2]), None)
 
 
 async def _list_places(tx: Transaction, query: Select[Any]) -> list[Place]:

@@ -15,7 +15,10 @@ from bot.db.usage.usage_sums import BreakdownColumn
 
 @dataclass(frozen=True, slots=True)
 class CallStep:
-    """A model call; times are epoch seconds. `server_ms` is JSON of the server's own timings."""
+    """A model call; times are epoch seconds. `server_ms` is JSON of the server's own timings.
+
+    `chars_…` are characters of the prompt by their origin; None: not stored.
+    """
 
     step: int
     purpose: str
@@ -40,6 +43,11 @@ class CallStep:
     finish_reason: str | None
     outcome: str | None
     error: str | None
+    chars_system: int | None = None
+    chars_tools: int | None = None
+    chars_notes: int | None = None
+    chars_history: int | None = None
+    images: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,152 @@
+"""One turn: where its seconds went, and what happened when; its texts only for a reason that is recorded."""
+
+from collections.abc import Mapping
+
+import htpy as h
+
+from bot.admin.components import act_form, build_url, cut, show_figure, show_figures, show_section, show_time
+from bot.admin.data_table import DataTable, export_table, show_table
+from bot.admin.names import name_lane, name_person
+from bot.admin.page_request import Download, PageRequest, Screen, ScreenPage
+from bot.admin.turn_tables import build_tables
+from bot.admin.turn_timeline import show_intervals, show_timeline
+from bot.db.people import people
+from bot.db.people.page_sessions import ADMIN_PATH
+from bot.db.tools import audit
+from bot.db.usage.turn_steps import TurnSteps, load_steps
+from bot.errors import NothingFound, QuestionRefused
+from bot.usage.query_args import parse_turn_id
+from bot.usage.tables import format_seconds
+
+MAX_TEXT_CHARACTERS = 4_000
+MAX_REASON_CHARACTERS = 200
+MIN_REASON_CHARACTERS = 3
+_MAX_ID = 2**63 - 1  # the largest that the database has
+_TURNS_PATH = f"{ADMIN_PATH}/turns"
+
+
+async def show_turn(request: PageRequest) -> ScreenPage | Download:
+    """The turn without its texts."""
+    turn, names = await _load(request, with_texts=False)
+    tables = build_tables(turn)
+    if request.export:
+        return export_table(_pick_table(tables, request.query.get("table")), request.export)
+    return _build_page(request, turn, names, _ask_for_reason(request, turn))
+
+
+async def show_texts(request: PageRequest, form: Mapping[str, str]) -> ScreenPage:
+    """The turn with its texts, once the audit log says who reads them, and why."""
+    reason = " ".join(form.get("reason", "").split())
+    if not MIN_REASON_CHARACTERS <= len(reason) <= MAX_REASON_CHARACTERS:
+        raise QuestionRefused(f"Say in some words, at most {MAX_REASON_CHARACTERS} characters, why.")
+    turn, _ = await _load(request, with_texts=False)
+    async with request.write() as tx:
+        await audit.record_texts_read(tx, request.actor, turn.id, reason=reason, now=request.now)
+    turn, names = await _load(request, with_texts=True)
+    return _build_page(request, turn, names, _show_texts(turn))
+
+
+async def _load(request: PageRequest, *, with_texts: bool) -> tuple[TurnSteps, Mapping[int, str]]:
+    """The turn that the path names; raises QuestionRefused for no number and NothingFound for none."""
+    number = parse_turn_id(request.parts["turn"])
+    async with request.read() as tx:
+        turn = await load_steps(tx, min(number, _MAX_ID), with_texts=with_texts)
+        names = await people.list_names(tx)
+    if turn is None:
+        raise NothingFound(f"There is no turn {number}.")
+    return turn, names
+
+
+def _pick_table(tables: tuple[DataTable, ...], name: str | None) -> DataTable:
+    for table in tables:
+        if table.name == name:
+            return table
+    raise QuestionRefused(f"A turn has the tables {', '.join(table.name for table in tables)}.")
+
+
+def _build_page(request: PageRequest, turn: TurnSteps, names: Mapping[int, str], texts: h.Node) -> ScreenPage:
+    intervals, *others = build_tables(turn)
+    with_exports = request.path == f"{ADMIN_PATH}/turn/{request.parts['turn']}"
+    body = (
+        _show_head(request, turn, names),
+        show_section("Where the seconds went", show_intervals(turn)),
+        show_section("What happened when", show_timeline(turn, request.now)),
+        (show_table(table, request, with_exports=with_exports) for table in (*others, intervals)),
+        show_section("Texts", texts),
+    )
+    return ScreenPage(f"Turn {turn.id}", body)
+
+
+def _show_head(request: PageRequest, turn: TurnSteps, names: Mapping[int, str]) -> h.Node:
+    since = {"period": "90d"}
+    whole = turn.account.get("whole")
+    waited = None if whole is None else turn.account["lane_wait"] + turn.account["seat_wait"]
+    endpoint = "first" if turn.endpoint == "main" else "second"
+    figures = (
+        show_figure("Ending", cut(turn.ending or turn.state)),
+        show_figure(
+            "Who", name_person(turn.user, names), href=build_url(_TURNS_PATH, {**since, "user": turn.user})
+        ),
+        show_figure(
+            "Where", name_lane(turn.chat, names), href=build_url(_TURNS_PATH, {**since, "chat": turn.chat})
+        ),
+        show_figure(
+            "Thinking", "on" if turn.thinking else "off", note=f"for: {cut(turn.thinking_why) or 'unknown'}"
+        ),
+        show_figure(
+            "Endpoint", endpoint, note=f"for: {cut(turn.endpoint_why)}" if turn.endpoint_why else None
+        ),
+        show_figure("Whole", _format_optional(whole)),
+        show_figure("Waited for its chat and for seats", _format_optional(waited)),
+        show_figure("Steps", str(max((call.step for call in turn.calls), default=0))),
+    )
+    line = h.p[
+        "Received ", show_time(turn.received_at, request.zone), ". Times below are seconds since then."
+    ]
+    return line, show_figures(*figures)
+
+
+def _format_optional(seconds: float | None) -> str:
+    return "unknown" if seconds is None else f"{format_seconds(seconds)} s"
+
+
+def _ask_for_reason(request: PageRequest, turn: TurnSteps) -> h.Node:
+    if turn.state == "forgotten":
+        return h.p(".nothing")["They were deleted by /forget, or for their age."]
+    if request.dependencies.gateway is None:
+        command = h.code[f"canvasgram turn {turn.id} --texts"]
+        return h.p["This page only shows. ", command, " prints them, and that is recorded."]
+    field = h.label[
+        "Why do you read them?",
+        h.input(
+            name="reason",
+            required=True,
+            minlength=str(MIN_REASON_CHARACTERS),
+            maxlength=str(MAX_REASON_CHARACTERS),
+            size="40",
+        ),
+    ]
+    return (
+        h.p["What people, the model and tools wrote is hidden. Reading it is recorded, with your reason."],
+        act_form(request, f"{ADMIN_PATH}/turn/{turn.id}/texts", "Show texts", field),
+    )
+
+
+def _show_texts(turn: TurnSteps) -> h.Node:
+    pieces = [(message.role, message.text) for message in turn.said]
+    for tool in turn.tools:
+        pieces += [
+            (f"{tool.name}, arguments", tool.arguments or ""),
+            (f"{tool.name}, result", tool.result or ""),
+        ]
+    shown = ((h.dt[cut(label)], h.dd[h.pre[_cut_text(text)]]) for label, text in pieces if text)
+    return h.p["That they were read is recorded, with your reason."], h.dl(".texts")[shown]
+
+
+def _cut_text(text: str) -> str:
+    if len(text) <= MAX_TEXT_CHARACTERS:
+        return text
+    return f"{text[:MAX_TEXT_CHARACTERS]}\n… and {len(text) - MAX_TEXT_CHARACTERS:,} characters more"
+
+
+SCREEN = Screen("turn", "", 4, {"/{turn}": show_turn}, {"/{turn}/texts": show_texts})

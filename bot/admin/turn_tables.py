@@ -1,0 +1,184 @@
+"""A turn's model calls, tool calls, messages and intervals as tables. Pure."""
+
+from bot.admin.components import build_url, cut, format_duration
+from bot.admin.data_table import Cell, DataTable, TableColumn
+from bot.db.people.page_sessions import ADMIN_PATH
+from bot.db.usage.turn_steps import CallStep, PartStep, ToolStep, TurnSteps
+from bot.domain import CANVAS_TOKENS, TYPED_READ_PURPOSES
+from bot.usage.intervals import INTERVAL_DESCRIPTIONS, INTERVAL_ORDER, column_name
+from bot.usage.turn_report import ANSWER_LABELS, describe_prompt, format_server_times
+
+_CALL_COLUMNS = (
+    TableColumn("call", "Call", is_number=True),
+    TableColumn("step", "Step", is_number=True),
+    TableColumn("at", "At", is_number=True),
+    TableColumn("purpose", "Purpose"),
+    TableColumn("thinking", "Thinking"),
+    TableColumn("seat_wait", "Seat wait", is_number=True),
+    TableColumn("first_canvas", "First canvas", is_number=True),
+    TableColumn("blocks", "Blocks", is_number=True),
+    TableColumn("seconds", "With a seat", is_number=True),
+    TableColumn("prompt", "Prompt made of"),
+    TableColumn("input", "In", is_number=True),
+    TableColumn("cached", "Cached", is_number=True),
+    TableColumn("output", "Out", is_number=True),
+    TableColumn("reasoning", "Thought", is_number=True),
+    TableColumn("canvases", "Canvases est.", is_number=True),
+    TableColumn("ending", "Ending"),
+    TableColumn("server", "The server's own times"),
+)
+_TOOL_COLUMNS = (
+    TableColumn("step", "Step", is_number=True),
+    TableColumn("tool", "Tool"),
+    TableColumn("at", "At", is_number=True),
+    TableColumn("asked", "A person was asked"),
+    TableColumn("seconds", "Took", is_number=True),
+    TableColumn("outcome", "Outcome"),
+)
+_PART_COLUMNS = (
+    TableColumn("message", "Message", is_number=True),
+    TableColumn("state", "State"),
+    TableColumn("at", "Stored at", is_number=True),
+    TableColumn("sent", "Stood in the chat at", is_number=True),
+    TableColumn("done", "Final at", is_number=True),
+)
+_INTERVAL_COLUMNS = (
+    TableColumn("interval", "Interval"),
+    TableColumn("what", "What it is"),
+    TableColumn("seconds", "Seconds", is_number=True),
+    TableColumn("share", "Share", is_number=True),
+)
+
+
+def build_tables(turn: TurnSteps) -> tuple[DataTable, ...]:
+    """The intervals, the model calls, the tool calls and the messages."""
+    calls = tuple(_build_call(number, call, turn) for number, call in enumerate(turn.calls, start=1))
+    tools = tuple(_build_tool(tool, turn) for tool in turn.tools)
+    parts = tuple(_build_part(number, part, turn) for number, part in enumerate(turn.parts, start=1))
+    return (
+        DataTable("intervals", "The intervals", _INTERVAL_COLUMNS, _list_intervals(turn), "Not known (yet)."),
+        DataTable("calls", "Model calls", _CALL_COLUMNS, calls, "No model was called."),
+        DataTable("tools", "Tool calls", _TOOL_COLUMNS, tools, "No tool was called."),
+        DataTable("messages", "Messages of the answer", _PART_COLUMNS, parts, "None is stored."),
+    )
+
+
+def _list_intervals(turn: TurnSteps) -> tuple[tuple[Cell, ...], ...]:
+    whole = turn.account.get("whole")
+    if not whole:
+        return ()
+    rows = []
+    for kind in INTERVAL_ORDER:
+        seconds = turn.account[column_name(kind)]
+        if seconds:
+            share = seconds / whole
+            cells = (Cell(round(seconds, 3), f"{seconds:.3f}"), Cell(round(share, 4), f"{share:.0%}"))
+            rows.append((Cell(kind), Cell(INTERVAL_DESCRIPTIONS[kind]), *cells))
+    return tuple(rows)
+
+
+def _build_call(number: int, call: CallStep, turn: TurnSteps) -> tuple[Cell, ...]:
+    purpose = f"{call.purpose}, again: {call.again}" if call.again else call.purpose
+    seat_wait = None if call.seat_at is None else call.seat_at - call.created_at
+    begin = call.created_at if call.seat_at is None else call.seat_at
+    first = None if call.first_block_at is None else call.first_block_at - begin
+    with_seat = None
+    if call.seat_at is not None and call.ended_at is not None:
+        with_seat = call.ended_at - call.seat_at
+    return (
+        Cell(number),
+        Cell(call.step),
+        _moment_cell(call.created_at, turn),
+        Cell(cut(purpose)),
+        Cell("on" if call.thinking else "off"),
+        _seconds_cell(seat_wait),
+        _seconds_cell(first),
+        Cell(call.blocks),
+        _seconds_cell(with_seat),
+        Cell(describe_prompt(call), describe_prompt(call) or "unknown"),
+        Cell(call.prompt_tokens),
+        _cached_cell(call),
+        _output_cell(call, call.completion_tokens),
+        _output_cell(call, call.reasoning_tokens),
+        _canvases_cell(call),
+        Cell(cut(_describe_ending(call), 160)),
+        Cell(format_server_times(call.server_ms) if call.server_ms else "", None if call.server_ms else "–"),
+    )
+
+
+def _describe_ending(call: CallStep) -> str:
+    if call.ended_at is None and call.outcome is None:
+        return "has not ended, or was lost"
+    text = f"{call.outcome or 'unknown'}, finish reason {call.finish_reason or 'unknown'}"
+    reasons = [reason for reason in (call.error, call.usage_missing) if reason]
+    return "; ".join([text, *reasons])
+
+
+def _cached_cell(call: CallStep) -> Cell:
+    if call.cached_tokens is None:
+        return Cell(None)
+    if not call.prompt_tokens:
+        return Cell(call.cached_tokens)
+    share = call.cached_tokens / call.prompt_tokens
+    return Cell(call.cached_tokens, f"{call.cached_tokens:,} ({share:.0%})")
+
+
+def _output_cell(call: CallStep, count: int | None) -> Cell:
+    if count is not None and call.usage_partial:
+        return Cell(f"≥ {count:,}")
+    return Cell(count)
+
+
+def _canvases_cell(call: CallStep) -> Cell:
+    if call.purpose in TYPED_READ_PURPOSES:
+        return Cell(0, "–")
+    if call.completion_tokens is None:
+        return Cell(None)
+    return _output_cell(call, -(-call.completion_tokens // CANVAS_TOKENS))
+
+
+def _build_tool(tool: ToolStep, turn: TurnSteps) -> tuple[Cell, ...]:
+    began_at = tool.began_at if tool.began_at is not None else tool.asked_at
+    seconds = None
+    if tool.began_at is not None and tool.ended_at is not None:
+        seconds = tool.ended_at - tool.began_at
+    href = build_url(f"{ADMIN_PATH}/turns", {"period": "90d", "tool": tool.name})
+    return (
+        Cell(tool.step),
+        Cell(cut(tool.name), href=href),
+        _moment_cell(began_at, turn),
+        Cell(_describe_question(tool)),
+        _seconds_cell(seconds),
+        Cell(cut(tool.outcome) if tool.outcome else None, None if tool.outcome else "none yet, or lost"),
+    )
+
+
+def _describe_question(tool: ToolStep) -> str:
+    if tool.asked_at is None:
+        return "no"
+    if tool.answered_at is None:
+        return "no answer yet"
+    answer = ANSWER_LABELS.get(tool.answer or "", cut(tool.answer or "unknown"))
+    return f"{answer}, after {format_duration(tool.answered_at - tool.asked_at)}"
+
+
+def _build_part(number: int, part: PartStep, turn: TurnSteps) -> tuple[Cell, ...]:
+    return (
+        Cell(number),
+        Cell(cut(part.state)),
+        _moment_cell(part.made_at, turn),
+        _moment_cell(part.sent_at, turn),
+        _moment_cell(part.done_at, turn),
+    )
+
+
+def _moment_cell(moment: float | None, turn: TurnSteps) -> Cell:
+    """Seconds since the turn was received."""
+    if moment is None:
+        return Cell(None, "–")
+    seconds = moment - turn.received_at
+    return Cell(round(seconds, 3), f"{seconds:.3f}")
+
+
+def _seconds_cell(seconds: float | None) -> Cell:
+    return Cell(None) if seconds is None else Cell(round(seconds, 3), format_duration(seconds))

@@ -1,0 +1,210 @@
+"""A turn as charts: its exclusive intervals, which add up to the whole, and what happened when. Pure."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import htpy as h
+
+from bot.admin.components import cut, format_duration
+from bot.admin.svg_chart import Axis, Bar, BarKind, choose_step, draw_chart, show_swatch
+from bot.db.usage.turn_steps import CallStep, PartStep, ToolStep, TurnSteps
+from bot.usage.tables import INTERVAL_NAMES, format_seconds
+
+MAX_ROWS = 44  # of four shapes each: with deliveries and axis below MAX_SHAPES
+MAX_PARTS = 10
+INTERVAL_KINDS: Mapping[str, BarKind] = {
+    "intake": "own",
+    "lane_wait": "wait",
+    "seat_wait": "wait",
+    "first_canvas": "canvas",
+    "further_canvases": "more",
+    "tools": "tool",
+    "approval_wait": "person",
+    "telegram": "task",
+    "back_off": "fault",
+    "down": "fault",
+    "own": "own",
+}
+_ROUNDING_SECONDS = 0.0005
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    """A call or a tool call with its bars, whose row is still to be chosen."""
+
+    label: str
+    bars: tuple[Bar, ...]
+
+
+def show_intervals(turn: TurnSteps) -> h.Node:
+    """The intervals side by side, and the sum as a line."""
+    if not turn.account:
+        return h.p(".nothing")["Not known: the turn has no account (yet)."]
+    seconds = {name: value for name, value in turn.account.items() if value and name != "whole"}
+    bars = []
+    begin = 0.0
+    for name, value in seconds.items():
+        title = f"{INTERVAL_NAMES[name]}: {format_duration(value)}"
+        bars.append(Bar(0, INTERVAL_KINDS[name], begin, begin + value, title))
+        begin += value
+    whole = turn.account["whole"]
+    chart = draw_chart("Where the seconds went", ["added up"], bars, _build_axis(0.0, max(whole, begin)))
+    return chart, h.p(".sum")[_show_sum(seconds, whole)]
+
+
+def _show_sum(seconds: Mapping[str, float], whole: float) -> Iterator[h.Node]:
+    for number, (name, value) in enumerate(seconds.items()):
+        sign = " + " if number else ""
+        text = f"{INTERVAL_NAMES[name]} {format_seconds(value)} s"
+        yield sign, h.span(".nowrap")[show_swatch(INTERVAL_KINDS[name]), text]
+    missing = whole - sum(seconds.values())
+    if abs(missing) > _ROUNDING_SECONDS:
+        yield f" + not measured {format_seconds(missing)} s"
+    yield " = ", h.strong(".nowrap")[f"{format_seconds(whole)} s"], ", the whole."
+
+
+def show_timeline(turn: TurnSteps, now: float) -> h.Node:
+    """A row for each model call and tool call on one axis of time, and one for deliveries."""
+    end = _find_end(turn, now)
+    entries = sorted(_list_entries(turn, end), key=lambda entry: entry.bars[0].begin)
+    note: h.Node = None
+    if len(entries) > MAX_ROWS:
+        size = -(-len(entries) // MAX_ROWS)
+        note = h.p[f"{len(entries):,} calls: a bar stands for {size} of them. The tables below have each."]
+        entries = list(_merge_entries(entries, size))
+    rows = [entry.label for entry in entries]
+    bars = [_move(bar, row) for row, entry in enumerate(entries) for bar in entry.bars]
+    rows.insert(0, "turn")
+    bars = [*_list_turn_bars(turn, end), *(_move(bar, bar.row + 1) for bar in bars)]
+    if turn.parts:
+        rows.append("delivery")
+        bars += [_move(bar, len(rows) - 1) for bar in _list_part_bars(turn, end)]
+    axis = _build_axis(turn.received_at, end)
+    return note, draw_chart("What happened when", rows, bars, axis), _show_legend()
+
+
+def _build_axis(begin: float, end: float) -> Axis:
+    step = choose_step(end - begin)
+    count = int((end - begin) / step)
+    ticks = tuple((begin + number * step, format_duration(number * step)) for number in range(count + 1))
+    return Axis(begin, end, ticks)
+
+
+def _find_end(turn: TurnSteps, now: float) -> float:
+    """The last moment that is known of a turn; `now` if it is not over."""
+    if turn.ended_at is None:
+        return max(now, turn.began_at)
+    times = [turn.ended_at]
+    times += [time for call in turn.calls for time in (call.ended_at, call.created_at) if time is not None]
+    times += [tool.ended_at for tool in turn.tools if tool.ended_at is not None]
+    times += [time for part in turn.parts for time in (part.sent_at, part.done_at) if time is not None]
+    return max(times)
+
+
+def _list_turn_bars(turn: TurnSteps, end: float) -> Iterator[Bar]:
+    taken_at = turn.taken_at or turn.began_at
+    waited = format_duration(taken_at - turn.received_at)
+    yield Bar(0, "wait", turn.received_at, taken_at, f"taken up after {waited} of waiting")
+    ending = cut(turn.ending or turn.state)
+    yield Bar(0, "own", taken_at, turn.ended_at or end, f"the turn: {ending}")
+
+
+def _list_entries(turn: TurnSteps, end: float) -> Iterator[_Entry]:
+    for number, call in enumerate(turn.calls, start=1):
+        label = f"{number} {cut(call.purpose, 14)}"
+        yield _Entry(label, tuple(_list_call_bars(call, f"call {number}", turn, end)))
+    for tool in turn.tools:
+        bars = tuple(_list_tool_bars(tool, turn, end))
+        if bars:
+            yield _Entry(cut(tool.name, 20), bars)
+
+
+def _list_call_bars(call: CallStep, name: str, turn: TurnSteps, end: float) -> Iterator[Bar]:
+    known = [time for time in (call.seat_at, call.first_block_at, call.last_block_at) if time is not None]
+    last = call.ended_at or (end if turn.ended_at is None else max([call.created_at, *known]))
+    outcome = f"{call.outcome or 'unknown'}" if call.ended_at else "has not ended"
+    if call.ended_at is None and turn.ended_at is not None:
+        outcome = "its end is unknown"
+    seat_at = call.seat_at
+    if seat_at is None:
+        kind: BarKind = "fault" if call.ended_at or turn.ended_at else "wait"
+        yield Bar(0, kind, call.created_at, last, f"{name}: no seat; {cut(outcome)}")
+        return
+    waited = format_duration(seat_at - call.created_at)
+    yield Bar(0, "wait", call.created_at, seat_at, f"{name}: waited {waited} for a seat")
+    first = call.first_block_at
+    if first is None:
+        kind = "canvas" if call.outcome in {"ok", None} else "fault"
+        title = f"{name}: no block in {format_duration(last - seat_at)}; {cut(outcome)}"
+        yield Bar(0, kind, seat_at, last, title)
+        return
+    yield Bar(0, "canvas", seat_at, first, f"{name}: first canvas, {format_duration(first - seat_at)}")
+    title = f"{name}: {call.blocks} blocks until {format_duration(last - turn.received_at)}; {cut(outcome)}"
+    yield Bar(0, "more" if call.outcome in {"ok", None} else "fault", first, last, title)
+    if call.last_block_at is not None and call.last_block_at > first:
+        seconds = format_duration(call.last_block_at - turn.received_at)
+        moment = call.last_block_at
+        yield Bar(0, "own", moment, moment, f"{name}: its last block, at {seconds}")
+
+
+def _list_tool_bars(tool: ToolStep, turn: TurnSteps, end: float) -> Iterator[Bar]:
+    name = cut(tool.name, 40)
+    until = turn.ended_at or end
+    if tool.asked_at is not None:
+        answered_at = tool.answered_at or until
+        waited = format_duration(answered_at - tool.asked_at)
+        title = f"{name}: a person was asked, {cut(tool.answer or 'no answer')} after {waited}"
+        yield Bar(0, "person", tool.asked_at, answered_at, title)
+    if tool.began_at is not None:
+        ended_at = tool.ended_at or (end if turn.ended_at is None else tool.began_at)
+        seconds = "end unknown"
+        if tool.ended_at is not None:
+            seconds = format_duration(tool.ended_at - tool.began_at)
+        kind: BarKind = "tool" if tool.outcome in {"ok", None} else "fault"
+        yield Bar(0, kind, tool.began_at, ended_at, f"{name}: {cut(tool.outcome or 'no result')}, {seconds}")
+
+
+def _list_part_bars(turn: TurnSteps, end: float) -> Iterator[Bar]:
+    for number, part in enumerate(turn.parts[:MAX_PARTS], start=1):
+        done_at = part.done_at or part.sent_at or end
+        kind: BarKind = "task" if part.state == "done" else "fault"
+        yield Bar(0, kind, part.made_at, done_at, f"message {number}: {_describe_part(part)}")
+
+
+def _describe_part(part: PartStep) -> str:
+    if part.done_at is None:
+        return cut(part.state)
+    return f"{cut(part.state)}, {format_duration(part.done_at - part.made_at)}"
+
+
+def _merge_entries(entries: list[_Entry], size: int) -> Iterator[_Entry]:
+    """One entry for each `size` of them, from the first begin to the last end."""
+    for begin in range(0, len(entries), size):
+        merged = [bar for entry in entries[begin : begin + size] for bar in entry.bars]
+        count = len(entries[begin : begin + size])
+        first, last = min(bar.begin for bar in merged), max(bar.end for bar in merged)
+        title = f"{count} calls, from {entries[begin].label} on: {format_duration(last - first)}"
+        kind: BarKind = "fault" if any(bar.kind == "fault" for bar in merged) else "canvas"
+        yield _Entry(f"from {entries[begin].label}", (Bar(0, kind, first, last, title),))
+
+
+def _move(bar: Bar, row: int) -> Bar:
+    return Bar(row, bar.kind, bar.begin, bar.end, bar.title, bar.href)
+
+
+_LEGEND: Mapping[BarKind, str] = {
+    "wait": "waits",
+    "canvas": "first canvas",
+    "more": "further canvases",
+    "tool": "tool",
+    "person": "a person is asked",
+    "task": "delivery",
+    "fault": "failed or lost",
+    "own": "the turn, and last blocks",
+}
+
+
+def _show_legend() -> h.Element:
+    items = [(h.span(".nowrap")[show_swatch(kind), text], " ") for kind, text in _LEGEND.items()]
+    note = "Of blocks, the times of the first and the last are stored."
+    return h.p(".legend")[items, note]
