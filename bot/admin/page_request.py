@@ -27,11 +27,17 @@ ExportForm = Literal["csv", "json"]
 
 @dataclass(frozen=True, slots=True)
 class RunningGateway:
-    """What the page asks the gateway in its own process: the seats by endpoint, the first endpoint, tools."""
+    """What the page asks the gateway in its own process.
+
+    `seats`: by endpoint. `endpoint_watch`: of the first one. `bot_name`: the username, without @.
+    `on_limits_changed`: called once an admin has changed a limit.
+    """
 
     seats: Mapping[str, SeatLimiter]
     endpoint_watch: EndpointWatch
     tool_registry: ToolRegistry
+    bot_name: str
+    on_limits_changed: Callable[[], None]
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from bot.admin.page_request import Act, PageRequest, Redirect, ScreenPage
 from bot.admin.tool_pages import build_tool_path, show_trial
 from bot.db.people import people
 from bot.domain import Lane
-from bot.errors import ChangeRefused, NeedsConfirming, StoreUnavailable
+from bot.errors import NeedsConfirming, NothingFound, StoreUnavailable
 from bot.tool_registry import admin_actions, formatting, grants, source_actions
 from bot.tool_registry.admin_actions import AdminAction
 from bot.tool_registry.rule_parser import parse_delivery, parse_rule
@@ -134,7 +134,7 @@ async def try_tool(request: PageRequest, fields: Mapping[str, str]) -> ScreenPag
     form = ToolForm(request.parts["tool"], fields)
     tool = request.gateway.tool_registry.get(form.name)
     if tool is None:
-        raise ChangeRefused("{name} cannot be used now; its page shows how it stands.", name=form.name[:80])
+        raise NothingFound(f"{form.name[:80]} cannot be used now; its page shows how it stands.")
     person = request.viewer.person or NOBODY
     trial = Trial(tool, form.get("arguments"), person, request.viewer.name, Lane(person))
     result = await run_trial(request.dependencies.database, trial)

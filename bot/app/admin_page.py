@@ -27,7 +27,9 @@ async def open_admin_page(
     settings: Settings, database: Database, gateway: Gateway, seats: Mapping[str, SeatLimiter]
 ) -> AsyncIterator[AdminRoutes]:
     """The page of a running gateway, as routes of its app."""
-    running_gateway = RunningGateway(seats, gateway.endpoint_watch, gateway.tool_registry)
+    running_gateway = RunningGateway(
+        seats, gateway.endpoint_watch, gateway.tool_registry, gateway.bot_name, gateway.quota.clear_cache
+    )
     builtin_tools = build_builtin_tools(settings)
     async with open_bounded_reader(settings.database_url) as reader:
         yield build_admin_routes(PageDependencies(settings, database, reader, builtin_tools, running_gateway))

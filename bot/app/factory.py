@@ -384,6 +384,8 @@ async def build(
         endpoint_watch=turn_factory.build_endpoint_watch(),
         tool_registry=tools.tool_registry,
         sign_ins=tools.sign_in_tasks.flows,
+        quota=quota,
+        bot_name=bot.username,
     )
 
 

@@ -17,6 +17,7 @@ from bot.telegram.best_effort_calls import BestEffortCalls
 from bot.telegram.delivery.sender import Sender
 from bot.telegram.group_sight import GroupSight
 from bot.telegram.incoming.polling import UpdatePoller
+from bot.telegram.quota import QuotaGate
 from bot.telegram.reactions import SeenReactions
 from bot.tool_registry.registry import ToolRegistry
 from bot.tool_registry.sign_in_flows import SignInFlows
@@ -53,6 +54,8 @@ class Gateway:
     endpoint_watch: EndpointWatch
     tool_registry: ToolRegistry
     sign_ins: SignInFlows
+    quota: QuotaGate
+    bot_name: str
 
     def is_ready(self) -> bool:
         """Whether messages are fetched and answered: Telegram and the model endpoint were reached lately."""

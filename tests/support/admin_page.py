@@ -6,7 +6,7 @@
 import contextlib
 import re
 import time
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -66,11 +66,16 @@ class AdminPageHarness:
 
 
 def build_running_gateway(
-    database: Database, *, seats: Mapping[str, SeatLimiter] | None = None, tools: Iterable[Tool] = ()
+    database: Database,
+    *,
+    seats: Mapping[str, SeatLimiter] | None = None,
+    tools: Iterable[Tool] = (),
+    on_limits_changed: Callable[[], None] = lambda: None,
 ) -> RunningGateway:
     """What stands for the running gateway, with an endpoint that was never reached."""
     watch = EndpointWatch(WatchedEndpoint("http://gpu:8000/v1", None, None, 2))
-    return RunningGateway(seats or {}, watch, ToolRegistry(database, tools, lambda person: person == ANN))
+    registry = ToolRegistry(database, tools, lambda person: person == ANN)
+    return RunningGateway(seats or {}, watch, registry, "canvas_bot", on_limits_changed)
 
 
 def find_csrf_token(text: str) -> str:

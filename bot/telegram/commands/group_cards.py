@@ -7,6 +7,7 @@ from functools import partial
 
 from bot.db.people import groups as group_rows
 from bot.db.people import limits as limit_rows
+from bot.db.people.admin_changes import LIMIT_VALUE
 from bot.db.people.groups import Group
 from bot.db.queues import outbox
 from bot.domain import Button, Lane, Part
@@ -253,12 +254,8 @@ async def _change_group(context: ActionContext, before: Group, after: Group) -> 
 
 
 async def _set_limit(context: ActionContext, group: Group, value: str) -> ActionResult:
-    if not limits.LIMIT_VALUE.fullmatch(value):
+    if not LIMIT_VALUE.fullmatch(value):
         return reply_hint(context.translate(HOW_TO))
-    if value in {"none", "default"} and group.speakers == "everyone":
-        return reply_text(
-            context.translate("Everybody may ask in this group, so it needs a limit. /groups changes that.")
-        )
     return await limits.set_limit(context, group.chat, value)
 
 

@@ -1,9 +1,7 @@
 """/limits: shows a person's own quota, and lets admins set those of others."""
 
-import re
-from typing import Any
-
-from bot.db.people import limits, people
+from bot.db.people import admin_changes, limits, people
+from bot.db.people.admin_changes import LIMIT_VALUE
 from bot.db.people.limits import EVERYBODY, QuotaRule
 from bot.errors import ChangeRefused
 from bot.telegram.actions import ActionContext, ActionResult, build_pages, build_part, reply_hint, reply_text
@@ -14,8 +12,6 @@ HOW_TO = translatable(
     "Write `/limits NAME 200` to set one person's limit in canvases a day, `/limits all 200` for every "
     "member. Instead of 200: `none` (no limit) or `default`."
 )
-
-LIMIT_VALUE = re.compile(r"none|default|[0-9]{1,9}", re.ASCII)
 
 
 async def handle_limits(context: ActionContext) -> ActionResult:
@@ -84,19 +80,11 @@ async def set_limit(context: ActionContext, person: int, value: str) -> ActionRe
 
     `value`: a number of canvases, `none`, or `default` to remove it.
     """
-    before, _ = await limits.find_rules(context.tx, person)
-    after: QuotaRule | None = None
-    if value == "default":
-        await limits.remove(context.tx, person)
-        effective = await _find_default(context, person)
-    else:
-        canvases = None if value == "none" else int(value)
-        after = QuotaRule(person, canvases)
-        await limits.put(context.tx, person, canvases, set_by=context.person, now=context.now)
-        effective = after
-    await context.record_audit(
-        "set a limit", _describe_holder(person), _to_audit_record(before), _to_audit_record(after)
-    )
+    try:
+        after = await admin_changes.set_limit(context.tx, context.actor, person, value, now=context.now)
+    except ChangeRefused as refused:
+        return reply_text(refused.explain(context.translate))
+    effective = after or await _find_default(context, person)
     confirmation = build_part(
         f"{_format_rule(context.translate, await _load_name(context, person), effective)}."
     )
@@ -109,18 +97,6 @@ async def _find_default(context: ActionContext, person: int) -> QuotaRule:
         return QuotaRule(person, None)
     _, everybody = await limits.find_rules(context.tx, person)
     return everybody or QuotaRule(person, context.deps.canvases_per_day)
-
-
-def _describe_holder(number: int) -> str:
-    if number == EVERYBODY:
-        return "every member"
-    return f"person {number}" if number > 0 else f"group {number}"
-
-
-def _to_audit_record(rule: QuotaRule | None) -> dict[str, Any] | None:
-    if rule is None:
-        return None
-    return {"canvases a day": rule.canvases}
 
 
 async def _load_name(context: ActionContext, person: int) -> str:

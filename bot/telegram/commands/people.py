@@ -9,7 +9,8 @@ from dataclasses import replace
 from functools import partial
 
 from bot.db import revisions
-from bot.db.people import people
+from bot.db.people import admin_changes, people
+from bot.db.people.admin_changes import LINK_HOURS
 from bot.db.people.people import Person, Role, RoleOrBlocked, Stranger
 from bot.db.queues import jobs, outbox, stop_requests
 from bot.db.tools import audit, grants, secrets
@@ -28,7 +29,6 @@ from bot.telegram.actions import (
 from bot.telegram.commands.welcome import build_greeting
 from bot.translations.translator import load_translator, translatable
 
-LINK_HOURS = 24
 MAX_PEOPLE_LISTED = 60
 HOW_TO = translatable(
     "/people shows everybody, with buttons. Or write `/people add CODE`, `/people remove NAME` or "
@@ -47,10 +47,7 @@ async def handle_invite(context: ActionContext) -> ActionResult:
     if context.args == "admin":
         role = "admin"
         text = translatable("This link lets one person in as an admin, once, within {hours} hours:\n{link}")
-    code = await people.insert_invite(
-        context.tx, role, LINK_HOURS * 60, made_by=context.person, now=context.now
-    )
-    await context.record_audit("made a link", f"for one {role}", None, {"role": role, "hours": LINK_HOURS})
+    code = await admin_changes.make_invite(context.tx, context.actor, role, now=context.now)
     link = f"https://t.me/{context.deps.bot_name}?start={code}"
     return reply_text(context.translate(text, hours=LINK_HOURS, link=link))
 
