@@ -16,7 +16,7 @@ from bot.db.usage.recent_names import RecentNames
 from bot.domain import CallPurpose, EndpointRole
 
 MAX_OPTION_CHARACTERS = 40
-_KEPT_NAMES = ("sort",)  # what the form sends on without a field
+_KEPT_NAMES = ("sort", "by")  # what the form sends on without a field
 _DATE_KINDS = {0: "date", len("2026-11-03"): "date", len("2026-11-03T14:00"): "datetime-local"}
 
 

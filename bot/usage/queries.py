@@ -104,6 +104,31 @@ async def load_tool_report(tx: Transaction, scope: Scope) -> UsageReport:
     return build_report(ReportQuery(scope, "tool"), replace(sums, durations=durations))
 
 
+async def load_sums_in(tx: Transaction, query: ReportQuery, *, with_percentiles: bool) -> UsageReport:
+    """A report of turns, calls and tokens alone, with percentiles of the total if they are wanted.
+
+    It is for the admins' page, which has little time; of thoughts and seconds it knows nothing. For tools
+    there is `load_tool_report`.
+    """
+    group = _turn_grouping(query.by)
+    calls = await report_sums.sum_calls(tx, query.scope, group, tokens_only=True)
+    turns: Sequence[TurnSums] = ()
+    if group is None or group in report_sums.TURN_GROUPS:
+        turns = await report_sums.count_turns(tx, query.scope, group, with_settled=with_percentiles)
+    durations = _DurationRows()
+    if with_percentiles:
+        durations = await _load_durations(tx, replace(query, by=None), turns)
+    sums = ReportSums(
+        calls=calls,
+        retries=(),
+        turns=turns,
+        tools=(),
+        total_durations=durations.total,
+        percentile_method=durations.percentile_method,
+    )
+    return build_report(query, sums)
+
+
 def _build_report(query: ReportQuery, call_rows: _CallRows, turn_rows: _TurnRows) -> UsageReport:
     sums = ReportSums(
         calls=call_rows.calls,

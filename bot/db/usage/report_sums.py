@@ -17,6 +17,7 @@ from sqlalchemy import (
     cast,
     func,
     literal,
+    literal_column,
     or_,
     select,
     text,
@@ -87,6 +88,10 @@ _PLAIN_SUMS: tuple[ColumnElement[Any], ...] = (
     _sum(_SEAT_SECONDS),
     _sum(_call.seat_at - _call.created_at),
 )
+# In the places of the others there is a 0 for each.
+_TOKEN_SUMS = tuple(
+    column if number in {0, 1, 2, 3, 5} else literal_column("0") for number, column in enumerate(_PLAIN_SUMS)
+)
 _IS_TYPED_READ = _call.purpose.in_(TYPED_READ_PURPOSES)
 _IS_PARTLY_COUNTED = and_(_call.usage_partial, _call.completion_tokens.is_not(None))
 # It did not end by itself with a known count, so its seconds are not those of its counted canvases.
@@ -119,7 +124,12 @@ _ODD_SUMS: tuple[ColumnElement[Any], ...] = (
 _NO_ODD_SUMS = (0,) * len(_ODD_SUMS)
 _NO_THINKING_CALLS = (0, 0, 0, 0)
 TURN_GROUPS = frozenset({"day", "hour", "chat", "user", "thinking"})
-_TURN_GROUP_COLUMNS = {"chat": _turn.lane, "user": _turn.person, "thinking": _turn.thinking}
+# As expressions, or SQLite walks the index of all turns by person or lane to find those of one day.
+_TURN_GROUP_COLUMNS: dict[str, ColumnElement[Any]] = {
+    "chat": _turn.lane.concat(literal_column("''")),
+    "user": _turn.person + literal_column("0"),
+    "thinking": _turn.thinking,
+}
 _CALL_GROUP_COLUMNS = {
     "model": _call.model,
     "purpose": _call.purpose,
@@ -127,9 +137,15 @@ _CALL_GROUP_COLUMNS = {
 }
 
 
-async def sum_calls(tx: Transaction, scope: Scope, group: GroupBy | None) -> list[CallSums]:
-    """Model calls by group; by `chat` or `user`, those without a turn are a group of their own (key None)."""
-    plain_rows = await _sum_calls_by_group(tx, scope, group, _PLAIN_SUMS)
+async def sum_calls(
+    tx: Transaction, scope: Scope, group: GroupBy | None, *, tokens_only: bool = False
+) -> list[CallSums]:
+    """Model calls by group; by `chat` or `user`, those without a turn are a group of their own (key None).
+
+    `tokens_only`: thoughts and seconds, which a million calls take long to sum, are left 0.
+    """
+    plain_sums = _TOKEN_SUMS if tokens_only else _PLAIN_SUMS
+    plain_rows = await _sum_calls_by_group(tx, scope, group, plain_sums)
     odd_rows = await _sum_calls_by_group(tx, scope, group, _ODD_SUMS, [text(ODD_CALL_SQL)])
     odd_by_key = {key: sums for key, *sums in odd_rows}
     return [
@@ -276,6 +292,28 @@ async def _load_rows(
     if subgroup_column is not None:
         query = query.group_by(subgroup_column)
     return [tuple(row) for row in await tx.execute(query)]
+
+
+async def count_turns(
+    tx: Transaction, scope: Scope, group: GroupBy | None, *, with_settled: bool
+) -> list[TurnSums]:
+    """Turns and those that failed, by group as `sum_turns`; and those with an account, `with_settled`.
+
+    All other sums, which take many times as long, are left 0.
+    """
+    key = get_turn_group_column(scope, group, literal(None))
+    counts = (key, func.count(), _count_when(IS_FAILED_TURN))
+    query = select(*counts, func.count(_account.turn) if with_settled else literal(0))
+    if with_settled:
+        query = query.select_from(turns.outerjoin(accounts, _account.turn == _turn.id))
+    query = query.where(*build_calling_turn_filter(scope))
+    rows = await _load_rows(tx, query, group if group in TURN_GROUPS else None, None)
+    nothing = {field.name: 0 for field in fields(TurnSums)} | {"seconds": (0.0,) * len(_BREAKDOWN_COLUMNS)}
+    return [
+        TurnSums(**nothing | {"key": row_key, "turns": count, "failed": failed, "settled": settled})
+        for row_key, count, failed, settled in rows
+        if count
+    ]
 
 
 async def sum_turns(tx: Transaction, scope: Scope, group: GroupBy | None) -> list[TurnSums]:

@@ -1,0 +1,145 @@
+"""Usage: figures of a period beside those of the one before, a chart, and tables by person, model, tool."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+
+import htpy as h
+
+from bot.admin.components import change_query, show_nothing, show_section
+from bot.admin.data_table import DataTable, export_table, show_table, sort_table
+from bot.admin.filter_form import show_filter_form
+from bot.admin.filters import Filters, parse_filters
+from bot.admin.page_request import Download, Fragment, PageRequest, Screen, ScreenPage
+from bot.admin.usage_figures import (
+    build_figure_table,
+    list_figures,
+    show_canvases,
+    show_usage_figures,
+)
+from bot.admin.usage_tables import build_group_table, build_time_table, choose_time_unit, fill_times
+from bot.db.people import people
+from bot.db.usage.recent_names import list_recent_names
+from bot.usage.queries import load_sums_in, load_tool_report
+from bot.usage.query_args import parse_choice
+from bot.usage.report import Grouping, ReportQuery, UsageReport, format_local, name_people
+
+TABLES: Mapping[Grouping, str] = {
+    "user": "Person",
+    "chat": "Chat",
+    "model": "Model",
+    "tool": "Tool",
+    "purpose": "Purpose",
+    "user-model": "Person × model",
+}
+DEFAULT_TABLE: Grouping = "user"
+
+
+async def show_usage(request: PageRequest) -> ScreenPage | Download:
+    """The screen, whose table by groups is put in by itself; or the export of one of its tables."""
+    filters = parse_filters(request.query, zone=request.zone, now=request.now)
+    by = _parse_table(request)
+    table_name = request.query.get("table", "")
+    if request.export and table_name == by:
+        return export_table(await _load_table(request, filters, by), request.export)
+    scope = filters.build_scope(request.zone)
+    before_scope = replace(filters, period=filters.period.before).build_scope(request.zone)
+    unit = choose_time_unit(filters.period)
+    async with request.read() as tx:
+        names = await people.list_names(tx)
+        recent = await list_recent_names(tx)
+        now = await load_sums_in(tx, ReportQuery(scope, unit), with_percentiles=True)
+        before = await load_sums_in(tx, ReportQuery(before_scope), with_percentiles=True)
+    figures = list_figures(now, before)
+    times = build_time_table(now, filters)
+    if request.export:
+        tables = {"figures": build_figure_table(figures), "times": times}
+        name = parse_choice("The table", table_name, (*tables, by))
+        return export_table(tables[name], request.export)
+    body = [
+        show_filter_form(request, filters, names, recent),
+        show_usage_figures(request, filters, figures),
+        _show_compared(filters, str(request.zone)),
+        _show_chart(now),
+        h.details[h.summary["The same as a table"], show_table(times, request)],
+        _show_tabs(request, by),
+        # A long period by persons takes as long as all else: it is read by a request of its own.
+        h.div(hx_get=_build_table_url(request), hx_trigger="load")[show_nothing("Adding up …")],
+    ]
+    scripts = ("uPlot.iife.min.js", "usage.js")
+    return ScreenPage("Usage", body, scripts=scripts, styles=("uPlot.min.css",))
+
+
+async def show_group_table(request: PageRequest) -> Fragment:
+    """The table by groups, with links of the screen that it is put into."""
+    filters = parse_filters(request.query, zone=request.zone, now=request.now)
+    table = await _load_table(request, filters, _parse_table(request))
+    return Fragment(show_table(table, replace(request, path=SCREEN.path)))
+
+
+def _parse_table(request: PageRequest) -> Grouping:
+    return parse_choice("The table", request.query.get("by") or DEFAULT_TABLE, tuple(TABLES))
+
+
+async def _load_table(request: PageRequest, filters: Filters, by: Grouping) -> DataTable:
+    scope = filters.build_scope(request.zone)
+    async with request.read() as tx:
+        names = await people.list_names(tx)
+        if by == "tool":
+            report = await load_tool_report(tx, scope)
+        else:
+            report = await load_sums_in(tx, ReportQuery(scope, by), with_percentiles=False)
+    table = build_group_table(name_people(report, names), TABLES[by], filters)
+    return sort_table(table, request.query.get("sort"))
+
+
+def _build_table_url(request: PageRequest) -> str:
+    return change_query(replace(request, path=f"{SCREEN.path}/table"))
+
+
+def _show_compared(filters: Filters, zone: str) -> h.Element:
+    period, before = filters.period, filters.period.before
+    return h.p(".nothing")[
+        f"From {format_local(period.since, zone)} to {format_local(period.until, zone)}, compared with "
+        f"the time before, from {format_local(before.since, zone)}. ≥ means at least: the server did not say "
+        "how much some calls used. Canvases are estimates, as in ",
+        h.code["canvasgram report"],
+        ".",
+    ]
+
+
+def _show_chart(report: UsageReport) -> h.Element:
+    """The place of the chart with its data, which a script draws; the table below it says the same."""
+    groups = fill_times(report)
+    data = {
+        "unit": str(report.query.by).title(),
+        "labels": [group.label for group in groups],
+        "canvases": [0 if group.calls is None else show_canvases(group.calls).value for group in groups],
+        "turns": [0 if group.turns is None else group.turns.turns for group in groups],
+    }
+    unit = "hour" if report.query.by == "hour" else "day"
+    return show_section(
+        f"Canvases and turns by {unit}",
+        h.div(
+            "#usage-chart",
+            role="img",
+            aria_label=f"Canvases and turns by {unit}, as in the table below",
+            data_chart=json.dumps(data),
+        ),
+    )
+
+
+def _show_tabs(request: PageRequest, current: Grouping) -> h.Element:
+    links = (
+        h.li[
+            h.a(
+                href=change_query(request, by=name, sort=None),
+                aria_current="true" if name == current else None,
+            )[title]
+        ]
+        for name, title in TABLES.items()
+    )
+    return h.nav(".periods", aria_label="Tables")[h.ul[links]]
+
+
+SCREEN = Screen("usage", "Usage", 2, {"": show_usage, "/table": show_group_table})

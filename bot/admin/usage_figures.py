@@ -1,0 +1,181 @@
+"""The figures of the screen Usage, each beside that of the period before. Pure."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import htpy as h
+
+from bot.admin.components import (
+    build_url,
+    format_count,
+    format_duration,
+    show_figure,
+    show_figures,
+)
+from bot.admin.data_table import Cell, DataTable, TableColumn, show_table
+from bot.admin.filters import Filters
+from bot.admin.page_request import PageRequest
+from bot.db.people.page_sessions import ADMIN_PATH
+from bot.db.usage.usage_sums import CallSums
+from bot.usage.report import UsageReport
+from bot.usage.tables import format_at_least
+
+TURNS_PATH = f"{ADMIN_PATH}/turns"
+_INTERVALS = {"lane_wait": "Waited for the chat", "seat_wait": "Waited for a seat", "whole": "Whole turn"}
+_COLUMNS = (
+    TableColumn("figure", "Figure"),
+    TableColumn("now", "Now", is_number=True),
+    TableColumn("before", "Before", is_number=True),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class UsageFigure:
+    """A figure now and before (None: unknown); `name` is its name in exports and in `canvasgram report`.
+
+    `text` is how it is shown. `ending` restricts the turns that it leads to.
+    """
+
+    name: str
+    label: str
+    now: float | None
+    before: float | None
+    text: str
+    before_text: str
+    ending: str | None = None
+
+
+def list_figures(now: UsageReport, before: UsageReport) -> list[UsageFigure]:
+    """The figures of a period and the one before."""
+    turns = (now.total.turns, before.total.turns)
+    calls = (now.total.calls, before.total.calls)
+    turn_counts = [Cell(sums.turns if sums else 0) for sums in turns]
+    failures = [Cell(sums.failed if sums else 0) for sums in turns]
+    figures = [
+        _build_figure("turns", "Turns", turn_counts),
+        _build_figure("failed_turns", "Failed turns", failures, ending="failure"),
+    ]
+    for name, label, show in _CALL_FIGURES:
+        cells = [show(sums) if sums else Cell(0) for sums in calls]
+        figures.append(_build_figure(name, label, cells))
+    for interval, label in _INTERVALS.items():
+        figures += _list_duration_figures(interval, label, now, before)
+    return figures
+
+
+def count_unknown(calls: CallSums) -> int:
+    """Calls of which the server did not tell the output, and so neither the canvases."""
+    return calls.calls - calls.output_known
+
+
+def show_canvases(calls: CallSums) -> Cell:
+    """Canvases of a group; None if those of no call are known."""
+    value = calls.canvases if calls.canvases_known or not calls.costing else None
+    return Cell(
+        value,
+        format_at_least(calls.canvases, calls.canvases_known, calls.costing, partial=calls.partial),
+    )
+
+
+def show_input(calls: CallSums) -> Cell:
+    """Prompt tokens of a group."""
+    return _show_tokens(calls.input, calls.input_known, calls.calls)
+
+
+def show_cached(calls: CallSums) -> Cell:
+    """Cached tokens of a group."""
+    return _show_tokens(calls.cached, calls.cached_known, calls.calls)
+
+
+def show_output(calls: CallSums) -> Cell:
+    """Output tokens of a group."""
+    return _show_tokens(calls.output, calls.output_known, calls.calls, partial=calls.partial)
+
+
+def _show_tokens(number: int, known: int, total: int, *, partial: int = 0) -> Cell:
+    return Cell(
+        number if known or not total else None, format_at_least(number, known, total, partial=partial)
+    )
+
+
+_CALL_FIGURES: tuple[tuple[str, str, Callable[[CallSums], Cell]], ...] = (
+    ("canvases", "Canvases, estimated", show_canvases),
+    ("input_tokens", "Prompt tokens", show_input),
+    ("cached_tokens", "Cached tokens", show_cached),
+    ("output_tokens", "Output tokens", show_output),
+    ("calls", "Model calls", lambda calls: Cell(calls.calls)),
+    ("unknown_calls", "Calls of unknown usage", lambda calls: Cell(count_unknown(calls))),
+)
+
+
+def _build_figure(name: str, label: str, cells: Sequence[Cell], *, ending: str | None = None) -> UsageFigure:
+    """A figure by the cells of now and before."""
+    now, before = (cell.value if isinstance(cell.value, int | float) else None for cell in cells)
+    text, before_text = (
+        cell.text or format_count(value) for cell, value in zip(cells, (now, before), strict=True)
+    )
+    return UsageFigure(name, label, now, before, text, before_text, ending)
+
+
+def _list_duration_figures(
+    interval: str, label: str, now: UsageReport, before: UsageReport
+) -> list[UsageFigure]:
+    cells: dict[str, list[Cell]] = {"p50": [], "p95": []}
+    for report in (now, before):
+        percentiles = report.total.percentiles.get(interval)
+        if percentiles is None:
+            nothing = Cell(None, "too many turns" if report.percentile_method is None else "none")
+            cells["p50"].append(nothing)
+            cells["p95"].append(nothing)
+        else:
+            cells["p50"].append(Cell(percentiles.p50, format_duration(percentiles.p50)))
+            cells["p95"].append(Cell(percentiles.p95, format_duration(percentiles.p95)))
+    return [
+        _build_figure(f"{interval}_{share}_seconds", f"{label}, {share}", of_share)
+        for share, of_share in cells.items()
+    ]
+
+
+def show_usage_figures(request: PageRequest, filters: Filters, figures: Sequence[UsageFigure]) -> h.Element:
+    """The figures, each a link to its turns, with how they have changed."""
+    shown = (
+        show_figure(
+            figure.label,
+            figure.text,
+            note=describe_change(figure),
+            href=build_turns_url(filters, ending=figure.ending),
+        )
+        for figure in figures
+    )
+    table = build_figure_table(figures)
+    exports = show_table(table, request)
+    return h.section(aria_label="Figures")[
+        show_figures(*shown), h.details[h.summary["The same as a table"], exports]
+    ]
+
+
+def describe_change(figure: UsageFigure) -> str:
+    """How a figure has changed, such as `+12 %, before 1,234`."""
+    if not figure.now or not figure.before:
+        return f"before {figure.before_text}"
+    percents = 100 * (figure.now - figure.before) / figure.before
+    return f"{percents:+,.0f} %, before {figure.before_text}"
+
+
+def build_turns_url(filters: Filters, *, ending: str | None = None, **changes: str | None) -> str:
+    """The address of the turns with these filters, some of them changed (None: left out)."""
+    query = {**filters.query, "ending": ending, **changes}
+    return build_url(TURNS_PATH, {name: value for name, value in query.items() if value is not None})
+
+
+def build_figure_table(figures: Sequence[UsageFigure]) -> DataTable:
+    """The figures as a table, for exports."""
+    rows = tuple(
+        (
+            Cell(figure.name, figure.label),
+            Cell(figure.now, figure.text),
+            Cell(figure.before, figure.before_text),
+        )
+        for figure in figures
+    )
+    return DataTable("figures", "Figures", _COLUMNS, rows)

@@ -1,0 +1,183 @@
+"""The tables of the screen Usage: by hour or day, and by person, chat, model, tool and purpose. Pure."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Literal
+
+from bot.admin.components import build_url, cut, format_duration
+from bot.admin.data_table import Cell, DataTable, TableColumn
+from bot.admin.filters import Filters, Period
+from bot.admin.usage_figures import (
+    build_turns_url,
+    count_unknown,
+    show_cached,
+    show_canvases,
+    show_input,
+    show_output,
+)
+from bot.db.people.page_sessions import ADMIN_PATH
+from bot.db.usage.usage_sums import HOUR_SECONDS, CallSums
+from bot.usage.report import ReportGroup, UsageReport, group_label
+
+MAX_HOURS = 50  # a day and its neighbours by hour; longer periods by day
+_USAGE_PATH = f"{ADMIN_PATH}/usage"
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_CALL_COLUMNS = (
+    TableColumn("calls", "Calls", is_number=True, can_sort=True),
+    TableColumn("canvases", "Canvases", is_number=True, can_sort=True),
+    TableColumn("input_tokens", "Prompt tokens", is_number=True, can_sort=True),
+    TableColumn("cached_tokens", "Cached", is_number=True, can_sort=True),
+    TableColumn("output_tokens", "Output", is_number=True, can_sort=True),
+    TableColumn("unknown_calls", "Unknown usage", is_number=True, can_sort=True),
+)
+_TURN_COLUMNS = (
+    TableColumn("turns", "Turns", is_number=True, can_sort=True),
+    TableColumn("failed_turns", "Failed turns", is_number=True, can_sort=True),
+)
+_SUM_COLUMNS = (*_TURN_COLUMNS, *_CALL_COLUMNS)
+_FAILED_CALLS = TableColumn("failed_calls", "Failed calls", is_number=True, can_sort=True)
+_TOOL_COLUMNS = (
+    TableColumn("calls", "Calls", is_number=True, can_sort=True),
+    TableColumn("failed_calls", "Failed", is_number=True, can_sort=True),
+    TableColumn("mean_seconds", "Mean time", is_number=True, can_sort=True),
+)
+
+
+def choose_time_unit(period: Period) -> Literal["hour", "day"]:
+    """The unit in which a period is shown."""
+    return "hour" if period.until - period.since <= MAX_HOURS * HOUR_SECONDS else "day"
+
+
+def fill_times(report: UsageReport) -> list[ReportGroup]:
+    """The hours or days of a report, also those between them in which nothing happened."""
+    by_key = {int(group.key): group for group in report.groups if group.key is not None}
+    if not by_key:
+        return []
+    keys = range(min(by_key), max(by_key) + 1)
+    return [by_key.get(key) or ReportGroup(key, group_label(report.query.by, key)) for key in keys]
+
+
+def build_time_table(report: UsageReport, filters: Filters) -> DataTable:
+    """What was used in each hour or day."""
+    unit = "hour" if report.query.by == "hour" else "day"
+    sum_columns = (replace(column, can_sort=False) for column in _SUM_COLUMNS)
+    columns = (TableColumn("time", unit.title()), *sum_columns)
+    rows = tuple(
+        (Cell(group.label), *_turn_cells(group, filters, changes), *_call_cells(group, filters, changes))
+        for group in fill_times(report)
+        for changes in [_describe_time(group, unit)]
+    )
+    return DataTable("times", f"By {unit}", columns, rows)
+
+
+def _describe_time(group: ReportGroup, unit: str) -> dict[str, str | None]:
+    """The filters of one hour or day."""
+    key = int(group.key or 0)
+    if unit == "hour":
+        begin = _EPOCH + timedelta(hours=key)
+        times = begin.strftime("%Y-%m-%dT%H:%M"), (begin + timedelta(hours=1)).strftime("%Y-%m-%dT%H:%M")
+    else:
+        times = (group.label, group.label)
+    return {"period": None, "from": times[0], "to": times[1]}
+
+
+def build_group_table(report: UsageReport, title: str, filters: Filters) -> DataTable:
+    """What each group of a report used, the most canvases first; `title` is what the groups are."""
+    by = report.query.by
+    assert by is not None
+    label_columns = [TableColumn(by, title, can_sort=True)]
+    if by == "user-model":
+        label_columns = [
+            TableColumn("user", "Person", can_sort=True),
+            TableColumn("model", "Model", can_sort=True),
+        ]
+    rows = tuple(_build_row(group, by, filters) for group in report.groups)
+    return DataTable(by, f"By {title.lower()}", (*label_columns, *_list_columns(by)), rows)
+
+
+def _list_columns(by: str) -> tuple[TableColumn, ...]:
+    match by:
+        case "tool":
+            return _TOOL_COLUMNS
+        case "user" | "chat":
+            return _SUM_COLUMNS
+    return (*_CALL_COLUMNS, _FAILED_CALLS)
+
+
+def _build_row(group: ReportGroup, by: str, filters: Filters) -> tuple[Cell, ...]:
+    changes = _describe_group(group, by)
+    query = {**filters.query, **changes}
+    href = build_url(_USAGE_PATH, {"by": by, **query}) if changes else None
+    labels = tuple(Cell(cut(text), href=href) for text in _list_labels(group, by))
+    match by:
+        case "tool":
+            return (*labels, *_tool_cells(group, filters, changes))
+        case "user" | "chat":
+            return (*labels, *_turn_cells(group, filters, changes), *_call_cells(group, filters, changes))
+    failed = Cell(group.calls.failed if group.calls else 0, href=_build_href(filters, changes))
+    return (*labels, *_call_cells(group, filters, changes), failed)
+
+
+def _list_labels(group: ReportGroup, by: str) -> Iterator[str]:
+    if by != "user-model":
+        yield group.label
+    elif group.key is None:
+        yield from (group.label, "")
+    else:
+        model = str(group.key).partition(" ")[2]
+        yield from (group.label.removesuffix(f" {model}"), model)
+
+
+def _describe_group(group: ReportGroup, by: str) -> dict[str, str | None]:
+    """The filters of one group; none if it has no turns."""
+    if group.key is None:
+        return {}
+    if by == "user-model":
+        user, _, model = str(group.key).partition(" ")
+        return {"user": user, "model": model}
+    return {by: str(group.key)}
+
+
+def _turn_cells(group: ReportGroup, filters: Filters, changes: dict[str, str | None]) -> tuple[Cell, ...]:
+    turns = group.turns
+    if turns is None:
+        return (Cell(0), Cell(0))
+    failed_href = build_turns_url(filters, ending="failure", **changes)
+    return (Cell(turns.turns, href=_build_href(filters, changes)), Cell(turns.failed, href=failed_href))
+
+
+def _call_cells(group: ReportGroup, filters: Filters, changes: dict[str, str | None]) -> tuple[Cell, ...]:
+    calls = group.calls
+    if calls is None:
+        return tuple(Cell(0) for _ in _CALL_COLUMNS)
+    return tuple(
+        Cell(cell.value, cell.text, _build_href(filters, changes)) for cell in _list_call_cells(calls)
+    )
+
+
+def _list_call_cells(calls: CallSums) -> tuple[Cell, ...]:
+    return (
+        Cell(calls.calls),
+        show_canvases(calls),
+        show_input(calls),
+        show_cached(calls),
+        show_output(calls),
+        Cell(count_unknown(calls)),
+    )
+
+
+def _tool_cells(group: ReportGroup, filters: Filters, changes: dict[str, str | None]) -> tuple[Cell, ...]:
+    tools = group.tools
+    assert tools is not None
+    href = _build_href(filters, changes)
+    mean = Cell(None, href=href)
+    if tools.timed:
+        seconds = tools.seconds / tools.timed
+        mean = Cell(round(seconds, 3), format_duration(seconds), href)
+    return (Cell(tools.calls, href=href), Cell(tools.failed, href=href), mean)
+
+
+def _build_href(filters: Filters, changes: dict[str, str | None]) -> str | None:
+    """The turns of a group; None for calls that belong to none."""
+    return build_turns_url(filters, **changes) if changes else None
