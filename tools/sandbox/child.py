@@ -52,6 +52,4 @@ def serve_call(
 
 
 if __name__ == "__main__":
-    # As if click were not installed: else httpx imports its command line with rich, a fifth of the start.
-    sys.modules["click"] = None  # type: ignore[assignment]
     serve_call(sys.stdin.buffer, sys.stdout.buffer)
