@@ -100,7 +100,7 @@ def draw_chart(
 def _draw_grid(axis: Axis, bottom: int) -> h.Node:
     lines = " ".join(f"M{axis.place(moment):.1f} 0V{bottom}" for moment, _ in axis.ticks)
     labels = (
-        h.text(".tick", x=f"{min(axis.place(moment), WIDTH - 30):.1f}", y=str(bottom + 14))[text]
+        h.text(".tick", x=f"{min(axis.place(moment), WIDTH - 38):.1f}", y=str(bottom + 14))[text]
         for moment, text in axis.ticks
     )
     return h.path(".grid", d=lines)[h.title["The time below"]], labels

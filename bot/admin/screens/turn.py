@@ -1,6 +1,7 @@
 """One turn: where its seconds went, and what happened when; its texts only for a reason that is recorded."""
 
 from collections.abc import Mapping
+from datetime import datetime
 
 import htpy as h
 
@@ -100,8 +101,13 @@ def _show_head(request: PageRequest, turn: TurnSteps, names: Mapping[int, str]) 
         show_figure("Waited for its chat and for seats", _format_optional(waited)),
         show_figure("Steps", str(max((call.step for call in turn.calls), default=0))),
     )
+    moment = datetime.fromtimestamp(turn.received_at, request.zone).isoformat(timespec="seconds")
+    seats = h.a(href=build_url(f"{ADMIN_PATH}/seats", {"at": moment}))["Who had the seats then?"]
     line = h.p[
-        "Received ", show_time(turn.received_at, request.zone), ". Times below are seconds since then."
+        "Received ",
+        show_time(turn.received_at, request.zone),
+        ". Times below are seconds since then. ",
+        seats,
     ]
     return line, show_figures(*figures)
 

@@ -1,0 +1,166 @@
+"""Seats over time: who had one and who waited, for up to six hours."""
+
+from datetime import datetime, timedelta
+from datetime import time as clock_time
+from zoneinfo import ZoneInfo
+
+import htpy as h
+
+from bot.admin.components import build_url, format_duration, show_figure, show_figures, show_time
+from bot.admin.data_table import Cell, DataTable, TableColumn, export_table, show_table
+from bot.admin.page_request import Download, PageRequest, Screen, ScreenPage
+from bot.admin.seat_chart import assign_lanes, count_waiting, show_seats
+from bot.admin.svg_chart import BarKind, show_swatch
+from bot.db.people.page_sessions import ADMIN_PATH
+from bot.db.usage.counter_readings import sum_server_counters
+from bot.db.usage.seat_calls import MAX_CALLS, TimedCall, list_seat_calls
+from bot.db.usage.usage_sums import Scope, ServerSums
+from bot.errors import QuestionRefused
+from bot.usage.query_args import parse_choice, parse_time
+from bot.usage.report import format_local
+
+LENGTHS = {"10m": 600, "30m": 1_800, "1h": 3_600, "3h": 10_800, "6h": 21_600}
+DEFAULT_LENGTH = "30m"
+_TABLE_ROWS = 100
+_COLUMNS = (
+    TableColumn("created_at", "Asked"),
+    TableColumn("waited", "Waited", is_number=True),
+    TableColumn("seconds", "With a seat", is_number=True),
+    TableColumn("purpose", "Purpose"),
+    TableColumn("endpoint", "Endpoint"),
+    TableColumn("outcome", "Outcome"),
+    TableColumn("turn", "Turn", is_number=True),
+)
+_LEGEND: dict[str, BarKind] = {
+    "a person's turn": "person",
+    "a task": "task",
+    "a summary or warm-up": "canvas",
+    "other": "own",
+    "several": "more",
+    "failed": "fault",
+    "waiting": "wait",
+}
+
+
+async def show_screen(request: PageRequest) -> ScreenPage | Download:
+    """The chart, and the calls that waited longest."""
+    since, until, length = parse_span(request)
+    async with request.read() as tx:
+        calls = await list_seat_calls(tx, since=since, until=until)
+        server = await sum_server_counters(tx, Scope(since, until))
+    table = build_table(calls, request.zone, until=until)
+    if request.export:
+        return export_table(table, request.export)
+    body = (
+        _show_form(request, until, length),
+        h.p["From ", show_time(since, request.zone), " until ", show_time(until, request.zone), "."],
+        _show_figures(calls, server, since=since, until=until),
+        show_seats(calls, since=since, until=until, zone=request.zone),
+        h.p(".legend")[[(h.span(".nowrap")[show_swatch(kind), text], " ") for text, kind in _LEGEND.items()]],
+        h.p(".nothing")[
+            "Which seat a call had is not stored: a call is drawn in the first lane that is free."
+        ],
+        len(calls) == MAX_CALLS and h.p(".error")[f"Only the first {MAX_CALLS:,} calls are drawn."],
+        show_table(table, request),
+    )
+    return ScreenPage("Seats over time", body)
+
+
+def parse_span(request: PageRequest) -> tuple[float, float, str]:
+    """From when until when, and the name of the length; `at` is in the middle, else it ends now."""
+    length = parse_choice("The length", request.query.get("length") or DEFAULT_LENGTH, tuple(LENGTHS))
+    seconds = LENGTHS[length]
+    until = request.now
+    if at := request.query.get("at"):
+        until = _parse_moment(at, request.zone, request.now) + seconds / 2
+    return until - seconds, until, length
+
+
+def _parse_moment(text: str, zone: ZoneInfo, now: float) -> float:
+    """A time of day is the last one that has come."""
+    try:
+        clock = clock_time.fromisoformat(text if ":" in text else "none")
+    except ValueError:
+        return parse_time("The moment", text, now, zone)
+    today = datetime.combine(datetime.fromtimestamp(now, zone).date(), clock, zone)
+    if today.timestamp() > now:
+        today -= timedelta(days=1)
+    if today.timestamp() < 0:
+        raise QuestionRefused("The moment must be a time since 1970.")
+    return today.timestamp()
+
+
+def _show_form(request: PageRequest, until: float, length: str) -> h.Element:
+    seconds = LENGTHS[length]
+    options = [h.option(value=name, selected=name == length)[name] for name in LENGTHS]
+    middles = {"Earlier": until - 1.5 * seconds, "Later": until + 0.5 * seconds}
+    links = [
+        h.a(href=build_url(request.path, {"at": _format_moment(moment, request.zone), "length": length}))[
+            text
+        ]
+        for text, moment in middles.items()
+        if moment - seconds / 2 < request.now
+    ]
+    at = request.query.get("at", "")
+    return h.form(".filters", method="get", action=request.path)[
+        h.label["Around (20:14, or 2026-11-03T20:14)", h.input(type="text", name="at", value=at, size="18")],
+        h.label["Length", h.select(name="length")[options]],
+        h.button["Show"],
+        links,
+    ]
+
+
+def _format_moment(moment: float, zone: ZoneInfo) -> str:
+    return datetime.fromtimestamp(moment, zone).strftime("%Y-%m-%dT%H:%M:%S")
+
+
+def _show_figures(calls: list[TimedCall], server: ServerSums, *, since: float, until: float) -> h.Element:
+    spans = assign_lanes(calls, since=since, until=until)
+    busy = sum(span.end - span.begin for span in spans)
+    most_waiting = max(count for _, count in count_waiting(calls, since=since, until=until))
+    lanes = max((span.lane for span in spans), default=-1) + 1
+    return show_figures(
+        show_figure("Calls", f"{len(calls):,}"),
+        show_figure("Seats in use at once, at most", str(lanes)),
+        show_figure("Seats in use on average", f"{busy / (until - since):.2f}"),
+        show_figure("Calls waiting at once, at most", str(most_waiting)),
+        show_figure(
+            "Denoising steps a canvas", _describe_steps(server), note="the server's average, all clients"
+        ),
+    )
+
+
+def _describe_steps(server: ServerSums) -> str:
+    """The average of all canvases between the readings of the server's counters in this time."""
+    return "unknown" if server.steps_per_canvas is None else f"{server.steps_per_canvas:.1f}"
+
+
+def build_table(calls: list[TimedCall], zone: ZoneInfo, *, until: float) -> DataTable:
+    """The calls that waited longest for a seat."""
+    longest = sorted(calls, key=lambda call: (call.seat_at or call.ended_at or until) - call.created_at)
+    rows = tuple(_build_row(call, zone) for call in reversed(longest[-_TABLE_ROWS:]))
+    return DataTable("seats", "Those that waited longest", _COLUMNS, rows, "No call in this time.")
+
+
+def _build_row(call: TimedCall, zone: ZoneInfo) -> tuple[Cell, ...]:
+    waited = None if call.seat_at is None else call.seat_at - call.created_at
+    seconds = None
+    if call.seat_at is not None and call.ended_at is not None:
+        seconds = call.ended_at - call.seat_at
+    href = None if call.turn is None else f"{ADMIN_PATH}/turn/{call.turn}"
+    return (
+        Cell(format_local(call.created_at, str(zone)), href=href),
+        _seconds_cell(waited),
+        _seconds_cell(seconds),
+        Cell(call.purpose),
+        Cell(call.endpoint),
+        Cell(call.outcome or "not over, or lost"),
+        Cell(call.turn, "–" if call.turn is None else str(call.turn), href),
+    )
+
+
+def _seconds_cell(seconds: float | None) -> Cell:
+    return Cell(None) if seconds is None else Cell(round(seconds, 3), format_duration(seconds))
+
+
+SCREEN = Screen("seats", "Seats", 5, {"": show_screen})
