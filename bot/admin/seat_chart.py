@@ -17,6 +17,7 @@ from bot.db.usage.seat_calls import TimedCall
 
 _KINDS: dict[str, BarKind] = {"turn": "person", "task": "task", "summary": "canvas", "warmup": "canvas"}
 _WAITING_HEIGHT = 40
+_LONGEST_GAPS = 4  # so that a bar of several calls is short, as the pauses in it
 _OTHER_SHAPES = 2  # the grid, and the line of those who wait
 
 
@@ -108,18 +109,18 @@ def _build_bar(span: SeatSpan, zone: ZoneInfo) -> Bar:
 
 
 def _merge_bars(bars: Iterable[Bar], gap: float, zone: ZoneInfo) -> list[Bar]:
-    """Neighbours of a lane become one bar if no more than `gap` seconds are between them."""
+    """Neighbours of a lane with at most `gap` seconds between become one bar, as long as it is short."""
     merged: list[Bar] = []
     for bar in sorted(bars, key=lambda bar: (bar.row, bar.begin)):
         last = merged[-1] if merged else None
-        if last is None or last.row != bar.row or bar.begin - last.end > gap:
+        is_far = last is None or last.row != bar.row or bar.begin - last.end > gap
+        if last is None or is_far or bar.end - last.begin > _LONGEST_GAPS * gap:
             merged.append(bar)
             continue
-        kind = last.kind if last.kind == bar.kind else "more"
         middle = datetime.fromtimestamp((last.begin + bar.end) / 2, zone).isoformat(timespec="seconds")
         href = build_url(f"{ADMIN_PATH}/seats", {"at": middle, "length": "10m"})
         title = f"several calls around {middle[11:19]}, in ten minutes"
-        merged[-1] = Bar(bar.row, kind, last.begin, max(last.end, bar.end), title, href)
+        merged[-1] = Bar(bar.row, "more", last.begin, max(last.end, bar.end), title, href)
     return merged
 
 

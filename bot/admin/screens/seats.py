@@ -36,7 +36,7 @@ _LEGEND: dict[str, BarKind] = {
     "a task": "task",
     "a summary or warm-up": "canvas",
     "other": "own",
-    "several": "more",
+    "several calls, and pauses between": "more",
     "failed": "fault",
     "waiting": "wait",
 }
