@@ -115,8 +115,8 @@ async def _load_roster(request: PageRequest, scope: Scope) -> Roster:
     async with request.read() as tx:
         stored = await list_reviewed_people(tx)
         present = [group for group in await groups.list_groups(tx) if group.state != "left"]
-        turns = await report_sums.sum_turns(tx, scope, "user")
-        calls = await report_sums.sum_calls(tx, scope, "user")
+        turns = await report_sums.count_turns(tx, scope, "user", with_settled=False)
+        calls = await report_sums.sum_calls(tx, scope, "user", tokens_only=True)
         since = scope.since or 0.0
         return Roster(
             [*_list_configured(request, stored), *stored],
