@@ -3,6 +3,7 @@
 Whatever is passed as a child or an attribute is escaped by htpy.
 """
 
+import json
 from collections.abc import Mapping
 from datetime import datetime
 from urllib.parse import urlencode
@@ -14,6 +15,7 @@ from bot.admin.page_request import PageRequest
 
 MAX_CHARACTERS = 80
 UNKNOWN = "unknown"
+LIVE_TIMEOUT_MS = 10_000  # longer than a read of the page may take with its wait
 
 
 def cut(text: str, limit: int = MAX_CHARACTERS) -> str:
@@ -101,4 +103,10 @@ def hidden_field(name: str, value: object) -> h.VoidElement:
 
 def live_part(path: str, body: h.Node) -> h.Element:
     """A part that asks `path` for its fragment every two seconds while the tab is seen."""
-    return h.div(".live", hx_get=path, hx_trigger="every 2s, seen", hx_swap="innerHTML")[body]
+    return h.div(
+        ".live",
+        hx_get=path,
+        hx_trigger="every 2s, seen",
+        hx_swap="innerHTML",
+        hx_request=json.dumps({"timeout": LIVE_TIMEOUT_MS}),
+    )[body]

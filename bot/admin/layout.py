@@ -17,7 +17,11 @@ _HTMX_SETTINGS = json.dumps(
         "allowEval": False,
         "allowScriptTags": False,
         "historyCacheSize": 0,
-        "responseHandling": [{"code": "204", "swap": False}, {"code": ".*", "swap": True}],
+        "responseHandling": [
+            {"code": "204", "swap": False},
+            {"code": "502|504", "swap": False, "error": True},  # by a proxy, of a gateway that is away
+            {"code": ".*", "swap": True},
+        ],
     }
 )
 _STYLES = ("page.css",)
@@ -49,7 +53,7 @@ class PageFrame:
             ],
         )
         token = json.dumps({"X-CSRF-Token": viewer.csrf_token})
-        return self._show_document(page, h.body(hx_headers=token)[body])
+        return self._show_document(page, h.body(hx_headers=token, data_zone=viewer.zone.key)[body])
 
     def show_bare(self, title: str, *children: h.Node) -> str:
         """A page for somebody who is not logged in."""

@@ -1,12 +1,15 @@
 """An admin at the page in a real browser: every screen, on a phone and a desktop, in light and dark."""
 
 import contextlib
+import re
 import time
 from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
+from datetime import time as time_of_day
 from pathlib import Path
 
 import pytest
-from playwright.async_api import Request, expect
+from playwright.async_api import Page, Request, Route, expect
 
 from bot.admin.screens import load_screens
 from bot.db.engine import open_database
@@ -25,6 +28,7 @@ from tests.support.registered_tools import RegisteredToolsHarness, build_definit
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 DETAIL_PAGES = ("/admin/tools/shop_list", "/admin/tools/shop", "/admin/turn/1")  # what no navigation leads to
+OUTAGE = re.compile(r"The gateway does not answer\. What you see is from (\d\d:\d\d:\d\d)\.")
 HIDE = """hidden => {
     Object.defineProperty(document, "hidden", {configurable: true, get: () => hidden});
     document.dispatchEvent(new Event("visibilitychange"));
@@ -79,7 +83,11 @@ async def test_every_screen_fits_reads_well_and_complains_of_nothing(
 
 
 async def test_now_refreshes_itself_and_rests_while_the_tab_is_hidden(visit: Visit, tmp_path: Path):
-    async with open_filled_page(tmp_path) as harness, visit(await harness.create_link()) as page:
+    forgiven = ("/admin/now/live", "Failed to load resource", "htmx:afterRequest", "htmx:sendError")
+    async with (
+        open_filled_page(tmp_path) as harness,
+        visit(await harness.create_link(), forgiven=forgiven, timezone_id="America/Lima") as page,
+    ):
         await page.get_by_role("button", name="Log in as Ann").click()
         async with page.expect_request("**/admin/now/live"):
             pass
@@ -93,5 +101,32 @@ async def test_now_refreshes_itself_and_rests_while_the_tab_is_hidden(visit: Vis
             await page.evaluate(HIDE, arg=False)
         assert (await refreshed.value).status == 200
         await expect(page.get_by_text("Messages waiting")).to_be_visible()
+        await check_outage(page)
         await page.get_by_role("button", name="Log out").click()
         await expect(page.get_by_role("heading")).to_have_text("Logged out")
+
+
+async def end_connection(route: Route) -> None:
+    """A gateway that is gone."""
+    await route.abort()
+
+
+async def answer_as_proxy(route: Route) -> None:
+    """A proxy before a gateway that is gone."""
+    await route.fulfill(status=502, body="Bad Gateway")
+
+
+async def check_outage(page: Page) -> None:
+    """While the gateway is away, *Now* keeps its figures and says from when they are, in the admin's zone."""
+    live = "**/admin/now/live"
+    line = page.get_by_role("alert")
+    for handle in (answer_as_proxy, end_connection):
+        await page.route(live, handle)
+        await expect(line).to_have_text(OUTAGE)
+        match = OUTAGE.fullmatch(await line.inner_text())
+        assert match
+        shown_at = datetime.combine(datetime.now(UTC), time_of_day.fromisoformat(match[1]), UTC)
+        assert (datetime.now(UTC) - shown_at) % timedelta(days=1) < timedelta(hours=1)
+        await expect(page.get_by_text("Messages waiting")).to_be_visible()
+        await page.unroute(live)
+        await expect(line).to_have_count(0)
