@@ -28,7 +28,6 @@ _TALKATIVE = (
     "sqlalchemy",
     "aiosqlite",
     "alembic",
-    "uvicorn",
     "filelock",
     "telegramify_markdown",
     "trafilatura",
@@ -37,6 +36,9 @@ _TALKATIVE = (
 
 # They log what strangers' servers write, at any level; tools/mcp logs failures in its own words.
 _SILENCED = ("mcp", "client")
+
+# It warns of each request that is no HTTP: a stranger could fill the log.
+_ERRORS_ONLY = "uvicorn"
 
 _bound_fields: ContextVar[dict[str, Any] | None] = ContextVar("bound", default=None)
 _STANDARD_ATTRIBUTES = frozenset(vars(logging.makeLogRecord({}))) | {
@@ -75,6 +77,7 @@ def configure(
     root.setLevel(level)
     for name in _TALKATIVE:
         logging.getLogger(name).setLevel(logging.WARNING)
+    logging.getLogger(_ERRORS_ONLY).setLevel(logging.ERROR)
     for name in _SILENCED:
         logging.getLogger(name).setLevel(logging.CRITICAL + 1)
     logging.captureWarnings(capture=True)

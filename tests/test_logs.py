@@ -172,6 +172,15 @@ def test_the_mcp_library_does_not_log_what_strangers_servers_write() -> None:
     assert stream.getvalue() == ""
 
 
+def test_requests_of_strangers_that_are_no_http_do_not_fill_the_log() -> None:
+    stream = io.StringIO()
+    logs.configure("DEBUG", stream=stream)
+    logging.getLogger("uvicorn.error").warning("Invalid HTTP request received.")
+    assert stream.getvalue() == ""
+    logging.getLogger("uvicorn.error").error("Exception in ASGI application")
+    assert "ASGI" in stream.getvalue()
+
+
 def test_a_second_configuration_replaces_the_first_and_leaves_other_handlers() -> None:
     foreign_handler = logging.NullHandler()
     logging.getLogger().addHandler(foreign_handler)
