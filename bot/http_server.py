@@ -106,14 +106,16 @@ async def serve(
         timeout_graceful_shutdown=max(1, round(grace_seconds)),
     )
     server = _Server(config)
-    with socket.create_server((host, port), backlog=512) as listener:
+    is_ipv6 = ":" in host
+    family = socket.AF_INET6 if is_ipv6 else socket.AF_INET
+    with socket.create_server((host, port), family=family, backlog=512) as listener:
         # Without this an answer waits 40 ms for an acknowledgement.
         listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         async with asyncio.TaskGroup() as tasks:
             serving = tasks.create_task(server.serve(sockets=[listener]), name="serve")
             try:
                 await server.ready.wait()
-                yield f"http://{host}:{listener.getsockname()[1]}"
+                yield f"http://{f'[{host}]' if is_ipv6 else host}:{listener.getsockname()[1]}"
             finally:
                 server.stop()
                 # Also after an error in the block: a cancelled server leaves its listener in the loop.

@@ -341,7 +341,8 @@ class Settings(BaseSettings):
         """The address under which browsers reach the admins' page; None: it is off."""
         if self.admin_page == "off":
             return None
-        return self.admin_url or f"http://127.0.0.1:{self.http_port}"
+        loopback = "[::1]" if ":" in self.http_host else "127.0.0.1"
+        return self.admin_url or f"http://{loopback}:{self.http_port}"
 
     @property
     def max_reply_canvases(self) -> int:

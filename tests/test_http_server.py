@@ -1,8 +1,9 @@
-"""Clients that bring no request cannot use up the open files of the gateway."""
+"""Clients that bring no request cannot use up the open files of the gateway; IPv6."""
 
 import asyncio
 from urllib.parse import urlsplit
 
+import httpx
 import pytest
 from starlette.applications import Starlette
 from starlette.requests import Request
@@ -81,3 +82,10 @@ async def test_more_connections_than_there_may_be_are_ended_at_once():
         assert not await read_to_end(third)
         assert not first.at_eof()
         assert not second.at_eof()
+
+
+async def test_it_listens_on_an_address_of_ipv6():
+    app = Starlette(routes=[Route("/", lambda _: PlainTextResponse("answered"))])
+    async with serve(app, host="::1") as url, httpx.AsyncClient() as http:
+        assert url.startswith("http://[::1]:")
+        assert (await http.get(url)).text == "answered"

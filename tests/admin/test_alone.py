@@ -44,6 +44,8 @@ async def test_a_link_leads_to_the_page_of_the_gateway(database_url: str):
     for written in (address, "https://Bot.example.com:443/"):  # browsers send Host and Origin as the first
         settings = build(database_url, http_port=8080, admin_page="on", admin_url=written)
         assert (await create_login_link(settings)).startswith(f"{address}/admin/login/")
+    settings = build(database_url, http_host="::1", http_port=8080, admin_page="on")
+    assert (await create_login_link(settings)).startswith("http://[::1]:8080/admin/login/")
 
 
 async def test_no_link_is_made_without_a_database_of_this_version(
