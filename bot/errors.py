@@ -11,6 +11,7 @@ CanvasgramError
 ├── GatewayRunning           another gateway holds this database
 ├── SchemaUnknown            the database was written by a newer version
 ├── StoreUnavailable         the database cannot be written now
+│   └── StoreBusy            somebody else uses it at the moment
 ├── ReadTooSlow              a read took longer than it may
 ├── BackupFailed             a backup could not be made
 ├── RestoreRefused           a file cannot be restored
@@ -91,6 +92,10 @@ class SchemaUnknown(CanvasgramError):
 
 class StoreUnavailable(CanvasgramError):
     """The database cannot be used now (disk full, locked, gone); the same work may be retried."""
+
+
+class StoreBusy(StoreUnavailable):
+    """Another program, or another page, uses the database longer than one waits for it."""
 
 
 class ReadTooSlow(CanvasgramError):

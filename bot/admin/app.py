@@ -35,7 +35,7 @@ from bot.admin.page_request import (
 from bot.admin.screens import load_screens
 from bot.admin.static_files import StaticFiles
 from bot.db.people.page_sessions import ADMIN_PATH, SESSION_HOURS
-from bot.errors import CanvasgramError
+from bot.errors import CanvasgramError, StoreBusy
 from bot.rate_limit import RateLimiter
 
 COOKIE = "canvasgram_admin"
@@ -173,7 +173,11 @@ class _AdminApp:
 
     async def _log_in(self, request: Request) -> Response:
         check_origin(request)
-        session = await login.log_in(self._dependencies, request.path_params["link"], now=time.time())
+        try:
+            session = await login.log_in(self._dependencies, request.path_params["link"], now=time.time())
+        except StoreBusy:
+            hint = h.p["Try again in a moment; your link still works."]
+            return HTMLResponse(self._frame.show_bare("The database is busy", hint), 503)
         if session is None:
             return self._refuse_link(request)
         response = RedirectResponse(f"{ADMIN_PATH}/", 303)

@@ -13,6 +13,7 @@ from bot.errors import (
     QuestionRefused,
     ReadTooSlow,
     SchemaUnknown,
+    StoreBusy,
     StoreUnavailable,
 )
 
@@ -24,7 +25,7 @@ _STATUSES: Mapping[type[CanvasgramError], tuple[int, str]] = {
     ChangeRefused: (409, "Nothing was changed"),
     ReadTooSlow: (503, "Too much at once"),
     SchemaUnknown: (503, "Another version"),
-    StoreUnavailable: (503, "The database is busy"),
+    StoreUnavailable: (503, "The database cannot be used"),
 }
 _HTTP_TITLES = {404: "Not found", 405: "Not possible"}
 
@@ -50,6 +51,8 @@ def describe_error(error: Exception) -> tuple[int, str, str]:
         )
     if isinstance(error, ClientDisconnect):
         return 400, "Gone", "The browser ended the connection."  # which nobody reads
+    if isinstance(error, StoreBusy):
+        return 503, "The database is busy", "The database is busy. Try again in a moment."
     for kind, (status, title) in _STATUSES.items():
         if isinstance(error, kind):
             return status, title, str(error)

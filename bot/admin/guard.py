@@ -63,7 +63,11 @@ class AddressGuard:
 def check_origin(request: Request) -> None:
     """Raise PageRefused unless a form was sent from the page itself."""
     if request.headers.get("origin", "").lower() != request.scope["admin_origin"]:
-        raise PageRefused("This form was sent from another website.", status=403)
+        raise PageRefused(
+            "This form was sent from another website. If you sent it from this page, a proxy in front "
+            "replaces the Host: let it pass the Host on, and set ADMIN_URL to the address that you open.",
+            status=403,
+        )
 
 
 def check_form(request: Request, form: Mapping[str, str], viewer: Viewer) -> None:

@@ -15,7 +15,7 @@ from bot.db.engine import Database
 from bot.db.migrate import find_newest_revision
 from bot.db.readonly import open_readonly
 from bot.db.transaction import Transaction
-from bot.errors import ReadTooSlow, SchemaUnknown, StoreUnavailable
+from bot.errors import ReadTooSlow, SchemaUnknown, StoreBusy, StoreUnavailable
 
 READ_SECONDS = 2.0
 TURN_SECONDS = 5.0  # that a read waits for the ones before it
@@ -41,7 +41,7 @@ class BoundedReader:
             async with asyncio.timeout(TURN_SECONDS):
                 await self._lock.acquire()
         except TimeoutError:
-            raise StoreUnavailable("other pages are being read from the database") from None
+            raise StoreBusy("other pages are being read from the database") from None
         deadline = _Deadline(time.monotonic() + self._read_seconds)
         try:
             async with self._database.long_read_transaction() as tx:

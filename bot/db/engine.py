@@ -23,7 +23,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from bot.db.connections import Engines, LoopConnection, create_engines
 from bot.db.retry import OutageLog
 from bot.db.transaction import LoopTransaction, Transaction
-from bot.errors import SettingsRefused, StoreUnavailable
+from bot.errors import SettingsRefused, StoreBusy, StoreUnavailable
 
 # Other commands may write beside the running gateway.
 _HELD_SECONDS = 2.0  # a stop waits for this, within its ten seconds; the gateway retries anyway
@@ -282,7 +282,8 @@ def translate_errors() -> Iterator[None]:
     except (OperationalError, sqlite3.OperationalError) as error:
         for reason in _list_reasons(error):
             if reason.sqlite_errorcode != sqlite3.SQLITE_ERROR:
-                raise StoreUnavailable(f"the database cannot be used now: {reason}") from error
+                kind = StoreBusy if _is_held(error) else StoreUnavailable
+                raise kind(f"the database cannot be used now: {reason}") from error
         raise  # the statement itself is wrong: waiting does not help
 
 

@@ -1,7 +1,9 @@
 """Who gets in to the admins' page, and who does not: through the whole gateway, over real HTTP."""
 
 import asyncio
+import contextlib
 import re
+import sqlite3
 import time
 from pathlib import Path
 from typing import Any
@@ -9,7 +11,7 @@ from typing import Any
 import httpx
 
 from bot.admin.app import COOKIE, WRONG_LINKS_PER_MINUTE
-from bot.db.engine import Database, open_database
+from bot.db.engine import Database, open_database, parse_database_path
 from bot.db.people import page_sessions, people
 from bot.db.tools import audit
 from tests.monitoring.test_health import find_free_port
@@ -95,6 +97,23 @@ async def test_who_is_no_admin_any_more_is_out_at_once(database: Database, datab
         assert (await page.http.post(await page.create_link())).status_code == 403
 
 
+async def test_a_held_database_is_said_in_plain_words_and_leaves_the_link_usable(database_url: str):
+    stop = asyncio.Event()
+    async with (
+        open_database(database_url, stop=stop) as database,
+        open_admin_page(database, database_url) as page,
+    ):
+        link = await page.create_link()
+        stop.set()  # it waits for other programs only a quarter of a second then
+        with contextlib.closing(sqlite3.connect(parse_database_path(database_url))) as other_program:
+            other_program.execute("BEGIN IMMEDIATE")
+            answer = await page.http.post(link)
+            assert (answer.status_code, "your link still works" in answer.text) == (503, True)
+            logout = await page.http.post("/admin/logout", data={"csrf": page.csrf_token})
+            assert "The database is busy. Try again in a moment.<" in logout.text
+        assert (await page.http.post(link)).status_code == 303
+
+
 async def test_a_link_and_a_session_end_in_time(database: Database):
     async with database.transaction() as tx:
         link = await page_sessions.insert_link(tx, ANN, now=1000.0)
@@ -149,6 +168,7 @@ async def test_a_form_needs_its_token_and_the_page_it_came_from(database: Databa
             encoded = httpx.Headers(headers, encoding="utf-8")
             answer = await page.http.post("/admin/logout", headers=encoded, data=fields)
             assert answer.status_code == 403, (headers, form)
+            assert ("ADMIN_URL" in answer.text) == ("origin" in headers), (headers, form)
         await page.get_text("/admin/now")
         assert (await page.http.post("/admin/logout", data={"csrf": token[1]})).status_code == 200
         await page.get_text("/admin/now", 401)
@@ -181,6 +201,7 @@ ADDRESSES = (
     ("bot.example.com", "https", 200, "Now"),
     ("BOT.example.com", "https", 200, "Now"),
     ("localhost:8080", None, 200, "Now"),
+    ("[::1]:8080", None, 200, "Now"),
 )
 """Host, what the proxy says of TLS, and what comes of it."""
 
