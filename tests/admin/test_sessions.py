@@ -95,6 +95,14 @@ async def test_who_is_no_admin_any_more_is_out_at_once(database: Database, datab
         answer = await page.http.get("/admin/now/live", headers={"hx-request": "true"})
         assert (answer.status_code, answer.headers["hx-refresh"]) == (401, "true")
         assert (await page.http.post(await page.create_link())).status_code == 403
+        async with database.transaction() as tx:
+            await people.put(tx, ANN, "Ann", "admin", now=time.time())
+        await page.get_text("/admin/now", 401)  # the old cookie stays worthless
+        link = await page.create_link()
+        async with database.transaction() as tx:
+            await people.remove(tx, ANN, now=time.time())
+            await people.put(tx, ANN, "Ann", "admin", now=time.time())
+        assert (await page.http.post(link)).status_code == 403
 
 
 async def test_a_held_database_is_said_in_plain_words_and_leaves_the_link_usable(database_url: str):

@@ -65,6 +65,12 @@ async def end_session(tx: Transaction, token: str) -> None:
     await tx.execute(delete(page_sessions).where(page_sessions.c.token_hash == _hash_token(token)))
 
 
+async def end_sessions(tx: Transaction, person: int) -> None:
+    """End a person's sessions and void their links."""
+    for table in (page_links, page_sessions):
+        await tx.execute(delete(table).where(table.c.person == person))
+
+
 async def end_all(tx: Transaction, *, now: float) -> int:
     """End everybody's sessions and void all links; returns how many sessions were open."""
     await tx.execute(delete(page_links))

@@ -14,6 +14,7 @@ from sqlalchemy import ColumnElement, Row, and_, delete, exists, func, or_, sele
 from sqlalchemy import insert as insert_row
 from sqlalchemy.dialects.sqlite import insert
 
+from bot.db.people import page_sessions
 from bot.db.tables import groups, inbox, invites, people, strangers, turns
 from bot.db.transaction import Transaction
 from bot.domain import Lane
@@ -123,6 +124,7 @@ async def put(
 ) -> None:
     """Give somebody a role, and remove them from the strangers. An admin voids the owner's unused link.
 
+    Who is no admin then is logged out of the admin page.
     `let_in_by` is COMMAND_LINE_INVITER for a link made on the command line, None if nobody let them in.
     """
     values = {"name": name, "role": role, "let_in_by": let_in_by}
@@ -131,12 +133,18 @@ async def put(
     await tx.execute(delete(strangers).where(strangers.c.id == person))
     if role == "admin":
         await tx.execute(delete(invites).where(_IS_OWNERS_INVITE))
+    else:
+        await page_sessions.end_sessions(tx, person)
 
 
 async def remove(tx: Transaction, person: int, *, now: float) -> None:
-    """Make somebody a stranger again. Reports name them as long as a text of theirs is kept."""
+    """Make somebody a stranger again, and log them out of the admin page.
+
+    Reports name them as long as a text of theirs is kept.
+    """
     removed = {"role": _REMOVED, "since": now, "let_in_by": None, "reachable": True, "zone": None}
     await tx.execute(update(people).where(people.c.id == person).values(removed))
+    await page_sessions.end_sessions(tx, person)
     await forget_removed(tx)
 
 
