@@ -1,6 +1,7 @@
 """Says which links of an answer are real: by the record of a turn's tool calls, not by the model. Pure."""
 
 from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
 
 from bot.agent.taint import TaintState
 from bot.agent.urls import normalize_url
@@ -11,20 +12,36 @@ from tools.search.hits import parse_hits
 from tools.search.tool import SEARCH_TOOL_NAME
 
 
+@dataclass(frozen=True, slots=True)
+class EarlierResults:
+    """What tools returned to earlier turns of the conversation, as it is stored.
+
+    `continued`: to the answer that the turn continues, which it goes on to cite.
+    `shortened`: to turns that are not whole in its prompt; people still see the links of their answers.
+    """
+
+    continued: tuple[ToolResult, ...] = ()
+    shortened: tuple[ToolResult, ...] = ()
+
+
 def build_answer_links(
-    read: TaintState, results: Iterable[ToolResult], tools: Mapping[str, Tool], admin_texts: Iterable[str]
+    read: TaintState,
+    results: Iterable[ToolResult],
+    tools: Mapping[str, Tool],
+    admin_texts: Iterable[str],
+    earlier_results: EarlierResults,
 ) -> AnswerLinks:
     """The links that an answer may have.
 
     `read` is all that the turn has read; `results` are those of its own calls, of `tools`. Of pages and hits
     only the addresses are returned, not those in their texts, which strangers wrote. An address in a text of
-    the admins is one that a person wrote.
+    the admins is one that a person wrote. One that only an earlier answer has was returned by no tool.
     """
     cited: dict[int, str] = {}
     has_searched = False
     opened: list[str] = []
     returned = TaintState()
-    for result in results:
+    for result in (*earlier_results.continued, *results):
         has_searched |= result.call.name == SEARCH_TOOL_NAME
         if result.outcome != "ok":
             continue
@@ -36,9 +53,13 @@ def build_answer_links(
             returned.add_result(tools.get(result.call.name), result)
     pages = {normalize_url(address) for address in (*cited.values(), *opened)}
     written = TaintState(texts=list(admin_texts))
+    earlier = TaintState()
+    for result in (*earlier_results.continued, *earlier_results.shortened):
+        earlier.add_result(tools.get(result.call.name), result)
 
     def find_known(addresses: Collection[str]) -> set[str]:
-        return read.find_known(addresses) | written.find_known(addresses)
+        known = read.find_known(addresses) | written.find_known(addresses)
+        return known | earlier.find_known({*addresses} - known)
 
     def find_returned(addresses: Collection[str]) -> set[str]:
         shown = {address for address in addresses if normalize_url(address) in pages}

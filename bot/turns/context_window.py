@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from bot.agent import history, prompt
+from bot.agent.answer_sources import EarlierResults
 from bot.agent.history import HistoryCut, TurnSize
 from bot.agent.prompt import PromptHead
 from bot.agent.toolbox import Toolbox
@@ -29,6 +30,8 @@ offered.
 
 # Share of the budget; an estimate this near to the budget does not tell on which side of it the prompt is.
 NEAR_BUDGET_SHARE = 0.1
+
+MAX_EARLIER_RESULTS = 30  # that are looked through for an address
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,6 +184,19 @@ def render_window(
         *held_messages[short_count:],
     ]
     return _build_messages(window.conversation, system, window.toolbox, turn_messages, new_messages)
+
+
+async def load_earlier_results(
+    tx: Transaction, window: ContextWindow, *, continues_answer: bool
+) -> EarlierResults:
+    """What tools returned to turns that the window does not hold whole, and to the answer to continue."""
+    turn_ids = [turn.id for turn in window.past_turns]
+    continued_ids = await turns.list_answer_turns(tx, turn_ids) if continues_answer else []
+    first_full_turn = max(window.history_cut.first_turn, window.history_cut.first_full_turn)
+    return EarlierResults(
+        await calls.load_successes(tx, continued_ids, limit=MAX_EARLIER_RESULTS),
+        await calls.load_successes(tx, turn_ids[:first_full_turn], limit=MAX_EARLIER_RESULTS),
+    )
 
 
 async def load_prompt_breakdown(

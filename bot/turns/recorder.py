@@ -226,7 +226,7 @@ class TurnRecorder:
     def find_links(self) -> AnswerLinks:
         """Which links of the answer are real, by what is stored of the turn up to now."""
         admin_texts = [message.text for message in self._turn.prompt if message.role == "system"]
-        return self._executor.find_links(admin_texts)
+        return self._executor.find_links(admin_texts, self._turn.earlier_results)
 
     def note_reply(self, event: CallModel, call_result: CallResult) -> None:
         """Remember which model replied, and what the server counted for the turn's first prompt."""

@@ -3,8 +3,9 @@
 Only writes, and reads what others may have changed since the plan was made.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
+from bot.agent.answer_sources import EarlierResults
 from bot.agent.toolbox import Toolbox
 from bot.db.conversations import attachments, calls, conversations, instructions, turns
 from bot.db.conversations.calls import InterruptedCall, StoredResult
@@ -53,6 +54,7 @@ class PreparedTurn:
     replies: tuple[Reply, ...] = ()
     interrupted_call: InterruptedCall | None = None
     results: tuple[StoredResult, ...] = ()
+    earlier_results: EarlierResults = field(default_factory=EarlierResults)
 
 
 async def open_turn(
@@ -83,6 +85,7 @@ async def open_turn(
         needs_cut_notice=is_cut_unknown and not conversation.is_over,
         is_summary_outside=conversation.is_summary_outside,
         is_conversation_over=conversation.is_over,
+        earlier_results=plan.earlier_results,
     )
 
 

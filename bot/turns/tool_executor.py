@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-from bot.agent.answer_sources import build_answer_links
+from bot.agent.answer_sources import EarlierResults, build_answer_links
 from bot.agent.events import RunTools
 from bot.agent.notices import format_tool_progress
 from bot.agent.tool_calls import CheckedCall
@@ -111,11 +111,13 @@ class ToolExecutor:
         if ready and self.policy.has_questions:
             await calls.start_tool_calls(tx, self._turn, event.step, ready, now=now)
 
-    def find_links(self, admin_texts: Sequence[str]) -> AnswerLinks:
-        """Which links of the answer are real, by what the turn has read and its calls returned."""
+    def find_links(self, admin_texts: Sequence[str], earlier_results: EarlierResults) -> AnswerLinks:
+        """Which links of the answer are real, by what the turn has read and what calls returned."""
         succeeded = {key: result for key, result in self._results.items() if result.outcome == "ok"}
         read = self.policy.add_results(succeeded)
-        return build_answer_links(read, self._results.values(), self._toolbox.tools, admin_texts)
+        return build_answer_links(
+            read, self._results.values(), self._toolbox.tools, admin_texts, earlier_results
+        )
 
     async def run(
         self, event: RunTools, handle: TurnHandle, channel: Channel

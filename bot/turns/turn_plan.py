@@ -10,6 +10,7 @@ from datetime import UTC, tzinfo
 from functools import partial
 
 from bot.agent import history, prompt
+from bot.agent.answer_sources import EarlierResults
 from bot.agent.heavy_turns.model import load_model
 from bot.agent.thinking_policy import (
     ThinkingDecision,
@@ -70,6 +71,7 @@ class TurnPlan:
     prompt_tokens: int
     tokens_left: int
     said_before: tuple[StoredText, ...]
+    earlier_results: EarlierResults
 
 
 async def plan_turn(
@@ -117,6 +119,9 @@ async def plan_turn(
         prompt_tokens=window.estimated_tokens + assessment.user_tokens,
         tokens_left=max(0, tokens_left),
         said_before=assessment.said_before,
+        earlier_results=await context_window.load_earlier_results(
+            tx, window, continues_answer=request.is_continuation
+        ),
     )
 
 

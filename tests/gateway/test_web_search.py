@@ -12,6 +12,7 @@ from bot.sim.search_engine import JSON_ENABLED, SimulatedSearchEngine, WebPage
 from bot.sim.telegram.chats import ChatMessage
 from bot.sim.vllm.script import ChatRequest, format_tool_call
 from bot.sim.vllm.server import SimulatedEndpoint
+from bot.telegram.commands.callbacks import CONTINUE_PROMPT
 from tests.support.gateway import ADMIN, running_gateway
 from tests.support.web_site import build_response, running_site
 from tools.builtin import fetch_page as page_tool
@@ -28,10 +29,10 @@ ANSWERS = (
 )
 SHOWN = (
     "It grew [1]. See this ({fake}).\n\nSources: 1 site1.example",
-    "It grew: {second}, not {fake} or evil.com, says README.md.\n\nSources: 1 site2.example",
+    "It grew: {second}, not {fake} or evil.com, says README.md.\n\nSources: 2 site2.example",
     "Nothing is certain. {fake}",
-    "Both say so [2][3]: {fake}\n\n"
-    "Sources: 1 site3.example · 2 site1.example · 3 site2.example · 4 site1.example",
+    "Both say so [1][2]: {fake}\n\n"
+    "Sources: 3 site3.example · 1 site1.example · 2 site2.example · 7 site1.example",
 )
 
 
@@ -95,6 +96,53 @@ async def test_forty_turns_show_real_sources_only(tmp_path: Path, monkeypatch) -
     async with open_database(gateway.settings.database_url) as database, database.read_transaction() as tx:
         turns = await breakdowns.list_accounted_turns(tx)
     assert len(turns) == len(ANSWERS) * len(PEOPLE)
+
+
+STORY = " ".join(f"Then came day {number}." for number in range(2000))  # longer than what goes on by itself
+
+
+async def test_later_turns_know_the_sources_of_earlier_ones(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setattr(search_tool, "PAUSE_SECONDS", 0.0)
+    pages = [WebPage(f"https://site{n}.example/a", f"Canvas {n}", "It grew. " * 40) for n in range(1, 7)]
+    continued: list[ChatMessage] = []
+
+    def answer(request: ChatRequest) -> str:
+        question = request.user_texts[-1]
+        if "again" in question:
+            return f"It is {pages[5].url}, not {FAKE}"
+        if question != CONTINUE_PROMPT and request.step == 0:
+            return format_tool_call("search_web", {"question": "new in canvas"})
+        story = f"It grew [1], says {FAKE} too. {STORY}"
+        return story[len(request.open_text) :] if len(continued) < 2 else "It ended [6]."
+
+    simulated = SimulatedSearchEngine(pages, JSON_ENABLED)
+    async with (
+        serve(simulated.app) as search_url,
+        running_gateway(
+            tmp_path, SimulatedEndpoint(brain=answer), search_url=search_url, model_max_tokens=1024
+        ) as gateway,
+    ):
+        gateway.ann.send("What is new?")
+        await gateway.wait_for_texts()
+        chat = gateway.api.chat(ADMIN)
+        for _ in range(2):
+            await gateway.api.wait_until(lambda: "Continue" in str(chat.bot_messages[-1].buttons), 12)
+            assert chat.bot_messages[-1].text.endswith("Sources: 1 site1.example")
+            continued.append(chat.bot_messages[-1])
+            gateway.ann.tap(continued[-1], "Continue")
+            await gateway.api.wait_until(lambda: not continued[-1].buttons)
+        await gateway.api.wait_until(
+            lambda: chat.bot_messages[-1].text == "It ended [6].\n\nSources: 6 site6.example"
+        )
+        assert list_links(chat.bot_messages[-1].entities) == [pages[5].url] * 2
+        gateway.ann.send("Give me the page at site6 again")
+        await gateway.api.wait_until(lambda: chat.bot_messages[-1].text.startswith("It is"))
+        await gateway.api.wait_until(gateway.is_finished)
+        newest = chat.bot_messages[-1]
+        prompt = str(gateway.endpoint.requests[-1].body["messages"])
+    assert pages[5].url not in prompt  # only a beginning of the hits is left
+    assert (list_links(newest.entities), list_codes(newest)) == ([pages[5].url], [FAKE])
+    assert len(simulated.requests) == 1
 
 
 PRIVATE = "http://192.168.0.1/admin"

@@ -4,7 +4,7 @@ Sums and rows for people are read by bot.db.usage. Functions work inside the cal
 """
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
@@ -342,6 +342,19 @@ async def load_whole_result(tx: Transaction, lane: Lane, number: int) -> str | N
     in_conversation = and_(turns.c.lane == lane.key, turns.c.conversation == current)
     query = select(tool_calls.c.whole).join(turns, turns.c.id == tool_calls.c.turn)
     return (await tx.execute(query.where(in_conversation, tool_calls.c.id == number))).scalar_one_or_none()
+
+
+async def load_successes(tx: Transaction, turn_ids: Sequence[int], *, limit: int) -> tuple[ToolResult, ...]:
+    """What tools returned to these turns, in order, without pictures; of many results the newest."""
+    if not turn_ids:
+        return ()
+    query = select(tool_calls.c.call_id, tool_calls.c.name, tool_calls.c.arguments, tool_calls.c.result)
+    succeeded = and_(
+        tool_calls.c.turn.in_(turn_ids), tool_calls.c.outcome == "ok", tool_calls.c.result.is_not(None)
+    )
+    rows = await tx.execute(query.where(succeeded).order_by(tool_calls.c.id.desc()).limit(limit))
+    newest = [ToolResult(ToolCall(row.call_id, row.name, row.arguments), row.result, "ok") for row in rows]
+    return tuple(reversed(newest))
 
 
 async def load_tool_results(tx: Transaction, turn: int) -> list[StoredResult]:

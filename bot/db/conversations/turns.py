@@ -255,6 +255,18 @@ def index_after(past_turns: Sequence[PastTurn], turn_id: int | None) -> int:
     return sum(turn.id < (turn_id or 0) for turn in past_turns)
 
 
+async def list_answer_turns(tx: Transaction, turn_ids: Sequence[int]) -> list[int]:
+    """The last of these turns, and before it those that it continues, one after the other."""
+    first = len(turn_ids)
+    while first > 0:
+        first -= 1
+        body = select(inbox.c.body).join(turns, turns.c.item == inbox.c.id)
+        request = (await tx.execute(body.where(turns.c.id == turn_ids[first]))).scalar_one_or_none()
+        if not json.loads(request or "{}").get("goes_on"):
+            break
+    return list(turn_ids[first:])
+
+
 async def list_recent_tools(tx: Transaction, lane: Lane) -> list[str]:
     """Names of the tools that a lane's newest turns used, also in earlier conversations, the newest first."""
     rows = (await tx.execute(_SELECT_USED_TOOLS, {"key": lane.key})).scalars()

@@ -1,13 +1,15 @@
 """Decides which links of an answer are shown, and lists the sources below it. Pure.
 
 An address that no tool returned and no person wrote is to be read, not to be tapped; `[n]` leads to the
-source that the model read under this number, and is left out where there is none.
+source that the model read under this number, and is left out where there is none. Sources keep the numbers
+under which the model read them: what a person says of one means the same to both.
 """
 
 import re
 from bisect import bisect_right
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import count, islice
 from operator import itemgetter
 from urllib.parse import urlsplit
 
@@ -37,12 +39,20 @@ _DEFINITION = re.compile(rb"^ {0,3}\[(\d{1,9})\]:", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
+class AnswerSource:
+    """A page that an answer rests on, and its number in the answer."""
+
+    number: int
+    address: str
+
+
+@dataclass(frozen=True, slots=True)
 class MarkedAnswer:
     """An answer as Markdown, the addresses that it may link to, as they are written, and its sources."""
 
     markdown: str
     addresses: frozenset[str] = frozenset()
-    sources: tuple[str, ...] = ()
+    sources: tuple[AnswerSource, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,10 +91,12 @@ def mark_sources(markdown: str, links: AnswerLinks) -> MarkedAnswer:
         for mention in found
     ]
     marked = apply_edits(markdown, [edit for edit in edits if edit is not None])
-    return MarkedAnswer(marked, frozenset((*known, *sources)), tuple(sources))
+    return MarkedAnswer(marked, frozenset((*known, *(source.address for source in sources))), tuple(sources))
 
 
-def append_sources(pieces: Sequence[Piece], sources: Sequence[str], heading: str) -> tuple[Piece, ...]:
+def append_sources(
+    pieces: Sequence[Piece], sources: Sequence[AnswerSource], heading: str
+) -> tuple[Piece, ...]:
     """The pieces of an answer with its sources below the last, or after it where it can have no more links.
 
     Every piece is short enough for a line more.
@@ -98,15 +110,15 @@ def append_sources(pieces: Sequence[Piece], sources: Sequence[str], heading: str
     return (*pieces[:-1], joined)
 
 
-def _build_source_line(sources: Sequence[str], heading: str) -> Piece:
+def _build_source_line(sources: Sequence[AnswerSource], heading: str) -> Piece:
     text = heading
     entities = []
-    for number, address in enumerate(sources, 1):
-        text += " " if number == 1 else " · "
-        host = (urlsplit(address).hostname or "").removeprefix("www.")
-        label = f"{number} {host[:MAX_HOST_CHARS]}"
+    for position, source in enumerate(sources):
+        text += " · " if position else " "
+        host = (urlsplit(source.address).hostname or "").removeprefix("www.")
+        label = f"{source.number} {host[:MAX_HOST_CHARS]}"
         place = {"offset": utf16_len(text), "length": utf16_len(label)}
-        entities.append({"type": "text_link", **place, "url": address})
+        entities.append({"type": "text_link", **place, "url": source.address})
         text += label
     return Piece(text, tuple(entities))
 
@@ -122,7 +134,7 @@ def _drop_inner(mentions: Sequence[_Mention | _Citation]) -> list[_Mention | _Ci
 
 def _choose_sources(
     found: Sequence[_Mention | _Citation], known: Collection[str], links: AnswerLinks
-) -> list[str]:
+) -> list[AnswerSource]:
     """What the answer names of what tools of this turn returned, then what they opened."""
     returned = links.find_returned([address for address in known if is_link(address)])
     sources: dict[str, str] = {}
@@ -135,7 +147,20 @@ def _choose_sources(
             sources.setdefault(_get_page(address), complete_address(address))
     for address in links.opened:
         sources.setdefault(_get_page(address), address)
-    return [address for address in sources.values() if is_web_url(address)][:MAX_SOURCES]
+    shown = {page: address for page, address in sources.items() if is_web_url(address)}
+    return _number_sources(dict(islice(shown.items(), MAX_SOURCES)), links.cited or {})
+
+
+def _number_sources(addresses: Mapping[str, str], cited: Mapping[int, str]) -> list[AnswerSource]:
+    """The sources, by their pages: a hit has its own number, and those after all hits are for the others."""
+    hit_numbers: dict[str, int] = {}
+    for number in sorted(cited):
+        hit_numbers.setdefault(_get_page(cited[number]), number)
+    free_numbers = count(max(cited, default=0) + 1)
+    return [
+        AnswerSource(hit_numbers[page] if page in hit_numbers else next(free_numbers), address)
+        for page, address in addresses.items()
+    ]
 
 
 def _get_page(address: str) -> str:
@@ -233,14 +258,14 @@ def _is_glued(raw: bytes, place: int) -> bool:
 
 
 def _build_edit(
-    mention: _Mention | _Citation, known: Collection[str], sources: Sequence[str], *, has_links: bool
+    mention: _Mention | _Citation, known: Collection[str], sources: Sequence[AnswerSource], *, has_links: bool
 ) -> Edit | None:
     """What the mention becomes; None: it stays as it is. Without links only numbers are shown."""
     if isinstance(mention, _Citation):
         marks = _build_marks(mention.addresses, sources, has_links=has_links)
         gap = mention.gap if marks else ""
         return Edit(mention.start, mention.end, gap + marks)
-    if _NUMBER.fullmatch(mention.label) and _get_page(mention.address) in map(_get_page, sources):
+    if _NUMBER.fullmatch(mention.label) and _get_page(mention.address) in _index_by_page(sources):
         marks = _build_marks((mention.address,), sources, has_links=has_links)
         return Edit(mention.start, mention.end, marks)
     is_shown = mention.label in ("", mention.address) or not is_useful_url(mention.address)
@@ -249,11 +274,16 @@ def _build_edit(
     return Edit(mention.end, mention.end, escape_markdown(f" ({mention.address})"))
 
 
-def _build_marks(addresses: Sequence[str], sources: Sequence[str], *, has_links: bool) -> str:
+def _build_marks(addresses: Sequence[str], sources: Sequence[AnswerSource], *, has_links: bool) -> str:
     """The numbers of these addresses among the sources, each once."""
-    pages = [_get_page(address) for address in sources]
-    named = [page for page in map(_get_page, addresses) if page in pages]
-    numbers = [pages.index(page) + 1 for page in dict.fromkeys(named)]
+    sources_by_page = _index_by_page(sources)
+    named = [
+        sources_by_page[page] for page in dict.fromkeys(map(_get_page, addresses)) if page in sources_by_page
+    ]
     if not has_links:
-        return "".join(f"\\[{number}\\]" for number in numbers)
-    return "".join(f"[\\[{number}\\]](<{sources[number - 1]}>)" for number in numbers)
+        return "".join(f"\\[{source.number}\\]" for source in named)
+    return "".join(f"[\\[{source.number}\\]](<{source.address}>)" for source in named)
+
+
+def _index_by_page(sources: Iterable[AnswerSource]) -> dict[str, AnswerSource]:
+    return {_get_page(source.address): source for source in sources}

@@ -90,60 +90,73 @@ def fill(template: str) -> str:
     [
         pytest.param(
             "It is out [8], and [9] agrees [8].",
-            "It is out [1], and [2] agrees [1].\n\nSources: 1 real2.example · 2 real3.example",
+            "It is out [8], and [9] agrees [8].\n\nSources: 8 real2.example · 9 real3.example",
             [
-                ("[1]", RETURNED[1]),
-                ("[2]", RETURNED[2]),
-                ("[1]", RETURNED[1]),
-                ("1 real2.example", RETURNED[1]),
-                ("2 real3.example", RETURNED[2]),
+                ("[8]", RETURNED[1]),
+                ("[9]", RETURNED[2]),
+                ("[8]", RETURNED[1]),
+                ("8 real2.example", RETURNED[1]),
+                ("9 real3.example", RETURNED[2]),
             ],
             id="numbers",
         ),
         pytest.param(
             "Both say so [8, 9] or [8][9][1], since May.[8]",
-            "Both say so [1][2] or [1][2], since May.[1]\n\nSources: 1 real2.example · 2 real3.example",
+            "Both say so [8][9] or [8][9], since May.[8]\n\nSources: 8 real2.example · 9 real3.example",
             [
-                *[("[1]", RETURNED[1]), ("[2]", RETURNED[2])] * 2,
-                ("[1]", RETURNED[1]),
-                ("1 real2.example", RETURNED[1]),
-                ("2 real3.example", RETURNED[2]),
+                *[("[8]", RETURNED[1]), ("[9]", RETURNED[2])] * 2,
+                ("[8]", RETURNED[1]),
+                ("8 real2.example", RETURNED[1]),
+                ("9 real3.example", RETURNED[2]),
             ],
             id="several numbers",
         ),
         pytest.param(
+            "So it is [10], [8] and {real}.",
+            "So it is [10], [8] and {real}.\n\nSources: 10 real4.example · 8 real2.example · 7 real1.example",
+            [
+                ("[10]", RETURNED[3]),
+                ("[8]", RETURNED[1]),
+                ("{real}", RETURNED[0]),
+                ("10 real4.example", RETURNED[3]),
+                ("8 real2.example", RETURNED[1]),
+                ("7 real1.example", RETURNED[0]),
+            ],
+            id="in order of mention",
+        ),
+        pytest.param(
             "据报道[8]已发布。",
-            "据报道[1]已发布。\n\nSources: 1 real2.example",
-            [("[1]", RETURNED[1]), ("1 real2.example", RETURNED[1])],
+            "据报道[8]已发布。\n\nSources: 8 real2.example",
+            [("[8]", RETURNED[1]), ("8 real2.example", RETURNED[1])],
             id="Chinese",
         ),
         pytest.param(
             "See [8](https://real2.example/page), [[9]](https://real3.example/page) and [7]({fake}).",
-            "See [1], [2] and 7 ({fake}).\n\nSources: 1 real2.example · 2 real3.example",
+            "See [8], [9] and 7 ({fake}).\n\nSources: 8 real2.example · 9 real3.example",
             [
-                ("[1]", RETURNED[1]),
-                ("[2]", RETURNED[2]),
+                ("[8]", RETURNED[1]),
+                ("[9]", RETURNED[2]),
                 ("{fake}", "code"),
-                ("1 real2.example", RETURNED[1]),
-                ("2 real3.example", RETURNED[2]),
+                ("8 real2.example", RETURNED[1]),
+                ("9 real3.example", RETURNED[2]),
             ],
             id="numbers as labels",
         ),
         pytest.param(
             "It is so [8].\n\n[8]: https://real2.example/page",
-            "It is so [1].\n\n[1]: https://real2.example/page\n\nSources: 1 real2.example",
+            "It is so [8].\n\n[8]: https://real2.example/page\n\nSources: 8 real2.example",
             [
-                ("[1]", RETURNED[1]),
-                ("[1]", RETURNED[1]),
+                ("[8]", RETURNED[1]),
+                ("[8]", RETURNED[1]),
                 ("https://real2.example/page", RETURNED[1]),
-                ("1 real2.example", RETURNED[1]),
+                ("8 real2.example", RETURNED[1]),
             ],
             id="definitions",
         ),
         pytest.param(
             "| a | b |\n|---|---|\n| one [8] | two [1] |",
-            "a       | b\n--------+----\none [1] | two\n\nSources: 1 real2.example",
-            [("a       | b\n--------+----\none [1] | two", "pre"), ("1 real2.example", RETURNED[1])],
+            "a       | b\n--------+----\none [8] | two\n\nSources: 8 real2.example",
+            [("a       | b\n--------+----\none [8] | two", "pre"), ("8 real2.example", RETURNED[1])],
             id="table",
         ),
         pytest.param("It is certain [1]. [2] Yes.", "It is certain. Yes.", [], id="numbers without a source"),
@@ -174,8 +187,8 @@ def fill(template: str) -> str:
         ),
         pytest.param(
             "[one]({real})\n```\ncode",
-            "one\ncode\n\nSources: 1 real1.example",
-            [("one", RETURNED[0]), ("code", "pre"), ("1 real1.example", RETURNED[0])],
+            "one\ncode\n\nSources: 7 real1.example",
+            [("one", RETURNED[0]), ("code", "pre"), ("7 real1.example", RETURNED[0])],
             id="fence",
         ),
         pytest.param(
@@ -234,21 +247,33 @@ def test_what_a_file_tool_returned_is_no_source():
 
 def test_pages_that_were_opened_are_sources_even_if_the_answer_names_none():
     (piece,) = show("Yes.", (RETURNED[3],))
-    assert piece.text == "Yes.\n\nSources: 1 real4.example"
-    assert list_marks(piece) == [("1 real4.example", RETURNED[3])]
+    assert piece.text == "Yes.\n\nSources: 10 real4.example"
+    assert list_marks(piece) == [("10 real4.example", RETURNED[3])]
+
+
+def test_no_source_has_the_number_of_a_hit_that_it_is_not():
+    (piece,) = show("It is so [9].", ("https://opened.example/", RETURNED[0], "https://other.example/"))
+    named = "9 real3.example · 15 opened.example · 7 real1.example · 16 other.example"
+    assert piece.text == f"It is so [9].\n\nSources: {named}"
+
+
+def test_a_page_that_two_searches_found_has_its_first_number():
+    links = AnswerLinks(set, set, {1: RETURNED[0], 2: RETURNED[1], 7: RETURNED[0]})
+    (piece,) = render_answer("Yes [7][2][1].", {}, links, "Sources:")
+    assert piece.text == "Yes [1][2].\n\nSources: 1 real1.example · 2 real2.example"
 
 
 def test_a_page_is_one_source_whatever_stands_around_its_address():
     (piece,) = show("See [7] and www.real1.example/page", (f"{RETURNED[0]}/",))
-    assert piece.text.endswith("Sources: 1 real1.example")
+    assert piece.text.endswith("Sources: 7 real1.example")
 
 
 def test_there_are_five_sources_at_most():
     (piece,) = show(" ".join(f"[{number}]" for number in CITED))
     assert len(piece.entities) == 2 * MAX_SOURCES
-    assert piece.text.startswith("[1] [2] [3] [4] [5]\n\nSources: 1 ")
-    assert "5 real5.example" in piece.text
-    assert "6" not in piece.text
+    assert piece.text.startswith("[7] [8] [9] [10] [11]\n\nSources: 7 ")
+    assert "11 real5.example" in piece.text
+    assert "12" not in piece.text
 
 
 def test_more_addresses_than_a_message_can_mark_are_code_as_they_are_written():
@@ -263,13 +288,13 @@ def test_formatting_gives_way_to_marks():
     answer, sources = show(f"{words} {INVENTED[0]} and {RETURNED[0]}")
     assert list_marks(answer)[-2:] == [(INVENTED[0], "code"), (RETURNED[0], RETURNED[0])]
     assert find_tappable(answer) == {RETURNED[0]}
-    assert sources.text == "Sources: 1 real1.example"
+    assert sources.text == "Sources: 7 real1.example"
     assert find_refusal(answer) is None
 
 
 def test_five_sources_fit_below_the_longest_message():
     (piece,) = show("word " * 759, tuple(f"https://{str(n) * 60}.example/" for n in range(5)))
-    assert "word\n\nSources: 1 000" in piece.text
+    assert "word\n\nSources: 15 000" in piece.text
     assert find_refusal(piece) is None
 
 
