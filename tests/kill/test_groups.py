@@ -68,14 +68,19 @@ async def test_a_turn_goes_on_in_the_supergroup_that_its_group_became_meanwhile(
 async def test_around_every_commit_of_a_migration(surround: OpenEnvironment):
     environment = await surround()
     commit = 1
-    while await is_killed_in_migration(environment, commit):
-        commit += 1
+    for number in range(1, 16):
+        if await is_killed_in_migration(environment, number, commit):
+            commit += 1
+        elif commit > 4:
+            break
+        else:  # on a busy machine writes that wait together are one commit: try again
+            await environment.gateway.restart()
     assert commit > 4
 
 
-async def is_killed_in_migration(environment: KillEnvironment, commit: int) -> bool:
+async def is_killed_in_migration(environment: KillEnvironment, number: int, commit: int) -> bool:
     """Whether the gateway killed itself while a group became a supergroup; nothing is lost or left behind."""
-    old_chat, new_chat = OLD - commit, NEW - commit
+    old_chat, new_chat = OLD - number, NEW - number
     team = open_group(environment.api, environment.ann, chat=old_chat, is_basic=True)
     await environment.until(team.texts)
     team.ann.send(f"/ask@canvasgram_sim_bot {REMEMBER}", thread=team.group)
