@@ -24,6 +24,8 @@ STOP_SECONDS = 10.0
 MIB = 1 << 20
 
 SOURCE_FOLDER = Path(bot.__file__).resolve().parent.parent
+# As in the image and the unit of the operations page, for all bots alike.
+_ALLOCATOR_SETTINGS = {"MALLOC_ARENA_MAX": "2", "MALLOC_MMAP_THRESHOLD_": "65536"}
 _MAX_LAST_LINES = 5
 
 
@@ -148,7 +150,7 @@ async def start_bot(bot_name: BotName, environment: BotEnvironment) -> BotProces
 
 
 def _build_launch(bot_name: BotName, environment: BotEnvironment) -> tuple[list[str], dict[str, str]]:
-    paths = {"PYTHONPATH": str(SOURCE_FOLDER)}
+    paths = {"PYTHONPATH": str(SOURCE_FOLDER), **_ALLOCATOR_SETTINGS}
     if bot_name != "ours":
         urls = [environment.telegram_url, environment.model_url]
         return [f"bot.bench.load.{bot_name}_loop", environment.token, *urls], paths
