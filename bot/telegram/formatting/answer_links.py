@@ -7,7 +7,7 @@ under which the model read them: what a person says of one means the same to bot
 
 import re
 from bisect import bisect_right
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count, islice
 from operator import itemgetter
@@ -86,8 +86,9 @@ def mark_sources(markdown: str, links: AnswerLinks) -> MarkedAnswer:
     mentioned = [mention.address for mention in found if isinstance(mention, _Mention)]
     known = links.find_known(list(dict.fromkeys(mentioned))[:MAX_CHECKED_ADDRESSES])
     sources = _choose_sources(found, known, links)
+    sources_by_page = {_get_page(source.address): source for source in sources}
     edits = [
-        _build_edit(mention, known, sources, has_links=not _is_inside(mention.start, tables))
+        _build_edit(mention, known, sources_by_page, has_links=not _is_inside(mention.start, tables))
         for mention in found
     ]
     marked = apply_edits(markdown, [edit for edit in edits if edit is not None])
@@ -142,7 +143,7 @@ def _choose_sources(
         if isinstance(mention, _Citation):
             named = mention.addresses
         else:
-            named = tuple({mention.address}.intersection(returned))
+            named = (mention.address,) if mention.address in returned else ()
         for address in named:
             sources.setdefault(_get_page(address), complete_address(address))
     for address in links.opened:
@@ -258,15 +259,19 @@ def _is_glued(raw: bytes, place: int) -> bool:
 
 
 def _build_edit(
-    mention: _Mention | _Citation, known: Collection[str], sources: Sequence[AnswerSource], *, has_links: bool
+    mention: _Mention | _Citation,
+    known: Collection[str],
+    sources_by_page: Mapping[str, AnswerSource],
+    *,
+    has_links: bool,
 ) -> Edit | None:
     """What the mention becomes; None: it stays as it is. Without links only numbers are shown."""
     if isinstance(mention, _Citation):
-        marks = _build_marks(mention.addresses, sources, has_links=has_links)
+        marks = _build_marks(mention.addresses, sources_by_page, has_links=has_links)
         gap = mention.gap if marks else ""
         return Edit(mention.start, mention.end, gap + marks)
-    if _NUMBER.fullmatch(mention.label) and _get_page(mention.address) in _index_by_page(sources):
-        marks = _build_marks((mention.address,), sources, has_links=has_links)
+    if _NUMBER.fullmatch(mention.label) and _get_page(mention.address) in sources_by_page:
+        marks = _build_marks((mention.address,), sources_by_page, has_links=has_links)
         return Edit(mention.start, mention.end, marks)
     is_shown = mention.label in ("", mention.address) or not is_useful_url(mention.address)
     if mention.address in known or is_shown:
@@ -274,16 +279,12 @@ def _build_edit(
     return Edit(mention.end, mention.end, escape_markdown(f" ({mention.address})"))
 
 
-def _build_marks(addresses: Sequence[str], sources: Sequence[AnswerSource], *, has_links: bool) -> str:
+def _build_marks(
+    addresses: Sequence[str], sources_by_page: Mapping[str, AnswerSource], *, has_links: bool
+) -> str:
     """The numbers of these addresses among the sources, each once."""
-    sources_by_page = _index_by_page(sources)
-    named = [
-        sources_by_page[page] for page in dict.fromkeys(map(_get_page, addresses)) if page in sources_by_page
-    ]
+    pages = dict.fromkeys(map(_get_page, addresses))
+    named = [sources_by_page[page] for page in pages if page in sources_by_page]
     if not has_links:
         return "".join(f"\\[{source.number}\\]" for source in named)
     return "".join(f"[\\[{source.number}\\]](<{source.address}>)" for source in named)
-
-
-def _index_by_page(sources: Iterable[AnswerSource]) -> dict[str, AnswerSource]:
-    return {_get_page(source.address): source for source in sources}
