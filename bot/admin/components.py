@@ -12,8 +12,10 @@ from zoneinfo import ZoneInfo
 import htpy as h
 
 from bot.admin.page_request import PageRequest
+from bot.db.people.page_sessions import ADMIN_PATH
 
 MAX_CHARACTERS = 80
+TURNS_PATH = f"{ADMIN_PATH}/turns"
 UNKNOWN = "unknown"
 LIVE_TIMEOUT_MS = 10_000  # longer than a read of the page may take with its wait
 
@@ -38,11 +40,10 @@ def build_url(path: str, query: Mapping[str, object]) -> str:
     return f"{path}?{urlencode(query)}" if query else path
 
 
-def show_time(moment: float, zone: ZoneInfo, *, with_date: bool = True) -> h.Element:
+def show_time(moment: float, zone: ZoneInfo) -> h.Element:
     """A time as the admin's clock shows it; the page says once which zone that is."""
     local = datetime.fromtimestamp(moment, zone)
-    form = "%Y-%m-%d %H:%M:%S" if with_date else "%H:%M:%S"
-    return h.time(datetime=local.isoformat(timespec="seconds"))[local.strftime(form)]
+    return h.time(datetime=local.isoformat(timespec="seconds"))[local.strftime("%Y-%m-%d %H:%M:%S")]
 
 
 def format_duration(seconds: float) -> str:

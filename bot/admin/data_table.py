@@ -1,12 +1,13 @@
 """Tables: shown with sortable heads and links, and exported exactly as they are shown. Pure."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import htpy as h
 
-from bot.admin.components import UNKNOWN, change_query, show_nothing
+from bot.admin.components import UNKNOWN, change_query, format_duration, show_nothing
 from bot.admin.page_request import Download, ExportForm, PageRequest
+from bot.errors import QuestionRefused
 from bot.usage.formats import render_csv, render_json
 
 CellValue = str | int | float | None
@@ -34,6 +35,13 @@ class Cell:
     href: str | None = None
 
 
+def build_seconds_cell(seconds: float | None, href: str | None = None) -> Cell:
+    """A time span, exported in milliseconds' precision and shown in its largest unit; None: unknown."""
+    if seconds is None:
+        return Cell(None, href=href)
+    return Cell(round(seconds, 3), format_duration(seconds), href)
+
+
 @dataclass(frozen=True, slots=True)
 class DataTable:
     """A table; `name` is that of its file. `nothing` is said when there are no rows."""
@@ -43,6 +51,14 @@ class DataTable:
     columns: tuple[TableColumn, ...]
     rows: tuple[tuple[Cell, ...], ...]
     nothing: str = "Nothing in this time."
+
+
+def pick_table(tables: Sequence[DataTable], name: str | None) -> DataTable:
+    """The table of a page that `?table=` names. Raises QuestionRefused for none."""
+    for table in tables:
+        if table.name == name:
+            return table
+    raise QuestionRefused(f"This page has the tables {', '.join(table.name for table in tables)}.")
 
 
 def sort_table(table: DataTable, sort: str | None) -> DataTable:

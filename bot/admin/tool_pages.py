@@ -10,6 +10,7 @@ from urllib.parse import quote
 import htpy as h
 
 from bot.admin.components import MAX_CHARACTERS, act_form, cut, hidden_field, show_section
+from bot.admin.names import name_person
 from bot.admin.page_request import PageRequest
 from bot.db.people.page_sessions import ADMIN_PATH
 from bot.tool_registry import formatting
@@ -67,7 +68,7 @@ def show_facts(info: ToolInfo, names: Mapping[int, str]) -> h.Element:
     facts: dict[str, h.Node] = {
         "State": formatting.format_state(ENGLISH, info),
         "From": source,
-        "May use it": formatting.format_grantees(ENGLISH, info, lambda number: name_grantee(number, names)),
+        "May use it": formatting.format_grantees(ENGLISH, info, lambda number: name_person(number, names)),
         "Rule": f"{rule} (set by an admin)" if info.is_set else rule,
     }
     if info.source is not None:
@@ -78,11 +79,6 @@ def show_facts(info: ToolInfo, names: Mapping[int, str]) -> h.Element:
     if info.flagged is not None:
         facts["Flagged"] = spell_out(info.flagged, 300)
     return h.dl(".facts")[([h.dt[label], h.dd[fact]] for label, fact in facts.items())]
-
-
-def name_grantee(number: int, names: Mapping[int, str]) -> str:
-    """How a person with a grant is called."""
-    return cut(names.get(number, f"Person {number}"))
 
 
 def show_forms(
@@ -232,7 +228,7 @@ def _show_revocations(
     for grantee in grantees:
         if grantee == ADMINS:
             continue
-        whom = formatting.format_grantee(ENGLISH, grantee, lambda number: name_grantee(number, names))
+        whom = formatting.format_grantee(ENGLISH, grantee, lambda number: name_person(number, names))
         field = hidden_field("whom", grantee if grantee == EVERYONE else _to_words(str(grantee)))
         buttons.append(act_form(request, f"{path}/revoke", f"Revoke: {whom}", field))
     return buttons

@@ -3,11 +3,11 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from bot.admin.components import build_url, format_duration
+from bot.admin.components import TURNS_PATH, build_url, format_duration
 from bot.admin.data_table import Cell, DataTable, TableColumn
 from bot.admin.filters import Period
-from bot.admin.tool_pages import build_tool_path, name_grantee, spell_out
-from bot.db.people.page_sessions import ADMIN_PATH
+from bot.admin.names import name_person
+from bot.admin.tool_pages import build_tool_path, spell_out
 from bot.db.tools.sources import Source
 from bot.db.transaction import Transaction
 from bot.db.usage.usage_sums import Scope
@@ -71,7 +71,7 @@ def build_tool_table(
             Cell(info.name, spell_out(info.name), build_tool_path(info.name)),
             Cell(formatting.format_state(ENGLISH, info)),
             _show_source_name(info),
-            Cell(formatting.format_grantees(ENGLISH, info, lambda number: name_grantee(number, names))),
+            Cell(formatting.format_grantees(ENGLISH, info, lambda number: name_person(number, names))),
             Cell(formatting.format_effective_rule(ENGLISH, info)),
             *_show_use(info.name, uses.get(info.name, ToolUse()), query),
         )
@@ -111,7 +111,7 @@ def _show_use(name: str, use: ToolUse, query: Mapping[str, str]) -> tuple[Cell, 
 def build_turns_url(name: str, query: Mapping[str, str]) -> str:
     """The turns in which a tool was called, in the period that a page's query names."""
     period = {field: query[field] for field in _PERIOD_FIELDS if query.get(field)}
-    return build_url(f"{ADMIN_PATH}/turns", {"tool": name, **period})
+    return build_url(TURNS_PATH, {"tool": name, **period})
 
 
 def build_source_table(all_sources: Sequence[Source], infos: Sequence[ToolInfo]) -> DataTable:

@@ -1,8 +1,7 @@
 """A turn's model calls, tool calls, messages and intervals as tables. Pure."""
 
-from bot.admin.components import build_url, cut, format_duration
-from bot.admin.data_table import Cell, DataTable, TableColumn
-from bot.db.people.page_sessions import ADMIN_PATH
+from bot.admin.components import TURNS_PATH, build_url, cut, format_duration
+from bot.admin.data_table import Cell, DataTable, TableColumn, build_seconds_cell
 from bot.db.usage.turn_steps import CallStep, PartStep, ToolStep, TurnSteps
 from bot.domain import CANVAS_TOKENS, TYPED_READ_PURPOSES
 from bot.usage.intervals import INTERVAL_DESCRIPTIONS, INTERVAL_ORDER, column_name
@@ -91,10 +90,10 @@ def _build_call(number: int, call: CallStep, turn: TurnSteps) -> tuple[Cell, ...
         _moment_cell(call.created_at, turn),
         Cell(cut(purpose)),
         Cell("on" if call.thinking else "off"),
-        _seconds_cell(seat_wait),
-        _seconds_cell(first),
+        build_seconds_cell(seat_wait),
+        build_seconds_cell(first),
         Cell(call.blocks),
-        _seconds_cell(with_seat),
+        build_seconds_cell(with_seat),
         Cell(describe_prompt(call), describe_prompt(call) or "unknown"),
         Cell(call.prompt_tokens),
         _cached_cell(call),
@@ -142,13 +141,13 @@ def _build_tool(tool: ToolStep, turn: TurnSteps) -> tuple[Cell, ...]:
     seconds = None
     if tool.began_at is not None and tool.ended_at is not None:
         seconds = tool.ended_at - tool.began_at
-    href = build_url(f"{ADMIN_PATH}/turns", {"period": "90d", "tool": tool.name})
+    href = build_url(TURNS_PATH, {"period": "90d", "tool": tool.name})
     return (
         Cell(tool.step),
         Cell(cut(tool.name), href=href),
         _moment_cell(began_at, turn),
         Cell(_describe_question(tool)),
-        _seconds_cell(seconds),
+        build_seconds_cell(seconds),
         Cell(cut(tool.outcome) if tool.outcome else None, None if tool.outcome else "none yet, or lost"),
     )
 
@@ -178,7 +177,3 @@ def _moment_cell(moment: float | None, turn: TurnSteps) -> Cell:
         return Cell(None, "–")
     seconds = moment - turn.received_at
     return Cell(round(seconds, 3), f"{seconds:.3f}")
-
-
-def _seconds_cell(seconds: float | None) -> Cell:
-    return Cell(None) if seconds is None else Cell(round(seconds, 3), format_duration(seconds))

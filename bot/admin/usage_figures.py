@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import htpy as h
 
 from bot.admin.components import (
+    TURNS_PATH,
     build_url,
     format_count,
     format_duration,
@@ -15,12 +16,10 @@ from bot.admin.components import (
 from bot.admin.data_table import Cell, DataTable, TableColumn, show_table
 from bot.admin.filters import Filters
 from bot.admin.page_request import PageRequest
-from bot.db.people.page_sessions import ADMIN_PATH
 from bot.db.usage.usage_sums import CallSums
 from bot.usage.report import UsageReport
 from bot.usage.tables import format_at_least
 
-TURNS_PATH = f"{ADMIN_PATH}/turns"
 _INTERVALS = {"lane_wait": "Waited for the chat", "seat_wait": "Waited for a seat", "whole": "Whole turn"}
 _COLUMNS = (
     TableColumn("figure", "Figure"),

@@ -5,8 +5,8 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Literal
 
-from bot.admin.components import build_url, cut, format_duration
-from bot.admin.data_table import Cell, DataTable, TableColumn
+from bot.admin.components import build_url, cut
+from bot.admin.data_table import Cell, DataTable, TableColumn, build_seconds_cell
 from bot.admin.filters import Filters, Period
 from bot.admin.usage_figures import (
     build_turns_url,
@@ -171,11 +171,8 @@ def _tool_cells(group: ReportGroup, filters: Filters, changes: dict[str, str | N
     tools = group.tools
     assert tools is not None
     href = _build_href(filters, changes)
-    mean = Cell(None, href=href)
-    if tools.timed:
-        seconds = tools.seconds / tools.timed
-        mean = Cell(round(seconds, 3), format_duration(seconds), href)
-    return (Cell(tools.calls, href=href), Cell(tools.failed, href=href), mean)
+    mean = tools.seconds / tools.timed if tools.timed else None
+    return (Cell(tools.calls, href=href), Cell(tools.failed, href=href), build_seconds_cell(mean, href))
 
 
 def _build_href(filters: Filters, changes: dict[str, str | None]) -> str | None:

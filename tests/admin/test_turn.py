@@ -95,7 +95,7 @@ async def test_turns_of_a_random_month_are_shown_as_they_were(database: Database
             assert whole == pytest.approx(sum(summands), abs=0.001)
             assert len(charts[0]) == len(kept) + 1
         assert (await page.http.get("/admin/turn/1?export=csv&table=calls")).text.startswith("call,step,at,")
-        assert "A turn has the tables" in await page.get_text("/admin/turn/1?export=csv&table=x", 400)
+        assert "This page has the tables" in await page.get_text("/admin/turn/1?export=csv&table=x", 400)
         assert "There is no turn 999." in await page.get_text("/admin/turn/999", 404)
         await page.get_text(f"/admin/turn/{'9' * 18}", 404)
         await page.get_text("/admin/turn/none", 400)

@@ -13,7 +13,7 @@ from bot.admin.components import (
     show_figures,
     show_section,
 )
-from bot.admin.data_table import DataTable, export_table, show_table
+from bot.admin.data_table import DataTable, export_table, pick_table, show_table
 from bot.admin.filter_form import show_periods
 from bot.admin.filters import parse_filters
 from bot.admin.keyset_pages import PAGE_ROWS, Cursor, KeysetPage, parse_cursor, show_pager
@@ -75,7 +75,7 @@ async def show_honesty(request: PageRequest) -> Content:
     if isinstance(bench, StoredBench):
         tables.append(build_bench_table(bench))
     if request.export:
-        return export_table(_find_table(tables, request.query.get("table")), request.export)
+        return export_table(pick_table(tables, request.query.get("table")), request.export)
     body = [
         show_periods(request, filters.period.name),
         _show_figures(request, server, sum(usage.calls for usage in unknown), backups),
@@ -171,13 +171,6 @@ def list_backups(settings: Settings) -> list[StoredBackup]:
 
 def _find_bench_file(settings: Settings) -> Path:
     return find_bench_file(parse_database_path(settings.database_url))
-
-
-def _find_table(tables: list[DataTable], name: str | None) -> DataTable:
-    for table in tables:
-        if table.name == name:
-            return table
-    raise QuestionRefused("Name the table to export.")
 
 
 def _parse_text(request: PageRequest, name: str) -> str | None:

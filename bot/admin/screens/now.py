@@ -12,10 +12,11 @@ from bot.admin.components import (
     live_part,
     show_figure,
     show_figures,
+    show_nothing,
     show_section,
     show_time,
 )
-from bot.admin.data_table import Cell, DataTable, TableColumn, show_table
+from bot.admin.data_table import Cell, DataTable, TableColumn, build_seconds_cell, show_table
 from bot.admin.names import name_lane, name_person
 from bot.admin.page_request import Fragment, PageRequest, RunningGateway, Screen, ScreenPage
 from bot.db.people import people
@@ -269,15 +270,14 @@ def _show_notices(work: CurrentWork, zone: ZoneInfo) -> h.Element:
         h.li[show_time(notice.told_at, zone), " ", cut(notice.text, MAX_NOTICE_CHARACTERS)]
         for notice in work.notices
     )
-    body = h.ul(".notices")[items] if work.notices else h.p(".nothing")["Nothing was reported."]
+    body = h.ul(".notices")[items] if work.notices else show_nothing("Nothing was reported.")
     return show_section("Last notices to admins", body)
 
 
 def _duration_cell(begin: float | None, end: float) -> Cell:
     if begin is None:
         return Cell("", "")
-    seconds = max(0.0, end - begin)
-    return Cell(round(seconds, 3), format_duration(seconds))
+    return build_seconds_cell(max(0.0, end - begin))
 
 
 def _ago(moment: float | None, now: float) -> str:

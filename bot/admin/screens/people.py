@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 import htpy as h
 
 from bot.admin.components import (
+    TURNS_PATH,
     UNKNOWN,
     act_form,
     build_url,
@@ -24,7 +25,6 @@ from bot.db.people import groups, limits, people
 from bot.db.people.admin_changes import LINK_HOURS
 from bot.db.people.groups import Group
 from bot.db.people.limits import EVERYBODY, QuotaRule, UsedCanvases
-from bot.db.people.page_sessions import ADMIN_PATH
 from bot.db.people.people import Stranger
 from bot.db.people.roster import ReviewedPerson, list_reviewed_people
 from bot.db.usage import report_sums
@@ -243,7 +243,7 @@ def _build_strangers(request: PageRequest, roster: Roster) -> DataTable:
 def _build_turns_url(request: PageRequest, name: str, number: int) -> str:
     """The turns of the period that a person or a chat has."""
     kept = {field: request.query[field] for field in ("period", "from", "to") if request.query.get(field)}
-    return build_url(f"{ADMIN_PATH}/turns", {name: number, **kept})
+    return build_url(TURNS_PATH, {name: number, **kept})
 
 
 def _show_limit_form(request: PageRequest, roster: Roster) -> h.Element:

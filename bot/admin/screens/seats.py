@@ -6,8 +6,8 @@ from zoneinfo import ZoneInfo
 
 import htpy as h
 
-from bot.admin.components import build_url, format_duration, show_figure, show_figures, show_time
-from bot.admin.data_table import Cell, DataTable, TableColumn, export_table, show_table
+from bot.admin.components import build_url, show_figure, show_figures, show_time
+from bot.admin.data_table import Cell, DataTable, TableColumn, build_seconds_cell, export_table, show_table
 from bot.admin.page_request import Download, PageRequest, Screen, ScreenPage
 from bot.admin.seat_chart import assign_lanes, count_waiting, show_seats
 from bot.admin.svg_chart import BarKind, show_swatch
@@ -150,17 +150,13 @@ def _build_row(call: TimedCall, zone: ZoneInfo) -> tuple[Cell, ...]:
     href = None if call.turn is None else f"{ADMIN_PATH}/turn/{call.turn}"
     return (
         Cell(format_local(call.created_at, str(zone)), href=href),
-        _seconds_cell(waited),
-        _seconds_cell(seconds),
+        build_seconds_cell(waited),
+        build_seconds_cell(seconds),
         Cell(call.purpose),
         Cell(call.endpoint),
         Cell(call.outcome or "not over, or lost"),
         Cell(call.turn, "–" if call.turn is None else str(call.turn), href),
     )
-
-
-def _seconds_cell(seconds: float | None) -> Cell:
-    return Cell(None) if seconds is None else Cell(round(seconds, 3), format_duration(seconds))
 
 
 SCREEN = Screen("seats", "Seats", 5, {"": show_screen})

@@ -5,8 +5,18 @@ from datetime import datetime
 
 import htpy as h
 
-from bot.admin.components import act_form, build_url, cut, show_figure, show_figures, show_section, show_time
-from bot.admin.data_table import DataTable, export_table, show_table
+from bot.admin.components import (
+    TURNS_PATH,
+    act_form,
+    build_url,
+    cut,
+    show_figure,
+    show_figures,
+    show_nothing,
+    show_section,
+    show_time,
+)
+from bot.admin.data_table import export_table, pick_table, show_table
 from bot.admin.names import name_lane, name_person
 from bot.admin.page_request import Download, PageRequest, Screen, ScreenPage
 from bot.admin.turn_tables import build_tables
@@ -23,15 +33,13 @@ MAX_TEXT_CHARACTERS = 4_000
 MAX_REASON_CHARACTERS = 200
 MIN_REASON_CHARACTERS = 3
 _MAX_ID = 2**63 - 1  # the largest that the database has
-_TURNS_PATH = f"{ADMIN_PATH}/turns"
 
 
 async def show_turn(request: PageRequest) -> ScreenPage | Download:
     """The turn without its texts."""
     turn, names = await _load(request, with_texts=False)
-    tables = build_tables(turn)
     if request.export:
-        return export_table(_pick_table(tables, request.query.get("table")), request.export)
+        return export_table(pick_table(build_tables(turn), request.query.get("table")), request.export)
     return _build_page(request, turn, names, _ask_for_reason(request, turn))
 
 
@@ -58,13 +66,6 @@ async def _load(request: PageRequest, *, with_texts: bool) -> tuple[TurnSteps, M
     return turn, names
 
 
-def _pick_table(tables: tuple[DataTable, ...], name: str | None) -> DataTable:
-    for table in tables:
-        if table.name == name:
-            return table
-    raise QuestionRefused(f"A turn has the tables {', '.join(table.name for table in tables)}.")
-
-
 def _build_page(request: PageRequest, turn: TurnSteps, names: Mapping[int, str], texts: h.Node) -> ScreenPage:
     intervals, *others = build_tables(turn)
     with_exports = request.path == f"{ADMIN_PATH}/turn/{request.parts['turn']}"
@@ -86,10 +87,10 @@ def _show_head(request: PageRequest, turn: TurnSteps, names: Mapping[int, str]) 
     figures = (
         show_figure("Ending", cut(turn.ending or turn.state)),
         show_figure(
-            "Who", name_person(turn.user, names), href=build_url(_TURNS_PATH, {**since, "user": turn.user})
+            "Who", name_person(turn.user, names), href=build_url(TURNS_PATH, {**since, "user": turn.user})
         ),
         show_figure(
-            "Where", name_lane(turn.chat, names), href=build_url(_TURNS_PATH, {**since, "chat": turn.chat})
+            "Where", name_lane(turn.chat, names), href=build_url(TURNS_PATH, {**since, "chat": turn.chat})
         ),
         show_figure(
             "Thinking", "on" if turn.thinking else "off", note=f"for: {cut(turn.thinking_why) or 'unknown'}"
@@ -118,7 +119,7 @@ def _format_optional(seconds: float | None) -> str:
 
 def _ask_for_reason(request: PageRequest, turn: TurnSteps) -> h.Node:
     if turn.state == "forgotten":
-        return h.p(".nothing")["They were deleted by /forget, or for their age."]
+        return show_nothing("They were deleted by /forget, or for their age.")
     if request.dependencies.gateway is None:
         command = h.code[f"canvasgram turn {turn.id} --texts"]
         return h.p["This page only shows. ", command, " prints them, and that is recorded."]

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 
 import htpy as h
 
-from bot.admin.components import change_query, cut, format_duration
-from bot.admin.data_table import Cell, DataTable, TableColumn, export_table, show_table
+from bot.admin.components import change_query, cut
+from bot.admin.data_table import Cell, DataTable, TableColumn, build_seconds_cell, export_table, show_table
 from bot.admin.filter_form import select_field, show_filter_form
 from bot.admin.filters import Filters, parse_filters
 from bot.admin.keyset_pages import PAGE_ROWS, Cursor, KeysetPage, parse_cursor, show_pager
@@ -146,8 +146,8 @@ def _build_row(request: PageRequest, turn: ListedTurn, names: Mapping[int, str])
         _count_cell(token_texts[3], sums.canvases),
         _count_cell(token_texts[0], sums.input),
         _count_cell(token_texts[2], sums.output),
-        _seconds_cell(sums.waited),
-        _seconds_cell(sums.seconds),
+        build_seconds_cell(sums.waited),
+        build_seconds_cell(sums.seconds),
         Cell(turn.verdict or "", turn.verdict or "–"),
         Cell(sums.turn, str(sums.turn), href),
     )
@@ -170,10 +170,6 @@ def _count_cell(text: str, count: int | None) -> Cell:
     if digits.isdecimal():
         return Cell(int(digits))
     return Cell(None if count is None else text)
-
-
-def _seconds_cell(seconds: float | None) -> Cell:
-    return Cell(None) if seconds is None else Cell(round(seconds, 3), format_duration(seconds))
 
 
 SCREEN = Screen("turns", "Turns", 3, {"": show_turns})
