@@ -17,9 +17,8 @@ from bot.admin.tool_pages import build_tool_path, show_trial
 from bot.db.people import people
 from bot.domain import Lane
 from bot.errors import NeedsConfirming, NothingFound, StoreUnavailable
-from bot.tool_registry import admin_actions, formatting, grants, source_actions
+from bot.tool_registry import admin_actions, formatting, grants, source_actions, tool_settings
 from bot.tool_registry.admin_actions import AdminAction
-from bot.tool_registry.rule_parser import parse_delivery, parse_rule
 from bot.tool_registry.source_actions import change_tools
 from bot.tool_registry.sources import NOBODY
 from bot.tool_registry.tool_info import ToolInfo
@@ -72,31 +71,15 @@ async def _change_grant(action: AdminAction, form: ToolForm, *, is_grant: bool) 
 
 
 async def _set_rule(action: AdminAction, form: ToolForm) -> str:
-    rule = parse_rule(form.get("rule"))
-    changed = await change_tools(action, form.name, lambda tool: admin_actions.set_rule(action, tool, rule))
-    return formatting.format_changed_tools(
-        ENGLISH, form.name, changed, lambda info: f": {formatting.format_effective_rule(ENGLISH, info)}"
-    )
+    return await tool_settings.set_rule(action, ENGLISH, form.name, form.get("rule"))
 
 
 async def _set_reduction(action: AdminAction, form: ToolForm) -> str:
-    expression = form.get("reduction") or "default"
-    changed = await change_tools(
-        action, form.name, lambda tool: admin_actions.set_reduction(action, tool, expression)
-    )
-    return formatting.format_changed_tools(
-        ENGLISH, form.name, changed, lambda info: f": {formatting.format_reduction(ENGLISH, info)}"
-    )
+    return await tool_settings.set_reduction(action, ENGLISH, form.name, form.get("reduction") or "default")
 
 
 async def _set_delivery(action: AdminAction, form: ToolForm) -> str:
-    delivers = parse_delivery(form.get("deliver"))
-    changed = await change_tools(
-        action, form.name, lambda tool: admin_actions.set_delivery(action, tool, delivers=delivers)
-    )
-    return formatting.format_changed_tools(
-        ENGLISH, form.name, changed, lambda info: f": {formatting.format_delivery(ENGLISH, info)}"
-    )
+    return await tool_settings.set_delivery(action, ENGLISH, form.name, form.get("deliver"))
 
 
 async def _do(change: Change, request: PageRequest, fields: Mapping[str, str]) -> Redirect | ScreenPage:

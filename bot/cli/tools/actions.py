@@ -14,13 +14,20 @@ from bot.db.tools import call_log, sources
 from bot.db.tools.audit import MACHINE
 from bot.domain import Lane
 from bot.errors import ChangeRefused
-from bot.tool_registry import admin_actions, formatting, grants, secrets, source_actions, try_tool
+from bot.tool_registry import (
+    admin_actions,
+    formatting,
+    grants,
+    secrets,
+    source_actions,
+    tool_settings,
+    try_tool,
+)
 from bot.tool_registry.admin_actions import AdminAction
 from bot.tool_registry.changes import refresh_documents
 from bot.tool_registry.configure_source import preview_configuration, store_configuration
 from bot.tool_registry.program_homes import delete_home, is_own_home
 from bot.tool_registry.registry import ToolRegistry
-from bot.tool_registry.rule_parser import parse_delivery, parse_rule
 from bot.tool_registry.secret_scanner import mask_secrets
 from bot.tool_registry.service_access import parse_access
 from bot.tool_registry.source_actions import change_tools, is_source
@@ -144,35 +151,18 @@ async def _accept_source(action: AdminAction, name: str, seen_hash: str | None) 
 
 
 async def set_rule(session: ToolsSession, name: str, rule_text: str) -> str:
-    rule = parse_rule(rule_text)
     async with session.open_action() as action:
-        changed = await change_tools(
-            action, name, lambda tool_name: admin_actions.set_rule(action, tool_name, rule)
-        )
-    return formatting.format_changed_tools(
-        ENGLISH, name, changed, lambda info: f": {formatting.format_effective_rule(ENGLISH, info)}"
-    )
+        return await tool_settings.set_rule(action, ENGLISH, name, rule_text)
 
 
 async def set_reduction(session: ToolsSession, name: str, expression: str) -> str:
     async with session.open_action() as action:
-        changed = await change_tools(
-            action, name, lambda tool_name: admin_actions.set_reduction(action, tool_name, expression)
-        )
-    return formatting.format_changed_tools(
-        ENGLISH, name, changed, lambda info: f": {formatting.format_reduction(ENGLISH, info)}"
-    )
+        return await tool_settings.set_reduction(action, ENGLISH, name, expression)
 
 
 async def set_delivery(session: ToolsSession, name: str, word: str) -> str:
-    delivers = parse_delivery(word)
     async with session.open_action() as action:
-        changed = await change_tools(
-            action, name, lambda tool_name: admin_actions.set_delivery(action, tool_name, delivers=delivers)
-        )
-    return formatting.format_changed_tools(
-        ENGLISH, name, changed, lambda info: f": {formatting.format_delivery(ENGLISH, info)}"
-    )
+        return await tool_settings.set_delivery(action, ENGLISH, name, word)
 
 
 async def set_timeout(session: ToolsSession, name: str, limits_text: str) -> str:

@@ -14,9 +14,8 @@ from bot.telegram.commands import tool_cards
 from bot.telegram.commands.operation_picker import build_operation_page
 from bot.telegram.commands.tool_tasks import queue_tool_task
 from bot.telegram.commands.tool_text import build_admin_action, build_parts, load_person_names
-from bot.tool_registry import admin_actions, formatting
-from bot.tool_registry.rule_parser import parse_delivery, parse_rule
-from bot.tool_registry.source_actions import change_tools, is_source
+from bot.tool_registry import admin_actions, formatting, tool_settings
+from bot.tool_registry.source_actions import is_source
 from bot.tool_registry.source_info import format_source, load_source_info
 from bot.tool_registry.time_limits import format_time_limits, parse_time_limits, set_time_limits
 from bot.tool_registry.tool_info import load_tool_info
@@ -105,52 +104,20 @@ async def _ask_acceptance(context: ActionContext, name: str) -> ActionResult:
 
 async def _set_rule(context: ActionContext, args: str) -> ActionResult:
     name, rule_text = _split_first_word(args)
-    rule = parse_rule(rule_text)
     action = build_admin_action(context)
-    changed = await change_tools(
-        action, name, lambda tool_name: admin_actions.set_rule(action, tool_name, rule)
-    )
-    return reply_text(
-        formatting.format_changed_tools(
-            context.translate,
-            name,
-            changed,
-            lambda info: f": {formatting.format_effective_rule(context.translate, info)}",
-        )
-    )
+    return reply_text(await tool_settings.set_rule(action, context.translate, name, rule_text))
 
 
 async def _set_reduction(context: ActionContext, args: str) -> ActionResult:
     name, expression = _split_first_word(args)
     action = build_admin_action(context)
-    changed = await change_tools(
-        action, name, lambda tool_name: admin_actions.set_reduction(action, tool_name, expression)
-    )
-    return reply_text(
-        formatting.format_changed_tools(
-            context.translate,
-            name,
-            changed,
-            lambda info: f": {formatting.format_reduction(context.translate, info)}",
-        )
-    )
+    return reply_text(await tool_settings.set_reduction(action, context.translate, name, expression))
 
 
 async def _set_delivery(context: ActionContext, args: str) -> ActionResult:
     name, word = _split_first_word(args)
-    delivers = parse_delivery(word)
     action = build_admin_action(context)
-    changed = await change_tools(
-        action, name, lambda tool_name: admin_actions.set_delivery(action, tool_name, delivers=delivers)
-    )
-    return reply_text(
-        formatting.format_changed_tools(
-            context.translate,
-            name,
-            changed,
-            lambda info: f": {formatting.format_delivery(context.translate, info)}",
-        )
-    )
+    return reply_text(await tool_settings.set_delivery(action, context.translate, name, word))
 
 
 async def _set_timeout(context: ActionContext, args: str) -> ActionResult:
