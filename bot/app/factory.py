@@ -18,13 +18,15 @@ from bot.app.monitoring_server import serve_monitoring
 from bot.app.tool_factory import build_approval_dependencies, load_tools
 from bot.app.turn_factory import TurnFactory
 from bot.attachments.reader import AttachmentReader
-from bot.db import lock
 from bot.db.conversations import calls
-from bot.db.engine import Database, make_private, open_database, parse_database_path
+from bot.db.database_url import parse_database_path
+from bot.db.engine import Database, open_database
 from bot.db.migrate import migrate
 from bot.db.queues.admin_notices import AdminNotices
 from bot.db.queues.inbox import IncomingUpdate
 from bot.db.retry import OutageLog, retry_until_available
+from bot.db.sqlite import lock
+from bot.db.sqlite.engine import make_private
 from bot.domain import ItemKind, Runner
 from bot.llm.client import ModelClient
 from bot.llm.seats import SeatLimiter

@@ -6,7 +6,8 @@ A part of the composition root; factory.py builds the rest.
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from bot.db.engine import Database, parse_database_path
+from bot.db.database_url import parse_database_path
+from bot.db.engine import Database
 from bot.db.retry import retry_until_available
 from bot.domain import Lane
 from bot.jobs.outcomes import JobOutcomes

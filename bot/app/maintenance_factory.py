@@ -7,7 +7,8 @@ stands beside its task in bot/maintenance.
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 
-from bot.db.engine import Database, parse_database_path
+from bot.db.database_url import parse_database_path
+from bot.db.engine import Database
 from bot.db.maintenance.backup import BackupDirectory
 from bot.db.queues.admin_notices import AdminNotices
 from bot.domain import Lane, NotifyAdmins, Runner

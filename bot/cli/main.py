@@ -311,7 +311,7 @@ def restore(
     env_file: EnvFile = ENV_FILE,
 ) -> None:
     """Replace the database with a backup. Stop the gateway first; nothing sent since is sent again."""
-    from bot.db.engine import parse_database_path
+    from bot.db.database_url import parse_database_path
     from bot.maintenance.restore import format_summary, restore_backup
 
     url = _load_database_url(env_file)

@@ -16,7 +16,8 @@ from zoneinfo import ZoneInfoNotFoundError
 import tzlocal
 
 from bot.cli.env_file import write_settings
-from bot.db.engine import open_database, parse_database_path
+from bot.db.database_url import parse_database_path
+from bot.db.engine import open_database
 from bot.db.migrate import migrate
 from bot.db.people import people
 from bot.errors import KeyRefused, ServerAway, SettingMissing, SettingsRefused, TelegramRefused

@@ -1,348 +1,75 @@
-"""Opens the database and gives transactions. Owns how SQLite is set up (WAL, 0600 files), and who may write.
-
-A write transaction is `BEGIN IMMEDIATE`, and there is one at a time in this process: a deferred one that
-reads before it writes fails when another commits in between.
-"""
+"""Opens the database. Its two builds, one for each kind of server, give transactions in the same way."""
 
 import asyncio
-import contextlib
-import errno
-import os
-import sqlite3
-import time
-from collections.abc import AsyncIterator, Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractAsyncContextManager
-from functools import partial
-from pathlib import Path
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Protocol
 
-from sqlalchemy.engine import make_url
-from sqlalchemy.exc import OperationalError
-from sqlalchemy.ext.asyncio import AsyncConnection
-
-from bot.db.connections import Engines, LoopConnection, create_engines
+from bot.db.database_url import parse_database_path
 from bot.db.retry import OutageLog
-from bot.db.transaction import LoopTransaction, Transaction
-from bot.errors import SettingsRefused, StoreBusy, StoreUnavailable
-
-# Other commands may write beside the running gateway.
-_HELD_SECONDS = 2.0  # a stop waits for this, within its ten seconds; the gateway retries anyway
-_STOPPING_HELD_SECONDS = 0.25  # supervisors kill what does not end in time
-_HELD_RETRY_SECONDS = 0.01
-_CHECKPOINT_TIMEOUT_MS = 250  # short, because nobody can write meanwhile
-_MAX_LOOP_BYTES = 1 << 18  # of files in a transaction that holds the event loop; they take 2 ms
-_ANALYSIS_LIMIT_ROWS = 400  # rows of each index that `PRAGMA optimize` samples
-
-# Nearly all rows of a queue are done: by that count SQLite would read the whole table for every message
-# instead of the index that finds the few others. So what it learned of the queues is deleted again.
-_HAS_STATISTICS = "SELECT 1 FROM sqlite_schema WHERE name = 'sqlite_stat1'"
-_DELETE_QUEUE_STATISTICS = "DELETE FROM sqlite_stat1 WHERE tbl IN ('inbox', 'outbox', 'jobs')"
-
-_PRAGMAS = (
-    "PRAGMA journal_mode=WAL",
-    "PRAGMA foreign_keys=ON",
-    "PRAGMA journal_size_limit=67108864",
-    "PRAGMA secure_delete=ON",  # deleted text is overwritten in the file
-)
+from bot.db.sqlite.engine import open_sqlite
+from bot.db.transaction import Transaction
 
 
-def parse_database_path(url: str) -> Path:
-    """The file of a SQLite URL such as `sqlite+aiosqlite:///canvasgram.db`.
-
-    Raises ValueError if the URL names none.
-    """
-    name = make_url(url).database
-    if not name or name == ":memory:":
-        raise ValueError(f"{url} names no file")
-    return Path(name)
-
-
-class Database:
+class Database(Protocol):
     """The open database; `open_database` builds it.
 
-    `outage_log` hears of each failure, and of each write transaction after one; commands that retry nothing
-    have none.
-
-    The statements of a `transaction` and a `read_transaction` hold the event loop, and awaiting one does not
-    yield to it; once `stop` is set, these wait only briefly for locks of other programs. `long_transaction`
-    and `long_read_transaction` have a thread for statements that may take long.
+    Every transaction is committed when its block ends, and rolled back when that raises. All raise
+    StoreUnavailable while the database cannot be used: the same work may be tried again.
     """
 
-    def __init__(
-        self, engines: Engines, outage_log: OutageLog | None = None, stop: asyncio.Event | None = None
-    ) -> None:
-        self._engines = engines
-        self._stop = stop
-        self._outage_log = outage_log
-        self._write_lock = asyncio.Lock()
-        self._writer: LoopConnection | None = None
-        self._free_readers: list[LoopConnection] = []
-        self._commit_thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="commit")
+    def transaction(self, *, durable: bool = True) -> AbstractAsyncContextManager[Transaction]:
+        """Write; this process has one write transaction at a time.
 
-    @contextlib.asynccontextmanager
-    async def transaction(self, *, durable: bool = True) -> AsyncIterator[Transaction]:
-        """Run one write transaction: committed when the block ends, rolled back when it raises.
-
-        A committed transaction survives the death of this process. If `durable`, it survives a power cut as
-        well; if not, it is on the disk no later than the next durable one. Raises StoreUnavailable when the
-        database cannot be written (disk full, locked by another program).
+        What is committed survives the death of this process. If `durable`, it survives a power cut as well;
+        if not, it is on the disk no later than the next durable transaction.
         """
-        with self._report_errors():
-            async with self._write_lock:
-                try:
-                    writer = await self._retry_while_held(partial(self._begin_writing, durable=durable))
-                    yield LoopTransaction(writer.statements)
-                    await self._commit(writer, durable=durable)
-                except BaseException as error:
-                    self._undo(error)
-                    raise
-        self._report_success()
+        ...
 
-    @contextlib.asynccontextmanager
-    async def read_transaction(self) -> AsyncIterator[Transaction]:
-        """Read from one consistent snapshot, without waiting for writers. Raises StoreUnavailable."""
-        with self._report_errors():
-            reader = await self._retry_while_held(self._begin_reading)
-            try:
-                yield LoopTransaction(reader.statements)
-                reader.rollback()
-            except BaseException:
-                reader.close()
-                raise
-            self._free_readers.append(reader)
+    def read_transaction(self) -> AbstractAsyncContextManager[Transaction]:
+        """Read from one consistent snapshot, without waiting for writers."""
+        ...
 
-    @contextlib.asynccontextmanager
-    async def long_transaction(self) -> AsyncIterator[Transaction]:
-        """A durable write transaction whose statements may take long; everybody else waits for its end."""
-        with self._report_errors():
-            async with self._write_lock, self._open_in_thread("BEGIN IMMEDIATE") as connection:
-                yield connection
-        self._report_success()
+    def long_transaction(self) -> AbstractAsyncContextManager[Transaction]:
+        """Write durably, with statements that may take long; other writers wait."""
+        ...
 
     def file_transaction(
         self, byte_count: int, *, durable: bool = True
     ) -> AbstractAsyncContextManager[Transaction]:
-        """A write transaction that stores files of so many bytes together; large ones in a thread."""
-        if byte_count > _MAX_LOOP_BYTES:
-            return self.long_transaction()
-        return self.transaction(durable=durable)
+        """Write files of so many bytes together."""
+        ...
 
-    @contextlib.asynccontextmanager
-    async def long_read_transaction(self) -> AsyncIterator[Transaction]:
-        """A read transaction whose statements may take long."""
-        with self._report_errors():
-            async with self._open_in_thread("BEGIN") as connection:
-                yield connection
+    def long_read_transaction(
+        self, max_seconds: float | None = None
+    ) -> AbstractAsyncContextManager[Transaction]:
+        """Read from one consistent snapshot with statements that may take long.
 
-    async def truncate_wal(self) -> None:
-        """Empty the write-ahead log into the file, so that no deleted text is left in the log.
-
-        Writers wait. Raises StoreUnavailable while a reader still uses an older state.
+        After `max_seconds` they are ended, and ReadTooSlow is raised.
         """
-        with translate_errors():
-            async with self._write_lock, self._engines.threads.connect() as connection:
-                await connection.exec_driver_sql(f"PRAGMA busy_timeout={_CHECKPOINT_TIMEOUT_MS}")
-                [(busy, *_)] = await connection.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)")
-        if busy:
-            raise StoreUnavailable(
-                "what was deleted is still in the log of the database, which somebody reads"
-            )
+        ...
+
+    async def erase_deleted(self) -> None:
+        """Leave no deleted text in the files that this process writes."""
+        ...
 
     async def optimize(self) -> None:
-        """Merge the write-ahead log into the file, and let SQLite update its statistics.
-
-        Writers wait only for the statistics, which sample a few rows of each index. Raises StoreUnavailable.
-        """
-        with translate_errors():
-            async with self._engines.threads.connect() as connection:
-                await connection.exec_driver_sql("PRAGMA wal_checkpoint(PASSIVE)")
-        async with self.long_transaction() as tx:
-            await tx.exec_driver_sql(f"PRAGMA analysis_limit={_ANALYSIS_LIMIT_ROWS}")
-            await tx.exec_driver_sql("PRAGMA optimize")
-            if (await tx.exec_driver_sql(_HAS_STATISTICS)).one_or_none() is not None:
-                await tx.exec_driver_sql(_DELETE_QUEUE_STATISTICS)
-        async with self._write_lock:
-            self._close_writer()  # the next one loads the changed statistics
+        """Do at night what keeps queries fast."""
+        ...
 
     async def close(self) -> None:
-        """Close every connection to the file."""
-        self._close_writer()
-        while self._free_readers:
-            self._free_readers.pop().close()
-        await self._engines.threads.dispose()
-        self._commit_thread.shutdown(wait=False)
-
-    @contextlib.contextmanager
-    def _report_errors(self) -> Iterator[None]:
-        try:
-            with translate_errors():
-                yield
-        except StoreUnavailable as error:
-            if self._outage_log is not None:
-                self._outage_log.record_failure(error)
-            raise
-
-    def _report_success(self) -> None:
-        if self._outage_log is not None:
-            self._outage_log.record_success()
-
-    async def _retry_while_held(self, begin: Callable[[], LoopConnection]) -> LoopConnection:
-        """Begin a transaction; while another process holds the lock, try again from a timer."""
-        began_at = time.monotonic()
-        while True:
-            try:
-                return begin()
-            except (OperationalError, sqlite3.OperationalError) as error:
-                if not _is_held(error) or time.monotonic() >= began_at + self._get_patience():
-                    raise
-            await asyncio.sleep(_HELD_RETRY_SECONDS)
-
-    def _get_patience(self) -> float:
-        """Seconds for which the lock of another process is waited for."""
-        if self._stop is not None and self._stop.is_set():
-            return _STOPPING_HELD_SECONDS
-        return _HELD_SECONDS
-
-    def _begin_writing(self, *, durable: bool) -> LoopConnection:
-        if self._writer is None:
-            self._writer = LoopConnection(self._engines.loop)
-        self._writer.begin_writing(durable=durable)
-        return self._writer
-
-    def _begin_reading(self) -> LoopConnection:
-        reader = self._free_readers.pop() if self._free_readers else LoopConnection(self._engines.loop)
-        try:
-            reader.begin_reading()
-        except sqlite3.OperationalError:
-            reader.close()
-            raise
-        return reader
-
-    async def _commit(self, writer: LoopConnection, *, durable: bool) -> None:
-        """Commit; what is synced to the disk, in a thread."""
-        if durable:
-            commit = asyncio.get_running_loop().run_in_executor(self._commit_thread, writer.commit)
-            await _await_end(commit)
-        else:
-            writer.commit()
-
-    def _undo(self, error: BaseException) -> None:
-        """Roll back what was written; after an error of SQLite, the next transaction opens the file again.
-
-        A connection that was opened while the folder was read-only stays so.
-        """
-        if isinstance(error, OperationalError | sqlite3.OperationalError):
-            self._close_writer()
-        elif self._writer is not None:
-            self._roll_back(self._writer)
-
-    def _roll_back(self, writer: LoopConnection) -> None:
-        try:
-            writer.rollback()
-        except sqlite3.Error:
-            self._close_writer()
-
-    def _close_writer(self) -> None:
-        if self._writer is not None:
-            self._writer.close()
-            self._writer = None
-
-    @contextlib.asynccontextmanager
-    async def _open_in_thread(self, begin: str) -> AsyncIterator[AsyncConnection]:
-        async with self._engines.threads.connect() as connection, connection.begin():
-            await connection.exec_driver_sql(begin)
-            yield connection
+        """Close every connection."""
+        ...
 
 
-async def _await_end(work: asyncio.Future[None]) -> None:
-    """Wait for a thread, also when cancelled: it uses the connection until its end."""
-    cancellation: asyncio.CancelledError | None = None
-    while not work.done():
-        try:
-            await asyncio.wait([work])
-        except asyncio.CancelledError as error:
-            cancellation = error
-    failure = work.exception()
-    if cancellation is not None:
-        raise cancellation
-    if failure is not None:
-        raise failure
-
-
-def _is_held(error: OperationalError | sqlite3.OperationalError) -> bool:
-    """Whether another process holds the lock that was asked for."""
-    return any(reason.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY for reason in _list_reasons(error))
-
-
-@contextlib.contextmanager
-def translate_errors() -> Iterator[None]:
-    """Raise StoreUnavailable for what SQLite reports and waiting may mend."""
-    try:
-        yield
-    except (OperationalError, sqlite3.OperationalError) as error:
-        for reason in _list_reasons(error):
-            if reason.sqlite_errorcode != sqlite3.SQLITE_ERROR:
-                kind = StoreBusy if _is_held(error) else StoreUnavailable
-                raise kind(f"the database cannot be used now: {reason}") from error
-        raise  # the statement itself is wrong: waiting does not help
-
-
-def _list_reasons(error: BaseException | None) -> Iterator[sqlite3.OperationalError]:
-    """What SQLite reported, the latest first.
-
-    Full or held in the middle of a migration, it rolls back, and what tidies up then finds no table.
-    """
-    while error is not None:
-        if isinstance(error, sqlite3.OperationalError):
-            yield error
-        error = error.__cause__ or error.__context__
-
-
-@contextlib.asynccontextmanager
+@asynccontextmanager
 async def open_database(
     url: str, outage_log: OutageLog | None = None, stop: asyncio.Event | None = None
 ) -> AsyncIterator[Database]:
-    """Open the SQLite database at `url`, which must have been migrated, and make it private to its owner."""
-    make_private(parse_database_path(url))
-    database = Database(create_engines(str(parse_database_path(url)), _PRAGMAS), outage_log, stop)
-    try:
+    """Open the database at `url`, which must have been migrated.
+
+    `outage_log` hears of each failure, and of each write transaction after one; commands that retry nothing
+    have none. Once `stop` is set, transactions wait only briefly for what others hold.
+    """
+    async with open_sqlite(parse_database_path(url), outage_log, stop) as database:
         yield database
-    finally:
-        await database.close()
-
-
-def make_private(file: Path) -> None:
-    """Create `file` if needed, and let only its owner read it; SQLite gives its side files the same mode.
-
-    Raises SettingsRefused if this user can never write there, StoreUnavailable if the disk is full.
-    """
-    with translate_file_errors(file):
-        file.parent.mkdir(parents=True, exist_ok=True)
-        os.close(os.open(file, os.O_CREAT | os.O_RDWR, 0o600))
-        file.chmod(0o600)
-    if not os.access(file.parent, os.W_OK | os.X_OK):  # for the files that SQLite puts beside it
-        raise SettingsRefused(_explain_unwritable(file, "its folder is read-only"))
-
-
-@contextlib.contextmanager
-def translate_file_errors(file: Path) -> Iterator[None]:
-    """Say what to do where the system refuses to create or open this file of the database.
-
-    Raises SettingsRefused if this user can never write there, StoreUnavailable if the disk is full.
-    """
-    try:
-        yield
-    except OSError as error:
-        if error.errno in {errno.ENOSPC, errno.EDQUOT}:
-            raise StoreUnavailable(
-                f"{file} cannot be written: its disk is full ({error.strerror}). "
-                "Free some space there, or set DATABASE_URL to a file elsewhere"
-            ) from error
-        raise SettingsRefused(_explain_unwritable(file, error.strerror)) from None
-
-
-def _explain_unwritable(file: Path, reason: str | None) -> str:
-    return (
-        f"DATABASE_URL: {file} cannot be written ({reason}). Let this user write to the file and its folder, "
-        "or choose another file. Example: DATABASE_URL=sqlite+aiosqlite:////var/lib/canvasgram/canvasgram.db"
-    )

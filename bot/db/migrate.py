@@ -1,142 +1,14 @@
-"""Migrates a database to the schema of this version. Owns the copy made before, and refuses newer schemas.
+"""Migrates a database to the schema of this version."""
 
-Alembic is imported only when there is something to do, so that a gateway whose schema is current starts fast.
-"""
-
-import contextlib
-import sqlite3
-import sys
-from collections.abc import Iterator
-from contextlib import closing
-from pathlib import Path
-from typing import Any
-
-from sqlalchemy import create_engine, event
-
-import migrations
-from bot.db.engine import make_private, parse_database_path, translate_errors
-from bot.errors import SchemaUnknown
-
-_MIGRATIONS_FOLDER = Path(migrations.__file__).parent
-_MAX_COPIES = 3
-
-
-def find_newest_revision() -> str:
-    """The revision this version works with; file names of migrations begin with their revision."""
-    return max(file.name.split("_")[0] for file in (_MIGRATIONS_FOLDER / "versions").glob("[0-9]*.py"))
-
-
-def read_current_revision(file: Path) -> str | None:
-    """The revision the database is at; None for a new or empty one."""
-    if not file.exists():
-        return None
-    with closing(sqlite3.connect(file)) as connection:
-        try:
-            row = connection.execute("SELECT version_num FROM alembic_version").fetchone()
-        except sqlite3.OperationalError as error:
-            if error.sqlite_errorcode != sqlite3.SQLITE_ERROR:
-                raise  # locked, for example: that is no new database
-            return None
-    if row:
-        return str(row[0])
-    return None
+from bot.db.database_url import parse_database_path
+from bot.db.sqlite.migrate import migrate_file
 
 
 def migrate(url: str) -> str | None:
-    """Migrate the SQLite database at `url`; returns the path of the copy made before, if one was.
+    """Migrate the database at `url`; returns the path of the copy made before, if one was.
 
     Raises SchemaUnknown when a newer version wrote it, StoreUnavailable while it cannot be used (locked, disk
     full), SettingsRefused if it can never be written.
     """
-    with translate_errors():
-        return _migrate(url)
-
-
-def _migrate(url: str) -> str | None:
-    file = parse_database_path(url)
-    make_private(file)
-    current = read_current_revision(file)
-    newest = find_newest_revision()
-    if current == newest:
-        return None
-    if current is None:
-        upgrade(url)
-        return None
-    if current > newest:
-        raise SchemaUnknown(
-            f"{file} has schema {current}, this version knows schemas up to {newest}. "
-            "Run the newer version, or restore the copy it made before it migrated."
-        )
-    copy = _copy_database(file, current)
-    upgrade(url)
-    _vacuum(file)
-    return str(copy)
-
-
-def _copy_database(file: Path, revision: str) -> Path:
-    """Let SQLite make a copy beside the file, and delete all but the newest few copies."""
-    copy = file.with_name(f"{file.name}.before-{revision}.bak")
-    make_private(copy)
-    with closing(sqlite3.connect(file)) as source, closing(sqlite3.connect(copy)) as target:
-        source.backup(target)
-    for old in list_copies(file)[:-_MAX_COPIES]:
-        old.unlink()
-    return copy
-
-
-def list_copies(file: Path) -> list[Path]:
-    """The copies made of a database before it was migrated or replaced, the oldest first."""
-    return sorted(file.parent.glob(f"{file.name}.before-*.bak"), key=lambda copy: copy.stat().st_mtime)
-
-
-def delete_copies(file: Path, *, before: float) -> None:
-    """Delete the copies made before this moment (epoch seconds)."""
-    for copy in list_copies(file):
-        if copy.stat().st_mtime < before:
-            for suffix in ("", "-wal", "-shm"):  # side files exist if the database was too damaged to merge
-                Path(f"{copy}{suffix}").unlink(missing_ok=True)
-
-
-def _vacuum(file: Path) -> None:
-    """Rewrite the file without the remains of what was deleted from it earlier."""
-    with closing(sqlite3.connect(file)) as connection:
-        connection.execute("VACUUM")
-        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-
-
-def upgrade(url: str) -> None:
-    """Migrate the SQLite database at `url` to the newest schema, without making a copy."""
-    from alembic import command
-    from alembic.config import Config
-
-    config = Config()
-    config.set_main_option("script_location", str(_MIGRATIONS_FOLDER).replace("%", "%%"))
-    engine = create_engine(url.replace("+aiosqlite", ""))
-    event.listen(engine, "connect", _disable_implicit_commit)
-    event.listen(engine, "begin", lambda connection: connection.exec_driver_sql("BEGIN IMMEDIATE"))
-    try:
-        with _write_no_bytecode(), engine.connect() as connection:
-            config.attributes["connection"] = connection
-            command.upgrade(config, "head")
-            connection.commit()
-    finally:
-        engine.dispose()
-
-
-@contextlib.contextmanager
-def _write_no_bytecode() -> Iterator[None]:
-    """Keep Python from caching the migrations that it reads while the block runs.
-
-    On a full disk it leaves half a file (until 3.13.1), and then no later start can read the migration.
-    """
-    before = sys.dont_write_bytecode
-    sys.dont_write_bytecode = True
-    try:
-        yield
-    finally:
-        sys.dont_write_bytecode = before
-
-
-def _disable_implicit_commit(connection: Any, _record: object) -> None:
-    # SQLite can roll schema changes back, but its driver would commit before each of them.
-    connection.isolation_level = None
+    copy = migrate_file(parse_database_path(url))
+    return None if copy is None else str(copy)

@@ -12,12 +12,15 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from bot.db import lock, migrate
-from bot.db.engine import Database, make_private, open_database, parse_database_path
+from bot.db.database_url import parse_database_path
+from bot.db.engine import Database, open_database
 from bot.db.maintenance import restore as restore_rows
 from bot.db.maintenance.backup import find_integrity_errors, fsync_path, read_made_at
 from bot.db.maintenance.restore import DiscardCounts, ReplacedDatabaseState
 from bot.db.readonly import open_readonly
+from bot.db.schema import find_newest_revision
+from bot.db.sqlite import lock, migrate
+from bot.db.sqlite.engine import make_private
 from bot.db.transaction import Transaction
 from bot.errors import RestoreRefused, SchemaUnknown, StoreUnavailable
 from bot.jobs.times.rrules import RecurrenceRule, find_next, load_zone
@@ -55,7 +58,7 @@ async def restore_backup(url: str, backup: Path, *, answer_waiting: bool, now: f
             discarded, skipped, changes_since = await _reconcile_with_replaced(
                 database, url, answer_waiting=answer_waiting, now=now
             )
-            await database.truncate_wal()
+            await database.erase_deleted()
         try:
             replaced_file = _replace_database(temporary_file, file, now)
         except OSError as error:
@@ -90,7 +93,7 @@ def _copy_and_upgrade(backup: Path, file: Path, temporary_file: Path) -> None:
     if errors := find_integrity_errors(temporary_file):
         raise RestoreRefused(f"{backup} is not sound ({errors[0]}). Take another backup.")
     revision = migrate.read_current_revision(temporary_file)
-    newest = migrate.find_newest_revision()
+    newest = find_newest_revision()
     if revision is None:
         raise RestoreRefused(f"{backup} is no database of Canvasgram.")
     if revision > newest:
@@ -98,7 +101,7 @@ def _copy_and_upgrade(backup: Path, file: Path, temporary_file: Path) -> None:
             f"{backup} has schema {revision}, this version knows up to {newest}. Use the newer version."
         )
     if revision < newest:
-        migrate.upgrade(f"sqlite+aiosqlite:///{temporary_file}")
+        migrate.upgrade(temporary_file)
 
 
 def _copy_with_wal(backup: Path, temporary_file: Path) -> None:

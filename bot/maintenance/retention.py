@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
-from bot.db import migrate
 from bot.db.conversations import conversations
 from bot.db.engine import Database
 from bot.db.maintenance import retention
 from bot.db.maintenance.backup import BackupDirectory
 from bot.db.queues import inbox, jobs, outbox
+from bot.db.sqlite import migrate
 from bot.domain import InboxItem, Lane, Part
 from bot.errors import JobFailed
 from bot.translations.translator import load_translator, match_language, translatable

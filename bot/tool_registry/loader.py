@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bot.db import revisions
-from bot.db.engine import Database, parse_database_path
+from bot.db.database_url import parse_database_path
+from bot.db.engine import Database
 from bot.db.retry import retry_until_available
 from bot.db.tools import grants, sources, tools
 from bot.db.tools.grants import Grant

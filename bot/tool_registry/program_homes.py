@@ -7,7 +7,7 @@ removed. A folder that an admin named with --home is the admin's, and never dele
 import shutil
 from pathlib import Path
 
-from bot.db.engine import parse_database_path
+from bot.db.database_url import parse_database_path
 from bot.db.tools.sources import Source
 
 

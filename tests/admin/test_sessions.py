@@ -11,7 +11,8 @@ from typing import Any
 import httpx
 
 from bot.admin.app import COOKIE, WRONG_LINKS_PER_MINUTE
-from bot.db.engine import Database, open_database, parse_database_path
+from bot.db.database_url import parse_database_path
+from bot.db.engine import Database, open_database
 from bot.db.people import page_sessions, people
 from bot.db.tools import audit
 from tests.monitoring.test_health import find_free_port

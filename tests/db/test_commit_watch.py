@@ -10,7 +10,8 @@ import pytest
 from bot.db import commit_watch as commit_watch_module
 from bot.db import revisions
 from bot.db.commit_watch import SETTLE_SECONDS, CommitWatch, compute_seconds_to_look
-from bot.db.engine import Database, parse_database_path
+from bot.db.database_url import parse_database_path
+from bot.db.engine import Database
 from bot.jobs import scheduler as scheduler_module
 from bot.jobs.scheduler import JobScheduler
 from bot.jobs.system_job_runner import SystemJobSettings, SystemJobSync

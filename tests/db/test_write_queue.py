@@ -8,7 +8,8 @@ import pytest
 from sqlalchemy import insert, select, text
 from sqlalchemy.exc import IntegrityError
 
-from bot.db.engine import Database, open_database, parse_database_path
+from bot.db.database_url import parse_database_path
+from bot.db.engine import Database, open_database
 from bot.db.retry import OutageLog
 from bot.db.tables import notices
 from bot.db.transaction import Transaction

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from bot.bench.harness.workload import write_prose
-from bot.db.engine import parse_database_path
+from bot.db.database_url import parse_database_path
 from bot.sim.vllm.script import message_text
 from bot.sim.vllm.server import SimulatedEndpoint, Timing
 from tests.support import attachment_files

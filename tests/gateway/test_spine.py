@@ -13,7 +13,8 @@ import pytest
 from sqlalchemy import Select, select
 
 from bot.app import factory
-from bot.db.engine import open_database, parse_database_path
+from bot.db.database_url import parse_database_path
+from bot.db.engine import open_database
 from bot.db.people import people
 from bot.db.queues import inbox as inbox_rows
 from bot.db.tables import inbox, model_calls, notices, turns

@@ -13,7 +13,8 @@ import pytest
 from sqlalchemy import select, update
 
 from bot.cli import system_jobs as job_commands
-from bot.db.engine import Database, parse_database_path
+from bot.db.database_url import parse_database_path
+from bot.db.engine import Database
 from bot.db.maintenance.backup import find_integrity_errors
 from bot.db.people import people
 from bot.db.queues import inbox, jobs

@@ -16,11 +16,12 @@ from typing import Any
 import pytest
 from sqlalchemy import select
 
-from bot.db import connections
 from bot.db.engine import Database, open_database
 from bot.db.people import people
 from bot.db.queues import inbox, jobs, outbox
 from bot.db.queues.jobs import JobKind, MissedRunPolicy, NewJob
+from bot.db.sqlite import connections
+from bot.db.sqlite.engine import SqliteDatabase
 from bot.db.tables import inbox as inbox_table
 from bot.db.tables import jobs as jobs_table
 from bot.db.tables import outbox as outbox_table
@@ -89,7 +90,7 @@ CRASH_POINTS = [
 ]
 
 
-class CrashingDatabase(Database):
+class CrashingDatabase(SqliteDatabase):
     """A database whose process dies at the crash point it is armed for."""
 
     def __init__(self, database: Database) -> None:

@@ -22,7 +22,7 @@ import typer
 
 import tools.builtin
 from bot.cli import main as command_line
-from bot.db.connections import LoopConnection
+from bot.db.sqlite.connections import LoopConnection
 from tests.support.compiled_statements import share_compiled_statements
 from tests.support.gateway import running_gateway
 

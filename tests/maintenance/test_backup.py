@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from bot.db.engine import Database, parse_database_path
+from bot.db.database_url import parse_database_path
+from bot.db.engine import Database
 from bot.errors import JobFailed
 from bot.maintenance.backup import IntegrityCheck
 

@@ -11,19 +11,21 @@ from typing import Any
 import pytest
 from sqlalchemy import delete, insert, select, update
 
-from bot.db import lock, migrate
-from bot.db.engine import Database, open_database, parse_database_path
+from bot.db.database_url import parse_database_path
+from bot.db.engine import Database, open_database
 from bot.db.maintenance.backup import BackupDirectory
 from bot.db.people import page_sessions, people
 from bot.db.queues import inbox as inbox_rows
 from bot.db.queues import outbox
+from bot.db.schema import find_newest_revision
+from bot.db.sqlite import lock, migrate
 from bot.db.tables import inbox, jobs, lives, messages
 from bot.db.tables import outbox as outbox_table
 from bot.domain import Lane, Part
 from bot.errors import GatewayRunning, RestoreRefused, SchemaUnknown
 from bot.maintenance.restore import RestoreReport, restore_backup
 from bot.maintenance.retention import FORGOTTEN_TEXT
-from tests.db.test_migrate import downgrade
+from tests.db.sqlite.test_migrate import downgrade
 from tests.gateway.test_approval_waits import ring_prompt, tap_buttons, wait_for_message, wait_for_question
 from tests.support import breakdown_clock
 from tests.support.approval_tools import install_bells, load_rung_bells
@@ -309,7 +311,7 @@ async def test_a_backup_of_an_older_schema_is_upgraded(database_url: str, tmp_pa
     os.utime(old, (NOW - 9, NOW - 9))
     report = await restore_backup(database_url, old, answer_waiting=False, now=NOW)
     assert report.made_at == NOW - 9
-    assert migrate.read_current_revision(file) == migrate.find_newest_revision()
+    assert migrate.read_current_revision(file) == find_newest_revision()
 
 
 async def test_a_backup_is_restored_with_the_log_beside_it(database_url: str, tmp_path: Path):

@@ -5,11 +5,12 @@ import contextlib
 from collections.abc import AsyncIterator
 
 from bot.db.engine import Database
+from bot.db.sqlite.engine import SqliteDatabase
 from bot.db.transaction import Transaction
 from bot.errors import StoreUnavailable
 
 
-class FlakyDatabase(Database):
+class FlakyDatabase(SqliteDatabase):
     """A database that cannot be written while `full` is set.
 
     `refused_count`: the transactions it refused; `refused` is set by the first. `durable`: what was asked of
@@ -39,8 +40,8 @@ class FlakyDatabase(Database):
             yield tx
 
     @contextlib.asynccontextmanager
-    async def long_read_transaction(self) -> AsyncIterator[Transaction]:
-        async with self.database.long_read_transaction() as tx:
+    async def long_read_transaction(self, max_seconds: float | None = None) -> AsyncIterator[Transaction]:
+        async with self.database.long_read_transaction(max_seconds) as tx:
             yield tx
 
     @contextlib.asynccontextmanager

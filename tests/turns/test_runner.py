@@ -226,7 +226,7 @@ async def test_a_shutdown_is_not_delayed_by_a_database_that_cannot_be_written(
         if full:
             await kill(task)
         else:
-            async with database._write_lock:
+            async with database.transaction():
                 await kill(task)
     assert await harness.load_rows(model_calls, "outcome") == [(None,)]
 

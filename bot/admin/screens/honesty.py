@@ -34,7 +34,7 @@ from bot.admin.stored_bench import (
     load_bench,
     show_conditions,
 )
-from bot.db.engine import parse_database_path
+from bot.db.database_url import parse_database_path
 from bot.db.maintenance.backup import BackupDirectory, read_made_at
 from bot.db.people import people
 from bot.db.people.page_sessions import ADMIN_PATH

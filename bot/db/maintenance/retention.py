@@ -197,7 +197,7 @@ async def forget(
     await wipe(group_texts.c.id, scope.group_texts, partial(_delete_rows, group_texts))
     async with database.long_transaction() as tx:
         await people.forget_removed(tx)
-    await database.truncate_wal()
+    await database.erase_deleted()
 
 
 async def expire_files(database: Database, *, now: float, batch_rows: int = BATCH_ROWS) -> None:

@@ -83,7 +83,7 @@ class TryToolTasks:
 
     async def _delete_message(self, task: ToolTask) -> FinishTask:
         deleted = await self._best_effort_calls.delete_message(task.lane, int(task.item.body["message"]))
-        await self._database.truncate_wal()
+        await self._database.erase_deleted()
         if deleted:
             return finish_with()
         return finish_with(task.translate(NOT_DELETED))

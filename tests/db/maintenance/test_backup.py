@@ -16,7 +16,8 @@ import pytest
 from sqlalchemy import func, insert, select, text
 from sqlalchemy.dialects.sqlite import dialect
 
-from bot.db.engine import Database, parse_database_path
+from bot.db.database_url import parse_database_path
+from bot.db.engine import Database
 from bot.db.maintenance.backup import (
     BackupDirectory,
     check_integrity,

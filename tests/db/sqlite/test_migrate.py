@@ -18,9 +18,11 @@ from alembic.migration import MigrationContext
 from sqlalchemy import create_engine
 
 import migrations
-from bot.db import lock
-from bot.db.engine import parse_database_path
-from bot.db.migrate import delete_copies, find_newest_revision, list_copies, migrate, read_current_revision
+from bot.db.database_url import parse_database_path
+from bot.db.migrate import migrate
+from bot.db.schema import find_newest_revision
+from bot.db.sqlite import lock
+from bot.db.sqlite.migrate import delete_copies, list_copies, read_current_revision
 from bot.db.tables import metadata
 from bot.errors import GatewayRunning, SchemaUnknown
 from tools.base import hash_definition
@@ -139,7 +141,7 @@ def test_a_newer_database_is_refused(database_url: str):
 
 def test_a_database_has_one_gateway_and_its_lock_is_released_when_it_dies(tmp_path: Path):
     file = tmp_path / "canvasgram.db"
-    program = "import sys; from pathlib import Path; from bot.db import lock\n"
+    program = "import sys; from pathlib import Path; from bot.db.sqlite import lock\n"
     program += "with lock.hold_lock(Path(sys.argv[1])): print('held', flush=True); sys.stdin.read()"
     with subprocess.Popen(
         [sys.executable, "-c", program, str(file)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
@@ -198,7 +200,8 @@ def test_grants_survive_that_what_the_model_is_told_leaves_the_definitions(tmp_p
 
 FILL_DISK = """
 import resource, sys
-from bot.db import migrate
+from bot.db.migrate import migrate as migrate_database
+from bot.db.sqlite import migrate
 from bot.errors import StoreUnavailable
 
 copy_database = migrate._copy_database
@@ -210,7 +213,7 @@ def copy_and_fill_disk(*arguments):
 
 migrate._copy_database = copy_and_fill_disk
 try:
-    migrate.migrate(sys.argv[1])
+    migrate_database(sys.argv[1])
 except StoreUnavailable as error:
     print(error)
 """
@@ -230,7 +233,7 @@ def test_migrations_leave_no_bytecode(tmp_path: Path, monkeypatch: pytest.Monkey
     folder = Path(
         shutil.copytree(MIGRATIONS, tmp_path / "migrations", ignore=shutil.ignore_patterns("*.pyc"))
     )
-    monkeypatch.setattr("bot.db.migrate._MIGRATIONS_FOLDER", folder)
+    monkeypatch.setattr("bot.db.schema._MIGRATIONS_FOLDER", folder)
     monkeypatch.setattr(sys, "dont_write_bytecode", False)
     migrate(f"sqlite+aiosqlite:///{tmp_path / 'new.db'}")
     assert [*folder.rglob("*.pyc")] == []

@@ -10,9 +10,10 @@ import pytest
 from sqlalchemy import delete, func, insert, select, text
 from sqlalchemy.exc import OperationalError
 
-from bot.db.connections import LoopConnection, _PrefetchingConnection
-from bot.db.engine import Database, open_database, parse_database_path
+from bot.db.database_url import parse_database_path
+from bot.db.engine import Database, open_database
 from bot.db.retry import OutageLog
+from bot.db.sqlite.connections import LoopConnection, _PrefetchingConnection
 from bot.db.tables import notices
 from bot.errors import StoreUnavailable
 from tests.support.sql_trace import trace_sql
@@ -179,8 +180,8 @@ async def test_deleted_text_is_in_no_file_once_nobody_reads_it_any_more(
         async with database.transaction() as tx:
             await tx.execute(delete(notices))
         with pytest.raises(StoreUnavailable, match="which somebody reads"):
-            await database.truncate_wal()
-    await database.truncate_wal()
+            await database.erase_deleted()
+    await database.erase_deleted()
     for path in (file, Path(f"{file}-wal")):
         assert b"a secret" not in path.read_bytes()
 

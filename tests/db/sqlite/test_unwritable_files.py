@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from bot.db import lock
-from bot.db.engine import make_private
+from bot.db.sqlite import lock
+from bot.db.sqlite.engine import make_private
 from bot.errors import SettingsRefused, StoreUnavailable
 from tests.support.held_database import refuse_opening
 
