@@ -22,7 +22,6 @@ _TALKATIVE = (
     "httpx2",
     "httpcore",
     "httpcore2",
-    "openai",
     "telegram",
     "apscheduler",
     "sqlalchemy",
