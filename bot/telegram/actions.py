@@ -7,13 +7,14 @@ transaction, as a ReadOnlyAction.
 
 import itertools
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
 from zoneinfo import ZoneInfo
 
 from bot.db.conversations.chat_settings import ThinkMode
 from bot.db.people import people
+from bot.db.people.admin_changes import AdminChange
 from bot.db.people.people import RoleOrBlocked
 from bot.db.queues.admin_notices import AdminNotices
 from bot.db.tools import audit
@@ -220,7 +221,7 @@ class ActionResult:
     replacement: Part | None = None
     after_commit: tuple[Callable[[], object], ...] = ()
     changes_tools: bool = False
-    best_effort_calls: tuple[Callable[[], Awaitable[None]], ...] = ()
+    best_effort_calls: tuple[Callable[[], Awaitable[object]], ...] = ()
 
 
 Action = Callable[[ActionContext], Awaitable[ActionResult]]
@@ -256,6 +257,12 @@ def build_part(text: str, *rows: tuple[Button, ...], code: str = "") -> Part:
     offset = count_utf16_units(text[: text.index(code)])
     entity = {"type": "code", "offset": offset, "length": count_utf16_units(code)}
     return Part(text, (entity,), rows)
+
+
+def reply_change(context: ActionContext, change: AdminChange) -> ActionResult:
+    """Build the answer to an admin's change: what holds now."""
+    answer = reply_text(change.text(context.translate))
+    return replace(answer, after_commit=change.after_commit, best_effort_calls=change.calls)
 
 
 def reply_hint(text: str, *rows: tuple[Button, ...]) -> ActionResult:

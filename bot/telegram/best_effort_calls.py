@@ -75,9 +75,9 @@ class BestEffortCalls:
             await asyncio.sleep(self._timeout_seconds / 10)
         return False
 
-    async def leave_chat(self, chat: int) -> None:
-        """Leave a group."""
-        await self._attempt("leave", self._bot.leave_chat(chat))
+    async def leave_chat(self, chat: int) -> bool:
+        """Leave a group; False: the bot may still be in it."""
+        return await self._attempt("leave", self._bot.leave_chat(chat))
 
     async def alert_admins(self, admins: Iterable[int], text: str) -> None:
         """Notify admins without the database, which may be what is failing."""
@@ -106,9 +106,9 @@ class BestEffortCalls:
         setting = self._bot.set_my_commands(commands, scope=scope, language_code=language_code)
         await self._attempt("menu", setting)
 
-    async def reset_menu(self, person: int) -> None:
-        """Give somebody the menu of members in the language of their Telegram."""
-        await self._attempt("menu", self._bot.delete_my_commands(scope=BotCommandScopeChat(person)))
+    async def reset_menu(self, person: int) -> bool:
+        """Give somebody the menu of members in the language of their Telegram; False if it was lost."""
+        return await self._attempt("menu", self._bot.delete_my_commands(scope=BotCommandScopeChat(person)))
 
     async def _attempt(self, operation: str, call: Awaitable[object]) -> bool:
         """Make the call; False if it was lost."""

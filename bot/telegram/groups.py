@@ -77,10 +77,14 @@ class GroupDirectory:
         present = (group for group in self._groups.values() if group.state != "left")
         return sorted(present, key=lambda group: (group.title.casefold(), group.chat))
 
+    def is_in(self, chat: int) -> bool:
+        """Whether the bot is in this chat as far as is known, also where it waits to be let in."""
+        group = self._groups.get(chat)
+        return group is not None and group.state != "left"
+
     def takes_guest_queries(self, chat: int) -> bool:
         """Whether the bot answers as a guest in this chat: where it is a member, the group's rules hold."""
-        group = self._groups.get(chat)
-        return self._guest_mode and (group is None or group.state == "left")
+        return self._guest_mode and not self.is_in(chat)
 
     def get_identity(self, chat: int) -> GroupIdentity:
         """Return who the assistant is in this chat."""

@@ -364,6 +364,9 @@ async def test_the_last_admin_stays(harness: UpdateHarness):
 
 async def test_of_two_admins_one_may_go_and_loses_the_menu(harness: UpdateHarness):
     await harness.let_in(BOB, "admin")
+    for args in ("remove 1", "block 1"):
+        (sent,) = await harness.send_text(f"/people {args}", person=ADMIN)
+        assert sent.text == "This is you: only another admin can remove or block you."
     (sent,) = await harness.send_text("/people remove 6", person=ADMIN)
     assert sent.text == "Bob has been removed."
     assert harness.bot.calls_of("delete_my_commands")[0]["scope"].chat_id == BOB

@@ -4,6 +4,8 @@ The same for chat and page. Functions work inside the caller's transaction `tx`.
 """
 
 import re
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from typing import Any
 
 from bot.db.people import groups, limits, people
@@ -13,9 +15,30 @@ from bot.db.tools import audit
 from bot.db.tools.audit import Actor
 from bot.db.transaction import Transaction
 from bot.errors import ChangeRefused
+from bot.translations.translator import DeferredText
 
 LINK_HOURS = 24
 LIMIT_VALUE = re.compile(r"none|default|[0-9]{1,9}", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class AdminChange:
+    """A change that was made inside the caller's transaction, and what follows once that is committed.
+
+    `text` says what holds then. `after_commit` is called first; then the `calls` to Telegram are made, which
+    return False if they were lost.
+    """
+
+    text: DeferredText
+    after_commit: tuple[Callable[[], object], ...] = ()
+    calls: tuple[Callable[[], Awaitable[bool]], ...] = ()
+
+    async def complete(self) -> bool:
+        """Do what follows the commit; False if a call to Telegram was lost."""
+        for callback in self.after_commit:
+            callback()
+        answers = [await call() for call in self.calls]
+        return all(answers)
 
 
 async def set_limit(

@@ -93,6 +93,12 @@ async def list_unanswered(tx: Transaction, *, before: float) -> list[Group]:
     return [Group(**row) for row in (await tx.execute(query)).mappings()]
 
 
+async def list_left(tx: Transaction, *, since: float) -> list[Group]:
+    """The groups that the bot has left, or was removed from, since then (epoch seconds)."""
+    query = select(groups).where(groups.c.state == "left", groups.c.since >= since)
+    return [Group(**row) for row in (await tx.execute(query)).mappings()]
+
+
 async def find_lane(tx: Transaction, lane: Lane) -> Lane:
     """The lane that this one is by now: that of a group changes as it becomes a supergroup.
 

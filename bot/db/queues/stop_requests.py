@@ -88,6 +88,11 @@ async def stop(
     return StopResult(bool(stopped), dropped, int(waiting), tuple(parked_turns), was_late, last_item)
 
 
+async def stop_lane(tx: Transaction, lane: Lane) -> None:
+    """Mark the turn that runs in the lane, or continues in a moment after a restart, as stopped."""
+    await tx.execute(update(inbox).where(inbox.c.lane == lane.key, _HAS_BEGUN).values(stopped=True))
+
+
 async def stop_turn(tx: Transaction, lane: Lane, item: int) -> bool | None:
     """Mark the turn that began with this item as stopped.
 

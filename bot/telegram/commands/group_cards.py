@@ -21,6 +21,7 @@ from bot.telegram.actions import (
     reply_text,
 )
 from bot.telegram.commands import groups, limits
+from bot.telegram.commands.group_changes import GroupChanges
 from bot.telegram.incoming.update import to_display_name
 from bot.telegram.unaddressed_messages import MAX_READS_A_MINUTE
 from bot.translations.translator import Translator, translatable
@@ -238,10 +239,8 @@ async def _stop_judging(context: ActionContext, group: Group) -> ActionResult:
 
 
 async def _quit_group(context: ActionContext, group: Group) -> ActionResult:
-    result = await groups.leave_group(context, group)
-    await context.record_audit("left", f"group {group.chat}", {"title": group.title}, None)
-    toast = context.translate("I've left “{title}”.", title=group.title)
-    return replace(result, toast=toast, replacement=build_part(toast))
+    change = await GroupChanges(context.deps).leave(context.tx, context.actor, group.chat, now=context.now)
+    return groups.redraw_change(context, change)
 
 
 async def _change_group(context: ActionContext, before: Group, after: Group) -> ActionResult:

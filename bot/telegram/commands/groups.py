@@ -13,7 +13,8 @@ from functools import partial
 from telegram import ChatMember, ChatMemberRestricted
 
 from bot.db.engine import Database
-from bot.db.people import group_texts, groups, people
+from bot.db.people import group_texts, groups
+from bot.db.people.admin_changes import AdminChange
 from bot.db.people.groups import Group
 from bot.db.people.people import RoleOrBlocked
 from bot.db.queues import outbox
@@ -25,7 +26,9 @@ from bot.telegram.actions import (
     build_part,
     do_nothing,
     expire_button,
+    reply_change,
 )
+from bot.telegram.commands.group_changes import GroupChanges, describe_decision
 from bot.telegram.groups import GroupDirectory
 from bot.telegram.incoming.update import ParsedUpdate
 from bot.translations.translator import Translator, translatable
@@ -98,30 +101,33 @@ async def handle_card_button(context: ActionContext) -> ActionResult:
     group = context.deps.groups.find(int(match[2])) if match else None
     if match is None or group is None:
         return expire_button(context)
-    translate = context.translate
     if group.state != "asked":
-        outcome = await _describe_decision(context, group)
+        outcome = (await describe_decision(context.tx, group))(context.translate)
         return ActionResult(toast=outcome, replacement=build_part(outcome))
-    if match[1] == "in":
-        outcome = translate("I'm in the group “{title}” now.", title=group.title)
-        result = await _let_in(context, group)
-    else:
-        outcome = translate("I've left “{title}”.", title=group.title)
-        result = await leave_group(context, group)
-    return replace(result, toast=outcome, replacement=build_part(outcome))
+    changes = GroupChanges(context.deps)
+    change = changes.let_in if match[1] == "in" else changes.leave
+    made = await change(context.tx, context.actor, group.chat, now=context.now)
+    return redraw_change(context, made)
+
+
+def redraw_change(context: ActionContext, change: AdminChange) -> ActionResult:
+    """Say in the place of the tapped message what holds after a change."""
+    outcome = change.text(context.translate)
+    return replace(reply_change(context, change), parts=(), toast=outcome, replacement=build_part(outcome))
 
 
 class LeaveGroupsTask:
     """The system job that leaves groups about which no admin has answered within a day.
 
-    What was read along in others is deleted as soon.
+    It also leaves those again that were left within a day, for Telegram may not have answered then. What was
+    read along in others is deleted as soon.
     """
 
     def __init__(
         self,
         database: Database,
         directory: GroupDirectory,
-        leave_chat: Callable[[int], Awaitable[None]],
+        leave_chat: Callable[[int], Awaitable[object]],
         *,
         clock: Callable[[], float] = time.time,
     ) -> None:
@@ -133,6 +139,7 @@ class LeaveGroupsTask:
     async def __call__(self) -> None:
         now = self._clock()
         async with self._database.transaction() as tx:
+            left_before = await groups.list_left(tx, since=now - ANSWER_SECONDS)
             unanswered = await groups.list_unanswered(tx, before=now - ANSWER_SECONDS)
             left = [replace(group, state="left", since=now) for group in unanswered]
             for group in left:
@@ -140,55 +147,25 @@ class LeaveGroupsTask:
             await group_texts.delete_old(tx, now=now)
         for group in left:
             self._directory.remember(group)
-            await self._leave_chat(group.chat)
+        for group in (*left, *left_before):
+            if not self._directory.is_in(group.chat):  # or somebody has just added the bot again
+                await self._leave_chat(group.chat)
 
 
 async def _join_group(context: ActionContext, group: Group) -> ActionResult:
     """Let the group in if the one who added the bot may do so, else ask the admins."""
     is_admin = group.added_by is not None and context.deps.access.get_role(group.added_by) == "admin"
     if is_admin or context.deps.access.mode == "open":
-        return await _let_in(context, group)
+        # Not `context.role`: where the bot was just added, nobody has a role yet.
+        is_asked_by_admin = context.deps.access.get_role(context.person) == "admin"
+        actor = context.actor if is_asked_by_admin else None
+        changes = GroupChanges(context.deps)
+        after_commit = await changes.admit(context.tx, group, context.translate, actor=actor, now=context.now)
+        return ActionResult(after_commit=after_commit)
     stored = await store_group(context, group)
     lanes = await _send_cards(context, group)
     wakes = tuple(partial(context.deps.wake_sender, lane) for lane in lanes)
     return replace(stored, after_commit=(*stored.after_commit, *wakes))
-
-
-async def _let_in(context: ActionContext, group: Group) -> ActionResult:
-    """Let a group in, and introduce the bot there."""
-    # Not `context.role`: where the bot was just added, nobody has a role yet.
-    is_admin = context.deps.access.get_role(context.person) == "admin"
-    let_in_by = context.person if is_admin else None
-    stored = await store_group(context, replace(group, state="in", since=context.now, let_in_by=let_in_by))
-    if let_in_by is not None:
-        await context.record_audit("let in", f"group {group.chat}", None, {"title": group.title})
-    lane = Lane(group.chat)
-    introduction = build_part(_introduce(context.translate, context.deps.bot_name, group))
-    await outbox.add(context.tx, item=None, lane=lane, parts=(introduction,), now=context.now)
-    return replace(stored, after_commit=(*stored.after_commit, partial(context.deps.wake_sender, lane)))
-
-
-def build_greeting(translate: Translator, bot_name: str, *, hears_all: bool | None) -> str:
-    """How people of a group ask the bot something; a mention may not reach one that does not hear all."""
-    if hears_all is False:
-        return translate(
-            "Hello! To ask me something, reply to a message of mine, or write /ask@{name} and your question.",
-            name=bot_name,
-        )
-    return translate(
-        "Hello! To ask me something, reply to a message of mine, write @{name}, or use /ask.", name=bot_name
-    )
-
-
-def _introduce(translate: Translator, bot_name: str, group: Group) -> str:
-    lines = [build_greeting(translate, bot_name, hears_all=group.hears_all)]
-    if group.speakers == "members":
-        lines.append(translate("I answer people who have been let in."))
-    if group.hears_all is False:
-        lines.append(
-            translate("Here I see only commands and replies to me. To change that, make me an administrator.")
-        )
-    return "\n".join(lines)
 
 
 async def _send_cards(context: ActionContext, group: Group) -> tuple[Lane, ...]:
@@ -217,34 +194,12 @@ def _build_card(translate: Translator, group: Group, added_by: str) -> Part:
     return replace(build_part(text, buttons), silent=True)
 
 
-async def _describe_decision(context: ActionContext, group: Group) -> str:
-    """What became of a group, and who decided it."""
-    translate = context.translate
-    if group.state == "left":
-        return translate("I'm no longer in “{title}”.", title=group.title)
-    admin = None
-    if group.let_in_by is not None:
-        admin = (await people.list_names(context.tx)).get(group.let_in_by)
-    return translate(
-        "“{title}” has been let in by {admin}.", title=group.title, admin=admin or translate("an admin")
-    )
-
-
-async def leave_group(context: ActionContext, group: Group) -> ActionResult:
-    """Leave a group, and end what goes on for it."""
-    ended = await _note_removal(context, group)
-    leave = partial(context.deps.best_effort_calls.leave_chat, group.chat)
-    return replace(ended, best_effort_calls=(leave,))
-
-
 async def _note_removal(context: ActionContext, group: Group | None) -> ActionResult:
     """Note that the bot was removed from a group: nothing can be sent there, so nothing goes on for it."""
     if group is None or group.state == "left":
         return ActionResult()
-    stored = await store_group(context, replace(group, state="left", since=context.now))
-    lanes = await groups.end_work(context.tx, group.chat, now=context.now)
-    stops = tuple(partial(context.deps.turns.stop, lane) for lane in lanes)
-    return replace(stored, after_commit=(*stored.after_commit, *stops))
+    after_commit = await GroupChanges(context.deps).end(context.tx, group, now=context.now)
+    return ActionResult(after_commit=after_commit)
 
 
 async def _move_group(old_chat: int, new_chat: int, context: ActionContext) -> ActionResult:

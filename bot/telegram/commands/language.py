@@ -1,6 +1,7 @@
 """/language: shows in which language the gateway's own words are, with a button for each, and changes it."""
 
 import unicodedata
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from functools import partial
 
@@ -56,7 +57,9 @@ async def _change_language(context: ActionContext, choice: str) -> tuple[Part, A
     client = context.deps.best_effort_calls
     if context.role == "admin" or languages.chosen:
         is_admin = context.role == "admin"
-        set_menu = partial(client.set_menu, context.person, translate.language, is_admin=is_admin)
+        set_menu: Callable[[], Awaitable[object]] = partial(
+            client.set_menu, context.person, translate.language, is_admin=is_admin
+        )
     else:
         set_menu = partial(client.reset_menu, context.person)
     result = ActionResult(

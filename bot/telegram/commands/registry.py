@@ -25,7 +25,7 @@ from bot.telegram.commands import (
     forget,
     grants,
     group_cards,
-    groups,
+    group_changes,
     instructions,
     job_cards,
     jobs,
@@ -173,7 +173,7 @@ async def handle_help(context: ActionContext) -> ActionResult:
     if context.is_group:
         chat_group = context.deps.groups.find(context.lane.chat)
         hears_all = chat_group.hears_all if chat_group else None
-        greeting = groups.build_greeting(translate, context.deps.bot_name, hears_all=hears_all)
+        greeting = group_changes.build_greeting(translate, context.deps.bot_name, hears_all=hears_all)
         return reply_text("\n".join([greeting, *_list_group_help(translate)]))
     intro = translate(
         "Just write to me. Send me photos, PDFs and other files, too. I can look things up on web pages, "

@@ -12,7 +12,8 @@ from bot.db.people import people
 from bot.db.queues import outbox
 from bot.domain import Button, Lane
 from bot.telegram.actions import ActionContext, ActionResult, build_part, expire_button, reply_text
-from bot.telegram.commands.people import block_person, describe_decision, let_in
+from bot.telegram.commands.people import change_person
+from bot.telegram.commands.people_changes import PeopleChanges, describe_decision
 
 _CODE = re.compile(r"[A-Za-z]{8}", re.ASCII)
 _BUTTON = re.compile(r"(add|block):([1-9][0-9]{0,15})", re.ASCII)
@@ -99,10 +100,11 @@ async def handle_card_button(context: ActionContext) -> ActionResult:
     if match is None:
         return expire_button(context)
     person = int(match[2])
-    if decision := await describe_decision(context, person):
-        return ActionResult(toast=decision, replacement=build_part(decision))
-    change = let_in if match[1] == "add" else block_person
-    result = await change(context, person)
+    if decision := await describe_decision(context.tx, person):
+        outcome = decision(context.translate)
+        return ActionResult(toast=outcome, replacement=build_part(outcome))
+    change = PeopleChanges.let_in if match[1] == "add" else PeopleChanges.block
+    result = await change_person(context, change, person)
     outcome = "".join(part.text for part in result.parts)
     return replace(result, parts=(), toast=outcome, replacement=build_part(outcome))
 
@@ -112,4 +114,4 @@ async def let_in_by_code(context: ActionContext) -> ActionResult:
     stranger = await people.find_stranger_by_code(context.tx, context.args, now=context.now)
     if stranger is None:
         return expire_button(context)
-    return await let_in(context, stranger.id)
+    return await change_person(context, PeopleChanges.let_in, stranger.id)

@@ -239,5 +239,30 @@ async def test_the_bot_leaves_a_group_after_a_day_without_an_answer(harness: Upd
     assert left == []
     harness.now += 1000
     await leave_groups()
-    await leave_groups()
     assert left == [CHAT]
+
+
+async def test_a_group_is_left_again_for_a_day_unless_the_bot_is_added_again(harness: UpdateHarness):
+    left = list[int]()
+
+    async def leave_chat(chat: int) -> bool:
+        left.append(chat)
+        return False  # Telegram does not answer
+
+    leave_groups = LeaveGroupsTask(harness.database, harness.groups, leave_chat, clock=lambda: harness.now)
+    await harness.let_in(ADMIN, "admin")
+    await change_membership(harness, "member", by=ADMIN)
+    await harness.tap(f"group:quit:{CHAT}", person=ADMIN)
+    for hours in (1, 22):
+        harness.now += hours * 3600
+        await leave_groups()
+    assert left == [CHAT, CHAT]
+    harness.now += 2 * 3600
+    await leave_groups()
+    assert left == [CHAT, CHAT]
+    await change_membership(harness, "member", by=ADMIN)
+    await harness.tap(f"group:quit:{CHAT}", person=ADMIN)
+    await change_membership(harness, "member", by=ADMIN)
+    harness.now += 3600
+    await leave_groups()
+    assert left == [CHAT, CHAT]
