@@ -18,6 +18,22 @@ ItemShape = Literal[
 CallPurpose = Literal["turn", "summary", "task", "warmup", "probe", "bench", "decision", "address"]
 TYPED_READ_PURPOSES: Final = ("decision", "address")  # calls of one step, which cost no canvas
 ResultOutcome = Literal["ok", "error", "refused", "timeout", "interrupted", "unknown"]
+RefusalReason = Literal[
+    "arguments",
+    "no_tool",
+    "repeat",
+    "too_many",
+    "suspended",
+    "not_granted",
+    "address",
+    "guest",
+    "nobody",
+    "denied",
+    "expired",
+    "stopped",
+    "changed",
+]
+"""Why a tool call was not run; bot.usage.refusals has the words for each."""
 CallOutcome = Literal["ok", "cut", "cancelled", "failed"]
 EndpointRole = Literal["main", "fallback"]  # which of the two endpoints answers
 AttachmentKind = Literal["image", "document", "sound"]
@@ -134,7 +150,8 @@ class ToolResult:
 
     `full_text` is the result before it was cut, as far as it is stored. `full_length` is its length in
     characters, None if nothing was cut. `images` come after the text; `files` are for the person. `failure`
-    is the error that the tool raised, for its author; it is not stored.
+    is the error that the tool raised, for its author; it is not stored. `refusal`: why it was
+    not run, if it was refused.
     """
 
     call: ToolCall
@@ -145,6 +162,7 @@ class ToolResult:
     images: tuple[Image, ...] = ()
     files: "tuple[OutgoingFile, ...]" = ()
     failure: str = ""
+    refusal: RefusalReason | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """The tables of tools and sources, with how calls of tools ended. Pure, but for loading the figures."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 from bot.admin.components import TURNS_PATH, build_url, format_duration
 from bot.admin.data_table import Cell, DataTable, TableColumn
@@ -15,7 +15,8 @@ from bot.tool_registry import formatting
 from bot.tool_registry.tool_info import ToolInfo
 from bot.translations.translator import ENGLISH
 from bot.usage.queries import load_tool_report
-from bot.usage.report import ReportGroup
+from bot.usage.report import ReportGroup, ToolUsage
+from bot.usage.tables import format_at_least
 
 _PERIOD_FIELDS = ("period", "from", "to")
 _TOOL_COLUMNS = (
@@ -27,6 +28,7 @@ _TOOL_COLUMNS = (
     TableColumn("calls", "Calls", is_number=True, can_sort=True),
     TableColumn("failed", "Failed", is_number=True, can_sort=True),
     TableColumn("refused", "Not run", is_number=True, can_sort=True),
+    TableColumn("malformed", "Bad arguments", is_number=True, can_sort=True),
     TableColumn("p95_seconds", "p95", is_number=True, can_sort=True),
 )
 _SOURCE_COLUMNS = (
@@ -42,10 +44,15 @@ _SOURCE_COLUMNS = (
 class ToolUse:
     """How the calls of a tool ended; `p95` None: unknown, or none ended."""
 
-    calls: int = 0
-    failed: int = 0
-    refused: int = 0
+    tools: ToolUsage = field(default_factory=ToolUsage)
     p95: float | None = None
+
+    @property
+    def malformed(self) -> Cell:
+        """Calls whose arguments did not fit; None if of no refused call is known why it was."""
+        explained = self.tools.refused - self.tools.refusals.get(None, 0)
+        value = self.tools.malformed if explained or not self.tools.refused else None
+        return Cell(value, format_at_least(self.tools.malformed, explained, self.tools.refused))
 
 
 async def load_uses(tx: Transaction, period: Period) -> Mapping[str, ToolUse]:
@@ -59,7 +66,7 @@ def _to_use(group: ReportGroup) -> ToolUse:
         return ToolUse()
     percentiles = group.percentiles.get("tools")
     p95 = None if percentiles is None else percentiles.p95
-    return ToolUse(group.tools.calls, group.tools.failed, group.tools.outcomes.get("refused", 0), p95)
+    return ToolUse(group.tools, p95)
 
 
 def build_tool_table(
@@ -102,10 +109,12 @@ def _show_source_name(info: ToolInfo) -> Cell:
 def _show_use(name: str, use: ToolUse, query: Mapping[str, str]) -> tuple[Cell, ...]:
     """The figures of a tool, which lead to the turns that called it."""
     seconds = Cell(use.p95, None if use.p95 is None else format_duration(use.p95))
-    if not use.calls:
-        return Cell(0), Cell(0), Cell(0), Cell("", "")
+    tools = use.tools
+    if not tools.calls:
+        return Cell(0), Cell(0), Cell(0), Cell(0), Cell("", "")
     href = build_turns_url(name, query)
-    return Cell(use.calls, href=href), Cell(use.failed, href=href), Cell(use.refused, href=href), seconds
+    counts = (Cell(tools.calls), Cell(tools.failed), Cell(tools.refused), use.malformed)
+    return (*(replace(count, href=href) for count in counts), seconds)
 
 
 def build_turns_url(name: str, query: Mapping[str, str]) -> str:

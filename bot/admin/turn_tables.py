@@ -5,6 +5,7 @@ from bot.admin.data_table import Cell, DataTable, TableColumn, build_seconds_cel
 from bot.db.usage.turn_steps import CallStep, PartStep, ToolStep, TurnSteps
 from bot.domain import CANVAS_TOKENS, TYPED_READ_PURPOSES
 from bot.usage.intervals import INTERVAL_DESCRIPTIONS, INTERVAL_ORDER, column_name
+from bot.usage.refusals import describe_tool_outcome
 from bot.usage.turn_report import ANSWER_LABELS, describe_prompt, format_server_times
 
 _CALL_COLUMNS = (
@@ -148,8 +149,14 @@ def _build_tool(tool: ToolStep, turn: TurnSteps) -> tuple[Cell, ...]:
         _moment_cell(began_at, turn),
         Cell(_describe_question(tool)),
         build_seconds_cell(seconds),
-        Cell(cut(tool.outcome) if tool.outcome else None, None if tool.outcome else "none yet, or lost"),
+        _build_outcome_cell(tool),
     )
+
+
+def _build_outcome_cell(tool: ToolStep) -> Cell:
+    if tool.outcome is None:
+        return Cell(None, "none yet, or lost")
+    return Cell(cut(describe_tool_outcome(tool.outcome, tool.refusal)))
 
 
 def _describe_question(tool: ToolStep) -> str:

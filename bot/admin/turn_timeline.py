@@ -8,6 +8,7 @@ import htpy as h
 from bot.admin.components import cut, format_duration
 from bot.admin.svg_chart import Axis, Bar, BarKind, choose_step, draw_chart, show_swatch
 from bot.db.usage.turn_steps import CallStep, PartStep, ToolStep, TurnSteps
+from bot.usage.refusals import describe_tool_outcome
 from bot.usage.tables import INTERVAL_NAMES, format_seconds
 
 MAX_ROWS = 44  # of four shapes each: with deliveries and axis below MAX_SHAPES
@@ -161,7 +162,8 @@ def _list_tool_bars(tool: ToolStep, turn: TurnSteps, end: float) -> Iterator[Bar
         if tool.ended_at is not None:
             seconds = format_duration(tool.ended_at - tool.began_at)
         kind: BarKind = "tool" if tool.outcome in {"ok", None} else "fault"
-        yield Bar(0, kind, tool.began_at, ended_at, f"{name}: {cut(tool.outcome or 'no result')}, {seconds}")
+        outcome = describe_tool_outcome(tool.outcome or "no result", tool.refusal)
+        yield Bar(0, kind, tool.began_at, ended_at, f"{name}: {cut(outcome)}, {seconds}")
 
 
 def _list_part_bars(turn: TurnSteps, end: float) -> Iterator[Bar]:

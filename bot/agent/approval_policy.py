@@ -14,6 +14,7 @@ from typing import Any, Literal
 from bot.agent.argument_urls import MAX_ADDRESSES, list_addresses
 from bot.agent.taint import TaintState
 from bot.agent.urls import extract_host
+from bot.domain import RefusalReason
 from bot.translations.translator import translatable
 from tools.base import Tool
 
@@ -66,9 +67,10 @@ class RequireApproval:
 
 @dataclass(frozen=True, slots=True)
 class DenyCall:
-    """It does not run; `reason` is written for the model."""
+    """It does not run; `text` is written for the model."""
 
-    reason: str
+    refusal: RefusalReason
+    text: str
 
 
 CallVerdict = AllowCall | RequireApproval | DenyCall
@@ -80,7 +82,7 @@ def assess(tool: Tool, arguments: Mapping[str, Any], taint: TaintState) -> CallV
         changes = tool.changes and not tool.rule.only_reads
         new_addresses = _find_new_addresses(tool, arguments, taint)
         if new_addresses and taint.is_turn_tainted and not changes:
-            return DenyCall(URL_NOT_KNOWN)
+            return DenyCall("address", URL_NOT_KNOWN)
         if new_addresses or changes:
             reason = ASKED_AFTER_OUTSIDE_TEXT if taint.is_turn_tainted else ASKED_AFTER_EARLIER_TEXT
             return RequireApproval(reason, tool.rule.who, None, _find_host(new_addresses))

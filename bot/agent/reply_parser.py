@@ -186,7 +186,7 @@ def _check_calls(
         else:
             left_out = len(calls) - MAX_CALLS
             reason = f"At most {MAX_CALLS} calls run in one step; {left_out} were left out."
-            checked.append(refuse_call(call, reason))
+            checked.append(refuse_call(call, "too_many", reason))
     return tuple(checked)
 
 

@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 from bot.agent.notices import REPEATED_CALL
 from bot.agent.sanitize import break_control_tokens, to_sendable
 from bot.agent.tool_search import FIND_TOOLS, USE_TOOL, render_tool
-from bot.domain import ToolCall, ToolResult
+from bot.domain import RefusalReason, ToolCall, ToolResult
 from tools.base import Tool, ToolError
 
 # Without a bound of our own the depth of the stack would decide, and a replayed turn could go another way.
@@ -53,7 +53,7 @@ class CallHistory:
                 continue
             call = (checked.call.name, checked.call.arguments)
             if call in calls_of_reply or self._counts[call] >= MAX_REPEATS:
-                judged.append(refuse_call(checked.call, REPEATED_CALL))
+                judged.append(refuse_call(checked.call, "repeat", REPEATED_CALL))
                 continue
             calls_of_reply.add(call)
             self._counts[call] += 1
@@ -114,25 +114,25 @@ def check_call(call: ToolCall, tools: Mapping[str, Tool]) -> CheckedCall | ToolR
     arguments = _parse_arguments(call.arguments)
     tool = tools.get(_match_tool_name(call.name, tools))
     if tool is None or (inner_call and tool.name == USE_TOOL):
-        return refuse_call(call, _explain_unknown_tool(call.name, tools))
+        return refuse_call(call, "no_tool", _explain_unknown_tool(call.name, tools))
     call = ToolCall(call.id, tool.name, call.arguments)
     unreadable = UNREADABLE_ARGUMENTS.format(tool.name)
     if arguments is None:
-        return refuse_call(call, _explain_refusal(unreadable, tool, tools))
+        return refuse_call(call, "arguments", _explain_refusal(unreadable, tool, tools))
     try:
         checked = check_arguments(tool, arguments)
         return CheckedCall(ToolCall(call.id, tool.name, write_json(_drop_defaults(tool, checked))), checked)
     except ToolError as error:
-        return refuse_call(call, _explain_refusal(str(error), tool, tools))
+        return refuse_call(call, "arguments", _explain_refusal(str(error), tool, tools))
     except Exception:  # noqa: BLE001 schemas come from anywhere and values hold anything
-        return refuse_call(call, _explain_refusal(unreadable, tool, tools))
+        return refuse_call(call, "arguments", _explain_refusal(unreadable, tool, tools))
 
 
-def refuse_call(call: ToolCall, reason: str) -> ToolResult:
+def refuse_call(call: ToolCall, refusal: RefusalReason, text: str) -> ToolResult:
     """The result of a call that will not run; the call gets a form that every template can render."""
     arguments = _parse_arguments(call.arguments) or {}
     call = ToolCall(call.id, _clean_name(call.name), write_json(arguments))
-    return ToolResult(call, break_control_tokens(to_sendable(reason)), "refused")
+    return ToolResult(call, break_control_tokens(to_sendable(text)), "refused", refusal=refusal)
 
 
 def _parse_arguments(text: str) -> dict[str, Any] | None:

@@ -109,8 +109,8 @@ class ToolPolicy:
                 case RequireApproval():
                     tool = self._toolbox.tools[checked.call.name]
                     pending.append(PendingCall(checked, tool, verdict, key in self._questions_by_call))
-                case DenyCall(reason):
-                    refused.append(ToolResult(checked.call, reason, "refused"))
+                case DenyCall(refusal, text):
+                    refused.append(ToolResult(checked.call, text, "refused", refusal=refusal))
             call_count += not isinstance(verdict, DenyCall)
         return PolicyDecisions(tuple(ready), tuple(pending), tuple(refused))
 
@@ -153,18 +153,18 @@ class ToolPolicy:
         tool = self._toolbox.tools[checked_call.call.name]
         requester = self._requester
         if self._dependencies.is_suspended(tool.name):
-            return DenyCall(format_unavailable(tool.name))
+            return DenyCall("suspended", format_unavailable(tool.name))
         if not self._dependencies.is_granted(tool.name, requester.person, requester.lane.chat):
-            return DenyCall(NOT_GRANTED.format(tool.name))
+            return DenyCall("not_granted", NOT_GRANTED.format(tool.name))
         question = self._questions_by_call.get((step, checked_call.call.id))
         if question is not None:
             return _judge_answer(question, tool, checked_call)
         if call_count >= self._dependencies.max_calls:
-            return DenyCall(TOO_MANY.format(self._dependencies.max_calls))
+            return DenyCall("too_many", TOO_MANY.format(self._dependencies.max_calls))
         verdict = approval_policy.assess(tool, checked_call.arguments, taint_state)
         changes = tool.changes and not tool.rule.only_reads
         if requester.lane.is_guest and (changes or isinstance(verdict, RequireApproval)):
-            return DenyCall(FOR_GUESTS)
+            return DenyCall("guest", FOR_GUESTS)
         if isinstance(verdict, RequireApproval):
             return await self._check_allowance(tx, tool, verdict, now)
         return verdict
@@ -184,7 +184,7 @@ class ToolPolicy:
         line = Part(translate(NO_ADMIN, tool=tool.name), silent=True)
         await outbox.add(tx, item=None, lane=requester.lane, parts=(line,), now=now)
         self._lanes_to_notify = (requester.lane,)
-        return DenyCall(NOBODY)
+        return DenyCall("nobody", NOBODY)
 
 
 def _judge_answer(question: ApprovalQuestion, tool: Tool, checked_call: CheckedCall) -> CallVerdict:
@@ -193,14 +193,14 @@ def _judge_answer(question: ApprovalQuestion, tool: Tool, checked_call: CheckedC
         case None:
             return RequireApproval("", question.who, question.binding)
         case "denied":
-            return DenyCall(DENIED.format("an admin" if question.who == "admins" else "the person"))
+            return DenyCall("denied", DENIED.format("an admin" if question.who == "admins" else "the person"))
         case "expired":
-            return DenyCall(EXPIRED)
+            return DenyCall("expired", EXPIRED)
         case "stopped":
-            return DenyCall(STOPPED)
+            return DenyCall("stopped", STOPPED)
     is_same_tool = hash_tool(tool) == question.hash
     is_same_call = approval_prompt.serialize_arguments(checked_call.arguments) == question.arguments
     could_answer = question.who == "admins" or tool.rule.who == "asker"
     if is_same_tool and is_same_call and could_answer:
         return AllowCall(question.id)
-    return DenyCall(CHANGED)
+    return DenyCall("changed", CHANGED)

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias, get_args
 from bot.db.tools.approvals import ApprovalAnswer
 from bot.db.usage.usage_sums import CallSums, TurnSums
 from bot.db.usage.verdict_sums import VerdictSums
-from bot.domain import ResultOutcome
+from bot.domain import RefusalReason, ResultOutcome
 from bot.usage import thinking_report
 from bot.usage.report import (
     INTERVAL_COLUMNS,
@@ -157,6 +157,8 @@ def _turn_fields(turns: TurnSums) -> JsonRecord:
 def _tool_fields(tools: ToolUsage) -> JsonRecord:
     outcomes = dict.fromkeys((*get_args(ResultOutcome), None), 0) | dict(tools.outcomes)
     counts = {f"tool_{outcome or 'not_ended'}": count for outcome, count in outcomes.items()}
+    refusals = dict.fromkeys((*get_args(RefusalReason), None), 0) | dict(tools.refusals)
+    counts |= {f"tool_refused_{reason or 'unknown'}": count for reason, count in refusals.items()}
     return {
         "tool_calls": tools.calls,
         "tool_failures": tools.failed,

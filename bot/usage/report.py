@@ -69,17 +69,31 @@ class Percentiles:
 
 @dataclass(frozen=True, slots=True)
 class ToolUsage:
-    """Tool calls of a group: counts by outcome (None: not ended), and the seconds of the `timed` ones."""
+    """Tool calls of a group: counts by outcome (None: not ended), and the seconds of the `timed` ones.
+
+    `refusals` counts the refused ones by their reason (None: unknown).
+    """
 
     calls: int = 0
     outcomes: Mapping[str | None, int] = field(default_factory=dict)
     timed: int = 0
     seconds: float = 0.0
+    refusals: Mapping[str | None, int] = field(default_factory=dict)
 
     @property
     def failed(self) -> int:
         """Calls that ended with another outcome than ok."""
         return self.calls - self.outcomes.get("ok", 0) - self.outcomes.get(None, 0)
+
+    @property
+    def refused(self) -> int:
+        """Calls that were not run."""
+        return self.outcomes.get("refused", 0)
+
+    @property
+    def malformed(self) -> int:
+        """Calls that were not run because of their arguments, among the refused ones of a known reason."""
+        return self.refusals.get("arguments", 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -314,13 +328,16 @@ def _add_values(values: Sequence[Any]) -> Any:
 
 def _sum_tools(sums: Iterable[ToolSums]) -> ToolUsage:
     outcomes: dict[str | None, int] = {}
+    refusals: dict[str | None, int] = {}
     timed = 0
     seconds = 0.0
     for tool_sums in sums:
         outcomes[tool_sums.outcome] = outcomes.get(tool_sums.outcome, 0) + tool_sums.calls
+        if tool_sums.outcome == "refused":
+            refusals[tool_sums.refusal] = refusals.get(tool_sums.refusal, 0) + tool_sums.calls
         timed += tool_sums.timed
         seconds += tool_sums.seconds
-    return ToolUsage(sum(outcomes.values()), outcomes, timed, seconds)
+    return ToolUsage(sum(outcomes.values()), outcomes, timed, seconds, refusals)
 
 
 def _sum_approvals(sums: Sequence[ApprovalSums]) -> ApprovalCounts | None:

@@ -12,6 +12,7 @@ from bot.db.usage.verdict_sums import VerdictSums
 from bot.translations.translator import translatable
 from bot.usage.histogram import MAX_RELATIVE_ERROR
 from bot.usage.intervals import INTERVAL_ORDER, column_name
+from bot.usage.refusals import describe_refusals
 from bot.usage.report import (
     INTERVAL_COLUMNS,
     MAX_EXACT_TURNS,
@@ -248,8 +249,11 @@ def _tool_row(group: ReportGroup) -> tuple[str, ...]:
     """The cells of _TOOL_COLUMNS, and those of _PERCENTILE_COLUMNS."""
     assert group.tools is not None
     tools = group.tools
-    failures = {outcome or "not ended": count for outcome, count in tools.outcomes.items() if outcome != "ok"}
-    failure_text = ", ".join(f"{outcome} {count:,}" for outcome, count in sorted(failures.items())) or "0"
+    failures = {outcome or "not ended": f"{count:,}" for outcome, count in tools.outcomes.items()}
+    failures.pop("ok", None)
+    if tools.refused:
+        failures["refused"] += f" ({describe_refusals(tools.refusals)})"
+    failure_text = ", ".join(f"{outcome} {count}" for outcome, count in sorted(failures.items())) or "0"
     return (
         group.label,
         f"{tools.calls:,}",

@@ -10,6 +10,7 @@ from dataclasses import asdict
 from bot.db.usage.turn_steps import CallStep, PartStep, ToolStep, TurnSteps
 from bot.domain import CANVAS_TOKENS
 from bot.usage.plain_text import escape_for_terminal
+from bot.usage.refusals import describe_tool_outcome
 from bot.usage.report import format_person, format_utc
 from bot.usage.tables import INTERVAL_NAMES, format_seconds
 
@@ -193,7 +194,7 @@ def _tool_events(tool: ToolStep) -> Iterator[tuple[float, str]]:
 
 
 def _describe_tool_end(tool: ToolStep, ended_at: float) -> str:
-    text = escape_for_terminal(tool.outcome or "unknown")
+    text = escape_for_terminal(describe_tool_outcome(tool.outcome or "unknown", tool.refusal))
     if tool.began_at is not None:
         text += f" after {format_seconds(ended_at - tool.began_at)} s"
     if tool.result is not None:

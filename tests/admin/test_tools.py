@@ -6,6 +6,7 @@ import random
 import re
 from collections import Counter
 from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass
 from html import unescape
 
 import pytest
@@ -19,6 +20,7 @@ from bot.usage.queries import load_report
 from bot.usage.query_args import parse_scope
 from bot.usage.report import ReportQuery
 from tests.support.admin_page import ANN, AdminPageHarness, build_running_gateway, open_admin_page
+from tests.support.random_month import REFUSAL_REASONS
 from tests.support.registered_tools import NOW, RegisteredToolsHarness, build_definition
 from tests.support.usage_rows import UsageRows
 from tools.builtin.calculate import calculate
@@ -76,13 +78,22 @@ async def list_changes(database: Database) -> list[AuditEntry]:
     return [entry for entry in reversed(entries) if not entry.what.startswith("logged")]
 
 
-async def fill_month(database: Database) -> dict[str, list[tuple[str | None, float | None]]]:
-    """Tool calls of a random month, and one after it; returns the outcome and seconds of each, by tool."""
+@dataclass(frozen=True)
+class ExpectedCall:
+    """A tool call of the month; `seconds` None: it has not ended."""
+
+    outcome: str | None
+    refusal: str | None
+    seconds: float | None
+
+
+async def fill_month(database: Database) -> dict[str, list[ExpectedCall]]:
+    """Tool calls of a random month, by tool; there is one more after it."""
     seed = random.SystemRandom().randrange(10**6)
     print(f"seed {seed}")
     rng = random.Random(seed)
     rows = UsageRows(database)
-    expected: dict[str, list[tuple[str | None, float | None]]] = {}
+    expected: dict[str, list[ExpectedCall]] = {}
     for _ in range(60):
         received_at = FIRST_DAY + rng.random() * 30 * 86_400
         turn = await rows.add_turn(received_at=received_at, began_at=received_at)
@@ -90,9 +101,11 @@ async def fill_month(database: Database) -> dict[str, list[tuple[str | None, flo
             name = rng.choice(("clock", "recall", "lost_tool"))
             outcome = rng.choice(OUTCOMES)
             ended_at = None if outcome is None else received_at + rng.random() * 9
-            await rows.add_tool_call(turn, name, outcome=outcome, began_at=received_at, ended_at=ended_at)
+            refusal = rng.choice(REFUSAL_REASONS) if outcome == "refused" else None
+            times = {"began_at": received_at, "ended_at": ended_at}
+            await rows.add_tool_call(turn, name, outcome=outcome, refusal=refusal, **times)
             seconds = None if ended_at is None else ended_at - received_at
-            expected.setdefault(name, []).append((outcome, seconds))
+            expected.setdefault(name, []).append(ExpectedCall(outcome, refusal, seconds))
     late = await rows.add_turn(received_at=FIRST_DAY + 31 * 86_400)
     await rows.add_tool_call(late, "clock")
     return expected
@@ -111,8 +124,9 @@ async def test_figures_are_those_of_the_report_and_of_the_rows(database: Databas
         reported = {group.label: group for group in report.groups if group.tools}
         assert {name for name, row in shown.items() if int(row["calls"])} == set(reported) == set(expected)
         for name, calls in expected.items():
-            outcomes = Counter(outcome for outcome, _ in calls)
-            durations = sorted(value for _, value in calls if value is not None)
+            outcomes = Counter(call.outcome for call in calls)
+            refusals = Counter(call.refusal for call in calls if call.outcome == "refused")
+            durations = sorted(call.seconds for call in calls if call.seconds is not None)
             figures = reported[name].tools
             assert figures is not None
             row = shown[name]
@@ -120,6 +134,9 @@ async def test_figures_are_those_of_the_report_and_of_the_rows(database: Databas
             failed = len(calls) - outcomes["ok"] - outcomes[None]
             assert int(row["failed"]) == figures.failed == failed
             assert int(row["refused"]) == figures.outcomes.get("refused", 0) == outcomes["refused"]
+            assert figures.refusals == refusals
+            is_known = refusals[None] < outcomes["refused"] or not outcomes["refused"]
+            assert row["malformed"] == (str(refusals["arguments"]) if is_known else "")
             if durations:
                 p95 = reported[name].percentiles["tools"].p95
                 assert float(row["p95_seconds"]) == p95 == pytest.approx(exact_percentile(durations, 0.95))

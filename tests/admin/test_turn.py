@@ -15,6 +15,7 @@ from bot.db.tables import audit, messages, model_calls
 from bot.domain import Lane
 from bot.usage import report_command
 from bot.usage.intervals import INTERVAL_ORDER, column_name
+from bot.usage.refusals import describe_tool_outcome
 from tests.support.admin_page import ANN, AdminPageHarness, build_running_gateway, open_admin_page
 from tests.support.random_month import RandomMonth, Row, fill_month
 from tests.support.usage_rows import NOON, UsageRows
@@ -77,7 +78,14 @@ async def test_turns_of_a_random_month_are_shown_as_they_were(database: Database
             )
             check_calls(await read_table(page, number, "calls"), month, number, turn["received_at"])
             charts = read_shapes(text)
-            assert len(await read_table(page, number, "tools")) == len(month.list_tools(number))
+            tools = await read_table(page, number, "tools")
+            assert [tool["outcome"] for tool in tools] == [
+                tool["outcome"] and describe_tool_outcome(tool["outcome"], tool["refusal"])
+                for tool in month.list_tools(number)
+            ]
+            assert [tool["refusal"] for tool in printed["tools"]] == [
+                tool["refusal"] for tool in month.list_tools(number)
+            ]
             account = month.find_account(number)
             intervals = await read_table(page, number, "intervals")
             if account is None:

@@ -178,7 +178,7 @@ def test_an_address_binds_whatever_its_argument_is_called(arguments: dict[str, A
     changes = replace(reads, changes=True)
     taint = TaintState(is_turn_tainted=True, texts=[f"compare {GIVEN}"])
     assert assess(reads, arguments, TaintState()) == AllowCall()
-    assert assess(reads, arguments, taint) == DenyCall(URL_NOT_KNOWN)
+    assert assess(reads, arguments, taint) == DenyCall("address", URL_NOT_KNOWN)
     verdict = assess(changes, arguments, taint)
     assert isinstance(verdict, RequireApproval)
     assert verdict.binding is None
@@ -190,7 +190,7 @@ def test_a_tool_that_only_reads_by_an_admins_word_is_not_asked_about_and_stays_b
     search = replace(make_tool(Rule("never", only_reads=True), changes=True, outside=True), source="web")
     taint = TaintState(is_turn_tainted=True, texts=[GIVEN])
     assert assess(search, {"amount": 1, "url": GIVEN}, taint) == AllowCall()
-    assert assess(search, {"query": f"read {EVIL}"}, taint) == DenyCall(URL_NOT_KNOWN)
+    assert assess(search, {"query": f"read {EVIL}"}, taint) == DenyCall("address", URL_NOT_KNOWN)
 
 
 def test_a_built_in_tool_that_opens_nothing_may_be_told_of_any_address():
@@ -203,9 +203,9 @@ def test_an_address_of_another_scheme_is_known_where_it_stands_letter_by_letter(
     taint = TaintState(is_turn_tainted=True, texts=["- demo://resource/1, the first one"])
     assert assess(reads, {"uri": "demo://resource/1"}, taint) == AllowCall()
     for uri in ("demo://resource/12", "demo://resource", "ftp://evil.example/4711"):
-        assert assess(reads, {"uri": uri}, taint) == DenyCall(URL_NOT_KNOWN)
+        assert assess(reads, {"uri": uri}, taint) == DenyCall("address", URL_NOT_KNOWN)
     taint.add_result(reads, ToolResult(ToolCall("a", "read", '{"q": "a://b/4711"}'), "no a://b/4711", "ok"))
-    assert assess(reads, {"uri": "a://b/4711"}, taint) == DenyCall(URL_NOT_KNOWN)
+    assert assess(reads, {"uri": "a://b/4711"}, taint) == DenyCall("address", URL_NOT_KNOWN)
 
 
 @pytest.mark.parametrize(
@@ -271,7 +271,7 @@ def test_after_text_from_outside_only_known_urls_are_opened():
         7,
         ["x"],
     ):
-        assert assess(opens, {"url": url}, taint) == DenyCall(URL_NOT_KNOWN)
+        assert assess(opens, {"url": url}, taint) == DenyCall("address", URL_NOT_KNOWN)
     assert assess(opens, {"url": ["https://mine.example/list"]}, taint) == AllowCall()
 
 
@@ -294,7 +294,7 @@ def test_a_url_that_a_result_only_repeats_from_its_call_is_not_opened(
     taint.add_result(
         other_tool, ToolResult(ToolCall("c", "zone", json.dumps({"zone": leaked_url})), text, outcome)
     )
-    assert assess(opens, {"url": leaked_url}, taint) == DenyCall(URL_NOT_KNOWN)
+    assert assess(opens, {"url": leaked_url}, taint) == DenyCall("address", URL_NOT_KNOWN)
     is_known = outcome == "ok" or (brings_outside and outcome == "error")
     assert (assess(opens, {"url": "https://help.example/zones"}, taint) == AllowCall()) == is_known
 
@@ -316,4 +316,4 @@ def test_whatever_a_page_says_no_character_is_added_to_its_url(page: str, suffix
     taint = TaintState(texts=["https://evil.example/c?q=1"])
     taint.add_result(opens, make_result(page.replace("evil.example/", "")))
     verdict = assess(opens, {"url": f"https://evil.example/c?q=1x{suffix}"}, taint)
-    assert verdict == DenyCall(URL_NOT_KNOWN)
+    assert verdict == DenyCall("address", URL_NOT_KNOWN)

@@ -126,7 +126,7 @@ def test_a_refused_call_gets_its_result_at_once_and_the_others_run():
     event = loop.send(reply)
     assert isinstance(event, RunTools)
     assert [checked.call.name for checked in event.calls] == ["get_weather"]
-    assert [result.outcome for result in event.refused] == ["refused"]
+    assert [(result.outcome, result.refusal) for result in event.refused] == [("refused", "no_tool")]
     assert [call.id for call in event.new_messages[0].calls] == ["a", "b"]
     assert event.new_messages[1] == Message("tool", event.refused[0].text, call_id="b")
     assert [
@@ -325,6 +325,7 @@ def test_the_same_call_runs_once_a_reply_and_twice_a_turn():
     runs = [event for event in events if isinstance(event, RunTools)]
     assert [(len(event.calls), len(event.refused)) for event in runs] == [(1, 1), (1, 0), (0, 1)]
     assert "already made" in runs[0].refused[0].text
+    assert runs[0].refused[0].refusal == "repeat"
 
 
 def test_a_turn_out_of_time_keeps_its_text_with_a_note():

@@ -57,7 +57,7 @@ def test_wrong_arguments_are_refused_with_the_schema_of_the_tool() -> None:
     for arguments in ({}, {"number": "many"}, {"number": 1, "color": "red"}, [1], "[1", "{"):
         refused = check_use_tool(name="approve_invoice", arguments=arguments)
         assert isinstance(refused, ToolResult)
-        assert (refused.call.name, refused.outcome) == ("approve_invoice", "refused")
+        assert (refused.call.name, refused.refusal) == ("approve_invoice", "arguments")
         assert '"number": {"description": "Its number.", "type": "integer"}' in refused.text
 
 

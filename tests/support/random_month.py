@@ -24,6 +24,8 @@ INTERVALS = (
     "own",
 )
 _ENDINGS = ("answered", "answered", "answered", "cut", "stopped", "away", "steps", "empty", None)
+_OUTCOMES = ("ok", "ok", "ok", "error", "refused", "refused", "timeout", None)
+REFUSAL_REASONS = ("arguments", "arguments", "denied", None)  # None: of an older row
 _REASONS = ("the server sent no usage", "the call ended before the server counted")
 Row = dict[str, Any]
 
@@ -141,6 +143,7 @@ class _Generator:
 
     def _add_tool(self, turn: int, step: int, now: float) -> float:
         ended_at = now + self._rng.uniform(0.01, 2)
+        outcome = self._rng.choice(_OUTCOMES)
         tool = {
             "turn": turn,
             "step": step,
@@ -148,10 +151,11 @@ class _Generator:
             "name": self._rng.choice(("clock", "fetch_page", "search")),
             "arguments": "{}",
             "state": "done",
-            "outcome": self._rng.choice(("ok", "ok", "error")),
+            "outcome": outcome,
+            "refusal": self._rng.choice(REFUSAL_REASONS) if outcome == "refused" else None,
             "result": "noon",
             "began_at": now,
-            "ended_at": ended_at,
+            "ended_at": None if outcome is None else ended_at,
         }
         self.rows["tool_calls"].append(tool)
         return ended_at

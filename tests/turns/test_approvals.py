@@ -155,7 +155,8 @@ async def test_a_call_that_is_not_allowed_is_refused(
     model.script = [make_reply("Then not.")]
     await resume(harness, "ring")
     assert bell.rung == []
-    assert await harness.load_rows(tool_calls, "state", "outcome", "result") == [("done", "refused", reason)]
+    row = ("done", "refused", answer_word, reason)
+    assert await harness.load_rows(tool_calls, "state", "outcome", "refusal", "result") == [row]
     expected_answer = "Stopped." if answer_word == "stopped" else "Then not."
     assert (await harness.load_answers())[-1] == expected_answer
 
@@ -172,7 +173,7 @@ async def test_a_question_nobody_answers_expires(database: Database, model: Scri
     assert await answer(harness, "once") == "Nobody answered in time, so I won't run it."
     model.script = [make_reply("Too late.")]
     await resume(harness, "ring")
-    assert await harness.load_rows(tool_calls, "outcome", "result") == [("refused", EXPIRED)]
+    assert await harness.load_rows(tool_calls, "refusal", "result") == [("expired", EXPIRED)]
     assert bell.rung == []
 
 
@@ -227,7 +228,7 @@ async def test_where_no_admin_can_be_reached_the_chat_is_notified_at_once(
     model.script = [make_reply("", ring()), make_reply("Nobody is there.")]
     await harness.build_runner().run(await harness.new_request("ring"))
     assert await harness.load_answers() == [NO_ADMIN.format(tool="ring"), "Nobody is there."]
-    assert await harness.load_rows(tool_calls, "outcome", "result") == [("refused", NOBODY)]
+    assert await harness.load_rows(tool_calls, "refusal", "result") == [("nobody", NOBODY)]
     assert LANE in harness.woken_lanes
 
 
@@ -266,7 +267,7 @@ async def test_an_earlier_allowance_of_the_asker_does_not_hold_for_what_only_adm
     harness.tools = [bell.make_tool(Rule("always", who="admins"))]
     model.script = [make_reply("Not any more.")]
     await resume(harness, "ring")
-    assert await harness.load_rows(tool_calls, "outcome", "result") == [("refused", CHANGED)]
+    assert await harness.load_rows(tool_calls, "refusal", "result") == [("changed", CHANGED)]
     model.script = [make_reply("", ring())]
     await harness.build_runner().run(await harness.new_request("again"))
     assert (await harness.load_rows(turns, "state"))[-1] == ("parked",)
@@ -381,7 +382,7 @@ async def test_a_call_whose_tool_has_changed_since_it_was_shown_does_not_run(
     model.script = [make_reply("It changed.")]
     await resume(harness, "ring")
     assert bell.rung == []
-    assert await harness.load_rows(tool_calls, "outcome", "result") == [("refused", CHANGED)]
+    assert await harness.load_rows(tool_calls, "refusal", "result") == [("changed", CHANGED)]
 
 
 async def test_a_grant_that_ended_meanwhile_ends_the_call(
@@ -408,7 +409,7 @@ async def test_a_call_beyond_the_limit_of_a_turn_is_refused(database: Database, 
         make_reply("Enough."),
     ]
     await harness.build_runner().run(await harness.new_request("look"))
-    assert (await harness.load_rows(tool_calls, "outcome", "result"))[2] == ("refused", TOO_MANY.format(2))
+    assert (await harness.load_rows(tool_calls, "refusal", "result"))[2] == ("too_many", TOO_MANY.format(2))
 
 
 async def test_a_stop_that_meets_a_turn_about_to_wait_ends_it_and_nobody_is_asked(
@@ -434,7 +435,7 @@ async def test_a_suspended_tool_is_refused_without_a_question(
     harness = TurnHarness(database, model, [bell.make_tool()], suspended_tools={"ring"})
     model.script = [make_reply("", ring()), make_reply("It rests.")]
     await harness.build_runner().run(await harness.new_request("ring"))
-    assert await harness.load_rows(tool_calls, "outcome") == [("refused",)]
+    assert await harness.load_rows(tool_calls, "outcome", "refusal") == [("refused", "suspended")]
     assert await harness.load_rows(approvals, "id") == []
 
 

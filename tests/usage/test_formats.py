@@ -8,7 +8,7 @@ from typing import Any, get_args
 from bot.db.tools.approvals import ApprovalAnswer
 from bot.db.usage.usage_sums import ApprovalSums, RetrySums, Scope, ServerSums, ToolSums
 from bot.db.usage.verdict_sums import VerdictSums
-from bot.domain import ResultOutcome
+from bot.domain import RefusalReason, ResultOutcome
 from bot.usage.formats import render_csv, render_json, render_markdown, render_table
 from bot.usage.json_records import RETRY_REASONS, build_records, build_report_object, list_record_fields
 from bot.usage.report import INTERVAL_COLUMNS, Grouping, ReportQuery, ReportSums, UsageReport, build_report
@@ -99,7 +99,8 @@ def test_the_fields_of_records_do_not_depend_on_what_happened():
         "user",
         calls=[call_sums(5)],
         turns=[turn_sums(5)],
-        tools=[ToolSums(5, outcome, 1, 1, 1.0) for outcome in (*get_args(ResultOutcome), None)],
+        tools=[ToolSums(5, outcome, 1, 1, 1.0) for outcome in (*get_args(ResultOutcome), None)]
+        + [ToolSums(5, "refused", 1, 1, 0.0, reason) for reason in get_args(RefusalReason)],
         retries=[RetrySums(5, reason, 1) for reason in RETRY_REASONS],
         durations={(5, interval): [1.0] for interval in INTERVAL_COLUMNS},
         approvals=[ApprovalSums(5, answer, 1, 1.0) for answer in (*get_args(ApprovalAnswer), None)],

@@ -144,17 +144,18 @@ def test_tools_with_how_they_ended():
     tools = [
         ToolSums("clock", "ok", 2, 2, 1.0),
         ToolSums("clock", "timeout", 1, 1, 9.0),
+        ToolSums("clock", "refused", 2, 2, 0.0, "arguments"),
+        ToolSums("clock", "refused", 1, 1, 0.0, None),
         ToolSums("b", None, 1, 0, 0.0),
     ]
+    how = "refused 3 (bad arguments 2, reason unknown 1), timeout 1"
     sections = make_sections("tool", tools=tools, durations={("clock", "tools"): [0.5, 0.5, 9.0]})
     assert sections["Tools"].rows == (
-        ("clock", "3", "1", "timeout 1", "10.000", "0.500", "9.000", "9.000"),
+        ("clock", "6", "4", how, "10.000", "0.500", "9.000", "9.000"),
         ("b", "1", "0", "not ended 1", "≥ 0.000", "–", "–", "–"),
     )
     assert "Tokens and canvases" not in sections
-    assert make_sections(tools=tools)["Tools"].rows == (
-        ("all", "4", "1", "not ended 1, timeout 1", "≥ 10.000"),
-    )
+    assert make_sections(tools=tools)["Tools"].rows == (("all", "7", "4", f"not ended 1, {how}", "≥ 10.000"),)
     assert "Tools" not in make_sections(calls=[call_sums()])
 
 

@@ -137,6 +137,14 @@ def test_what_is_not_known_of_a_call_is_said_to_be_unknown():
     assert "1,000 in, 250 cached, 4 out" in "\n".join(render(replace(TURN, calls=(read,))))
 
 
+def test_a_refused_tool_call_says_why_if_that_is_known():
+    for refusal, words in (("arguments", "bad arguments"), (None, "reason unknown")):
+        refused = replace(TOOL, outcome="refused", refusal=refusal)
+        assert f"     6.000  tool clock: refused: {words} after 0.500 s" in render(
+            replace(TURN, tools=(refused,))
+        )
+
+
 def test_a_turn_that_still_runs_is_shown_as_far_as_it_is():
     running = replace(
         TURN,

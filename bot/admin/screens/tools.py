@@ -38,11 +38,13 @@ from bot.tool_registry.program_homes import find_homes_folder
 from bot.tool_registry.source_actions import PendingSource, get_pending_source, is_source
 from bot.tool_registry.source_info import SourceInfo, load_source_info
 from bot.tool_registry.tool_info import ToolInfo, load_tool_info, load_tool_infos
+from bot.usage.refusals import describe_refusals
 
 WAITING_STATES = frozenset({"new", "changed", "flagged"})
 _FIGURES_NOTE = (
     "Failed counts all that ended otherwise than well. Not run are those of them that never began: arguments "
-    "that did not fit, a repeat, a tool that was not there, or a person who said no."
+    "that did not fit, a repeat, a tool that was not there, or a person who said no. ≥ means at least: of "
+    "older calls it is unknown why they were not run."
 )
 
 
@@ -126,13 +128,15 @@ def _show_tool_page(
     request: PageRequest, shown: ShownTool, use: ToolUse, names: Mapping[int, str]
 ) -> ScreenPage:
     info = shown.info
-    href = build_turns_url(info.name, request.query) if use.calls else None
+    tools = use.tools
+    href = build_turns_url(info.name, request.query) if tools.calls else None
     p95 = "–" if use.p95 is None else format_duration(use.p95)
     body: list[h.Node] = [
         show_periods(request, request.query.get("period", DEFAULT_PERIOD)),
         show_figures(
-            show_figure("Calls", f"{use.calls:,}", href=href),
-            show_figure("Failed", f"{use.failed:,}", href=href, note=f"{use.refused:,} did not run"),
+            show_figure("Calls", f"{tools.calls:,}", href=href),
+            show_figure("Failed", f"{tools.failed:,}", href=href),
+            show_figure("Not run", f"{tools.refused:,}", href=href, note=describe_refusals(tools.refusals)),
             show_figure("95 of 100 take at most", p95),
         ),
         show_facts(info, names),

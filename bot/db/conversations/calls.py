@@ -41,7 +41,9 @@ _INSERT_TOOL_CALL = upsert(tool_calls).on_conflict_do_nothing(index_elements=_CA
 _INSERT_REFUSED = upsert(tool_calls)
 _UPSERT_REFUSED = _INSERT_REFUSED.on_conflict_do_update(
     index_elements=_CALL_KEY,
-    set_={name: _INSERT_REFUSED.excluded[name] for name in ("state", "outcome", "result", "ended_at")},
+    set_={
+        name: _INSERT_REFUSED.excluded[name] for name in ("state", "outcome", "refusal", "result", "ended_at")
+    },
     where=tool_calls.c.outcome.is_(None),
 )
 _INSERT_MODEL_CALL = insert(model_calls).returning(model_calls.c.id)
@@ -277,9 +279,10 @@ async def insert_tool_calls(
     Calls that were stored before, because a step is done again after a restart, stay as they are.
     """
     rows = [_build_tool_row(turn, step, call, {"state": "running", "began_at": now}) for call in calls]
-    refusal = {"state": "done", "outcome": "refused", "began_at": now, "ended_at": now}
+    ending = {"state": "done", "outcome": "refused", "began_at": now, "ended_at": now}
     refused_rows = [
-        _build_tool_row(turn, step, result.call, refusal | {"result": result.text}) for result in refused
+        _build_tool_row(turn, step, result.call, ending | {"refusal": result.refusal, "result": result.text})
+        for result in refused
     ]
     if rows:
         await tx.execute(_INSERT_TOOL_CALL, rows)

@@ -117,6 +117,8 @@ tool_calls = Table(
     Column("arguments", Text, nullable=False),
     Column("state", Text, nullable=False),
     Column("outcome", Text),
+    # Of a refused call: why, a bot.domain.RefusalReason; NULL: it is older than this column.
+    Column("refusal", Text),
     Column("result", Text),
     # Characters of the result before it was cut; NULL: there is no result, or it is older than this column.
     Column("size", Integer),
@@ -125,7 +127,7 @@ tool_calls = Table(
     Column("began_at", Float),
     Column("ended_at", Float),
     UniqueConstraint("turn", "step", "call_id"),
-    Index("ix_tool_calls_turn_name", "turn", "name", "outcome", "began_at", "ended_at"),
+    Index("ix_tool_calls_turn_name", "turn", "name", "outcome", "refusal", "began_at", "ended_at"),
     sqlite_autoincrement=True,
 )
 

@@ -21,7 +21,7 @@ _approval = approvals.c
 async def sum_tool_calls(
     tx: Transaction, scope: Scope, group: GroupBy | Literal["tool"] | None
 ) -> list[ToolSums]:
-    """Tool calls by group and outcome; by `model` and `purpose` there is one group (key None)."""
+    """Tool calls by group, outcome and refusal; by `model` and `purpose` there is one group (key None)."""
     key = _get_tool_group_column(scope, group, _tool_call.name)
     seconds = _tool_call.ended_at - _tool_call.began_at
     columns = (
@@ -30,15 +30,18 @@ async def sum_tool_calls(
         func.count(),
         func.count(seconds),
         func.coalesce(func.sum(seconds), 0.0),
+        _tool_call.refusal,
     )
-    query = select(*columns).group_by(*_list_group_columns(group, key, _tool_call.outcome))
+    query = select(*columns).group_by(
+        *_list_group_columns(group, key, _tool_call.outcome), _tool_call.refusal
+    )
     if scope.is_everything and group not in TURN_GROUPS:
         query = query.select_from(tool_calls)
     else:
         query = query.select_from(turns.join(tool_calls, _tool_call.turn == _turn.id)).where(
             *build_calling_turn_filter(scope), *_build_name_filter(scope, _tool_call.name)
         )
-    return [ToolSums(row[0], row[1], row[2], row[3], row[4]) for row in await tx.execute(query)]
+    return [ToolSums(*row) for row in await tx.execute(query)]
 
 
 async def sum_approvals(

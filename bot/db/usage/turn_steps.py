@@ -55,7 +55,7 @@ class ToolStep:
     """A tool call.
 
     `arguments` and `result` are None unless texts were requested. `asked_at`: a person was asked about it;
-    they gave an `answer` at `answered_at`.
+    they gave an `answer` at `answered_at`. `refusal`: why it was refused, if it was; None: unknown.
     """
 
     step: int
@@ -68,6 +68,7 @@ class ToolStep:
     asked_at: float | None = None
     answered_at: float | None = None
     answer: str | None = None
+    refusal: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +173,7 @@ async def _load_tools(tx: Transaction, turn: int, *, with_texts: bool) -> tuple[
         columns += [tool_calls.c.arguments, tool_calls.c.result]
     else:
         columns += [null(), null()]
-    columns += [approvals.c.asked_at, approvals.c.answered_at, approvals.c.answer]
+    columns += [approvals.c.asked_at, approvals.c.answered_at, approvals.c.answer, tool_calls.c.refusal]
     with_approvals = tool_calls.outerjoin(approvals, approvals.c.id == tool_calls.c.approval)
     query = select(*columns).select_from(with_approvals)
     query = query.where(tool_calls.c.turn == turn).order_by(tool_calls.c.id)

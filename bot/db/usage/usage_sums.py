@@ -145,13 +145,17 @@ class TurnSums:
 
 @dataclass(frozen=True, slots=True)
 class ToolSums:
-    """Tool calls of one outcome (None: not ended) in a group; `seconds` is over the `timed` ones."""
+    """Tool calls of one outcome (None: not ended) in a group; `seconds` is over the `timed` ones.
+
+    `refusal`: why they were refused, if they were; None: unknown.
+    """
 
     key: GroupKey
     outcome: str | None
     calls: int
     timed: int
     seconds: float
+    refusal: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -69,7 +69,7 @@ WITHOUT_TEXT = list_columns(
     turns="lane state ending tools thinking_why endpoint endpoint_why",
     model_calls="purpose again endpoint fingerprint model usage_missing server_ms finish_reason outcome "
     "request_id",
-    tool_calls="call_id state outcome",
+    tool_calls="call_id state outcome refusal",
     outbox="lane state",
     durations="kind",
     approvals="call_id tool hash lane who why answer",

@@ -1,0 +1,38 @@
+"""Why tool calls were not run, in words of reports and of the admins' page. Pure."""
+
+from collections.abc import Mapping
+
+REFUSAL_LABELS: Mapping[str | None, str] = {
+    "arguments": "bad arguments",
+    "no_tool": "no such tool",
+    "repeat": "a repeat",
+    "too_many": "too many calls",
+    "suspended": "the tool was off",
+    "not_granted": "not for this person",
+    "address": "an address nobody gave",
+    "guest": "in a chat of others",
+    "nobody": "nobody could allow it",
+    "denied": "denied",
+    "expired": "nobody answered in time",
+    "stopped": "stopped",
+    "changed": "the tool had changed",
+    None: "reason unknown",
+}
+"""Why a tool call was not run; None where the call is older than the stored reasons."""
+
+
+def describe_refusals(counts: Mapping[str | None, int]) -> str:
+    """The reasons with their counts, the most frequent first."""
+    ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0] or ""))
+    return ", ".join(f"{_describe_reason(reason)} {count:,}" for reason, count in ordered)
+
+
+def describe_tool_outcome(outcome: str, refusal: str | None) -> str:
+    """How a tool call ended; of a refused one why it was not run."""
+    if outcome != "refused":
+        return outcome
+    return f"refused: {_describe_reason(refusal)}"
+
+
+def _describe_reason(reason: str | None) -> str:
+    return REFUSAL_LABELS.get(reason) or str(reason)
