@@ -22,6 +22,7 @@ _TALKATIVE = (
     "httpx2",
     "httpcore",
     "httpcore2",
+    "openai",
     "telegram",
     "apscheduler",
     "sqlalchemy",

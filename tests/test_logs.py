@@ -152,6 +152,7 @@ def test_libraries_that_log_addresses_and_texts_are_quiet_even_at_debug() -> Non
     for name in (
         "httpx",
         "httpx2",
+        "openai._base_client",
         "telegram.Bot",
         "sqlalchemy.engine.Engine",
         "apscheduler.scheduler",

@@ -1,7 +1,7 @@
 """Calls one endpoint: seats, timing, and the connection that is opened when it is first needed.
 
-The connection's library and its certificates are loaded in a thread: soon after the start (`connect`), or by
-the first call.
+The OpenAI client behind the connection takes longer to import than all else together, so it is imported in
+a thread: soon after the start (`connect`), or by the first call.
 """
 
 import asyncio
@@ -64,7 +64,7 @@ class ModelClient:
         return self._seats
 
     async def connect(self) -> "EndpointConnection":
-        """Return the connection; the first time, import its library in a thread and build it there."""
+        """Return the connection; the first time, import the OpenAI client in a thread and build it there."""
         async with self._connecting:
             if self._connection is None:
                 self._connection = await run_in_thread(_build_connection, self._config)
@@ -139,6 +139,6 @@ class ModelClient:
 
 
 def _build_connection(config: EndpointConfig) -> "EndpointConnection":
-    from bot.llm.connection import EndpointConnection  # not before the first poll
+    from bot.llm.connection import EndpointConnection  # half a second, which no first poll should wait for
 
     return EndpointConnection(config)

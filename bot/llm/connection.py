@@ -1,18 +1,16 @@
-"""Sends requests to an endpoint over httpx2, reads the streams, translates all errors.
+"""Sends requests to an endpoint through the OpenAI client, reads the streams, translates all errors.
 
-Owns the connections. Chunks are read as plain JSON; httpx2 reads the event stream that they come in. It is
-imported by `client.py` after the start, and its certificates are loaded then.
+Owns the connections; the only module that knows the client, which takes half a second to import: `client.py`
+imports it after the start. Connections, requests, the event stream and its errors are the client's, but
+chunks are read as plain JSON: the client's typed chunks cost more processor time than a whole turn of ours.
 """
 
-import asyncio
 import contextlib
-import json
-import ssl
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any
 
-import anyio
 import httpx2
+from openai import APIConnectionError, APIError, APIStatusError, APITimeoutError, AsyncOpenAI, AsyncStream
 
 from bot.agent.reply_parser import extract_visible_text
 from bot.agent.sanitize import to_sendable
@@ -26,33 +24,10 @@ from bot.llm.stream import StreamAccumulator
 KEEPALIVE_SECONDS = 3.0
 MAX_MESSAGE_CHARS = 200  # characters of the endpoint's own message that users see
 
-_DRAIN_SECONDS = 0.1  # for what follows the end of a stream; read to its end, a connection can be kept
 _UNSUPPORTED_STATUSES = {400, 404, 405, 422, 501}
 _BUSY_STATUSES = {408, 429, 503}
 _UNFINISHED_REASONS = {None, "abort", "error"}
 _CONNECTION_LOST = (httpx2.ReadError, httpx2.WriteError, httpx2.RemoteProtocolError)
-_TRANSPORT_ERRORS = (httpx2.RequestError, ssl.SSLError, anyio.EndOfStream)  # the latter two may come through
-
-
-class _ErrorAnswer(Exception):
-    """An error that the endpoint answers with: instead of a reply, or within one, where `status` is None."""
-
-    def __init__(self, status: int | None, body: object) -> None:
-        super().__init__(status)
-        self.status = status
-        self.words = ""
-        self.code = ""
-        self.param: object = None
-        if isinstance(body, str) and not body.startswith("<"):  # else it is a proxy's page
-            self.words = body
-        if isinstance(body, Mapping):
-            details = body.get("error", body)
-            self._read_details(details if isinstance(details, Mapping) else {"message": details})
-
-    def _read_details(self, details: Mapping[str, Any]) -> None:
-        self.words = str(details.get("message") or "")
-        self.code = str(details.get("code"))
-        self.param = details.get("param")
 
 
 class EndpointConnection:
@@ -61,9 +36,7 @@ class EndpointConnection:
     def __init__(self, config: EndpointConfig) -> None:
         self.model = config.model
         self._config = config
-        self._http = httpx2.AsyncClient(
-            base_url=config.url,
-            headers={"authorization": f"Bearer {config.api_key}"} if config.api_key else None,
+        http = httpx2.AsyncClient(
             timeout=httpx2.Timeout(config.silence_seconds, connect=CONNECT_SECONDS, pool=None),
             limits=httpx2.Limits(
                 max_connections=None, max_keepalive_connections=None, keepalive_expiry=KEEPALIVE_SECONDS
@@ -72,27 +45,33 @@ class EndpointConnection:
             # Certificates take 30 ms to load; no redirect is followed.
             verify=not config.url.startswith("http://"),
         )
+        self._client = AsyncOpenAI(
+            base_url=config.url, api_key=config.api_key or "none", max_retries=0, http_client=http
+        )
+        # The client takes these from the environment; they are for OpenAI, and no endpoint of ours shall see
+        # them.
+        self._client.organization = None
+        self._client.project = None
 
     async def close(self) -> None:
         """Close all connections."""
-        await self._http.aclose()
+        await self._client.close()
 
     async def warm_up(self) -> None:
         """Ask for the models once, so that the first call does not pay for the connection.
 
         A failure is left to that call.
         """
-        with contextlib.suppress(*_TRANSPORT_ERRORS):
-            await self._http.get("/models")
+        with contextlib.suppress(APIError, ValueError):
+            await self._client.get("/models", cast_to=object)
 
     async def ask(self, url: str, body: Mapping[str, Any]) -> RouteAnswer:
         """Post to a route, at an address or a path below `/v1`; never raises for what the endpoint does."""
         try:
-            response = await self._http.post(url, json=body)
-            if not response.is_success:
-                return RouteAnswer(is_unsupported=response.status_code in _UNSUPPORTED_STATUSES)
-            answer = response.json()
-        except (*_TRANSPORT_ERRORS, ValueError, RecursionError):
+            answer = await self._client.post(url, body=body, cast_to=object)
+        except APIStatusError as error:
+            return RouteAnswer(is_unsupported=error.status_code in _UNSUPPORTED_STATUSES)
+        except (APIError, ValueError, RecursionError):
             return RouteAnswer()
         if isinstance(answer, dict):
             return RouteAnswer(answer)
@@ -104,13 +83,11 @@ class EndpointConnection:
         """Send the request and read its stream to the end; raises CallFailed with the partial reply."""
         try:
             is_ended = await self._read_stream(request, accumulator, on_block)
-        except _ErrorAnswer as error:
-            raise self._translate_answer(error, accumulator.build_reply(is_ended=False)) from None
-        except (httpx2.SSEError, httpx2.DecodingError, ValueError, RecursionError):
+        except APIError as error:
+            raise self._translate_error(error, accumulator.build_reply(is_ended=False)) from None
+        except (ValueError, RecursionError):
             partial = accumulator.build_reply(is_ended=False)
             raise EndpointAway("The endpoint sent what cannot be read.", partial) from None
-        except _TRANSPORT_ERRORS as error:
-            raise self._translate_transport(error, accumulator.build_reply(is_ended=False)) from None
         if accumulator.finish_reason in _UNFINISHED_REASONS:
             raise EndpointAway("The endpoint broke the reply off.", accumulator.build_reply(is_ended=False))
         return accumulator.build_reply(is_ended=is_ended)
@@ -121,10 +98,7 @@ class EndpointConnection:
         """Read the stream to its end; False: it was closed before, because the model thought too long."""
         text_before = request.messages[-1].text if request.continue_final_message else ""
         max_thinking_tokens = request.max_thinking_tokens
-        async with (
-            self._open_stream(request) as response,
-            contextlib.aclosing(_read_chunks(response)) as chunks,
-        ):
+        async with self._open_stream(request) as chunks:
             async for chunk in chunks:
                 text = accumulator.add_chunk(chunk)
                 if text and (visible_text := extract_visible_text(text_before + text)):
@@ -135,72 +109,75 @@ class EndpointConnection:
         return True
 
     @contextlib.asynccontextmanager
-    async def _open_stream(self, request: ModelRequest) -> AsyncIterator[httpx2.Response]:
+    async def _open_stream(self, request: ModelRequest) -> AsyncIterator[AsyncStream[object]]:
         if self.model is None:
             self.model = await self._fetch_first_model()
         body = self._config.dialect.build_body(self.model, request)
         headers = self._config.dialect.build_headers(request)
         try:
-            response = await self._post(body, headers)
-        except _CONNECTION_LOST:
+            stream = await self._post(body, headers)
+        except APIConnectionError as error:
+            if not isinstance(error.__cause__, _CONNECTION_LOST):
+                raise
             # A pooled connection may close under the request; nothing has come back, so it may be sent again.
-            response = await self._post(body, headers)
-        try:
-            yield response
-        finally:
-            await response.aclose()
+            stream = await self._post(body, headers)
+        async with stream:
+            yield stream
 
     async def _fetch_first_model(self) -> str:
-        response = await self._http.get("/models")
-        await _check_status(response)
+        listed = await self._client.get("/models", cast_to=object)
         try:
-            return str(response.json()["data"][0]["id"])  # anything else is no list of models
+            return str(listed["data"][0]["id"])  # type: ignore[index]  # anything else is no list of models
         except (LookupError, TypeError):
             raise ValueError("no model is served") from None
 
-    async def _post(self, body: dict[str, Any], headers: dict[str, str]) -> httpx2.Response:
-        request = self._http.build_request("POST", "/chat/completions", json=body, headers=headers)
-        response = await self._http.send(request, stream=True)
-        await _check_status(response)
-        return response
+    async def _post(self, body: dict[str, Any], headers: dict[str, str]) -> AsyncStream[object]:
+        return await self._client.post(
+            "/chat/completions",
+            body=body,
+            options={"headers": headers},
+            cast_to=object,
+            stream=True,
+            stream_cls=AsyncStream[object],
+        )
 
-    def _translate_transport(self, error: Exception, partial: Reply) -> CallFailed:
+    def _translate_error(self, error: APIError, partial: Reply) -> CallFailed:
         match error:
-            case httpx2.TimeoutException():
-                reason = f"The endpoint was silent for {self._config.silence_seconds:g} s."
-            case httpx2.ConnectError() if not partial.blocks:
-                reason = "The endpoint cannot be reached."
-            case _:
-                reason = "The endpoint cut the connection."
-        return EndpointAway(reason, partial)
-
-    def _translate_answer(self, error: _ErrorAnswer, partial: Reply) -> CallFailed:
-        if error.status is not None:
-            return self._translate_status(error, error.status, partial)
-        if error.code == "503" and not partial.blocks:
-            # Over its queue limit vLLM answers a stream with 503, or with 200 and this as the only event.
-            return EndpointAway(self._describe_busy(503, error), partial)
+            case APITimeoutError():
+                return EndpointAway(
+                    f"The endpoint was silent for {self._config.silence_seconds:g} s.", partial
+                )
+            case APIConnectionError(__cause__=httpx2.ConnectError()) if not partial.blocks:
+                return EndpointAway("The endpoint cannot be reached.", partial)
+            case APIConnectionError():
+                return EndpointAway("The endpoint cut the connection.", partial)
+            case APIStatusError():
+                return self._translate_status(error, partial)
+            case APIError(code="503") if not partial.blocks:
+                # Over its queue limit vLLM answers a stream with 503, or with 200 and this as the only event.
+                return EndpointAway(self._describe_busy(503, error), partial)
         return EndpointAway("The endpoint failed in the middle of the reply.", partial)
 
-    def _translate_status(self, error: _ErrorAnswer, status: int, partial: Reply) -> CallFailed:
-        if status in _BUSY_STATUSES or (status >= 500 and not is_unsupported_input(status, error.words)):
+    def _translate_status(self, error: APIStatusError, partial: Reply) -> CallFailed:
+        status = error.status_code
+        if status in _BUSY_STATUSES or (
+            status >= 500 and not is_unsupported_input(status, _find_words(error))
+        ):
             return EndpointAway(self._describe_busy(status, error), partial)
         setting_names = self._config.setting_names
         if status in {401, 403}:
             return EndpointRefused(f"The endpoint does not accept the key: set {setting_names.key}.", partial)
-        if error.param == "input_tokens" or "maximum context length" in error.words:
+        if error.param == "input_tokens" or "maximum context length" in error.message:
             return PromptTooLong("The prompt is longer than the endpoint's context.", partial)
         if status == 404 and error.param == "model":
             return self._translate_unknown_model(partial)
         if status == 404:
             reason = f"The endpoint has no chat route there: {setting_names.url} should end in /v1."
             return EndpointRefused(reason, partial)
-        return EndpointRefused(
-            REFUSING.format(status, self._clean_text(error.words) or "it gives no reason"), partial
-        )
+        return EndpointRefused(REFUSING.format(status, self._clean_text(error.message)), partial)
 
-    def _describe_busy(self, status: int, error: _ErrorAnswer) -> str:
-        words = self._clean_text(error.words)
+    def _describe_busy(self, status: int, error: APIError) -> str:
+        words = self._clean_text(_find_words(error))
         if not words:
             return f"The endpoint is busy or not ready (HTTP {status})."
         return f"The endpoint is busy or not ready. {REFUSING.format(status, words)}"
@@ -222,36 +199,11 @@ class EndpointConnection:
         return to_sendable(" ".join(text.split()))[:MAX_MESSAGE_CHARS]
 
 
-async def _check_status(response: httpx2.Response) -> None:
-    """Raise what the endpoint answers instead of what was asked for."""
-    if response.is_success:
-        return
-    try:
-        text = (await response.aread()).decode(errors="replace").strip()
-    finally:
-        await response.aclose()
-    body: object = text
-    with contextlib.suppress(ValueError, RecursionError):
-        body = json.loads(text)
-    raise _ErrorAnswer(response.status_code, body)
-
-
-async def _read_chunks(response: httpx2.Response) -> AsyncGenerator[object]:
-    """The chunks of a stream, until the endpoint says that it is done."""
-    events = aiter(httpx2.EventSource(response))
-    async for event in events:
-        if event.data.startswith("[DONE]"):
-            await _drain(events)
-            return
-        chunk = event.json()
-        if isinstance(chunk, Mapping) and chunk.get("error"):
-            raise _ErrorAnswer(None, chunk)
-        yield chunk
-
-
-async def _drain(events: AsyncIterator[object]) -> None:
-    """Read what is left of a response, which is complete, so that its connection can be kept."""
-    with contextlib.suppress(TimeoutError, *_TRANSPORT_ERRORS):
-        async with asyncio.timeout(_DRAIN_SECONDS):
-            async for _ in events:
-                pass
+def _find_words(error: APIError) -> str:
+    """What the endpoint says of an error; empty if that is nothing, or a proxy's page."""
+    body = error.body
+    if isinstance(body, Mapping):
+        return str(body.get("message") or "")
+    if isinstance(body, str) and not body.startswith("<"):
+        return body
+    return ""

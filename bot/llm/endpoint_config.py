@@ -1,6 +1,6 @@
 """What a connection to a model endpoint is made of, and what a route answers.
 
-Plain data, read without the library that connects.
+Plain data, read without the OpenAI client.
 """
 
 from collections.abc import Mapping

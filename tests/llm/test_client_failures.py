@@ -109,14 +109,7 @@ async def test_a_server_error_keeps_its_words_and_one_about_images_or_tools_is_a
 
 @pytest.mark.parametrize("status", [400, 500])
 async def test_an_error_without_json_is_an_error_too(status):
-    assert f"(HTTP {status}): a proxy's page" in str(
-        await call_and_fail(RecordedResponse(status, "a proxy's page"))
-    )
-
-
-@pytest.mark.parametrize("body", [[], {}, {"error": None}, {"error": {"message": 0}}, "<html>400</html>"])
-async def test_a_refusal_without_words_says_so(body):
-    assert str(await call_and_fail(RecordedResponse(400, body))).endswith("(HTTP 400): it gives no reason")
+    assert f"HTTP {status}" in str(await call_and_fail(RecordedResponse(status, "a proxy's page")))
 
 
 @pytest.mark.parametrize(("code", "expected"), [(503, "(HTTP 503): currently busy"), (500, "in the middle")])
@@ -151,18 +144,11 @@ async def test_a_silent_stream_times_out_with_the_running_usage():
         ['data: {"choices": [{"delta": {"tool_calls": [7]}}]}'],
         ['data: {"choices": [{"delta": {"content": "a"}, "finish_reason": "abort"}]}', "data: [DONE]"],
         ['data: {"choices": [{"delta": {"content": "a"}}]}', "data: [DONE]"],
-        [f"data: {json.dumps('a' * 2**20)}"],
         [],
     ],
 )
 async def test_a_malformed_stream_counts_as_away(lines):
     assert isinstance(await call_and_fail(RecordedResponse(lines=lines)), EndpointAway)
-
-
-async def test_an_answer_that_is_no_stream_counts_as_away():
-    failed = await call_and_fail(RecordedResponse(200, {"choices": []}))
-    assert isinstance(failed, EndpointAway)
-    assert "cannot be read" in str(failed)
 
 
 async def test_cancelling_closes_the_request_at_once_and_hands_over_the_partial_reply():

@@ -62,7 +62,7 @@ async def test_a_slow_server_is_not_waited_for() -> None:
         assert await client.count_tokens(PROMPT) is None
 
 
-async def test_a_question_and_the_calls_after_it_share_a_connection() -> None:
+async def test_a_question_and_the_call_after_it_share_a_connection() -> None:
     peers = set[Any]()
     endpoint = SimulatedEndpoint()
 
@@ -74,6 +74,5 @@ async def test_a_question_and_the_calls_after_it_share_a_connection() -> None:
     async with serve(note_peer) as url, connect_client(url) as client:
         assert (await client.ask_typed_questions(QUESTION)).body["answers"]
         assert await client.count_tokens(PROMPT)
-        await client.call(make_request(), ignore, ignore)
         await client.call(make_request(), ignore, ignore)
     assert len(peers) == 1

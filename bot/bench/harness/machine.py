@@ -12,7 +12,7 @@ from pathlib import Path
 
 from bot.bench.harness.statistics import median
 
-LIBRARIES = ("python-telegram-bot", "httpx2", "openai", "SQLAlchemy", "aiosqlite", "aiohttp", "uvicorn")
+LIBRARIES = ("python-telegram-bot", "openai", "SQLAlchemy", "aiosqlite", "aiohttp", "uvicorn")
 
 _FSYNC_WRITES = 20
 _PAGE = bytes(4096)

@@ -184,11 +184,10 @@ def _check_options(options: LoadOptions) -> None:
     unknown = [name for name in options.only_sections if name not in SECTIONS]
     if unknown:
         raise QuestionRefused(f"There is no section {unknown[0]}; there are {', '.join(SECTIONS)}.")
-    for library in ("aiohttp", "openai"):
-        if importlib.util.find_spec(library) is None:
-            raise BenchFailed(
-                f"The other bots need {library}: install canvasgram with its extra, `canvasgram[bench]`."
-            )
+    if importlib.util.find_spec("aiohttp") is None:
+        raise BenchFailed(
+            "The bare loop needs aiohttp: install canvasgram with its extra, `canvasgram[bench]`."
+        )
     if options.folder is not None and not os.access(options.folder, os.W_OK | os.X_OK):
         raise QuestionRefused(f"{options.folder} is no folder in which databases can be made.")
 

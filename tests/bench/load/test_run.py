@@ -212,7 +212,7 @@ async def test_a_folder_that_cannot_be_written_is_refused(tmp_path: Path) -> Non
 
 async def test_a_missing_library_is_named(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    with pytest.raises(BenchFailed, match=r"need aiohttp: .*canvasgram\[bench\]"):
+    with pytest.raises(BenchFailed, match=r"needs aiohttp: .*canvasgram\[bench\]"):
         await run_load(LoadOptions(), print, asyncio.Event())
 
 
