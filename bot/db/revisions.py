@@ -5,8 +5,8 @@ transaction `tx`.
 """
 
 from sqlalchemy import select
-from sqlalchemy.dialects.sqlite import insert
 
+from bot.db.portable_sql import upsert
 from bot.db.tables import revisions
 from bot.db.transaction import Transaction
 
@@ -20,7 +20,7 @@ _SELECT_ALL = select(revisions)
 
 async def bump(tx: Transaction, name: str) -> None:
     """Count a change of what this name stands for."""
-    first = insert(revisions).values(name=name, number=1)
+    first = upsert(revisions).values(name=name, number=1)
     await tx.execute(
         first.on_conflict_do_update(index_elements=["name"], set_={"number": revisions.c.number + 1})
     )

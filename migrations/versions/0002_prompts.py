@@ -5,6 +5,8 @@ from collections.abc import Sequence
 import sqlalchemy as sa
 from alembic import op
 
+from migrations import INTEGER, TEXT
+
 revision: str = "0002"
 down_revision: str | None = "0001"
 branch_labels: str | Sequence[str] | None = None
@@ -15,13 +17,13 @@ def upgrade() -> None:
 
     op.create_table(
         "attachments",
-        sa.Column("id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
-        sa.Column("message", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
-        sa.Column("kind", sa.Text(), nullable=False),
-        sa.Column("name", sa.Text(), nullable=False),
-        sa.Column("media_type", sa.Text(), nullable=False),
+        sa.Column("id", INTEGER, nullable=False),
+        sa.Column("message", INTEGER, nullable=False),
+        sa.Column("kind", TEXT, nullable=False),
+        sa.Column("name", TEXT, nullable=False),
+        sa.Column("media_type", TEXT, nullable=False),
         sa.Column("data", sa.LargeBinary(), nullable=True),
-        sa.Column("text", sa.Text(), nullable=True),
+        sa.Column("text", TEXT, nullable=True),
         sa.ForeignKeyConstraint(["message"], ["messages.id"], name=op.f("fk_attachments_message")),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_attachments")),
         sqlite_autoincrement=True,
@@ -30,32 +32,26 @@ def upgrade() -> None:
         batch_op.create_index("ix_attachments_message", ["message"], unique=False)
 
     with op.batch_alter_table("lanes", schema=None) as batch_op:
-        batch_op.add_column(sa.Column("think", sa.Text(), nullable=True))
-        batch_op.add_column(sa.Column("consent", sa.Text(), nullable=True))
-        batch_op.add_column(
-            sa.Column("cut", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=True)
-        )
-        batch_op.add_column(
-            sa.Column("shortened", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=True)
-        )
-        batch_op.add_column(sa.Column("told_cut", sa.Boolean(), server_default=sa.text("0"), nullable=False))
-        batch_op.add_column(sa.Column("summary", sa.Text(), nullable=True))
-        batch_op.add_column(sa.Column("summary_ahead", sa.Text(), nullable=True))
-        batch_op.add_column(
-            sa.Column("summary_upto", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=True)
-        )
+        batch_op.add_column(sa.Column("think", TEXT, nullable=True))
+        batch_op.add_column(sa.Column("consent", TEXT, nullable=True))
+        batch_op.add_column(sa.Column("cut", INTEGER, nullable=True))
+        batch_op.add_column(sa.Column("shortened", INTEGER, nullable=True))
+        batch_op.add_column(sa.Column("told_cut", sa.Boolean(), server_default=sa.false(), nullable=False))
+        batch_op.add_column(sa.Column("summary", TEXT, nullable=True))
+        batch_op.add_column(sa.Column("summary_ahead", TEXT, nullable=True))
+        batch_op.add_column(sa.Column("summary_upto", INTEGER, nullable=True))
 
     with op.batch_alter_table("model_calls", schema=None) as batch_op:
-        batch_op.add_column(sa.Column("chars_notes", sa.Integer(), nullable=True))
+        batch_op.add_column(sa.Column("chars_notes", INTEGER, nullable=True))
 
     with op.batch_alter_table("turns", schema=None) as batch_op:
-        batch_op.add_column(sa.Column("endpoint", sa.Text(), server_default="main", nullable=False))
-        batch_op.add_column(sa.Column("endpoint_why", sa.Text(), nullable=True))
+        batch_op.add_column(sa.Column("endpoint", TEXT, server_default="main", nullable=False))
+        batch_op.add_column(sa.Column("endpoint_why", TEXT, nullable=True))
         batch_op.drop_column("opening")
-        batch_op.add_column(sa.Column("prompt", sa.Integer(), nullable=True))
-        batch_op.add_column(sa.Column("short", sa.Integer(), server_default=sa.text("0"), nullable=False))
-        batch_op.add_column(sa.Column("counted", sa.Integer(), nullable=True))
-        batch_op.add_column(sa.Column("used", sa.Text(), server_default="[]", nullable=False))
+        batch_op.add_column(sa.Column("prompt", INTEGER, nullable=True))
+        batch_op.add_column(sa.Column("short", INTEGER, server_default=sa.text("0"), nullable=False))
+        batch_op.add_column(sa.Column("counted", INTEGER, nullable=True))
+        batch_op.add_column(sa.Column("used", TEXT, server_default="[]", nullable=False))
 
 
 def downgrade() -> None:
@@ -65,7 +61,7 @@ def downgrade() -> None:
         batch_op.drop_column("counted")
         batch_op.drop_column("short")
         batch_op.drop_column("prompt")
-        batch_op.add_column(sa.Column("opening", sa.Integer(), server_default=sa.text("0"), nullable=False))
+        batch_op.add_column(sa.Column("opening", INTEGER, server_default=sa.text("0"), nullable=False))
         batch_op.drop_column("endpoint_why")
         batch_op.drop_column("endpoint")
 

@@ -5,6 +5,8 @@ from collections.abc import Sequence
 import sqlalchemy as sa
 from alembic import op
 
+from migrations import INTEGER, TEXT, filter_rows
+
 revision: str = "0003"
 down_revision: str | None = "0002"
 branch_labels: str | Sequence[str] | None = None
@@ -33,24 +35,22 @@ _COUNTED = (
 def upgrade() -> None:
     op.create_table(
         "accounts",
-        sa.Column(
-            "turn", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), autoincrement=False, nullable=False
-        ),
+        sa.Column("turn", INTEGER, autoincrement=False, nullable=False),
         *(sa.Column(name, sa.Float(), nullable=False) for name in _SECONDS),
         sa.ForeignKeyConstraint(["turn"], ["turns.id"], name=op.f("fk_accounts_turn")),
         sa.PrimaryKeyConstraint("turn", name=op.f("pk_accounts")),
     )
     op.create_table(
         "durations",
-        sa.Column("day", sa.Integer(), autoincrement=False, nullable=False),
-        sa.Column("kind", sa.Text(), nullable=False),
-        sa.Column("bucket", sa.Integer(), autoincrement=False, nullable=False),
-        sa.Column("count", sa.Integer(), nullable=False),
+        sa.Column("day", INTEGER, autoincrement=False, nullable=False),
+        sa.Column("kind", TEXT, nullable=False),
+        sa.Column("bucket", INTEGER, autoincrement=False, nullable=False),
+        sa.Column("count", INTEGER, nullable=False),
         sa.PrimaryKeyConstraint("day", "kind", "bucket", name=op.f("pk_durations")),
     )
     op.create_table(
         "lives",
-        sa.Column("id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
+        sa.Column("id", INTEGER, nullable=False),
         sa.Column("began_at", sa.Float(), nullable=False),
         sa.Column("seen_at", sa.Float(), nullable=False),
         sa.Column("ended_at", sa.Float(), nullable=True),
@@ -60,12 +60,12 @@ def upgrade() -> None:
     op.create_index("ix_lives_began_at", "lives", ["began_at"])
     for name in ("seen_at", "asked_at", "agreed_at", "retaken_at"):
         op.add_column("inbox", sa.Column(name, sa.Float(), nullable=True))
-    op.add_column("inbox", sa.Column("spans", sa.Text(), nullable=True))
-    op.create_index("ix_inbox_unaccounted", "inbox", ["id"], sqlite_where=sa.text("spans IS NOT NULL"))
+    op.add_column("inbox", sa.Column("spans", TEXT, nullable=True))
+    op.create_index("ix_inbox_unaccounted", "inbox", ["id"], **filter_rows("spans IS NOT NULL"))
     op.create_table(
         "limits",
         sa.Column("person", sa.BigInteger(), autoincrement=False, nullable=False),
-        sa.Column("canvases", sa.Integer()),
+        sa.Column("canvases", INTEGER),
         sa.Column("set_by", sa.BigInteger(), nullable=False),
         sa.Column("set_at", sa.Float(), nullable=False),
         sa.PrimaryKeyConstraint("person", name=op.f("pk_limits")),
@@ -74,23 +74,23 @@ def upgrade() -> None:
     op.drop_index("ix_model_calls_turn", "model_calls")
     op.create_index("ix_model_calls_turn", "model_calls", _SUMMED)
     op.create_index(
-        "ix_model_calls_again", "model_calls", ["turn", "again"], sqlite_where=sa.text("again IS NOT NULL")
+        "ix_model_calls_again", "model_calls", ["turn", "again"], **filter_rows("again IS NOT NULL")
     )
-    op.create_index("ix_model_calls_odd", "model_calls", ["turn"], sqlite_where=sa.text(_ODD))
+    op.create_index("ix_model_calls_odd", "model_calls", ["turn"], **filter_rows(_ODD))
     op.create_index(
         "ix_tool_calls_turn_name", "tool_calls", ["turn", "name", "outcome", "began_at", "ended_at"]
     )
     op.create_table(
         "readings",
-        sa.Column("id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
-        sa.Column("endpoint", sa.Text(), nullable=False),
+        sa.Column("id", INTEGER, nullable=False),
+        sa.Column("endpoint", TEXT, nullable=False),
         sa.Column("read_at", sa.Float(), nullable=False),
         sa.Column("since", sa.Float(), nullable=True),
-        sa.Column("totals", sa.Text(), nullable=False),
-        sa.Column("running", sa.Integer(), nullable=False),
+        sa.Column("totals", TEXT, nullable=False),
+        sa.Column("running", INTEGER, nullable=False),
         *(sa.Column(name, sa.BigInteger(), nullable=True) for name in _COUNTED),
         sa.Column("steps_per_canvas", sa.Float(), nullable=True),
-        sa.Column("why", sa.Text(), nullable=False),
+        sa.Column("why", TEXT, nullable=False),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_readings")),
         sqlite_autoincrement=True,
     )

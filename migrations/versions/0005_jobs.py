@@ -5,32 +5,30 @@ from collections.abc import Sequence
 import sqlalchemy as sa
 from alembic import op
 
+from migrations import INTEGER, TEXT, filter_rows
+
 revision: str = "0005"
 down_revision = "0004"
 branch_labels: str | Sequence[str] | None = None
 depends_on: str | Sequence[str] | None = None
 
 
-def _id() -> sa.types.TypeEngine[int]:
-    return sa.BigInteger().with_variant(sa.Integer(), "sqlite")
-
-
 def upgrade() -> None:
     op.create_table(
         "jobs",
-        sa.Column("id", _id(), nullable=False),
-        sa.Column("kind", sa.Text(), nullable=False),
-        sa.Column("name", sa.Text(), nullable=True),
+        sa.Column("id", INTEGER, nullable=False),
+        sa.Column("kind", TEXT, nullable=False),
+        sa.Column("name", TEXT, nullable=True),
         sa.Column("person", sa.BigInteger(), nullable=True),
-        sa.Column("lane", sa.Text(), nullable=True),
-        sa.Column("text", sa.Text(), nullable=False),
-        sa.Column("rule", sa.Text(), nullable=True),
-        sa.Column("zone", sa.Text(), server_default="UTC", nullable=False),
+        sa.Column("lane", TEXT, nullable=True),
+        sa.Column("text", TEXT, nullable=False),
+        sa.Column("rule", TEXT, nullable=True),
+        sa.Column("zone", TEXT, server_default="UTC", nullable=False),
         sa.Column("next_due", sa.Float(), nullable=True),
-        sa.Column("missed", sa.Text(), server_default="once", nullable=False),
-        sa.Column("state", sa.Text(), server_default="active", nullable=False),
-        sa.Column("why_paused", sa.Text(), nullable=True),
-        sa.Column("failures", sa.Integer(), server_default=sa.text("0"), nullable=False),
+        sa.Column("missed", TEXT, server_default="once", nullable=False),
+        sa.Column("state", TEXT, server_default="active", nullable=False),
+        sa.Column("why_paused", TEXT, nullable=True),
+        sa.Column("failures", INTEGER, server_default=sa.text("0"), nullable=False),
         sa.Column("made_at", sa.Float(), nullable=False),
         sa.Column("last_due", sa.Float(), nullable=True),
         sa.Column("last_done", sa.Float(), nullable=True),
@@ -38,16 +36,18 @@ def upgrade() -> None:
         sa.UniqueConstraint("name", name=op.f("uq_jobs_name")),
         sqlite_autoincrement=True,
     )
-    op.create_index("ix_jobs_due", "jobs", ["next_due"], sqlite_where=sa.text("state = 'active'"))
+    op.create_index("ix_jobs_due", "jobs", ["next_due"], **filter_rows("state = 'active'"))
     op.create_index("ix_jobs_person", "jobs", ["person"])
-    op.add_column("people", sa.Column("zone", sa.Text(), nullable=True))
-    op.add_column("inbox", sa.Column("job", _id(), nullable=True))
+    op.add_column("people", sa.Column("zone", TEXT, nullable=True))
+    op.add_column("inbox", sa.Column("job", INTEGER, nullable=True))
     op.add_column("inbox", sa.Column("due_at", sa.Float(), nullable=True))
-    due = sa.text("job IS NOT NULL")
-    op.create_index("ix_inbox_job_due_at", "inbox", ["job", "due_at"], unique=True, sqlite_where=due)
+    op.create_index(
+        "ix_inbox_job_due_at", "inbox", ["job", "due_at"], unique=True, **filter_rows("job IS NOT NULL")
+    )
     # An earlier migration copied the table without AUTOINCREMENT: after a restore ids of turns were reused.
-    with op.batch_alter_table("turns", recreate="always", table_kwargs={"sqlite_autoincrement": True}):
-        pass
+    # Only SQLite copies a table to alter a column; the column is as it was.
+    with op.batch_alter_table("turns", table_kwargs={"sqlite_autoincrement": True}) as batch_op:
+        batch_op.alter_column("item", nullable=False)
 
 
 def downgrade() -> None:

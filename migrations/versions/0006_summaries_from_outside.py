@@ -16,9 +16,9 @@ depends_on: str | Sequence[str] | None = None
 
 def upgrade() -> None:
     for column in ("summary_outside", "summary_ahead_outside"):
-        op.add_column("lanes", sa.Column(column, sa.Boolean(), server_default=sa.text("0"), nullable=False))
-    op.execute("UPDATE lanes SET summary_outside = 1 WHERE summary IS NOT NULL")
-    op.execute("UPDATE lanes SET summary_ahead_outside = 1 WHERE summary_ahead IS NOT NULL")
+        op.add_column("lanes", sa.Column(column, sa.Boolean(), server_default=sa.false(), nullable=False))
+    op.execute("UPDATE lanes SET summary_outside = true WHERE summary IS NOT NULL")
+    op.execute("UPDATE lanes SET summary_ahead_outside = true WHERE summary_ahead IS NOT NULL")
 
 
 def downgrade() -> None:

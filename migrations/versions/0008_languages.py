@@ -5,6 +5,8 @@ from collections.abc import Sequence
 import sqlalchemy as sa
 from alembic import op
 
+from migrations import TEXT
+
 revision: str = "0008"
 down_revision = "0007"
 branch_labels: str | Sequence[str] | None = None
@@ -12,9 +14,9 @@ depends_on: str | Sequence[str] | None = None
 
 
 def upgrade() -> None:
-    op.add_column("people", sa.Column("language", sa.Text()))
-    op.add_column("people", sa.Column("telegram_language", sa.Text()))
-    op.add_column("strangers", sa.Column("language", sa.Text()))
+    op.add_column("people", sa.Column("language", TEXT))
+    op.add_column("people", sa.Column("telegram_language", TEXT))
+    op.add_column("strangers", sa.Column("language", TEXT))
 
 
 def downgrade() -> None:

@@ -5,6 +5,8 @@ from collections.abc import Sequence
 import sqlalchemy as sa
 from alembic import op
 
+from migrations import TEXT
+
 revision: str = "0010"
 down_revision = "0009"
 branch_labels: str | Sequence[str] | None = None
@@ -12,7 +14,7 @@ depends_on: str | Sequence[str] | None = None
 
 
 def upgrade() -> None:
-    op.add_column("turns", sa.Column("preface", sa.Text(), server_default=sa.text("''"), nullable=False))
+    op.add_column("turns", sa.Column("preface", TEXT, server_default=sa.text("''"), nullable=False))
 
 
 def downgrade() -> None:

@@ -5,6 +5,8 @@ from collections.abc import Sequence
 import sqlalchemy as sa
 from alembic import op
 
+from migrations import INTEGER, TEXT
+
 revision: str = "0011"
 down_revision = "0010"
 branch_labels: str | Sequence[str] | None = None
@@ -15,34 +17,34 @@ def upgrade() -> None:
     op.create_table(
         "groups",
         sa.Column("chat", sa.BigInteger(), autoincrement=False, nullable=False),
-        sa.Column("title", sa.Text(), nullable=False),
-        sa.Column("state", sa.Text(), nullable=False),
+        sa.Column("title", TEXT, nullable=False),
+        sa.Column("state", TEXT, nullable=False),
         sa.Column("since", sa.Float(), nullable=False),
         sa.Column("added_by", sa.BigInteger(), nullable=True),
         sa.Column("let_in_by", sa.BigInteger(), nullable=True),
-        sa.Column("speakers", sa.Text(), server_default="members", nullable=False),
-        sa.Column("name", sa.Text(), nullable=True),
-        sa.Column("reads_along", sa.Boolean(), server_default=sa.text("0"), nullable=False),
-        sa.Column("judges", sa.Boolean(), server_default=sa.text("0"), nullable=False),
+        sa.Column("speakers", TEXT, server_default="members", nullable=False),
+        sa.Column("name", TEXT, nullable=True),
+        sa.Column("reads_along", sa.Boolean(), server_default=sa.false(), nullable=False),
+        sa.Column("judges", sa.Boolean(), server_default=sa.false(), nullable=False),
         sa.Column("hears_all", sa.Boolean(), nullable=True),
-        sa.Column("can_send", sa.Boolean(), server_default=sa.text("1"), nullable=False),
+        sa.Column("can_send", sa.Boolean(), server_default=sa.true(), nullable=False),
         sa.PrimaryKeyConstraint("chat", name="pk_groups"),
     )
     op.create_table(
         "group_speakers",
-        sa.Column("lane", sa.Text(), nullable=False),
+        sa.Column("lane", TEXT, nullable=False),
         sa.Column("person", sa.BigInteger(), autoincrement=False, nullable=False),
-        sa.Column("name", sa.Text(), nullable=False),
+        sa.Column("name", TEXT, nullable=False),
         sa.PrimaryKeyConstraint("lane", "person", name="pk_group_speakers"),
         sa.UniqueConstraint("lane", "name", name="uq_group_speakers_lane_name"),
     )
     op.create_table(
         "group_texts",
-        sa.Column("id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
-        sa.Column("lane", sa.Text(), nullable=False),
+        sa.Column("id", INTEGER, nullable=False),
+        sa.Column("lane", TEXT, nullable=False),
         sa.Column("person", sa.BigInteger(), nullable=False),
-        sa.Column("name", sa.Text(), nullable=False),
-        sa.Column("text", sa.Text(), nullable=False),
+        sa.Column("name", TEXT, nullable=False),
+        sa.Column("text", TEXT, nullable=False),
         sa.Column("written_at", sa.Float(), nullable=False),
         sa.PrimaryKeyConstraint("id", name="pk_group_texts"),
         sqlite_autoincrement=True,

@@ -5,22 +5,22 @@ from collections.abc import Sequence
 import sqlalchemy as sa
 from alembic import op
 
+from migrations import INTEGER, TEXT
+
 revision: str = "0013"
 down_revision = "0012"
 branch_labels: str | Sequence[str] | None = None
 depends_on: str | Sequence[str] | None = None
 
-_id = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
-
 
 def upgrade() -> None:
     op.create_table(
         "verdicts",
-        sa.Column("outbox", _id, autoincrement=False, nullable=False),
+        sa.Column("outbox", INTEGER, autoincrement=False, nullable=False),
         sa.Column("person", sa.BigInteger(), autoincrement=False, nullable=False),
-        sa.Column("turn", _id, nullable=False),
-        sa.Column("value", sa.Text(), nullable=True),
-        sa.Column("item", _id, nullable=False),
+        sa.Column("turn", INTEGER, nullable=False),
+        sa.Column("value", TEXT, nullable=True),
+        sa.Column("item", INTEGER, nullable=False),
         sa.Column("at", sa.Float(), nullable=False),
         sa.ForeignKeyConstraint(["outbox"], ["outbox.id"], name="fk_verdicts_outbox_outbox"),
         sa.ForeignKeyConstraint(["turn"], ["turns.id"], name="fk_verdicts_turn_turns"),

@@ -5,6 +5,8 @@ from collections.abc import Sequence
 import sqlalchemy as sa
 from alembic import op
 
+from migrations import INTEGER, TEXT
+
 revision: str = "0014"
 down_revision = "0013"
 branch_labels: str | Sequence[str] | None = None
@@ -12,17 +14,16 @@ depends_on: str | Sequence[str] | None = None
 
 
 def upgrade() -> None:
-    identity = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
     op.create_table(
         "outbox_files",
-        sa.Column("id", identity, nullable=False),
-        sa.Column("outbox", identity, nullable=True),
-        sa.Column("turn", identity, nullable=True),
-        sa.Column("name", sa.Text(), nullable=False),
-        sa.Column("kind", sa.Text(), nullable=False),
-        sa.Column("caption", sa.Text(), nullable=False),
-        sa.Column("size", sa.Integer(), nullable=False),
-        sa.Column("file_id", sa.Text(), nullable=True),
+        sa.Column("id", INTEGER, nullable=False),
+        sa.Column("outbox", INTEGER, nullable=True),
+        sa.Column("turn", INTEGER, nullable=True),
+        sa.Column("name", TEXT, nullable=False),
+        sa.Column("kind", TEXT, nullable=False),
+        sa.Column("caption", TEXT, nullable=False),
+        sa.Column("size", INTEGER, nullable=False),
+        sa.Column("file_id", TEXT, nullable=True),
         sa.Column("made_at", sa.Float(), nullable=False),
         sa.Column("data", sa.LargeBinary(), nullable=True),
         sa.ForeignKeyConstraint(["outbox"], ["outbox.id"], name="fk_outbox_files_outbox"),

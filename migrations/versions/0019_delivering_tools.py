@@ -12,7 +12,7 @@ depends_on: str | Sequence[str] | None = None
 
 
 def upgrade() -> None:
-    op.add_column("tools", sa.Column("delivers", sa.Boolean(), server_default=sa.text("0"), nullable=False))
+    op.add_column("tools", sa.Column("delivers", sa.Boolean(), server_default=sa.false(), nullable=False))
 
 
 def downgrade() -> None:

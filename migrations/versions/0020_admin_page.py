@@ -5,6 +5,8 @@ from collections.abc import Sequence
 import sqlalchemy as sa
 from alembic import op
 
+from migrations import TEXT
+
 revision: str = "0020"
 down_revision = "0019"
 branch_labels: str | Sequence[str] | None = None
@@ -14,7 +16,7 @@ depends_on: str | Sequence[str] | None = None
 def upgrade() -> None:
     op.create_table(
         "page_links",
-        sa.Column("token_hash", sa.Text(), nullable=False),
+        sa.Column("token_hash", TEXT, nullable=False),
         sa.Column("person", sa.BigInteger(), nullable=True),
         sa.Column("made_at", sa.Float(), nullable=False),
         sa.Column("expires_at", sa.Float(), nullable=False),
@@ -22,7 +24,7 @@ def upgrade() -> None:
     )
     op.create_table(
         "page_sessions",
-        sa.Column("token_hash", sa.Text(), nullable=False),
+        sa.Column("token_hash", TEXT, nullable=False),
         sa.Column("person", sa.BigInteger(), nullable=True),
         sa.Column("made_at", sa.Float(), nullable=False),
         sa.Column("expires_at", sa.Float(), nullable=False),

@@ -2,8 +2,9 @@
 
 from collections.abc import Sequence
 
-import sqlalchemy as sa
 from alembic import op
+
+from migrations import filter_rows
 
 revision: str = "0021"
 down_revision = "0020"
@@ -28,5 +29,4 @@ def downgrade() -> None:
 
 def _make_index(purposes: str) -> None:
     op.drop_index(_INDEX, "model_calls")
-    condition = sa.text(_ODD.format(purposes=purposes))
-    op.create_index(_INDEX, "model_calls", ["turn"], sqlite_where=condition)
+    op.create_index(_INDEX, "model_calls", ["turn"], **filter_rows(_ODD.format(purposes=purposes)))

@@ -9,9 +9,9 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 from sqlalchemy import Column, ColumnElement, Row, and_, bindparam, case, insert, select, update
-from sqlalchemy.dialects.sqlite import insert as upsert
 
 from bot.db.conversations.attachments import load_tool_images, store_tool_images
+from bot.db.portable_sql import upsert
 from bot.db.tables import lanes, model_calls, tool_calls, turns
 from bot.db.transaction import Transaction
 from bot.domain import (

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import Final, Literal, get_args
 
 from sqlalchemy import bindparam, select
-from sqlalchemy.dialects.sqlite import insert as upsert
 
+from bot.db.portable_sql import upsert
 from bot.db.tables import lanes
 from bot.db.transaction import Transaction
 from bot.domain import Lane

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from sqlalchemy import bindparam, exists, select, update
-from sqlalchemy.dialects.sqlite import insert as upsert
 
+from bot.db.portable_sql import upsert
 from bot.db.tables import lanes, turns
 from bot.db.transaction import Transaction
 from bot.domain import Lane

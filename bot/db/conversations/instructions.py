@@ -6,8 +6,8 @@ A conversation keeps the text it began with. Functions work inside the caller's 
 from dataclasses import dataclass
 
 from sqlalchemy import bindparam, delete, select
-from sqlalchemy.dialects.sqlite import insert as upsert
 
+from bot.db.portable_sql import upsert
 from bot.db.tables import instructions
 from bot.db.transaction import Transaction
 from bot.domain import Lane

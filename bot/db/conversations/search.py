@@ -9,6 +9,7 @@ from typing import Any
 from sqlalchemy import Select, and_, case, func, select
 
 from bot.db.tables import attachments, lanes, messages, tool_calls, turns
+from bot.db.tables.base import Text
 from bot.db.transaction import Transaction
 from bot.domain import Lane
 
@@ -36,7 +37,9 @@ async def load_messages(tx: Transaction, lane: Lane, *, excluded_tool: str) -> l
     )
     result_of = and_(tool_calls.c.turn == messages.c.turn, tool_calls.c.call_id == messages.c.call_id)
     query = (
-        select(source, messages.c.made_at, func.substr(messages.c.text, 1, MAX_MESSAGE_CHARACTERS))
+        select(
+            source, messages.c.made_at, func.substr(messages.c.text, 1, MAX_MESSAGE_CHARACTERS, type_=Text)
+        )
         .select_from(messages.join(turns, messages.c.turn == turns.c.id).outerjoin(tool_calls, result_of))
         .where(messages.c.text != "", tool_calls.c.name.is_distinct_from(excluded_tool))
     )
@@ -52,7 +55,7 @@ async def load_documents(tx: Transaction, lane: Lane) -> list[HistoryText]:
         select(
             attachments.c.kind + " " + attachments.c.name,
             messages.c.made_at,
-            func.substr(attachments.c.text, 1, MAX_DOCUMENT_CHARACTERS),
+            func.substr(attachments.c.text, 1, MAX_DOCUMENT_CHARACTERS, type_=Text),
         )
         .select_from(
             attachments.join(messages, attachments.c.message == messages.c.id).join(

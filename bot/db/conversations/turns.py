@@ -6,10 +6,10 @@ from dataclasses import asdict, dataclass
 from functools import lru_cache
 
 from sqlalchemy import and_, bindparam, case, delete, exists, func, insert, select, update
-from sqlalchemy.dialects.sqlite import insert as upsert
 
 from bot.db.conversations import calls
 from bot.db.conversations.attachments import load_message_images, load_tool_images
+from bot.db.portable_sql import upsert
 from bot.db.tables import attachments, inbox, messages, tool_images, turns
 from bot.db.transaction import Transaction
 from bot.domain import EndpointRole, Image, Lane, Message, ToolCall
@@ -63,7 +63,7 @@ _SELECT_PAST_TURNS = (
 _SELECT_USED_TOOLS = (
     select(turns.c.used)
     .where(turns.c.lane == bindparam("key"))
-    .order_by(turns.c.conversation.desc(), turns.c.state.desc(), turns.c.ended_at.desc())
+    .order_by(turns.c.conversation.desc(), turns.c.state.desc(), turns.c.ended_at.desc().nulls_last())
     .limit(RECENT_TURNS)
 )
 _HAS_IMAGE = (

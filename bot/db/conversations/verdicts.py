@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from sqlalchemy import func, or_, select
-from sqlalchemy.dialects.sqlite import insert
 
+from bot.db.portable_sql import upsert
 from bot.db.tables import outbox, turns, verdicts
 from bot.db.tables.queues import FIRST_FILE_PART
 from bot.db.transaction import Transaction
@@ -54,13 +54,11 @@ async def store(
     False if a newer item has said something else: those of a moment may be handled in any order.
     """
     changed = {"turn": answer.turn, "value": verdict, "item": item, "at": now}
-    statement = insert(verdicts).values(outbox=answer.row, person=person, **changed)
-    stored = await tx.execute(
-        statement.on_conflict_do_update(
-            index_elements=["outbox", "person"], set_=changed, where=verdicts.c.item < item
-        )
+    statement = upsert(verdicts).values(outbox=answer.row, person=person, **changed)
+    if_newer = statement.on_conflict_do_update(
+        index_elements=["outbox", "person"], set_=changed, where=verdicts.c.item < item
     )
-    return bool(stored.rowcount)
+    return (await tx.execute(if_newer.returning(verdicts.c.item))).one_or_none() is not None
 
 
 async def find_last_row(tx: Transaction, turn: int) -> int | None:

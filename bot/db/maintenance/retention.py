@@ -4,15 +4,32 @@ What is counted stays: rows of turns, calls and tools lose their texts and keep 
 small transactions, so that nobody waits long for the database.
 """
 
+import json
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
-from sqlalchemy import Column, ColumnElement, Table, and_, case, delete, exists, func, or_, select, update
+from sqlalchemy import (
+    Column,
+    ColumnElement,
+    Table,
+    Text,
+    and_,
+    case,
+    cast,
+    delete,
+    exists,
+    func,
+    or_,
+    select,
+    update,
+)
 
 from bot.db.engine import Database
+from bot.db.maintenance.invented_tools import rename_invented_tools
 from bot.db.people import people
+from bot.db.portable_sql import JsonField, Position
 from bot.db.queues.outbox_files import build_expiry_condition
 from bot.db.queues.outbox_rows import serialize_part
 from bot.db.tables import (
@@ -35,7 +52,6 @@ from bot.db.tables import (
     outbox_files,
     tool_calls,
     tool_images,
-    tools,
     turns,
     verdicts,
 )
@@ -47,8 +63,6 @@ BATCH_ROWS = 50  # rows wiped in one transaction
 SCAN_ROWS = 2000  # rows found by one read, which holds no lock
 
 EMPTY_BODY: Final = serialize_part(Part(""))
-INVENTED_TOOL_NAME: Final = "(made up)"
-"""Replaces the name of a tool that never existed, because the model made the name up."""
 _CLEARED_LANE_COLUMNS = {
     "notes": None,
     "instructions": None,
@@ -66,14 +80,12 @@ _IS_REPLY_WITHOUT_TURN = and_(
     model_calls.c.turn.is_(None), model_calls.c.outcome.is_not(None), model_calls.c.reply.is_not(None)
 )
 # A trial of a tool by an admin stays in the audit log, without its arguments.
-_IS_TRIAL_WITH_ARGUMENTS = and_(
-    audit.c.what == "tried", func.json_extract(audit.c.after, "$.arguments").is_not(None)
-)
+_IS_TRIAL_WITH_ARGUMENTS = and_(audit.c.what == "tried", JsonField(audit.c.after, "arguments").is_not(None))
 _ACTIVE_STATES = ("running", "parked")
 # The chat that a control item, which has no lane, came from; NULL: from none.
 _CHAT_OF_UPDATE = func.coalesce(
     *(
-        func.json_extract(case((func.json_valid(inbox.c.body), inbox.c.body)), f"$.{path}.chat.id")
+        JsonField(inbox.c.body, f"{path}.chat.id")
         for path in (
             "message",
             "edited_message",
@@ -168,8 +180,8 @@ def build_lane_scope(lane: Lane, *, item: int, asked_at: float) -> RetentionScop
 def _is_control_item_of(lane: Lane) -> ColumnElement[bool]:
     if not lane.is_group:
         return and_(inbox.c.lane.is_(None), inbox.c.sender == lane.chat)
-    old_number = select(groups.c.old_chat).where(groups.c.chat == lane.chat)
-    is_from_chat = or_(_CHAT_OF_UPDATE.in_([lane.chat]), _CHAT_OF_UPDATE.in_(old_number))
+    old_number = select(cast(groups.c.old_chat, Text)).where(groups.c.chat == lane.chat)
+    is_from_chat = or_(_CHAT_OF_UPDATE.in_([str(lane.chat)]), _CHAT_OF_UPDATE.in_(old_number))
     return and_(inbox.c.lane.is_(None), is_from_chat)
 
 
@@ -230,7 +242,7 @@ async def is_forgetting(tx: Transaction, lane: Lane) -> bool:
 async def has_running_work(tx: Transaction, lane: Lane, *, before: int) -> bool:
     """Whether something without a lane that began before item `before` may still store texts of this lane."""
     control_item = _is_control_item_of(lane)
-    summary_job = and_(inbox.c.kind == "system", func.json_extract(inbox.c.body, "$.lane") == lane.key)
+    summary_job = and_(inbox.c.kind == "system", JsonField(inbox.c.body, "lane") == lane.key)
     running = (
         select(inbox.c.id)
         .where(inbox.c.state == "running", inbox.c.id < before, or_(control_item, summary_job))
@@ -287,7 +299,7 @@ async def _wipe_turns(tx: Transaction, ids: Sequence[int], condition: ColumnElem
     await tx.execute(delete(outbox_files).where(outbox_files.c.turn.in_(ids)))
     calls = update(tool_calls).where(tool_calls.c.turn.in_(ids))
     await tx.execute(calls.values(arguments="{}", result=None, whole=None))
-    await _rename_invented_tools(tx, ids)
+    await rename_invented_tools(tx, ids)
     await _wipe_questions(tx, ids)
     await _wipe_calls(tx, ids, model_calls.c.turn.in_(ids))
     await _wipe_inbox(tx, ids, and_(inbox.c.turn.in_(ids), _ITEM_IS_OVER))
@@ -297,22 +309,6 @@ async def _wipe_turns(tx: Transaction, ids: Sequence[int], condition: ColumnElem
         turns.c.id.in_(ids), turns.c.lane == lanes.c.lane, turns.c.conversation == lanes.c.conversation
     )
     await tx.execute(update(lanes).where(exists().where(of_conversation)).values(_CLEARED_LANE_COLUMNS))
-
-
-async def _rename_invented_tools(tx: Transaction, turn_ids: Sequence[int]) -> None:
-    """Replace names of tools that were not offered and do not exist: they are text of the model."""
-    offered = func.json_each(turns.c.tools).table_valued("value")
-    was_offered = exists().where(turns.c.id == tool_calls.c.turn, offered.c.value == tool_calls.c.name)
-    is_registered = exists().where(tools.c.name == tool_calls.c.name)
-    is_real = or_(tool_calls.c.outcome != "refused", was_offered, is_registered)
-    invented = update(tool_calls).where(tool_calls.c.turn.in_(turn_ids), ~is_real)
-    await tx.execute(invented.values(name=INVENTED_TOOL_NAME))
-    # The turns' lists of used tools must not keep the old names.
-    real_names = select(func.json_group_array(tool_calls.c.name.distinct())).where(
-        tool_calls.c.turn == turns.c.id, tool_calls.c.name != INVENTED_TOOL_NAME
-    )
-    with_tools = update(turns).where(turns.c.id.in_(turn_ids), turns.c.used != "[]")
-    await tx.execute(with_tools.values(used=real_names.scalar_subquery()))
 
 
 async def _wipe_questions(tx: Transaction, turn_ids: Sequence[int]) -> None:
@@ -351,7 +347,7 @@ async def _wipe_calls(tx: Transaction, _: Sequence[int], condition: ColumnElemen
 
 def _strip_quote(text: Column[str]) -> ColumnElement[str]:
     """The text without the endpoint's own words, which follow `): `."""
-    quote_at = func.instr(text, "): ")
+    quote_at = Position(text, "): ")
     return case((quote_at > 0, func.substr(text, 1, quote_at)), else_=text)
 
 
@@ -379,9 +375,11 @@ async def _delete_rows(
 
 
 async def _wipe_trials(tx: Transaction, _: Sequence[int], condition: ColumnElement[bool]) -> None:
-    await tx.execute(
-        update(audit).where(condition).values(after=func.json_remove(audit.c.after, "$.arguments"))
-    )
+    trials = (await tx.execute(select(audit.c.id, audit.c.after).where(condition))).all()
+    for trial, after in trials:
+        kept = {name: value for name, value in json.loads(after).items() if name != "arguments"}
+        without_arguments = json.dumps(kept, ensure_ascii=False)
+        await tx.execute(update(audit).where(audit.c.id == trial).values(after=without_arguments))
 
 
 async def _wipe_notices(tx: Transaction, _: Sequence[str], condition: ColumnElement[bool]) -> None:

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from sqlalchemy import delete, exists, or_, select, update
-from sqlalchemy.dialects.sqlite import insert
 
 from bot.db.people import speakers
+from bot.db.portable_sql import upsert
 from bot.db.tables import group_texts, inbox
 from bot.db.transaction import Transaction
 from bot.domain import Lane
@@ -97,7 +97,7 @@ async def _add(tx: Transaction, text: GroupText) -> None:
         "text": text.text,
         "written_at": text.written_at,
     }
-    await tx.execute(insert(group_texts).values(row).on_conflict_do_nothing())
+    await tx.execute(upsert(group_texts).values(row).on_conflict_do_nothing())
 
 
 async def _replace(tx: Transaction, text: GroupText) -> None:

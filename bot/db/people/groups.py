@@ -7,9 +7,9 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 from sqlalchemy import Column, ColumnElement, Table, and_, case, delete, func, or_, select, true, update
-from sqlalchemy.dialects.sqlite import insert
 
 from bot.db import revisions
+from bot.db.portable_sql import upsert
 from bot.db.tables import (
     allowances,
     approvals,
@@ -78,7 +78,7 @@ async def list_groups(tx: Transaction) -> list[Group]:
 async def put(tx: Transaction, group: Group) -> None:
     """Store a group as it is now."""
     row = asdict(group)
-    statement = insert(groups).values(row)
+    statement = upsert(groups).values(row)
     await tx.execute(statement.on_conflict_do_update(index_elements=["chat"], set_=row))
 
 

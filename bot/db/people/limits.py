@@ -9,8 +9,8 @@ chat, which is negative. Functions work inside the caller's transaction `tx`.
 from dataclasses import dataclass
 
 from sqlalchemy import and_, bindparam, case, delete, func, or_, select
-from sqlalchemy.dialects.sqlite import insert
 
+from bot.db.portable_sql import upsert
 from bot.db.tables import limits, model_calls, turns
 from bot.db.transaction import Transaction
 from bot.domain import CANVAS_TOKENS
@@ -94,7 +94,7 @@ async def find_rules(tx: Transaction, person: int) -> tuple[QuotaRule | None, Qu
 async def put(tx: Transaction, person: int, canvases: int | None, *, set_by: int, now: float) -> None:
     """Set the rule for a person or EVERYBODY; replaces an earlier one."""
     row = {"canvases": canvases, "set_by": set_by, "set_at": now}
-    statement = insert(limits).values({"person": person, **row})
+    statement = upsert(limits).values({"person": person, **row})
     await tx.execute(statement.on_conflict_do_update(index_elements=["person"], set_=row))
 
 

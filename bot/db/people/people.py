@@ -10,11 +10,10 @@ from dataclasses import dataclass
 from typing import Any, Literal, cast
 from zoneinfo import ZoneInfo
 
-from sqlalchemy import ColumnElement, Row, and_, delete, exists, func, or_, select, update
-from sqlalchemy import insert as insert_row
-from sqlalchemy.dialects.sqlite import insert
+from sqlalchemy import ColumnElement, Row, and_, delete, exists, func, insert, or_, select, update
 
 from bot.db.people import page_sessions
+from bot.db.portable_sql import upsert
 from bot.db.tables import groups, inbox, invites, people, strangers, turns
 from bot.db.transaction import Transaction
 from bot.domain import Lane
@@ -129,7 +128,7 @@ async def put(
     """
     values = {"name": name, "role": role, "let_in_by": let_in_by}
     row = values | {"id": person, "since": now, "reachable": True}
-    await tx.execute(insert(people).values(row).on_conflict_do_update(index_elements=["id"], set_=values))
+    await tx.execute(upsert(people).values(row).on_conflict_do_update(index_elements=["id"], set_=values))
     await tx.execute(delete(strangers).where(strangers.c.id == person))
     if role == "admin":
         await tx.execute(delete(invites).where(_IS_OWNERS_INVITE))
@@ -219,7 +218,7 @@ async def ensure_person(tx: Transaction, person: int, name: str, *, now: float) 
     """Give a person whom the settings let in a row, which gives them no right that the settings do not."""
     row = {"id": person, "name": name, "role": "member", "since": now, "let_in_by": None}
     again = (
-        insert(people)
+        upsert(people)
         .values(row)
         .on_conflict_do_update(index_elements=["id"], set_=row, where=people.c.role == _REMOVED)
     )
@@ -237,7 +236,7 @@ async def insert_invite(tx: Transaction, role: Role, minutes: float, *, made_by:
         "made_at": now,
         "expires_at": now + minutes * 60,
     }
-    await tx.execute(insert_row(invites).values(row))
+    await tx.execute(insert(invites).values(row))
     return code
 
 
@@ -312,7 +311,7 @@ async def register_stranger(
         "expires_at": expires_at,
         "language": language,
     }
-    statement = insert(strangers).values({"id": person, **values})
+    statement = upsert(strangers).values({"id": person, **values})
     await tx.execute(statement.on_conflict_do_update(index_elements=["id"], set_=values))
     await _delete_oldest_strangers(tx)
     return code, expires_at

@@ -3,9 +3,8 @@
 import logging
 from collections.abc import Callable, Iterable
 
-from sqlalchemy.dialects.sqlite import insert
-
 from bot.db.people import people
+from bot.db.portable_sql import upsert
 from bot.db.queues import outbox
 from bot.db.tables import notices
 from bot.db.transaction import Transaction
@@ -71,8 +70,8 @@ class AdminNotices:
 
 async def record_if_changed(tx: Transaction, subject: str, text: str, *, now: float) -> bool:
     """Store the newest text about a subject; False if it was stored before."""
-    statement = insert(notices).values(subject=subject, text=text, told_at=now)
+    statement = upsert(notices).values(subject=subject, text=text, told_at=now)
     if_changed = statement.on_conflict_do_update(
         index_elements=["subject"], set_={"text": text, "told_at": now}, where=notices.c.text != text
     )
-    return (await tx.execute(if_changed)).rowcount == 1
+    return (await tx.execute(if_changed.returning(notices.c.subject))).one_or_none() is not None

@@ -11,6 +11,7 @@ from typing import Any
 
 from sqlalchemy import RowMapping, and_, delete, func, insert, or_, select, update
 
+from bot.db.portable_sql import JsonField
 from bot.db.queues.inbox import MessageEdit
 from bot.db.tables import inbox
 from bot.db.transaction import Transaction
@@ -87,8 +88,8 @@ async def find_known(tx: Transaction, edits: Collection[MessageEdit]) -> set[tup
             inbox.c.lane.is_(None),
             inbox.c.shape != "unaddressed",
             inbox.c.id > newest - _CONTROL_SCAN_ROWS,
-            func.json_extract(inbox.c.body, "$.message.message_id") == edit.message_id,
-            func.json_extract(inbox.c.body, "$.message.chat.id") == edit.lane.chat,
+            JsonField(inbox.c.body, "message.message_id") == str(edit.message_id),
+            JsonField(inbox.c.body, "message.chat.id") == str(edit.lane.chat),
         )
         for condition in (in_lane, without_lane):
             if (await tx.execute(select(inbox.c.id).where(condition).limit(1))).first() is not None:
@@ -130,7 +131,7 @@ async def has_written_since(tx: Transaction, lane: Lane, person: int, item: int)
 
 async def find_repeating_turn(tx: Transaction, lane: Lane, turn: int) -> int | None:
     """The turn of the /retry that repeated this one; None: there is none, or it has not begun."""
-    repeats = and_(inbox.c.kind == "task", func.json_extract(inbox.c.body, "$.turn") == turn)
+    repeats = and_(inbox.c.kind == "task", JsonField(inbox.c.body, "turn") == str(turn))
     query = select(inbox.c.turn).where(inbox.c.lane == lane.key, inbox.c.turn > turn, repeats)
     repeating: int | None = (
         await tx.execute(query.order_by(inbox.c.id.desc()).limit(1))

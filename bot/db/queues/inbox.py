@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import Row, and_, bindparam, case, func, insert, or_, select, update
-from sqlalchemy.dialects.sqlite import insert as upsert
 
 from bot.db.people.group_texts import GroupText
+from bot.db.portable_sql import upsert
 from bot.db.queues.claim import (
     MAX_GROUP_BYTES,
     choose_claimable,

@@ -10,8 +10,8 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 from sqlalchemy import ColumnElement, Row, and_, bindparam, delete, func, insert, or_, select, update
-from sqlalchemy.dialects.sqlite import insert as upsert
 
+from bot.db.portable_sql import upsert
 from bot.db.tables import inbox, jobs, people
 from bot.db.transaction import Transaction
 from bot.domain import Lane
@@ -150,7 +150,7 @@ async def list_of_person(
     """
     query = (
         _SELECT_JOBS.where(_belongs_to(person, chat), _IS_OPEN)
-        .order_by(jobs.c.state == "paused", jobs.c.next_due, jobs.c.id)
+        .order_by(jobs.c.state == "paused", jobs.c.next_due.nulls_first(), jobs.c.id)
         .limit(limit)
         .offset(offset)
     )
@@ -214,8 +214,8 @@ async def run_now(tx: Transaction, job: int, row: Mapping[str, Any], *, now: flo
     pending = and_(inbox.c.job == job, inbox.c.state.in_(("new", "running", "parked")))
     if (await tx.execute(select(inbox.c.id).where(pending).limit(1))).one_or_none() is not None:
         return False
-    inserted = await tx.execute(_INSERT_DUE_ITEM, dict(row) | {"job": job, "due_at": now, "received_at": now})
-    return inserted.rowcount == 1
+    values = dict(row) | {"job": job, "due_at": now, "received_at": now}
+    return (await tx.execute(_INSERT_DUE_ITEM.returning(inbox.c.id), values)).one_or_none() is not None
 
 
 async def list_ahead_of_clock(tx: Transaction, *, now: float) -> list[tuple[Job, float]]:
@@ -342,7 +342,7 @@ async def _find_job(tx: Transaction, condition: ColumnElement[bool]) -> Job | No
 
 
 async def _list_jobs(tx: Transaction, condition: ColumnElement[bool], limit: int) -> list[Job]:
-    query = _SELECT_JOBS.where(condition).order_by(jobs.c.name, jobs.c.id).limit(limit)
+    query = _SELECT_JOBS.where(condition).order_by(jobs.c.name.nulls_first(), jobs.c.id).limit(limit)
     return [_to_job(row) for row in await tx.execute(query)]
 
 

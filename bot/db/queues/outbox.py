@@ -9,12 +9,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from sqlalchemy import ColumnElement, Float, Text, bindparam, case, delete, func, select, update
-from sqlalchemy.dialects.sqlite import insert as upsert
+from sqlalchemy import ColumnElement, Float, bindparam, case, delete, func, literal_column, select, update
 
 from bot.db.people import people
+from bot.db.portable_sql import upsert
 from bot.db.queues.outbox_rows import OUTBOX_COLUMNS, OutboxRow, serialize_part, to_outbox_row
 from bot.db.tables import outbox, outbox_files
+from bot.db.tables.base import Text
 from bot.db.tables.queues import FIRST_FILE_PART
 from bot.db.transaction import Transaction
 from bot.domain import Button, Lane, Part
@@ -65,14 +66,17 @@ _UPSERT_PARTIAL = _INSERT.on_conflict_do_update(
     },
 ).returning(*OUTBOX_COLUMNS)
 
-# Take the lane's oldest due row and count what is due there, in one statement. A new row becomes `sending`
-# before the call leaves; an open one has a message already and is edited, which can be repeated. A question
-# about "my answer above" comes first: behind another answer it would be read as being about that one.
+# Take the lane's oldest due row and count the others that are due there, in one statement. A new row becomes
+# `sending` before the call leaves; an open one has a message already and is edited, which can be repeated.
+# A question about "my answer above" comes first: behind another answer it would be read as about that one.
 _ANY_ROW = outbox.alias("any_row")
-_COUNT_DUE = (
+# Whether the count sees the taken row before or after its change depends on the database.
+_IS_OTHER = _ANY_ROW.c.id != literal_column("outbox.id")
+_COUNT_OTHERS_DUE = (
     select(func.count())
     .select_from(_ANY_ROW)
     .where(_ANY_ROW.c.lane == bindparam("of_lane"), _ANY_ROW.c.final, _ANY_ROW.c.state.in_(("new", "open")))
+    .where(_IS_OTHER)
     .scalar_subquery()
 )
 _QUESTIONS_FIRST = case((outbox.c.about < outbox.c.id, 0), else_=1)
@@ -85,9 +89,9 @@ _OLDEST_DUE = (
 )
 _TAKE_OLDEST = (
     update(outbox)
-    .where(outbox.c.id == _OLDEST_DUE)
+    .where(outbox.c.id == _OLDEST_DUE, _IS_DUE)
     .values(state=case((outbox.c.state == "new", "sending"), else_=outbox.c.state), tries=outbox.c.tries + 1)
-    .returning(*OUTBOX_COLUMNS, _COUNT_DUE.label("still_due"))
+    .returning(*OUTBOX_COLUMNS, _COUNT_OTHERS_DUE.label("others_due"))
 )
 
 # Telegram shows a body now. The row is done if that is the final one; else more was stored meanwhile, and it
@@ -164,8 +168,7 @@ async def take(tx: Transaction, lane: Lane) -> OutboxRow | None:
     row = (await tx.execute(_TAKE_OLDEST, {"of_lane": lane.key})).one_or_none()
     if row is None:
         return None
-    still_due_itself = 1 if row.state == "open" else 0  # an open row is counted among those that are due
-    return to_outbox_row(row, has_more=row.still_due > still_due_itself)
+    return to_outbox_row(row, has_more=row.others_due > 0)
 
 
 async def mark_shown(

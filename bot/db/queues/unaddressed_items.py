@@ -5,8 +5,9 @@ Functions work inside the caller's transaction `tx`.
 
 from collections.abc import Sequence
 
-from sqlalchemy import Update, func, update
+from sqlalchemy import Update, update
 
+from bot.db.portable_sql import JsonField
 from bot.db.tables import inbox
 from bot.db.transaction import Transaction
 from bot.domain import Lane
@@ -34,8 +35,8 @@ async def forget_message(tx: Transaction, lane: Lane, message_id: int, *, now: f
     is_pending = (inbox.c.state.in_(("new", "running")), inbox.c.lane.is_(None))
     is_message = (
         inbox.c.shape == "unaddressed",
-        func.json_extract(inbox.c.body, "$.message.message_id") == message_id,
-        func.json_extract(inbox.c.body, "$.message.chat.id") == lane.chat,
+        JsonField(inbox.c.body, "message.message_id") == str(message_id),
+        JsonField(inbox.c.body, "message.chat.id") == str(lane.chat),
     )
     ended = {"state": "done", "done_at": now, "body": None, "sender": None}
     await tx.execute(update(inbox).where(*is_pending, *is_message).values(ended))

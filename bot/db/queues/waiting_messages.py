@@ -9,6 +9,7 @@ from typing import Any
 
 from sqlalchemy import and_, bindparam, func, or_, select, update
 
+from bot.db.portable_sql import JsonField
 from bot.db.queues.inbox import TURN_SHAPES, MessageEdit
 from bot.db.tables import inbox
 from bot.db.transaction import Transaction
@@ -25,8 +26,8 @@ _LAST_REFUSED = (
     .where(_WAITS_OF_SENDERS, inbox.c.shape == "overflow")
     .group_by(
         inbox.c.sender,
-        func.json_extract(inbox.c.body, "$.message.chat.id"),
-        func.json_extract(inbox.c.body, "$.message.message_thread_id"),
+        JsonField(inbox.c.body, "message.chat.id"),
+        JsonField(inbox.c.body, "message.message_thread_id"),
     )
 )
 _SELECT_WAITING = (

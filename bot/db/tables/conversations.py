@@ -7,15 +7,14 @@ from sqlalchemy import (
     Float,
     ForeignKey,
     Index,
-    Integer,
     LargeBinary,
     Table,
-    Text,
     UniqueConstraint,
+    false,
     text,
 )
 
-from bot.db.tables.base import Id, metadata
+from bot.db.tables.base import Id, Integer, Text, metadata
 
 # A lane's current conversation; /new continues with the next number.
 lanes = Table(
@@ -34,13 +33,13 @@ lanes = Table(
     Column("cut", Id),  # the newest turn that has left the prompt
     Column("shortened", Id),  # the newest turn whose tool results are short and whose images are left out
     # The chat was notified that something has left.
-    Column("told_cut", Boolean, nullable=False, server_default=text("0")),
+    Column("told_cut", Boolean, nullable=False, server_default=false()),
     Column("summary", Text),  # of what has left, as it stands in the prompt
     Column("summary_ahead", Text),  # of what leaves next, made in advance
     Column("summary_upto", Id),  # the newest turn that summary_ahead covers
     # Text of strangers was in the prompts that the summaries were made of.
-    Column("summary_outside", Boolean, nullable=False, server_default=text("0")),
-    Column("summary_ahead_outside", Boolean, nullable=False, server_default=text("0")),
+    Column("summary_outside", Boolean, nullable=False, server_default=false()),
+    Column("summary_ahead_outside", Boolean, nullable=False, server_default=false()),
 )
 
 # running → ended, or failed: it has no answer. parked: it waits for a person. replaced: a /retry or an edit

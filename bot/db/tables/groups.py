@@ -1,8 +1,8 @@
 """Groups that the bot is in: who let them in, who may speak, what they are called, what is read along."""
 
-from sqlalchemy import BigInteger, Boolean, Column, Float, Index, Table, Text, UniqueConstraint, text
+from sqlalchemy import BigInteger, Boolean, Column, Float, Index, Table, UniqueConstraint, false, true
 
-from bot.db.tables.base import Id, metadata
+from bot.db.tables.base import Id, Text, metadata
 
 # asked (waits for an admin) → in → left: the bot left, or was removed.
 groups = Table(
@@ -16,10 +16,10 @@ groups = Table(
     Column("let_in_by", BigInteger),  # the admin; NULL: nobody yet, or the bot is open to all
     Column("speakers", Text, nullable=False, server_default="members"),  # members or everyone
     Column("name", Text),  # what its people call the assistant, beside the username
-    Column("reads_along", Boolean, nullable=False, server_default=text("0")),
-    Column("judges", Boolean, nullable=False, server_default=text("0")),  # asks whether a text is for it
+    Column("reads_along", Boolean, nullable=False, server_default=false()),
+    Column("judges", Boolean, nullable=False, server_default=false()),  # asks whether a text is for it
     Column("hears_all", Boolean),  # NULL: it is not known whether Telegram sends it all messages
-    Column("can_send", Boolean, nullable=False, server_default=text("1")),
+    Column("can_send", Boolean, nullable=False, server_default=true()),
     Column("old_chat", BigInteger),  # its number before it became a supergroup; NULL: it had no other
 )
 

@@ -1,8 +1,8 @@
 """Who may use the bot: people, invites, strangers who ask to be let in, daily quotas, logins of the page."""
 
-from sqlalchemy import BigInteger, Boolean, Column, Float, Integer, Table, Text, text
+from sqlalchemy import BigInteger, Boolean, Column, Float, Table, true
 
-from bot.db.tables.base import metadata
+from bot.db.tables.base import Integer, Text, metadata
 
 people = Table(
     "people",
@@ -12,7 +12,7 @@ people = Table(
     Column("role", Text, nullable=False),  # admin, member or blocked; removed: only the name is kept
     Column("since", Float, nullable=False),
     Column("let_in_by", BigInteger),
-    Column("reachable", Boolean, nullable=False, server_default=text("1")),  # false once they block the bot
+    Column("reachable", Boolean, nullable=False, server_default=true()),  # false once they block the bot
     Column("zone", Text),  # an IANA name; NULL: not asked yet
     Column("language", Text),  # the one they chose; NULL: Telegram's
     Column("telegram_language", Text),

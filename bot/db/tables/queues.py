@@ -7,15 +7,14 @@ from sqlalchemy import (
     Float,
     ForeignKey,
     Index,
-    Integer,
     LargeBinary,
     Table,
-    Text,
     UniqueConstraint,
+    false,
     text,
 )
 
-from bot.db.tables.base import Id, metadata
+from bot.db.tables.base import Id, Integer, Text, filter_rows, metadata
 
 FIRST_FILE_PART = 1000
 """The number of an item's first message with a file, beyond any that its answer may have."""
@@ -36,8 +35,8 @@ inbox = Table(
     Column("state", Text, nullable=False, server_default="new"),
     Column("attempt", Integer, nullable=False, server_default=text("0")),
     # Older than ten minutes when it was fetched, or when the gateway started.
-    Column("stale", Boolean, nullable=False, server_default=text("0")),
-    Column("stopped", Boolean, nullable=False, server_default=text("0")),  # a later /stop concerns this item
+    Column("stale", Boolean, nullable=False, server_default=false()),
+    Column("stopped", Boolean, nullable=False, server_default=false()),  # a later /stop concerns this item
     Column("not_before", Float),  # a part of a paste waits until then for the rest
     Column("turn", Id),
     Column("received_at", Float, nullable=False),  # when getUpdates had returned
@@ -54,10 +53,10 @@ inbox = Table(
     Column("due_at", Float),
     Index("ix_inbox_state_lane_id", "state", "lane", "id"),
     Index("ix_inbox_turn", "turn"),
-    Index("ix_inbox_lane_message_id", "lane", "message_id", sqlite_where=text("message_id IS NOT NULL")),
-    Index("ix_inbox_unaccounted", "id", sqlite_where=text("spans IS NOT NULL")),
+    Index("ix_inbox_lane_message_id", "lane", "message_id", **filter_rows("message_id IS NOT NULL")),
+    Index("ix_inbox_unaccounted", "id", **filter_rows("spans IS NOT NULL")),
     # A due time is one row. Messages have no job, so the index leaves them out and they pay nothing for it.
-    Index("ix_inbox_job_due_at", "job", "due_at", unique=True, sqlite_where=text("job IS NOT NULL")),
+    Index("ix_inbox_job_due_at", "job", "due_at", unique=True, **filter_rows("job IS NOT NULL")),
     sqlite_autoincrement=True,
 )
 
@@ -82,7 +81,7 @@ jobs = Table(
     Column("made_at", Float, nullable=False),
     Column("last_due", Float),
     Column("last_done", Float),
-    Index("ix_jobs_due", "next_due", sqlite_where=text("state = 'active'")),
+    Index("ix_jobs_due", "next_due", **filter_rows("state = 'active'")),
     Index("ix_jobs_person", "person"),
     sqlite_autoincrement=True,
 )

@@ -7,14 +7,14 @@ from sqlalchemy import (
     Float,
     ForeignKey,
     Index,
-    Integer,
     Table,
-    Text,
     UniqueConstraint,
+    false,
     text,
+    true,
 )
 
-from bot.db.tables.base import Id, metadata
+from bot.db.tables.base import Id, Integer, Text, filter_rows, metadata
 
 # Where registered tools come from.
 sources = Table(
@@ -24,7 +24,7 @@ sources = Table(
     Column("kind", Text, nullable=False),  # file, openapi, endpoint, mcp_http or mcp_stdio
     Column("address", Text, nullable=False),
     Column("options", Text, nullable=False, server_default="{}"),  # JSON that depends on the kind
-    Column("enabled", Boolean, nullable=False, server_default=text("1")),
+    Column("enabled", Boolean, nullable=False, server_default=true()),
     Column("trouble", Text),  # why it does not work; NULL: it does
     Column("added_by", BigInteger),  # NULL: on the command line
     Column("added_at", Float, nullable=False),
@@ -38,14 +38,14 @@ tools = Table(
     Column("source", Text, nullable=False),  # empty: a built-in tool
     Column("definition", Text, nullable=False),  # JSON
     Column("hash", Text, nullable=False),
-    Column("enabled", Boolean, nullable=False, server_default=text("1")),
+    Column("enabled", Boolean, nullable=False, server_default=true()),
     # JSON: a changed definition that waits for an admin; until then the tool is suspended.
     Column("pending", Text),
     Column("flagged", Text),  # why its text looks suspicious; NULL: it does not, or an admin has reviewed it
     Column("rule", Text),  # JSON: an admin's own approval rule; NULL: the tool's
     Column("changed_at", Float, nullable=False),
     # Whether the person is sent the files that its service returns.
-    Column("delivers", Boolean, nullable=False, server_default=text("0")),
+    Column("delivers", Boolean, nullable=False, server_default=false()),
     Index("ix_tools_source", "source"),
 )
 
@@ -117,7 +117,7 @@ approvals = Table(
     Column("answered_by", BigInteger),
     Column("answered_at", Float),
     UniqueConstraint("turn", "step", "call_id"),
-    Index("ix_approvals_open", "expires_at", sqlite_where=text("answer IS NULL")),
+    Index("ix_approvals_open", "expires_at", **filter_rows("answer IS NULL")),
     sqlite_autoincrement=True,
 )
 

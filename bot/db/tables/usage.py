@@ -1,8 +1,8 @@
 """The usage ledger: model calls, the account of every turn, process lifetimes, and the server's counters."""
 
-from sqlalchemy import BigInteger, Boolean, Column, Float, ForeignKey, Index, Integer, Table, Text, text
+from sqlalchemy import BigInteger, Boolean, Column, Float, ForeignKey, Index, Table, false, text
 
-from bot.db.tables.base import Id, metadata
+from bot.db.tables.base import Id, Integer, Text, filter_rows, metadata
 
 # The few calls that are unusual: a count is unknown, they did not end normally, or they cost no canvas.
 ODD_CALL_SQL = (
@@ -29,7 +29,7 @@ model_calls = Table(
     Column("cached_tokens", Integer),
     Column("completion_tokens", Integer),
     Column("reasoning_tokens", Integer),
-    Column("usage_partial", Boolean, nullable=False, server_default=text("0")),
+    Column("usage_partial", Boolean, nullable=False, server_default=false()),
     Column("usage_missing", Text),  # why a count is unknown
     Column("created_at", Float, nullable=False),
     Column("seat_at", Float),
@@ -66,8 +66,8 @@ model_calls = Table(
         "usage_partial",
         "outcome",
     ),
-    Index("ix_model_calls_again", "turn", "again", sqlite_where=text("again IS NOT NULL")),
-    Index("ix_model_calls_odd", "turn", sqlite_where=text(ODD_CALL_SQL)),
+    Index("ix_model_calls_again", "turn", "again", **filter_rows("again IS NOT NULL")),
+    Index("ix_model_calls_odd", "turn", **filter_rows(ODD_CALL_SQL)),
     Index("ix_model_calls_created_at", "created_at"),
     sqlite_autoincrement=True,
 )

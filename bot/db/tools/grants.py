@@ -8,8 +8,8 @@ from dataclasses import asdict, dataclass
 from typing import Literal
 
 from sqlalchemy import delete, select, update
-from sqlalchemy.dialects.sqlite import insert
 
+from bot.db.portable_sql import upsert
 from bot.db.tables import grants
 from bot.db.transaction import Transaction
 
@@ -43,7 +43,7 @@ async def give(tx: Transaction, grant: Grant) -> None:
     """Grant a tool; replaces a grant to the same grantee."""
     row = asdict(grant)
     key = ["tool", "whom", "number"]
-    await tx.execute(insert(grants).values(row).on_conflict_do_update(index_elements=key, set_=row))
+    await tx.execute(upsert(grants).values(row).on_conflict_do_update(index_elements=key, set_=row))
 
 
 async def revoke(tx: Transaction, tool: str, grantee_kind: GranteeKind, number: int = 0) -> bool:

@@ -3,8 +3,8 @@
 from dataclasses import asdict, dataclass
 
 from sqlalchemy import delete, func, literal, select
-from sqlalchemy.dialects.sqlite import insert
 
+from bot.db.portable_sql import JsonField, upsert
 from bot.db.tables import secrets, sources
 from bot.db.transaction import Transaction
 
@@ -46,7 +46,7 @@ async def find(tx: Transaction, name: str) -> SealedSecret | None:
 async def put(tx: Transaction, secret: SealedSecret) -> None:
     """Store a secret; replaces one of the same name."""
     row = asdict(secret)
-    await tx.execute(insert(secrets).values(row).on_conflict_do_update(index_elements=["name"], set_=row))
+    await tx.execute(upsert(secrets).values(row).on_conflict_do_update(index_elements=["name"], set_=row))
 
 
 async def remove(tx: Transaction, name: str) -> bool:
@@ -57,14 +57,15 @@ async def remove(tx: Transaction, name: str) -> bool:
 async def remove_sign_ins(tx: Transaction, source_name: str) -> None:
     """Delete the sign-ins of everybody at a source."""
     name = name_sign_in(source_name)
-    is_of_source = (secrets.c.name == name) | secrets.c.name.startswith(f"{name}:", autoescape=True)
-    await tx.execute(delete(secrets).where(is_of_source))
+    of_person = f"{name}:"
+    is_of_person = func.substr(secrets.c.name, 1, len(of_person)) == of_person
+    await tx.execute(delete(secrets).where((secrets.c.name == name) | is_of_person))
 
 
 async def remove_sign_ins_of_person(tx: Transaction, person: int) -> None:
     """Delete the sign-ins of a person at all sources, also those that give the listing of a personal one."""
     is_sign_in = secrets.c.name.startswith(_SIGN_IN_PREFIX, autoescape=True)
     is_own = is_sign_in & secrets.c.name.endswith(f":{person}")
-    listed_by_them = func.json_extract(sources.c.options, "$.personal") == person
+    listed_by_them = JsonField(sources.c.options, "personal") == str(person)
     listing_names = select(literal(_SIGN_IN_PREFIX) + sources.c.name).where(listed_by_them)
     await tx.execute(delete(secrets).where(is_own | secrets.c.name.in_(listing_names)))

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sqlalchemy import Row, delete, select
-from sqlalchemy.dialects.sqlite import insert
 
+from bot.db.portable_sql import upsert
 from bot.db.tables import allowances, grants, tools
 from bot.db.transaction import Transaction
 
@@ -73,7 +73,7 @@ async def put(tx: Transaction, tool: StoredTool) -> None:
         "changed_at": tool.changed_at,
         "delivers": tool.delivers,
     }
-    await tx.execute(insert(tools).values(row).on_conflict_do_update(index_elements=["name"], set_=row))
+    await tx.execute(upsert(tools).values(row).on_conflict_do_update(index_elements=["name"], set_=row))
 
 
 async def remove(tx: Transaction, names: list[str]) -> None:

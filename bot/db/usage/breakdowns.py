@@ -22,8 +22,8 @@ from sqlalchemy import (
     union,
     update,
 )
-from sqlalchemy.dialects.sqlite import insert as upsert
 
+from bot.db.portable_sql import upsert
 from bot.db.tables import accounts, durations, inbox, model_calls, outbox, tool_calls, turns
 from bot.db.transaction import Transaction
 from bot.domain import Lane

@@ -5,8 +5,9 @@ from datetime import datetime
 from typing import Any, Final, Literal
 from zoneinfo import ZoneInfo
 
-from sqlalchemy import ColumnElement, Integer, case, cast, literal_column
+from sqlalchemy import ColumnElement, case, literal_column
 
+from bot.db.portable_sql import WholePart
 from bot.db.usage.usage_sums import DAY_SECONDS, HOUR_SECONDS, Scope
 
 FIRST_MOMENT = datetime.fromisoformat("2024-01-01T00:00:00+00:00").timestamp()  # nothing stored is older
@@ -23,7 +24,7 @@ def build_time_column(
     """
     seconds = _UNIT_SECONDS[unit]
     if scope.zone == "UTC":
-        return cast(moment / seconds, Integer)
+        return WholePart(moment / seconds)
     until = scope.until or time.time() + DAY_SECONDS
     *earlier, (_, last_offset) = list_offsets(ZoneInfo(scope.zone), scope.since or FIRST_MOMENT, until)
     shift: ColumnElement[int] = literal_column(str(last_offset))
@@ -32,7 +33,7 @@ def build_time_column(
             (moment < literal_column(str(end)), literal_column(str(offset))) for end, offset in earlier
         ]
         shift = case(*whens, else_=shift)
-    return cast((moment + shift) / seconds, Integer)
+    return WholePart((moment + shift) / seconds)
 
 
 def list_offsets(zone: ZoneInfo, since: float, until: float) -> list[tuple[int, int]]:

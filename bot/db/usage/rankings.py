@@ -233,4 +233,4 @@ def _select_turns(ids: Sequence[int]) -> Select[Any]:
     joined = turns.outerjoin(model_calls, _call.turn == _turn.id).outerjoin(
         accounts, _account.turn == _turn.id
     )
-    return select(*columns).select_from(joined).where(_turn.id.in_(ids)).group_by(_turn.id)
+    return select(*columns).select_from(joined).where(_turn.id.in_(ids)).group_by(_turn.id, _account.turn)

@@ -14,7 +14,7 @@ from bot.db.usage.usage_sums import GroupBy, GroupKey, Scope
 
 # An answer is bad if anybody says so of one of its messages.
 _JUDGED = (
-    select(verdicts.c.turn, func.max(verdicts.c.value == "bad").label("is_bad"))
+    select(verdicts.c.turn, func.max(case((verdicts.c.value == "bad", 1), else_=0)).label("bad"))
     .where(verdicts.c.value.is_not(None))
     .group_by(verdicts.c.turn)
     .subquery()
@@ -46,7 +46,7 @@ async def sum_verdicts(
     if group == "day" or group == "hour":
         key = build_time_column(turns.c.received_at, scope, group)
     judged = func.count(turns.c.id.distinct())
-    bad = func.count(case((_JUDGED.c.is_bad, turns.c.id)).distinct())
+    bad = func.count(case((_JUDGED.c.bad == 1, turns.c.id)).distinct())
     query = select(key, judged, bad).select_from(source).where(*build_calling_turn_filter(scope))
     rows = await tx.execute(query.group_by(key))
     return [VerdictSums(*row) for row in rows if row[1]]

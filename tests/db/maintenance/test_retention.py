@@ -8,7 +8,8 @@ from sqlalchemy import LargeBinary, Text, insert, select
 
 from bot.db.engine import Database
 from bot.db.maintenance import retention
-from bot.db.maintenance.retention import EMPTY_BODY, INVENTED_TOOL_NAME
+from bot.db.maintenance.invented_tools import INVENTED_TOOL_NAME
+from bot.db.maintenance.retention import EMPTY_BODY
 from bot.db.people import groups
 from bot.db.people.groups import Group
 from bot.db.queues.outbox_rows import serialize_part
@@ -452,7 +453,9 @@ async def test_a_lane_is_forgotten_with_the_control_items_of_its_person(database
     async with database.read_transaction() as tx:
         states = (
             await tx.execute(
-                select(outbox.c.state, outbox.c.body).where(outbox.c.item.is_(None), outbox.c.lane == "7")
+                select(outbox.c.state, outbox.c.body)
+                .where(outbox.c.item.is_(None), outbox.c.lane == "7")
+                .order_by(outbox.c.id)
             )
         ).all()
         assert await retention.list_lanes(tx, 7) == [Lane(7), Lane(7, 3)]

@@ -1,11 +1,10 @@
 """Days of a zone in SQL are the calendar's, over every change to and from summer time."""
 
-import json
 from datetime import UTC, date, datetime, timedelta
 from zoneinfo import ZoneInfo
 
 import pytest
-from sqlalchemy import Float, column, func, select
+from sqlalchemy import Float, column, select, values
 
 from bot.db.engine import Database
 from bot.db.usage.local_days import build_time_column, list_offsets
@@ -22,7 +21,8 @@ END = datetime(2027, 1, 1, tzinfo=UTC).timestamp()
 async def test_a_moment_is_of_the_day_that_its_zone_has_then(database: Database, zone: str, is_bounded: bool):
     scope = Scope(BEGIN, END, zone=zone) if is_bounded else Scope(zone=zone)
     moments = [BEGIN + hours * 3600 + 59 for hours in range(0, 8760, 5)]
-    rows = func.json_each(json.dumps(moments)).table_valued(column("value", Float))
+    one_by_one = [(moment,) for moment in moments]
+    rows = values(column("value", Float), literal_binds=True).data(one_by_one).cte("moments")
     async with database.read_transaction() as tx:
         result = await tx.execute(select(rows.c.value, build_time_column(rows.c.value, scope, "day")))
         days = {moment: date(1970, 1, 1) + timedelta(days=day) for moment, day in result}

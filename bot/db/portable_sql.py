@@ -1,0 +1,96 @@
+"""SQL that SQLite and PostgreSQL write differently, as constructs that compile for the database in use.
+
+Statements are built of these without knowing which database they are for. PostgreSQL may evaluate any
+condition of a WHERE first, also for rows that another one excludes: what is here raises for no row.
+"""
+
+from typing import Any
+
+from sqlalchemy import BigInteger, ColumnElement, Text, literal_column
+from sqlalchemy.dialects.sqlite import insert as upsert
+from sqlalchemy.dialects.sqlite.dml import OnConflictDoNothing, OnConflictDoUpdate
+from sqlalchemy.ext.compiler import compiles
+from sqlalchemy.sql.functions import FunctionElement
+
+__all__ = ["JsonField", "Position", "WholePart", "upsert"]
+
+
+@compiles(OnConflictDoNothing, "postgresql")
+def _compile_do_nothing(clause: Any, compiler: Any, **options: Any) -> str:
+    clause.constraint_target = None  # PostgreSQL's own clause may name a constraint instead of columns
+    sql: str = compiler.visit_on_conflict_do_nothing(clause, **options)
+    return sql
+
+
+@compiles(OnConflictDoUpdate, "postgresql")
+def _compile_do_update(clause: Any, compiler: Any, **options: Any) -> str:
+    clause.constraint_target = None
+    sql: str = compiler.visit_on_conflict_do_update(clause, **options)
+    return sql
+
+
+class JsonField(FunctionElement[str]):
+    """The number or the plain word at a path, such as `message.chat.id`, of stored JSON, as text: `12`.
+
+    NULL if there is none, or the text is no JSON. A word is plain if JSON escapes nothing in it.
+    """
+
+    type = Text()
+    inherit_cache = True
+
+    def __init__(self, stored: ColumnElement[Any], path: str) -> None:
+        super().__init__(stored, literal_column(path))
+
+
+@compiles(JsonField, "sqlite")
+def _compile_json_field_sqlite(field: JsonField, compiler: Any, **options: Any) -> str:
+    stored, path = _process_json_field(field, compiler, options)
+    return f"CASE WHEN json_valid({stored}) THEN CAST(json_extract({stored}, '$.{path}') AS TEXT) END"
+
+
+@compiles(JsonField, "postgresql")
+def _compile_json_field_postgresql(field: JsonField, compiler: Any, **options: Any) -> str:
+    # As json, not jsonb, and never unescaped: either refuses a whole text for one escaped NUL anywhere.
+    stored, path = _process_json_field(field, compiler, options)
+    elements = path.replace(".", ",")
+    value = f"CAST(CAST({stored} AS json) #> '{{{elements}}}' AS TEXT)"
+    return f"CASE WHEN {stored} IS JSON THEN nullif(trim(both '\"' from {value}), 'null') END"
+
+
+def _process_json_field(field: JsonField, compiler: Any, options: dict[str, Any]) -> tuple[str, str]:
+    stored, path = field.clauses
+    return compiler.process(stored, **options), compiler.process(path, **options)
+
+
+class WholePart(FunctionElement[int]):
+    """A fraction without what follows its point: PostgreSQL rounds where it is asked for an integer."""
+
+    type = BigInteger()
+    inherit_cache = True
+
+
+@compiles(WholePart, "sqlite")
+def _compile_whole_part_sqlite(part: WholePart, compiler: Any, **options: Any) -> str:
+    return f"CAST({compiler.process(part.clauses, **options)} AS INTEGER)"
+
+
+@compiles(WholePart, "postgresql")
+def _compile_whole_part_postgresql(part: WholePart, compiler: Any, **options: Any) -> str:
+    return f"CAST(trunc({compiler.process(part.clauses, **options)}) AS BIGINT)"
+
+
+class Position(FunctionElement[int]):
+    """Where a text has another one in it, counted from 1; 0: nowhere."""
+
+    type = BigInteger()
+    inherit_cache = True
+
+
+@compiles(Position, "sqlite")
+def _compile_position_sqlite(position: Position, compiler: Any, **options: Any) -> str:
+    return f"instr({compiler.process(position.clauses, **options)})"
+
+
+@compiles(Position, "postgresql")
+def _compile_position_postgresql(position: Position, compiler: Any, **options: Any) -> str:
+    return f"strpos({compiler.process(position.clauses, **options)})"
