@@ -4,8 +4,9 @@ import gc
 import itertools
 import os
 import shutil
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import settings
@@ -13,6 +14,9 @@ from hypothesis import settings
 from bot.db.engine import Database, open_database
 from tests.support.compiled_statements import share_compiled_statements
 from tests.support.empty_database import place_empty_database
+
+if TYPE_CHECKING:
+    from tests.support.postgresql import PostgresServer
 
 MEMORY_DISK = Path("/dev/shm")
 MEMORY_DISK_BYTES = 4 * 2**30  # a run of all tests needs far less
@@ -100,6 +104,12 @@ settings.register_profile("all", deadline=None)  # a busy machine is no finding
 settings.register_profile("fast", deadline=None, max_examples=10)
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--postgresql", action="store_true", help="give tests a database on PostgreSQL instead of SQLite"
+    )
+
+
 def pytest_configure(config: pytest.Config) -> None:
     """Put the files of tests into memory if there is enough of it: a slow disk is no finding."""
     share_compiled_statements()
@@ -147,10 +157,24 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
+@pytest.fixture(scope="session")
+def postgresql_server() -> Iterator["PostgresServer"]:
+    """A server of this process."""
+    from tests.support.postgresql import run_server
+
+    with run_server() as server:
+        yield server
+
+
 @pytest.fixture
-def database_url(tmp_path: Path) -> str:
-    """A migrated database in a file of its own."""
-    return place_empty_database(tmp_path / "canvasgram.db")
+def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    """A migrated database of its own."""
+    if not request.config.getoption("postgresql"):
+        yield place_empty_database(tmp_path / "canvasgram.db")
+        return
+    server: PostgresServer = request.getfixturevalue("postgresql_server")
+    with server.open_database() as url:
+        yield url
 
 
 @pytest.fixture

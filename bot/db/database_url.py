@@ -5,6 +5,11 @@ from pathlib import Path
 from sqlalchemy.engine import make_url
 
 
+def is_postgresql(url: str) -> bool:
+    """Whether the URL names a PostgreSQL server."""
+    return url.startswith("postgresql")
+
+
 def parse_database_path(url: str) -> Path:
     """The file of a SQLite URL such as `sqlite+aiosqlite:///canvasgram.db`.
 

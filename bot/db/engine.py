@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Protocol
 
-from bot.db.database_url import parse_database_path
+from bot.db.database_url import is_postgresql, parse_database_path
 from bot.db.retry import OutageLog
 from bot.db.sqlite.engine import open_sqlite
 from bot.db.transaction import Transaction
@@ -71,5 +71,11 @@ async def open_database(
     `outage_log` hears of each failure, and of each write transaction after one; commands that retry nothing
     have none. Once `stop` is set, transactions wait only briefly for what others hold.
     """
+    if is_postgresql(url):
+        from bot.db.postgresql.engine import open_server
+
+        async with open_server(url, outage_log, stop) as server:
+            yield server
+        return
     async with open_sqlite(parse_database_path(url), outage_log, stop) as database:
         yield database

@@ -1,6 +1,6 @@
 """Migrates a database to the schema of this version."""
 
-from bot.db.database_url import parse_database_path
+from bot.db.database_url import is_postgresql, parse_database_path
 from bot.db.sqlite.migrate import migrate_file
 
 
@@ -10,5 +10,10 @@ def migrate(url: str) -> str | None:
     Raises SchemaUnknown when a newer version wrote it, StoreUnavailable while it cannot be used (locked, disk
     full), SettingsRefused if it can never be written.
     """
+    if is_postgresql(url):
+        from bot.db.postgresql.migrate import migrate_server
+
+        migrate_server(url)
+        return None
     copy = migrate_file(parse_database_path(url))
     return None if copy is None else str(copy)

@@ -1,0 +1,83 @@
+"""Says in words what a PostgreSQL server reports, and tells what waiting may mend from what it may not."""
+
+import contextlib
+import re
+from collections.abc import Iterator
+
+import psycopg
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import TimeoutError as PoolTimeoutError
+
+from bot.errors import CanvasgramError, SettingsRefused, StoreBusy, StoreUnavailable
+
+# Classes of SQLSTATE, and single ones: the connection, resources, the operator, the system, a rollback that
+# the server chose, a lock, and a server that only reads because another one leads now.
+_PASSING = ("08", "53", "57P", "58", "40", "55P03", "25006")
+_BUSY = ("55P03", "40", "53300")
+
+# Before a session exists the server sends words alone.
+_REFUSED = (
+    (
+        re.compile("password authentication failed|no password supplied|role .* does not exist"),
+        "does not let this user in ({reason}). Put the right user and password into DATABASE_URL; there odd "
+        "characters of a password are written with % (@ is %40).",
+    ),
+    (
+        re.compile("database .* does not exist"),
+        "has no such database ({reason}). Create it, for example: createdb --encoding=UTF8 canvasgram",
+    ),
+    (
+        re.compile("no pg_hba.conf entry|permission denied for database"),
+        "does not let this user in from here ({reason}). Its owner can: in pg_hba.conf, or by GRANT CONNECT.",
+    ),
+    (
+        re.compile("SSL was required|certificate verify failed|sslmode|root certificate"),
+        "speaks no TLS as DATABASE_URL wants it ({reason}). Change sslmode there, or the server.",
+    ),
+)
+
+
+@contextlib.contextmanager
+def translate_errors() -> Iterator[None]:
+    """Raise StoreUnavailable for what waiting may mend, SettingsRefused for a session that is refused."""
+    try:
+        yield
+    except PoolTimeoutError as error:
+        raise StoreBusy("the database cannot be used now: other reads take too long") from error
+    except DBAPIError as error:
+        translated = _translate(error.orig)
+        if translated is None:
+            raise  # the statement itself is wrong: waiting does not help
+        raise translated from error
+    except psycopg.Error as error:
+        translated = _translate(error)
+        if translated is None:
+            raise
+        raise translated from error
+
+
+def _translate(error: BaseException | None) -> CanvasgramError | None:
+    if not isinstance(error, psycopg.Error):
+        return None
+    reason = _shorten(error)
+    if error.sqlstate is not None:
+        if not error.sqlstate.startswith(_PASSING):
+            return None
+        kind = StoreBusy if error.sqlstate.startswith(_BUSY) else StoreUnavailable
+        return kind(f"the database cannot be used now: {reason}")
+    if isinstance(error, psycopg.ProgrammingError):
+        if "connection option" in reason:
+            return SettingsRefused(f"DATABASE_URL: {reason}. Leave it out.")
+        return None
+    for pattern, advice in _REFUSED:
+        if pattern.search(reason):
+            return SettingsRefused(f"DATABASE_URL: the server {advice.replace('{reason}', reason)}")
+    if isinstance(error, psycopg.OperationalError | psycopg.InterfaceError):
+        return StoreUnavailable(f"the database cannot be used now: {reason}")
+    return None
+
+
+def _shorten(error: psycopg.Error) -> str:
+    """The first line of what was reported, without the words that lead up to it."""
+    lines = str(error).strip().splitlines() or [type(error).__name__]
+    return re.sub(r"^.*?FATAL: +", "", lines[0]).rstrip(".")

@@ -1,0 +1,57 @@
+"""Transactions on a PostgreSQL server."""
+
+import asyncio
+
+import pytest
+from sqlalchemy import text
+from sqlalchemy.exc import DBAPIError
+
+from bot.db.engine import Database
+
+INSERT = text("INSERT INTO words VALUES (:word)")
+COUNT = "SELECT count(*) FROM words"
+
+
+async def insert(database: Database, *words: str, durable: bool = True) -> None:
+    async with database.transaction(durable=durable) as tx:
+        for word in words:
+            await tx.execute(INSERT, {"word": word})
+
+
+async def count(database: Database) -> int:
+    async with database.read_transaction() as tx:
+        return int((await tx.exec_driver_sql(COUNT)).scalar_one())
+
+
+async def test_a_transaction_is_committed_at_its_end_and_rolled_back_by_an_error(server_database: Database):
+    await insert(server_database, "kept")
+    await insert(server_database, "kept, too", durable=False)
+    with pytest.raises(DBAPIError):
+        await insert(server_database, "lost", "kept")
+    assert await count(server_database) == 2
+
+
+async def test_a_read_sees_one_state_and_cannot_write(server_database: Database):
+    async with server_database.read_transaction() as tx:
+        assert (await tx.exec_driver_sql(COUNT)).scalar_one() == 0
+        await insert(server_database, "later")
+        assert (await tx.exec_driver_sql(COUNT)).scalar_one() == 0
+        with pytest.raises(DBAPIError, match="read-only"):
+            await tx.execute(INSERT, {"word": "never"})
+
+
+async def test_a_cancelled_transaction_leaves_nothing_behind(server_database: Database):
+    is_asleep = asyncio.Event()
+
+    async def sleep() -> None:
+        async with server_database.transaction() as tx:
+            await tx.execute(INSERT, {"word": "lost"})
+            is_asleep.set()
+            await tx.exec_driver_sql("SELECT pg_sleep(60)")
+
+    async with asyncio.TaskGroup() as tasks:
+        sleeping = tasks.create_task(sleep())
+        await is_asleep.wait()
+        sleeping.cancel()
+    await insert(server_database, "kept")
+    assert await count(server_database) == 1
