@@ -18,7 +18,7 @@ def count_lines(environment: KillEnvironment, action: str) -> int:
 
 @pytest.mark.parametrize("statement", ["BEGIN IMMEDIATE", "BEGIN EXCLUSIVE"])  # the latter keeps out readers
 async def test_a_start_waits_for_a_database_that_is_held(surround: OpenEnvironment, statement: str):
-    environment = await surround(plain=True, start=False)
+    environment = await surround(start=False)
     async with hold_database(environment.folder / "gateway.db", statement):
         environment.ann.send("@@say:here I am@@")
         await environment.gateway.spawn()
@@ -41,7 +41,7 @@ async def test_a_start_waits_for_room_on_a_full_disk(surround: OpenEnvironment):
 
 
 async def test_work_waits_for_room_on_a_full_disk(surround: OpenEnvironment):
-    environment = await surround(plain=True)
+    environment = await surround()
     environment.gateway.limit_file_size(FULL_DISK_BYTES)
     environment.ann.send("@@say:here I am@@")
     await environment.gateway.wait_for_output("store.away")
@@ -65,7 +65,7 @@ async def test_a_start_where_nobody_may_write_says_what_to_do(surround: OpenEnvi
 
 @pytest.mark.parametrize("statement", ["BEGIN IMMEDIATE", "BEGIN EXCLUSIVE"])
 async def test_it_stops_while_a_start_waits_for_the_database(surround: OpenEnvironment, statement: str):
-    environment = await surround(plain=True, start=False)
+    environment = await surround(start=False)
     async with hold_database(environment.folder / "gateway.db", statement):
         await environment.gateway.spawn()
         await environment.gateway.wait_for_output("store.away")
@@ -74,7 +74,7 @@ async def test_it_stops_while_a_start_waits_for_the_database(surround: OpenEnvir
 
 
 async def test_work_waits_for_a_database_that_is_held(surround: OpenEnvironment):
-    environment = await surround(plain=True)
+    environment = await surround()
     async with hold_database(environment.folder / "gateway.db"):
         environment.ann.send("@@say:here I am@@")
         await environment.gateway.wait_for_output("store.away")
@@ -87,7 +87,7 @@ async def test_work_waits_for_a_database_that_is_held(surround: OpenEnvironment)
 
 
 async def test_it_stops_while_work_waits_for_the_database(surround: OpenEnvironment):
-    environment = await surround(plain=True)
+    environment = await surround()
     environment.endpoint.hold()
     environment.ann.send("@@say:here I am@@")
     await environment.wait_for_requests()

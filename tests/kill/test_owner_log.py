@@ -44,7 +44,7 @@ async def test_start_readiness_and_stop_are_a_line_each_and_nothing_else_is_logg
 async def test_an_endpoint_that_is_away_and_what_admins_are_told_are_logged_as_json(
     surround: OpenEnvironment,
 ):
-    environment = await surround(plain=True, start=False, log_format="json")
+    environment = await surround(start=False, log_format="json")
     environment.endpoint.refuse_connections(1000)
     await environment.gateway.start()
     await environment.gateway.wait_for_output("endpoint.away")
@@ -67,7 +67,7 @@ async def test_an_endpoint_that_is_away_and_what_admins_are_told_are_logged_as_j
 @pytest.mark.parametrize("log_format", ["text", "json"])
 async def test_without_an_admin_the_log_names_who_became_one(surround: OpenEnvironment, log_format: str):
     settings = {"admin_ids": "", "access": "pairing", "log_format": log_format}
-    environment = await surround(plain=True, start=False, **settings)
+    environment = await surround(start=False, **settings)
     await environment.gateway.start()
     await environment.gateway.wait_for_output("?start=")
     code = re.findall(r"start=([\w-]+)", environment.gateway.output)[0]

@@ -29,7 +29,7 @@ async def test_with_nothing_to_do_it_stops_at_once(surround: OpenEnvironment):
 
 
 async def test_a_turn_that_does_not_end_in_time_continues_after_the_next_start(surround: OpenEnvironment):
-    environment = await surround(plain=True)
+    environment = await surround()
     environment.endpoint.hold()
     environment.ann.send('@@tool:remember {"note": "milk"}@@@@say:noted@@')
     await environment.wait_for_requests()
@@ -45,7 +45,7 @@ async def test_a_turn_that_does_not_end_in_time_continues_after_the_next_start(s
 
 
 async def test_a_turn_that_ends_in_time_is_delivered_before_it_stops(surround: OpenEnvironment):
-    environment = await surround(plain=True)
+    environment = await surround()
     environment.endpoint.hold()
     environment.ann.send("@@say:just in time@@")
     await environment.wait_for_requests()
@@ -73,7 +73,7 @@ async def test_a_tool_that_does_not_end_in_time_is_interrupted(surround: OpenEnv
 
 
 async def test_a_send_that_is_never_answered_does_not_delay_it(surround: OpenEnvironment):
-    environment = await surround(plain=True)
+    environment = await surround()
     hanging = environment.api.inject_fault(BotApiFault.hang(after_effect=True), "sendMessage")
     environment.ann.send("@@say:here I am@@")
     await environment.until(lambda: hanging.hit_count and environment.texts())
@@ -125,7 +125,7 @@ async def test_it_stops_while_telegram_does_not_answer(surround: OpenEnvironment
 
 
 async def test_it_stops_while_the_endpoint_does_not_answer(surround: OpenEnvironment):
-    environment = await surround(plain=True)
+    environment = await surround()
     environment.endpoint.inject_fault("silent")
     environment.ann.send("@@say:here I am@@")
     await environment.endpoint.wait_until(lambda: bool(environment.endpoint.requests), PATIENCE)
