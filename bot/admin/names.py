@@ -22,4 +22,6 @@ def name_lane(key: str | None, names: Mapping[int, str]) -> str:
     except ValueError:  # of the gateway itself, such as a warm-up
         return cut(key)
     name = cut(names.get(lane.chat, f"Chat {lane.chat}"))
+    if lane.topic == 0:
+        return f"{name}, outside topics"
     return name if lane.topic is None else f"{name}, topic {lane.topic}"

@@ -1,6 +1,6 @@
 """Tables of what the gateway keeps on record: readings, unknown usage, changes by admins, backups. Pure."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from zoneinfo import ZoneInfo
 
@@ -70,8 +70,11 @@ def _build_reading(reading: CounterReading, zone: ZoneInfo) -> tuple[Cell, ...]:
     )
 
 
-def build_unknown_usage(usages: Iterable[UnknownUsage]) -> DataTable:
-    """The calls whose usage is not wholly known, by the reason."""
+def build_unknown_usage(usages: Iterable[UnknownUsage], build_href: Callable[[str, str], str]) -> DataTable:
+    """The calls whose usage is not wholly known, by the reason.
+
+    `build_href` returns the address of the turns with such calls, by what is unknown and why.
+    """
     columns = (
         TableColumn("reason", "Why"),
         TableColumn("calls", "Calls", is_number=True),
@@ -84,12 +87,12 @@ def build_unknown_usage(usages: Iterable[UnknownUsage]) -> DataTable:
     rows = tuple(
         (
             Cell(usage.reason, cut(usage.reason)),
-            Cell(usage.calls),
-            Cell(usage.input),
-            Cell(usage.cached),
-            Cell(usage.output),
-            Cell(usage.reasoning),
-            Cell(usage.partial),
+            Cell(usage.calls, href=build_href("any", usage.reason)),
+            Cell(usage.input, href=build_href("input", usage.reason)),
+            Cell(usage.cached, href=build_href("cached", usage.reason)),
+            Cell(usage.output, href=build_href("output", usage.reason)),
+            Cell(usage.reasoning, href=build_href("reasoning", usage.reason)),
+            Cell(usage.partial, href=build_href("partial", usage.reason)),
         )
         for usage in usages
     )

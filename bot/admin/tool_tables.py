@@ -112,15 +112,19 @@ def _show_use(name: str, use: ToolUse, query: Mapping[str, str]) -> tuple[Cell, 
     tools = use.tools
     if not tools.calls:
         return Cell(0), Cell(0), Cell(0), Cell(0), Cell("", "")
-    href = build_turns_url(name, query)
-    counts = (Cell(tools.calls), Cell(tools.failed), Cell(tools.refused), use.malformed)
-    return (*(replace(count, href=href) for count in counts), seconds)
+    return (
+        Cell(tools.calls, href=build_turns_url(name, query)),
+        Cell(tools.failed, href=build_turns_url(name, query, outcome="failure")),
+        Cell(tools.refused, href=build_turns_url(name, query, outcome="refused")),
+        replace(use.malformed, href=build_turns_url(name, query, outcome="refused:arguments")),
+        seconds,
+    )
 
 
-def build_turns_url(name: str, query: Mapping[str, str]) -> str:
-    """The turns in which a tool was called, in the period that a page's query names."""
+def build_turns_url(name: str, query: Mapping[str, str], **filters: str) -> str:
+    """The turns in which a tool was called, in the period that a page's query names; `filters`: and so on."""
     period = {field: query[field] for field in _PERIOD_FIELDS if query.get(field)}
-    return build_url(TURNS_PATH, {"tool": name, **period})
+    return build_url(TURNS_PATH, {"tool": name, **period, **filters})
 
 
 def build_source_table(all_sources: Sequence[Source], infos: Sequence[ToolInfo]) -> DataTable:

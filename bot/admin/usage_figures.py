@@ -1,7 +1,8 @@
 """The figures of the screen Usage, each beside that of the period before. Pure."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
 
 import htpy as h
 
@@ -20,6 +21,8 @@ from bot.db.usage.usage_sums import CallSums
 from bot.usage.report import UsageReport
 from bot.usage.tables import format_at_least
 
+UNKNOWN_CALL_FILTERS = MappingProxyType({"unknown": "output"})
+"""The turns whose calls `count_unknown` counts."""
 _INTERVALS = {"lane_wait": "Waited for the chat", "seat_wait": "Waited for a seat", "whole": "Whole turn"}
 _COLUMNS = (
     TableColumn("figure", "Figure"),
@@ -32,7 +35,7 @@ _COLUMNS = (
 class UsageFigure:
     """A figure now and before (None: unknown); `name` is its name in exports and in `canvasgram report`.
 
-    `text` is how it is shown. `ending` restricts the turns that it leads to.
+    `text` is how it is shown. `filters` restrict the turns that it leads to.
     """
 
     name: str
@@ -41,7 +44,7 @@ class UsageFigure:
     before: float | None
     text: str
     before_text: str
-    ending: str | None = None
+    filters: Mapping[str, str] = field(default_factory=dict)
 
 
 def list_figures(now: UsageReport, before: UsageReport) -> list[UsageFigure]:
@@ -52,11 +55,12 @@ def list_figures(now: UsageReport, before: UsageReport) -> list[UsageFigure]:
     failures = [Cell(sums.failed if sums else 0) for sums in turns]
     figures = [
         _build_figure("turns", "Turns", turn_counts),
-        _build_figure("failed_turns", "Failed turns", failures, ending="failure"),
+        _build_figure("failed_turns", "Failed turns", failures, filters={"ending": "failure"}),
     ]
     for name, label, show in _CALL_FIGURES:
         cells = [show(sums) if sums else Cell(0) for sums in calls]
-        figures.append(_build_figure(name, label, cells))
+        filters = UNKNOWN_CALL_FILTERS if name == "unknown_calls" else {}
+        figures.append(_build_figure(name, label, cells, filters=filters))
     for interval, label in _INTERVALS.items():
         figures += _list_duration_figures(interval, label, now, before)
     return figures
@@ -107,13 +111,15 @@ _CALL_FIGURES: tuple[tuple[str, str, Callable[[CallSums], Cell]], ...] = (
 )
 
 
-def _build_figure(name: str, label: str, cells: Sequence[Cell], *, ending: str | None = None) -> UsageFigure:
+def _build_figure(
+    name: str, label: str, cells: Sequence[Cell], *, filters: Mapping[str, str] = MappingProxyType({})
+) -> UsageFigure:
     """A figure by the cells of now and before."""
     now, before = (cell.value if isinstance(cell.value, int | float) else None for cell in cells)
     text, before_text = (
         cell.text or format_count(value) for cell, value in zip(cells, (now, before), strict=True)
     )
-    return UsageFigure(name, label, now, before, text, before_text, ending)
+    return UsageFigure(name, label, now, before, text, before_text, filters)
 
 
 def _list_duration_figures(
@@ -142,7 +148,7 @@ def show_usage_figures(request: PageRequest, filters: Filters, figures: Sequence
             figure.label,
             figure.text,
             note=describe_change(figure),
-            href=build_turns_url(filters, ending=figure.ending),
+            href=build_turns_url(filters, **figure.filters),
         )
         for figure in figures
     )
@@ -161,9 +167,9 @@ def describe_change(figure: UsageFigure) -> str:
     return f"{percents:+,.0f} %, before {figure.before_text}"
 
 
-def build_turns_url(filters: Filters, *, ending: str | None = None, **changes: str | None) -> str:
+def build_turns_url(filters: Filters, **changes: str | None) -> str:
     """The address of the turns with these filters, some of them changed (None: left out)."""
-    query = {**filters.query, "ending": ending, **changes}
+    query = {**filters.query, **changes}
     return build_url(TURNS_PATH, {name: value for name, value in query.items() if value is not None})
 
 

@@ -1,6 +1,6 @@
 """The tables of the screen Usage: by hour or day, and by person, chat, model, tool and purpose. Pure."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Literal
@@ -9,6 +9,7 @@ from bot.admin.components import build_url, cut
 from bot.admin.data_table import Cell, DataTable, TableColumn, build_seconds_cell
 from bot.admin.filters import Filters, Period
 from bot.admin.usage_figures import (
+    UNKNOWN_CALL_FILTERS,
     build_turns_url,
     count_unknown,
     show_cached,
@@ -17,6 +18,7 @@ from bot.admin.usage_figures import (
     show_output,
 )
 from bot.db.people.page_sessions import ADMIN_PATH
+from bot.db.usage.scope_filters import OUTSIDE_TOPICS
 from bot.db.usage.usage_sums import HOUR_SECONDS, CallSums
 from bot.usage.report import ReportGroup, UsageReport, group_label
 
@@ -92,7 +94,11 @@ def build_group_table(report: UsageReport, title: str, filters: Filters) -> Data
             TableColumn("user", "Person", can_sort=True),
             TableColumn("model", "Model", can_sort=True),
         ]
-    rows = tuple(_build_row(group, by, filters) for group in report.groups)
+    chats_with_topics = {str(group.key).partition(":")[0] for group in report.groups if ":" in str(group.key)}
+    rows = tuple(
+        _build_row(group, by, filters, _describe_group(group, by, chats_with_topics))
+        for group in report.groups
+    )
     return DataTable(by, f"By {title.lower()}", (*label_columns, *_list_columns(by)), rows)
 
 
@@ -105,8 +111,9 @@ def _list_columns(by: str) -> tuple[TableColumn, ...]:
     return (*_CALL_COLUMNS, _FAILED_CALLS)
 
 
-def _build_row(group: ReportGroup, by: str, filters: Filters) -> tuple[Cell, ...]:
-    changes = _describe_group(group, by)
+def _build_row(
+    group: ReportGroup, by: str, filters: Filters, changes: dict[str, str | None]
+) -> tuple[Cell, ...]:
     query = {**filters.query, **changes}
     href = build_url(_USAGE_PATH, {"by": by, **query}) if changes else None
     labels = tuple(Cell(cut(text), href=href) for text in _list_labels(group, by))
@@ -129,13 +136,15 @@ def _list_labels(group: ReportGroup, by: str) -> Iterator[str]:
         yield from (group.label.removesuffix(f" {model}"), model)
 
 
-def _describe_group(group: ReportGroup, by: str) -> dict[str, str | None]:
+def _describe_group(group: ReportGroup, by: str, chats_with_topics: Set[str]) -> dict[str, str | None]:
     """The filters of one group; none if it has no turns."""
     if group.key is None:
         return {}
     if by == "user-model":
         user, _, model = str(group.key).partition(" ")
         return {"user": user, "model": model}
+    if by == "chat" and group.key in chats_with_topics:
+        return {by: f"{group.key}{OUTSIDE_TOPICS}"}
     return {by: str(group.key)}
 
 
@@ -151,9 +160,10 @@ def _call_cells(group: ReportGroup, filters: Filters, changes: dict[str, str | N
     calls = group.calls
     if calls is None:
         return tuple(Cell(0) for _ in _CALL_COLUMNS)
-    return tuple(
-        Cell(cell.value, cell.text, _build_href(filters, changes)) for cell in _list_call_cells(calls)
-    )
+    *cells, unknown = _list_call_cells(calls)
+    href = _build_href(filters, changes)
+    unknown_href = _build_href(filters, changes, **UNKNOWN_CALL_FILTERS)
+    return (*(replace(cell, href=href) for cell in cells), replace(unknown, href=unknown_href))
 
 
 def _list_call_cells(calls: CallSums) -> tuple[Cell, ...]:
@@ -172,9 +182,14 @@ def _tool_cells(group: ReportGroup, filters: Filters, changes: dict[str, str | N
     assert tools is not None
     href = _build_href(filters, changes)
     mean = tools.seconds / tools.timed if tools.timed else None
-    return (Cell(tools.calls, href=href), Cell(tools.failed, href=href), build_seconds_cell(mean, href))
+    failed_href = _build_href(filters, changes, outcome="failure")
+    return (
+        Cell(tools.calls, href=href),
+        Cell(tools.failed, href=failed_href),
+        build_seconds_cell(mean, href),
+    )
 
 
-def _build_href(filters: Filters, changes: dict[str, str | None]) -> str | None:
-    """The turns of a group; None for calls that belong to none."""
-    return build_turns_url(filters, **changes) if changes else None
+def _build_href(filters: Filters, changes: dict[str, str | None], **more: str) -> str | None:
+    """The turns of a group, with `more` filters; None for calls that belong to none."""
+    return build_turns_url(filters, **changes, **more) if changes else None

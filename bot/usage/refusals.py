@@ -23,16 +23,21 @@ REFUSAL_LABELS: Mapping[str | None, str] = {
 
 def describe_refusals(counts: Mapping[str | None, int]) -> str:
     """The reasons with their counts, the most frequent first."""
-    ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0] or ""))
-    return ", ".join(f"{_describe_reason(reason)} {count:,}" for reason, count in ordered)
+    return ", ".join(f"{describe_refusal(reason)} {count:,}" for reason, count in sort_refusals(counts))
+
+
+def sort_refusals(counts: Mapping[str | None, int]) -> list[tuple[str | None, int]]:
+    """The counts by reason, the most frequent first."""
+    return sorted(counts.items(), key=lambda item: (-item[1], item[0] or ""))
 
 
 def describe_tool_outcome(outcome: str, refusal: str | None) -> str:
     """How a tool call ended; of a refused one why it was not run."""
     if outcome != "refused":
         return outcome
-    return f"refused: {_describe_reason(refusal)}"
+    return f"refused: {describe_refusal(refusal)}"
 
 
-def _describe_reason(reason: str | None) -> str:
+def describe_refusal(reason: str | None) -> str:
+    """Why a call was not run."""
     return REFUSAL_LABELS.get(reason) or str(reason)

@@ -71,7 +71,7 @@ async def check_unknown_usage(page: AdminPageHarness, report: Row, calls: list[R
     partial = sum(call["usage_partial"] and call["completion_tokens"] is not None for call in calls)
     assert sum(row["partial"] for row in rows) == partial == report["all"]["partly_counted_calls"]
     text = await page.get_text("/admin/honesty?period=90d")
-    assert f'"#unknown-usage">{len(unknown):,}</a>' in text
+    assert f'/admin/turns?period=90d&amp;unknown=any">{len(unknown):,}</a>' in text
 
 
 async def check_readings(page: AdminPageHarness, database_url: str, report: Row, raw: list[Row]) -> None:

@@ -136,7 +136,7 @@ async def test_figures_are_those_of_the_report_and_of_the_rows(database: Databas
             assert int(row["refused"]) == figures.outcomes.get("refused", 0) == outcomes["refused"]
             assert figures.refusals == refusals
             is_known = refusals[None] < outcomes["refused"] or not outcomes["refused"]
-            assert row["malformed"] == (str(refusals["arguments"]) if is_known else "")
+            assert row["malformed"] == (str(refusals["arguments"]) if is_known else "unknown")
             if durations:
                 p95 = reported[name].percentiles["tools"].p95
                 assert float(row["p95_seconds"]) == p95 == pytest.approx(exact_percentile(durations, 0.95))

@@ -47,7 +47,7 @@ def pick_turns(month: RandomMonth, query: Mapping[str, str]) -> list[int]:
 
 def is_match(month: RandomMonth, turn: Row, query: Mapping[str, str]) -> bool:
     calls = month.list_calls(turn["id"])
-    tools = {row["name"] for row in month.list_tools(turn["id"])}
+    tools = [row for row in month.list_tools(turn["id"]) if row["name"] == query.get("tool", row["name"])]
     account = month.find_account(turn["id"])
     of_call = {name: query[name] for name in ("model", "purpose") if name in query}
     ending = turn["ending"] or turn["state"]
@@ -56,15 +56,49 @@ def is_match(month: RandomMonth, turn: Row, query: Mapping[str, str]) -> bool:
         (
             str(turn["person"]) == query.get("user", str(turn["person"])),
             query.get("chat", turn["lane"]) in {turn["lane"], turn["lane"].partition(":")[0]},
-            not of_call or any(of_call.items() <= call.items() for call in calls),
+            not (of_call or "unknown" in query)
+            or any(of_call.items() <= call.items() and is_unknown(call, query) for call in calls),
             turn["endpoint"] == query.get("endpoint", turn["endpoint"]),
-            query.get("tool") in {None, *tools},
+            not {"tool", "outcome"} & query.keys() or any(has_ended_so(tool, query) for tool in tools),
             turn["thinking"] == (query.get("thinking", "yes" if turn["thinking"] else "no") == "yes"),
             ending == wanted or (wanted == "failure" and ending in FAILURES),
             "longer" not in query or (account is not None and account["whole"] > float(query["longer"])),
             "steps" not in query or len(calls) > int(query["steps"]),
         )
     )
+
+
+def is_unknown(call: Row, query: Mapping[str, str]) -> bool:
+    if "unknown" not in query:
+        return True
+    partial = call["usage_partial"] and call["completion_tokens"] is not None
+    is_open = "the call has not ended" if call["outcome"] is None else "the server did not tell"
+    unknown = {
+        "input": call["prompt_tokens"] is None,
+        "cached": call["cached_tokens"] is None,
+        "output": call["completion_tokens"] is None,
+        "reasoning": call["reasoning_tokens"] is None,
+        "partial": partial,
+    }
+    why = call["usage_missing"] or is_open
+    is_meant = any(unknown.values()) if query["unknown"] == "any" else unknown[query["unknown"]]
+    return bool(is_meant and why == query.get("why", why))
+
+
+def has_ended_so(tool: Row, query: Mapping[str, str]) -> bool:
+    match query.get("outcome", "").partition(":"):
+        case ("", _, _):
+            return True
+        case ("failure", _, _):
+            return tool["outcome"] not in {"ok", None}
+        case ("open", _, _):
+            return tool["outcome"] is None
+        case ("refused", ":", reason):
+            is_meant = tool["refusal"] == {"unknown": None}.get(reason, reason)
+            return bool(tool["outcome"] == "refused" and is_meant)
+        case (outcome, _, _):
+            return bool(tool["outcome"] == outcome)
+    raise AssertionError(query)
 
 
 def build_record(month: RandomMonth, turn: Row) -> Row:
@@ -123,6 +157,11 @@ async def test_a_random_month_is_listed_as_it_was(database: Database, database_u
                 {"steps": "2"},
                 {"user": "99"},
             ),
+            *({"outcome": "failure"}, {"outcome": "open", "tool": "clock"}, {"outcome": "refused:arguments"}),
+            {"outcome": "refused:unknown", "user": "8"},
+            {"unknown": "any", "why": "the server did not tell"},
+            {"unknown": "output", "model": "other", "purpose": "task"},
+            {"unknown": "partial", "tool": "search", "outcome": "refused"},
             {"chat": "-100", "tool": "clock", "thinking": "yes", "steps": "1", "ending": "answered"},
         ]
         for query in queries:
@@ -147,6 +186,8 @@ async def test_what_makes_no_sense_is_refused_and_what_is_not_there_is_an_empty_
             "before=1-2-3": "This page begins nowhere",
             "ending=happy": "The ending must be one of",
             "longer=long": "“long” is no number.",
+            "outcome=badly": "The outcome must be one of",
+            "unknown=all": "What is unknown must be one of",
             "steps=-1": "“-1” is no number.",
             "user=Ann": "A person is named by a number",
             "from=2026-02-30": "2026-02-30",

@@ -5,6 +5,7 @@ from pathlib import Path
 import htpy as h
 
 from bot.admin.components import (
+    TURNS_PATH,
     UNKNOWN,
     build_url,
     format_count,
@@ -68,7 +69,9 @@ async def show_honesty(request: PageRequest) -> Content:
     bench = await run_in_thread(load_bench, _find_bench_file(settings))
     readings_table = build_readings(readings, request.zone)
     changes_table = build_changes(changes, names, CHANGES_PATH, request.zone)
-    unknown_table = build_unknown_usage(unknown)
+    unknown_table = build_unknown_usage(
+        unknown, lambda count, why: _keep_period(request, TURNS_PATH, unknown=count, why=why)
+    )
     backups_table = build_backups(backups, request.zone, request.now)
     settings_table = build_settings_table(settings)
     tables = [readings_table, unknown_table, changes_table, backups_table, settings_table]
@@ -199,7 +202,7 @@ def _show_figures(
         show_figure(
             "Calls whose usage is unknown",
             format_count(unknown_calls),
-            href="#unknown-usage" if unknown_calls else None,
+            href=_keep_period(request, TURNS_PATH, unknown="any") if unknown_calls else None,
         ),
         _show_last_backup(request, backups),
     )

@@ -32,13 +32,14 @@ from bot.admin.tool_tables import (
 )
 from bot.db.people import people
 from bot.db.tools import sources
+from bot.db.usage.call_filters import ANY_FAILURE, UNKNOWN_REFUSAL
 from bot.errors import ChangeRefused, NothingFound
 from bot.tool_registry.admin_actions import AdminAction, PendingChange, get_pending_change
 from bot.tool_registry.program_homes import find_homes_folder
 from bot.tool_registry.source_actions import PendingSource, get_pending_source, is_source
 from bot.tool_registry.source_info import SourceInfo, load_source_info
 from bot.tool_registry.tool_info import ToolInfo, load_tool_info, load_tool_infos
-from bot.usage.refusals import describe_refusals
+from bot.usage.refusals import describe_refusal, sort_refusals
 
 WAITING_STATES = frozenset({"new", "changed", "flagged"})
 _FIGURES_NOTE = (
@@ -129,14 +130,22 @@ def _show_tool_page(
 ) -> ScreenPage:
     info = shown.info
     tools = use.tools
-    href = build_turns_url(info.name, request.query) if tools.calls else None
     p95 = "–" if use.p95 is None else format_duration(use.p95)
     body: list[h.Node] = [
         show_periods(request, request.query.get("period", DEFAULT_PERIOD)),
         show_figures(
-            show_figure("Calls", f"{tools.calls:,}", href=href),
-            show_figure("Failed", f"{tools.failed:,}", href=href),
-            show_figure("Not run", f"{tools.refused:,}", href=href, note=describe_refusals(tools.refusals)),
+            show_figure("Calls", f"{tools.calls:,}", href=_find_turns(request, info, tools.calls)),
+            show_figure(
+                "Failed",
+                f"{tools.failed:,}",
+                href=_find_turns(request, info, tools.failed, outcome=ANY_FAILURE),
+            ),
+            show_figure(
+                "Not run",
+                f"{tools.refused:,}",
+                href=_find_turns(request, info, tools.refused, outcome="refused"),
+                note=[_link_refusal(request, info, *refusal) for refusal in sort_refusals(tools.refusals)],
+            ),
             show_figure("95 of 100 take at most", p95),
         ),
         show_facts(info, names),
@@ -147,6 +156,16 @@ def _show_tool_page(
         show_trial_form(request, info.name),
     ]
     return ScreenPage(spell_out(info.name), body)
+
+
+def _link_refusal(request: PageRequest, info: ToolInfo, reason: str | None, count: int) -> h.Node:
+    href = _find_turns(request, info, count, outcome=f"refused:{reason or UNKNOWN_REFUSAL}")
+    return h.a(href=href)[f"{describe_refusal(reason)} {count:,}"], " "
+
+
+def _find_turns(request: PageRequest, info: ToolInfo, calls: int, **filters: str) -> str | None:
+    """The address of the turns with these calls of a tool; None if there are none."""
+    return build_turns_url(info.name, request.query, **filters) if calls else None
 
 
 def _show_source_page(

@@ -1,11 +1,11 @@
 """Turns: which there were, the newest first, and what each of them took."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import htpy as h
 
-from bot.admin.components import change_query, cut
+from bot.admin.components import change_query, cut, show_nothing
 from bot.admin.data_table import Cell, DataTable, TableColumn, build_seconds_cell, export_table, show_table
 from bot.admin.filter_form import select_field, show_filter_form
 from bot.admin.filters import Filters, parse_filters
@@ -14,18 +14,20 @@ from bot.admin.names import name_lane, name_person
 from bot.admin.page_request import Download, PageRequest, Screen, ScreenPage
 from bot.db.people import people
 from bot.db.people.page_sessions import ADMIN_PATH
+from bot.db.usage.call_filters import ANY_FAILURE, NOT_ENDED, UNKNOWN_REFUSAL, UnknownCount
 from bot.db.usage.recent_names import list_recent_names
 from bot.db.usage.turn_list import (
-    ANY_FAILURE,
     MAX_EXAMINED,
     ListedTurn,
     TurnListPage,
     TurnSelection,
+    count_turnless_calls,
     list_turns,
 )
 from bot.errors import QuestionRefused
 from bot.usage.query_args import parse_choice
 from bot.usage.rankings import format_turn_tokens
+from bot.usage.refusals import REFUSAL_LABELS
 from bot.usage.report import format_local
 
 ENDINGS = {
@@ -46,6 +48,27 @@ ENDINGS = {
     "parked": "waits for a person",
 }
 """What turns can be filtered by, and its words: endings, and states of turns without one."""
+TOOL_OUTCOMES = {
+    ANY_FAILURE: "any failure",
+    "ok": "well",
+    "error": "error",
+    "timeout": "too late",
+    "interrupted": "interrupted",
+    "unknown": "unknown",
+    NOT_ENDED: "not ended",
+    "refused": "not run",
+    **{f"refused:{reason or UNKNOWN_REFUSAL}": f"not run: {text}" for reason, text in REFUSAL_LABELS.items()},
+}
+"""What the tool calls of turns can be filtered by, and its words."""
+UNKNOWN_COUNTS: Mapping[UnknownCount, str] = {
+    "any": "any count",
+    "input": "input",
+    "cached": "cached input",
+    "output": "output",
+    "reasoning": "thoughts",
+    "partial": "counted in part",
+}
+"""What of calls may be unknown, and its words."""
 _NUMBER = re.compile(r"[0-9]{1,7}(?:\.[0-9]{1,3})?", re.ASCII)
 _COLUMNS = (
     TableColumn("received_at", "When"),
@@ -62,6 +85,8 @@ _COLUMNS = (
     TableColumn("verdict", "Verdict"),
     TableColumn("turn", "Turn", is_number=True),
 )
+_UNKNOWN_CALLS = TableColumn("unknown_calls", "Calls of unknown usage", is_number=True)
+_TOOL_CALLS = TableColumn("tool_calls", "Such tool calls", is_number=True)
 
 
 async def show_turns(request: PageRequest) -> ScreenPage | Download:
@@ -72,14 +97,16 @@ async def show_turns(request: PageRequest) -> ScreenPage | Download:
     before = None if cursor is None else (cursor.at, cursor.id)
     async with request.read() as tx:
         listed = await list_turns(tx, selection, before=before, limit=PAGE_ROWS)
+        turnless_calls = await count_turnless_calls(tx, selection)
         names = await people.list_names(tx)
         recent = await list_recent_names(tx)
-    table = build_table(request, listed, names)
+    table = build_table(request, selection, listed, names)
     if request.export:
         return export_table(table, request.export)
     page = KeysetPage(listed.turns, None if listed.next is None else Cursor(*listed.next))
     form = show_filter_form(request, filters, names, recent, *_show_fields(request))
-    return ScreenPage("Turns", [form, show_table(table, request), show_pager(request, page)])
+    besides = turnless_calls > 0 and show_nothing(_describe_turnless_calls(turnless_calls))
+    return ScreenPage("Turns", [form, show_table(table, request), besides, show_pager(request, page)])
 
 
 def parse_selection(request: PageRequest, filters: Filters) -> TurnSelection:
@@ -87,6 +114,9 @@ def parse_selection(request: PageRequest, filters: Filters) -> TurnSelection:
     ending = request.query.get("ending")
     if ending:
         ending = parse_choice("The ending", ending, tuple(ENDINGS))
+    outcome = request.query.get("outcome")
+    if outcome:
+        outcome = parse_choice("The outcome", outcome, tuple(TOOL_OUTCOMES))
     longer_than = _parse_number(request, "longer")
     steps = _parse_number(request, "steps")
     return TurnSelection(
@@ -94,7 +124,18 @@ def parse_selection(request: PageRequest, filters: Filters) -> TurnSelection:
         ending or None,
         longer_than,
         None if steps is None else int(steps),
+        _parse_unknown(request),
+        request.query.get("why") or None,
+        outcome or None,
     )
+
+
+def _parse_unknown(request: PageRequest) -> UnknownCount | None:
+    """Which count of calls is to be unknown; any, if only the reason is named."""
+    name = request.query.get("unknown")
+    if not name:
+        return "any" if request.query.get("why") else None
+    return parse_choice("What is unknown", name, tuple(UNKNOWN_COUNTS))
 
 
 def _parse_number(request: PageRequest, name: str) -> float | None:
@@ -110,6 +151,9 @@ def _show_fields(request: PageRequest) -> tuple[h.Element, ...]:
     ending = select_field("Ending", "ending", request.query.get("ending"), ENDINGS.items())
     return (
         ending,
+        select_field("A tool call ended", "outcome", request.query.get("outcome"), TOOL_OUTCOMES.items()),
+        select_field("Unknown usage", "unknown", request.query.get("unknown"), UNKNOWN_COUNTS.items()),
+        h.label["Why unknown", h.input(type="text", name="why", value=request.query.get("why", ""))],
         _number_field(request, "Longer than (s)", "longer"),
         _number_field(request, "More steps than", "steps"),
     )
@@ -120,13 +164,28 @@ def _number_field(request: PageRequest, label: str, name: str) -> h.Element:
     return h.label[label, h.input(type="text", inputmode="decimal", name=name, value=value, size="6")]
 
 
-def build_table(request: PageRequest, page: TurnListPage, names: Mapping[int, str]) -> DataTable:
-    """The turns as a table."""
+def _describe_turnless_calls(count: int) -> str:
+    calls = "1 such call" if count == 1 else f"{count:,} such calls"
+    return f"Besides, {calls} of the gateway itself belong to no turn."
+
+
+def build_table(
+    request: PageRequest, selection: TurnSelection, page: TurnListPage, names: Mapping[int, str]
+) -> DataTable:
+    """The turns as a table; with how many calls of each the selection is about, if it is about calls."""
     nothing = "No turn in this time has all of that."
     if page.next is not None:
         nothing = f"None of the {MAX_EXAMINED:,} turns looked at has all of that. Older ones may."
-    rows = tuple(_build_row(request, turn, names) for turn in page.turns)
-    return DataTable("turns", "The newest first", _COLUMNS, rows, nothing)
+    counts: dict[TableColumn, Callable[[ListedTurn], int]] = {}
+    if selection.unknown is not None:
+        counts[_UNKNOWN_CALLS] = lambda turn: turn.unknown_calls
+    if selection.tool_outcome is not None or selection.scope.tool is not None:
+        counts[_TOOL_CALLS] = lambda turn: turn.tool_calls
+    rows = tuple(
+        (*_build_row(request, turn, names), *(Cell(count(turn)) for count in counts.values()))
+        for turn in page.turns
+    )
+    return DataTable("turns", "The newest first", (*_COLUMNS, *counts), rows, nothing)
 
 
 def _build_row(request: PageRequest, turn: ListedTurn, names: Mapping[int, str]) -> tuple[Cell, ...]:

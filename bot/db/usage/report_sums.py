@@ -31,6 +31,7 @@ from bot.db.tables import (
     turns,
 )
 from bot.db.transaction import Transaction
+from bot.db.usage.call_filters import IS_PARTLY_COUNTED, UNKNOWN_REASON, build_unknown_filter
 from bot.db.usage.local_days import build_time_column
 from bot.db.usage.scope_filters import (
     build_call_filter,
@@ -93,7 +94,6 @@ _TOKEN_SUMS = tuple(
     column if number in {0, 1, 2, 3, 5} else literal_column("0") for number, column in enumerate(_PLAIN_SUMS)
 )
 _IS_TYPED_READ = _call.purpose.in_(TYPED_READ_PURPOSES)
-_IS_PARTLY_COUNTED = and_(_call.usage_partial, _call.completion_tokens.is_not(None))
 # It did not end by itself with a known count, so its seconds are not those of its counted canvases.
 _IS_UNTIMED = or_(
     _IS_TYPED_READ,
@@ -106,7 +106,7 @@ _ODD_SUMS: tuple[ColumnElement[Any], ...] = (
     _count_when(_call.cached_tokens.is_(None)),
     _sum_when(_call.cached_tokens.is_(None), _call.prompt_tokens),
     _count_when(_call.completion_tokens.is_(None)),
-    _count_when(_IS_PARTLY_COUNTED),
+    _count_when(IS_PARTLY_COUNTED),
     _count_when(_call.reasoning_tokens.is_(None)),
     _sum_when(_call.reasoning_tokens.is_(None), _call.completion_tokens),
     _count_when(_IS_TYPED_READ),
@@ -210,20 +210,14 @@ def _to_call_sums(key: GroupKey, plain: Sequence[Any], odd: Sequence[Any]) -> Ca
 async def sum_unknown_usage(tx: Transaction, scope: Scope) -> list[UnknownUsage]:
     """Calls whose usage is not wholly known, by the reason, the most frequent first."""
     counts = (_call.prompt_tokens, _call.cached_tokens, _call.completion_tokens, _call.reasoning_tokens)
-    reason = case(
-        (_call.usage_missing.is_not(None), _call.usage_missing),
-        (_call.outcome.is_(None), "the call has not ended"),
-        else_="the server did not tell",
-    )
-    sums = (
-        reason,
+    sums: tuple[ColumnElement[Any], ...] = (
+        UNKNOWN_REASON,
         func.count(),
         *(_count_when(count.is_(None)) for count in counts),
-        _count_when(_IS_PARTLY_COUNTED),
+        _count_when(IS_PARTLY_COUNTED),
     )
-    is_unknown = or_(*(count.is_(None) for count in counts), _IS_PARTLY_COUNTED)
-    conditions = (text(ODD_CALL_SQL), is_unknown)  # the first has an index
-    rows = await _sum_calls_by_group(tx, scope, None, sums, conditions, reason)
+    conditions = build_unknown_filter("any")
+    rows = await _sum_calls_by_group(tx, scope, None, sums, conditions, UNKNOWN_REASON)
     return sorted((UnknownUsage(*row[1:]) for row in rows), key=lambda usage: -usage.calls)
 
 
@@ -350,7 +344,7 @@ def _select_thinking_calls(scope: Scope, key: ColumnElement[Any]) -> Select[Any]
     sums = (
         func.count(),
         func.count(_call.completion_tokens),
-        _count_when(_IS_PARTLY_COUNTED),
+        _count_when(IS_PARTLY_COUNTED),
         _sum(_CANVASES),
     )
     calls = select(key, *sums).select_from(turns.join(model_calls, _call.turn == _turn.id))

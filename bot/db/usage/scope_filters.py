@@ -9,13 +9,15 @@ from sqlalchemy import ColumnElement, exists, false, or_
 from bot.db.tables import model_calls, tool_calls, turns
 from bot.db.usage.usage_sums import Scope
 
+OUTSIDE_TOPICS = ":0"
+"""Follows the number of a chat of which only what was written outside its topics is meant."""
+
 
 def build_turn_filter(scope: Scope) -> list[ColumnElement[bool]]:
     """Conditions for turns by what is theirs: receipt, chat, person, endpoint, thinking and tools."""
     conditions = build_time_filter(turns.c.received_at, scope)
     if scope.chat is not None:
-        is_topic = turns.c.lane.startswith(f"{scope.chat}:", autoescape=True)
-        conditions.append(or_(turns.c.lane == scope.chat, is_topic))
+        conditions.append(_build_chat_filter(scope.chat))
     if scope.user is not None:
         conditions.append(turns.c.person == scope.user)
     if scope.endpoint is not None:
@@ -26,6 +28,12 @@ def build_turn_filter(scope: Scope) -> list[ColumnElement[bool]]:
         called_tool = exists().where(tool_calls.c.turn == turns.c.id, tool_calls.c.name == scope.tool)
         conditions.append(called_tool.correlate(turns))
     return conditions
+
+
+def _build_chat_filter(chat: str) -> ColumnElement[bool]:
+    if chat.endswith(OUTSIDE_TOPICS):
+        return turns.c.lane == chat.removesuffix(OUTSIDE_TOPICS)
+    return or_(turns.c.lane == chat, turns.c.lane.startswith(f"{chat}:", autoescape=True))
 
 
 def build_calling_turn_filter(scope: Scope) -> list[ColumnElement[bool]]:

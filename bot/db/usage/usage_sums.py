@@ -33,7 +33,8 @@ BreakdownColumn = Literal[
 class Scope:
     """What a report covers; a field that is None does not restrict it.
 
-    `since` and `until` (exclusive) are epoch seconds; `chat` is a lane's key, or a chat with all its topics.
+    `since` and `until` (exclusive) are epoch seconds; `chat` is a lane's key, a chat with all its
+    topics, or with OUTSIDE_TOPICS (of scope_filters) without them.
     Days are those of `zone`, an IANA name. `endpoint` and `thinking` are those of turns, `tool` is one that a
     turn called; `model` and `purpose` are those of calls.
     """
