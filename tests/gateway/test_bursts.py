@@ -63,6 +63,7 @@ async def test_of_too_many_messages_the_last_are_named_once(tmp_path: Path):
             "Please send them again in a minute.",
             [sent[3]],
         )
+        gateway.endpoint.release()  # else it would wait for the turn as it goes down
 
 
 async def test_long_messages_that_wait_are_answered_in_as_many_turns_as_prompts_need(tmp_path: Path):
