@@ -29,6 +29,11 @@ def _compile_do_update(clause: Any, compiler: Any, **options: Any) -> str:
     return sql
 
 
+# PostgreSQL refuses to look into JSON that has an escaped NUL, or half a surrogate pair, anywhere.
+_REFUSED_ESCAPES = r"\\u(0000|[dD][89a-fA-F][0-9a-fA-F]{2})"
+_REPLACEMENT = r"\\ufffd"
+
+
 class JsonField(FunctionElement[str]):
     """The number or the plain word at a path, such as `message.chat.id`, of stored JSON, as text: `12`.
 
@@ -50,10 +55,10 @@ def _compile_json_field_sqlite(field: JsonField, compiler: Any, **options: Any) 
 
 @compiles(JsonField, "postgresql")
 def _compile_json_field_postgresql(field: JsonField, compiler: Any, **options: Any) -> str:
-    # As json, not jsonb, and never unescaped: either refuses a whole text for one escaped NUL anywhere.
     stored, path = _process_json_field(field, compiler, options)
     elements = path.replace(".", ",")
-    value = f"CAST(CAST({stored} AS json) #> '{{{elements}}}' AS TEXT)"
+    readable = f"regexp_replace({stored}, '{_REFUSED_ESCAPES}', '{_REPLACEMENT}', 'g')"
+    value = f"CAST(CAST({readable} AS json) #> '{{{elements}}}' AS TEXT)"
     return f"CASE WHEN {stored} IS JSON THEN nullif(trim(both '\"' from {value}), 'null') END"
 
 

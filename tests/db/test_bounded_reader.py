@@ -10,6 +10,8 @@ from bot.db.engine import Database, open_database
 from bot.db.readonly import open_readonly
 from bot.errors import ReadTooSlow, SchemaUnknown, StoreUnavailable
 
+pytestmark = pytest.mark.sqlite
+
 COUNT_FOREVER = text(
     "WITH RECURSIVE numbers(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers) SELECT count(*) FROM numbers"
 )

@@ -19,6 +19,8 @@ from bot.tool_registry import registry as registry_module
 from bot.tool_registry.loader import ToolSettings
 from bot.tool_registry.registry import ToolRegistry
 
+pytestmark = pytest.mark.sqlite
+
 LOOKS = 5
 
 

@@ -16,6 +16,8 @@ from bot.db.transaction import Transaction
 from bot.db.write_queue import WriteQueue
 from tests.support.sql_trace import trace_sql
 
+pytestmark = pytest.mark.sqlite
+
 
 async def insert_notice(tx: Transaction, subject: str) -> str:
     await tx.execute(insert(notices).values(subject=subject, text="", told_at=0.0))

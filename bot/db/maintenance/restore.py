@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import Table, and_, delete, func, insert, or_, select, text, update
-from sqlalchemy.dialects.sqlite import insert as upsert
 
 from bot.db.conversations.turns import fail
+from bot.db.portable_sql import JsonField, upsert
 from bot.db.tables import (
     allowances,
     approvals,
@@ -57,7 +57,7 @@ _CARRIED_TABLES = (
     revisions,
     audit,
 )
-_SYSTEM_JOB_NAME = func.json_extract(inbox.c.body, "$.job")
+_SYSTEM_JOB_NAME = JsonField(inbox.c.body, "job")
 _IS_FORGET_JOB = and_(inbox.c.kind == "system", _SYSTEM_JOB_NAME == "forget")
 _IS_PENDING = inbox.c.state.in_(("new", "running", "parked"))
 

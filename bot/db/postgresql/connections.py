@@ -3,7 +3,8 @@
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import NullPool, create_engine
+from psycopg.adapt import Loader
+from sqlalchemy import NullPool, create_engine, event
 from sqlalchemy.engine import URL, Engine, make_url
 from sqlalchemy.exc import ArgumentError
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
@@ -35,7 +36,7 @@ class ServerEngines:
 def create_engines(url: str) -> ServerEngines:
     """ServerEngines for the server that `url` names; none connects yet."""
     address = _parse_url(url)
-    return ServerEngines(
+    engines = ServerEngines(
         create_async_engine(
             address, poolclass=NullPool, connect_args=_build_arguments(_SESSION_OPTIONS), **_ENGINE_OPTIONS
         ),
@@ -49,6 +50,20 @@ def create_engines(url: str) -> ServerEngines:
             **_ENGINE_OPTIONS,
         ),
     )
+    for engine in (engines.writer, engines.readers):
+        event.listen(engine.sync_engine, "connect", _set_up)
+    return engines
+
+
+def _set_up(connection: Any, _record: object) -> None:
+    connection.adapters.register_loader("numeric", _SumLoader)
+
+
+class _SumLoader(Loader):
+    """Reads what PostgreSQL calls numeric: here that is always a sum of integers."""
+
+    def load(self, data: bytes | bytearray | memoryview) -> int:
+        return int(bytes(data))
 
 
 def create_blocking_engine(url: str) -> Engine:

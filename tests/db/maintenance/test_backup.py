@@ -30,6 +30,8 @@ from bot.db.tables import notices
 from bot.db.transaction import Transaction
 from bot.errors import BackupFailed
 
+pytestmark = pytest.mark.sqlite
+
 NOW = 1_795_000_000.0  # 18 November 2026, 11:06:40 UTC
 FIRST = "canvasgram-20261118T110640Z.db"
 

@@ -92,6 +92,7 @@ async def test_what_is_claimed_together_fits_into_a_prompt_and_the_rest_is_next(
         assert list_ids(await inbox.claim(tx, now=100.0, max_group_bytes=10)) == [[5]]  # never none at all
 
 
+@pytest.mark.sqlite
 async def test_texts_are_read_only_of_what_may_start(database: Database):
     """After an outage thousands wait: to read all their texts would hold the event loop."""
     updates = [build_update(number, body='{"message": {}}') for number in range(1, 61)]

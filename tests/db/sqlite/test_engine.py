@@ -18,6 +18,8 @@ from bot.db.tables import notices
 from bot.errors import StoreUnavailable
 from tests.support.sql_trace import trace_sql
 
+pytestmark = pytest.mark.sqlite
+
 ROW = {"subject": "a", "text": "b", "told_at": 0.0}
 
 

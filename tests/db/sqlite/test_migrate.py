@@ -27,6 +27,8 @@ from bot.db.tables import metadata
 from bot.errors import GatewayRunning, SchemaUnknown
 from tools.base import hash_definition
 
+pytestmark = pytest.mark.sqlite
+
 MIGRATIONS = Path(migrations.__file__).parent
 
 

@@ -12,6 +12,8 @@ from bot.db.readonly import open_readonly
 from bot.db.tables import people
 from bot.errors import SchemaUnknown, StoreUnavailable
 
+pytestmark = pytest.mark.sqlite
+
 
 async def load_names(database: Database) -> list[str]:
     async with database.read_transaction() as tx:

@@ -10,6 +10,8 @@ from bot.db.sqlite.engine import make_private
 from bot.errors import SettingsRefused, StoreUnavailable
 from tests.support.held_database import refuse_opening
 
+pytestmark = pytest.mark.sqlite
+
 
 def claim(file: Path) -> None:
     make_private(file)

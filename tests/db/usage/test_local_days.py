@@ -22,7 +22,7 @@ async def test_a_moment_is_of_the_day_that_its_zone_has_then(database: Database,
     scope = Scope(BEGIN, END, zone=zone) if is_bounded else Scope(zone=zone)
     moments = [BEGIN + hours * 3600 + 59 for hours in range(0, 8760, 5)]
     one_by_one = [(moment,) for moment in moments]
-    rows = values(column("value", Float), literal_binds=True).data(one_by_one).cte("moments")
+    rows = values(column("value", Float)).data(one_by_one).cte("moments")
     async with database.read_transaction() as tx:
         result = await tx.execute(select(rows.c.value, build_time_column(rows.c.value, scope, "day")))
         days = {moment: date(1970, 1, 1) + timedelta(days=day) for moment, day in result}
