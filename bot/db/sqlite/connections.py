@@ -7,14 +7,17 @@ aiosqlite have a thread each, for what may take long.
 import contextlib
 import sqlite3
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import NullPool, create_engine, event
 from sqlalchemy.engine import Engine
 from sqlalchemy.exc import DBAPIError
-from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
+
+if TYPE_CHECKING:
+    from sqlalchemy.ext.asyncio import AsyncEngine
 
 # A sync to the disk costs more than all statements of a transaction. What is acknowledged to Telegram must
 # survive a power cut, and so must what is about to be sent; the steps in between may be repeated. Only a
@@ -36,15 +39,14 @@ _TAKE_SNAPSHOT = "SELECT 1 FROM sqlite_schema LIMIT 1"
 
 @dataclass(frozen=True, slots=True)
 class Engines:
-    """What opens connections: `loop` those for LoopConnection, `threads` those with a thread each."""
+    """What opens connections: `loop` those for LoopConnection, `create_threads()` those with a thread."""
 
     loop: Engine
-    threads: AsyncEngine
+    create_threads: Callable[[], "AsyncEngine"]
 
 
 def create_engines(address: str, pragmas: Sequence[str]) -> Engines:
     """Engines for a file, or a URI of SQLite that begins with `file:`; `pragmas` set each connection up."""
-    is_uri = address.startswith("file:")
 
     def open_in_loop() -> sqlite3.Connection:
         connection = sqlite3.connect(
@@ -53,7 +55,7 @@ def create_engines(address: str, pragmas: Sequence[str]) -> Engines:
             isolation_level=None,
             check_same_thread=False,
             factory=_PrefetchingConnection,
-            uri=is_uri,
+            uri=address.startswith("file:"),
         )
         try:
             _run_pragmas(connection, [*pragmas, _LOOP_CACHE_PRAGMA])
@@ -63,13 +65,20 @@ def create_engines(address: str, pragmas: Sequence[str]) -> Engines:
         return connection
 
     loop = create_engine("sqlite://", creator=open_in_loop, **_ENGINE_OPTIONS)
-    threads = create_async_engine(
-        f"sqlite+aiosqlite:///{address}{'&uri=true' if is_uri else ''}",
+    return Engines(loop, partial(_create_thread_engine, address, pragmas))
+
+
+def _create_thread_engine(address: str, pragmas: Sequence[str]) -> "AsyncEngine":
+    # SQLAlchemy's asyncio layer brings its ORM along: memory and time that no start needs.
+    from sqlalchemy.ext.asyncio import create_async_engine
+
+    engine = create_async_engine(
+        f"sqlite+aiosqlite:///{address}{'&uri=true' if address.startswith('file:') else ''}",
         connect_args={"timeout": _THREAD_TIMEOUT_SECONDS, "isolation_level": None},
         **_ENGINE_OPTIONS,
     )
-    event.listen(threads.sync_engine, "connect", lambda connection, _: _run_pragmas(connection, pragmas))
-    return Engines(loop, threads)
+    event.listen(engine.sync_engine, "connect", lambda connection, _: _run_pragmas(connection, pragmas))
+    return engine
 
 
 def _run_pragmas(connection: Any, pragmas: Sequence[str]) -> None:

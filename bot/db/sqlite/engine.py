@@ -16,14 +16,18 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from sqlalchemy.exc import OperationalError
-from sqlalchemy.ext.asyncio import AsyncConnection
 
 from bot.db.retry import OutageLog
 from bot.db.sqlite.connections import Engines, LoopConnection, create_engines
 from bot.db.transaction import LoopTransaction, Transaction
 from bot.errors import ReadTooSlow, SettingsRefused, StoreBusy, StoreUnavailable
+from tools.threads import run_in_thread
+
+if TYPE_CHECKING:
+    from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 # Other commands may write beside the running gateway.
 _HELD_SECONDS = 2.0  # a stop waits for this, within its ten seconds; the gateway retries anyway
@@ -62,6 +66,7 @@ class SqliteDatabase:
         self, engines: Engines, outage_log: OutageLog | None = None, stop: asyncio.Event | None = None
     ) -> None:
         self._engines = engines
+        self._thread_engine: AsyncEngine | None = None
         self._stop = stop
         self._outage_log = outage_log
         self._write_lock = asyncio.Lock()
@@ -137,7 +142,7 @@ class SqliteDatabase:
         Writers wait. Raises StoreUnavailable while a reader still uses an older state.
         """
         with translate_errors():
-            async with self._write_lock, self._engines.threads.connect() as connection:
+            async with self._write_lock, self._connect_in_thread() as connection:
                 await connection.exec_driver_sql(f"PRAGMA busy_timeout={_CHECKPOINT_TIMEOUT_MS}")
                 [(busy, *_)] = await connection.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)")
         if busy:
@@ -151,7 +156,7 @@ class SqliteDatabase:
         Writers wait only for the statistics, which sample a few rows of each index. Raises StoreUnavailable.
         """
         with translate_errors():
-            async with self._engines.threads.connect() as connection:
+            async with self._connect_in_thread() as connection:
                 await connection.exec_driver_sql("PRAGMA wal_checkpoint(PASSIVE)")
         async with self.long_transaction() as tx:
             await tx.exec_driver_sql(f"PRAGMA analysis_limit={_ANALYSIS_LIMIT_ROWS}")
@@ -166,7 +171,8 @@ class SqliteDatabase:
         self._close_writer()
         while self._free_readers:
             self._free_readers.pop().close()
-        await self._engines.threads.dispose()
+        if self._thread_engine is not None:
+            await self._thread_engine.dispose()
         self._commit_thread.shutdown(wait=False)
 
     @contextlib.contextmanager
@@ -245,9 +251,17 @@ class SqliteDatabase:
             self._writer = None
 
     @contextlib.asynccontextmanager
-    async def _open_in_thread(self, begin: str) -> AsyncIterator[AsyncConnection]:
-        async with self._engines.threads.connect() as connection, connection.begin():
+    async def _open_in_thread(self, begin: str) -> "AsyncIterator[AsyncConnection]":
+        async with self._connect_in_thread() as connection, connection.begin():
             await connection.exec_driver_sql(begin)
+            yield connection
+
+    @contextlib.asynccontextmanager
+    async def _connect_in_thread(self) -> "AsyncIterator[AsyncConnection]":
+        """A connection with a thread; the first one imports its libraries, in a thread as well."""
+        if self._thread_engine is None:
+            self._thread_engine = await run_in_thread(self._engines.create_threads)
+        async with self._thread_engine.connect() as connection:
             yield connection
 
 
@@ -259,7 +273,7 @@ class _Deadline:
         self.has_passed = False
         self._moment = time.monotonic() + self.seconds
 
-    async def watch(self, connection: AsyncConnection) -> None:
+    async def watch(self, connection: "AsyncConnection") -> None:
         """Have SQLite look at the clock while this connection works."""
         if self.seconds == math.inf:
             return
