@@ -85,8 +85,9 @@ _COLUMNS = (
     TableColumn("verdict", "Verdict"),
     TableColumn("turn", "Turn", is_number=True),
 )
-_UNKNOWN_CALLS = TableColumn("unknown_calls", "Calls of unknown usage", is_number=True)
-_TOOL_CALLS = TableColumn("tool_calls", "Such tool calls", is_number=True)
+_COUNTS_PLACE = 4  # behind the ending, for the columns of calls that a page is about
+_UNKNOWN_CALLS = TableColumn("unknown_calls", "Unknown calls", is_number=True)
+_TOOL_CALLS = TableColumn("tool_calls", "Such calls", is_number=True)
 
 
 async def show_turns(request: PageRequest) -> ScreenPage | Download:
@@ -181,11 +182,13 @@ def build_table(
         counts[_UNKNOWN_CALLS] = lambda turn: turn.unknown_calls
     if selection.tool_outcome is not None or selection.scope.tool is not None:
         counts[_TOOL_CALLS] = lambda turn: turn.tool_calls
-    rows = tuple(
-        (*_build_row(request, turn, names), *(Cell(count(turn)) for count in counts.values()))
-        for turn in page.turns
-    )
-    return DataTable("turns", "The newest first", (*_COLUMNS, *counts), rows, nothing)
+    columns = (*_COLUMNS[:_COUNTS_PLACE], *counts, *_COLUMNS[_COUNTS_PLACE:])
+    rows = []
+    for turn in page.turns:
+        cells = _build_row(request, turn, names)
+        count_cells = (Cell(count(turn)) for count in counts.values())
+        rows.append((*cells[:_COUNTS_PLACE], *count_cells, *cells[_COUNTS_PLACE:]))
+    return DataTable("turns", "The newest first", columns, tuple(rows), nothing)
 
 
 def _build_row(request: PageRequest, turn: ListedTurn, names: Mapping[int, str]) -> tuple[Cell, ...]:
