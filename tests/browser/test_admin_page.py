@@ -1,6 +1,7 @@
 """An admin at the page in a real browser: every screen, on a phone and a desktop, in light and dark."""
 
 import contextlib
+import json
 import re
 import time
 from collections.abc import AsyncIterator
@@ -24,11 +25,17 @@ from tests.support.admin_page import (
     open_admin_page,
 )
 from tests.support.empty_database import place_empty_database
+from tests.support.random_month import fill_month
 from tests.support.registered_tools import RegisteredToolsHarness, build_definition
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 DETAIL_PAGES = ("/admin/tools/shop_list", "/admin/tools/shop", "/admin/turn/1")  # what no navigation leads to
 OUTAGE = re.compile(r"The gateway does not answer\. What you see is from (\d\d:\d\d:\d\d)\.")
+COUNT_DRAWN_PIXELS = """() => {
+    const canvas = document.querySelector("#usage-chart canvas");
+    const pixels = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data;
+    return pixels.filter((value, index) => index % 4 === 3 && value > 0).length;
+}"""
 HIDE = """hidden => {
     Object.defineProperty(document, "hidden", {configurable: true, get: () => hidden});
     document.dispatchEvent(new Event("visibilitychange"));
@@ -130,3 +137,53 @@ async def check_outage(page: Page) -> None:
         await expect(page.get_by_text("Messages waiting")).to_be_visible()
         await page.unroute(live)
         await expect(line).to_have_count(0)
+
+
+async def read_legend(page: Page) -> list[str]:
+    """The time, canvases and turns that the legend of the chart shows."""
+    values = await page.locator(".u-legend .u-value").all_inner_texts()
+    return [value.strip() for value in values]
+
+
+async def test_usage_draws_its_chart_and_is_used_with_the_keyboard(visit: Visit, tmp_path: Path):
+    url = place_empty_database(tmp_path / "canvasgram.db")
+    async with (
+        open_database(url) as database,
+        open_admin_page(database, url) as harness,
+        visit(f"{harness.url}/admin/login/none", forgiven=("403",)) as page,
+    ):
+        await fill_month(database, 7, until=time.time() - 60)
+        await log_in(page, harness)
+        await page.set_viewport_size({"width": 1280, "height": 900})
+        await page.goto(f"{harness.url}/admin/usage?period=30d")
+        chart = page.locator("#usage-chart")
+        data = json.loads(await chart.get_attribute("data-chart") or "")
+        drawn = await page.evaluate(COUNT_DRAWN_PIXELS)
+        assert drawn > 5_000
+        box = await page.locator("#usage-chart .u-over").bounding_box()
+        assert box is not None
+        assert await read_legend(page) == ["", "--", "--"]
+        await page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+        await expect(page.locator(".u-legend .u-value").first).to_have_text(re.compile(r"\d{4}-\d\d-\d\d"))
+        day, canvases, turns = await read_legend(page)
+        place = data["labels"].index(day)
+        assert [canvases, turns] == [str(data["canvases"][place]), str(data["turns"][place])]
+        await page.set_viewport_size({"width": 360, "height": 900})
+        width = await chart.evaluate("place => place.clientWidth")
+        assert width < 360
+        await expect(page.locator("#usage-chart canvas")).to_have_js_property("clientWidth", width)
+        await check_tabs(page)
+
+
+async def check_tabs(page: Page) -> None:
+    """Each table is reached with the keyboard and says which it is; nothing is wider than a phone."""
+    tabs = page.get_by_role("navigation", name="Tables")
+    for title in ("Chat", "Model", "Person × model", "Tool"):
+        link = tabs.get_by_role("link", name=title, exact=True)
+        await link.focus()
+        await page.keyboard.press("Enter")
+        heading = page.get_by_role("heading", name=f"By {title.lower()}")
+        await expect(heading).to_be_visible()
+        await expect(link).to_have_attribute("aria-current", "true")
+        assert await measure_sideways_scroll(page) == 0
+        assert await list_axe_violations(page) == []

@@ -15,6 +15,7 @@
     const settings = {
       width: place.clientWidth,
       height: 240,
+      cursor: { points: { fill: (_, index) => colour(index === 1 ? "--canvas" : "--person") } },
       scales: { x: { time: false, range: [-0.6, places.length - 0.4] }, y: { range: (_, low, high) => [0, high || 1] }, turns: { range: (_, low, high) => [0, high || 1] } },
       axes: [
         { ...axis, space: 90, incrs: [1, 2, 3, 6, 7, 12, 14, 28, 56, 112, 364], values: (_, at) => at.map((index) => day(index).slice(5)) },
