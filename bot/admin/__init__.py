@@ -14,6 +14,8 @@ To add a screen, add one module to `screens`, which are found there; no list has
   for long lists; a DataTable is shown by `show_table`, and exported as it stands if `request.export` is set.
 - An act takes a PageRequest and the form, changes something in `request.write()` with `request.actor`, by
   the function that chat and command line use, and returns a Redirect. `components.act_form` is its button.
+  What cannot be taken back is asked about by a view of the same path. What changes the gateway's memory, too,
+  comes from `request.gateway`, as `AccessChanges` do: this package may not import the chat's commands.
 - Texts of people are passed as children of elements, which escapes them; `cut` bounds them. No style
   attributes and no inline scripts: the browser refuses both. Files in `static` are served by themselves.
 - Each screen has a test over HTTP that compares its figures with the report's: `tests/support/admin_page.py`

@@ -21,18 +21,29 @@ class TableColumn:
     title: str
     is_number: bool = False
     can_sort: bool = False
+    is_exported: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class CellLink:
+    """A link to what can be done about a row; `label` names the row, too, for who only hears it."""
+
+    text: str
+    href: str
+    label: str
 
 
 @dataclass(frozen=True, slots=True)
 class Cell:
     """A value, as exports have it (None: unknown); `text` is how the page shows it, if otherwise.
 
-    `href` leads to the rows behind it.
+    `href` leads to the rows behind it. `links`: what can be done, in the place of a text.
     """
 
     value: CellValue
     text: str | None = None
     href: str | None = None
+    links: tuple[CellLink, ...] = ()
 
 
 def build_seconds_cell(seconds: float | None, href: str | None = None) -> Cell:
@@ -120,6 +131,9 @@ def _show_row(columns: Iterable[TableColumn], row: Iterable[Cell]) -> h.Element:
 
 
 def _show_cell(cell: Cell) -> h.Node:
+    if cell.links:
+        links = (h.a(href=link.href, aria_label=link.label)[link.text] for link in cell.links)
+        return h.div(".row-acts")[links]
     text = cell.text
     if text is None:
         text = UNKNOWN if cell.value is None else _format_value(cell.value)
@@ -133,10 +147,14 @@ def _format_value(value: str | int | float) -> str:
 def export_table(table: DataTable, form: ExportForm) -> Download:
     """The rows as they are shown, with their values; a text that a spreadsheet would run is defused."""
     records = [
-        {column.key: cell.value for column, cell in zip(table.columns, row, strict=True)}
+        {
+            column.key: cell.value
+            for column, cell in zip(table.columns, row, strict=True)
+            if column.is_exported
+        }
         for row in table.rows
     ]
     if form == "json":
         return Download(f"{table.name}.json", "application/json", render_json(records))
-    names = [column.key for column in table.columns]
+    names = [column.key for column in table.columns if column.is_exported]
     return Download(f"{table.name}.csv", "text/csv; charset=utf-8", render_csv(records, names) + "\n")

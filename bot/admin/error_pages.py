@@ -31,7 +31,7 @@ _HTTP_TITLES = {404: "Not found", 405: "Not possible"}
 
 
 class PageRefused(CanvasgramError):
-    """A request is refused for how it came: its address, its form, or too many of them."""
+    """A request is refused for how or when it came: its address, its form, or what has changed since."""
 
     def __init__(self, text: str, *, status: int) -> None:
         super().__init__(text)

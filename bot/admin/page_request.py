@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Literal, TypeAlias
+from typing import Literal, Protocol, TypeAlias
 from zoneinfo import ZoneInfo
 
 from htpy import Node
@@ -12,6 +12,7 @@ from htpy import Node
 from bot.admin.error_pages import PageRefused
 from bot.db.bounded_reader import BoundedReader
 from bot.db.engine import Database
+from bot.db.people.admin_changes import AdminChange
 from bot.db.people.page_sessions import ADMIN_PATH
 from bot.db.tools.audit import Actor
 from bot.db.transaction import Transaction
@@ -23,6 +24,26 @@ from bot.tool_registry.registry import ToolRegistry
 from bot.tool_registry.tool_info import BuiltinTools
 
 ExportForm = Literal["csv", "json"]
+
+
+class ChangeAccess(Protocol):
+    """Changes who may write, by the number of a person or a group, inside the caller's transaction.
+
+    Raises ChangeRefused for what cannot be.
+    """
+
+    async def __call__(self, tx: Transaction, actor: Actor, number: int, /, *, now: float) -> AdminChange: ...
+
+
+@dataclass(frozen=True, slots=True)
+class AccessChanges:
+    """The changes of who may write; the chat makes the same."""
+
+    let_in: ChangeAccess
+    remove: ChangeAccess
+    block: ChangeAccess
+    let_group_in: ChangeAccess
+    leave_group: ChangeAccess
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +59,7 @@ class RunningGateway:
     tool_registry: ToolRegistry
     bot_name: str
     on_limits_changed: Callable[[], None]
+    access: AccessChanges
 
 
 @dataclass(frozen=True, slots=True)

@@ -108,7 +108,7 @@ def _ask_to_confirm(request: PageRequest, form: ToolForm, doubt: NeedsConfirming
     reasons = h.ul[(h.li[reason] for reason in doubt.reasons)]
     back = h.a(href=build_tool_path(form.name))["Leave it"]
     return ScreenPage(
-        form.name, show_section(doubt.explain(ENGLISH), reasons, warning, h.p(".acts")[button, back])
+        form.name, show_section(doubt.explain(ENGLISH), reasons, warning, h.div(".acts")[button, back])
     )
 
 

@@ -141,7 +141,7 @@ def show_pending_change(request: PageRequest, change: PendingChange) -> h.Elemen
         "Waits to be accepted",
         flags and h.ul(".flags")[flags],
         _compare(change, f"Accepted, about {before:,} tokens", f"New, about {after:,} tokens"),
-        h.p(".acts")[accept],
+        h.div(".acts")[accept],
     )
 
 
@@ -191,7 +191,7 @@ def show_pending_source(request: PageRequest, pending: PendingSource) -> h.Eleme
         for change in pending.changes
     ]
     return show_section(
-        "Waits to be accepted", flagged and h.ul(".flags")[flagged], versions, h.p(".acts")[accept]
+        "Waits to be accepted", flagged and h.ul(".flags")[flagged], versions, h.div(".acts")[accept]
     )
 
 

@@ -9,7 +9,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Mapping
 
 from bot.admin.app import AdminRoutes, build_admin_app, build_admin_routes
-from bot.admin.page_request import PageDependencies, RunningGateway
+from bot.admin.page_request import AccessChanges, PageDependencies, RunningGateway
 from bot.app.gateway import Gateway
 from bot.db.bounded_reader import open_bounded_reader
 from bot.db.engine import Database, open_database
@@ -19,6 +19,9 @@ from bot.errors import QuestionRefused, SettingsRefused
 from bot.http_server import BoundedProtocol, serve
 from bot.llm.seats import SeatLimiter
 from bot.settings import Settings
+from bot.telegram.actions import ActionDependencies
+from bot.telegram.commands.group_changes import GroupChanges
+from bot.telegram.commands.people_changes import PeopleChanges
 from bot.tool_registry.loader import build_builtin_tools
 
 
@@ -28,11 +31,23 @@ async def open_admin_page(
 ) -> AsyncIterator[AdminRoutes]:
     """The page of a running gateway, as routes of its app."""
     running_gateway = RunningGateway(
-        seats, gateway.endpoint_watch, gateway.tool_registry, gateway.bot_name, gateway.quota.clear_cache
+        seats,
+        gateway.endpoint_watch,
+        gateway.tool_registry,
+        gateway.bot_name,
+        gateway.quota.clear_cache,
+        build_access_changes(gateway.action_dependencies),
     )
     builtin_tools = build_builtin_tools(settings)
     async with open_bounded_reader(settings.database_url) as reader:
         yield build_admin_routes(PageDependencies(settings, database, reader, builtin_tools, running_gateway))
+
+
+def build_access_changes(deps: ActionDependencies) -> AccessChanges:
+    """What the chat's commands change about who may write, for the page."""
+    people = PeopleChanges(deps)
+    groups = GroupChanges(deps)
+    return AccessChanges(people.let_in, people.remove, people.block, groups.let_in, groups.leave)
 
 
 async def serve_admin_page(

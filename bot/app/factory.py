@@ -387,6 +387,7 @@ async def build(
         tool_registry=tools.tool_registry,
         sign_ins=tools.sign_in_tasks.flows,
         quota=quota,
+        action_dependencies=action_dependencies,
         bot_name=bot.username,
     )
 

@@ -13,6 +13,7 @@ from bot.llm.client import ModelClient
 from bot.llm.endpoint_watch import EndpointWatch
 from bot.queue import Worker
 from bot.telegram.access import Access
+from bot.telegram.actions import ActionDependencies
 from bot.telegram.best_effort_calls import BestEffortCalls
 from bot.telegram.delivery.sender import Sender
 from bot.telegram.group_sight import GroupSight
@@ -55,6 +56,7 @@ class Gateway:
     tool_registry: ToolRegistry
     sign_ins: SignInFlows
     quota: QuotaGate
+    action_dependencies: ActionDependencies
     bot_name: str
 
     def is_ready(self) -> bool:

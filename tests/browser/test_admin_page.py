@@ -14,11 +14,14 @@ from playwright.async_api import Page, Request, Route, expect
 
 from bot.admin.screens import load_screens
 from bot.db.engine import open_database
+from bot.db.people import groups, people
+from bot.db.people.groups import Group
 from tests.admin.test_now import fill_queues
 from tests.browser.conftest import Visit
 from tests.support.admin_page import (
     WIDTHS,
     AdminPageHarness,
+    build_running_gateway,
     list_axe_violations,
     log_in,
     measure_sideways_scroll,
@@ -29,7 +32,14 @@ from tests.support.random_month import fill_month
 from tests.support.registered_tools import RegisteredToolsHarness, build_definition
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
-DETAIL_PAGES = ("/admin/tools/shop_list", "/admin/tools/shop", "/admin/turn/1")  # what no navigation leads to
+GROUP = -100200
+DETAIL_PAGES = (  # what no navigation leads to
+    "/admin/tools/shop_list",
+    "/admin/tools/shop",
+    "/admin/turn/1",
+    "/admin/people/9/let-in",
+    f"/admin/people/groups/{GROUP}/leave",
+)
 OUTAGE = re.compile(r"The gateway does not answer\. What you see is from (\d\d:\d\d:\d\d)\.")
 COUNT_DRAWN_PIXELS = """() => {
     const canvas = document.querySelector("#usage-chart canvas");
@@ -47,11 +57,16 @@ async def open_filled_page(tmp_path: Path) -> AsyncIterator[AdminPageHarness]:
     """The page on a database in which something of everything stands."""
     url = place_empty_database(tmp_path / "canvasgram.db")
     async with open_database(url) as database:
-        await fill_queues(database, now=time.time())
+        now = time.time()
+        await fill_queues(database, now=now)
+        async with database.transaction() as tx:
+            await people.register_stranger(tx, 9, "Cleo", now=now)
+            await groups.put(tx, Group(GROUP, "Team", "asked", now))
         tool_rows = RegisteredToolsHarness(database)
         await tool_rows.add_source()
         await tool_rows.add_tool("shop_list", pending=build_definition("shop_list", "Lists.", city="Where."))
-        async with open_admin_page(database, url) as harness:
+        gateway = build_running_gateway(database)
+        async with open_admin_page(database, url, gateway=gateway) as harness:
             yield harness
 
 
@@ -87,6 +102,22 @@ async def test_every_screen_fits_reads_well_and_complains_of_nothing(
                 await page.set_viewport_size({"width": width, "height": 900})
                 assert await measure_sideways_scroll(page) == 0, (path, width)
                 assert await list_axe_violations(page) == [], (path, width)
+
+        await let_in_by_keyboard(page, harness.url)
+
+
+async def let_in_by_keyboard(page: Page, url: str) -> None:
+    """Cleo is let in without a mouse: the link in her row, then the button of the question."""
+    await page.goto(f"{url}/admin/people")
+    await page.get_by_role("link", name="Let in Cleo").focus()
+    await page.keyboard.press("Enter")
+    await expect(page.get_by_role("heading", level=1)).to_have_text("Let in Cleo?")
+    await page.get_by_role("main").focus()
+    await page.keyboard.press("Tab")
+    await expect(page.get_by_role("button", name="Let in")).to_be_focused()
+    await page.keyboard.press("Enter")
+    await expect(page.get_by_role("status")).to_have_text("Cleo has been let in.")
+    await expect(page.get_by_role("link", name="Block Cleo")).to_be_visible()
 
 
 async def test_now_refreshes_itself_and_rests_while_the_tab_is_hidden(visit: Visit, tmp_path: Path):

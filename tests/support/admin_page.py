@@ -16,6 +16,7 @@ from playwright.async_api import Page
 
 from bot.admin.app import build_admin_app
 from bot.admin.page_request import PageDependencies, RunningGateway, Screen
+from bot.app.admin_page import build_access_changes
 from bot.db.bounded_reader import BoundedReader, open_bounded_reader
 from bot.db.engine import Database
 from bot.db.people import page_sessions, people
@@ -23,8 +24,10 @@ from bot.http_server import serve
 from bot.llm.endpoint_watch import EndpointWatch, WatchedEndpoint
 from bot.llm.seats import SeatLimiter
 from bot.settings import build_settings
+from bot.telegram.actions import ActionDependencies
 from bot.tool_registry.loader import build_builtin_tools
 from bot.tool_registry.registry import ToolRegistry
+from tests.support.update_harness import UpdateHarness
 from tools.base import Tool
 
 ANN = 7
@@ -71,11 +74,13 @@ def build_running_gateway(
     seats: Mapping[str, SeatLimiter] | None = None,
     tools: Iterable[Tool] = (),
     on_limits_changed: Callable[[], None] = lambda: None,
+    deps: ActionDependencies | None = None,
 ) -> RunningGateway:
-    """What stands for the running gateway, with an endpoint that was never reached."""
+    """What stands for the running gateway, with an endpoint that was never reached and a fake Telegram."""
     watch = EndpointWatch(WatchedEndpoint("http://gpu:8000/v1", None, None, 2))
     registry = ToolRegistry(database, tools, lambda person: person == ANN)
-    return RunningGateway(seats or {}, watch, registry, "canvas_bot", on_limits_changed)
+    access = build_access_changes(deps or UpdateHarness(database).deps)
+    return RunningGateway(seats or {}, watch, registry, "canvas_bot", on_limits_changed, access)
 
 
 def find_csrf_token(text: str) -> str:

@@ -189,7 +189,7 @@ class UpdateHarness:
             database, self._approval_dependencies(), timeout_seconds=900, clock=lambda: self.now
         )
         self.tool_questions = ToolQuestions(database, self.woken_lanes.append, self._notify_admins)
-        deps = ActionDependencies(
+        self.deps = ActionDependencies(
             access=self.access,
             groups=self.groups,
             notices=AdminNotices(configured_admins),
@@ -222,7 +222,7 @@ class UpdateHarness:
             cast(FileDownloader, self.downloader), AttachmentReader(), None, max_images=2, max_text_bytes=8000
         )
         self.update_runner = UpdateRunner(
-            database, deps, attachment_loader, max_waiting=3, clock=lambda: self.now
+            database, self.deps, attachment_loader, max_waiting=3, clock=lambda: self.now
         )
         self.reminder_runner = ReminderRunner(
             database,

@@ -1,85 +1,32 @@
 """People and chats: who is in, what they and their groups take, their limits, and links for others."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 
 import htpy as h
 
-from bot.admin.components import (
-    TURNS_PATH,
-    UNKNOWN,
-    act_form,
-    build_url,
-    cut,
-    show_figure,
-    show_figures,
-    show_section,
-)
-from bot.admin.data_table import Cell, DataTable, TableColumn, export_table, show_table, sort_table
+from bot.admin.access_acts import ACCESS_ACTS, ACCESS_VIEWS
+from bot.admin.components import act_form, cut, show_figure, show_figures, show_section
+from bot.admin.data_table import export_table, show_table
 from bot.admin.filter_form import show_periods
 from bot.admin.filters import parse_period
-from bot.admin.names import name_person
 from bot.admin.page_request import Content, PageRequest, Screen, ScreenPage
 from bot.admin.people_acts import PEOPLE_ACTS
+from bot.admin.people_tables import Roster, build_groups_table, build_people_table, build_strangers_table
 from bot.db.people import groups, limits, people
 from bot.db.people.admin_changes import LINK_HOURS
-from bot.db.people.groups import Group
-from bot.db.people.limits import EVERYBODY, QuotaRule, UsedCanvases
-from bot.db.people.people import Stranger
+from bot.db.people.limits import EVERYBODY
 from bot.db.people.roster import ReviewedPerson, list_reviewed_people
 from bot.db.usage import report_sums
-from bot.db.usage.usage_sums import CallSums, Scope
-from bot.usage.report import format_local
+from bot.db.usage.usage_sums import Scope
 
 DEFAULT_PERIOD = "30d"
 
-_PERSON_COLUMNS = (
-    TableColumn("person", "Person", can_sort=True),
-    TableColumn("number", "Number"),
-    TableColumn("role", "Role", can_sort=True),
-    TableColumn("last_asked", "Last asked", can_sort=True),
-    TableColumn("let_in_by", "Let in by"),
-    TableColumn("turns", "Turns", is_number=True, can_sort=True),
-    TableColumn("canvases", "Canvases", is_number=True, can_sort=True),
-    TableColumn("unknown_calls", "Calls unknown", is_number=True, can_sort=True),
-    TableColumn("limit", "Limit a day", is_number=True),
+_FIGURES_NOTE = "Canvases are estimated; those of a group are what its limit counts."
+_COMMANDS_NOTE = (
+    "This page only shows. To change something, write the command of its row to the bot; /limits sets "
+    "limits, and /invite makes a link that lets somebody in."
 )
-_GROUP_COLUMNS = (
-    TableColumn("group", "Group"),
-    TableColumn("number", "Number"),
-    TableColumn("state", "State"),
-    TableColumn("let_in_by", "Let in by"),
-    TableColumn("speakers", "May ask"),
-    TableColumn("sees", "The bot sees"),
-    TableColumn("canvases", "Canvases", is_number=True),
-    TableColumn("unknown_calls", "Calls unknown", is_number=True),
-    TableColumn("limit", "Limit a day", is_number=True),
-)
-_STRANGER_COLUMNS = (
-    TableColumn("person", "Person"),
-    TableColumn("number", "Number"),
-    TableColumn("asked", "Asked"),
-)
-_STATES = {"asked": "waits to be let in", "in": "in", "left": "left"}
-_SIGHTS = {True: "every message", False: "commands and replies", None: UNKNOWN}
-_IN_THE_CHAT = (
-    "Canvases are estimated; those of a group are what its limit counts. To let in, remove or block "
-    "somebody, write /people to the bot, and /groups for groups."
-)
-
-
-@dataclass(frozen=True, slots=True)
-class Roster:
-    """All that the screen shows. `turns` and `calls` are sums of the period by person."""
-
-    people: Sequence[ReviewedPerson]
-    strangers: Sequence[Stranger]
-    groups: Sequence[Group]
-    rules: Mapping[int, QuotaRule]
-    turns: Mapping[int, int]
-    calls: Mapping[int, CallSums]
-    used_by_group: Mapping[int, UsedCanvases]
-    names: Mapping[int, str]
 
 
 async def show_people(request: PageRequest) -> Content:
@@ -89,9 +36,9 @@ async def show_people(request: PageRequest) -> Content:
     period = parse_period(request.query, zone=request.zone, now=request.now)
     roster = await _load_roster(request, Scope(period.since, period.until))
     tables = (
-        _build_people(request, roster),
-        _build_groups(request, roster),
-        _build_strangers(request, roster),
+        build_people_table(request, roster),
+        build_groups_table(request, roster),
+        build_strangers_table(request, roster),
     )
     if request.export:
         table = next((table for table in tables if table.name == request.query.get("table")), tables[0])
@@ -104,9 +51,8 @@ async def show_people(request: PageRequest) -> Content:
             show_figure("Wait to be let in", str(len(roster.strangers))),
         ),
         (show_table(table, request) for table in tables),
-        h.p(".hint")[_IN_THE_CHAT],
-        _show_limit_form(request, roster),
-        _show_invite_form(request),
+        h.p(".hint")[_FIGURES_NOTE],
+        _show_forms(request, roster),
     ]
     return ScreenPage("People", body)
 
@@ -136,114 +82,11 @@ def _list_configured(request: PageRequest, stored: Sequence[ReviewedPerson]) -> 
     return [ReviewedPerson(number, f"Person {number}", "admin", None, True, None) for number in missing]
 
 
-def _build_people(request: PageRequest, roster: Roster) -> DataTable:
-    rows = tuple(_build_person(request, person, roster) for person in roster.people)
-    table = DataTable("people", "People", _PERSON_COLUMNS, rows, "Nobody has been let in.")
-    return sort_table(table, request.query.get("sort"))
-
-
-def _build_person(request: PageRequest, person: ReviewedPerson, roster: Roster) -> tuple[Cell, ...]:
-    calls = roster.calls.get(person.id)
-    href = _build_turns_url(request, "user", person.id)
-    return (
-        Cell(cut(person.name), href=href),
-        Cell(person.id, str(person.id)),
-        Cell(_describe_role(request, person)),
-        _show_moment(request, person.last_turn_at),
-        Cell(_name_inviter(person.let_in_by, roster.names)),
-        Cell(roster.turns.get(person.id, 0), href=href),
-        _show_canvases(calls, href),
-        Cell(0 if calls is None else calls.costing - calls.canvases_known, href=href),
-        _show_limit(request, person, roster.rules),
-    )
-
-
-def _describe_role(request: PageRequest, person: ReviewedPerson) -> str:
-    role = person.role
-    if person.id in request.dependencies.settings.admin_ids:
-        role = "admin (ADMIN_IDS)"
-    elif person.is_guest:
-        role = "guest"
-    return role if person.reachable else f"{role}, has blocked the bot"
-
-
-def _show_moment(request: PageRequest, moment: float | None) -> Cell:
-    if moment is None:
-        return Cell("", "–")
-    return Cell(format_local(moment, str(request.zone)))
-
-
-def _name_inviter(person: int | None, names: Mapping[int, str]) -> str:
-    if person == people.COMMAND_LINE_INVITER:
-        return "a link of the machine"
-    return name_person(person, names)
-
-
-def _show_canvases(calls: CallSums | None, href: str) -> Cell:
-    """What calls took, as the report says it: unknown where no call of them was counted."""
-    if calls is None:
-        return Cell(0)
-    if calls.costing and not calls.canvases_known:
-        return Cell(None, href=href)
-    return Cell(calls.canvases, href=href)
-
-
-def _show_limit(request: PageRequest, person: ReviewedPerson, rules: Mapping[int, QuotaRule]) -> Cell:
-    """The limit that holds for a person."""
-    own = rules.get(person.id)
-    if own is not None:
-        return _format_limit(own.canvases)
-    is_admin = person.role == "admin" or person.id in request.dependencies.settings.admin_ids
-    if is_admin:
-        return _format_limit(None)
-    everybody = rules.get(EVERYBODY)
-    if everybody is not None:
-        return _format_limit(everybody.canvases)
-    return _format_limit(request.dependencies.settings.canvases_a_day)
-
-
-def _format_limit(canvases: int | None) -> Cell:
-    return Cell("none" if canvases is None else canvases)
-
-
-def _build_groups(request: PageRequest, roster: Roster) -> DataTable:
-    rows = tuple(_build_group(request, group, roster) for group in roster.groups)
-    return DataTable("groups", "Groups", _GROUP_COLUMNS, rows, "The bot is in no group.")
-
-
-def _build_group(request: PageRequest, group: Group, roster: Roster) -> tuple[Cell, ...]:
-    used = roster.used_by_group[group.chat]
-    href = _build_turns_url(request, "chat", group.chat)
-    rule = roster.rules.get(group.chat)
-    return (
-        Cell(cut(group.title), href=href),
-        Cell(group.chat, str(group.chat)),
-        Cell(_STATES[group.state] if group.can_send else f"{_STATES[group.state]}, muted"),
-        Cell(_name_inviter(group.let_in_by, roster.names)),
-        Cell("everybody there" if group.speakers == "everyone" else "people who are in"),
-        Cell(_SIGHTS[group.hears_all]),
-        Cell(used.canvases, href=href),
-        Cell(used.unknown_calls, href=href),
-        _format_limit(None if rule is None else rule.canvases),
-    )
-
-
-def _build_strangers(request: PageRequest, roster: Roster) -> DataTable:
-    rows = tuple(
-        (
-            Cell(cut(stranger.name)),
-            Cell(stranger.id, str(stranger.id)),
-            _show_moment(request, stranger.asked_at),
-        )
-        for stranger in roster.strangers
-    )
-    return DataTable("waiting", "Wait to be let in", _STRANGER_COLUMNS, rows, "Nobody waits.")
-
-
-def _build_turns_url(request: PageRequest, name: str, number: int) -> str:
-    """The turns of the period that a person or a chat has."""
-    kept = {field: request.query[field] for field in ("period", "from", "to") if request.query.get(field)}
-    return build_url(TURNS_PATH, {name: number, **kept})
+def _show_forms(request: PageRequest, roster: Roster) -> h.Node:
+    """The forms of the screen; where the page only shows, how else things are changed."""
+    if request.dependencies.gateway is None:
+        return h.p(".hint")[_COMMANDS_NOTE]
+    return [_show_limit_form(request, roster), _show_invite_form(request)]
 
 
 def _show_limit_form(request: PageRequest, roster: Roster) -> h.Element:
@@ -269,4 +112,4 @@ def _show_invite_form(request: PageRequest) -> h.Element:
     return show_section("Invite", h.div(".acts")[form], h.p(".hint")[hint])
 
 
-SCREEN = Screen("people", "People", 7, {"": show_people}, PEOPLE_ACTS)
+SCREEN = Screen("people", "People", 7, {"": show_people, **ACCESS_VIEWS}, {**PEOPLE_ACTS, **ACCESS_ACTS})

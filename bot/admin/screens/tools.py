@@ -149,7 +149,7 @@ def _show_tool_page(
             show_figure("95 of 100 take at most", p95),
         ),
         show_facts(info, names),
-        h.p(".acts")[show_switch(request, info.name, is_on=info.state != "off")],
+        h.div(".acts")[show_switch(request, info.name, is_on=info.state != "off")],
         shown.change is not None and show_pending_change(request, shown.change),
         show_definition(info),
         show_forms(request, info.name, [info], names),
@@ -178,7 +178,7 @@ def _show_source_page(
     body: list[h.Node] = [
         show_periods(request, request.query.get("period", DEFAULT_PERIOD)),
         show_source(shown.info),
-        h.p(".acts")[show_switch(request, source.name, is_on=source.enabled)],
+        h.div(".acts")[show_switch(request, source.name, is_on=source.enabled)],
         shown.pending is not None and show_pending_source(request, shown.pending),
         show_table(table, request, with_exports=False),
         len(shown.info.tools) > 0 and show_forms(request, source.name, shown.info.tools, names),

@@ -1,0 +1,195 @@
+"""The tables of people, groups and strangers, with what can be done about each. Pure."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from bot.admin.access_acts import (
+    GROUPS_PATH,
+    PEOPLE_PATH,
+    build_act_cell,
+    list_group_acts,
+    list_person_acts,
+)
+from bot.admin.components import TURNS_PATH, UNKNOWN, build_url, cut
+from bot.admin.data_table import Cell, DataTable, TableColumn, sort_table
+from bot.admin.names import name_person
+from bot.admin.page_request import PageRequest
+from bot.db.people import people
+from bot.db.people.groups import Group
+from bot.db.people.limits import EVERYBODY, QuotaRule, UsedCanvases
+from bot.db.people.people import Stranger
+from bot.db.people.roster import ReviewedPerson
+from bot.db.usage.usage_sums import CallSums
+from bot.usage.report import format_local
+
+_ACTS_COLUMN = TableColumn("acts", "Change", is_exported=False)
+_PERSON_COLUMNS = (
+    TableColumn("person", "Person", can_sort=True),
+    _ACTS_COLUMN,
+    TableColumn("number", "Number"),
+    TableColumn("role", "Role", can_sort=True),
+    TableColumn("last_asked", "Last asked", can_sort=True),
+    TableColumn("let_in_by", "Let in by"),
+    TableColumn("turns", "Turns", is_number=True, can_sort=True),
+    TableColumn("canvases", "Canvases", is_number=True, can_sort=True),
+    TableColumn("unknown_calls", "Calls unknown", is_number=True, can_sort=True),
+    TableColumn("limit", "Limit a day", is_number=True),
+)
+_GROUP_COLUMNS = (
+    TableColumn("group", "Group"),
+    _ACTS_COLUMN,
+    TableColumn("number", "Number"),
+    TableColumn("state", "State"),
+    TableColumn("let_in_by", "Let in by"),
+    TableColumn("speakers", "May ask"),
+    TableColumn("sees", "The bot sees"),
+    TableColumn("canvases", "Canvases", is_number=True),
+    TableColumn("unknown_calls", "Calls unknown", is_number=True),
+    TableColumn("limit", "Limit a day", is_number=True),
+)
+_STRANGER_COLUMNS = (
+    TableColumn("person", "Person"),
+    _ACTS_COLUMN,
+    TableColumn("number", "Number"),
+    TableColumn("code", "Code"),
+    TableColumn("asked", "Asked"),
+)
+_STATES = {"asked": "waits to be let in", "in": "in", "left": "left"}
+_SIGHTS = {True: "every message", False: "commands and replies", None: UNKNOWN}
+
+
+@dataclass(frozen=True, slots=True)
+class Roster:
+    """All that the screen shows. `turns` and `calls` are sums of the period by person."""
+
+    people: Sequence[ReviewedPerson]
+    strangers: Sequence[Stranger]
+    groups: Sequence[Group]
+    rules: Mapping[int, QuotaRule]
+    turns: Mapping[int, int]
+    calls: Mapping[int, CallSums]
+    used_by_group: Mapping[int, UsedCanvases]
+    names: Mapping[int, str]
+
+
+def build_people_table(request: PageRequest, roster: Roster) -> DataTable:
+    rows = tuple(_build_person(request, person, roster) for person in roster.people)
+    table = DataTable("people", "People", _PERSON_COLUMNS, rows, "Nobody has been let in.")
+    return sort_table(table, request.query.get("sort"))
+
+
+def _build_person(request: PageRequest, person: ReviewedPerson, roster: Roster) -> tuple[Cell, ...]:
+    calls = roster.calls.get(person.id)
+    href = _build_turns_url(request, "user", person.id)
+    return (
+        Cell(cut(person.name), href=href),
+        _show_person_acts(request, person),
+        Cell(person.id, str(person.id)),
+        Cell(_describe_role(request, person)),
+        _show_moment(request, person.last_turn_at),
+        Cell(_name_inviter(person.let_in_by, roster.names)),
+        Cell(roster.turns.get(person.id, 0), href=href),
+        _show_canvases(calls, href),
+        Cell(0 if calls is None else calls.costing - calls.canvases_known, href=href),
+        _show_limit(request, person, roster.rules),
+    )
+
+
+def _show_person_acts(request: PageRequest, person: ReviewedPerson) -> Cell:
+    """What can be done about a person: nothing about oneself and admins of the settings."""
+    acts = list_person_acts(person.role)
+    if person.id == request.viewer.person or person.id in request.dependencies.settings.admin_ids:
+        acts = ()
+    return build_act_cell(request, PEOPLE_PATH, person.id, person.name, acts)
+
+
+def _describe_role(request: PageRequest, person: ReviewedPerson) -> str:
+    role = person.role
+    if person.id in request.dependencies.settings.admin_ids:
+        role = "admin (ADMIN_IDS)"
+    elif person.is_guest:
+        role = "guest"
+    return role if person.reachable else f"{role}, has blocked the bot"
+
+
+def _show_moment(request: PageRequest, moment: float | None) -> Cell:
+    if moment is None:
+        return Cell("", "–")
+    return Cell(format_local(moment, str(request.zone)))
+
+
+def _name_inviter(person: int | None, names: Mapping[int, str]) -> str:
+    if person == people.COMMAND_LINE_INVITER:
+        return "the owner of the machine"
+    return name_person(person, names)
+
+
+def _show_canvases(calls: CallSums | None, href: str) -> Cell:
+    """What calls took, as the report says it: unknown where no call of them was counted."""
+    if calls is None:
+        return Cell(0)
+    if calls.costing and not calls.canvases_known:
+        return Cell(None, href=href)
+    return Cell(calls.canvases, href=href)
+
+
+def _show_limit(request: PageRequest, person: ReviewedPerson, rules: Mapping[int, QuotaRule]) -> Cell:
+    """The limit that holds for a person."""
+    own = rules.get(person.id)
+    if own is not None:
+        return _format_limit(own.canvases)
+    is_admin = person.role == "admin" or person.id in request.dependencies.settings.admin_ids
+    if is_admin:
+        return _format_limit(None)
+    everybody = rules.get(EVERYBODY)
+    if everybody is not None:
+        return _format_limit(everybody.canvases)
+    return _format_limit(request.dependencies.settings.canvases_a_day)
+
+
+def _format_limit(canvases: int | None) -> Cell:
+    return Cell("none" if canvases is None else canvases)
+
+
+def build_groups_table(request: PageRequest, roster: Roster) -> DataTable:
+    rows = tuple(_build_group(request, group, roster) for group in roster.groups)
+    return DataTable("groups", "Groups", _GROUP_COLUMNS, rows, "The bot is in no group.")
+
+
+def _build_group(request: PageRequest, group: Group, roster: Roster) -> tuple[Cell, ...]:
+    used = roster.used_by_group[group.chat]
+    href = _build_turns_url(request, "chat", group.chat)
+    rule = roster.rules.get(group.chat)
+    return (
+        Cell(cut(group.title), href=href),
+        build_act_cell(request, GROUPS_PATH, group.chat, group.title, list_group_acts(group.state)),
+        Cell(group.chat, str(group.chat)),
+        Cell(_STATES[group.state] if group.can_send else f"{_STATES[group.state]}, muted"),
+        Cell(_name_inviter(group.let_in_by, roster.names)),
+        Cell("everybody there" if group.speakers == "everyone" else "people who are in"),
+        Cell(_SIGHTS[group.hears_all]),
+        Cell(used.canvases, href=href),
+        Cell(used.unknown_calls, href=href),
+        _format_limit(None if rule is None else rule.canvases),
+    )
+
+
+def build_strangers_table(request: PageRequest, roster: Roster) -> DataTable:
+    acts = list_person_acts(None, is_waiting=True)
+    rows = tuple(
+        (
+            Cell(cut(stranger.name)),
+            build_act_cell(request, PEOPLE_PATH, stranger.id, stranger.name, acts),
+            Cell(stranger.id, str(stranger.id)),
+            Cell(stranger.code if stranger.expires_at > request.now else "expired"),
+            _show_moment(request, stranger.asked_at),
+        )
+        for stranger in roster.strangers
+    )
+    return DataTable("waiting", "Wait to be let in", _STRANGER_COLUMNS, rows, "Nobody waits.")
+
+
+def _build_turns_url(request: PageRequest, name: str, number: int) -> str:
+    """The turns of the period that a person or a chat has."""
+    kept = {field: request.query[field] for field in ("period", "from", "to") if request.query.get(field)}
+    return build_url(TURNS_PATH, {name: number, **kept})
