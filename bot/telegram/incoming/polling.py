@@ -37,6 +37,8 @@ from bot.telegram.incoming.envelope import find_lane
 from bot.telegram.outcomes import get_retry_after
 
 MAX_PAUSE_SECONDS = 30.0
+# After updates, before the next poll: its request takes the processor, and what they ask for begins first.
+BATCH_PAUSE_SECONDS = 0.01
 OVERFLOW_HOLD_SECONDS = 1.5  # a refusal waits so long for more that is refused, and names all of it
 MAX_REMEMBERED_PEOPLE = 1000  # people whose waiting messages need not be counted again
 ALLOWED_UPDATES = [
@@ -127,6 +129,8 @@ class UpdatePoller:
             # All is acknowledged once a poll came back empty. Without an offset the next one also sees ids
             # that start again at a smaller number, as they do after a week without updates.
             offset = None if newest is None else newest + 1
+            if updates:
+                await asyncio.sleep(BATCH_PAUSE_SECONDS)
 
     async def _fetch(self, offset: int | None) -> list[Any]:
         params: dict[str, Any] = {
