@@ -48,7 +48,7 @@ from bot.llm.address_question import describe_message
 from bot.setting_names import list_misspelled_variables
 from bot.telegram.commands import sign_in, strangers
 from bot.telegram.delivery.renderer import MAX_DIRECT_CHARS, Snapshot, render_snapshot
-from bot.telegram.formatting.answer_links import mark_sources
+from bot.telegram.formatting.answer_links import mark_sources, may_have_links
 from bot.telegram.formatting.autolinks import find_addresses, keep_known_links
 from bot.telegram.formatting.block_files import build_block_files
 from bot.telegram.formatting.render import clean_text
@@ -263,6 +263,7 @@ PARSERS = (
     Parser("search hits", lambda text: format_hits([Hit(text, f"https://a.example/{text}", text)] * 50)),
     Parser("shown hits", parse_hits),
     Parser("addresses of an answer", lambda text: list(find_addresses(text))),
+    Parser("signs of links", may_have_links),
     Parser("links of a message", _keep_known_links, MESSAGE_CHARS),
     Parser("sources of a short answer", _mark_sources, MAX_DIRECT_CHARS),
     Parser("sources of an answer", _mark_sources, in_thread=True),

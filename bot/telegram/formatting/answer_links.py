@@ -14,7 +14,7 @@ from operator import itemgetter
 from urllib.parse import urlsplit
 
 from bot.domain import AnswerLinks
-from bot.telegram.formatting.autolinks import complete_address, find_addresses, is_link
+from bot.telegram.formatting.autolinks import complete_address, find_addresses, is_link, may_have_addresses
 from bot.telegram.formatting.links import escape_markdown, is_useful_url, is_web_url
 from bot.telegram.formatting.markdown_events import (
     Edit,
@@ -77,6 +77,8 @@ class _Citation:
 
 def mark_sources(markdown: str, links: AnswerLinks) -> MarkedAnswer:
     """The answer with its numbers as links, and its sources in the order in which it names them."""
+    if not (links.opened or may_have_links(markdown)):
+        return MarkedAnswer(markdown)
     try:
         events = _drop_numbered_links(parse_markdown(markdown), links.cited or {})
     except MarkdownTooDense:
@@ -93,6 +95,14 @@ def mark_sources(markdown: str, links: AnswerLinks) -> MarkedAnswer:
     ]
     marked = apply_edits(markdown, [edit for edit in edits if edit is not None])
     return MarkedAnswer(marked, frozenset((*known, *(source.address for source in sources))), tuple(sources))
+
+
+def may_have_links(markdown: str) -> bool:
+    """Whether a text may have links, addresses or numbers of hits: false only where it has none.
+
+    Most answers have none, and need not be parsed to find them.
+    """
+    return "[" in markdown or "<" in markdown or may_have_addresses(markdown)
 
 
 def append_sources(

@@ -16,6 +16,7 @@ _ADDRESS = re.compile(
     r"|(?<![\w/~.\u200c\u200d-])[\w~\u200c\u200d-]+(?:\.[\w~\u200c\u200d-]+)+(?![\w@~-]|://)"
     r"(?::[0-9]+[\w.~-]*)?(?:[/?#][^\s<>]*)?"
 )
+_ADDRESS_SIGN = re.compile(r"://|\.[\w~\u200c\u200d-]")  # which each address has
 _WEB = re.compile(r"https?://|www\.", re.IGNORECASE)
 _IP_ADDRESS = re.compile(r"(?:[0-9]{1,3}\.){3}[0-9]{1,3}")
 _SUBNET = re.compile(r"/[0-9]{1,2}")
@@ -26,6 +27,11 @@ _OPAQUE_TYPES = ("code", "pre", "text_link")
 _UTF16 = "utf-16-le"
 
 Span = tuple[int, int]
+
+
+def may_have_addresses(text: str) -> bool:
+    """Whether `find_addresses` may find any: false only where there is none."""
+    return _ADDRESS_SIGN.search(text) is not None
 
 
 def find_addresses(text: str) -> Iterator[Span]:
@@ -85,6 +91,8 @@ def is_link(address: str) -> bool:
 
 def keep_known_links(piece: Piece, known: Collection[str]) -> Piece:
     """The piece with links to known addresses only, as they are written there; others become code."""
+    if not any("url" in entity for entity in piece.entities) and not may_have_addresses(piece.text):
+        return piece
     urls = {complete_address(address) for address in known}
     kept = [entity for entity in piece.entities if "url" not in entity or entity["url"] in urls]
     units = _split_units(piece.text)

@@ -8,8 +8,9 @@ from hypothesis import strategies as st
 
 from bot.domain import AnswerLinks
 from bot.telegram.delivery.renderer import Snapshot, render_answer, render_snapshot
-from bot.telegram.formatting.answer_links import MAX_SOURCES
+from bot.telegram.formatting.answer_links import MAX_SOURCES, may_have_links
 from bot.telegram.formatting.autolinks import find_addresses
+from bot.telegram.formatting.markdown_events import parse_markdown
 from bot.telegram.formatting.render import render_markdown
 from bot.telegram.formatting.splitter import Piece
 from tests.support.tdlib_parser import find_refusal, query_tdlib
@@ -358,3 +359,11 @@ def test_nobody_can_tap_what_no_tool_returned_and_no_person_wrote(pieces, joint,
     tappable = set().union(*map(find_tappable, shown))
     assert tappable <= {*RETURNED, WRITTEN}
     assert [find_refusal(piece) for piece in shown] == [None] * len(shown)
+
+
+@for_each(st.lists(PIECES | st.characters(), max_size=4).map("".join))
+def test_a_text_that_may_have_no_links_has_none(text):
+    if not may_have_links(text):
+        assert not list(find_addresses(text))
+        assert not any(event.is_start_of("Link", "Image") for event in parse_markdown(text))
+        assert "[" not in text
