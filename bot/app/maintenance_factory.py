@@ -25,7 +25,7 @@ from bot.jobs.system_job_runner import (
 from bot.jobs.times.rrules import load_zone
 from bot.maintenance.backup import BackupTask, IntegrityCheck
 from bot.maintenance.retention import ForgetChatRunner, RetentionPolicy, RetentionTask
-from bot.maintenance.system_jobs import CacheWarmupTask, ReadCountersTask, UsageSummaryTask
+from bot.maintenance.system_jobs import CacheWarmupTask, DaySumsTask, ReadCountersTask, UsageSummaryTask
 from bot.settings import Settings
 from bot.turns.cache_warmup import CacheWarmup
 from bot.usage.reconcile import CountersEndpoint, Reconciliation
@@ -60,6 +60,7 @@ class MaintenanceFactory:
             *self._build_database_jobs(),
             *self._build_endpoint_jobs(cache_warmup),
             *self._build_usage_jobs(),
+            SystemJob("sums", "sums the usage of past days", build_hourly_rule(), DaySumsTask(database)),
             SystemJob("groups", "leaves groups that no admin has let in", build_hourly_rule(), leave_groups),
         )
 

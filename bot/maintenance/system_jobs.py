@@ -1,8 +1,9 @@
-"""The system jobs that warm the idle cache, read the endpoint's counters, and summarise usage.
+"""The system jobs that warm the idle cache, read the endpoint's counters, and sum and summarise usage.
 
 One that runs at an hour has it as `local_time`, in the gateway's zone. Errors are left to what runs it.
 """
 
+import asyncio
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -11,6 +12,7 @@ from typing import ClassVar
 
 from bot.db.conversations import calls
 from bot.db.engine import Database
+from bot.db.usage import day_sums
 from bot.domain import Button, Part
 from bot.errors import JobFailed
 from bot.translations.translator import Translator
@@ -51,6 +53,27 @@ class ReadCountersTask:
     async def __call__(self) -> None:
         if await self.reconciliation.take_reading() is None:
             raise JobFailed("The endpoint shows no counters (/metrics).")
+
+
+@dataclass(frozen=True, slots=True)
+class DaySumsTask:
+    """Sums the usage of the days that are over and have no sums, for the admins' page.
+
+    A part of a day at a time, with a pause after each, since everybody waits for such a transaction.
+    """
+
+    database: Database
+    pause_seconds: float = 0.2
+    clock: Clock = time.time
+
+    async def __call__(self) -> None:
+        async with self.database.long_read_transaction() as tx:
+            missing = await day_sums.list_missing(tx, now=self.clock())
+        for part, day in missing:
+            async with self.database.long_transaction() as tx:
+                was_stored = await day_sums.store(tx, part, day)
+            if was_stored:
+                await asyncio.sleep(self.pause_seconds)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from bot.db.engine import Database
 from bot.db.transaction import Transaction
-from bot.db.usage import counter_readings, report_sums, tool_sums
+from bot.db.usage import counter_readings, report_sums, summed_scopes, tool_sums
 from bot.db.usage.thinking_sums import ThinkingSums, sum_by_thinking
 from bot.db.usage.usage_sums import (
     DAY_SECONDS,
@@ -96,7 +96,7 @@ async def load_tool_report(tx: Transaction, scope: Scope) -> UsageReport:
 
     It has no percentiles where there are too many calls.
     """
-    tools = await tool_sums.sum_tool_calls(tx, scope, "tool")
+    tools = await summed_scopes.sum_tool_calls(tx, scope)
     sums = ReportSums(calls=(), retries=(), turns=(), tools=tools)
     if sum(tool.timed for tool in tools) > MAX_EXACT_TOOL_CALLS:
         return build_report(ReportQuery(scope, "tool"), replace(sums, percentile_method=None))
@@ -111,10 +111,10 @@ async def load_sums_in(tx: Transaction, query: ReportQuery, *, with_percentiles:
     there is `load_tool_report`.
     """
     group = _turn_grouping(query.by)
-    calls = await report_sums.sum_calls(tx, query.scope, group, tokens_only=True)
+    calls = await summed_scopes.sum_calls(tx, query.scope, group)
     turns: Sequence[TurnSums] = ()
     if group is None or group in report_sums.TURN_GROUPS:
-        turns = await report_sums.count_turns(tx, query.scope, group, with_settled=with_percentiles)
+        turns = await summed_scopes.count_turns(tx, query.scope, group)
     durations = _DurationRows()
     if with_percentiles:
         durations = await _load_durations(tx, replace(query, by=None), turns)

@@ -11,7 +11,7 @@ from collections import Counter
 
 from bot.db.engine import Database
 from bot.db.transaction import Transaction
-from bot.db.usage import breakdowns, process_lives
+from bot.db.usage import breakdowns, day_sums, process_lives
 from bot.db.usage.breakdowns import StoredBreakdown, TurnTimestamps
 from bot.domain import Lane
 from bot.errors import StoreUnavailable
@@ -88,7 +88,7 @@ class UsageRecorder:
                 await process_lives.end(tx, self._life_id, now=now)
             else:
                 await process_lives.record_heartbeat(tx, self._life_id, now=now)
-            delivered = []
+            delivered: list[TurnTimestamps] = []
             if items:
                 delivered = await breakdowns.load_timestamps(tx, items)
             finished: dict[int, StoredBreakdown] = {}
@@ -98,6 +98,7 @@ class UsageRecorder:
                 finished[timestamps.item] = breakdown
                 durations += count_durations(timestamps, breakdown)
             await breakdowns.store_breakdowns(tx, finished, durations)
+            await day_sums.discard(tx, (turn.received_at for turn in delivered), now=now)
             running = [timer for timer in self._timers if timer.item not in finished]
             spans = {timer.item: self._serialize_measured(timer, now) for timer in running}
             await breakdowns.store_spans(tx, spans)

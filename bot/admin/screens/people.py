@@ -17,7 +17,7 @@ from bot.db.people import groups, limits, people
 from bot.db.people.admin_changes import LINK_HOURS
 from bot.db.people.limits import EVERYBODY
 from bot.db.people.roster import ReviewedPerson, list_reviewed_people
-from bot.db.usage import report_sums
+from bot.db.usage import summed_scopes
 from bot.db.usage.usage_sums import Scope
 
 DEFAULT_PERIOD = "30d"
@@ -61,8 +61,8 @@ async def _load_roster(request: PageRequest, scope: Scope) -> Roster:
     async with request.read() as tx:
         stored = await list_reviewed_people(tx)
         present = [group for group in await groups.list_groups(tx) if group.state != "left"]
-        turns = await report_sums.count_turns(tx, scope, "user", with_settled=False)
-        calls = await report_sums.sum_calls(tx, scope, "user", tokens_only=True)
+        turns = await summed_scopes.count_turns(tx, scope, "user")
+        calls = await summed_scopes.sum_calls(tx, scope, "user")
         since = scope.since or 0.0
         return Roster(
             [*_list_configured(request, stored), *stored],

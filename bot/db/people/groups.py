@@ -13,6 +13,8 @@ from bot.db.portable_sql import upsert
 from bot.db.tables import (
     allowances,
     approvals,
+    daily_calls,
+    daily_turns,
     grants,
     group_speakers,
     group_texts,
@@ -33,7 +35,7 @@ GroupState = Literal["asked", "in", "left"]
 Speakers = Literal["members", "everyone"]
 
 REMOVED_FROM_GROUP = "removed from the group"
-_TABLES_BY_LANE = (approvals, group_texts, inbox, jobs, outbox, turns)
+_TABLES_BY_LANE = (approvals, daily_calls, daily_turns, group_texts, inbox, jobs, outbox, turns)
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,7 +31,18 @@ from bot.db.tables.tools import (
     sources,
     tools,
 )
-from bot.db.tables.usage import ODD_CALL_SQL, accounts, durations, lives, model_calls, readings
+from bot.db.tables.usage import (
+    ODD_CALL_SQL,
+    accounts,
+    daily_calls,
+    daily_tools,
+    daily_turns,
+    durations,
+    lives,
+    model_calls,
+    readings,
+    summed_days,
+)
 
 __all__ = [
     "ODD_CALL_SQL",
@@ -41,6 +52,9 @@ __all__ = [
     "approvals",
     "attachments",
     "audit",
+    "daily_calls",
+    "daily_tools",
+    "daily_turns",
     "durations",
     "grants",
     "group_speakers",
@@ -68,6 +82,7 @@ __all__ = [
     "secrets",
     "sources",
     "strangers",
+    "summed_days",
     "tool_calls",
     "tool_images",
     "tools",

@@ -5,13 +5,12 @@ Only reads. scope_filters says which rows belong to a scope.
 
 from collections.abc import Sequence
 from dataclasses import fields
-from typing import Any, Final, Literal, get_args
+from typing import Any, Literal, get_args
 
 from sqlalchemy import (
     ColumnElement,
     Integer,
     Select,
-    Text,
     and_,
     case,
     cast,
@@ -32,6 +31,16 @@ from bot.db.tables import (
 )
 from bot.db.transaction import Transaction
 from bot.db.usage.call_filters import IS_PARTLY_COUNTED, UNKNOWN_REASON, build_unknown_filter
+from bot.db.usage.ledger_columns import (
+    ANSWERED_ENDINGS,
+    CANVASES,
+    IS_FAILED_TURN,
+    IS_TYPED_READ,
+    count_when,
+    join_person_and_model,
+    sum_known,
+    sum_when,
+)
 from bot.db.usage.local_days import build_time_column
 from bot.db.usage.scope_filters import (
     build_call_filter,
@@ -50,76 +59,57 @@ from bot.db.usage.usage_sums import (
     TurnSums,
     UnknownUsage,
 )
-from bot.domain import CANVAS_TOKENS, TYPED_READ_PURPOSES
 
 _call = model_calls.c
 _turn = turns.c
-_ANSWERED_ENDINGS = ("answered", "cut")
-_UNANSWERED_ENDINGS = ("stopped", "edited", "limit")  # as a person or a limit wants it; others are failures
-IS_FAILED_TURN: Final = _turn.ending.not_in((*_ANSWERED_ENDINGS, *_UNANSWERED_ENDINGS))
 _account = accounts.c
 _BREAKDOWN_COLUMNS = tuple(accounts.c[name] for name in get_args(BreakdownColumn))
-_CANVASES = (_call.completion_tokens + (CANVAS_TOKENS - 1)) // CANVAS_TOKENS
 _SEAT_SECONDS = _call.ended_at - _call.seat_at
-
-
-def _sum(column: ColumnElement[Any]) -> ColumnElement[Any]:
-    return func.coalesce(func.sum(column), 0)
-
-
-def _sum_when(condition: ColumnElement[bool], column: ColumnElement[Any]) -> ColumnElement[Any]:
-    return _sum(case((condition, column)))
-
-
-def _count_when(condition: ColumnElement[bool]) -> ColumnElement[Any]:
-    return func.count(case((condition, 1)))
-
 
 # Only what must be is summed over every call: over a million calls, ten columns cost a second. What is true
 # of few calls (unknown, cut, failed) is counted over the odd ones alone, which have an index of their own.
 _PLAIN_SUMS: tuple[ColumnElement[Any], ...] = (
     func.count(),
-    _sum(_call.prompt_tokens),
-    _sum(_call.cached_tokens),
-    _sum(_call.completion_tokens),
-    _sum(_call.reasoning_tokens),
-    _sum(_CANVASES),
-    _sum(cast(_call.thinking, Integer)),
-    _sum(cast(_call.thinking, Integer) * _CANVASES),
-    _sum(_SEAT_SECONDS),
-    _sum(_call.seat_at - _call.created_at),
+    sum_known(_call.prompt_tokens),
+    sum_known(_call.cached_tokens),
+    sum_known(_call.completion_tokens),
+    sum_known(_call.reasoning_tokens),
+    sum_known(CANVASES),
+    sum_known(cast(_call.thinking, Integer)),
+    sum_known(cast(_call.thinking, Integer) * CANVASES),
+    sum_known(_SEAT_SECONDS),
+    sum_known(_call.seat_at - _call.created_at),
 )
 # In the places of the others there is a 0 for each.
 _TOKEN_SUMS = tuple(
     column if number in {0, 1, 2, 3, 5} else literal_column("0") for number, column in enumerate(_PLAIN_SUMS)
 )
-_IS_TYPED_READ = _call.purpose.in_(TYPED_READ_PURPOSES)
 # It did not end by itself with a known count, so its seconds are not those of its counted canvases.
 _IS_UNTIMED = or_(
-    _IS_TYPED_READ,
+    IS_TYPED_READ,
     _call.completion_tokens.is_(None),
     _call.usage_partial,
     func.coalesce(_call.outcome, "") != "ok",
 )
 _ODD_SUMS: tuple[ColumnElement[Any], ...] = (
-    _count_when(_call.prompt_tokens.is_(None)),
-    _count_when(_call.cached_tokens.is_(None)),
-    _sum_when(_call.cached_tokens.is_(None), _call.prompt_tokens),
-    _count_when(_call.completion_tokens.is_(None)),
-    _count_when(IS_PARTLY_COUNTED),
-    _count_when(_call.reasoning_tokens.is_(None)),
-    _sum_when(_call.reasoning_tokens.is_(None), _call.completion_tokens),
-    _count_when(_IS_TYPED_READ),
-    _count_when(and_(_IS_TYPED_READ, _call.completion_tokens.is_not(None))),
-    _sum_when(_IS_TYPED_READ, _CANVASES),
-    _count_when(and_(_IS_TYPED_READ, _call.thinking)),
-    _sum_when(and_(_IS_TYPED_READ, _call.thinking), _CANVASES),
-    _count_when(or_(_call.outcome == "cut", _call.finish_reason == "length")),
-    _count_when(_call.outcome == "cancelled"),
-    _count_when(_call.outcome == "failed"),
-    _count_when(_IS_UNTIMED),
-    _sum_when(_IS_UNTIMED, _CANVASES),
-    _sum_when(_IS_UNTIMED, _SEAT_SECONDS),
+    count_when(_call.prompt_tokens.is_(None)),
+    count_when(_call.cached_tokens.is_(None)),
+    sum_when(_call.cached_tokens.is_(None), _call.prompt_tokens),
+    count_when(_call.completion_tokens.is_(None)),
+    count_when(IS_PARTLY_COUNTED),
+    count_when(_call.reasoning_tokens.is_(None)),
+    sum_when(_call.reasoning_tokens.is_(None), _call.completion_tokens),
+    count_when(IS_TYPED_READ),
+    count_when(and_(IS_TYPED_READ, _call.completion_tokens.is_not(None))),
+    sum_when(IS_TYPED_READ, CANVASES),
+    count_when(and_(IS_TYPED_READ, _call.thinking)),
+    sum_when(and_(IS_TYPED_READ, _call.thinking), CANVASES),
+    count_when(or_(_call.outcome == "cut", _call.finish_reason == "length")),
+    count_when(_call.outcome == "cancelled"),
+    count_when(_call.outcome == "failed"),
+    count_when(_IS_UNTIMED),
+    sum_when(_IS_UNTIMED, CANVASES),
+    sum_when(_IS_UNTIMED, _SEAT_SECONDS),
 )
 _NO_ODD_SUMS = (0,) * len(_ODD_SUMS)
 _NO_THINKING_CALLS = (0, 0, 0, 0)
@@ -133,7 +123,7 @@ _TURN_GROUP_COLUMNS: dict[str, ColumnElement[Any]] = {
 _CALL_GROUP_COLUMNS = {
     "model": _call.model,
     "purpose": _call.purpose,
-    "user-model": cast(_turn.person, Text) + " " + _call.model,
+    "user-model": join_person_and_model(_turn.person, _call.model),
 }
 
 
@@ -213,8 +203,8 @@ async def sum_unknown_usage(tx: Transaction, scope: Scope) -> list[UnknownUsage]
     sums: tuple[ColumnElement[Any], ...] = (
         UNKNOWN_REASON,
         func.count(),
-        *(_count_when(count.is_(None)) for count in counts),
-        _count_when(IS_PARTLY_COUNTED),
+        *(count_when(count.is_(None)) for count in counts),
+        count_when(IS_PARTLY_COUNTED),
     )
     conditions = build_unknown_filter("any")
     rows = await _sum_calls_by_group(tx, scope, None, sums, conditions, UNKNOWN_REASON)
@@ -288,26 +278,24 @@ async def _load_rows(
     return [tuple(row) for row in await tx.execute(query)]
 
 
-async def count_turns(
-    tx: Transaction, scope: Scope, group: GroupBy | None, *, with_settled: bool
-) -> list[TurnSums]:
-    """Turns and those that failed, by group as `sum_turns`; and those with an account, `with_settled`.
+async def count_turns(tx: Transaction, scope: Scope, group: GroupBy | None) -> list[TurnSums]:
+    """Turns, those that failed and those with an account, by group as `sum_turns`.
 
     All other sums, which take many times as long, are left 0.
     """
     key = get_turn_group_column(scope, group, literal(None))
-    counts = (key, func.count(), _count_when(IS_FAILED_TURN))
-    query = select(*counts, func.count(_account.turn) if with_settled else literal(0))
-    if with_settled:
-        query = query.select_from(turns.outerjoin(accounts, _account.turn == _turn.id))
+    query = select(key, func.count(), count_when(IS_FAILED_TURN), func.count(_account.turn))
+    query = query.select_from(turns.outerjoin(accounts, _account.turn == _turn.id))
     query = query.where(*build_calling_turn_filter(scope))
     rows = await _load_rows(tx, query, group if group in TURN_GROUPS else None, None)
-    nothing = {field.name: 0 for field in fields(TurnSums)} | {"seconds": (0.0,) * len(_BREAKDOWN_COLUMNS)}
-    return [
-        TurnSums(**nothing | {"key": row_key, "turns": count, "failed": failed, "settled": settled})
-        for row_key, count, failed, settled in rows
-        if count
-    ]
+    return [build_turn_counts(*row) for row in rows if row[1]]
+
+
+def build_turn_counts(key: GroupKey, count: int, failed: int, settled: int) -> TurnSums:
+    """The sums of turns of which no more is known."""
+    nothing: dict[str, Any] = {field.name: 0 for field in fields(TurnSums)}
+    nothing["seconds"] = (0.0,) * len(_BREAKDOWN_COLUMNS)
+    return TurnSums(**nothing | {"key": key, "turns": count, "failed": failed, "settled": settled})
 
 
 async def sum_turns(tx: Transaction, scope: Scope, group: GroupBy | None) -> list[TurnSums]:
@@ -320,8 +308,8 @@ async def sum_turns(tx: Transaction, scope: Scope, group: GroupBy | None) -> lis
         func.count(case((_turn.thinking, 1))),
         func.count(case((_turn.ending == "empty", 1))),
         func.count(case((_turn.ending == "cut", 1))),
-        _count_when(_turn.ending.in_(_ANSWERED_ENDINGS)),
-        _count_when(IS_FAILED_TURN),
+        count_when(_turn.ending.in_(ANSWERED_ENDINGS)),
+        count_when(IS_FAILED_TURN),
         func.count(_account.turn),
         func.count(case((_turn.thinking, settled))),
         func.coalesce(func.sum(case((_turn.thinking, _account.whole))), 0.0),
@@ -344,11 +332,11 @@ def _select_thinking_calls(scope: Scope, key: ColumnElement[Any]) -> Select[Any]
     sums = (
         func.count(),
         func.count(_call.completion_tokens),
-        _count_when(IS_PARTLY_COUNTED),
-        _sum(_CANVASES),
+        count_when(IS_PARTLY_COUNTED),
+        sum_known(CANVASES),
     )
     calls = select(key, *sums).select_from(turns.join(model_calls, _call.turn == _turn.id))
-    return calls.where(_turn.thinking, ~_IS_TYPED_READ, *build_calling_turn_filter(scope))
+    return calls.where(_turn.thinking, ~IS_TYPED_READ, *build_calling_turn_filter(scope))
 
 
 def _to_turn_sums(row: tuple[Any, ...], thinking_calls: Sequence[int]) -> TurnSums:

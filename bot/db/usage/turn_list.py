@@ -30,8 +30,8 @@ from bot.db.usage.call_filters import (
     build_tool_outcome_filter,
     build_unknown_filter,
 )
+from bot.db.usage.ledger_columns import IS_FAILED_TURN
 from bot.db.usage.rankings import RankedTurn, load_ranked_turns
-from bot.db.usage.report_sums import IS_FAILED_TURN
 from bot.db.usage.scope_filters import build_call_filter, build_turn_filter, build_turnless_call_filter
 from bot.db.usage.usage_sums import Scope
 

@@ -1,0 +1,194 @@
+"""Makes and deletes the stored sums of past days in UTC; `summed_scopes` reads them.
+
+A day is summed once it is over and nothing of it is under way. Who changes a row of an older turn deletes the
+sums of its day in the same transaction, so that sums that exist equal their rows. Functions work inside the
+caller's transaction `tx`.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Final, Literal, get_args
+
+from sqlalchemy import (
+    ColumnElement,
+    Select,
+    and_,
+    case,
+    delete,
+    exists,
+    func,
+    insert,
+    literal,
+    literal_column,
+    or_,
+    select,
+)
+
+from bot.db.portable_sql import WholePart
+from bot.db.tables import (
+    accounts,
+    daily_calls,
+    daily_tools,
+    daily_turns,
+    model_calls,
+    summed_days,
+    tool_calls,
+    turns,
+)
+from bot.db.transaction import Transaction
+from bot.db.usage.call_filters import IS_PARTLY_COUNTED
+from bot.db.usage.ledger_columns import (
+    CANVASES,
+    IS_FAILED_TURN,
+    IS_TYPED_READ,
+    count_when,
+    sum_known,
+    sum_when,
+)
+from bot.db.usage.local_days import FIRST_MOMENT
+from bot.db.usage.usage_sums import DAY_SECONDS
+
+SumPart = Literal["time", "user", "chat", "tool"]
+"""What a day's sums are kept by: quarters of an hour, persons, lanes, or names of tools."""
+
+SUM_PARTS: Final[tuple[SumPart, ...]] = get_args(SumPart)
+SLOT_SECONDS = 900  # the zones' days and hours begin with one
+DELAY_SECONDS = 3_600.0  # after a day's end: most of its turns are over then, and have their account
+
+_call = model_calls.c
+_tool = tool_calls.c
+_KEY_NAMES = {"time": "slot", "user": "person", "chat": "lane"}
+_CALL_KEYS = ("endpoint", "thinking", "model", "purpose")
+CALL_SUMS: dict[str, ColumnElement[Any]] = {
+    "calls": func.count(),
+    "input": sum_known(_call.prompt_tokens),
+    "input_known": func.count(_call.prompt_tokens),
+    "cached": sum_known(_call.cached_tokens),
+    "cached_known": func.count(_call.cached_tokens),
+    "cached_of": sum_when(_call.cached_tokens.is_not(None), _call.prompt_tokens),
+    "output": sum_known(_call.completion_tokens),
+    "output_known": func.count(_call.completion_tokens),
+    "partial": count_when(IS_PARTLY_COUNTED),
+    "canvases": sum_when(~IS_TYPED_READ, CANVASES),
+    "canvases_known": func.count(case((~IS_TYPED_READ, _call.completion_tokens))),
+    "costing": count_when(~IS_TYPED_READ),
+    "failed": count_when(_call.outcome == "failed"),
+}
+
+
+def is_over(day: int, now: float) -> bool:
+    """Whether a day can have been summed by now."""
+    return (day + 1) * DAY_SECONDS + DELAY_SECONDS <= now
+
+
+def find_day(moment: float) -> int:
+    """The day in UTC that a moment belongs to."""
+    return int(moment // DAY_SECONDS)
+
+
+async def discard(tx: Transaction, moments: Iterable[float], *, now: float) -> None:
+    """Delete the sums of the days of these moments, when turns were received that change only now.
+
+    No statement for moments of days that have no sums yet, as those of nearly all turns that change.
+    """
+    days = {day for day in map(find_day, moments) if is_over(day, now)}
+    if not days:
+        return
+    for table in (summed_days, daily_turns, daily_calls):
+        await tx.execute(delete(table).where(table.c.part.in_(SUM_PARTS), table.c.day.in_(days)))
+    await tx.execute(delete(daily_tools).where(daily_tools.c.day.in_(days)))
+
+
+async def list_missing(tx: Transaction, *, now: float) -> list[tuple[SumPart, int]]:
+    """What has not been summed of the days that are over, the newest first."""
+    oldest_turn = (await tx.execute(select(func.min(turns.c.received_at)))).scalar_one()
+    oldest_call = (await tx.execute(select(func.min(_call.created_at)))).scalar_one()
+    oldest = min((moment for moment in (oldest_turn, oldest_call) if moment is not None), default=now)
+    stored = {(row.part, row.day) for row in await tx.execute(select(summed_days))}
+    days = range(find_day(now), find_day(max(oldest, FIRST_MOMENT)) - 1, -1)
+    return [
+        (part, day) for day in days if is_over(day, now) for part in SUM_PARTS if (part, day) not in stored
+    ]
+
+
+async def store(tx: Transaction, part: SumPart, day: int) -> bool:
+    """Sum one part of a day; False while something of the day is under way, or if it is summed."""
+    is_stored = exists().where(summed_days.c.part == part, summed_days.c.day == day)
+    if (await tx.execute(select(or_(is_stored, _has_unfinished(day))))).scalar_one():
+        return False
+    await tx.execute(insert(summed_days).values(part=part, day=day))
+    if part == "tool":
+        await _store_tools(tx, day)
+        return True
+    await _store_turns(tx, part, day)
+    await _store_calls(tx, part, day)
+    return True
+
+
+def _is_in_day(moment: ColumnElement[float], day: int) -> ColumnElement[bool]:
+    return and_(moment >= day * DAY_SECONDS, moment < (day + 1) * DAY_SECONDS)
+
+
+def _has_unfinished(day: int) -> ColumnElement[bool]:
+    """Whether a turn of the day is still at work or parked, or one of its calls has not ended."""
+    of_day = _is_in_day(turns.c.received_at, day)
+    turns_and_calls = turns.join(model_calls, _call.turn == turns.c.id)
+    turns_and_tools = turns.join(tool_calls, _tool.turn == turns.c.id)
+    is_turnless = and_(_call.turn.is_(None), _is_in_day(_call.created_at, day))
+    return or_(
+        exists(select(turns.c.id).where(of_day, turns.c.state.in_(("running", "parked")))),
+        exists(select(_call.id).select_from(turns_and_calls).where(of_day, _call.outcome.is_(None))),
+        exists(select(_tool.id).select_from(turns_and_tools).where(of_day, _tool.outcome.is_(None))),
+        exists(select(_call.id).where(is_turnless, _call.outcome.is_(None))),
+    )
+
+
+def _count_slots(moment: ColumnElement[float]) -> ColumnElement[int]:
+    return WholePart(moment / literal_column(f"{SLOT_SECONDS}.0"))
+
+
+def _build_turn_key(part: SumPart) -> ColumnElement[Any]:
+    if part == "time":
+        return _count_slots(turns.c.received_at)
+    return turns.c.person if part == "user" else turns.c.lane
+
+
+async def _store_turns(tx: Transaction, part: SumPart, day: int) -> None:
+    keys = (_build_turn_key(part), turns.c.endpoint, turns.c.thinking)
+    counts = (func.count(), count_when(IS_FAILED_TURN), func.count(accounts.c.turn))
+    query = select(literal(part), literal(day), *keys, *counts)
+    query = query.select_from(turns.outerjoin(accounts, accounts.c.turn == turns.c.id))
+    query = query.where(_is_in_day(turns.c.received_at, day)).group_by(*keys)
+    names = ("part", "day", _KEY_NAMES[part], "endpoint", "thinking", "turns", "failed", "settled")
+    await tx.execute(insert(daily_turns).from_select(names, query))
+
+
+async def _store_calls(tx: Transaction, part: SumPart, day: int) -> None:
+    keys = (_build_turn_key(part), turns.c.endpoint, turns.c.thinking, _call.model, _call.purpose)
+    of_turns = select(literal(part), literal(day), *keys, *CALL_SUMS.values())
+    of_turns = of_turns.select_from(turns.join(model_calls, _call.turn == turns.c.id))
+    of_turns = of_turns.where(_is_in_day(turns.c.received_at, day)).group_by(*keys)
+    names = ("part", "day", _KEY_NAMES[part], *_CALL_KEYS, *CALL_SUMS)
+    await tx.execute(insert(daily_calls).from_select(names, of_turns))
+    await _store_turnless_calls(tx, part, day)
+
+
+async def _store_turnless_calls(tx: Transaction, part: SumPart, day: int) -> None:
+    keys: Sequence[ColumnElement[Any]] = (_call.model, _call.purpose)
+    names = ("part", "day", "model", "purpose", *CALL_SUMS)
+    if part == "time":
+        keys = (_count_slots(_call.created_at), *keys)
+        names = ("part", "day", "slot", "model", "purpose", *CALL_SUMS)
+    query: Select[Any] = select(literal(part), literal(day), *keys, *CALL_SUMS.values())
+    query = query.where(_call.turn.is_(None), _is_in_day(_call.created_at, day)).group_by(*keys)
+    await tx.execute(insert(daily_calls).from_select(names, query))
+
+
+async def _store_tools(tx: Transaction, day: int) -> None:
+    keys = (_tool.name, _tool.outcome, _tool.refusal, turns.c.endpoint, turns.c.thinking)
+    seconds = _tool.ended_at - _tool.began_at
+    sums = (func.count(), func.count(seconds), func.coalesce(func.sum(seconds), 0.0))
+    query = select(literal(day), *keys, *sums)
+    query = query.select_from(turns.join(tool_calls, _tool.turn == turns.c.id))
+    query = query.where(_is_in_day(turns.c.received_at, day)).group_by(*keys)
+    names = ("day", "tool", "outcome", "refusal", "endpoint", "thinking", "calls", "timed", "seconds")
+    await tx.execute(insert(daily_tools).from_select(names, query))
