@@ -16,6 +16,7 @@ from bot.db.engine import Database
 from bot.db.people import people
 from bot.sim.telegram.faults import BotApiFault
 from bot.sim.telegram.server import SimulatedPerson
+from bot.telegram.commands.people_changes import describe_decision
 from tests.admin.test_people import BOB as MEMBER
 from tests.admin.test_people import CY, GROUP, HOSTILE, let_in, list_changes
 from tests.admin.test_sessions import ask_for_link, load_audit
@@ -274,6 +275,31 @@ async def test_own_role_and_admins_of_the_settings_stay(database: Database, data
             *(ANN, "page", "removed"),
             {"role": "admin", "name": "Bob"},
         )
+
+
+async def test_the_owner_of_the_machine_decides_too(database: Database, database_url: str):
+    await let_in(database, now=time.time())
+    harness = UpdateHarness(database)
+    await harness.groups.load(database)
+    gateway = build_running_gateway(database, deps=harness.deps)
+    async with open_admin_page(database, database_url, gateway=gateway) as page:
+        assert (await page.http.post(await page.create_link(None))).status_code == 303
+        token = find_csrf_token(await page.get_text("/admin/people"))
+        for path, status in (
+            (f"{DAN}/let-in", 303),
+            (f"groups/{GROUP - 1}/let-in", 303),
+            (f"{ANN}/block", 409),
+        ):
+            answer = await page.http.post(f"/admin/people/{path}", data={"csrf": token})
+            assert answer.status_code == status, path
+        text = await page.get_text("/admin/people")
+        assert text.count("the owner of the machine") == 2
+        assert [(entry.who, entry.via, entry.what) for entry in await list_changes(database)] == [
+            (None, "page", "let in")
+        ] * 2
+        async with database.read_transaction() as tx:
+            decision = await describe_decision(tx, DAN)
+        assert str(decision) == f"{HOSTILE} has been let in by an admin."
 
 
 async def test_who_is_decided_about_meanwhile_keeps_that_decision(database: Database, database_url: str):

@@ -164,6 +164,19 @@ async def test_a_button_of_an_old_list_does_not_undo_what_an_admin_did_since(
     assert harness.access.get_role(BOB) == role
 
 
+async def test_who_set_a_limit_is_not_taken_for_who_decided(harness: UpdateHarness):
+    await harness.let_in(BOB, "admin")
+    await ask(harness)
+    await harness.tap("stranger:add:77", person=ADMIN)
+    for limit in (5, 6):
+        await harness.send_text(f"/limits 77 {limit}", person=BOB)
+    assert (await harness.tap("stranger:add:77", person=BOB))[0] == "P77 has been let in by Ada."
+    await harness.send_text("/people remove 77", person=ADMIN)
+    await harness.send_text("/limits 77 7", person=BOB)
+    _, reply = await harness.send_text("/people add 77", person=ADMIN)
+    assert reply.text == "P77 has been let in."
+
+
 async def test_an_admin_pastes_a_bare_code(harness: UpdateHarness):
     sent, _ = await ask(harness)
     code = extract_code(sent)

@@ -5,11 +5,11 @@ Functions work inside the caller's transaction `tx`.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from sqlalchemy import Row, insert, select
+from sqlalchemy import Row, and_, insert, select
 
 from bot.db.tables import audit
 from bot.db.transaction import Transaction
@@ -65,9 +65,10 @@ async def record_texts_read(
     await record(tx, actor, "texts read", f"turn {turn}", change=(None, after), now=now)
 
 
-async def find_latest(tx: Transaction, subject: str) -> AuditEntry | None:
-    """The newest change to a subject, such as `person 12`."""
-    query = select(audit).where(audit.c.subject == subject).order_by(audit.c.id.desc()).limit(1)
+async def find_latest(tx: Transaction, subject: str, actions: Collection[str]) -> AuditEntry | None:
+    """The newest of these changes to a subject, such as `person 12`."""
+    is_meant = and_(audit.c.subject == subject, audit.c.what.in_(actions))
+    query = select(audit).where(is_meant).order_by(audit.c.id.desc()).limit(1)
     row = (await tx.execute(query)).one_or_none()
     return None if row is None else _to_entry(row)
 

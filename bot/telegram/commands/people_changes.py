@@ -22,6 +22,9 @@ from bot.telegram.actions import ActionDependencies
 from bot.telegram.commands.welcome import build_greeting
 from bot.translations.translator import DeferredText, defer, load_translator
 
+ROLE_CHANGES = ("let in", "came in by a link", "removed", "blocked")
+"""What is recorded where somebody's role changes."""
+
 
 class PeopleChanges:
     """Makes the changes inside the caller's transaction. Raises ChangeRefused for what cannot be."""
@@ -118,7 +121,7 @@ async def describe_decision(tx: Transaction, person_id: int) -> DeferredText | N
     person = await people.find(tx, person_id)
     if person is None or person.guest:
         return None
-    entry = await audit.find_latest(tx, f"person {person_id}")
+    entry = await audit.find_latest(tx, f"person {person_id}", ROLE_CHANGES)
     names = await people.list_names(tx)
     admin: object = defer("an admin")
     if entry is not None and entry.who is not None:
@@ -148,7 +151,7 @@ async def _load_name(tx: Transaction, person_id: int) -> str:
     row = await people.find(tx, person_id) or await people.find_stranger(tx, person_id)
     if row is not None:
         return row.name
-    entry = await audit.find_latest(tx, f"person {person_id}")
+    entry = await audit.find_latest(tx, f"person {person_id}", ROLE_CHANGES)
     if entry is not None and entry.before is not None:  # they were removed, or are no longer blocked
         return str(entry.before["name"])
     return f"Person {person_id}"
