@@ -60,7 +60,7 @@ async def test_the_seats_around_a_moment_are_shown(database: Database, database_
     middle = int(call["seat_at"])
     rows = UsageRows(database)
     early: dict[str, Any] = {
-        "created_at": middle - 250.0,
+        "created_at": middle - 20_000.0,  # it waited for hours
         "seat_at": middle - 200.0,
         "ended_at": middle + 30.0,
     }
@@ -73,7 +73,7 @@ async def test_the_seats_around_a_moment_are_shown(database: Database, database_
                 row
                 for row in month.calls
                 if row["created_at"] < until and (row["ended_at"] is None or row["ended_at"] > since)
-                if row["created_at"] >= since - 3_600
+                if row["created_at"] >= since - 86_400
             ]
             query = {"at": at, "length": length}
             exported = (await page.http.get("/admin/seats", params={**query, "export": "json"})).json()

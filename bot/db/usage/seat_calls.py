@@ -7,7 +7,7 @@ from sqlalchemy import or_, select
 from bot.db.tables import model_calls
 from bot.db.transaction import Transaction
 
-MAX_CALL_SECONDS = 3_600  # a call that began earlier and ended in the span is not looked for
+MAX_CALL_SECONDS = 86_400  # with its wait; a call that began earlier and ended in the span is not looked for
 MAX_CALLS = 20_000
 
 
