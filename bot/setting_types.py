@@ -136,6 +136,23 @@ def _to_upper(value: object) -> object:
 
 
 BotToken = Annotated[SecretStr, AfterValidator(_check_token)]
+
+
+def to_browser_address(address: str) -> str:
+    """A web address in the letters in which browsers send it: those of other scripts as `xn--…`."""
+    address = address.lower()
+    if address.isascii():
+        return address
+    import idna  # few need it; it takes a moment to load
+
+    scheme, _, host = address.partition("://")
+    name, colon, port = host.partition(":")
+    try:
+        return f"{scheme}://{idna.encode(name, uts46=True).decode()}{colon}{port}"
+    except idna.IDNAError as error:
+        raise ValueError("has no name that a website can have") from error
+
+
 ApiKey = Annotated[SecretStr, AfterValidator(_check_key)]
 TelegramAddress = Annotated[str, AfterValidator(_check_telegram_address)]
 ModelAddress = Annotated[str, AfterValidator(_check_model_address)]

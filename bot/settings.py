@@ -30,6 +30,7 @@ from bot.setting_types import (
     Upper,
     UserIds,
     parse_location,
+    to_browser_address,
 )
 
 SYSTEM_PROMPT = (
@@ -334,7 +335,7 @@ class Settings(BaseSettings):
             raise ValueError("must be an address alone: the page is at /admin there")
         if value is not None and not value.startswith("https://"):
             raise ValueError("must begin with https://: whoever reads a login on the way is an admin")
-        return value and value.lower().removesuffix(":443")  # as browsers send it
+        return value and to_browser_address(value.removesuffix(":443"))
 
     @property
     def admin_page_url(self) -> str | None:

@@ -44,6 +44,8 @@ async def test_a_link_leads_to_the_page_of_the_gateway(database_url: str):
     for written in (address, "https://Bot.example.com:443/"):  # browsers send Host and Origin as the first
         settings = build(database_url, http_port=8080, admin_page="on", admin_url=written)
         assert (await create_login_link(settings)).startswith(f"{address}/admin/login/")
+    settings = build(database_url, http_port=8080, admin_page="on", admin_url="https://Bücher.example:8443")
+    assert settings.admin_url == "https://xn--bcher-kva.example:8443"  # as browsers send Host and Origin
     settings = build(database_url, http_host="::1", http_port=8080, admin_page="on")
     assert (await create_login_link(settings)).startswith("http://[::1]:8080/admin/login/")
 
@@ -78,6 +80,7 @@ async def test_what_cannot_be_served_is_one_clear_line(database_url: str):
         ({"admin_url": "https://a.example"}, "ADMIN_URL does nothing without ADMIN_PAGE"),
         ({"http_port": 80, "admin_page": "on", "admin_url": "http://a.example"}, "must begin with https://"),
         ({"http_port": 80, "admin_page": "on", "admin_url": "https://a.example/x"}, "address alone"),
+        ({"http_port": 80, "admin_page": "on", "admin_url": "https://ü\u2028.example"}, "a website can have"),
     ],
 )
 def test_settings_that_serve_no_safe_page_are_refused(values: dict[str, object], words: str):
