@@ -15,6 +15,7 @@ from starlette.types import ASGIApp
 
 from bot.admin import login
 from bot.admin.components import build_url, cut
+from bot.admin.cookies import read_cookie, set_cookie
 from bot.admin.error_pages import PageRefused, describe_error
 from bot.admin.guard import AddressGuard, check_form, check_origin
 from bot.admin.layout import PageFrame
@@ -38,8 +39,6 @@ from bot.db.people.page_sessions import ADMIN_PATH, SESSION_HOURS
 from bot.errors import CanvasgramError, StoreBusy
 from bot.rate_limit import RateLimiter
 
-COOKIE = "canvasgram_admin"
-NOTE_COOKIE = "canvasgram_note"
 MAX_FORM_BYTES = 65_536
 MAX_FORM_FIELDS = 100
 MAX_NOTE_CHARACTERS = 200
@@ -119,7 +118,7 @@ class _AdminApp:
         return endpoint
 
     async def _find_viewer(self, request: Request) -> Viewer | None:
-        session = request.cookies.get(COOKIE)
+        session = read_cookie(request, "session")
         if not session:
             return None
         return await login.find_viewer(self._dependencies, session, now=time.time())
@@ -154,10 +153,10 @@ class _AdminApp:
             disposition = f'attachment; filename="canvasgram-{content.name}"'
             headers = {"content-disposition": disposition, "content-type": content.media_type}
             return Response(content.text, headers=headers)
-        note = unquote(request.cookies.get(NOTE_COOKIE, ""))[:MAX_NOTE_CHARACTERS]
+        note = unquote(read_cookie(request, "note"))[:MAX_NOTE_CHARACTERS]
         response = HTMLResponse(self._frame.show(content, viewer, screen_path, note))
         if note:
-            response.delete_cookie(NOTE_COOKIE, path=ADMIN_PATH)
+            set_cookie(response, request, "note", "", seconds=0)
         return response
 
     async def _open_first(self, request: Request, viewer: Viewer) -> Response:
@@ -181,7 +180,7 @@ class _AdminApp:
         if session is None:
             return self._refuse_link(request)
         response = RedirectResponse(f"{ADMIN_PATH}/", 303)
-        _set_cookie(response, request, COOKIE, session, SESSION_HOURS * 3600)
+        set_cookie(response, request, "session", session, seconds=SESSION_HOURS * 3600)
         return response
 
     def _refuse_link(self, request: Request) -> Response:
@@ -196,16 +195,16 @@ class _AdminApp:
     async def _log_out(self, request: Request, viewer: Viewer) -> Response:
         check_origin(request)
         check_form(request, await read_form(request), viewer)
-        await login.log_out(self._dependencies, request.cookies[COOKIE], viewer, now=time.time())
+        await login.log_out(self._dependencies, read_cookie(request, "session"), viewer, now=time.time())
         response = HTMLResponse(self._frame.show_bare("Logged out", h.p["You can close this page."]))
-        response.delete_cookie(COOKIE, path=ADMIN_PATH)
+        set_cookie(response, request, "session", "", seconds=0)
         return response
 
     def _ask_to_log_in(self, request: Request) -> Response:
         headers = {"hx-refresh": "true"}  # a fragment's page is loaded again, and then says this, too
         page = self._frame.show_bare(
             "Log in",
-            not request.cookies.get(COOKIE) and _show_reload(request),
+            not read_cookie(request, "session") and _show_reload(request),
             h.p["Write ", h.code["/admin"], " to the bot, in your private chat: it sends you a link."],
             h.p["On the machine of the gateway, ", h.code["canvasgram admin --link"], " prints one."],
         )
@@ -253,18 +252,5 @@ def _redirect(redirect: Redirect, request: Request) -> Response:
     response = RedirectResponse(redirect.path, 303)
     if redirect.note:
         note = quote(redirect.note[:MAX_NOTE_CHARACTERS])
-        _set_cookie(response, request, NOTE_COOKIE, note, 30)
+        set_cookie(response, request, "note", note, seconds=30)
     return response
-
-
-def _set_cookie(response: Response, request: Request, name: str, value: str, seconds: int) -> None:
-    is_secure = request.scope["admin_origin"].startswith("https:")
-    response.set_cookie(
-        name,
-        value,
-        max_age=seconds,
-        path=ADMIN_PATH,
-        secure=is_secure,
-        httponly=True,
-        samesite="strict",
-    )

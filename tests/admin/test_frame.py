@@ -11,6 +11,7 @@ import pytest
 from starlette.requests import ClientDisconnect
 
 from bot.admin.components import act_form, cut, format_duration, hidden_field
+from bot.admin.cookies import name_cookie
 from bot.admin.data_table import Cell, DataTable, TableColumn, export_table, show_table, sort_table
 from bot.admin.error_pages import describe_error
 from bot.admin.filters import parse_filters
@@ -118,7 +119,10 @@ async def test_an_act_is_done_once_and_says_so_on_the_next_page(database: Databa
         token = re.search(r'name="csrf" value="(\w+)"', await page.get_text("/admin/fruit"))
         assert token
         form = {"csrf": token[1], "name": '"fig"'}
-        headers = {"host": HOST, "origin": f"https://{HOST}", "x-forwarded-proto": "https"}
+        origin = f"https://{HOST}"
+        (session,) = (value for name, value in page.http.cookies.items() if "session" in name)
+        headers = {"host": HOST, "origin": origin, "x-forwarded-proto": "https"}
+        headers["cookie"] = f"{name_cookie(origin, 'session')}={session}"
         answer = await page.http.post("/admin/fruit/eat", headers=headers, data={**form, "name": "plum"})
         assert "Secure" in answer.headers["set-cookie"].split("; ")
         answer = await page.http.post("/admin/fruit/eat", data=form)

@@ -10,7 +10,8 @@ from typing import Any
 
 import httpx
 
-from bot.admin.app import COOKIE, WRONG_LINKS_PER_MINUTE
+from bot.admin.app import WRONG_LINKS_PER_MINUTE
+from bot.admin.cookies import name_cookie
 from bot.db.database_url import parse_database_path
 from bot.db.engine import Database, open_database
 from bot.db.people import page_sessions, people
@@ -42,6 +43,7 @@ async def test_an_admin_logs_in_by_a_link_that_works_once(tmp_path: Path):
         answer = await http.post(link)
         assert (answer.status_code, answer.headers["location"]) == (303, "/admin/")
         cookie = answer.headers["set-cookie"]
+        assert cookie.startswith(f"canvasgram-session-{port}=")
         assert {"HttpOnly", "SameSite=strict", "Path=/admin", "Max-Age=43200"} <= set(cookie.split("; "))
         assert "Secure" not in cookie
         page = await http.get("/admin/", follow_redirects=True)
@@ -59,7 +61,7 @@ async def test_an_admin_logs_in_by_a_link_that_works_once(tmp_path: Path):
                 assert "used already" in response.text
             answer = await other.get("/admin/now?a=%22%3E")
             assert (answer.status_code, 'href="/admin/now?a=%22%3E"' in answer.text) == (401, True)
-            other.cookies.set(COOKIE, "forged", path="/admin")
+            other.cookies.set(name_cookie(origin, "session"), "forged", path="/admin")
             assert (await other.get("/admin/now")).status_code == 401
 
         assert (await http.get("/healthz")).json()["live"]
@@ -219,8 +221,11 @@ async def test_only_the_own_address_is_answered_and_elsewhere_only_behind_tls(
     database: Database, database_url: str
 ):
     async with open_admin_page(database, database_url, **PUBLIC) as page:
+        (session,) = page.http.cookies.values()
+        origins = ("http://localhost:8080", PUBLIC["admin_url"])
+        cookies = "; ".join(f"{name_cookie(origin, 'session')}={session}" for origin in origins)
         for host, scheme, status, words in ADDRESSES:
-            headers = {"host": host, **({"x-forwarded-proto": scheme} if scheme else {})}
+            headers = {"host": host, "cookie": cookies} | ({"x-forwarded-proto": scheme} if scheme else {})
             answer = await page.http.get("/admin/now", headers=headers)
             assert (answer.status_code, words in answer.text) == (status, True), (host, scheme)
             assert "content-security-policy" in answer.headers
@@ -230,7 +235,10 @@ async def test_only_the_own_address_is_answered_and_elsewhere_only_behind_tls(
             assert (answer.status_code, answer.headers["cache-control"]) == (status, "no-store")
             assert answer.headers.get("location", "/admin/") == "/admin/"
         answer = await page.http.post(await page.create_link(), headers=headers)
-        assert "Secure" in answer.headers["set-cookie"]
+        cookie = answer.headers["set-cookie"]
+        assert cookie.startswith("__Host-canvasgram-session-443=")
+        assert {"Secure", "Path=/"} <= set(cookie.split("; "))
+        assert "domain" not in cookie.lower()
 
 
 async def test_without_an_address_the_page_is_for_its_machine_alone(database: Database, database_url: str):
