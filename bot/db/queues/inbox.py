@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Row, and_, bindparam, case, func, insert, or_, select, update
+from sqlalchemy import Row, and_, bindparam, case, func, insert, literal, or_, select, update
 
 from bot.db.people.group_texts import GroupText
 from bot.db.portable_sql import upsert
@@ -50,7 +50,7 @@ _YIELDING_LANES = select(inbox.c.lane).where(inbox.c.state == "running", _IS_DUE
 _LANE_IS_FREE = or_(
     inbox.c.lane.is_(None),
     inbox.c.lane.not_in(_BUSY_LANES),
-    inbox.c.shape.in_(("new", "edit")),
+    inbox.c.shape.in_((literal("new"), literal("edit"))),  # a list of values is expanded for each execution
     inbox.c.lane.in_(_YIELDING_LANES),
 )
 # Thousands of rows may wait after an outage: bodies are read only of those that may start.
