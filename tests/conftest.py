@@ -37,6 +37,7 @@ SLOW = frozenset(
         "cli/test_setup.py",
         "cli/test_sign_in.py",
         "cli/test_tools.py",
+        "db/test_migration_process.py",
         "db/usage/test_report_sums.py",
         "demo",
         "gateway",

@@ -21,7 +21,7 @@ from bot.attachments.reader import AttachmentReader
 from bot.db.conversations import calls
 from bot.db.database_url import parse_database_path
 from bot.db.engine import Database, open_database
-from bot.db.migrate import migrate
+from bot.db.migration_process import migrate_in_process
 from bot.db.queues.admin_notices import AdminNotices
 from bot.db.queues.inbox import IncomingUpdate
 from bot.db.retry import OutageLog, retry_until_available
@@ -110,7 +110,9 @@ async def run(
         claiming = retry_until_available(partial(_claim_database, database_file, held_lock), outage_log)
         if not await run_unless_stopped(stop, claiming, False):
             return 0
-        migrating = retry_until_available(partial(run_in_thread, migrate, settings.database_url), outage_log)
+        migrating = retry_until_available(
+            partial(run_in_thread, migrate_in_process, settings.database_url), outage_log
+        )
         copy_path = await run_unless_stopped(stop, migrating, None)
         if copy_path:
             log.info(

@@ -30,6 +30,16 @@ def read_current_revision(file: Path) -> str | None:
     return None
 
 
+def is_current(file: Path) -> bool:
+    """Whether the database in `file`, which is created if needed, has the schema of this version.
+
+    Raises what `migrate_file` does.
+    """
+    with translate_errors():
+        make_private(file)
+        return read_current_revision(file) == find_newest_revision()
+
+
 def migrate_file(file: Path) -> Path | None:
     """Migrate the database in `file`; returns the copy made before, if one was.
 
