@@ -5,12 +5,12 @@ RUN pip install --no-cache-dir "uv>=0.9,<1"
 WORKDIR /app
 ENV UV_COMPILE_BYTECODE=1 UV_LINK_MODE=copy UV_PYTHON_DOWNLOADS=never
 COPY pyproject.toml uv.lock ./
-RUN uv sync --locked --no-dev --no-install-project
+RUN uv sync --locked --no-dev --extra postgresql --no-install-project
 COPY README.md LICENSE ./
 COPY bot bot
 COPY tools tools
 COPY migrations migrations
-RUN uv sync --locked --no-dev --no-editable
+RUN uv sync --locked --no-dev --extra postgresql --no-editable
 
 FROM python:3.13-slim
 RUN useradd --uid 10001 --no-create-home canvasgram && install -d -o canvasgram -m 0700 /data /backups

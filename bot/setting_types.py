@@ -3,13 +3,14 @@
 The text of each ValueError follows the setting's name: "MODEL_URL must be a web address …".
 """
 
+import importlib.util
 import re
 from pathlib import Path
 from typing import Annotated
-from urllib.parse import urlsplit
+from urllib.parse import parse_qs, urlsplit
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from pydantic import AfterValidator, BeforeValidator, SecretStr
+from pydantic import AfterValidator, BeforeValidator, PlainSerializer, SecretStr
 from pydantic_settings import NoDecode
 
 _HOST_WITH_PORT = re.compile(r"(localhost|[A-Za-z0-9.-]{1,253}:[0-9]{1,5})(/[^\s]*)?")
@@ -67,10 +68,33 @@ def parse_location(url: str) -> tuple[str, int, str]:
 
 def _check_database_url(value: str) -> str:
     if value.startswith("postgres"):
-        raise ValueError("must be an SQLite database for now; PostgreSQL comes later")
+        return _check_server_url(value)
     if not re.fullmatch(r"sqlite\+aiosqlite:///[^?#]+", value) or value.endswith(":memory:"):
         raise ValueError("must be an SQLite file")
     return value
+
+
+def _check_server_url(value: str) -> str:
+    if not value.startswith("postgresql+psycopg://"):
+        raise ValueError("must name a server as postgresql+psycopg://user:password@host/database")
+    try:
+        url = urlsplit(value)
+        is_complete = bool(url.path.strip("/")) and url.port != 0
+    except ValueError:
+        is_complete = False
+    if not is_complete:
+        raise ValueError("must end with a database: postgresql+psycopg://user:password@host/database")
+    if "password" in parse_qs(url.query):
+        raise ValueError(
+            "must have the password before the host: postgresql+psycopg://user:password@host/name"
+        )
+    if importlib.util.find_spec("psycopg") is None:
+        raise ValueError("needs the driver of PostgreSQL: install canvasgram[postgresql]")
+    return value
+
+
+def _hide_password(url: str) -> str:
+    return re.sub("(://[^:/]*):.*@", r"\1:***@", url)
 
 
 def _parse_user_ids(value: object) -> object:
@@ -157,7 +181,7 @@ ApiKey = Annotated[SecretStr, AfterValidator(_check_key)]
 TelegramAddress = Annotated[str, AfterValidator(_check_telegram_address)]
 ModelAddress = Annotated[str, AfterValidator(_check_model_address)]
 PublicAddress = Annotated[str, AfterValidator(_check_web_address)]
-DatabaseAddress = Annotated[str, AfterValidator(_check_database_url)]
+DatabaseAddress = Annotated[str, AfterValidator(_check_database_url), PlainSerializer(_hide_password)]
 UserIds = Annotated[frozenset[int], NoDecode, BeforeValidator(_parse_user_ids)]
 Hosts = Annotated[frozenset[str], NoDecode, BeforeValidator(_parse_hosts)]
 EncryptionKeys = Annotated[tuple[SecretStr, ...], NoDecode, BeforeValidator(_parse_encryption_keys)]

@@ -6,7 +6,7 @@
 import os
 from pathlib import Path
 from typing import Annotated, Any, Literal
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 from pydantic import AfterValidator, Field, ValidationError, ValidationInfo, field_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
@@ -89,7 +89,9 @@ class Settings(BaseSettings):
     # Database and access
 
     database_url: DatabaseAddress = Field(
-        "sqlite+aiosqlite:///canvasgram.db", description="the database file: three slashes, then its path"
+        "sqlite+aiosqlite:///canvasgram.db",
+        repr=False,  # it may hold a password
+        description="the database file, after three slashes; or `postgresql+psycopg://user:password@host/name`",
     )
     admin_ids: UserIds = Field(
         frozenset(),
@@ -312,6 +314,13 @@ class Settings(BaseSettings):
             raise ValueError("does nothing beside SEARCH_URL: set one of the two")
         return value
 
+    @field_validator("backup_dir")
+    @classmethod
+    def _require_file(cls, value: Path | None, info: ValidationInfo) -> Path | None:
+        if value is not None and info.data.get("database_url", "").startswith("postgresql"):
+            raise ValueError("does nothing for PostgreSQL: unset it, and back the server up with pg_dump")
+        return value
+
     @field_validator("public_url")
     @classmethod
     def _require_http_port(cls, value: str | None, info: ValidationInfo) -> str | None:
@@ -366,7 +375,9 @@ class Settings(BaseSettings):
         """List every value that must never be shown, for logs to hide."""
         keys = (self.model_api_key, self.transcribe_api_key, self.fallback_api_key, self.search_key)
         secrets = (self.telegram_token, *keys, *self.secrets_key)
-        return [secret.get_secret_value() for secret in secrets if secret is not None]
+        password = urlsplit(self.database_url).password or ""
+        passwords = [text for text in {password, unquote(password)} if text]
+        return [secret.get_secret_value() for secret in secrets if secret is not None] + passwords
 
 
 _NAMES = frozenset(name.upper() for name in Settings.model_fields)

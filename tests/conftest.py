@@ -1,5 +1,7 @@
 """Fixtures for all tests: an empty migrated database. Marks slow folders and modules."""
 
+import contextlib
+import functools
 import gc
 import itertools
 import os
@@ -135,6 +137,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if is_slow(item.path):
             item.add_marker(pytest.mark.slow)
+        if item.config.getoption("postgresql") and item.get_closest_marker("sqlite"):
+            item.add_marker(pytest.mark.skip(reason="is about the file of SQLite"))
     worker_count = os.environ.get("PYTEST_XDIST_WORKER_COUNT")  # noqa: TID251  # pytest-xdist sets it
     if worker_count is not None:
         items[:] = order_for_workers(items, int(worker_count))
@@ -176,6 +180,21 @@ def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str
     server: PostgresServer = request.getfixturevalue("postgresql_server")
     with server.open_database() as url:
         yield url
+
+
+@pytest.fixture(autouse=True)
+def place_databases_of_gateways(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[None]:
+    """With `--postgresql`, whole gateways have their database there, too: one for each folder."""
+    if not request.config.getoption("postgresql"):
+        yield
+        return
+    server: PostgresServer = request.getfixturevalue("postgresql_server")
+    with contextlib.ExitStack() as databases:
+        open_one = functools.cache(lambda _folder: databases.enter_context(server.open_database()))
+        monkeypatch.setattr("tests.support.gateway.place_database", open_one)
+        yield
 
 
 @pytest.fixture

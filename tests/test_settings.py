@@ -210,7 +210,10 @@ def test_settings_cannot_be_changed() -> None:
         ("model_wait", "nan", "must be a finite number"),
         ("turn_seconds", "0", "must be greater than 0"),
         ("prompt_budget", "10", "must be greater than or equal to 2000"),
-        ("database_url", "postgresql+asyncpg://host/db", "PostgreSQL comes later"),
+        ("database_url", "postgresql://ann:hush-hush@host/db", "must name a server as postgresql+psycopg://"),
+        ("database_url", "postgresql+asyncpg://host/db", "must name a server as postgresql+psycopg://"),
+        ("database_url", "postgresql+psycopg://ann:hush-hush@host/", "must end with a database"),
+        ("database_url", "postgresql+psycopg://host/db?password=hush-hush", "must have the password before"),
         ("database_url", "sqlite:///file.db", "must be an SQLite file"),
         ("database_url", "sqlite+aiosqlite:///:memory:", "must be an SQLite file"),
         ("admin_ids", "12, twelve", "must be numbers of Telegram users"),
@@ -236,6 +239,7 @@ def test_a_wrong_setting_is_refused_in_one_line_with_an_example(
     line = refusal(**{name: value})
     assert line.startswith(f"{name.upper()} ")
     assert problem in line
+    assert "hush-hush" not in line
     assert line.endswith(f"Example: {format_example(name)}")
     assert "\n" not in line
 
@@ -252,8 +256,10 @@ def test_any_text_is_taken_or_refused_in_one_line_that_does_not_show_a_secret(na
 
 
 def test_a_secret_is_in_no_printed_form_of_the_settings() -> None:
-    settings = build_settings(telegram_token=TOKEN, model_api_key="hush-hush-hush")
-    assert settings.list_secrets() == [TOKEN, "hush-hush-hush"]
+    database_url = "postgresql+psycopg://ann:hush%40hush@host/db"
+    settings = build_settings(telegram_token=TOKEN, model_api_key="hush-hush-hush", database_url=database_url)
+    assert settings.list_secrets()[:2] == [TOKEN, "hush-hush-hush"]
+    assert set(settings.list_secrets()[2:]) == {"hush%40hush", "hush@hush"}
     for text in (repr(settings), str(settings), settings.model_dump_json()):
         assert "AAE" not in text
         assert "hush" not in text

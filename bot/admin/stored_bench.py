@@ -38,9 +38,9 @@ class StoredBench(BaseModel):
     rows: Annotated[list[StoredRow], Field(max_length=200)]
 
 
-def find_bench_file(database_file: Path) -> Path:
+def find_bench_file(data_folder: Path) -> Path:
     """Where the result has to be."""
-    return database_file.parent / "bench" / "canvasgram-bench.json"
+    return data_folder / "bench" / "canvasgram-bench.json"
 
 
 def load_bench(file: Path) -> StoredBench | str:

@@ -8,7 +8,6 @@ import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from pathlib import Path
 
 from bot.app.first_admin import FirstAdminLink
 from bot.app.gateway import Gateway
@@ -19,14 +18,12 @@ from bot.app.tool_factory import build_approval_dependencies, load_tools
 from bot.app.turn_factory import TurnFactory
 from bot.attachments.reader import AttachmentReader
 from bot.db.conversations import calls
-from bot.db.database_url import parse_database_path
+from bot.db.database_url import describe_database, find_database_file, is_postgresql
 from bot.db.engine import Database, open_database
 from bot.db.migration_process import migrate_in_process
 from bot.db.queues.admin_notices import AdminNotices
 from bot.db.queues.inbox import IncomingUpdate
 from bot.db.retry import OutageLog, retry_until_available
-from bot.db.sqlite import lock
-from bot.db.sqlite.engine import make_private
 from bot.domain import ItemKind, Runner
 from bot.llm.client import ModelClient
 from bot.llm.seats import SeatLimiter
@@ -104,11 +101,15 @@ async def run(
     user becomes the first one.
     """
     timers = TurnTimers(time.time())
-    database_file = parse_database_path(settings.database_url)
     outage_log = OutageLog()
-    with contextlib.ExitStack() as held_lock:
-        claiming = retry_until_available(partial(_claim_database, database_file, held_lock), outage_log)
-        if not await run_unless_stopped(stop, claiming, False):
+    async with contextlib.AsyncExitStack() as stack:
+
+        async def open_store() -> Database:
+            opening = open_database(settings.database_url, outage_log, stop, exclusively=True)
+            return await stack.enter_async_context(opening)
+
+        database = await run_unless_stopped(stop, retry_until_available(open_store, outage_log), None)
+        if database is None:
             return 0
         migrating = retry_until_available(
             partial(run_in_thread, migrate_in_process, settings.database_url), outage_log
@@ -119,21 +120,11 @@ async def run(
                 "the database was migrated; a copy is at %s", copy_path, extra={"action": "app.migrated"}
             )
         token = settings.telegram_token.get_secret_value()
-        async with (
-            open_database(settings.database_url, outage_log, stop) as database,
-            open_bot(token, settings.telegram_api_url, stop) as bot,
-        ):
+        async with open_bot(token, settings.telegram_api_url, stop) as bot:
             if bot is not None:
                 build_gateway = partial(build, settings, database, bot, timers=timers, options=options)
                 await _run_with_bot(settings, stop, announce, database, bot, build_gateway)
     return 0
-
-
-async def _claim_database(file: Path, held_lock: contextlib.ExitStack) -> bool:
-    """Create the file if needed, and take its lock."""
-    make_private(file)
-    held_lock.enter_context(lock.hold_lock(file))
-    return True
 
 
 async def _run_with_bot(
@@ -161,11 +152,12 @@ async def _run_with_bot(
 
 
 def _log_start(settings: Settings, bot: TelegramBot, access: Access) -> None:
+    database_file = find_database_file(settings.database_url)
     log.info(
         "Canvasgram %s runs as @%s; database %s; people: %d, admins among them: %d",
         importlib.metadata.version("canvasgram"),
         bot.username,
-        parse_database_path(settings.database_url).absolute(),
+        describe_database(settings.database_url) if database_file is None else database_file.absolute(),
         access.count_people(),
         len(access.list_admins()),
         extra={"action": "app.started"},
@@ -307,6 +299,7 @@ async def build(
         end_programs=tools.tool_registry.end_person,
         on_limits_changed=quota.clear_cache,
         backups_kept_until=maintenance.retention_policy.find_copies_expiry,
+        is_database_on_server=is_postgresql(settings.database_url),
         sign_ins=tools.sign_in_tasks.flows,
         tool_questions=tool_questions,
         is_chat_administrator=ChatAdministrators(bot).is_administrator,

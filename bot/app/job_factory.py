@@ -6,7 +6,7 @@ A part of the composition root; factory.py builds the rest.
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from bot.db.database_url import parse_database_path
+from bot.db.database_url import find_database_file
 from bot.db.engine import Database
 from bot.db.retry import retry_until_available
 from bot.domain import Lane
@@ -43,7 +43,7 @@ async def build_job_components(
     wake_worker: Callable[[], None],
 ) -> JobComponents:
     """Build them; `wake_worker` is called when something is due."""
-    database_file = parse_database_path(settings.database_url)
+    database_file = find_database_file(settings.database_url)
     scheduler = JobScheduler(database, wake_worker, database_file=database_file)
     outcomes = JobOutcomes(database, access.get_translator, sender.wake)
     await retry_until_available(outcomes.recover)

@@ -7,7 +7,7 @@ stands beside its task in bot/maintenance.
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 
-from bot.db.database_url import parse_database_path
+from bot.db.database_url import find_database_file
 from bot.db.engine import Database
 from bot.db.maintenance.backup import BackupDirectory
 from bot.db.queues.admin_notices import AdminNotices
@@ -46,9 +46,9 @@ class MaintenanceFactory:
         notify_admins: NotifyAdmins,
         leave_groups: Callable[[], Awaitable[None]],
     ) -> None:
-        database_file = parse_database_path(settings.database_url)
+        database_file = find_database_file(settings.database_url)
         backup_directory: BackupDirectory | None = None
-        if settings.backup_dir:
+        if settings.backup_dir and database_file:
             backup_directory = BackupDirectory(database_file, settings.backup_dir, settings.backup_keep)
         api_key = settings.model_api_key
         counters = CountersEndpoint(settings.model_url, api_key.get_secret_value() if api_key else None)
@@ -87,18 +87,23 @@ class MaintenanceFactory:
         """One after the other at night: the check, a backup of what passed it, deletion of old data."""
         jobs = [
             SystemJob(
-                "database",
-                "merges its log, looks it through for damage",
-                build_daily_rule(IntegrityCheck.local_time),
-                IntegrityCheck(self._database, self.retention_policy.database_file),
-            ),
-            SystemJob(
                 "retention",
                 "removes deleted jobs, and texts and copies that are too old",
                 build_daily_rule(RetentionTask.local_time),
                 RetentionTask(self._database, self.retention_policy),
             ),
         ]
+        if self.retention_policy.database_file is not None:
+            check = IntegrityCheck(self._database, self.retention_policy.database_file)
+            jobs.insert(
+                0,
+                SystemJob(
+                    "database",
+                    "merges its log, looks it through for damage",
+                    build_daily_rule(IntegrityCheck.local_time),
+                    check,
+                ),
+            )
         if self.retention_policy.backup_directory is not None:
             jobs.append(
                 SystemJob(

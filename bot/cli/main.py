@@ -291,10 +291,11 @@ def admin(
 def migrate(env_file: EnvFile = ENV_FILE) -> None:
     """Migrate the database to this version's schema. Makes a copy first; `run` does this by itself."""
     from bot.db import migrate as migration
+    from bot.db.database_url import describe_database
 
     url = _load_database_url(env_file)
     migration.migrate(url)
-    typer.echo(f"{url} is up to date.")
+    typer.echo(f"{describe_database(url)} is up to date.")
 
 
 @cli.command(

@@ -16,7 +16,7 @@ from zoneinfo import ZoneInfoNotFoundError
 import tzlocal
 
 from bot.cli.env_file import write_settings
-from bot.db.database_url import parse_database_path
+from bot.db.database_url import find_data_folder, is_postgresql
 from bot.db.engine import open_database
 from bot.db.migrate import migrate
 from bot.db.people import people
@@ -164,13 +164,11 @@ class SetupWizard:
 
     def _offer_options(self) -> None:
         """Offer what an owner would miss later, each with a default."""
-        database_file = parse_database_path(self._load_settings(self.values).database_url)
-        for question, default in (
-            (_ZONE_QUESTION, _find_machine_zone()),
-            (_BACKUP_QUESTION, str(database_file.parent / "backups")),
-            (_PORT_QUESTION, NO_ANSWER),
-        ):
-            self._offer(question, default)
+        url = self._load_settings(self.values).database_url
+        self._offer(_ZONE_QUESTION, _find_machine_zone())
+        if not is_postgresql(url):
+            self._offer(_BACKUP_QUESTION, str(find_data_folder(url) / "backups"))
+        self._offer(_PORT_QUESTION, NO_ANSWER)
         if self._is_set("http_port"):
             self._offer(_PAGE_QUESTION, "on")
         if not self._is_set("secrets_key"):

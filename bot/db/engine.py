@@ -64,9 +64,15 @@ class Database(Protocol):
 
 @asynccontextmanager
 async def open_database(
-    url: str, outage_log: OutageLog | None = None, stop: asyncio.Event | None = None
+    url: str,
+    outage_log: OutageLog | None = None,
+    stop: asyncio.Event | None = None,
+    *,
+    exclusively: bool = False,
 ) -> AsyncIterator[Database]:
-    """Open the database at `url`, which must have been migrated.
+    """Open the database at `url`, which must have been migrated before anything is read.
+
+    `exclusively`: as the only gateway; raises GatewayRunning while another one works there.
 
     `outage_log` hears of each failure, and of each write transaction after one; commands that retry nothing
     have none. Once `stop` is set, transactions wait only briefly for what others hold.
@@ -74,8 +80,8 @@ async def open_database(
     if is_postgresql(url):
         from bot.db.postgresql.engine import open_server
 
-        async with open_server(url, outage_log, stop) as server:
+        async with open_server(url, outage_log, stop, exclusively=exclusively) as server:
             yield server
         return
-    async with open_sqlite(parse_database_path(url), outage_log, stop) as database:
+    async with open_sqlite(parse_database_path(url), outage_log, stop, exclusively=exclusively) as database:
         yield database

@@ -1,7 +1,7 @@
 """Migrates a database to the schema of this version."""
 
 from bot.db.database_url import is_postgresql, parse_database_path
-from bot.db.sqlite.migrate import migrate_file
+from bot.db.sqlite.migrate import migrate_file, read_current_revision
 
 
 def migrate(url: str) -> str | None:
@@ -17,3 +17,18 @@ def migrate(url: str) -> str | None:
         return None
     copy = migrate_file(parse_database_path(url))
     return None if copy is None else str(copy)
+
+
+def migrate_new(url: str) -> None:
+    """Migrate the database at `url` if it has no schema yet. Raises as `migrate` does."""
+    if not has_schema(url):
+        migrate(url)
+
+
+def has_schema(url: str) -> bool:
+    """Whether there is a database at `url` that was migrated before."""
+    if is_postgresql(url):
+        from bot.db.postgresql.migrate import read_server_revision
+
+        return read_server_revision(url) is not None
+    return read_current_revision(parse_database_path(url)) is not None

@@ -198,9 +198,9 @@ class SystemJobSync:
 
 @dataclass(frozen=True, slots=True)
 class SystemJobSettings:
-    """The gateway's database file, its time zone by IANA name, and its clock."""
+    """The gateway's database file (None: a server), its time zone by IANA name, and its clock."""
 
-    database_file: Path
+    database_file: Path | None
     zone: str = "UTC"
     clock: Callable[[], float] = time.time
 

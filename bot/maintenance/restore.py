@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from bot.db.database_url import parse_database_path
+from bot.db.database_url import is_postgresql, parse_database_path
 from bot.db.engine import Database, open_database
 from bot.db.maintenance import restore as restore_rows
 from bot.db.maintenance.backup import find_integrity_errors, fsync_path, read_made_at
@@ -20,7 +20,7 @@ from bot.db.maintenance.restore import DiscardCounts, ReplacedDatabaseState
 from bot.db.readonly import open_readonly
 from bot.db.schema import find_newest_revision
 from bot.db.sqlite import lock, migrate
-from bot.db.sqlite.engine import make_private
+from bot.db.sqlite.files import make_private
 from bot.db.transaction import Transaction
 from bot.errors import RestoreRefused, SchemaUnknown, StoreUnavailable
 from bot.jobs.times.rrules import RecurrenceRule, find_next, load_zone
@@ -50,6 +50,10 @@ async def restore_backup(url: str, backup: Path, *, answer_waiting: bool, now: f
     `answer_waiting`: what waited when the backup was made is answered, too. Raises RestoreRefused,
     SchemaUnknown or GatewayRunning; the database is then as it was.
     """
+    if is_postgresql(url):
+        raise RestoreRefused(
+            "This is for SQLite files. On PostgreSQL, pg_restore or psql brings back what pg_dump wrote."
+        )
     file = parse_database_path(url)
     file.parent.mkdir(parents=True, exist_ok=True)
     with lock.hold_lock(file), _make_temporary_file(file) as temporary_file:

@@ -32,10 +32,11 @@ FORGOTTEN_TEXT = translatable("Done. I kept only the statistics and settings lis
 class RetentionPolicy:
     """How long texts are kept: `text_days`, or forever (None).
 
-    Copies of the database lie beside `database_file`; backups in `backup_directory` are copies, too.
+    Copies of the database lie beside `database_file`; backups in `backup_directory` are copies, too. None: it
+    is on a server, which has no copies of ours.
     """
 
-    database_file: Path
+    database_file: Path | None
     text_days: int | None
     backup_directory: BackupDirectory | None = None
 
@@ -47,7 +48,7 @@ class RetentionPolicy:
     def find_copies_expiry(self) -> float | None:
         """Return when the newest copy will be deleted (epoch seconds); None if there is none."""
         made_at: list[float] = []
-        if copies := migrate.list_copies(self.database_file):
+        if self.database_file is not None and (copies := migrate.list_copies(self.database_file)):
             made_at.append(copies[-1].stat().st_mtime)
         if self.backup_directory is not None:
             newest = self.backup_directory.find_newest_time()
@@ -60,7 +61,8 @@ class RetentionPolicy:
     def delete_expired_copies(self, *, now: float) -> None:
         """Delete the copies that are too old."""
         before = now - self.copy_days * DAY_SECONDS
-        migrate.delete_copies(self.database_file, before=before)
+        if self.database_file is not None:
+            migrate.delete_copies(self.database_file, before=before)
         if self.backup_directory is not None:
             self.backup_directory.expire(before=before)
 

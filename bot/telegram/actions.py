@@ -103,7 +103,8 @@ class ActionDependencies:
     `unaddressed_messages`: has messages of groups judged that name nobody.
     `guest_queries`: gives questions from chats of others their first answer.
     `admin_page_url`: where browsers reach the admins' page (None: it is off).
-    `backups_kept_until`: when the newest backup of the database is deleted (None: there is none).
+    `backups_kept_until`: when the newest backup of the database is deleted (None: there is none). A server's
+    own backups are its owner's (`is_database_on_server`).
     """
 
     access: Access
@@ -127,6 +128,7 @@ class ActionDependencies:
     on_limits_changed: Callable[[], None] = lambda: None
     reload_tools: Callable[[], Awaitable[None]] = _reload_nothing
     backups_kept_until: Callable[[], float | None] = lambda: None
+    is_database_on_server: bool = False
     end_programs: Callable[[int], None] = lambda person: None
     sign_ins: SignInFlows | None = None
     tool_questions: ToolQuestions | None = None

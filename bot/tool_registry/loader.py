@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bot.db import revisions
-from bot.db.database_url import parse_database_path
+from bot.db.database_url import find_database_file
 from bot.db.engine import Database
 from bot.db.retry import retry_until_available
 from bot.db.tools import grants, sources, tools
@@ -75,7 +75,7 @@ def build_tool_settings(settings: Settings) -> ToolSettings:
         max_prompt_tokens,
         find_homes_folder(settings.database_url),
         sign_in_url,
-        parse_database_path(settings.database_url),
+        find_database_file(settings.database_url),
     )
 
 

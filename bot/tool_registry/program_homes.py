@@ -7,14 +7,13 @@ removed. A folder that an admin named with --home is the admin's, and never dele
 import shutil
 from pathlib import Path
 
-from bot.db.database_url import parse_database_path
+from bot.db.database_url import build_side_name, find_data_folder
 from bot.db.tools.sources import Source
 
 
 def find_homes_folder(database_url: str) -> Path:
     """Return the folder that holds the homes, beside the database: `canvasgram.db-mcp`."""
-    file = parse_database_path(database_url).absolute()
-    return file.with_name(f"{file.name}-mcp")
+    return find_data_folder(database_url).absolute() / build_side_name(database_url, "-mcp")
 
 
 def find_home(source: Source, homes: Path | None, person: int | None = None) -> Path | None:

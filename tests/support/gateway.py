@@ -83,6 +83,14 @@ class GatewayHarness:
             await running
 
 
+def place_database(tmp_path: Path) -> str:
+    """The database of the gateway in this folder: empty and migrated when it is opened first."""
+    file = tmp_path / "gateway.db"
+    if file.exists():
+        return f"sqlite+aiosqlite:///{file}"
+    return place_empty_database(file)
+
+
 @contextlib.asynccontextmanager
 async def open_harness(
     tmp_path: Path,
@@ -94,9 +102,7 @@ async def open_harness(
 
     The real rate limits would make most tests wait for seconds; where pace matters, they are passed.
     """
-    file = tmp_path / "gateway.db"
-    if not file.exists():
-        place_empty_database(file)
+    database_url = settings.pop("database_url", None) or place_database(tmp_path)
     api = BotApi(limits=FloodLimits.unlimited())
     endpoint = endpoint or SimulatedEndpoint()
     async with serve(api.app) as telegram_url, serve(endpoint.app) as model_url:
@@ -104,7 +110,7 @@ async def open_harness(
             "telegram_token": api.token,
             "telegram_api_url": telegram_url,
             "model_url": f"{model_url}/v1",
-            "database_url": f"sqlite+aiosqlite:///{file}",
+            "database_url": database_url,
             "admin_ids": str(ADMIN),
             "warm_up": "off",
             "thinking_read": "off",  # else a ledger row would depend on whether words decide

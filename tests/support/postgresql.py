@@ -25,6 +25,7 @@ INITDB_OPTIONS = (
     *("--username=postgres", "--auth=trust", "--encoding=UTF8", "--locale=C"),
     *("--no-sync", "--no-instructions"),
 )
+ACCESS_RULES = "local all postgres trust\nlocal all all scram-sha-256\n"
 SERVER_OPTIONS = (
     *("-c", "listen_addresses=", "-c", "fsync=off", "-c", "full_page_writes=off", "-c", "autovacuum=off"),
     *("-c", "shared_buffers=32MB", "-c", "max_connections=60"),
@@ -50,6 +51,7 @@ class PostgresServer:
             shutil.chown(self.folder, self._user)
         command = [_find_program("initdb"), f"--pgdata={self._data}", *INITDB_OPTIONS]
         subprocess.run(command, user=self._user, cwd=self.folder, check=True, stdout=subprocess.DEVNULL)
+        (self._data / "pg_hba.conf").write_text(ACCESS_RULES)
 
     def start(self) -> None:
         """Start the server, and wait until it answers."""
@@ -76,9 +78,11 @@ class PostgresServer:
         self._process.stdin.close()
         self._process.wait()
 
-    def execute(self, statement: str) -> None:
-        """Run a statement outside of all tests' databases."""
-        with psycopg.connect(host=str(self.folder), user="postgres", autocommit=True) as connection:
+    def execute(self, statement: str, database: str = "postgres") -> None:
+        """Run a statement."""
+        with psycopg.connect(
+            host=str(self.folder), user="postgres", dbname=database, autocommit=True
+        ) as connection:
             connection.execute(statement.encode())
 
     def build_url(self, database: str) -> str:

@@ -35,7 +35,7 @@ from bot.admin.stored_bench import (
     load_bench,
     show_conditions,
 )
-from bot.db.database_url import parse_database_path
+from bot.db.database_url import find_data_folder, parse_database_path
 from bot.db.maintenance.backup import BackupDirectory, read_made_at
 from bot.db.people import people
 from bot.db.people.page_sessions import ADMIN_PATH
@@ -173,7 +173,7 @@ def list_backups(settings: Settings) -> list[StoredBackup]:
 
 
 def _find_bench_file(settings: Settings) -> Path:
-    return find_bench_file(parse_database_path(settings.database_url))
+    return find_bench_file(find_data_folder(settings.database_url))
 
 
 def _parse_text(request: PageRequest, name: str) -> str | None:

@@ -9,9 +9,8 @@ from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from bot.db.database_url import parse_database_path
 from bot.db.engine import Database, open_database
-from bot.db.migrate import migrate
+from bot.db.migrate import migrate_new
 from bot.db.people import people
 from bot.db.readonly import check_readable
 from bot.db.tools.audit import MACHINE
@@ -21,6 +20,7 @@ from bot.tool_registry.formatting import NameLookup
 from bot.tool_registry.loader import ToolSettings, build_builtin_tools, build_tool_settings
 from bot.tool_registry.secrets import SecretBox
 from bot.tool_registry.tool_info import BuiltinTools
+from tools.threads import run_in_thread
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +61,8 @@ async def open_session(env_file: Path, *, can_create: bool = False) -> AsyncIter
     Raises what is wrong with the settings, or that there is no database of this version.
     """
     settings = load_settings(env_file, telegram_token=NO_BOT_TOKEN)
-    if can_create and not parse_database_path(settings.database_url).exists():
-        migrate(settings.database_url)
+    if can_create:
+        await run_in_thread(migrate_new, settings.database_url)
     check_readable(settings.database_url)
     async with open_database(settings.database_url) as database:
         yield ToolsSession(database, build_tool_settings(settings), build_builtin_tools(settings))

@@ -1,12 +1,15 @@
 """Opens connections to a PostgreSQL server: one that writes, and a pool of those that only read."""
 
+import select
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
+import psycopg
 from psycopg.adapt import Loader
 from sqlalchemy import NullPool, create_engine, event
 from sqlalchemy.engine import URL, Engine, make_url
-from sqlalchemy.exc import ArgumentError
+from sqlalchemy.exc import ArgumentError, DisconnectionError
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
 from bot.errors import SettingsRefused
@@ -17,12 +20,21 @@ _MAX_READERS = 10
 _READER_TIMEOUT_SECONDS = 10.0  # that a read waits until another one has ended
 # A peer that is gone without a word is noticed after eleven seconds, here and at the server, which then frees
 # the locks of that session.
-_KEEPALIVE_SECONDS = {"keepalives_idle": 5, "keepalives_interval": 2, "keepalives_count": 3}
-_SESSION_OPTIONS = (
-    "-c tcp_keepalives_idle=5 -c tcp_keepalives_interval=2 -c tcp_keepalives_count=3 -c timezone=UTC"
-)
-_READER_OPTIONS = f"{_SESSION_OPTIONS} -c default_transaction_read_only=on"
-_ENGINE_OPTIONS: dict[str, Any] = {"hide_parameters": True, "pool_reset_on_return": None}
+_SET_KEEPALIVE = "SET tcp_keepalives_idle = 5; SET tcp_keepalives_interval = 2; SET tcp_keepalives_count = 3"
+_SET_READONLY = "SET default_transaction_read_only = on"
+_CONNECT_ARGS = {
+    "connect_timeout": _CONNECT_SECONDS,
+    "application_name": "canvasgram",
+    "client_encoding": "utf8",
+    "keepalives_idle": 5,
+    "keepalives_interval": 2,
+    "keepalives_count": 3,
+}
+_ENGINE_OPTIONS: dict[str, Any] = {
+    "connect_args": _CONNECT_ARGS,
+    "hide_parameters": True,
+    "pool_reset_on_return": None,  # every transaction ends in a commit or a rollback
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,29 +46,44 @@ class ServerEngines:
 
 
 def create_engines(url: str) -> ServerEngines:
-    """ServerEngines for the server that `url` names; none connects yet."""
+    """Engines for the server that `url` names; none connects yet."""
     address = _parse_url(url)
-    engines = ServerEngines(
-        create_async_engine(
-            address, poolclass=NullPool, connect_args=_build_arguments(_SESSION_OPTIONS), **_ENGINE_OPTIONS
-        ),
-        create_async_engine(
-            address,
-            isolation_level="REPEATABLE READ",
-            pool_size=_MAX_IDLE_READERS,
-            max_overflow=_MAX_READERS - _MAX_IDLE_READERS,
-            pool_timeout=_READER_TIMEOUT_SECONDS,
-            connect_args=_build_arguments(_READER_OPTIONS),
-            **_ENGINE_OPTIONS,
-        ),
+    writer = create_async_engine(address, poolclass=NullPool, **_ENGINE_OPTIONS)
+    readers = create_async_engine(
+        address,
+        isolation_level="REPEATABLE READ",
+        pool_size=_MAX_IDLE_READERS,
+        max_overflow=_MAX_READERS - _MAX_IDLE_READERS,
+        pool_timeout=_READER_TIMEOUT_SECONDS,
+        **_ENGINE_OPTIONS,
     )
-    for engine in (engines.writer, engines.readers):
-        event.listen(engine.sync_engine, "connect", _set_up)
-    return engines
+    event.listen(writer.sync_engine, "connect", partial(_set_up, _SET_KEEPALIVE))
+    event.listen(readers.sync_engine, "connect", partial(_set_up, f"{_SET_KEEPALIVE}; {_SET_READONLY}"))
+    event.listen(readers.sync_engine, "checkout", _refuse_lost)
+    return ServerEngines(writer, readers)
 
 
-def _set_up(connection: Any, _record: object) -> None:
+def create_blocking_engine(url: str) -> Engine:
+    """An engine whose connections block the thread that uses them."""
+    return create_engine(_parse_url(url), poolclass=NullPool, **_ENGINE_OPTIONS)
+
+
+def is_lost(connection: psycopg.AsyncConnection[Any]) -> bool:
+    """Whether the server has ended an idle session: it says nothing else to one."""
+    if connection.closed:
+        return True
+    poll = select.poll()
+    poll.register(connection.fileno(), select.POLLIN)
+    return bool(poll.poll(0))
+
+
+def _set_up(statements: str, connection: Any, _record: object) -> None:
+    """Set a new session up; a pooler may refuse such options of a connection."""
     connection.adapters.register_loader("numeric", _SumLoader)
+    cursor = connection.cursor()
+    cursor.execute(statements)
+    cursor.close()
+    connection.commit()
 
 
 class _SumLoader(Loader):
@@ -66,31 +93,17 @@ class _SumLoader(Loader):
         return int(bytes(data))
 
 
-def create_blocking_engine(url: str) -> Engine:
-    """An engine whose connections block the thread that uses them."""
-    return create_engine(
-        _parse_url(url),
-        poolclass=NullPool,
-        connect_args=_build_arguments(_SESSION_OPTIONS),
-        **_ENGINE_OPTIONS,
-    )
+def _refuse_lost(connection: Any, _record: object, _proxy: object) -> None:
+    """Let the pool open another connection in place of a lost one."""
+    if is_lost(connection.driver_connection):
+        raise DisconnectionError
 
 
 def _parse_url(url: str) -> URL:
     try:
         return make_url(url)
-    except ArgumentError:  # its text would quote the password
+    except (ArgumentError, ValueError):  # its text may quote the password
         raise SettingsRefused(
             "DATABASE_URL is no address of a server. Write % for odd characters of the password (@ is %40). "
             "Example: DATABASE_URL=postgresql+psycopg://canvasgram:password@localhost/canvasgram"
         ) from None
-
-
-def _build_arguments(options: str) -> dict[str, Any]:
-    return {
-        "connect_timeout": _CONNECT_SECONDS,
-        "application_name": "canvasgram",
-        "client_encoding": "utf8",
-        "options": options,
-        **_KEEPALIVE_SECONDS,
-    }

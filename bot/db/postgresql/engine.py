@@ -1,39 +1,55 @@
 """Gives transactions on a PostgreSQL server.
 
-There is one write transaction at a time in this process, on one connection.
+There is one write transaction at a time in this process, on one connection, whose session holds the lock of
+the gateway. A commit whose answer was lost is asked for by its number, so that nothing is written twice.
 """
 
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AbstractAsyncContextManager
+from typing import Any, cast
 
+import psycopg
+from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from bot.db.postgresql.connections import ServerEngines, create_engines
+from bot.db.postgresql.connections import ServerEngines, create_engines, is_lost
 from bot.db.postgresql.errors import translate_errors
+from bot.db.postgresql.locks import GatewayLock, refuse_pooler
 from bot.db.retry import OutageLog
 from bot.db.transaction import Transaction
-from bot.errors import StoreUnavailable
+from bot.errors import ReadTooSlow, StoreUnavailable
 
 # Each begins its transaction, and tells its number: 0 to 2^64 as text.
 _BEGIN = {
     True: "SELECT pg_current_xact_id()::text",
     False: "SELECT pg_current_xact_id()::text, set_config('synchronous_commit', 'off', true)",
 }
+# A server that another one has replaced may not have come to this number yet.
+_SELECT_OUTCOME = """
+SELECT CASE WHEN '{0}'::xid8 < pg_snapshot_xmax(pg_current_snapshot()) THEN pg_xact_status('{0}'::xid8) END
+"""
+_OUTCOME_RETRY_SECONDS = 0.2
 
 
 class PostgresDatabase:
     """The open database; `open_server` builds it."""
 
     def __init__(
-        self, engines: ServerEngines, outage_log: OutageLog | None = None, stop: asyncio.Event | None = None
+        self,
+        engines: ServerEngines,
+        outage_log: OutageLog | None = None,
+        stop: asyncio.Event | None = None,
+        lock: GatewayLock | None = None,
     ) -> None:
         self._engines = engines
         self._outage_log = outage_log
         self._stop = stop
+        self._lock = lock
         self._write_lock = asyncio.Lock()
         self._writer: AsyncConnection | None = None
+        self._session: psycopg.AsyncConnection[Any] | None = None  # the writer's
 
     @contextlib.asynccontextmanager
     async def transaction(self, *, durable: bool = True) -> AsyncIterator[Transaction]:
@@ -42,9 +58,9 @@ class PostgresDatabase:
             async with self._write_lock:
                 writer = await self._open_writer()
                 try:
-                    await _begin(writer, durable=durable)
+                    number = await _begin(writer, durable=durable)
                     yield writer
-                    await writer.commit()
+                    await self._commit(writer, number)
                 except BaseException:
                     await self._undo(writer)
                     raise
@@ -72,9 +88,15 @@ class PostgresDatabase:
 
     @contextlib.asynccontextmanager
     async def long_read_transaction(self, max_seconds: float | None = None) -> AsyncIterator[Transaction]:
-        """A read transaction whose statements are ended after `max_seconds`: ReadTooSlow."""
-        async with self.read_transaction() as reader:
-            yield reader
+        """A read transaction that is ended after `max_seconds`: ReadTooSlow."""
+        try:
+            async with asyncio.timeout(max_seconds), self.read_transaction() as reader:
+                if max_seconds is not None:  # the server's own limit, should this process die
+                    milliseconds = round(1000 * max_seconds) + 1
+                    await reader.exec_driver_sql(f"SET LOCAL statement_timeout = {milliseconds}")
+                yield reader
+        except TimeoutError as error:
+            raise ReadTooSlow(max_seconds or 0.0) from error
 
     async def erase_deleted(self) -> None:
         """Do nothing: the server's log and its backups keep what was deleted as long as their owner set."""
@@ -102,10 +124,57 @@ class PostgresDatabase:
         if self._outage_log is not None:
             self._outage_log.record_success()
 
+    async def take_lock(self) -> None:
+        """Hold the lock of the gateway. Raises GatewayRunning, and SettingsRefused where no lock holds."""
+        with translate_errors():
+            async with self._write_lock, self._engines.writer.connect() as other:
+                await self._open_writer()
+                await refuse_pooler(other)
+
     async def _open_writer(self) -> AsyncConnection:
+        if self._session is not None and is_lost(self._session):
+            await self._close_writer()
         if self._writer is None:
-            self._writer = await self._engines.writer.connect()
+            writer = await self._engines.writer.connect()
+            try:
+                raw_connection = await writer.get_raw_connection()
+                if self._lock is not None:
+                    await self._lock.take(writer)
+            except BaseException:
+                await writer.close()
+                raise
+            self._writer = writer
+            self._session = cast("psycopg.AsyncConnection[Any]", raw_connection.driver_connection)
         return self._writer
+
+    async def _commit(self, writer: AsyncConnection, number: str) -> None:
+        session = self._session
+        assert session is not None
+        try:
+            await writer.commit()
+        except DBAPIError:
+            if not session.closed:
+                raise
+            await self._close_writer()
+            if not await self._find_outcome(number):
+                raise
+
+    async def _find_outcome(self, number: str) -> bool:
+        """Whether the transaction of this number was committed; a gateway waits until the server says it."""
+        while True:
+            try:
+                with self._report_errors():
+                    writer = await self._open_writer()
+                    status = (await writer.exec_driver_sql(_SELECT_OUTCOME.format(number))).scalar_one()
+                    await writer.commit()
+            except StoreUnavailable:
+                await self._close_writer()
+                if self._stop is None or self._stop.is_set():
+                    raise
+                status = "in progress"
+            if status != "in progress":
+                return bool(status == "committed")
+            await asyncio.sleep(_OUTCOME_RETRY_SECONDS)
 
     async def _undo(self, writer: AsyncConnection) -> None:
         """Roll back; a connection that was lost, or whose statement was cancelled, is not used again."""
@@ -120,6 +189,7 @@ class PostgresDatabase:
         if self._writer is not None:
             writer = self._writer
             self._writer = None
+            self._session = None
             with contextlib.suppress(Exception):
                 await writer.close()
 
@@ -132,11 +202,18 @@ async def _begin(writer: AsyncConnection, *, durable: bool) -> str:
 
 @contextlib.asynccontextmanager
 async def open_server(
-    url: str, outage_log: OutageLog | None = None, stop: asyncio.Event | None = None
+    url: str,
+    outage_log: OutageLog | None = None,
+    stop: asyncio.Event | None = None,
+    *,
+    exclusively: bool = False,
 ) -> AsyncIterator[PostgresDatabase]:
-    """Open the database at `url`, which connects when it is used first."""
-    database = PostgresDatabase(create_engines(url), outage_log, stop)
+    """Open the database at `url`; `exclusively`: as the only gateway, see `take_lock`."""
+    lock = GatewayLock() if exclusively else None
+    database = PostgresDatabase(create_engines(url), outage_log, stop, lock)
     try:
+        if exclusively:
+            await database.take_lock()
         yield database
     finally:
         await database.close()

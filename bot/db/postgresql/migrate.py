@@ -35,8 +35,7 @@ def migrate_server(url: str) -> None:
 def check_server(url: str) -> None:
     """Raise StoreUnavailable or SchemaUnknown unless there is a database of this version at `url`."""
     newest = find_newest_revision()
-    with translate_errors(), create_blocking_engine(url).connect() as connection:
-        current = _read_revision(connection)
+    current = read_server_revision(url)
     if current is None:
         raise StoreUnavailable(
             "The database that DATABASE_URL names is empty. `canvasgram run` sets it up, "
@@ -51,6 +50,12 @@ def check_server(url: str) -> None:
             f"The database has schema {current}, this version reads {newest}. "
             "`canvasgram migrate` brings it up."
         )
+
+
+def read_server_revision(url: str) -> str | None:
+    """The revision the database at `url` is at; None for a new one. Raises StoreUnavailable."""
+    with translate_errors(), create_blocking_engine(url).connect() as connection:
+        return _read_revision(connection)
 
 
 def _check_encoding(connection: Connection) -> None:

@@ -6,9 +6,7 @@ reads before it writes fails when another commits in between.
 
 import asyncio
 import contextlib
-import errno
 import math
-import os
 import sqlite3
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -22,8 +20,10 @@ from sqlalchemy.exc import OperationalError
 
 from bot.db.retry import OutageLog
 from bot.db.sqlite.connections import Engines, LoopConnection, create_engines
+from bot.db.sqlite.files import make_private
+from bot.db.sqlite.lock import hold_lock
 from bot.db.transaction import LoopTransaction, Transaction
-from bot.errors import ReadTooSlow, SettingsRefused, StoreBusy, StoreUnavailable
+from bot.errors import ReadTooSlow, StoreBusy, StoreUnavailable
 from tools.threads import run_in_thread
 
 if TYPE_CHECKING:
@@ -332,49 +332,20 @@ def _list_reasons(error: BaseException | None) -> Iterator[sqlite3.OperationalEr
 
 @contextlib.asynccontextmanager
 async def open_sqlite(
-    file: Path, outage_log: OutageLog | None = None, stop: asyncio.Event | None = None
+    file: Path,
+    outage_log: OutageLog | None = None,
+    stop: asyncio.Event | None = None,
+    *,
+    exclusively: bool = False,
 ) -> AsyncIterator[SqliteDatabase]:
-    """Open the database in `file`, and make it private to its owner."""
+    """Open the database in `file`, and make it private to its owner.
+
+    `exclusively`: as the only gateway; raises GatewayRunning.
+    """
     make_private(file)
-    database = SqliteDatabase(create_engines(str(file), _PRAGMAS), outage_log, stop)
-    try:
-        yield database
-    finally:
-        await database.close()
-
-
-def make_private(file: Path) -> None:
-    """Create `file` if needed, and let only its owner read it; SQLite gives its side files the same mode.
-
-    Raises SettingsRefused if this user can never write there, StoreUnavailable if the disk is full.
-    """
-    with translate_file_errors(file):
-        file.parent.mkdir(parents=True, exist_ok=True)
-        os.close(os.open(file, os.O_CREAT | os.O_RDWR, 0o600))
-        file.chmod(0o600)
-    if not os.access(file.parent, os.W_OK | os.X_OK):  # for the files that SQLite puts beside it
-        raise SettingsRefused(_explain_unwritable(file, "its folder is read-only"))
-
-
-@contextlib.contextmanager
-def translate_file_errors(file: Path) -> Iterator[None]:
-    """Say what to do where the system refuses to create or open this file of the database.
-
-    Raises SettingsRefused if this user can never write there, StoreUnavailable if the disk is full.
-    """
-    try:
-        yield
-    except OSError as error:
-        if error.errno in {errno.ENOSPC, errno.EDQUOT}:
-            raise StoreUnavailable(
-                f"{file} cannot be written: its disk is full ({error.strerror}). "
-                "Free some space there, or set DATABASE_URL to a file elsewhere"
-            ) from error
-        raise SettingsRefused(_explain_unwritable(file, error.strerror)) from None
-
-
-def _explain_unwritable(file: Path, reason: str | None) -> str:
-    return (
-        f"DATABASE_URL: {file} cannot be written ({reason}). Let this user write to the file and its folder, "
-        "or choose another file. Example: DATABASE_URL=sqlite+aiosqlite:////var/lib/canvasgram/canvasgram.db"
-    )
+    with hold_lock(file) if exclusively else contextlib.nullcontext():
+        database = SqliteDatabase(create_engines(str(file), _PRAGMAS), outage_log, stop)
+        try:
+            yield database
+        finally:
+            await database.close()

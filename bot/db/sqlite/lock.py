@@ -6,7 +6,7 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from bot.db.sqlite.engine import translate_file_errors
+from bot.db.sqlite.files import translate_file_errors
 from bot.errors import GatewayRunning
 
 

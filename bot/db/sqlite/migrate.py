@@ -8,7 +8,8 @@ from typing import Any
 from sqlalchemy import create_engine, event
 
 from bot.db.schema import find_newest_revision, upgrade_connection
-from bot.db.sqlite.engine import make_private, translate_errors
+from bot.db.sqlite.engine import translate_errors
+from bot.db.sqlite.files import make_private
 from bot.errors import SchemaUnknown
 
 _MAX_COPIES = 3

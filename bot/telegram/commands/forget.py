@@ -24,6 +24,9 @@ KEPT_NOTICE = translatable(
 )
 BACKUP_NOTICE = translatable("A backup of mine holds all that until {day}; then it is deleted, too.")
 NO_BACKUP_NOTICE = translatable("I have no backups of this. Copies that somebody else made I cannot delete.")
+SERVER_NOTICE = translatable(
+    "The log and the backups of the database server hold all that for as long as its owner has set."
+)
 GUEST_NOTICE = translatable("That includes what you asked me in chats that I am not part of.")
 FORGET_REFUSAL = translatable("Only administrators of this group can have me forget it.")
 YES = "forget:yes"
@@ -36,6 +39,8 @@ async def handle_forget(context: ActionContext) -> ActionResult:
     if not context.moderates:
         return reply_text(translate(FORGET_REFUSAL))
     backup_notice = translate(NO_BACKUP_NOTICE)
+    if context.deps.is_database_on_server:
+        backup_notice = translate(SERVER_NOTICE)
     until = context.deps.backups_kept_until()
     if until is not None:
         zone = await context.load_zone()

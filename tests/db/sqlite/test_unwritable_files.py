@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from bot.db.sqlite import lock
-from bot.db.sqlite.engine import make_private
+from bot.db.sqlite.files import make_private
 from bot.errors import SettingsRefused, StoreUnavailable
 from tests.support.held_database import refuse_opening
 

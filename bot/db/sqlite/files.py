@@ -1,0 +1,46 @@
+"""Makes the files of a database private to their owner, and says what to do where that is refused."""
+
+import contextlib
+import errno
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from bot.errors import SettingsRefused, StoreUnavailable
+
+
+def make_private(file: Path) -> None:
+    """Create `file` if needed, and let only its owner read it; SQLite gives its side files the same mode.
+
+    Raises SettingsRefused if this user can never write there, StoreUnavailable if the disk is full.
+    """
+    with translate_file_errors(file):
+        file.parent.mkdir(parents=True, exist_ok=True)
+        os.close(os.open(file, os.O_CREAT | os.O_RDWR, 0o600))
+        file.chmod(0o600)
+    if not os.access(file.parent, os.W_OK | os.X_OK):  # for the files that SQLite puts beside it
+        raise SettingsRefused(_explain_unwritable(file, "its folder is read-only"))
+
+
+@contextlib.contextmanager
+def translate_file_errors(file: Path) -> Iterator[None]:
+    """Say what to do where the system refuses to create or open this file of the database.
+
+    Raises SettingsRefused if this user can never write there, StoreUnavailable if the disk is full.
+    """
+    try:
+        yield
+    except OSError as error:
+        if error.errno in {errno.ENOSPC, errno.EDQUOT}:
+            raise StoreUnavailable(
+                f"{file} cannot be written: its disk is full ({error.strerror}). "
+                "Free some space there, or set DATABASE_URL to a file elsewhere"
+            ) from error
+        raise SettingsRefused(_explain_unwritable(file, error.strerror)) from None
+
+
+def _explain_unwritable(file: Path, reason: str | None) -> str:
+    return (
+        f"DATABASE_URL: {file} cannot be written ({reason}). Let this user write to the file and its folder, "
+        "or choose another file. Example: DATABASE_URL=sqlite+aiosqlite:////var/lib/canvasgram/canvasgram.db"
+    )

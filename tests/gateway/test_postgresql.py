@@ -1,0 +1,66 @@
+"""A whole gateway whose database is on a PostgreSQL server."""
+
+import asyncio
+import logging
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from bot.app import factory
+from bot.cli import system_jobs
+from bot.db.migrate import migrate
+from bot.errors import GatewayRunning, RestoreRefused
+from bot.maintenance.restore import restore_backup
+from bot.usage.report_command import ReportOptions, render_report, render_turn
+from tests.support.gateway import running_gateway
+from tests.support.postgresql import PostgresServer
+
+
+@pytest.fixture
+def url(postgresql_server: PostgresServer) -> Iterator[str]:
+    with postgresql_server.open_database() as url:
+        yield url
+
+
+async def test_commands_work_beside_a_gateway_and_a_second_one_is_refused(tmp_path: Path, url: str):
+    async with running_gateway(tmp_path, database_url=url) as gateway:
+        gateway.ann.send("Hello")
+        await gateway.wait_for_texts()
+        await gateway.api.wait_until(gateway.is_finished)
+        with pytest.raises(GatewayRunning, match="already works"):
+            await factory.run(gateway.settings, asyncio.Event())
+        migrate(url)
+        report = await render_report(url, ReportOptions(top=None), now=time.time())
+        assert "Used: 1 answer" in str(report)
+        assert "Hello" in await render_turn(url, "1", with_texts=True, as_json=False, now=time.time())
+        assert "ordered" in await system_jobs.run_system_job(url, "retention", now=time.time())
+        assert "pg_dump" not in await system_jobs.list_system_jobs(url)
+        with pytest.raises(RestoreRefused, match="pg_restore"):
+            await restore_backup(url, tmp_path / "any.db", answer_waiting=False, now=time.time())
+        gateway.ann.send("/forget")
+        assert "its owner has set" in (await gateway.wait_for_texts(2))[-1]
+
+
+async def test_messages_wait_while_the_server_is_away_and_the_log_says_so_once(
+    tmp_path: Path, url: str, postgresql_server: PostgresServer, caplog: pytest.LogCaptureFixture
+):
+    async with running_gateway(tmp_path, database_url=url) as gateway:
+        gateway.ann.send("Before")
+        await gateway.wait_for_first_block()
+        postgresql_server.stop(abruptly=True)
+        gateway.endpoint.release()
+        gateway.ann.send("Meanwhile")
+        await gateway.api.wait_until(lambda: "store.away" in list_actions(caplog))
+        postgresql_server.start()
+        await gateway.wait_for_texts(2)
+        await gateway.api.wait_until(gateway.is_finished)
+    actions = list_actions(caplog)
+    assert actions.count("store.away") == actions.count("store.back") == 1
+    assert len(gateway.texts()) == 2
+    assert len(gateway.endpoint.requests) == 2
+
+
+def list_actions(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [getattr(record, "action", "") for record in caplog.records if record.levelno >= logging.WARNING]
