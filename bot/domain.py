@@ -43,6 +43,7 @@ PartKind = Literal["text", "photo", "document", "album"]
 NotifyAdmins = Callable[[str, Translatable], Awaitable[None]]
 """Posts a text about a subject to all admins, each in their language; the same text about it only once."""
 
+MAX_BLOCK_TIMES: Final = 64  # of one call; servers that send token by token would fill the ledger
 CANVAS_TOKENS: Final = 256  # tokens denoised together
 MAX_CALL_CANVASES: Final = 12  # canvases of a tool call that was cut before: some 12,000 characters
 
@@ -211,13 +212,17 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class CallTimes:
-    """When a model call was created, got its seat, sent its first and last block, and ended."""
+    """When a model call was created, got its seat, sent its blocks, and ended.
+
+    `blocks`: those of the first MAX_BLOCK_TIMES blocks.
+    """
 
     created: float
     seat: float | None = None
     first_block: float | None = None
     last_block: float | None = None
     ended: float | None = None
+    blocks: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,7 +44,10 @@ BarKind = Literal["person", "task", "tool", "wait", "canvas", "more", "fault", "
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """A span of time (epoch seconds) in a row; `title` says what it is, `href` leads to it."""
+    """A span of time (epoch seconds) in a row; `title` says what it is, `href` leads to it.
+
+    With `moments`, lines at these are drawn instead, as one shape.
+    """
 
     row: int
     kind: BarKind
@@ -52,6 +55,7 @@ class Bar:
     end: float
     title: str
     href: str | None = None
+    moments: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,9 +111,12 @@ def _draw_grid(axis: Axis, bottom: int) -> h.Node:
 
 
 def _draw_bar(bar: Bar, axis: Axis, top: int) -> h.Element:
+    y = top + bar.row * ROW_HEIGHT + 3
+    if bar.moments:
+        lines = " ".join(f"M{axis.place(moment):.1f} {y}v{_BAR_HEIGHT}" for moment in bar.moments)
+        return h.path(".moments", d=lines)[h.title[bar.title]]
     x = axis.place(bar.begin)
     width = max(_MIN_BAR_WIDTH, axis.place(bar.end) - x)
-    y = top + bar.row * ROW_HEIGHT + 3
     shape = h.rect(f".{bar.kind}", x=f"{x:.1f}", y=str(y), width=f"{width:.1f}", height=str(_BAR_HEIGHT))[
         h.title[bar.title]
     ]

@@ -1,13 +1,14 @@
 """A turn as charts: its exclusive intervals, which add up to the whole, and what happened when. Pure."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import htpy as h
 
 from bot.admin.components import cut, format_duration
 from bot.admin.svg_chart import Axis, Bar, BarKind, choose_step, draw_chart, show_swatch
 from bot.db.usage.turn_steps import CallStep, PartStep, ToolStep, TurnSteps
+from bot.domain import MAX_BLOCK_TIMES
 from bot.usage.refusals import describe_tool_outcome
 from bot.usage.tables import INTERVAL_NAMES, format_seconds
 
@@ -142,10 +143,15 @@ def _list_call_bars(call: CallStep, name: str, turn: TurnSteps, end: float) -> I
     yield Bar(0, "canvas", seat_at, first, f"{name}: first canvas, {format_duration(first - seat_at)}")
     title = f"{name}: {call.blocks} blocks until {format_duration(last - turn.received_at)}; {cut(outcome)}"
     yield Bar(0, "more" if call.outcome in {"ok", None} else "fault", first, last, title)
-    if call.last_block_at is not None and call.last_block_at > first:
-        seconds = format_duration(call.last_block_at - turn.received_at)
-        moment = call.last_block_at
-        yield Bar(0, "own", moment, moment, f"{name}: its last block, at {seconds}")
+    last_block = call.last_block_at
+    if last_block is None or last_block <= first:
+        return
+    moments = call.block_times or (last_block,)
+    seconds = ", ".join(format_seconds(moment - turn.received_at) for moment in moments)
+    which = "its last block" if not call.block_times else "its blocks"
+    if len(moments) < call.blocks and call.block_times:
+        which = f"its first {len(moments)} blocks"
+    yield Bar(0, "own", moments[0], moments[-1], f"{name}: {which}, at {seconds} s", moments=moments)
 
 
 def _list_tool_bars(tool: ToolStep, turn: TurnSteps, end: float) -> Iterator[Bar]:
@@ -191,7 +197,7 @@ def _merge_entries(entries: list[_Entry], size: int) -> Iterator[_Entry]:
 
 
 def _move(bar: Bar, row: int) -> Bar:
-    return Bar(row, bar.kind, bar.begin, bar.end, bar.title, bar.href)
+    return replace(bar, row=row)
 
 
 _LEGEND: Mapping[BarKind, str] = {
@@ -202,11 +208,13 @@ _LEGEND: Mapping[BarKind, str] = {
     "person": "a person is asked",
     "task": "delivery",
     "fault": "failed or lost",
-    "own": "the turn, and last blocks",
+    "own": "the turn",
 }
 
 
 def _show_legend() -> h.Element:
     items = [(h.span(".nowrap")[show_swatch(kind), text], " ") for kind, text in _LEGEND.items()]
-    note = "Of blocks, the times of the first and the last are stored."
+    note = (
+        f"Lines are blocks, of each call the first {MAX_BLOCK_TIMES}; of older calls only the last is known."
+    )
     return h.p(".legend")[items, note]

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from bot.agent.sanitize import to_sendable
-from bot.domain import CANVAS_TOKENS, CallTimes, Reply, ToolCall, Usage
+from bot.domain import CANVAS_TOKENS, MAX_BLOCK_TIMES, CallTimes, Reply, ToolCall, Usage
 
 NO_USAGE = "the server sent no usage"
 CALL_ENDED_EARLY = "the call ended before the server counted"
@@ -32,6 +32,7 @@ class StreamAccumulator:
         self._seat: float | None = None
         self._first_block: float | None = None
         self._last_block: float | None = None
+        self._block_times: list[float] = []
         self._blocks = 0
         self._text = ""
         self._reasoning = ""
@@ -95,7 +96,14 @@ class StreamAccumulator:
             ),
             finish_reason=self.finish_reason,
             usage=self._build_usage(is_ended),
-            times=CallTimes(self._created, self._seat, self._first_block, self._last_block, self._clock()),
+            times=CallTimes(
+                self._created,
+                self._seat,
+                self._first_block,
+                self._last_block,
+                self._clock(),
+                tuple(self._block_times),
+            ),
             blocks=self._blocks,
             request_id=self._request_id,
             server_timings=self._server_timings,
@@ -130,6 +138,8 @@ class StreamAccumulator:
         self._last_block = self._clock()
         self._first_block = self._first_block or self._last_block
         self._blocks += 1
+        if self._blocks <= MAX_BLOCK_TIMES:
+            self._block_times.append(self._last_block)
 
     def _append_call_fragment(self, fragment: Mapping[str, Any]) -> None:
         """Add a piece of a tool call to the call with its index."""

@@ -6,6 +6,7 @@ Texts are shown only where they were asked for, and a line says so.
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
+from itertools import pairwise
 
 from bot.db.usage.turn_steps import CallStep, PartStep, ToolStep, TurnSteps
 from bot.domain import CANVAS_TOKENS
@@ -96,6 +97,9 @@ def _call_events(call: CallStep) -> Iterator[tuple[float, str]]:
     if call.first_block_at is not None:
         seconds = format_seconds(call.first_block_at - (call.seat_at or call.created_at))
         yield call.first_block_at, f"first block, {seconds} s after its seat"
+    if len(times := call.block_times) > 1:
+        seconds = ", ".join(format_seconds(later - earlier) for earlier, later in pairwise(times))
+        yield times[-1], f"block {len(times)} of {call.blocks}; seconds between the blocks: {seconds}"
     if call.ended_at is None:
         yield call.created_at, "has not ended"
         return

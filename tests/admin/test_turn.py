@@ -78,6 +78,13 @@ async def test_turns_of_a_random_month_are_shown_as_they_were(database: Database
             )
             check_calls(await read_table(page, number, "calls"), month, number, turn["received_at"])
             charts = read_shapes(text)
+            drawn = [title for titles in charts for title in titles if ": its blocks, at " in title]
+            assert len(drawn) == sum(
+                row["block_ms"] is not None and row["last_block_at"] is not None
+                for row in month.list_calls(number)
+            )
+            have_blocks = [row for row in month.list_calls(number) if row["last_block_at"] is not None]
+            assert text.count('<path class="moments"') == len(have_blocks)
             tools = await read_table(page, number, "tools")
             assert [tool["outcome"] for tool in tools] == [
                 tool["outcome"] and describe_tool_outcome(tool["outcome"], tool["refusal"])

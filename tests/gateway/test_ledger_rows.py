@@ -58,6 +58,10 @@ async def test_the_row_of_a_call_holds_everything(tmp_path: Path):
     assert (row["reasoning_tokens"], row["usage_partial"]) == (0, 0)
     times = [row[name] for name in ("created_at", "seat_at", "first_block_at", "last_block_at", "ended_at")]
     assert times == sorted(times)
+    block_times = json.loads(row["block_ms"])
+    assert len(block_times) == row["blocks"]
+    assert block_times[0] == round(1000 * (row["first_block_at"] - row["created_at"]))
+    assert block_times[-1] == round(1000 * (row["last_block_at"] - row["created_at"]))
     assert set(json.loads(row["server_ms"])) >= {"time_to_first_token_ms", "queue_time_ms"}
 
 

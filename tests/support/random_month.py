@@ -1,8 +1,10 @@
 """Fills a database with a random month of turns, and keeps its rows for sums that are made without SQL."""
 
+import json
 import random
 import time
 from collections import defaultdict
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -130,6 +132,7 @@ class _Generator:
             "last_block_at": None if is_open else ended_at,
             "ended_at": None if is_open else ended_at,
             "blocks": 2,
+            "block_ms": rng.choice((None, _name_blocks(now, (first_block_at, ended_at)))),
             "finish_reason": None if is_open else "stop",
             "outcome": None if is_open else rng.choice(("ok", "ok", "ok", "cut", "failed")),
             "server_ms": '{"queue_time_ms": 3.0, "time_to_first_token_ms": 800.5}',
@@ -178,3 +181,7 @@ class _Generator:
             value = self._rng.choice(("good", "bad", None))
             verdict = {"outbox": turn["id"], "person": person, "turn": turn["id"], "value": value}
             self.rows["verdicts"].append(verdict | {"item": turn["item"], "at": turn["ended_at"]})
+
+
+def _name_blocks(created_at: float, moments: Iterable[float]) -> str:
+    return json.dumps([round(1000 * (moment - created_at)) for moment in moments])

@@ -137,6 +137,13 @@ def test_what_is_not_known_of_a_call_is_said_to_be_unknown():
     assert "1,000 in, 250 cached, 4 out" in "\n".join(render(replace(TURN, calls=(read,))))
 
 
+def test_the_blocks_of_a_call_are_shown_where_they_are_stored():
+    timed = replace(CALL, blocks=3, block_ms="[3000, 3500, 4000]")
+    lines = render(replace(TURN, calls=(timed,)))
+    assert "     5.000  call 1: block 3 of 3; seconds between the blocks: 0.500, 0.500" in lines
+    assert "seconds between the blocks" not in "\n".join(render(TURN))
+
+
 def test_a_refused_tool_call_says_why_if_that_is_known():
     for refusal, words in (("arguments", "bad arguments"), (None, "reason unknown")):
         refused = replace(TOOL, outcome="refused", refusal=refusal)

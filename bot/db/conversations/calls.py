@@ -171,6 +171,7 @@ def _to_columns(reply: Reply | None) -> dict[str, object]:
         "last_block_at": times.last_block,
         "server_ms": json.dumps(dict(reply.server_timings)) if reply.server_timings else None,
         "blocks": reply.blocks,
+        "block_ms": _to_milliseconds(times) if times.blocks else None,
         "finish_reason": reply.finish_reason,
         "request_id": reply.request_id,
         "fingerprint": reply.fingerprint,
@@ -179,6 +180,10 @@ def _to_columns(reply: Reply | None) -> dict[str, object]:
     if times.ended is not None:
         columns["ended_at"] = times.ended
     return columns
+
+
+def _to_milliseconds(times: CallTimes) -> str:
+    return json.dumps([round(1000 * (moment - times.created)) for moment in times.blocks])
 
 
 def _to_json(reply: Reply) -> str:

@@ -38,6 +38,8 @@ model_calls = Table(
     Column("ended_at", Float),
     Column("server_ms", Text),  # JSON: the server's own timings
     Column("blocks", Integer, nullable=False, server_default=text("0")),
+    # JSON: milliseconds from created_at to each of the first MAX_BLOCK_TIMES blocks; NULL: older, or none.
+    Column("block_ms", Text),
     Column("finish_reason", Text),
     Column("outcome", Text),  # NULL while it runs; ok, cut, cancelled, failed
     Column("error", Text),

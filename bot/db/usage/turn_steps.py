@@ -3,6 +3,7 @@
 Only reads. Texts of people, of the model and of tools are read only on request.
 """
 
+import json
 from dataclasses import dataclass
 from typing import Any, get_args
 
@@ -17,6 +18,7 @@ from bot.db.usage.usage_sums import BreakdownColumn
 class CallStep:
     """A model call; times are epoch seconds. `server_ms` is JSON of the server's own timings.
 
+    `block_ms` is JSON of the milliseconds from `created_at` to each of the first blocks; None: not stored.
     `chars_…` are characters of the prompt by their origin; None: not stored.
     """
 
@@ -48,6 +50,13 @@ class CallStep:
     chars_notes: int | None = None
     chars_history: int | None = None
     images: int = 0
+    block_ms: str | None = None
+
+    @property
+    def block_times(self) -> tuple[float, ...]:
+        """When the first blocks came; empty if that is not stored."""
+        milliseconds: list[int] = json.loads(self.block_ms or "[]")
+        return tuple(self.created_at + number / 1000 for number in milliseconds)
 
 
 @dataclass(frozen=True, slots=True)

@@ -69,8 +69,8 @@ WITHOUT_TEXT = list_columns(
     inbox="kind shape lane state error spans",
     lanes="lane think consent tools",
     turns="lane state ending tools thinking_why endpoint endpoint_why",
-    model_calls="purpose again endpoint fingerprint model usage_missing server_ms finish_reason outcome "
-    "request_id",
+    model_calls="purpose again endpoint fingerprint model usage_missing server_ms block_ms finish_reason "
+    "outcome request_id",
     tool_calls="call_id state outcome refusal",
     outbox="lane state",
     durations="kind",
