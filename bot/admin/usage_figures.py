@@ -17,13 +17,18 @@ from bot.admin.components import (
 from bot.admin.data_table import Cell, DataTable, TableColumn, show_table
 from bot.admin.filters import Filters
 from bot.admin.page_request import PageRequest
-from bot.db.usage.usage_sums import CallSums
+from bot.db.usage.usage_sums import BreakdownColumn, CallSums
 from bot.usage.report import UsageReport
 from bot.usage.tables import format_at_least
 
 UNKNOWN_CALL_FILTERS = MappingProxyType({"unknown": "output"})
 """The turns whose calls `count_unknown` counts."""
-_INTERVALS = {"lane_wait": "Waited for the chat", "seat_wait": "Waited for a seat", "whole": "Whole turn"}
+_INTERVALS: Mapping[BreakdownColumn, str] = {
+    "lane_wait": "Waited for the chat",
+    "seat_wait": "Waited for a seat",
+    "whole": "Whole turn",
+}
+SHOWN_INTERVALS = tuple(_INTERVALS)
 _COLUMNS = (
     TableColumn("figure", "Figure"),
     TableColumn("now", "Now", is_number=True),

@@ -51,7 +51,7 @@ def load(
         str,
         typer.Option(
             help="Run only these sections: own, start, idle, crowd, throughput, words, tokens, "
-            "faults, ledger, page, minute."
+            "faults, ledger, page, screens, minute."
         ),
     ] = "",
     quick: Annotated[

@@ -15,6 +15,7 @@ from bot.db.usage.thinking_sums import ThinkingSums, sum_by_thinking
 from bot.db.usage.usage_sums import (
     DAY_SECONDS,
     ApprovalSums,
+    BreakdownColumn,
     CallSums,
     GroupBy,
     GroupKey,
@@ -104,8 +105,10 @@ async def load_tool_report(tx: Transaction, scope: Scope) -> UsageReport:
     return build_report(ReportQuery(scope, "tool"), replace(sums, durations=durations))
 
 
-async def load_sums_in(tx: Transaction, query: ReportQuery, *, with_percentiles: bool) -> UsageReport:
-    """A report of turns, calls and tokens alone, with percentiles of the total if they are wanted.
+async def load_sums_in(
+    tx: Transaction, query: ReportQuery, *, percentiles_of: Sequence[BreakdownColumn] = ()
+) -> UsageReport:
+    """A report of turns, calls and tokens alone, with percentiles of these intervals over all turns.
 
     It is for the admins' page, which has little time; of thoughts and seconds it knows nothing. For tools
     there is `load_tool_report`.
@@ -116,8 +119,8 @@ async def load_sums_in(tx: Transaction, query: ReportQuery, *, with_percentiles:
     if group is None or group in report_sums.TURN_GROUPS:
         turns = await summed_scopes.count_turns(tx, query.scope, group)
     durations = _DurationRows()
-    if with_percentiles:
-        durations = await _load_durations(tx, replace(query, by=None), turns)
+    if percentiles_of:
+        durations = await _load_durations(tx, replace(query, by=None), turns, percentiles_of)
     sums = ReportSums(
         calls=calls,
         retries=(),
@@ -172,39 +175,45 @@ async def _load_turn_rows(tx: Transaction, query: ReportQuery) -> _TurnRows:
         server = await counter_readings.sum_server_counters(tx, scope)
     verdicts = await sum_verdicts(tx, scope, query.by)
     all_verdicts = await sum_verdicts(tx, scope, None)
-    durations = await _load_durations(tx, query, turns)
+    durations = await _load_durations(tx, query, turns, INTERVAL_COLUMNS)
     return _TurnRows(turns, tools, approvals, thinking, verdicts, all_verdicts, server, durations)
 
 
-async def _load_durations(tx: Transaction, query: ReportQuery, turns: Iterable[TurnSums]) -> _DurationRows:
+async def _load_durations(
+    tx: Transaction, query: ReportQuery, turns: Iterable[TurnSums], intervals: Sequence[BreakdownColumn]
+) -> _DurationRows:
     if sum(turn_sums.settled for turn_sums in turns) <= MAX_EXACT_TURNS:
-        return await _load_exact_durations(tx, query)
+        return await _load_exact_durations(tx, query, intervals)
     if query.scope.is_everybody:
-        return await _load_bucket_counts(tx, query)
+        return await _load_bucket_counts(tx, query, intervals)
     return _DurationRows()
 
 
-async def _load_exact_durations(tx: Transaction, query: ReportQuery) -> _DurationRows:
-    rows = await report_sums.list_breakdown_seconds(tx, query.scope, _turn_grouping(query.by))
-    by_group = _collect_durations(rows)
+async def _load_exact_durations(
+    tx: Transaction, query: ReportQuery, intervals: Sequence[BreakdownColumn]
+) -> _DurationRows:
+    rows = await report_sums.list_breakdown_seconds(tx, query.scope, _turn_grouping(query.by), intervals)
+    by_group = _collect_durations(rows, intervals)
     if query.by == "tool":
         by_group |= _collect_tool_durations(await tool_sums.list_tool_seconds(tx, query.scope))
-    return _DurationRows(by_group, _collect_durations((None, *row[1:]) for row in rows), "exact")
+    return _DurationRows(by_group, _collect_durations(((None, *row[1:]) for row in rows), intervals), "exact")
 
 
-async def _load_bucket_counts(tx: Transaction, query: ReportQuery) -> _DurationRows:
+async def _load_bucket_counts(
+    tx: Transaction, query: ReportQuery, intervals: Sequence[BreakdownColumn]
+) -> _DurationRows:
     """Durations by the stored counts of whole days in UTC; turns before and after those are counted now."""
     scope = query.scope
     by_day: Durations = {}
     if query.by == "day" and scope.zone == "UTC" and scope.is_whole_days:
-        by_day = _collect_bucket_counts(await report_sums.count_durations(tx, scope, daily=True))
+        by_day = _collect_bucket_counts(await report_sums.count_durations(tx, scope, intervals, daily=True))
     inner, edges = split_whole_days(scope)
     total = Counter[tuple[str, int]]()
-    for _, interval, bucket, count in await report_sums.count_durations(tx, inner, daily=False):
+    for _, interval, bucket, count in await report_sums.count_durations(tx, inner, intervals, daily=False):
         total[interval, bucket] += count
     for edge in edges:
-        rows = await report_sums.list_breakdown_seconds(tx, edge, None)
-        for (_, interval), durations in _collect_durations(rows).items():
+        rows = await report_sums.list_breakdown_seconds(tx, edge, None, intervals)
+        for (_, interval), durations in _collect_durations(rows, intervals).items():
             total.update((interval, int(bucket_number(seconds) or 0)) for seconds in durations)
     of_all = _collect_bucket_counts((None, *key, count) for key, count in total.items())
     return _DurationRows(by_day, of_all, "buckets")
@@ -225,10 +234,12 @@ def split_whole_days(scope: Scope) -> tuple[Scope, list[Scope]]:
     return replace(scope, since=first, until=last), edges
 
 
-def _collect_durations(rows: Iterable[tuple[Any, ...]]) -> dict[tuple[GroupKey, str], list[float]]:
+def _collect_durations(
+    rows: Iterable[tuple[Any, ...]], intervals: Sequence[BreakdownColumn]
+) -> dict[tuple[GroupKey, str], list[float]]:
     durations: dict[tuple[GroupKey, str], list[float]] = {}
     for key, *interval_seconds in rows:
-        for interval, seconds in zip(INTERVAL_COLUMNS, interval_seconds, strict=True):
+        for interval, seconds in zip(intervals, interval_seconds, strict=True):
             if seconds >= MIN_SECONDS:
                 durations.setdefault((key, interval), []).append(seconds)
     return durations

@@ -12,6 +12,7 @@ from bot.admin.filter_form import show_filter_form
 from bot.admin.filters import Filters, parse_filters
 from bot.admin.page_request import Download, Fragment, PageRequest, Screen, ScreenPage
 from bot.admin.usage_figures import (
+    SHOWN_INTERVALS,
     build_figure_table,
     list_figures,
     show_canvases,
@@ -48,8 +49,8 @@ async def show_usage(request: PageRequest) -> ScreenPage | Download:
     async with request.read() as tx:
         names = await people.list_names(tx)
         recent = await list_recent_names(tx)
-        now = await load_sums_in(tx, ReportQuery(scope, unit), with_percentiles=True)
-        before = await load_sums_in(tx, ReportQuery(before_scope), with_percentiles=True)
+        now = await load_sums_in(tx, ReportQuery(scope, unit), percentiles_of=SHOWN_INTERVALS)
+        before = await load_sums_in(tx, ReportQuery(before_scope), percentiles_of=SHOWN_INTERVALS)
     figures = list_figures(now, before)
     times = build_time_table(now, filters)
     if request.export:
@@ -88,7 +89,7 @@ async def _load_table(request: PageRequest, filters: Filters, by: Grouping) -> D
         if by == "tool":
             report = await load_tool_report(tx, scope)
         else:
-            report = await load_sums_in(tx, ReportQuery(scope, by), with_percentiles=False)
+            report = await load_sums_in(tx, ReportQuery(scope, by))
     table = build_group_table(name_people(report, names), TABLES[by], filters)
     return sort_table(table, request.query.get("sort"))
 

@@ -11,7 +11,6 @@ from pathlib import Path
 import httpx
 
 from bot.admin.page_request import Screen
-from bot.admin.screens import load_screens
 from bot.bench.harness.bots import BenchFailed
 from bot.bench.harness.statistics import median
 from bot.db.engine import open_database
@@ -39,14 +38,14 @@ class PageViewer:
         """View the page until cancelled."""
         while True:
             began_at = time.monotonic()
-            await self._open(_LIVE_PATH)
-            await self._open(next(self._paths))
+            await self.open(_LIVE_PATH)
+            await self.open(next(self._paths))
             await asyncio.sleep(max(0.0, VIEW_SECONDS - (time.monotonic() - began_at)))
 
     async def open_all(self) -> None:
         """Open every screen once, one after the other."""
         for path in self.seconds:
-            await self._open(path)
+            await self.open(path)
 
     def find_slowest(self) -> tuple[str, float]:
         """The screen whose answer takes longest, and the median of its seconds."""
@@ -54,7 +53,8 @@ class PageViewer:
         known = [(path, seconds) for path, seconds in medians if seconds is not None]
         return max(known, key=lambda pair: pair[1])
 
-    async def _open(self, path: str) -> None:
+    async def open(self, path: str) -> None:
+        """Open one of its pages."""
         began_at = time.monotonic()
         answer = await self._http.get(path)
         if answer.status_code not in {200, _TOO_SLOW_STATUS}:
@@ -70,8 +70,10 @@ def build_page_settings() -> dict[str, str]:
 
 
 @contextlib.asynccontextmanager
-async def open_page(database_file: Path, settings: dict[str, str]) -> AsyncIterator[PageViewer]:
-    """Log in to the page of the gateway that runs with these settings on this database."""
+async def open_page(
+    database_file: Path, settings: dict[str, str], paths: Sequence[str]
+) -> AsyncIterator[PageViewer]:
+    """Log in to the page of the gateway that runs with these settings on this database, to view `paths`."""
     url = f"http://127.0.0.1:{settings['HTTP_PORT']}"
     async with (
         open_database(f"sqlite+aiosqlite:///{database_file}") as database,
@@ -87,11 +89,11 @@ async def open_page(database_file: Path, settings: dict[str, str]) -> AsyncItera
         answer = await http.post(page_sessions.build_login_url(url, token))
         if answer.status_code != 303:
             raise BenchFailed(f"the page let nobody in: {answer.status_code}")
-        yield PageViewer(http, list_paths(load_screens()))
+        yield PageViewer(http, paths)
 
 
-def list_paths(screens: Sequence[Screen]) -> list[str]:
-    """The addresses of all screens, over the longest period, and of one turn."""
+def list_paths(screens: Sequence[Screen], period: str = LONGEST_PERIOD) -> list[str]:
+    """The addresses of all screens, over a period of their filters, and of one turn."""
     paths = [screen.path + path for screen in screens for path in screen.views]
     shown = (path.replace("{turn}", FIRST_TURN) for path in paths)
-    return [f"{path}?period={LONGEST_PERIOD}" for path in shown if path != _LIVE_PATH and "{" not in path]
+    return [f"{path}?period={period}" for path in shown if path != _LIVE_PATH and "{" not in path]

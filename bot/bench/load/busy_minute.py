@@ -14,8 +14,9 @@ from pathlib import Path
 from time import monotonic
 from typing import Literal, get_args
 
+from bot.admin.screens import load_screens
 from bot.bench.harness.bots import ADMIN_ID, SOURCE_FOLDER, BenchFailed
-from bot.bench.harness.page_viewer import build_page_settings, open_page
+from bot.bench.harness.page_viewer import build_page_settings, list_paths, open_page
 from bot.bench.harness.stage import AnswerTimes, Stage, open_stage
 from bot.bench.harness.statistics import FigureRow, limit_to, percentile
 from bot.bench.harness.workload import ProseBrain, question_number
@@ -60,7 +61,8 @@ async def measure_busy_minute(folder: Path, seconds: float, model_calls: int) ->
         quiet_replies = [
             _time_reply(number, await stage.ask(number, number % CHATS)) for number in range(quiet_count)
         ]
-        async with open_page(database_file, settings) as viewer, asyncio.TaskGroup() as tasks:
+        paths = list_paths(load_screens())
+        async with open_page(database_file, settings, paths) as viewer, asyncio.TaskGroup() as tasks:
             ends_at = monotonic() + seconds
             watching = tasks.create_task(viewer.watch())
             reporting = tasks.create_task(_make_reports(database_file, ends_at))

@@ -113,7 +113,13 @@ SECTION_NOTES = (
     (
         "page",
         f"own time with the admins' page closed and open by turns: a screen each {VIEW_SECONDS:g} s, over 90 "
-        "days, and Now refreshed as often; seconds of a screen: the median of its answers",
+        f"days, and Now refreshed as often; ratios are taken within a pair of {open_page.SLICE_MESSAGES} "
+        "replies each: the median (lowest–highest) of the pairs",
+    ),
+    (
+        "screens",
+        f"of {open_page.OPENINGS} openings the middle one, while nobody writes; processor time is the "
+        "gateway's, the mean of them",
     ),
     (
         "busiest minute",
@@ -147,12 +153,13 @@ SECTIONS: dict[str, Section] = REPEATED_SECTIONS | {
     "page": lambda options, folder: open_page.measure_open_page(
         folder, options.messages, options.ledger_calls
     ),
+    "screens": lambda options, folder: open_page.measure_screens(folder, options.ledger_calls),
     "minute": lambda options, folder: busy_minute.measure_busy_minute(
         folder, options.minute_seconds, options.ledger_calls
     ),
 }
 
-LEDGER_SECTIONS = ("ledger", "page", "minute")
+LEDGER_SECTIONS = ("ledger", "page", "screens", "minute")
 """What needs the large ledger: they share one."""
 
 

@@ -35,7 +35,7 @@ _STOPPING_HELD_SECONDS = 0.25  # supervisors kill what does not end in time
 _HELD_RETRY_SECONDS = 0.01
 _CHECKPOINT_TIMEOUT_MS = 250  # short, because nobody can write meanwhile
 _MAX_LOOP_BYTES = 1 << 18  # of files in a transaction that holds the event loop; they take 2 ms
-_INSTRUCTIONS_PER_CHECK = 20_000  # of SQLite's machine, some 0.2 ms: often enough, and it costs nothing
+_INSTRUCTIONS_PER_CHECK = 200_000  # of SQLite's machine, some 2 ms: each check waits for the interpreter
 _ANALYSIS_LIMIT_ROWS = 400  # rows of each index that `PRAGMA optimize` samples
 
 # Nearly all rows of a queue are done: by that count SQLite would read the whole table for every message

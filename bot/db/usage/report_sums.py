@@ -355,12 +355,12 @@ def get_turn_group_column(
 
 
 async def list_breakdown_seconds(
-    tx: Transaction, scope: Scope, group: GroupBy | None
+    tx: Transaction, scope: Scope, group: GroupBy | None, intervals: Sequence[BreakdownColumn]
 ) -> list[tuple[Any, ...]]:
-    """One row for each account: (key, then the seconds in the order of BreakdownColumn)."""
+    """One row for each account: (key, then the seconds of these intervals)."""
     key = get_turn_group_column(scope, group, literal(None))
     query = (
-        select(key, *_BREAKDOWN_COLUMNS)
+        select(key, *(_account[interval] for interval in intervals))
         .select_from(turns.join(accounts, _account.turn == _turn.id))
         .where(*build_calling_turn_filter(scope))
     )
@@ -368,12 +368,12 @@ async def list_breakdown_seconds(
 
 
 async def count_durations(
-    tx: Transaction, scope: Scope, *, daily: bool
+    tx: Transaction, scope: Scope, intervals: Sequence[BreakdownColumn], *, daily: bool
 ) -> list[tuple[int | None, str, int, int]]:
     """Durations in the whole days of the scope: (day, kind, bucket, count); not `daily`: summed, day None."""
     day: ColumnElement[Any] = durations.c.day if daily else literal(None)
     query = select(day, durations.c.kind, durations.c.bucket, func.sum(durations.c.count))
-    query = query.group_by(durations.c.kind, durations.c.bucket)
+    query = query.where(durations.c.kind.in_(intervals)).group_by(durations.c.kind, durations.c.bucket)
     if daily:
         query = query.group_by(durations.c.day)
     if scope.since is not None:

@@ -101,10 +101,19 @@ async def test_the_busiest_minute_is_compared_with_a_quiet_one(tmp_path: Path):
 
 async def test_replies_are_timed_with_the_page_open_and_closed(tmp_path: Path):
     rows = await measure_section(tmp_path, "page")
-    assert list(rows) == ["page_closed", "page_open", "page_open_p95", "page_slower", "page_screen"]
+    names = ["page_closed", "page_open", "page_open_p95", "page_slower", "page_slower_mean", "page_cpu"]
+    assert list(rows) == names
     assert rows["page_slower"].limit == limit_to(1.03)
-    assert rows["page_screen"].limit == limit_to(0.5)
-    assert rows["page_screen"].label.startswith("slowest screen: /admin/")
+
+
+async def test_every_screen_is_timed_over_every_period(tmp_path: Path):
+    rows = await measure_section(tmp_path, "screens")
+    screens = [key for key in rows if key.startswith("screen /admin/")]
+    assert len(screens) == len(rows) / 2
+    assert {key.partition("period=")[2] for key in screens} == {"24h", "7d", "30d", "90d"}
+    assert "screen /admin/people?period=30d" in screens
+    assert "screen /admin/usage/table?by=chat&period=7d" in screens
+    assert {rows[key].limit for key in screens} == {limit_to(0.5)}
     for row in rows.values():
         assert (row.values["ours"] or 0) > 0
 
