@@ -4,6 +4,7 @@ Imports nothing of the project but the translator. Times are seconds since the e
 otherwise; tokens are the server's counts, None where it gave none.
 """
 
+import zlib
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal, Protocol
@@ -54,6 +55,12 @@ SUMMARIES_PRIORITY: Final = 2
 WARMUP_PRIORITY: Final = 3
 
 _PRIVATE_GUEST_CHATS: Final = 2**60  # chat ids have 52 bits
+SHARE_COUNT: Final = 32  # into which chats are divided among replicas; more than any number of these
+
+
+def compute_share(chat: int) -> int:
+    """Return the share a chat belongs to, from 0; the same in every process and version."""
+    return zlib.crc32(str(chat).encode()) % SHARE_COUNT
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +86,11 @@ class Lane:
         if self.topic is not None and self.is_guest:
             return self.topic
         return self.chat
+
+    @property
+    def share(self) -> int:
+        """The share its chat belongs to."""
+        return compute_share(self.chat)
 
     @classmethod
     def for_guest(cls, person: int, chat: int) -> "Lane":
@@ -109,7 +121,7 @@ class InboxItem:
 
     `taken_at` is when this attempt took it. `has_turn`: its turn began in an earlier attempt and continues;
     `stored_spans` is what that attempt measured, read by `bot/usage`. `job` is the job whose due time, at
-    `due_at`, this is.
+    `due_at`, this is. `share`: of its chat.
     """
 
     id: int
@@ -126,6 +138,7 @@ class InboxItem:
     stored_spans: str | None = None
     job: int | None = None
     due_at: float | None = None
+    share: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ CanvasgramError
 ├── SchemaUnknown            the database was written by a newer version
 ├── StoreUnavailable         the database cannot be written now
 │   └── StoreBusy            somebody else uses it at the moment
+├── ShareLost                another replica answers these chats by now
 ├── ReadTooSlow              a read took longer than it may
 ├── BackupFailed             a backup could not be made
 ├── RestoreRefused           a file cannot be restored
@@ -96,6 +97,10 @@ class StoreUnavailable(CanvasgramError):
 
 class StoreBusy(StoreUnavailable):
     """Another program, or another page, uses the database longer than one waits for it."""
+
+
+class ShareLost(CanvasgramError):
+    """Another replica answers these chats by now: nothing more may be written or sent for them."""
 
 
 class ReadTooSlow(CanvasgramError):

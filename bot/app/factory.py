@@ -14,6 +14,7 @@ from bot.app.gateway import Gateway
 from bot.app.job_factory import build_job_components
 from bot.app.maintenance_factory import MaintenanceFactory
 from bot.app.monitoring_server import serve_monitoring
+from bot.app.replica import OtherTurns, ReplicaLink, bind_wake, build_replica, find_holds, wake_for_updates
 from bot.app.tool_factory import build_approval_dependencies, load_tools
 from bot.app.turn_factory import TurnFactory
 from bot.attachments.reader import AttachmentReader
@@ -40,7 +41,7 @@ from bot.telegram.commands.groups import LeaveGroupsTask
 from bot.telegram.commands.registry import COMMANDS, build_group_menu, build_menu
 from bot.telegram.delivery.channel import ChatChannel
 from bot.telegram.delivery.rate_budget import RateLimits
-from bot.telegram.delivery.sender import Sender
+from bot.telegram.delivery.sender import Sender, SenderCallbacks
 from bot.telegram.group_sight import GroupSight
 from bot.telegram.groups import GroupDirectory
 from bot.telegram.guest_queries import GuestQueries
@@ -78,6 +79,16 @@ class RunOptions:
     shutdown_seconds: float = 1.0
     rate_limits: RateLimits = field(default_factory=RateLimits)
     page_reader: PageReader | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessContext:
+    """`timers`: measure turns since this process began. `replica_link` None: it is the only gateway on its
+    database.
+    """
+
+    timers: TurnTimers
+    replica_link: ReplicaLink | None = None
 
 
 DEFAULT_OPTIONS = RunOptions()
@@ -122,7 +133,8 @@ async def run(
         token = settings.telegram_token.get_secret_value()
         async with open_bot(token, settings.telegram_api_url, stop) as bot:
             if bot is not None:
-                build_gateway = partial(build, settings, database, bot, timers=timers, options=options)
+                process = ProcessContext(timers)
+                build_gateway = partial(build, settings, database, bot, process=process, options=options)
                 await _run_with_bot(settings, stop, announce, database, bot, build_gateway)
     return 0
 
@@ -193,7 +205,7 @@ async def build(
     bot: TelegramBot,
     models: Models,
     *,
-    timers: TurnTimers,
+    process: ProcessContext,
     options: RunOptions,
 ) -> Gateway:
     """Build the gateway on an open database, a Telegram client that knows its name, and the models.
@@ -202,10 +214,14 @@ async def build(
     called only once the gateway runs.
     """
     model, fallback = models
+    timers = process.timers
     notices = AdminNotices(settings.admin_ids)
     access = Access(settings.access, settings.admin_ids)
     await retry_until_available(partial(access.load, database))
-    await retry_until_available(partial(_abandon_model_calls, database))
+    link = process.replica_link
+    holds = find_holds(link)
+    await retry_until_available(partial(_abandon_model_calls, database, link))
+    wake_worker = bind_wake(link, lambda: worker.wake())
     groups = GroupDirectory(
         bot.id,
         bot.username,
@@ -221,25 +237,26 @@ async def build(
     best_effort_calls = BestEffortCalls(
         bot, partial(build_menu, has_fallback=fallback is not None), build_group_menu
     )
-    usage_recorder = UsageRecorder(database, timers, shutdown_seconds=options.shutdown_seconds)
+    usage_recorder = UsageRecorder(database, timers, shutdown_seconds=options.shutdown_seconds, holds=holds)
     await retry_until_available(usage_recorder.start)
     sender = Sender(
         database,
         bot,
-        on_blocked=lambda lane, refusal: unreachable_chats.note_refusal(lane, refusal),
-        on_trouble=lambda subject, text: dead_letters.notify_admins(subject, text),
+        SenderCallbacks(
+            on_blocked=lambda lane, refusal: unreachable_chats.note_refusal(lane, refusal),
+            on_trouble=lambda subject, text: dead_letters.notify_admins(subject, text),
+        ),
         limits=options.rate_limits,
         turn_timers=timers,
+        own_lanes=link.build_own_lanes() if link else None,
     )
     unreachable_chats = UnreachableChats(database, groups, lambda lane: turns.stop(lane))
     dead_letters = DeadLetters(database, notices, sender.wake, timers)
-    approval_dependencies = build_approval_dependencies(
-        notices, access, sender.wake, lambda: worker.wake(), timers
-    )
+    approval_dependencies = build_approval_dependencies(notices, access, sender.wake, wake_worker, timers)
     tools = await load_tools(
         settings, database, approval_dependencies, dead_letters.notify_admins, options.page_reader
     )
-    jobs = await build_job_components(settings, database, access, sender, lambda: worker.wake())
+    jobs = await build_job_components(settings, database, access, sender, wake_worker)
     tool_questions = ToolQuestions(database, sender.wake, dead_letters.notify_admins)
     turn_factory = TurnFactory(
         settings,
@@ -261,6 +278,7 @@ async def build(
             partial(ChatChannel, sender), sender.wake, cache_warmup.trigger, timers, tools.policy_dependencies
         ),
         wake_worker=lambda: worker.wake(),
+        elsewhere=OtherTurns(link) if link else None,
     )
     quota = QuotaGate(
         turns,
@@ -282,7 +300,7 @@ async def build(
         notices=notices,
         turns=quota,
         best_effort_calls=best_effort_calls,
-        wake_worker=lambda: worker.wake(),
+        wake_worker=wake_worker,
         wake_sender=sender.wake,
         is_repeatable=tools.is_repeatable,
         bot_name=bot.username,
@@ -309,10 +327,10 @@ async def build(
             groups,
             turn_factory.build_address_judge(),
             has_quota=quota.has_quota,
-            wake_worker=lambda: worker.wake(),
+            wake_worker=wake_worker,
         ),
         guest_queries=GuestQueries(
-            database, TelegramClient(bot), wake_worker=lambda: worker.wake(), wake_sender=sender.wake
+            database, TelegramClient(bot), wake_worker=wake_worker, wake_sender=sender.wake
         ),
         admin_page_url=settings.admin_page_url,
     )
@@ -350,12 +368,13 @@ async def build(
             can_yield=turns.can_yield,
         ),
         max_group_bytes=backlog_limits.max_turn_bytes,
+        holds=holds,
     )
     reactions = SeenReactions(bot, worker.is_busy)
 
     def on_stored(updates: Sequence[IncomingUpdate]) -> None:
         reactions.enqueue(updates)
-        worker.wake()
+        wake_for_updates(link, worker, updates)
 
     poller_callbacks = PollerCallbacks(
         on_stored,
@@ -374,7 +393,7 @@ async def build(
         usage_recorder=usage_recorder,
         reconciliation=maintenance.reconciliation,
         scheduler=jobs.scheduler,
-        system_job_sync=maintenance.build_system_job_sync(jobs.scheduler, worker.wake),
+        system_job_sync=maintenance.build_system_job_sync(jobs.scheduler, wake_worker),
         approvals=tools.approvals,
         access=access,
         model=model,
@@ -384,9 +403,12 @@ async def build(
         quota=quota,
         action_dependencies=action_dependencies,
         bot_name=bot.username,
+        replica=build_replica(database, link, worker, sender, usage_recorder, turns),
     )
 
 
-async def _abandon_model_calls(database: Database) -> None:
+async def _abandon_model_calls(database: Database, link: ReplicaLink | None) -> None:
+    if link is not None:
+        return  # they may be another replica's
     async with database.transaction() as tx:
         await calls.abandon_model_calls(tx, None, now=time.time())

@@ -5,8 +5,10 @@ import importlib
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 
 from bot.app.first_admin import FirstAdminLink
+from bot.app.replica import Replica
 from bot.jobs.scheduler import JobScheduler
 from bot.jobs.system_job_runner import SystemJobSync
 from bot.llm.client import ModelClient
@@ -58,6 +60,7 @@ class Gateway:
     quota: QuotaGate
     action_dependencies: ActionDependencies
     bot_name: str
+    replica: Replica | None
 
     def is_ready(self) -> bool:
         """Whether messages are fetched and answered: Telegram and the model endpoint were reached lately."""
@@ -73,42 +76,62 @@ class Gateway:
             sender = tasks.create_task(self.sender.run(), name="sender")
             tool_registry = tasks.create_task(self.tool_registry.run(), name="tool registry")
             worker = tasks.create_task(self.worker.run(), name="worker")
+            replica = tasks.create_task(self._run_replica(), name="replica")
             try:
                 await self._run_ingress(stop, first_admin_link)
             finally:
                 self.worker.drain()
+                if self.replica is not None:
+                    self.replica.leave()
                 await asyncio.wait([worker])
                 tool_registry.cancel()
                 self.sender.stop()
                 await asyncio.wait([sender])
                 self.usage_recorder.stop()
                 await asyncio.wait([usage_recorder])
+                replica.cancel()
+
+    async def _run_replica(self) -> None:
+        if self.replica is not None:
+            await self.replica.run()
 
     async def _run_ingress(self, stop: asyncio.Event, first_admin_link: FirstAdminLink) -> None:
         """Run what brings in work until `stop` is set."""
-        admins = self.access.list_admins()
-        admin_languages = {admin: self.access.get_languages(admin).effective for admin in admins}
         async with asyncio.TaskGroup() as tasks:
             ingress_tasks = [
-                tasks.create_task(self.intake.run(), name="intake"),
+                tasks.create_task(self._lead(first_admin_link), name="leader"),
                 tasks.create_task(self.reactions.run(), name="reactions"),
-                tasks.create_task(self.reconciliation.run(), name="reconciliation"),
-                tasks.create_task(self.scheduler.run(), name="scheduler"),
-                tasks.create_task(self.system_job_sync.run(), name="system job sync"),
-                tasks.create_task(self.approvals.run(), name="approvals"),
                 tasks.create_task(self.sign_ins.run(), name="sign-ins"),
-                tasks.create_task(self._set_menus(admin_languages), name="menus"),
-                tasks.create_task(self._update_group_sight(), name="group sight"),
                 tasks.create_task(self._load_late_libraries(), name="late libraries"),
                 tasks.create_task(self.endpoint_watch.run(), name="endpoint watch"),
-                tasks.create_task(first_admin_link.run(), name="first admin link"),
-                tasks.create_task(self.cache_warmup.run(), name="cache warm-up"),
             ]
-            log.info("ready: fetching messages from Telegram", extra={"action": "app.ready"})
             await stop.wait()
             self.worker.drain()  # its grace period begins now, even if a task here waits for the database
             for task in ingress_tasks:
                 task.cancel()
+
+    async def _lead(self, first_admin_link: FirstAdminLink) -> None:
+        """Do what one process does for all, whenever this is the one."""
+        work = partial(self._run_leader, first_admin_link)
+        if self.replica is None:
+            await work()
+        else:
+            await self.replica.leadership.run(work)
+
+    async def _run_leader(self, first_admin_link: FirstAdminLink) -> None:
+        admins = self.access.list_admins()
+        admin_languages = {admin: self.access.get_languages(admin).effective for admin in admins}
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self.intake.run(), name="intake")
+            tasks.create_task(self.reconciliation.run(), name="reconciliation")
+            tasks.create_task(self.scheduler.run(), name="scheduler")
+            tasks.create_task(self.system_job_sync.run(), name="system job sync")
+            tasks.create_task(self.approvals.run(), name="approvals")
+            tasks.create_task(self._set_menus(admin_languages), name="menus")
+            tasks.create_task(self._update_group_sight(), name="group sight")
+            tasks.create_task(first_admin_link.run(), name="first admin link")
+            tasks.create_task(self.cache_warmup.run(), name="cache warm-up")
+            log.info("ready: fetching messages from Telegram", extra={"action": "app.ready"})
 
     async def _set_menus(self, admin_languages: Mapping[int, str]) -> None:
         """Set the menus behind the first poll, which would wait for all catalogues."""
@@ -122,7 +145,8 @@ class Gateway:
 
     async def _load_late_libraries(self) -> None:
         """Import what answers need behind the first poll, so that neither that nor a message waits."""
-        await self.intake.has_begun.wait()
+        if self.replica is None:
+            await self.intake.has_begun.wait()
         await asyncio.sleep(POLL_HEAD_START_SECONDS)
         await self.model.connect()
         await run_in_thread(importlib.import_module, CALL_CHECKER)

@@ -13,9 +13,11 @@ from typing import Any, TypeVar
 
 from sqlalchemy.exc import SQLAlchemyError
 
+from bot.db import shares
 from bot.db.engine import Database
+from bot.db.shares import ShareHold
 from bot.db.transaction import Transaction
-from bot.errors import StoreUnavailable
+from bot.errors import ShareLost, StoreUnavailable
 
 T = TypeVar("T")
 WriteOperation = Callable[[Transaction], Awaitable[T]]
@@ -30,6 +32,7 @@ class _PendingWrite:
     operation: WriteOperation[Any]
     is_durable: bool
     result: asyncio.Future[Any]
+    hold: ShareHold | None
 
 
 class WriteQueue:
@@ -47,10 +50,11 @@ class WriteQueue:
     def enqueue(self, operation: WriteOperation[Any], *, durable: bool = True) -> asyncio.Future[Any]:
         """Run `operation` after all enqueued before it; the future gets its result after the commit.
 
-        A power cut may undo a commit of which nothing is `durable`.
+        A power cut may undo a commit of which nothing is `durable`. The future gets ShareLost if the caller's
+        share is another replica's by then.
         """
         result: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        self._pending.append(_PendingWrite(operation, durable, result))
+        self._pending.append(_PendingWrite(operation, durable, result, shares.find_current_hold()))
         self._work_available.set()
         return result
 
@@ -93,6 +97,7 @@ class WriteQueue:
         try:
             async with self._database.transaction(durable=durable) as tx:
                 batch = self._take_pending(durable=durable)
+                batch = await self._drop_lost(tx, batch)
                 for write in batch:
                     results.append(await write.operation(tx))  # noqa: PERF401  # an error counts them
         except (StoreUnavailable, SQLAlchemyError) as error:
@@ -106,6 +111,16 @@ class WriteQueue:
         for write, result in zip(batch, results, strict=True):
             if not write.result.cancelled():
                 write.result.set_result(result)
+
+    async def _drop_lost(self, tx: Transaction, batch: list[_PendingWrite]) -> list[_PendingWrite]:
+        """Return the writes but those for shares that another replica has; these fail."""
+        holds = {write.hold for write in batch if write.hold is not None}
+        lost = holds - await shares.lock_standing(tx, holds)
+        for write in batch:
+            if write.hold in lost and not write.result.done():
+                write.result.set_exception(ShareLost())
+                write.result.exception()  # not everybody waits for it
+        return [write for write in batch if write.hold not in lost]
 
     def _take_pending(self, *, durable: bool) -> list[_PendingWrite]:
         """What one commit may hold: everything, or if it is not durable all up to what has to be."""

@@ -7,18 +7,19 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass
 
 from bot import logs
-from bot.db import retry
+from bot.db import retry, shares
 from bot.db.conversations import calls
 from bot.db.engine import Database
 from bot.db.queues import inbox
 from bot.db.queues.claim import MAX_GROUP_BYTES
 from bot.db.retry import retry_until_available
+from bot.db.shares import ShareHold
 from bot.domain import InboxItem, ItemKind, Lane, Runner
-from bot.errors import CanvasgramError, StoreUnavailable
+from bot.errors import CanvasgramError, ShareLost, StoreUnavailable
 
 MAX_ATTEMPTS = 10  # times the process may end while an item runs; then the item is taken for the cause
 START_PAUSE_SECONDS = 0.001  # in which a turn sends its first call, before the next one is prepared
@@ -46,7 +47,8 @@ class WorkerCallbacks:
 class Worker:
     """Runs the items of the inbox until `drain` is called.
 
-    `max_group_bytes`: bounds the texts of the messages that are answered together.
+    `max_group_bytes`: bounds the texts of the messages that are answered together. `holds`: the shares whose
+    items it may run, by their numbers; None: all, for there is no other replica.
     """
 
     def __init__(
@@ -57,19 +59,22 @@ class Worker:
         *,
         grace_seconds: float = GRACE_SECONDS,
         max_group_bytes: int = MAX_GROUP_BYTES,
+        holds: Mapping[int, ShareHold] | None = None,
     ) -> None:
         self._database = database
         self._runners = runners
         self._callbacks = callbacks
         self._grace_seconds = grace_seconds
         self._max_group_bytes = max_group_bytes
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._holds = holds
+        self._tasks: dict[asyncio.Task[None], int] = {}  # and the share of what each runs
         self._busy_lanes: dict[str, int] = {}  # and the first item of what runs there
         self._scheduled_tasks: dict[int, asyncio.Task[None]] = {}  # those that run, by their item
         self._yielded_items: set[int] = set()
         self._wake_event = asyncio.Event()
         self._needs_recheck = False  # the last claim could not start all that waits
-        self._has_recovered = False
+        self._has_recovered = holds is not None  # the items of a share are put back when it is taken over
+        self._is_claiming = False
         self._is_draining = False
         self._grace_ends_at = 0.0  # monotonic
         self._is_shutting_down = False
@@ -89,6 +94,20 @@ class Worker:
     def is_busy(self, lane: Lane) -> bool:
         """Whether something runs in this lane."""
         return lane.key in self._busy_lanes
+
+    def list_busy_shares(self) -> Collection[int]:
+        """The shares of which something runs, or may be about to."""
+        if self._is_claiming and self._holds is not None:
+            return self._holds.keys()
+        return set(self._tasks.values())
+
+    async def abandon(self, numbers: Collection[int]) -> None:
+        """End at once what runs for these shares, which another replica has."""
+        lost_tasks = [task for task, share in self._tasks.items() if share in numbers]
+        for task in lost_tasks:
+            task.cancel()
+        if lost_tasks:
+            await asyncio.wait(lost_tasks)
 
     async def run(self) -> None:
         """Work until `drain` is called and what ran has ended or used up its grace period."""
@@ -119,15 +138,23 @@ class Worker:
             self._needs_recheck = False  # no lane is busy, so this claim sees everything
         try:
             return await self._claim_and_start(tasks)
-        except StoreUnavailable:
+        except (StoreUnavailable, ShareLost):
             return time.time() + retry.RETRY_SECONDS
 
     async def _claim_and_start(self, tasks: asyncio.TaskGroup) -> float | None:
-        async with self._database.transaction(durable=False) as tx:
-            if not self._has_recovered:
-                await inbox.recover(tx, now=time.time())
-            claimed = await inbox.claim(tx, now=time.time(), max_group_bytes=self._max_group_bytes)
-        self._has_recovered = True
+        self._is_claiming = True
+        try:
+            claimed = await self._claim()
+            await self._start_claimed(tasks, claimed)
+        finally:
+            self._is_claiming = False
+        refused_to_yield = [item for lane, item in claimed.yielding_items if not self._try_yield(lane, item)]
+        if not refused_to_yield:
+            return claimed.held_until
+        retry_at = time.time() + YIELD_RETRY_SECONDS
+        return min(retry_at, claimed.held_until or retry_at)
+
+    async def _start_claimed(self, tasks: asyncio.TaskGroup, claimed: inbox.ClaimResult) -> None:
         self._needs_recheck |= claimed.has_waiting
         for lane, item in claimed.cutting_items:
             self._callbacks.stop_lane(lane, item)
@@ -136,17 +163,33 @@ class Worker:
         for group in claimed.groups:
             self._start_group(tasks, group)
             await asyncio.sleep(START_PAUSE_SECONDS)
-        refused_to_yield = [item for lane, item in claimed.yielding_items if not self._try_yield(lane, item)]
-        if not refused_to_yield:
-            return claimed.held_until
-        retry_at = time.time() + YIELD_RETRY_SECONDS
-        return min(retry_at, claimed.held_until or retry_at)
+
+    async def _claim(self) -> inbox.ClaimResult:
+        async with self._database.transaction(durable=False) as tx:
+            if not self._has_recovered:
+                await inbox.recover(tx, now=time.time())
+            claimed = await inbox.claim(
+                tx,
+                now=time.time(),
+                max_group_bytes=self._max_group_bytes,
+                shares=None if self._holds is None else tuple(self._holds),
+            )
+            if self._holds is not None:
+                claimed_shares = {group[0].share for group in claimed.groups}
+                await shares.require(
+                    tx, [self._holds[share] for share in claimed_shares & self._holds.keys()]
+                )
+        self._has_recovered = True
+        return claimed
 
     def _start_group(self, tasks: asyncio.TaskGroup, items: tuple[InboxItem, ...]) -> None:
         first = items[0]
-        task = tasks.create_task(self._run_group(items), name=f"item {first.id}")
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        hold = None if self._holds is None else self._holds.get(first.share)
+        if hold is None and self._holds is not None:
+            return  # lost since the claim: the replica that has it now puts the items back
+        task = tasks.create_task(self._run_under_hold(items, hold), name=f"item {first.id}")
+        self._tasks[task] = first.share
+        task.add_done_callback(self._tasks.pop)
         if first.kind == "task" and first.job is not None:
             self._scheduled_tasks[first.id] = task
 
@@ -159,6 +202,13 @@ class Worker:
             self._yielded_items.add(item)
             task.cancel(calls.GAVE_WAY)
         return True
+
+    async def _run_under_hold(self, items: tuple[InboxItem, ...], hold: ShareHold | None) -> None:
+        try:
+            with shares.work_under(hold):
+                await self._run_group(items)
+        except ShareLost:
+            log.info("another replica goes on with an item", extra={"action": "worker.share_lost"})
 
     async def _run_group(self, items: tuple[InboxItem, ...]) -> None:
         """Run the items of one group; a scheduled task that gave way is released, to run again later."""
@@ -189,7 +239,7 @@ class Worker:
             return
         try:
             await self._runners[first.kind](items)
-        except StoreUnavailable:
+        except (StoreUnavailable, ShareLost):
             raise
         except Exception as error:
             # The border: an error of a runner sets its items aside, and ends nothing else.
@@ -203,6 +253,8 @@ class Worker:
     async def _dead_letter(self, items: tuple[InboxItem, ...], reason: str) -> None:
         try:
             await retry_until_available(lambda: self._callbacks.give_up(items, reason))
+        except ShareLost:
+            raise
         except Exception:  # notifying may fail as well; the lane must continue all the same
             log.exception("an item could not be set aside in words", extra={"action": "worker.notify_failed"})
             await retry_until_available(lambda: self._mark_dead(items, reason))

@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
+from typing import Protocol
 
 from bot.domain import Lane
 from bot.errors import StoreUnavailable
@@ -19,12 +20,35 @@ REVISING = translatable("I'm answering your changed message.")
 RequestCompleter = Callable[[TurnHandle], Awaitable[TurnRequest | None]]
 
 
-class TurnRunner:
-    """Runs turns and stops them. `wake_worker` is called when a turn has left work in the inbox."""
+class TurnsElsewhere(Protocol):
+    """The turns of lanes that other replicas have."""
 
-    def __init__(self, dependencies: TurnDependencies, *, wake_worker: Callable[[], None]) -> None:
+    def stop(self, lane: Lane, before: int | None) -> None:
+        """Have the lane's turn stopped if it runs elsewhere, and began before the item `before`."""
+        ...
+
+    def wake(self, lane: Lane) -> None:
+        """Have the pause ended before the lane's turn, if it runs elsewhere, retries."""
+        ...
+
+
+class TurnRunner:
+    """Runs turns and stops them.
+
+    `wake_worker` is called when a turn has left work in the inbox, `elsewhere` for lanes whose turns another
+    replica runs.
+    """
+
+    def __init__(
+        self,
+        dependencies: TurnDependencies,
+        *,
+        wake_worker: Callable[[], None],
+        elsewhere: TurnsElsewhere | None = None,
+    ) -> None:
         self._dependencies = dependencies
         self._wake_worker = wake_worker
+        self._elsewhere = elsewhere
         self._handles: dict[str, TurnHandle] = {}
 
     def stop(self, lane: Lane, before: int | None = None) -> bool:
@@ -37,6 +61,8 @@ class TurnRunner:
 
     def _stop(self, lane: Lane, before: int | None, *, is_edited: bool) -> bool:
         handle = self._handles.get(lane.key)
+        if handle is None and self._elsewhere is not None and not is_edited:
+            self._elsewhere.stop(lane, before)
         if handle is None or (before is not None and handle.newest_item >= before):
             return False
         handle.stop(is_edited=is_edited)
@@ -60,6 +86,8 @@ class TurnRunner:
         handle = self._handles.get(lane.key)
         if handle is not None:
             handle.wake()
+        elif self._elsewhere is not None:
+            self._elsewhere.wake(lane)
 
     async def run(self, request: TurnRequest, complete: RequestCompleter | None = None) -> None:
         """Answer a request, or continue answering it; its items are done when this returns.

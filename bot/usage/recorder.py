@@ -8,16 +8,19 @@ import contextlib
 import logging
 import time
 from collections import Counter
+from collections.abc import Collection, Mapping
 
+from bot.db import shares
 from bot.db.engine import Database
+from bot.db.shares import ShareHold
 from bot.db.transaction import Transaction
 from bot.db.usage import breakdowns, day_sums, process_lives
-from bot.db.usage.breakdowns import StoredBreakdown, TurnTimestamps
+from bot.db.usage.breakdowns import StoredBreakdown, TurnTimestamps, UnaccountedTurn
 from bot.domain import Lane
 from bot.errors import StoreUnavailable
 from bot.usage.breakdown import build_stored_breakdown, count_durations, unmeasured_seconds
 from bot.usage.intervals import parse_spans, serialize_spans, to_exclusive_spans
-from bot.usage.timers import TurnTimer, TurnTimers
+from bot.usage.timers import NO_LANE, TurnTimer, TurnTimers
 
 HEARTBEAT_SECONDS = 1.0  # seconds between heartbeats while turns are measured
 IDLE_HEARTBEAT_SECONDS = 60.0  # and while none is
@@ -29,32 +32,58 @@ log = logging.getLogger(__name__)
 class UsageRecorder:
     """Call `start` before anything is taken or delivered, then `run` until `stop`.
 
-    `shutdown_seconds`: to store the end of this process.
+    `shutdown_seconds`: to store the end of this process. `holds`: the shares of the chats it measures, by
+    their numbers; None: all, for there is no other replica.
     """
 
-    def __init__(self, database: Database, timers: TurnTimers, *, shutdown_seconds: float) -> None:
+    def __init__(
+        self,
+        database: Database,
+        timers: TurnTimers,
+        *,
+        shutdown_seconds: float,
+        holds: Mapping[int, ShareHold] | None = None,
+    ) -> None:
         self._database = database
         self._timers = timers
         self._shutdown_seconds = shutdown_seconds
+        self._holds = holds
         self._stopped = asyncio.Event()
         self._life_id = 0
 
+    @property
+    def life(self) -> int:
+        """The id of this process's life, once it has started."""
+        return self._life_id
+
     async def start(self) -> None:
-        """Store that this process lives, and take over turns that earlier ones left without a breakdown."""
+        """Store that this process lives; where it is the only one, take over what earlier ones left."""
         began_at = self._timers.began_at
+        unaccounted: list[UnaccountedTurn] = []
         async with self._database.transaction() as tx:
             self._life_id = await process_lives.begin(tx, began_at=began_at)
-            unaccounted = await breakdowns.list_unaccounted(tx)
+            if self._holds is None:
+                unaccounted = await breakdowns.list_unaccounted(tx)
         for turn in unaccounted:
-            stored_spans = parse_spans(turn.spans)
-            timer = TurnTimer(
-                turn.item,
-                Lane.parse(turn.lane),
-                since=began_at,
-                stored_spans=stored_spans,
-                has_ended=turn.is_over,
-            )
-            self._timers.add(timer)
+            self._continue(turn, began_at)
+
+    async def take_over(self, tx: Transaction, numbers: Collection[int], *, now: float) -> None:
+        """Take over turns of these shares that another replica left without a breakdown."""
+        self._timers.abandon(numbers)
+        self._timers.take_over(numbers, now=now)
+        for turn in await breakdowns.list_unaccounted(tx):
+            if Lane.parse(turn.lane).share in numbers:
+                self._continue(turn, now)
+
+    def abandon(self, numbers: Collection[int]) -> None:
+        """Measure nothing more for the chats of these shares, which another replica has."""
+        self._timers.abandon(numbers)
+
+    def _continue(self, turn: UnaccountedTurn, since: float) -> None:
+        stored_spans = parse_spans(turn.spans)
+        lane = Lane.parse(turn.lane)
+        timer = TurnTimer(turn.item, lane, since=since, stored_spans=stored_spans, has_ended=turn.is_over)
+        self._timers.add(timer)
 
     async def run(self) -> None:
         """Store heartbeats until stopped, and once more then."""
@@ -81,9 +110,10 @@ class UsageRecorder:
 
     async def _beat(self, *, is_last: bool = False) -> None:
         """Store a heartbeat, the breakdowns that can be built, and the spans of all other turns."""
-        items = [timer.item for timer in self._timers]
         async with self._database.transaction() as tx:
             now = time.time()
+            timers = await self._list_own_timers(tx)
+            items = [timer.item for timer in timers]
             if is_last:
                 await process_lives.end(tx, self._life_id, now=now)
             else:
@@ -99,11 +129,18 @@ class UsageRecorder:
                 durations += count_durations(timestamps, breakdown)
             await breakdowns.store_breakdowns(tx, finished, durations)
             await day_sums.discard(tx, (turn.received_at for turn in delivered), now=now)
-            running = [timer for timer in self._timers if timer.item not in finished]
+            running = [timer for timer in timers if timer.item not in finished]
             spans = {timer.item: self._serialize_measured(timer, now) for timer in running}
             await breakdowns.store_spans(tx, spans)
         for item in finished:
             self._timers.forget(item)
+
+    async def _list_own_timers(self, tx: Transaction) -> list[TurnTimer]:
+        """The timers of turns whose chats stay this process's own until `tx` ends."""
+        if self._holds is None:
+            return list(self._timers)
+        standing = {hold.share for hold in await shares.lock_standing(tx, self._holds.values())}
+        return [timer for timer in self._timers if timer.lane.share in standing]
 
     async def _build_breakdown(
         self, tx: Transaction, timestamps: TurnTimestamps, now: float
@@ -113,14 +150,20 @@ class UsageRecorder:
         if timer is not None:
             measured_spans = self._timers.spans(timer, now)
         outages = []
-        if timestamps.received_at < self._timers.began_at:
-            outages = await process_lives.list_outages(tx, timestamps.received_at)
+        lane = timer.lane if timer is not None else NO_LANE
+        if timestamps.received_at < self._timers.get_begin(lane):
+            outages = await self._list_outages(tx, lane, timestamps.received_at)
         breakdown = build_stored_breakdown(timestamps, measured_spans, outages)
         missing = unmeasured_seconds(breakdown)
         if missing > MAX_ROUNDING_SECONDS:
             details = {"action": "keeper.gap", "turn": breakdown.turn, "seconds": missing}
             log.warning("seconds of a turn were not measured", extra=details)
         return breakdown
+
+    async def _list_outages(self, tx: Transaction, lane: Lane, since: float) -> list[tuple[float, float]]:
+        if self._holds is None:
+            return await process_lives.list_outages(tx, since)
+        return await shares.list_gaps(tx, lane.share, since)
 
     def _serialize_measured(self, timer: TurnTimer, now: float) -> str:
         return serialize_spans(to_exclusive_spans(0.0, now, self._timers.spans(timer, now)))

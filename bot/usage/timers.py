@@ -6,7 +6,7 @@ the measurement on when it ends; what runs in parallel is measured on timelines 
 
 import asyncio
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
 
@@ -135,11 +135,28 @@ class TurnTimers:
         self._by_item: dict[int, TurnTimer] = {}
         self._by_lane: dict[Lane, list[TurnTimer]] = {}
         self._deliveries: dict[Lane, Timeline] = {}
+        self._taken_over_at: dict[int, float] = {}
         self._changed = asyncio.Event()
         self._closed = False
 
     def __iter__(self) -> Iterator[TurnTimer]:
         return iter([*self._by_item.values()])
+
+    def take_over(self, shares: Iterable[int], *, now: float) -> None:
+        """From now on this process works for the chats of these shares, for which another one did."""
+        self._taken_over_at.update(dict.fromkeys(shares, now))
+
+    def abandon(self, shares: Collection[int]) -> None:
+        """Measure nothing more for the chats of these shares, which another process has."""
+        for lane in [lane for lane in self._deliveries if lane.share in shares]:
+            del self._deliveries[lane]
+        for timer in self:
+            if timer.lane.share in shares:
+                self.forget(timer.item)
+
+    def get_begin(self, lane: Lane) -> float:
+        """When this process began to work for a lane (epoch seconds)."""
+        return self._taken_over_at.get(lane.share, self.began_at)
 
     def find(self, item: int) -> TurnTimer | None:
         """The timer of the turn that began with this item."""
@@ -156,7 +173,7 @@ class TurnTimers:
             return timer
         since = item.taken_at
         if item.attempt > 1 and item.stored_spans is None:
-            since = max(item.received_at, self.began_at)
+            since = max(item.received_at, self.get_begin(lane))
         return self.add(TurnTimer(item.id, lane, since=since, stored_spans=parse_spans(item.stored_spans)))
 
     def add(self, timer: TurnTimer) -> TurnTimer:

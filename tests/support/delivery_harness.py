@@ -18,7 +18,7 @@ from bot.sim.telegram.server import BotApi, BotApiCall
 from bot.telegram.client import create_bot
 from bot.telegram.delivery.channel import ChatChannel
 from bot.telegram.delivery.rate_budget import CallRate, RateLimits
-from bot.telegram.delivery.sender import Sender
+from bot.telegram.delivery.sender import Sender, SenderCallbacks
 from bot.telegram.outcomes import DeliveryRefusal
 from bot.translations.translator import ENGLISH, Translatable
 
@@ -57,7 +57,7 @@ class DeliveryHarness:
         """Run a sender; at the end it is stopped, or killed in the middle of whatever it does."""
         async with create_bot(self.api.token, self.url) as bot:
             sender = Sender(
-                self.database, bot, on_blocked=self.on_blocked, on_trouble=self.on_trouble, limits=self.limits
+                self.database, bot, SenderCallbacks(self.on_blocked, self.on_trouble), limits=self.limits
             )
             async with asyncio.TaskGroup() as tasks:
                 running = tasks.create_task(sender.run())

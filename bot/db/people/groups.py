@@ -156,6 +156,7 @@ async def move(tx: Transaction, old_chat: int, new_chat: int) -> None:
         await tx.execute(update(table).where(table.c.lane == old_lane).values(message_id=None))
     for table in _TABLES_BY_LANE:
         await tx.execute(update(table).where(table.c.lane == old_lane).values(lane=new_lane))
+    await tx.execute(update(inbox).where(inbox.c.lane == new_lane).values(share=Lane(new_chat).share))
     for table in (lanes, group_speakers, instructions):
         await _replace(tx, table.c.lane, old_lane, new_lane)
     for column in (groups.c.chat, limits.c.person):

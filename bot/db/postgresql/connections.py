@@ -99,6 +99,15 @@ def _refuse_lost(connection: Any, _record: object, _proxy: object) -> None:
         raise DisconnectionError
 
 
+def create_session_engine(url: str) -> AsyncEngine:
+    """An engine for one connection without transactions, whose session stands for this process."""
+    engine = create_async_engine(
+        _parse_url(url), poolclass=NullPool, isolation_level="AUTOCOMMIT", **_ENGINE_OPTIONS
+    )
+    event.listen(engine.sync_engine, "connect", partial(_set_up, _SET_KEEPALIVE))
+    return engine
+
+
 def _parse_url(url: str) -> URL:
     try:
         return make_url(url)

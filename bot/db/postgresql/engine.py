@@ -14,6 +14,7 @@ import psycopg
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from bot.db import shares
 from bot.db.postgresql.connections import ServerEngines, create_engines, is_lost
 from bot.db.postgresql.errors import translate_errors
 from bot.db.postgresql.locks import GatewayLock, refuse_pooler
@@ -53,12 +54,18 @@ class PostgresDatabase:
 
     @contextlib.asynccontextmanager
     async def transaction(self, *, durable: bool = True) -> AsyncIterator[Transaction]:
-        """Run one write transaction: committed when the block ends, rolled back when it raises."""
+        """Run one write transaction: committed when the block ends, rolled back when it raises.
+
+        Raises ShareLost if another replica has the share under whose hold the caller works.
+        """
+        hold = shares.find_current_hold()
         with self._report_errors():
             async with self._write_lock:
                 writer = await self._open_writer()
                 try:
                     number = await _begin(writer, durable=durable)
+                    if hold is not None:
+                        await shares.require(writer, [hold])
                     yield writer
                     await self._commit(writer, number)
                 except BaseException:

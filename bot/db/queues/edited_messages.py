@@ -21,7 +21,7 @@ SUPERSEDED = "edited again"
 _CONTROL_SCAN_ROWS = 1000
 
 # What a handled item keeps when it is queued again.
-_RENEWED_COLUMNS = ("kind", "shape", "lane", "sender", "message_id")
+_RENEWED_COLUMNS = ("kind", "shape", "lane", "share", "sender", "message_id")
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,11 +5,11 @@ Functions work inside the caller's transaction `tx`.
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Row, and_, bindparam, case, func, insert, literal, or_, select, update
+from sqlalchemy import Row, and_, bindparam, case, func, insert, literal, or_, select, true, update
 
 from bot.db.people.group_texts import GroupText
 from bot.db.portable_sql import upsert
@@ -25,7 +25,7 @@ from bot.db.queues.claim import (
 )
 from bot.db.tables import inbox
 from bot.db.transaction import Transaction
-from bot.domain import InboxItem, ItemKind, ItemShape, Lane
+from bot.domain import InboxItem, ItemKind, ItemShape, Lane, compute_share
 
 TURN_SHAPES: tuple[ItemShape, ...] = ("text", "deep")  # what a turn answers
 
@@ -43,7 +43,7 @@ _INSERT_UPDATES = upsert(inbox).on_conflict_do_nothing(index_elements=["update_i
 #     if they are a /new or an edit, which may cut what runs in their lane,
 #     or if a due task holds their lane, because a person's message makes that task yield.
 # The index on (state, lane, id) serves both halves, so that done rows, nearly all of the table, cost nothing.
-# No row needs a lock: one process owns the database, and its write transactions run one at a time.
+# No row needs a lock: a lane is of one process, whose claims run one at a time.
 _BUSY_LANES = select(inbox.c.lane).where(inbox.c.state == "running", inbox.c.lane.is_not(None))
 _IS_DUE_TASK = and_(inbox.c.kind == "task", inbox.c.job.is_not(None))  # people's messages go before it
 _YIELDING_LANES = select(inbox.c.lane).where(inbox.c.state == "running", _IS_DUE_TASK)
@@ -54,12 +54,16 @@ _LANE_IS_FREE = or_(
     inbox.c.lane.in_(_YIELDING_LANES),
 )
 # Thousands of rows may wait after an outage: bodies are read only of those that may start.
-_CLAIMABLE = (
+_HAS_BEGUN = inbox.c.state == "running"
+_MAY_START = and_(inbox.c.state == "new", _LANE_IS_FREE)
+_SELECT_WITHOUT_BODY = (
     select(*(column for column in inbox.c if column is not inbox.c.body))
-    .where(or_(inbox.c.state == "running", and_(inbox.c.state == "new", _LANE_IS_FREE)))
     .order_by(inbox.c.id)
     .limit(_CLAIM_SCAN_ROWS)
 )
+_CLAIMABLE = _SELECT_WITHOUT_BODY.where(or_(_HAS_BEGUN, _MAY_START))
+_IS_OF_SHARES = inbox.c.share.in_(bindparam("shares", expanding=True))
+_CLAIMABLE_OF_SHARES = _SELECT_WITHOUT_BODY.where(or_(_HAS_BEGUN, and_(_MAY_START, _IS_OF_SHARES)))
 _ID_IN_IDS = inbox.c.id.in_(bindparam("ids", expanding=True))
 _SELECT_BODIES = select(inbox.c.id, inbox.c.body).where(_ID_IN_IDS)
 
@@ -82,6 +86,7 @@ _MARK_RUNNING = (
 _MARK_SEEN = (
     update(inbox).where(inbox.c.state == "new", inbox.c.seen_at.is_(None)).values(seen_at=bindparam("now"))
 )
+_MARK_SEEN_OF_SHARES = _MARK_SEEN.where(_IS_OF_SHARES)
 _MARK_DONE = update(inbox).where(_ID_IN_IDS).values(state="done", done_at=bindparam("now"))
 # Spans belong to the turn, which is known by its first item; the CASE has no ELSE, so the others get NULL.
 _MARK_TURN_DONE = _MARK_DONE.values(spans=case((inbox.c.id == bindparam("first"), bindparam("measured"))))
@@ -113,11 +118,11 @@ class MessageEdit:
 class IncomingUpdate:
     """An update as it is stored: read leniently, parsed only when it is handled.
 
-    `lane` None: a control item, claimed at once. `not_before` (epoch seconds): a part of a paste waits until
-    then for the rest. `edit`: of an update that says that a message was edited. `is_for_others`: it
-    concerns the assistant in no way, as a group's message to others, and no item is stored of it.
-    `group_text`: what is read along of it. `is_edited_question`: of an edit that made a message of a group
-    address the assistant, and counts as a new message.
+    `lane` None: a control item, claimed at once. `chat`: where it happened, if it names one.
+    `not_before` (epoch seconds): a part of a paste waits until then for the rest. `edit`: of an update that
+    says that a message was edited. `is_for_others`: it concerns the assistant in no way, as a group's message
+    to others, and no item is stored of it. `group_text`: what is read along of it. `is_edited_question`: of
+    an edit that made a message of a group address the assistant, and counts as a new message.
     """
 
     update_id: int
@@ -133,6 +138,14 @@ class IncomingUpdate:
     is_for_others: bool = False
     group_text: GroupText | None = None
     is_edited_question: bool = False
+    chat: int | None = None
+
+    @property
+    def share(self) -> int:
+        """The share of the chat in which it happened."""
+        if self.lane is not None:
+            return self.lane.share
+        return compute_share(self.chat or self.sender or 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,6 +176,7 @@ async def store(tx: Transaction, updates: Sequence[IncomingUpdate], *, now: floa
             "kind": "update",
             "shape": incoming.shape,
             "lane": incoming.lane.key if incoming.lane else None,
+            "share": incoming.share,
             "sender": incoming.sender,
             "message_id": incoming.message_id if incoming.lane else None,
             "body": incoming.body,
@@ -210,12 +224,14 @@ async def add(
     return int(inserted.scalar_one())
 
 
-async def recover(tx: Transaction, *, now: float) -> None:
-    """At start, set what ran when the process died to new; its turn continues from what is stored.
+async def recover(tx: Transaction, *, now: float, shares: Collection[int] | None = None) -> None:
+    """Set what ran when its process died to new; its turn continues from what is stored.
 
-    Messages stored more than STALE_SECONDS ago become stale, as those are that Telegram kept for as long.
+    Only what belongs to `shares`; None: to any, at the start of a process that has all. Messages stored more
+    than STALE_SECONDS ago become stale, as those are that Telegram kept for as long.
     """
-    await tx.execute(update(inbox).where(inbox.c.state == "running").values(state="new"))
+    is_taken_over = true() if shares is None else inbox.c.share.in_(shares)
+    await tx.execute(update(inbox).where(is_taken_over, inbox.c.state == "running").values(state="new"))
     is_old = (
         (inbox.c.state == "new")
         & inbox.c.shape.in_(TURN_SHAPES)
@@ -223,16 +239,25 @@ async def recover(tx: Transaction, *, now: float) -> None:
     )
     # A turn that waited for an approval is not stale: a person took that long, not the gateway.
     was_parked = inbox.c.turn.is_not(None) & inbox.c.asked_at.is_not(None)
-    await tx.execute(update(inbox).where(is_old, ~was_parked).values(stale=True))
+    await tx.execute(update(inbox).where(is_taken_over, is_old, ~was_parked).values(stale=True))
 
 
-async def claim(tx: Transaction, *, now: float, max_group_bytes: int = MAX_GROUP_BYTES) -> ClaimResult:
-    """Claim everything that may start, and mark the turns that a /new cuts as stopped.
+async def claim(
+    tx: Transaction,
+    *,
+    now: float,
+    max_group_bytes: int = MAX_GROUP_BYTES,
+    shares: Collection[int] | None = None,
+) -> ClaimResult:
+    """Claim everything of these shares (None: of all) that may start; mark the turns a /new cuts as stopped.
 
     What may start: control items, and of each idle lane its oldest item with those answered together with it.
     The texts of a group take `max_group_bytes` at most.
     """
-    rows = (await tx.execute(_CLAIMABLE)).all()
+    if shares is None:
+        rows = (await tx.execute(_CLAIMABLE)).all()
+    else:
+        rows = (await tx.execute(_CLAIMABLE_OF_SHARES, {"shares": list(shares)})).all()
     running = [row for row in rows if row.state == "running"]
     waiting = [row for row in rows if row.state == "new"]
     busy_lanes = {row.lane: compute_begin_time(row) for row in running if row.lane}
@@ -250,7 +275,7 @@ async def claim(tx: Transaction, *, now: float, max_group_bytes: int = MAX_GROUP
         marked = await tx.execute(_MARK_RUNNING, {"ids": ids, "now": now})
         bodies = {row.id: row.body for row in marked}
     if running or len(waiting) > len(ids):
-        await tx.execute(_MARK_SEEN, {"now": now})
+        await _mark_seen(tx, now, shares)
     cutting_edits = find_cutting_edits(running, waiting)
     for row in (*cutting, *cutting_edits):
         await tx.execute(_MARK_STOPPED, {"of_lane": row.lane, "before": row.id})
@@ -262,6 +287,13 @@ async def claim(tx: Transaction, *, now: float, max_group_bytes: int = MAX_GROUP
         has_waiting=len(waiting) > len(ids) or len(rows) == _CLAIM_SCAN_ROWS,
         yielding_items=tuple((Lane.parse(lane), item) for lane, item in yielding.items()),
     )
+
+
+async def _mark_seen(tx: Transaction, now: float, shares: Collection[int] | None) -> None:
+    if shares is None:
+        await tx.execute(_MARK_SEEN, {"now": now})
+    else:
+        await tx.execute(_MARK_SEEN_OF_SHARES, {"now": now, "shares": list(shares)})
 
 
 async def _measure_texts(tx: Transaction, ids: Sequence[int]) -> dict[int, int]:
@@ -286,6 +318,7 @@ def _to_item(row: Row[Any], body: str | None, now: float) -> InboxItem:
         stored_spans=row.spans,
         job=row.job,
         due_at=row.due_at,
+        share=row.share,
     )
 
 
@@ -351,7 +384,7 @@ async def requeue_failed(tx: Transaction, sender: int, *, error: str, since: flo
     item = (await tx.execute(newest)).scalar()
     if item is None:
         return False
-    columns = ["kind", "shape", "lane", "sender", "body", "received_at"]
+    columns = ["kind", "shape", "lane", "share", "sender", "body", "received_at"]
     copy = select(*(inbox.c[column] for column in columns)).where(inbox.c.id == item)
     await tx.execute(insert(inbox).from_select(columns, copy))
     await store_error(tx, item, "done again")

@@ -5,7 +5,7 @@ A send whose outcome is unknown is not repeated: the person is asked, with a [Se
 work inside the caller's transaction `tx`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -228,13 +228,17 @@ async def mark_missing(tx: Transaction, row: int) -> None:
     )
 
 
-async def recover(tx: Transaction, *, now: float) -> None:
-    """At start, settle what was being sent when the process died: its outcome is unknown.
+async def recover(tx: Transaction, *, now: float, shares: Collection[int] | None = None) -> None:
+    """Settle what was being sent when its process died: its outcome is unknown.
 
-    A question to a person is sent again, because nobody would hear of its subject without it. A status line
-    without a body is deleted.
+    Only in lanes of `shares`; None: in all, at the start of a process that has all lanes. A question to a
+    person is sent again, because nobody would hear of its subject without it. A status line without a body is
+    deleted.
     """
     was_sending = outbox.c.state == "sending"
+    if shares is not None:
+        lanes = (await tx.execute(select(outbox.c.lane).where(was_sending).distinct())).scalars()
+        was_sending &= outbox.c.lane.in_([lane for lane in lanes if Lane.parse(lane).share in shares])
     await tx.execute(update(outbox).where(was_sending, _CAN_REPEAT).values(state="new"))
     await tx.execute(delete(outbox).where(was_sending, outbox.c.body.is_(None), ~outbox.c.final))
     await _mark_rows_unknown(tx, was_sending, "the gateway stopped while it was being sent", now)

@@ -1,5 +1,8 @@
 """The queues: inbox (to be done), jobs (to be due), outbox (to be sent); and the last notices to admins."""
 
+from collections.abc import Mapping
+from typing import Any
+
 from sqlalchemy import (
     BigInteger,
     Boolean,
@@ -13,11 +16,21 @@ from sqlalchemy import (
     false,
     text,
 )
+from sqlalchemy.engine.default import DefaultExecutionContext
 
 from bot.db.tables.base import Id, Integer, Text, filter_rows, metadata
+from bot.domain import Lane, compute_share
 
 FIRST_FILE_PART = 1000
 """The number of an item's first message with a file, beyond any that its answer may have."""
+
+
+def _compute_item_share(context: DefaultExecutionContext) -> int:
+    """The share of an item that is inserted without one: its lane's, else its sender's."""
+    row: Mapping[str, Any] = context.get_current_parameters()  # type: ignore[no-untyped-call]
+    lane = row.get("lane")
+    return Lane.parse(lane).share if lane else compute_share(row.get("sender") or 0)
+
 
 # new → running → done; an item that cannot be read or keeps failing is dead. An item found running at start
 # is new again. parked: its turn waits for a person; the answer makes it new.
@@ -29,6 +42,8 @@ inbox = Table(
     Column("kind", Text, nullable=False),
     Column("shape", Text, nullable=False),
     Column("lane", Text),  # NULL: a control item, claimed at once
+    # Of the chat it came from; among several replicas, the one that holds the share handles it.
+    Column("share", Integer, nullable=False, server_default=text("0"), default=_compute_item_share),
     Column("sender", BigInteger),
     Column("message_id", BigInteger),  # of the message that waits in the lane, or whose edit does
     Column("body", Text),  # the raw update; deleted when it turns out to be a stranger's

@@ -118,6 +118,7 @@ class LaneSender:
 
     async def _make_call(self, row: OutboxRow) -> DeliveryOutcome:
         """Make the call that makes Telegram show what this row says."""
+        await self._context.rate_queue.wait_until_confirmed()
         client = self._context.client
         if row.message_id is None:
             assert row.body is not None

@@ -5,8 +5,11 @@ Owns the clock of the budget. Calls that must arrive queue in the order they cam
 
 import asyncio
 import time
+from collections.abc import Callable
 
 from bot.telegram.delivery.rate_budget import RateBudget, RateLimits
+
+_CONFIRMATION_SECONDS = 0.1  # between looks while it is not certain whose the chats are
 
 
 class SenderStopped(Exception):
@@ -14,10 +17,14 @@ class SenderStopped(Exception):
 
 
 class RateQueue:
-    """One budget that many lanes wait for."""
+    """One budget that many lanes wait for.
 
-    def __init__(self, limits: RateLimits) -> None:
+    `is_confirmed`: whether the chats are certainly still this process's own; no call is made while not.
+    """
+
+    def __init__(self, limits: RateLimits, is_confirmed: Callable[[], bool] = lambda: True) -> None:
         self.limits = limits
+        self._is_confirmed = is_confirmed
         self._budget = RateBudget(limits)
         self._lock = asyncio.Lock()
         self._stopped = asyncio.Event()
@@ -55,8 +62,18 @@ class RateQueue:
         """Give back a call that was not made after all."""
         self._budget.refund(chat, self.now)
 
+    async def wait_until_confirmed(self) -> None:
+        """Wait until the chats are certainly still this process's own.
+
+        A process that was paused may have lost them without having noticed yet.
+        """
+        while not self._is_confirmed():
+            await self.sleep(_CONFIRMATION_SECONDS)
+
     def try_spend_progress(self, chat: int) -> float:
         """Count a call that only shows progress and return 0, or the seconds until it may be tried again."""
+        if not self._is_confirmed():
+            return _CONFIRMATION_SECONDS
         now = self.now
         wait = max(
             self._budget.get_chat_wait_seconds(chat, now, is_progress=True),

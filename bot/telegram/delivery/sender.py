@@ -9,14 +9,19 @@ import contextlib
 import contextvars
 import logging
 import time
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
 
 from telegram import Bot
 
+from bot.db import shares
 from bot.db.engine import Database
 from bot.db.queues import outbox
+from bot.db.shares import ShareHold
 from bot.db.transaction import Transaction
 from bot.db.write_queue import WriteQueue
 from bot.domain import Lane, NotifyAdmins
+from bot.errors import ShareLost
 from bot.telegram.client import TelegramClient
 from bot.telegram.delivery.lane_calls import DeliveryContext, OnBlocked
 from bot.telegram.delivery.lane_worker import LaneSender
@@ -32,6 +37,29 @@ _CRASH_PAUSE_SECONDS = 5.0
 _STOP_GRACE_SECONDS = 3.0  # a call without an answer by then is unknown, and the next start says so
 
 
+@dataclass(frozen=True, slots=True)
+class SenderCallbacks:
+    """`on_blocked`: called for a lane whose chat takes no message. `on_trouble`: called with a subject and a
+    text for admins. Both are awaited outside any transaction.
+    """
+
+    on_blocked: OnBlocked
+    on_trouble: NotifyAdmins
+
+
+@dataclass(frozen=True, slots=True)
+class OwnLanes:
+    """Which lanes are delivered here, where other replicas deliver the rest.
+
+    `holds`: the shares of these lanes, by their numbers. `is_confirmed`: whether they are certainly still
+    held. `wake_other`: has the replica of another lane look at its outbox.
+    """
+
+    holds: Mapping[int, ShareHold]
+    is_confirmed: Callable[[], bool]
+    wake_other: Callable[[Lane], object]
+
+
 class Sender:
     """Delivers messages, and shows the progress of turns, while `run` runs; `stop` lets it return.
 
@@ -42,19 +70,18 @@ class Sender:
         self,
         database: Database,
         bot: Bot,
+        callbacks: SenderCallbacks,
         *,
-        on_blocked: OnBlocked,
-        on_trouble: NotifyAdmins,
         limits: RateLimits | None = None,
         turn_timers: TurnTimers | None = None,
+        own_lanes: OwnLanes | None = None,
     ) -> None:
-        """`on_blocked` is called for a lane whose chat takes no message, `on_trouble` (subject, text) for
-        what admins should know; both are awaited outside any transaction. `turn_timers` measure how long
-        delivery takes.
-        """
+        """`turn_timers` measure how long delivery takes. `own_lanes` None: it delivers in all lanes."""
         self.renderer = MarkdownRenderer()
         self._write_queue = WriteQueue(database)
-        self._rate_queue = RateQueue(limits or RateLimits())
+        self._own_lanes = own_lanes
+        is_confirmed = own_lanes.is_confirmed if own_lanes is not None else lambda: True
+        self._rate_queue = RateQueue(limits or RateLimits(), is_confirmed)
         self._turn_timers = turn_timers or TurnTimers()
         self._successors: dict[int, int] = {}
         self._context = DeliveryContext(
@@ -65,11 +92,12 @@ class Sender:
             self._write_queue,
             self._rate_queue,
             time.time,
-            on_blocked,
-            on_trouble,
+            callbacks.on_blocked,
+            callbacks.on_trouble,
             self._turn_timers,
         )
         self._lane_senders: dict[Lane, LaneSender] = {}
+        self._tasks: dict[Lane, asyncio.Task[None]] = {}
         self._task_group: asyncio.TaskGroup | None = None
         self._idle_event = asyncio.Event()  # no lane has anything to do
 
@@ -86,16 +114,35 @@ class Sender:
         """Deliver what was left, then what comes, until stopped; calls under way may then still finish."""
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._write_queue.run(), name="outbox writes")
-            loading = self._write_queue.enqueue(self._load_due_lanes)
-            stopping = tasks.create_task(self._rate_queue.wait_until_stopped(), name="sender's stop")
-            await asyncio.wait((loading, stopping), return_when=asyncio.FIRST_COMPLETED)
-            stopping.cancel()
-            if loading.done():  # else the database cannot be used until the end
-                for lane in loading.result():
-                    self.wake(lane)
+            if self._own_lanes is None:
+                await self._wake_leftover(tasks)
             with contextlib.suppress(TimeoutError):
                 await self._run_lanes()
             self._write_queue.close()
+
+    async def _wake_leftover(self, tasks: asyncio.TaskGroup) -> None:
+        """Deliver what an earlier process has left."""
+        loading = self._write_queue.enqueue(self._load_due_lanes)
+        stopping = tasks.create_task(self._rate_queue.wait_until_stopped(), name="sender's stop")
+        await asyncio.wait((loading, stopping), return_when=asyncio.FIRST_COMPLETED)
+        stopping.cancel()
+        if loading.done():  # else the database cannot be used until the end
+            for lane in loading.result():
+                self.wake(lane)
+
+    def list_busy_shares(self) -> Collection[int]:
+        """The shares of lanes in which something is delivered or shown."""
+        return {lane.share for lane in self._lane_senders}
+
+    async def abandon(self, numbers: Collection[int]) -> None:
+        """End at once what is delivered in lanes of these shares, which another replica has."""
+        tasks = {lane: task for lane, task in self._tasks.items() if lane.share in numbers}
+        for task in tasks.values():
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks.values())
+        for lane in tasks:  # of a task that had not begun yet
+            self._forget_lane(lane)
 
     def stop(self) -> None:
         """Begin nothing that must wait; everything else stays stored for the next start."""
@@ -145,6 +192,9 @@ class Sender:
 
     def _wake_lane(self, lane: Lane, progress: TurnProgress | None = None, *, is_due: bool = False) -> None:
         """Have the lane's sender look at its outbox (`is_due`) or at new progress; start it if need be."""
+        if self._own_lanes is not None and lane.share not in self._own_lanes.holds:
+            self._own_lanes.wake_other(lane)
+            return
         lane_sender = self._lane_senders.get(lane)
         is_new = lane_sender is None
         if lane_sender is None:
@@ -160,7 +210,7 @@ class Sender:
     def _start_lane(self, lane_sender: LaneSender) -> None:
         if self._task_group is not None and not self._rate_queue.is_stopped:
             # In a context of its own: it outlives the caller that woke it, and logs for its lane alone.
-            self._task_group.create_task(
+            self._tasks[lane_sender.lane] = self._task_group.create_task(
                 self._run_lane(lane_sender),
                 name=f"lane sender {lane_sender.lane.key}",
                 context=contextvars.Context(),
@@ -168,27 +218,45 @@ class Sender:
 
     async def _run_lane(self, lane_sender: LaneSender) -> None:
         try:
-            while True:
-                try:
-                    await lane_sender.run()
-                except SenderStopped:
-                    return  # what is left is measured up to the process's last heartbeat
-                except Exception:  # noqa: BLE001 a bug in one lane must not stop the others
-                    _log.exception(
-                        "a lane stumbled", extra={"action": "sender.crashed", "lane": lane_sender.lane.key}
-                    )
-                    lane_sender.progress = None
-                    lane_sender.is_due = True
-                else:
-                    self._turn_timers.end_delivery(lane_sender.lane)
-                    return
-                with self._turn_timers.delivery_timeline(lane_sender.lane).measure("back-off"):
-                    await self._rate_queue.sleep(_CRASH_PAUSE_SECONDS)
+            with shares.work_under(self._find_hold(lane_sender.lane)):
+                await self._run_until_idle(lane_sender)
         except SenderStopped:
-            return
+            return  # what is left is measured up to the process's last heartbeat
+        except ShareLost:
+            _log.info("another replica delivers in a lane", extra={"action": "sender.share_lost"})
         finally:
-            del self._lane_senders[lane_sender.lane]
-            self._update_idle()
+            self._forget_lane(lane_sender.lane)
+
+    def _find_hold(self, lane: Lane) -> ShareHold | None:
+        if self._own_lanes is None:
+            return None
+        hold = self._own_lanes.holds.get(lane.share)
+        if hold is None:
+            raise ShareLost
+        return hold
+
+    async def _run_until_idle(self, lane_sender: LaneSender) -> None:
+        while True:
+            try:
+                await lane_sender.run()
+            except (SenderStopped, ShareLost):
+                raise
+            except Exception:  # noqa: BLE001 a bug in one lane must not stop the others
+                _log.exception(
+                    "a lane stumbled", extra={"action": "sender.crashed", "lane": lane_sender.lane.key}
+                )
+                lane_sender.progress = None
+                lane_sender.is_due = True
+            else:
+                self._turn_timers.end_delivery(lane_sender.lane)
+                return
+            with self._turn_timers.delivery_timeline(lane_sender.lane).measure("back-off"):
+                await self._rate_queue.sleep(_CRASH_PAUSE_SECONDS)
+
+    def _forget_lane(self, lane: Lane) -> None:
+        self._lane_senders.pop(lane, None)
+        self._tasks.pop(lane, None)
+        self._update_idle()
 
     def _update_idle(self) -> None:
         if not self._lane_senders:

@@ -63,6 +63,7 @@ def read_envelope(raw: object, now: float, groups: GroupDirectory) -> IncomingUp
         edit=_read_edit(update, groups),
         is_for_others=is_for_others,
         group_text=_read_group_text(update, groups, now) if is_overheard else None,
+        chat=_find_chat(update),
     )
 
 
@@ -263,6 +264,16 @@ def find_lane(message: dict[str, Any]) -> Lane | None:
     if not message.get("is_topic_message"):
         return Lane(chat)
     return Lane(chat, _parse_id(message.get("message_thread_id")))
+
+
+def _find_chat(update: dict[str, Any]) -> int | None:
+    """Return the chat in which it happened; that of a tap is the one of its message."""
+    for value in map(_as_object, update.values()):
+        chat = value.get("chat", _as_object(value.get("message")).get("chat"))
+        chat_id = _parse_id(_as_object(chat).get("id"))
+        if chat_id is not None:
+            return chat_id
+    return None
 
 
 def _find_sender(update: dict[str, Any]) -> int | None:

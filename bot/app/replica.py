@@ -1,0 +1,209 @@
+"""Connects the gateway with the other replicas that work on the same database.
+
+A part of the composition root; factory.py builds the rest.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, suppress
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING
+
+from bot.db.engine import Database
+from bot.db.queues import inbox, outbox
+from bot.db.queues.inbox import IncomingUpdate
+from bot.db.shares import OwnShares, ShareHold
+from bot.db.transaction import Transaction
+from bot.domain import Lane
+from bot.errors import StoreUnavailable
+from bot.queue import Worker
+from bot.replicas.leadership import Leadership
+from bot.replicas.messenger import ReplicaMessenger, Topic
+from bot.replicas.share_keeper import ReplicaCallbacks, ShareKeeper
+from bot.telegram.delivery.sender import OwnLanes, Sender
+from bot.turns import TurnRunner
+from bot.usage.recorder import UsageRecorder
+
+if TYPE_CHECKING:  # its driver is an extra
+    from bot.db.postgresql.session_locks import SessionLocks
+
+LOOK_SECONDS = 3.0  # between looks for work of which no notification came
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaLink:
+    """What ties this process to the other replicas: the shares it holds, and what they tell each other.
+
+    `open_locks`: opens the session whose locks stand for shares.
+    """
+
+    messenger: ReplicaMessenger
+    open_locks: "Callable[[], AbstractAsyncContextManager[SessionLocks]]"
+    own_shares: OwnShares = field(default_factory=OwnShares)
+
+    def build_own_lanes(self) -> OwnLanes:
+        """Which lanes the sender delivers in."""
+        return OwnLanes(
+            self.own_shares.holds,
+            self.own_shares.is_confirmed,
+            lambda lane: self.messenger.send("outbox", lane.key),
+        )
+
+
+def find_holds(link: ReplicaLink | None) -> Mapping[int, ShareHold] | None:
+    """The shares that this process holds, kept as they are at the moment; None: it is the only one."""
+    return None if link is None else link.own_shares.holds
+
+
+def bind_wake(link: ReplicaLink | None, wake: Callable[[], None]) -> Callable[[], None]:
+    """Return what has every replica look at the inbox, this one by `wake`."""
+    if link is None:
+        return wake
+
+    def wake_all() -> None:
+        wake()
+        link.messenger.send("inbox", "all")
+
+    return wake_all
+
+
+def wake_for_updates(link: ReplicaLink | None, worker: Worker, updates: Sequence[IncomingUpdate]) -> None:
+    """Have those look at the inbox for whom something was stored."""
+    worker.wake()
+    if link is not None and any(update.share not in link.own_shares.holds for update in updates):
+        link.messenger.send("inbox", "all")
+
+
+class OtherTurns:
+    """The turns that other replicas run, reached by messages."""
+
+    def __init__(self, link: ReplicaLink) -> None:
+        self._link = link
+
+    def stop(self, lane: Lane, before: int | None) -> None:
+        """Have the lane's turn stopped if another replica runs it, and it began before the item `before`."""
+        if not self._link.own_shares.has(lane):
+            self._link.messenger.send("stop", f"{lane.key} {before or ''}")
+
+    def wake(self, lane: Lane) -> None:
+        """Have the pause ended before the lane's turn, if another replica runs it, retries."""
+        if not self._link.own_shares.has(lane):
+            self._link.messenger.send("wake", lane.key)
+
+
+class ReplicaWork:
+    """The work of this replica for its shares: it begins, goes on elsewhere, and is looked for."""
+
+    def __init__(
+        self,
+        database: Database,
+        own_shares: OwnShares,
+        worker: Worker,
+        sender: Sender,
+        usage_recorder: UsageRecorder,
+    ) -> None:
+        self._database = database
+        self._own_shares = own_shares
+        self._worker = worker
+        self._sender = sender
+        self._usage_recorder = usage_recorder
+
+    def list_busy_shares(self) -> Collection[int]:
+        """The shares in which something runs or is being sent."""
+        return {*self._worker.list_busy_shares(), *self._sender.list_busy_shares()}
+
+    async def take_over(self, tx: Transaction, numbers: Collection[int]) -> None:
+        """Put back what another replica had begun for the chats of these shares."""
+        now = time.time()
+        await inbox.recover(tx, now=now, shares=numbers)
+        await outbox.recover(tx, now=now, shares=numbers)
+        await self._usage_recorder.take_over(tx, numbers, now=now)
+
+    async def begin(self) -> None:
+        """Begin to work for shares that were taken."""
+        self._worker.wake()
+        await self._wake_due_lanes()
+
+    async def abandon(self, numbers: Collection[int]) -> None:
+        """End at once whatever runs for these shares: another replica has them."""
+        await self._worker.abandon(numbers)
+        await self._sender.abandon(numbers)
+        self._usage_recorder.abandon(numbers)
+
+    def build_handlers(self, turns: TurnRunner) -> dict[Topic, Callable[[str], object]]:
+        """What is done when another replica tells of something."""
+        return {
+            "inbox": lambda _: self._worker.wake(),
+            "outbox": lambda key: self._call_for_own(Lane.parse(key), self._sender.wake),
+            "stop": lambda key: self._stop_turn(turns, *key.split(" ")),
+            "wake": lambda key: self._call_for_own(Lane.parse(key), turns.wake),
+        }
+
+    def _stop_turn(self, turns: TurnRunner, lane_key: str, before: str) -> None:
+        self._call_for_own(Lane.parse(lane_key), partial(turns.stop, before=int(before) if before else None))
+
+    def _call_for_own(self, lane: Lane, function: Callable[[Lane], object]) -> None:
+        if self._own_shares.has(lane):
+            function(lane)
+
+    async def run(self) -> None:
+        """Look every few seconds, until cancelled, for what no notification told of."""
+        while True:
+            await asyncio.sleep(LOOK_SECONDS)
+            self._worker.wake()
+            await self._wake_due_lanes()
+
+    async def _wake_due_lanes(self) -> None:
+        due_lanes: list[Lane] = []
+        with suppress(StoreUnavailable):
+            async with self._database.read_transaction() as tx:
+                due_lanes = await outbox.list_due_lanes(tx)
+        for lane in due_lanes:
+            if self._own_shares.has(lane):
+                self._sender.wake(lane)
+
+
+class Replica:
+    """This process among the others: what it holds, what it hears, and whether it leads."""
+
+    def __init__(self, link: ReplicaLink, work: ReplicaWork, keeper: ShareKeeper) -> None:
+        self._link = link
+        self._work = work
+        self._keeper = keeper
+
+    @property
+    def leadership(self) -> Leadership:
+        """Whether this replica leads."""
+        return self._keeper.leadership
+
+    def leave(self) -> None:
+        """Give everything to the others, each share as soon as its work has ended."""
+        self._keeper.leave()
+
+    async def run(self) -> None:
+        """Hold shares and hear of work until cancelled; the locks are free then."""
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._keeper.run(), name="share keeper")
+            tasks.create_task(self._link.messenger.run(), name="replica messenger")
+            tasks.create_task(self._work.run(), name="replica work")
+
+
+def build_replica(
+    database: Database,
+    link: ReplicaLink | None,
+    worker: Worker,
+    sender: Sender,
+    usage_recorder: UsageRecorder,
+    turns: TurnRunner,
+) -> Replica | None:
+    """Build this replica once all that works for it is built; None: this process is the only one."""
+    if link is None:
+        return None
+    work = ReplicaWork(database, link.own_shares, worker, sender, usage_recorder)
+    link.messenger.handlers = work.build_handlers(turns)
+    link.messenger.life = life = usage_recorder.life
+    callbacks = ReplicaCallbacks(work, link.messenger.receive)
+    keeper = ShareKeeper(database, link.own_shares, link.open_locks, callbacks, life=life)
+    return Replica(link, work, keeper)

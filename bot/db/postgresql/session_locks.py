@@ -1,0 +1,103 @@
+"""The locks of one replica, which PostgreSQL frees at the moment its process dies, and its notifications.
+
+Advisory locks belong to a session, so one connection holds them all: with it all are lost. They
+count for one database of the server.
+"""
+
+import contextlib
+from collections.abc import AsyncIterator, Collection
+from typing import Any
+
+from psycopg import AsyncConnection
+
+from bot.db.postgresql.connections import create_session_engine
+from bot.db.postgresql.errors import translate_errors
+from bot.db.postgresql.notifications import CHANNEL
+from bot.db.shares import LockHolders
+
+# The first of a lock's two numbers says what the second one counts.
+_SHARES = 1_667_329_647
+_LEADER = 1_667_329_648
+_REPLICAS = 1_667_329_649
+
+_LIST_LOCKS = """
+    SELECT classid, objid, pid FROM pg_locks
+    WHERE locktype = 'advisory' AND granted AND objsubid = 2 AND classid BETWEEN %(first)s AND %(last)s
+      AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
+"""
+_TRY_LOCKS = (
+    "SELECT number FROM unnest(%(numbers)s::int[]) AS number WHERE pg_try_advisory_lock(%(of)s, number)"
+)
+_UNLOCK = "SELECT pg_advisory_unlock(%(of)s, number) FROM unnest(%(numbers)s::int[]) AS number"
+
+
+class SessionLocks:
+    """The session of one replica; `open_session_locks` builds it.
+
+    Every method raises an error of the driver once the connection is lost: then all its locks are.
+    """
+
+    def __init__(self, connection: AsyncConnection[Any]) -> None:
+        self._connection = connection
+
+    async def wait_for_notifications(self, seconds: float) -> AsyncIterator[str]:
+        """Yield what others notify, for so long."""
+        async for notification in self._connection.notifies(timeout=seconds):
+            yield notification.payload
+
+    async def list_holders(self) -> LockHolders:
+        """Read who holds what."""
+        cursor = await self._connection.execute(_LIST_LOCKS, {"first": _SHARES, "last": _REPLICAS})
+        locks = await cursor.fetchall()
+        leaders = [session for kind, _, session in locks if kind == _LEADER]
+        return LockHolders(
+            session=self._connection.info.backend_pid,
+            replicas={number: session for kind, number, session in locks if kind == _REPLICAS},
+            shares={number: session for kind, number, session in locks if kind == _SHARES},
+            leader=leaders[0] if leaders else None,
+        )
+
+    async def join(self, life: int) -> None:
+        """Count as a replica that takes shares; `life` is the id of this process's life."""
+        await self._try_locks(_REPLICAS, [life])
+
+    async def leave(self, life: int) -> None:
+        """Count as one no longer."""
+        await self._unlock(_REPLICAS, [life])
+
+    async def try_take(self, shares: Collection[int]) -> frozenset[int]:
+        """Take those of these shares that are free; returns which."""
+        return await self._try_locks(_SHARES, shares)
+
+    async def give(self, shares: Collection[int]) -> None:
+        """Free these shares."""
+        await self._unlock(_SHARES, shares)
+
+    async def try_lead(self) -> bool:
+        """Become the leader unless there is one."""
+        return bool(await self._try_locks(_LEADER, [1]))
+
+    async def stop_leading(self) -> None:
+        """Let another replica lead."""
+        await self._unlock(_LEADER, [1])
+
+    async def _try_locks(self, kind: int, numbers: Collection[int]) -> frozenset[int]:
+        cursor = await self._connection.execute(_TRY_LOCKS, {"of": kind, "numbers": list(numbers)})
+        return frozenset(number for (number,) in await cursor.fetchall())
+
+    async def _unlock(self, kind: int, numbers: Collection[int]) -> None:
+        await self._connection.execute(_UNLOCK, {"of": kind, "numbers": list(numbers)})
+
+
+@contextlib.asynccontextmanager
+async def open_session_locks(url: str) -> AsyncIterator[SessionLocks]:
+    """Open a session at the server that `url` names, which holds no lock yet and hears notifications.
+
+    Raises StoreUnavailable, also in the block once the session is lost, and SettingsRefused.
+    """
+    engine = create_session_engine(url)
+    with translate_errors():
+        async with engine.connect() as session:
+            connection: Any = (await session.get_raw_connection()).driver_connection
+            await connection.execute(f"LISTEN {CHANNEL}")
+            yield SessionLocks(connection)

@@ -1,0 +1,166 @@
+"""Holds of shares, by which a replica that lost its chats can write nothing more for them.
+
+A hold begins once the share's lock is taken, and every transaction of work under it requires that it still
+stands. Functions work inside the caller's transaction `tx`.
+"""
+
+import contextlib
+import math
+import time
+from collections.abc import Collection, Iterator, Mapping
+from contextvars import ContextVar
+from dataclasses import dataclass
+from itertools import pairwise
+
+from sqlalchemy import and_, bindparam, func, insert, select, tuple_, update
+
+from bot.db.tables import lives, share_holds
+from bot.db.transaction import Transaction
+from bot.domain import Lane
+from bot.errors import ShareLost
+
+_current_hold: ContextVar["ShareHold | None"] = ContextVar("hold", default=None)
+
+
+@dataclass(frozen=True, slots=True)
+class ShareHold:
+    """A share as one replica holds it; `epoch` counts the holds of the share."""
+
+    share: int
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class LockHolders:
+    """Who holds what, as sessions, which PostgreSQL numbers.
+
+    `session`: the one that asked. `replicas`: the sessions of those that take shares, by the ids of their
+    lives. `shares`: the session of each share that is held. `leader`: None while nobody leads.
+    """
+
+    session: int
+    replicas: Mapping[int, int]
+    shares: Mapping[int, int]
+    leader: int | None
+
+    @property
+    def own_shares(self) -> frozenset[int]:
+        """The shares that this session holds."""
+        return frozenset(share for share, session in self.shares.items() if session == self.session)
+
+
+class OwnShares:
+    """The shares this process works for; the share keeper changes `holds` and confirms them."""
+
+    def __init__(self) -> None:
+        self.holds: dict[int, ShareHold] = {}
+        self._confirmed_at = -math.inf  # monotonic
+
+    def confirm(self, moment: float) -> None:
+        """Note that the shares were held at this moment of the monotonic clock."""
+        self._confirmed_at = moment
+
+    def is_confirmed(self) -> bool:
+        """Whether it was lately certain: a process that was paused finds out before it goes on."""
+        return time.monotonic() < self._confirmed_at + _CONFIRMED_SECONDS
+
+    def has(self, lane: Lane) -> bool:
+        """Whether a lane's chat belongs to these shares."""
+        return lane.share in self.holds
+
+
+_CONFIRMED_SECONDS = 3.0  # several looks; a server that is gone without a word frees no lock within it
+_IS_REQUESTED = share_holds.c.share.in_(bindparam("numbers", expanding=True))
+_NEWEST = select(share_holds.c.share, func.max(share_holds.c.epoch)).group_by(share_holds.c.share)
+_SELECT_NEWEST = (
+    select(share_holds)
+    .where(_IS_REQUESTED, tuple_(share_holds.c.share, share_holds.c.epoch).in_(_NEWEST))
+    .order_by(share_holds.c.share)
+    .with_for_update()
+)
+_END = (
+    update(share_holds)
+    .where(share_holds.c.share == bindparam("of_share"), share_holds.c.ended_at.is_(None))
+    .values(ended_at=bindparam("now"))
+)
+# A replica that takes a share over waits for the transactions that share the lock of its hold's row.
+_LOCK_STANDING = (
+    select(share_holds.c.share, share_holds.c.epoch)
+    .where(_IS_REQUESTED, share_holds.c.ended_at.is_(None))
+    .with_for_update(read=True)
+)
+
+
+async def take_over(tx: Transaction, numbers: Collection[int], life: int, *, now: float) -> list[ShareHold]:
+    """Store that the process of `life`, which has the locks of these shares, holds them; returns its holds.
+
+    One that was its own, and that nobody else had since, stays the same: work under it goes on.
+    """
+    newest = {row.share: row for row in await tx.execute(_SELECT_NEWEST, {"numbers": list(numbers)})}
+    holds = []
+    for number in sorted(numbers):
+        last = newest.get(number)
+        if last is not None and last.life == life and last.ended_at is None:
+            holds.append(ShareHold(number, last.epoch))
+            continue
+        hold = ShareHold(number, last.epoch + 1 if last is not None else 1)
+        await tx.execute(_END, {"of_share": number, "now": now})
+        row = {"share": number, "epoch": hold.epoch, "life": life, "began_at": now}
+        await tx.execute(insert(share_holds), row)
+        holds.append(hold)
+    return holds
+
+
+async def end_holds(tx: Transaction, holds: Collection[ShareHold], *, now: float) -> None:
+    """Store that these shares are given away: nothing is written under their holds any more."""
+    await require(tx, holds)
+    numbers = [hold.share for hold in holds]
+    standing = and_(share_holds.c.share.in_(numbers), share_holds.c.ended_at.is_(None))
+    holders = select(share_holds.c.life).where(standing)
+    await tx.execute(update(lives).where(lives.c.id.in_(holders)).values(seen_at=now))
+    await tx.execute(update(share_holds).where(standing).values(ended_at=now))
+
+
+async def require(tx: Transaction, holds: Collection[ShareHold]) -> None:
+    """Keep others from taking these shares over before `tx` ends; raises ShareLost if one has already."""
+    if not (await lock_standing(tx, holds)).issuperset(holds):
+        raise ShareLost
+
+
+async def lock_standing(tx: Transaction, holds: Collection[ShareHold]) -> set[ShareHold]:
+    """Those of these holds that stand, and keep standing until `tx` ends."""
+    if not holds:
+        return set()
+    rows = await tx.execute(_LOCK_STANDING, {"numbers": [hold.share for hold in holds]})
+    return {ShareHold(row.share, row.epoch) for row in rows}.intersection(holds)
+
+
+async def list_gaps(tx: Transaction, share: int, since: float) -> list[tuple[float, float]]:
+    """The times in which no replica held the share, as (begin, end), that ended after `since`, in order.
+
+    The hold of a process that died ended with its last heartbeat.
+    """
+    seen_at = func.coalesce(lives.c.ended_at, lives.c.seen_at)
+    columns = (share_holds.c.began_at, share_holds.c.ended_at, seen_at.label("seen_at"))
+    query = select(*columns).join(lives, lives.c.id == share_holds.c.life)
+    rows = (await tx.execute(query.where(share_holds.c.share == share).order_by(share_holds.c.epoch))).all()
+    gaps = [
+        (min(earlier.ended_at or earlier.seen_at, earlier.seen_at), later.began_at)
+        for earlier, later in pairwise(rows)
+    ]
+    return [(begin, end) for begin, end in gaps if end > since]
+
+
+@contextlib.contextmanager
+def work_under(hold: ShareHold | None) -> Iterator[None]:
+    """Require the hold in every write transaction of the block, and of the tasks that begin in it."""
+    token = _current_hold.set(hold)
+    try:
+        yield
+    finally:
+        _current_hold.reset(token)
+
+
+def find_current_hold() -> ShareHold | None:
+    """The hold under which the caller works; None: it works for no chat, or nobody else can have it."""
+    return _current_hold.get()

@@ -1,0 +1,74 @@
+"""What replicas tell each other: where to look. A message that is lost costs seconds, and nothing else.
+
+Each replica looks by itself as well, every few seconds.
+"""
+
+import asyncio
+import json
+import logging
+from collections.abc import Callable, Mapping
+from typing import Literal
+
+from bot.db.engine import Database
+from bot.db.postgresql.notifications import MAX_PAYLOAD_BYTES, notify
+from bot.errors import StoreUnavailable
+
+Topic = Literal["inbox", "outbox", "stop", "wake", "changed"]
+"""inbox: there are items in a share. outbox: something is to be sent in a lane. stop: end what runs in a lane
+before an item. wake: end the pause of a lane's turn. changed: people, groups, tools or limits have."""
+
+_RETRY_SECONDS = 1.0
+_MAX_KEYS = 100  # in one notification, each some 40 bytes
+
+log = logging.getLogger(__name__)
+
+
+class ReplicaMessenger:
+    """Sends while `run` runs; `life` is the id of this process's life, by which it knows its own messages."""
+
+    def __init__(self, database: Database) -> None:
+        self.life = 0
+        self.handlers: Mapping[Topic, Callable[[str], object]] = {}
+        self._database = database
+        self._pending: dict[tuple[Topic, str], None] = {}
+        self._has_pending = asyncio.Event()
+
+    def send(self, topic: Topic, key: str) -> None:
+        """Tell all other replicas; what was sent and is still on its way is not sent twice."""
+        self._pending[topic, key] = None
+        self._has_pending.set()
+
+    def receive(self, payload: str) -> None:
+        """Do what another replica asks for."""
+        try:
+            life, messages = json.loads(payload)
+            requests = [(topic, str(key)) for topic, key in messages]
+        except (ValueError, TypeError):
+            log.warning("a notification cannot be read", extra={"action": "replica.unreadable"})
+            return
+        if life == self.life:
+            return
+        for topic, key in requests:
+            handler = self.handlers.get(topic)
+            if handler is not None:  # a newer version may tell more
+                handler(key)
+
+    async def run(self) -> None:
+        """Send until cancelled."""
+        while True:
+            await self._has_pending.wait()
+            self._has_pending.clear()
+            batch = list(self._pending)[:_MAX_KEYS]
+            payload = json.dumps([self.life, batch])
+            assert len(payload) <= MAX_PAYLOAD_BYTES
+            try:
+                async with self._database.transaction(durable=False) as tx:
+                    await notify(tx, payload)
+            except StoreUnavailable:
+                await asyncio.sleep(_RETRY_SECONDS)
+                self._has_pending.set()
+                continue
+            for message in batch:
+                self._pending.pop(message, None)
+            if self._pending:
+                self._has_pending.set()

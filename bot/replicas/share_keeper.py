@@ -1,0 +1,164 @@
+"""Holds an equal part of the shares for this replica, and leads when nobody else does."""
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Collection
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+from bot.db import shares
+from bot.db.engine import Database
+from bot.db.shares import LockHolders, OwnShares
+from bot.db.transaction import Transaction
+from bot.errors import StoreUnavailable
+from bot.replicas.leadership import Leadership
+from bot.replicas.share_plan import plan_shares
+
+if TYPE_CHECKING:  # its driver is an extra
+    from bot.db.postgresql.session_locks import SessionLocks
+
+LOOK_SECONDS = 0.25  # between looks at who holds what, each of 0.2 ms: a dead replica is replaced as fast
+RECONNECT_SECONDS = 0.25
+
+log = logging.getLogger(__name__)
+
+
+class ShareWork(Protocol):
+    """What a replica does for the chats of its shares."""
+
+    def list_busy_shares(self) -> Collection[int]:
+        """The shares in which something runs or is being sent."""
+        ...
+
+    async def take_over(self, tx: Transaction, numbers: Collection[int]) -> None:
+        """Put back what another replica had begun for the chats of these shares."""
+        ...
+
+    async def begin(self) -> None:
+        """Begin to work for shares that were taken."""
+        ...
+
+    async def abandon(self, numbers: Collection[int]) -> None:
+        """End at once whatever runs for these shares: another replica has them."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaCallbacks:
+    """`on_notification`: gets what other replicas notify."""
+
+    work: ShareWork
+    on_notification: Callable[[str], object]
+
+
+class ShareKeeper:
+    """Takes free shares, gives away what is beyond its part, and notices what it has lost.
+
+    `own_shares`: kept as they are at the moment. `open_locks`: opens the session whose locks stand for
+    shares. `life`: the id of this process's life.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        own_shares: OwnShares,
+        open_locks: "Callable[[], AbstractAsyncContextManager[SessionLocks]]",
+        callbacks: ReplicaCallbacks,
+        *,
+        life: int,
+    ) -> None:
+        self._database = database
+        self._own_shares = own_shares
+        self._holds = own_shares.holds
+        self._open_locks = open_locks
+        self._callbacks = callbacks
+        self._life = life
+        self.leadership = Leadership()
+        self._replica_count = 1
+        self._is_leaving = False
+
+    @property
+    def replica_count(self) -> int:
+        """How many replicas share the chats."""
+        return self._replica_count
+
+    def leave(self) -> None:
+        """Lead no longer, take nothing more, and give each share away as soon as its work has ended."""
+        self._is_leaving = True
+        self.leadership.end()
+
+    async def run(self) -> None:
+        """Keep shares until cancelled; then the session ends, and with it all locks."""
+        while True:
+            try:
+                await self._keep()
+            except StoreUnavailable as error:
+                log.warning("the locks are lost: %s", error, extra={"action": "replica.lost"})
+            self.leadership.end()  # others may lead by now: two that poll would be in each other's way
+            await asyncio.sleep(RECONNECT_SECONDS)
+
+    async def _keep(self) -> None:
+        """Work with one session until it is lost."""
+        async with self._open_locks() as locks:
+            await locks.join(self._life)
+            await self._retake(locks)
+            while True:
+                await self._look(locks)
+                async for notification in locks.wait_for_notifications(LOOK_SECONDS):
+                    self._callbacks.on_notification(notification)
+
+    async def _retake(self, locks: "SessionLocks") -> None:
+        """Take the shares of a lost session again, and abandon what another replica has by now."""
+        taken = await locks.try_take(self._holds.keys())
+        await self._abandon(self._holds.keys() - taken)
+        await self._begin(taken)
+
+    async def _look(self, locks: "SessionLocks") -> None:
+        looked_at = time.monotonic()
+        holders = await locks.list_holders()
+        await self._abandon(self._holds.keys() - holders.own_shares)
+        self._own_shares.confirm(looked_at)
+        self._replica_count = max(1, len(holders.replicas))
+        await self._update_leadership(locks, holders)
+        plan = plan_shares(holders, self._callbacks.work.list_busy_shares(), leaves=self._is_leaving)
+        await self._give(locks, plan.give)
+        taken = await locks.try_take(plan.take)
+        await self._begin((taken | holders.own_shares) - set(plan.give) - self._holds.keys())
+
+    async def _update_leadership(self, locks: "SessionLocks", holders: LockHolders) -> None:
+        if self._is_leaving:
+            if holders.leader == holders.session and not self.leadership.is_active:
+                await locks.stop_leading()
+        elif holders.leader == holders.session or (holders.leader is None and await locks.try_lead()):
+            self.leadership.grant()
+
+    async def _begin(self, numbers: Collection[int]) -> None:
+        """Begin to work for shares whose locks are held; while the database is away, at a later look."""
+        if not numbers:
+            return
+        try:
+            async with self._database.transaction() as tx:
+                holds = await shares.take_over(tx, numbers, self._life, now=time.time())
+                new = [hold.share for hold in holds if hold != self._holds.get(hold.share)]
+                await self._abandon([share for share in new if share in self._holds])
+                await self._callbacks.work.take_over(tx, new)
+        except StoreUnavailable:
+            return
+        self._holds.update({hold.share: hold for hold in holds})
+        await self._callbacks.work.begin()
+
+    async def _give(self, locks: "SessionLocks", numbers: Collection[int]) -> None:
+        """Give shares away in which nothing runs; nothing more is begun for them from now on."""
+        holds = [hold for number in numbers if (hold := self._holds.pop(number, None))]
+        if holds:
+            async with self._database.transaction() as tx:
+                await shares.end_holds(tx, holds, now=time.time())
+            await locks.give(numbers)
+
+    async def _abandon(self, numbers: Collection[int]) -> None:
+        """End the work under holds that another replica has by now."""
+        lost = [number for number in numbers if self._holds.pop(number, None)]
+        if lost:
+            await self._callbacks.work.abandon(lost)

@@ -1,0 +1,68 @@
+"""Holds of shares: who loses one can write nothing more for its chats."""
+
+import asyncio
+
+import pytest
+
+from bot.db import shares
+from bot.db.engine import Database, open_database
+from bot.db.shares import ShareHold
+from bot.db.usage import process_lives
+from bot.errors import ShareLost
+from tests.support.postgresql import PostgresServer
+
+
+async def test_work_under_a_lost_hold_writes_nothing(postgresql_server: PostgresServer):
+    with postgresql_server.open_database() as url:
+        async with open_database(url) as database, open_database(url) as other_database:
+            async with database.transaction() as tx:
+                first = await process_lives.begin(tx, began_at=1.0)
+                second = await process_lives.begin(tx, began_at=2.0)
+                [hold, kept] = await shares.take_over(tx, [4, 5], first, now=3.0)
+            assert hold == ShareHold(4, epoch=1)
+            async with database.transaction() as tx:
+                assert await shares.take_over(tx, [4], first, now=3.5) == [hold]
+            with shares.work_under(hold):
+                async with asyncio.TaskGroup() as tasks, database.transaction() as tx:
+                    await process_lives.record_heartbeat(tx, first, now=4.0)
+                    taking_over = tasks.create_task(_take_over(other_database, 4, second))
+                    await _wait_for_lock_wait(database)
+                assert taking_over.result() == [ShareHold(4, epoch=2)]
+                with pytest.raises(ShareLost):
+                    async with database.transaction() as tx:
+                        await process_lives.record_heartbeat(tx, first, now=6.0)
+            with shares.work_under(kept):
+                async with database.transaction() as tx:
+                    assert await shares.lock_standing(tx, [hold, kept]) == {kept}
+            async with database.read_transaction() as tx:
+                assert await shares.list_gaps(tx, 4, since=0.0) == [(4.0, 5.0)]
+                assert await shares.list_gaps(tx, 5, since=0.0) == []
+
+
+async def test_a_share_given_away_leaves_no_gap(postgresql_server: PostgresServer):
+    with postgresql_server.open_database() as url:
+        async with open_database(url) as database:
+            async with database.transaction() as tx:
+                first = await process_lives.begin(tx, began_at=1.0)
+                second = await process_lives.begin(tx, began_at=1.0)
+                holds = await shares.take_over(tx, [7], first, now=2.0)
+            async with database.transaction() as tx:
+                await shares.end_holds(tx, holds, now=3.0)
+            async with database.transaction() as tx:
+                await shares.take_over(tx, [7], second, now=3.0)
+            async with database.read_transaction() as tx:
+                assert await shares.list_gaps(tx, 7, since=2.5) == [(3.0, 3.0)]
+
+
+async def _take_over(database: Database, share: int, life: int) -> list[ShareHold]:
+    async with database.transaction() as tx:
+        return await shares.take_over(tx, [share], life, now=5.0)
+
+
+async def _wait_for_lock_wait(database: Database) -> None:
+    """Wait until a session waits for what another one has locked."""
+    waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
+    is_waiting = False
+    while not is_waiting:
+        async with database.read_transaction() as tx:
+            is_waiting = bool((await tx.exec_driver_sql(waiting)).scalar_one())

@@ -1,0 +1,88 @@
+"""Replicas on one PostgreSQL server divide the shares, and take over those of one that is gone."""
+
+import asyncio
+from collections.abc import AsyncIterator, Collection
+from contextlib import asynccontextmanager
+from functools import partial
+
+from bot.db.engine import Database, open_database
+from bot.db.postgresql.session_locks import open_session_locks
+from bot.db.shares import OwnShares
+from bot.db.transaction import Transaction
+from bot.db.usage import process_lives
+from bot.domain import SHARE_COUNT
+from bot.replicas.share_keeper import ReplicaCallbacks, ShareKeeper
+from tests.support.cache_warmup import wait_until
+from tests.support.postgresql import PostgresServer
+
+
+class RecordedWork:
+    """Notes what it is told."""
+
+    def __init__(self) -> None:
+        self.busy: set[int] = set()
+        self.taken_over: list[int] = []
+        self.begun = 0
+        self.abandoned: list[int] = []
+
+    def list_busy_shares(self) -> Collection[int]:
+        return self.busy
+
+    async def take_over(self, tx: Transaction, numbers: Collection[int]) -> None:
+        self.taken_over += numbers
+
+    async def begin(self) -> None:
+        self.begun += 1
+
+    async def abandon(self, numbers: Collection[int]) -> None:
+        self.abandoned += numbers
+
+
+class Replica:
+    def __init__(
+        self, keeper: ShareKeeper, own_shares: OwnShares, work: RecordedWork, task: "asyncio.Task[None]"
+    ) -> None:
+        self.keeper = keeper
+        self.own_shares = own_shares
+        self.work = work
+        self.task = task
+
+    @property
+    def shares(self) -> set[int]:
+        return set(self.own_shares.holds)
+
+    async def end(self) -> None:
+        self.task.cancel()
+        await asyncio.wait([self.task])
+
+
+@asynccontextmanager
+async def run_replica(database: Database, url: str) -> AsyncIterator[Replica]:
+    async with database.transaction() as tx:
+        life = await process_lives.begin(tx, began_at=0.0)
+    work = RecordedWork()
+    own_shares = OwnShares()
+    callbacks = ReplicaCallbacks(work, lambda payload: None)
+    keeper = ShareKeeper(database, own_shares, partial(open_session_locks, url), callbacks, life=life)
+    async with asyncio.TaskGroup() as tasks:
+        replica = Replica(keeper, own_shares, work, tasks.create_task(keeper.run()))
+        yield replica
+        await replica.end()
+
+
+async def test_replicas_divide_the_shares_and_take_over(postgresql_server: PostgresServer):
+    with postgresql_server.open_database() as url:
+        async with open_database(url) as database, run_replica(database, url) as first:
+            await wait_until(lambda: len(first.shares) == SHARE_COUNT)
+            assert first.keeper.leadership.is_granted
+            first.work.busy = {3}
+            async with run_replica(database, url) as second:
+                await wait_until(lambda: len(first.shares) == len(second.shares) == SHARE_COUNT // 2)
+                assert 3 in first.shares
+                assert not first.shares & second.shares
+                assert not second.keeper.leadership.is_granted
+                await first.end()
+                await wait_until(lambda: len(second.shares) == SHARE_COUNT)
+                await wait_until(lambda: second.keeper.leadership.is_granted)
+                assert sorted(second.work.taken_over) == list(range(SHARE_COUNT))
+                assert first.work.abandoned == []
