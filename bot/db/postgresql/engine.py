@@ -48,6 +48,7 @@ class PostgresDatabase:
         self._outage_log = outage_log
         self._stop = stop
         self._lock = lock
+        self._was_open = False
         self._write_lock = asyncio.Lock()
         self._writer: AsyncConnection | None = None
         self._session: psycopg.AsyncConnection[Any] | None = None  # the writer's
@@ -120,7 +121,7 @@ class PostgresDatabase:
     @contextlib.contextmanager
     def _report_errors(self) -> Iterator[None]:
         try:
-            with translate_errors():
+            with translate_errors(was_open=self._was_open):
                 yield
         except StoreUnavailable as error:
             if self._outage_log is not None:
@@ -151,6 +152,7 @@ class PostgresDatabase:
                 await writer.close()
                 raise
             self._writer = writer
+            self._was_open = True
             self._session = cast("psycopg.AsyncConnection[Any]", raw_connection.driver_connection)
         return self._writer
 

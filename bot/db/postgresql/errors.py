@@ -16,6 +16,7 @@ _PASSING = ("08", "53", "57P", "58", "40", "55P03", "25006")
 _BUSY = ("55P03", "40", "53300")
 
 # Before a session exists the server sends words alone.
+_CONNECTING = re.compile("connection (failed|is bad|timeout)|failed to resolve|multiple connection")
 _REFUSED = (
     (
         re.compile("password authentication failed|no password supplied|role .* does not exist"),
@@ -38,25 +39,28 @@ _REFUSED = (
 
 
 @contextlib.contextmanager
-def translate_errors() -> Iterator[None]:
-    """Raise StoreUnavailable for what waiting may mend, SettingsRefused for a session that is refused."""
+def translate_errors(*, was_open: bool = False) -> Iterator[None]:
+    """Raise StoreUnavailable for what waiting may mend, SettingsRefused for a session that is refused.
+
+    `was_open`: this process had a session before, so that a refusal may pass as well: it is StoreUnavailable.
+    """
     try:
         yield
     except PoolTimeoutError as error:
         raise StoreBusy("the database cannot be used now: other reads take too long") from error
     except DBAPIError as error:
-        translated = _translate(error.orig)
+        translated = _translate(error.orig, was_open=was_open)
         if translated is None:
             raise  # the statement itself is wrong: waiting does not help
         raise translated from error
     except psycopg.Error as error:
-        translated = _translate(error)
+        translated = _translate(error, was_open=was_open)
         if translated is None:
             raise
         raise translated from error
 
 
-def _translate(error: BaseException | None) -> CanvasgramError | None:
+def _translate(error: BaseException | None, *, was_open: bool) -> CanvasgramError | None:
     if not isinstance(error, psycopg.Error):
         return None
     reason = _shorten(error)
@@ -70,8 +74,12 @@ def _translate(error: BaseException | None) -> CanvasgramError | None:
             return SettingsRefused(f"DATABASE_URL: {reason}. Leave it out.")
         return None
     for pattern, advice in _REFUSED:
-        if pattern.search(reason):
+        if pattern.search(reason) and not was_open:
             return SettingsRefused(f"DATABASE_URL: the server {advice.replace('{reason}', reason)}")
+    if _CONNECTING.match(str(error)):
+        return StoreUnavailable(
+            f"the server of DATABASE_URL cannot be reached; start it, or correct the setting: {reason}"
+        )
     if isinstance(error, psycopg.OperationalError | psycopg.InterfaceError):
         return StoreUnavailable(f"the database cannot be used now: {reason}")
     return None
@@ -80,4 +88,4 @@ def _translate(error: BaseException | None) -> CanvasgramError | None:
 def _shorten(error: psycopg.Error) -> str:
     """The first line of what was reported, without the words that lead up to it."""
     lines = str(error).strip().splitlines() or [type(error).__name__]
-    return re.sub(r"^.*?FATAL: +", "", lines[0]).rstrip(".")
+    return re.sub(r"^(.*?FATAL: +|connection (failed|is bad): )", "", lines[0]).rstrip(".")

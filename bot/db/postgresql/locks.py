@@ -11,8 +11,8 @@ _CLASS = 1_667_329_646  # "canv": other programs may use advisory locks in the s
 MIGRATION = f"{_CLASS}, 1"
 """Held by the process that migrates."""
 _GATEWAY = f"{_CLASS}, 2"
-# The server may notice only after a while that a session is gone: after eleven seconds if nothing was said.
-_START_SECONDS = 2.0
+# The server notices at once that a process died, and after eleven seconds that a machine or a network did.
+_START_SECONDS = 1.0
 _LOST_SECONDS = 15.0
 _RETRY_SECONDS = 0.1
 
@@ -34,18 +34,21 @@ class GatewayLock:
         """
         began_at = time.monotonic()
         while not await _try_lock(connection):
-            if self._was_held:
-                self._lost_at = self._lost_at or began_at
-                if began_at < self._lost_at + _LOST_SECONDS:
-                    raise StoreBusy("the database cannot be used now: a lost session still holds its lock")
             if time.monotonic() > began_at + _START_SECONDS:
-                raise GatewayRunning(
-                    "Another gateway already works on this database. "
-                    "Stop it first, or set DATABASE_URL to another database."
-                )
+                self._refuse(began_at)
             await asyncio.sleep(_RETRY_SECONDS)
         self._was_held = True
         self._lost_at = None
+
+    def _refuse(self, began_at: float) -> None:
+        if self._was_held:
+            self._lost_at = self._lost_at or began_at
+            if began_at < self._lost_at + _LOST_SECONDS:
+                raise StoreBusy("the database cannot be used now: a lost session still holds its lock")
+        raise GatewayRunning(
+            "Another gateway already works on this database. "
+            "Stop it first, or set DATABASE_URL to another database."
+        )
 
 
 async def refuse_pooler(other: AsyncConnection) -> None:

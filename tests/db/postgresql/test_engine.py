@@ -7,6 +7,7 @@ from sqlalchemy import text
 from sqlalchemy.exc import DBAPIError
 
 from bot.db.engine import Database
+from bot.errors import ReadTooSlow
 
 INSERT = text("INSERT INTO words VALUES (:word)")
 COUNT = "SELECT count(*) FROM words"
@@ -38,6 +39,13 @@ async def test_a_read_sees_one_state_and_cannot_write(server_database: Database)
         assert (await tx.exec_driver_sql(COUNT)).scalar_one() == 0
         with pytest.raises(DBAPIError, match="read-only"):
             await tx.execute(INSERT, {"word": "never"})
+
+
+async def test_a_read_that_takes_too_long_is_ended(server_database: Database):
+    with pytest.raises(ReadTooSlow, match=r"longer than 0\.1 seconds"):
+        async with server_database.long_read_transaction(0.1) as tx:
+            await tx.exec_driver_sql("SELECT pg_sleep(60)")
+    assert await count(server_database) == 0
 
 
 async def test_a_cancelled_transaction_leaves_nothing_behind(server_database: Database):

@@ -18,8 +18,12 @@ PASSWORD = "hush-hush"
     [
         ("ann:hush-hush-wrong@/test", SettingsRefused, "does not let this user in .*password"),
         ("ann:hush-hush@/nowhere", SettingsRefused, "no such database .*createdb"),
-        ("ann:hush-hush@nowhere.invalid/test", StoreUnavailable, "cannot be used now: .*nowhere.invalid"),
-        ("ann:hush-hush@127.0.0.1:1/test", StoreUnavailable, "cannot be used now: .*refused"),
+        (
+            "ann:hush-hush@nowhere.invalid/test",
+            StoreUnavailable,
+            "cannot be reached.*nowhere.invalid",
+        ),
+        ("ann:hush-hush@127.0.0.1:1/test", StoreUnavailable, "cannot be reached; start it, .*refused"),
         ("ann:hush-hush@127.0.0.1:port/test", SettingsRefused, "no address of a server"),
         ("ann:hush-hush@/test?colour=red", SettingsRefused, "colour"),
     ],

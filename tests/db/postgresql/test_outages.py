@@ -17,9 +17,9 @@ async def test_after_a_restart_of_the_server_reads_and_writes_go_on(
     await insert(server_database, "before")
     assert await count(server_database) == 1
     postgresql_server.stop()
-    with pytest.raises(StoreUnavailable, match="cannot be used now"):
+    with pytest.raises(StoreUnavailable, match="cannot be reached"):
         await insert(server_database, "meanwhile")
-    with pytest.raises(StoreUnavailable, match="cannot be used now"):
+    with pytest.raises(StoreUnavailable, match="cannot be reached"):
         await count(server_database)
     postgresql_server.start()
     assert await count(server_database) == 1
@@ -28,6 +28,23 @@ async def test_after_a_restart_of_the_server_reads_and_writes_go_on(
     postgresql_server.start()
     await insert(server_database, "after the second")
     assert await count(server_database) == 3
+
+
+async def test_a_password_that_is_changed_meanwhile_is_waited_for(
+    server_url: str, postgresql_server: PostgresServer
+):
+    postgresql_server.execute("DROP ROLE IF EXISTS ben; CREATE ROLE ben LOGIN PASSWORD 'old'")
+    async with open_database(server_url.replace("postgres@", "ben:old@")) as database:
+        async with database.transaction() as tx:
+            await tx.exec_driver_sql("SELECT 1")
+        postgresql_server.execute("ALTER ROLE ben PASSWORD 'new'")
+        postgresql_server.stop()
+        postgresql_server.start()
+        with pytest.raises(StoreUnavailable, match="password authentication failed"):
+            await count(database)
+        postgresql_server.execute("ALTER ROLE ben PASSWORD 'old'")
+        async with database.transaction() as tx:
+            await tx.exec_driver_sql("SELECT 1")
 
 
 @pytest.mark.parametrize(("lost", "is_stored"), [("request", False), ("answer", True)])
