@@ -183,7 +183,7 @@ class Approvals:
 
         Wake the lanes, and the worker, once it is committed.
         """
-        question = await approval_rows.find(tx, question_id)
+        question = await approval_rows.find_to_answer(tx, question_id)
         (person, name) = answered_by
         translate = await people.find_translator(tx, person)
         if question is None or (answer == "here" and question.binding is None):
@@ -351,11 +351,10 @@ class Approvals:
         """Store and show one answer to several questions, and resume the turns that have no open one left."""
         lanes = list[Lane]()
         for question in questions:
-            await approval_rows.store_answer(tx, question.id, answer, answered_by, now=now)
-            lanes += await self._show_answer(tx, question, answer, answerer_name)
+            if await approval_rows.store_answer(tx, question.id, answer, answered_by, now=now):
+                lanes += await self._show_answer(tx, question, answer, answerer_name)
         turns = [question.turn for question in questions]
-        still_waiting = {question.turn for question in await approval_rows.list_open(tx, turns=turns)}
-        for turn in set(turns) - still_waiting:
+        for turn in await approval_rows.list_answered_turns(tx, turns):
             await parked_items.resume(tx, turn, stopped=answer == "stopped", now=now)
         return tuple(lanes)
 

@@ -5,8 +5,9 @@ Functions work inside the caller's transaction `tx`.
 
 from itertools import count
 
-from sqlalchemy import insert, select
+from sqlalchemy import select
 
+from bot.db.portable_sql import upsert
 from bot.db.tables import group_speakers
 from bot.db.transaction import Transaction
 from bot.domain import Lane
@@ -22,14 +23,23 @@ async def find_name(tx: Transaction, lane: Lane, person: int) -> str | None:
 
 async def add(tx: Transaction, lane: Lane, person: int, name: str) -> str:
     """Return what a lane's prompts call a person from now on: this name, with a number if others have it."""
-    known_name = await find_name(tx, lane, person)
-    if known_name is not None:
-        return known_name
+    while True:
+        known_name = await find_name(tx, lane, person)
+        if known_name is not None:
+            return known_name
+        free_name = await _find_free_name(tx, lane, name)
+        row = {"lane": lane.key, "person": person, "name": free_name}
+        # Another process may have stored this person, or given this name to somebody else, a moment ago.
+        if_free = upsert(group_speakers).values(row).on_conflict_do_nothing()
+        if (await tx.execute(if_free.returning(group_speakers.c.name))).one_or_none() is not None:
+            return free_name
+
+
+async def _find_free_name(tx: Transaction, lane: Lane, name: str) -> str:
     query = select(group_speakers.c.name).where(group_speakers.c.lane == lane.key)
     taken_names = {taken.casefold() for taken in (await tx.execute(query)).scalars()}
     numbered_names = (f"{name} {number}" for number in count(2))
     free_name = name
     while free_name.casefold() in taken_names:
         free_name = next(numbered_names)
-    await tx.execute(insert(group_speakers).values(lane=lane.key, person=person, name=free_name))
     return free_name

@@ -153,9 +153,9 @@ async def requeue(tx: Transaction, revision: Revision, *, now: float) -> int:
         inbox.c.turn.is_(None),
         inbox.c.shape != "edit",
     )
-    waiting = (await tx.execute(select(inbox).where(waits).order_by(inbox.c.id))).mappings().all()
-    await tx.execute(delete(inbox).where(waits))
-    moved = [{name: value for name, value in row.items() if name != "id"} for row in waiting]
+    waiting = (await tx.execute(delete(inbox).where(waits).returning(*inbox.c))).mappings().all()
+    in_order = sorted(waiting, key=lambda row: row["id"])
+    moved = [{name: value for name, value in row.items() if name != "id"} for row in in_order]
     return await _insert(tx, copies, moved)
 
 

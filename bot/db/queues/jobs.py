@@ -211,6 +211,7 @@ async def fire(tx: Transaction, fired_jobs: Sequence[FiredJob], *, now: float) -
 
 async def run_now(tx: Transaction, job: int, row: Mapping[str, Any], *, now: float) -> bool:
     """Insert an inbox row of a job outside its due times; False while an earlier one is not done."""
+    await tx.execute(select(jobs.c.id).where(jobs.c.id == job).with_for_update())  # two runs at once are one
     pending = and_(inbox.c.job == job, inbox.c.state.in_(("new", "running", "parked")))
     if (await tx.execute(select(inbox.c.id).where(pending).limit(1))).one_or_none() is not None:
         return False

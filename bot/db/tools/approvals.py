@@ -11,6 +11,7 @@ from typing import Any, Literal
 from sqlalchemy import Row, and_, delete, func, insert, select, update
 
 from bot.db.tables import allowances, approval_messages, approvals, outbox, tool_calls
+from bot.db.tables import turns as turn_rows
 from bot.db.transaction import Transaction
 from bot.domain import Lane
 
@@ -123,6 +124,28 @@ async def find(tx: Transaction, question: int) -> ApprovalQuestion | None:
     if row:
         return _to_question(row)
     return None
+
+
+async def find_to_answer(tx: Transaction, question: int) -> ApprovalQuestion | None:
+    """Find a question that is answered now; another answer to it waits until this transaction ends."""
+    query = select(approvals).where(approvals.c.id == question).with_for_update()
+    row = (await tx.execute(query)).one_or_none()
+    if row:
+        return _to_question(row)
+    return None
+
+
+async def list_answered_turns(tx: Transaction, answered_turns: Iterable[int]) -> list[int]:
+    """Those of these turns that have no open question left, for the caller to resume.
+
+    Two questions of a turn may be answered at once: the turn is locked, so that the later of the two sees the
+    other's answer.
+    """
+    ids = {*answered_turns}
+    locked = select(turn_rows.c.id).where(turn_rows.c.id.in_(ids)).order_by(turn_rows.c.id)
+    await tx.execute(locked.with_for_update())
+    waiting = select(approvals.c.turn).where(_IS_OPEN, approvals.c.turn.in_(ids))
+    return sorted(ids - {*(await tx.execute(waiting)).scalars()})
 
 
 async def load_of_turn(tx: Transaction, turn: int) -> dict[tuple[int, str], ApprovalQuestion]:

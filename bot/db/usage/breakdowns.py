@@ -204,7 +204,7 @@ async def store_breakdowns(
     await tx.execute(_INSERT_ACCOUNT, [row | row.pop("seconds") for row in rows])
     durations_rows = [
         {"day": day, "kind": kind, "bucket": bucket, "count": count}
-        for (day, kind, bucket), count in counts.items()
+        for (day, kind, bucket), count in sorted(counts.items())  # two processes lock rows in one order
     ]
     if durations_rows:
         await tx.execute(_ADD_DURATION, durations_rows)

@@ -4,6 +4,7 @@ Also counts what waits. A poll holds no lock.
 """
 
 import asyncio
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
@@ -19,6 +20,8 @@ INTERVALS: Final = tuple(
 )
 MAX_SETTLE_SECONDS = 86_400.0  # after its end; a turn without an account by then gets none
 PAGE_ROWS = 5000  # rows that one query reads
+# Of two transactions on PostgreSQL the one with the lower ids may commit later, but not by so much.
+MAX_COMMIT_SECONDS = 60.0
 
 _SELECT_CALLS = select(
     model_calls.c.id,
@@ -92,10 +95,10 @@ class EndedWatcher:
         """What has ended since the last poll. Raises StoreUnavailable."""
         async with self._database.read_transaction() as tx:
             return EndedRows(
-                tuple(await self._calls.poll(tx)),
-                tuple(await self._tools.poll(tx)),
-                tuple(await self._turns.poll(tx)),
-                tuple(await self._accounts.poll(tx, before=now - MAX_SETTLE_SECONDS)),
+                tuple(await self._calls.poll(tx, now=now)),
+                tuple(await self._tools.poll(tx, now=now)),
+                tuple(await self._turns.poll(tx, now=now)),
+                tuple(await self._accounts.poll(tx, now=now, before=now - MAX_SETTLE_SECONDS)),
             )
 
     async def count_waiting(self) -> QueueDepths:
@@ -112,7 +115,8 @@ class EndedWatcher:
 class _TableWatcher:
     """Reports each row of a table once when it is over.
 
-    All rows up to the id `reported_up_to` were reported, and after it those in `_reported_ids`.
+    All rows up to the id `reported_up_to` were reported, and after it those in `_reported_ids`. Rows up to
+    `_complete_up_to` are all visible: none of them is in a transaction that has not committed yet.
     """
 
     def __init__(
@@ -124,10 +128,14 @@ class _TableWatcher:
         self._page_rows = page_rows
         self.reported_up_to = 0
         self._reported_ids: set[int] = set()
+        self._newest_ids: deque[tuple[float, int]] = deque()  # with the moments of the polls that saw them
+        self._complete_up_to = 0
 
-    async def poll(self, tx: Transaction, *, before: float = 0.0) -> list[Row[Any]]:
+    async def poll(self, tx: Transaction, *, now: float, before: float = 0.0) -> list[Row[Any]]:
         """Rows that are over and were not reported; those that ended before `before` are not waited for."""
         newly_over = list[Row[Any]]()
+        while self._newest_ids and self._newest_ids[0][0] <= now - MAX_COMMIT_SECONDS:
+            self._complete_up_to = self._newest_ids.popleft()[1]
         after = self.reported_up_to
         is_contiguous = True  # every row up to here was reported, or is not expected to change
         while True:
@@ -137,13 +145,15 @@ class _TableWatcher:
                     self._reported_ids.add(row.id)
                     newly_over.append(row)
                 is_settled = row.id in self._reported_ids or _has_ended_before(row, before)
-                is_contiguous = is_contiguous and is_settled
+                is_contiguous = is_contiguous and is_settled and row.id <= self._complete_up_to
                 if is_contiguous:
                     self.reported_up_to = row.id
                     self._reported_ids.discard(row.id)
+            if page:
+                after = page[-1].id
             if len(page) < self._page_rows:
+                self._newest_ids.append((now, after))
                 return newly_over
-            after = page[-1].id
             await asyncio.sleep(0)  # queries do not yield to the event loop
 
 

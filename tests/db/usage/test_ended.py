@@ -7,7 +7,7 @@ from sqlalchemy import insert, update
 
 from bot.db.engine import Database
 from bot.db.tables import accounts, inbox, model_calls, outbox, turns
-from bot.db.usage.ended import INTERVALS, MAX_SETTLE_SECONDS, EndedWatcher, QueueDepths
+from bot.db.usage.ended import INTERVALS, MAX_COMMIT_SECONDS, MAX_SETTLE_SECONDS, EndedWatcher, QueueDepths
 
 TURN = {"lane": "7", "person": 7, "conversation": 1, "tools": "[]", "thinking": False, "thinking_why": ""}
 CALL = {"step": 1, "purpose": "turn", "endpoint": "e", "model": "m", "thinking": False, "tools_offered": 0}
@@ -48,6 +48,20 @@ async def test_calls_are_reported_once_in_any_order(database: Database):
         await update_row(database, model_calls, number, outcome="ok")
     assert await poll_call_ids(watcher) == [3, 5]
     assert await poll_call_ids(watcher) == []
+
+
+async def test_a_call_whose_number_is_lower_than_that_of_one_reported_is_not_missed(database: Database):
+    """On PostgreSQL a transaction may commit later than one that got higher ids."""
+    watcher = await open_watcher(database)
+    now = 1_000.0
+    for number, also_wanted in ((5, []), (3, []), (4, []), (1, [2])):
+        for call in (number, *also_wanted):
+            await insert_row(database, model_calls, **CALL, id=call, created_at=1.0, outcome="ok")
+        assert [row.id for row in (await watcher.poll(now=now)).calls] == [number, *also_wanted]
+        now += MAX_COMMIT_SECONDS / 4
+    for _ in range(10):
+        now += MAX_COMMIT_SECONDS / 4
+        assert (await watcher.poll(now=now)).calls == ()
 
 
 async def test_a_poll_yields_to_the_event_loop_between_pages(database: Database):
