@@ -114,7 +114,8 @@ async def test_after_a_crash_only_what_is_repeatable_runs_again(harness: ToolTas
 async def test_an_attempt_is_synced_before_a_tool_that_may_run_only_once_runs(
     harness: ToolTaskHarness, monkeypatch: pytest.MonkeyPatch
 ):
-    transaction = Database.transaction
+    kind = type(harness.updates.database)
+    transaction = kind.transaction
     synced = list[bool]()
 
     def recording_transaction(database: Database, *, durable: bool = True) -> Any:
@@ -123,7 +124,7 @@ async def test_an_attempt_is_synced_before_a_tool_that_may_run_only_once_runs(
 
     await harness.send_command('/tools try order {"what": "tea"}')
     before = [row.attempt for row in await harness.updates.load_items(kind="system", state="new")]
-    monkeypatch.setattr(Database, "transaction", recording_transaction)
+    monkeypatch.setattr(kind, "transaction", recording_transaction)
 
     async def check_and_run(database: Database, trial: Trial) -> TrialResult:
         attempts = [row.attempt for row in await harness.updates.load_items(kind="system", state="new")]
