@@ -6,12 +6,13 @@ from typing import Any
 import sqlalchemy as sa
 from alembic import op
 
+from migrations import INTEGER, TEXT
+
 revision: str = "0023"
 down_revision = "0022"
 branch_labels: str | Sequence[str] | None = None
 depends_on: str | Sequence[str] | None = None
 
-_ID = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
 _COUNTS = (
     "calls",
     "input_known",
@@ -28,42 +29,42 @@ _TOKENS = ("input", "cached", "cached_of", "output", "canvases")
 def upgrade() -> None:
     op.create_table(
         "summed_days",
-        sa.Column("part", sa.Text(), nullable=False),
-        sa.Column("day", sa.Integer(), nullable=False),
+        sa.Column("part", TEXT, nullable=False),
+        sa.Column("day", INTEGER, nullable=False),
         sa.PrimaryKeyConstraint("part", "day", name="pk_summed_days"),
     )
     op.create_table(
         "daily_turns",
         *_build_key_columns(),
-        sa.Column("endpoint", sa.Text(), nullable=False),
+        sa.Column("endpoint", TEXT, nullable=False),
         sa.Column("thinking", sa.Boolean(), nullable=False),
-        *(sa.Column(name, sa.Integer(), nullable=False) for name in ("turns", "failed", "settled")),
+        *(sa.Column(name, INTEGER, nullable=False) for name in ("turns", "failed", "settled")),
         sa.PrimaryKeyConstraint("id", name="pk_daily_turns"),
     )
     op.create_index("ix_daily_turns_part_day", "daily_turns", ["part", "day"])
     op.create_table(
         "daily_calls",
         *_build_key_columns(),
-        sa.Column("endpoint", sa.Text(), nullable=True),
+        sa.Column("endpoint", TEXT, nullable=True),
         sa.Column("thinking", sa.Boolean(), nullable=True),
-        sa.Column("model", sa.Text(), nullable=False),
-        sa.Column("purpose", sa.Text(), nullable=False),
-        *(sa.Column(name, sa.Integer(), nullable=False) for name in _COUNTS),
+        sa.Column("model", TEXT, nullable=False),
+        sa.Column("purpose", TEXT, nullable=False),
+        *(sa.Column(name, INTEGER, nullable=False) for name in _COUNTS),
         *(sa.Column(name, sa.BigInteger(), nullable=False) for name in _TOKENS),
         sa.PrimaryKeyConstraint("id", name="pk_daily_calls"),
     )
     op.create_index("ix_daily_calls_part_day", "daily_calls", ["part", "day"])
     op.create_table(
         "daily_tools",
-        sa.Column("id", _ID, nullable=False),
-        sa.Column("day", sa.Integer(), nullable=False),
-        sa.Column("tool", sa.Text(), nullable=False),
-        sa.Column("outcome", sa.Text(), nullable=False),
-        sa.Column("refusal", sa.Text(), nullable=True),
-        sa.Column("endpoint", sa.Text(), nullable=False),
+        sa.Column("id", INTEGER, nullable=False),
+        sa.Column("day", INTEGER, nullable=False),
+        sa.Column("tool", TEXT, nullable=False),
+        sa.Column("outcome", TEXT, nullable=False),
+        sa.Column("refusal", TEXT, nullable=True),
+        sa.Column("endpoint", TEXT, nullable=False),
         sa.Column("thinking", sa.Boolean(), nullable=False),
-        sa.Column("calls", sa.Integer(), nullable=False),
-        sa.Column("timed", sa.Integer(), nullable=False),
+        sa.Column("calls", INTEGER, nullable=False),
+        sa.Column("timed", INTEGER, nullable=False),
         sa.Column("seconds", sa.Float(), nullable=False),
         sa.PrimaryKeyConstraint("id", name="pk_daily_tools"),
     )
@@ -72,12 +73,12 @@ def upgrade() -> None:
 
 def _build_key_columns() -> list[sa.Column[Any]]:
     return [
-        sa.Column("id", _ID, nullable=False),
-        sa.Column("part", sa.Text(), nullable=False),
-        sa.Column("day", sa.Integer(), nullable=False),
-        sa.Column("slot", sa.Integer(), nullable=True),
+        sa.Column("id", INTEGER, nullable=False),
+        sa.Column("part", TEXT, nullable=False),
+        sa.Column("day", INTEGER, nullable=False),
+        sa.Column("slot", INTEGER, nullable=True),
         sa.Column("person", sa.BigInteger(), nullable=True),
-        sa.Column("lane", sa.Text(), nullable=True),
+        sa.Column("lane", TEXT, nullable=True),
     ]
 
 
