@@ -25,6 +25,7 @@ BANNED_WORDS = (
 )
 BANNED_ANYWHERE = re.compile(BANNED_WORDS, re.IGNORECASE)
 BANNED = re.compile(BANNED_WORDS + r"(?![`\"'-])", re.IGNORECASE)  # a value or a file called so is data
+MIGRATION_OF_ONE_DATABASE = re.compile(r"sa\.(Text|Integer)\(|sqlite_where|postgresql_where")
 MODEL_FACING = (
     ROOT / "tools" / "builtin"
 )  # docstrings there are prompts, and part of what grants are bound to
@@ -106,4 +107,11 @@ def find_banned_words(path: Path) -> Iterator[str]:
 
 def test_docstrings_and_comments_use_plain_words() -> None:
     found = [place for path in MODULES for place in find_banned_words(path)]
+    assert found == []
+
+
+def test_migrations_call_types_and_partial_indexes_by_names_for_both_databases() -> None:
+    migrations = [path for path in PRODUCT if path.parent.name == "versions"]
+    texts_by_name = {name(path): path.read_text(encoding="utf-8") for path in migrations}
+    found = [path for path, text in texts_by_name.items() if MIGRATION_OF_ONE_DATABASE.search(text)]
     assert found == []

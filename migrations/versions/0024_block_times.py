@@ -5,6 +5,8 @@ from collections.abc import Sequence
 import sqlalchemy as sa
 from alembic import op
 
+from migrations import TEXT
+
 revision: str = "0024"
 down_revision = "0023"
 branch_labels: str | Sequence[str] | None = None
@@ -12,7 +14,7 @@ depends_on: str | Sequence[str] | None = None
 
 
 def upgrade() -> None:
-    op.add_column("model_calls", sa.Column("block_ms", sa.Text(), nullable=True))
+    op.add_column("model_calls", sa.Column("block_ms", TEXT, nullable=True))
 
 
 def downgrade() -> None:
