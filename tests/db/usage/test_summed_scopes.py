@@ -184,7 +184,8 @@ async def test_sums_are_deleted_with_a_late_change_and_made_again(database: Data
     now = time.time()
     async with database.transaction() as tx:
         # A message of that day is answered only now.
-        await tx.execute(insert(turns), [turn | {"id": 9_000, "item": 9_000, "ending": "failed"}])
+        late = {"id": 9_000, "item": 9_000, "state": "ended", "ending": "failed", "ended_at": now}
+        await tx.execute(insert(turns), [turn | late])
         await day_sums.discard(tx, [turn["received_at"], now], now=now)
     assert await count_summed_days(database) == before - 1
     await check_all(database, [Scope(now - 40 * DAY_SECONDS, now), Scope()])
