@@ -22,7 +22,6 @@ PAIRS = 16  # for a hundred messages; each is a slice with the page closed and o
 MAX_SLOWDOWN = 1.03
 MAX_SCREEN_SECONDS = 0.5
 FIRST_QUESTION = 500_000
-OPENINGS = 5  # of each screen and period, of which the middle one counts
 # In addition to the screens as they open: their other tables, and what comes of one click in a table.
 _FURTHER_PATHS = (
     *(f"{ADMIN_PATH}/usage/table?by={by}" for by in ("chat", "model", "tool", "purpose", "user-model")),
@@ -120,8 +119,8 @@ def _find_percentile(page_slice: PageSlice, fraction: float) -> float:
     return percentile(page_slice.own_milliseconds, fraction) or 0.0
 
 
-async def measure_screens(folder: Path, model_calls: int) -> list[FigureRow]:
-    """Rows of the seconds of each screen over each period, while nobody writes."""
+async def measure_screens(folder: Path, openings: int, model_calls: int) -> list[FigureRow]:
+    """Rows of the seconds of each screen over each period, opened so often, while nobody writes."""
     database_file = await provide_full_ledger(folder, model_calls)
     settings = build_page_settings()
     paths = list(list_screens())
@@ -129,13 +128,11 @@ async def measure_screens(folder: Path, model_calls: int) -> list[FigureRow]:
     async with open_stage("ours", folder / "full", _build_endpoint(), settings=settings) as stage:
         await stage.start()
         async with open_page(database_file, settings, paths) as viewer:
-            await viewer.open_all()
             for path in paths:
-                viewer.seconds[path].clear()
                 cpu_before = stage.process.read_cpu_seconds() or 0.0
-                for _ in range(OPENINGS):
+                for _ in range(openings):
                     await viewer.open(path)
-                cpu_seconds = ((stage.process.read_cpu_seconds() or 0.0) - cpu_before) / OPENINGS
+                cpu_seconds = ((stage.process.read_cpu_seconds() or 0.0) - cpu_before) / openings
                 rows += build_screen_rows(path, median(viewer.seconds[path]) or 0.0, cpu_seconds)
     return rows
 

@@ -48,6 +48,7 @@ class LoadOptions:
     `folder`: the databases are created below it; None: below the folder for temporary files.
     `ledger_calls`: model calls in the large ledger.
     `minute_seconds`: how long the busiest minute lasts.
+    `screen_openings`: of each screen of the page, over each period.
     `quick`: one run, without the large ledger.
     """
 
@@ -62,6 +63,7 @@ class LoadOptions:
     folder: Path | None = None
     ledger_calls: int = large_ledger.MODEL_CALLS
     minute_seconds: float = 60.0
+    screen_openings: int = 5
     quick: bool = False
 
     @property
@@ -118,8 +120,8 @@ SECTION_NOTES = (
     ),
     (
         "screens",
-        f"of {open_page.OPENINGS} openings the middle one, while nobody writes; processor time is the "
-        "gateway's, the mean of them",
+        "the middle one of several openings, while nobody writes; processor time is the gateway's, the mean "
+        "of them",
     ),
     (
         "busiest minute",
@@ -153,7 +155,9 @@ SECTIONS: dict[str, Section] = REPEATED_SECTIONS | {
     "page": lambda options, folder: open_page.measure_open_page(
         folder, options.messages, options.ledger_calls
     ),
-    "screens": lambda options, folder: open_page.measure_screens(folder, options.ledger_calls),
+    "screens": lambda options, folder: open_page.measure_screens(
+        folder, options.screen_openings, options.ledger_calls
+    ),
     "minute": lambda options, folder: busy_minute.measure_busy_minute(
         folder, options.minute_seconds, options.ledger_calls
     ),

@@ -36,6 +36,7 @@ async def measure_section(tmp_path: Path, section: str) -> dict[str, FigureRow]:
         throughput_seconds=0.5,
         minute_seconds=2,
         ledger_calls=400,
+        screen_openings=1,
         turns=3,
         fault_wait_seconds=1.0,
         only_sections=(section,),
@@ -104,6 +105,7 @@ async def test_replies_are_timed_with_the_page_open_and_closed(tmp_path: Path):
     names = ["page_closed", "page_open", "page_open_p95", "page_slower", "page_slower_mean", "page_cpu"]
     assert list(rows) == names
     assert rows["page_slower"].limit == limit_to(1.03)
+    assert all((rows[name].values["ours"] or 0) > 0 for name in names[:-1])
 
 
 async def test_every_screen_is_timed_over_every_period(tmp_path: Path):
@@ -114,8 +116,7 @@ async def test_every_screen_is_timed_over_every_period(tmp_path: Path):
     assert "screen /admin/people?period=30d" in screens
     assert "screen /admin/usage/table?by=chat&period=7d" in screens
     assert {rows[key].limit for key in screens} == {limit_to(0.5)}
-    for row in rows.values():
-        assert (row.values["ours"] or 0) > 0
+    assert all((rows[key].values["ours"] or 0) > 0 for key in screens)
 
 
 def test_every_screen_is_viewed_over_the_longest_period():
