@@ -12,6 +12,7 @@ from bot.domain import CANVAS_TOKENS, MAX_BLOCK_TIMES, CallTimes, Reply, ToolCal
 
 NO_USAGE = "the server sent no usage"
 CALL_ENDED_EARLY = "the call ended before the server counted"
+MAX_MODEL_CHARS = 200  # of a model's name: it is indexed, and PostgreSQL indexes nothing beyond 2.7 KB
 MAX_COUNT = 2**53  # tokens; a larger number is no count, and counts as unknown
 
 Clock = Callable[[], float]
@@ -61,7 +62,7 @@ class StreamAccumulator:
 
     def _merge_chunk(self, chunk: Any) -> str | None:
         self._request_id = _read_text(chunk.get("id")) or self._request_id
-        self._model = _read_text(chunk.get("model")) or self._model
+        self._model = (_read_text(chunk.get("model")) or "")[:MAX_MODEL_CHARS] or self._model
         self._fingerprint = _read_text(chunk.get("system_fingerprint")) or self._fingerprint
         self._store_usage(chunk)
         for choice in chunk.get("choices") or ():

@@ -8,6 +8,7 @@ from bot.db.engine import Database
 from bot.db.portable_sql import JsonField, Position, WholePart
 from bot.db.tables import inbox, messages, metadata, model_calls, notices, readings, turns
 from bot.domain import Lane
+from bot.llm.stream import MAX_MODEL_CHARS
 
 WILD_TEXTS = (
     "",
@@ -82,6 +83,14 @@ async def test_numbers_are_as_large_as_they_come_and_sums_are_integers(database:
         running, gap, read_at = (await tx.execute(sums)).one()
     assert (running, gap, read_at) == (3 * largest, -3 * largest, 4.5)
     assert [type(value) for value in (running, gap, read_at)] == [int, int, float]
+
+
+async def test_the_longest_name_of_a_model_can_be_indexed(database: Database):
+    name = "".join(chr(0x10000 + 7919 * number % 60_000) for number in range(MAX_MODEL_CHARS))
+    call = {"turn": 1, "step": 1, "purpose": "turn", "endpoint": "main", "model": name, "thinking": False}
+    async with database.transaction() as tx:
+        await tx.execute(insert(model_calls).values(call | {"tools_offered": 0, "created_at": 1.0}))
+        assert (await tx.execute(select(model_calls.c.model))).scalar_one() == name
 
 
 async def test_an_id_is_never_given_again(database: Database):

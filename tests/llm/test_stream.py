@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from bot.agent.reply_parser import parse_reply
 from bot.db.conversations.calls import _to_columns
-from bot.llm.stream import StreamAccumulator, make_epoch_clock
+from bot.llm.stream import MAX_MODEL_CHARS, StreamAccumulator, make_epoch_clock
 from tests.support.offered_tools import TOOLS
 
 odd = st.recursive(
@@ -48,6 +48,13 @@ chunk = partial_dicts(
     usage=usage,
     metrics=partial_dicts(queue_time_ms=st.floats(0, 9)),
 )
+
+
+def test_a_model_of_a_name_without_end_is_known_by_its_beginning():
+    accumulator = StreamAccumulator(make_epoch_clock())
+    accumulator.add_chunk({"model": "gemma" * 200_000})
+    accumulator.add_chunk({"model": None})
+    assert accumulator.build_reply(is_ended=True).model == "gemma" * (MAX_MODEL_CHARS // 5)
 
 
 @given(st.lists(chunk, max_size=3))
