@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import fields, replace
 from typing import Any, Final
 
-from sqlalchemy import ColumnElement, Table, func, literal, select
+from sqlalchemy import BigInteger, ColumnElement, Table, cast, func, literal, select
 
 from bot.db.tables import daily_calls, daily_tools, daily_turns, summed_days
 from bot.db.transaction import Transaction
@@ -42,15 +42,15 @@ async def sum_calls(tx: Transaction, scope: Scope, group: GroupBy | None) -> lis
 
 async def count_turns(tx: Transaction, scope: Scope, group: GroupBy | None) -> list[TurnSums]:
     """Turns, those that failed and those with an account by group, as `report_sums.count_turns`."""
+    turn_group = group if group in report_sums.TURN_GROUPS else None
     days: Sequence[int] = ()
     if scope.model is None and scope.purpose is None:  # a turn may have called several
-        days = await _list_summed_days(tx, scope, group)
-    turn_group = group if group in report_sums.TURN_GROUPS else None
+        days = await _list_summed_days(tx, scope, turn_group)
     rows: list[tuple[Any, ...]] = []
     if days:
         rows += await _sum_stored(tx, daily_turns, _TURN_COUNTS, scope, turn_group, days)
     for rest in _list_rests(scope, days):
-        for sums in await report_sums.count_turns(tx, rest, group):
+        for sums in await report_sums.count_turns(tx, rest, turn_group):
             rows.append((sums.key, sums.turns, sums.failed, sums.settled))
     return [report_sums.build_turn_counts(*row) for row in _add_up(rows, 1) if row[1]]
 
@@ -122,7 +122,8 @@ async def _sum_stored(
 ) -> list[tuple[Any, ...]]:
     """Rows of (key, *sums) of the named columns."""
     key = _build_key(table, scope, group)
-    query = select(key, *(func.coalesce(func.sum(table.c[name]), 0) for name in names))
+    # Cast, since PostgreSQL adds up its large integers as decimals.
+    query = select(key, *(cast(func.coalesce(func.sum(table.c[name]), 0), BigInteger) for name in names))
     query = query.where(table.c.part == _choose_part(group), *_build_filter(table, scope, days))
     if group is not None:
         query = query.group_by(key)
