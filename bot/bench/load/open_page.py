@@ -17,8 +17,8 @@ from bot.bench.load.latency import CHATS, ask_in_a_row
 from bot.db.people.page_sessions import ADMIN_PATH
 from bot.sim.vllm.server import SimulatedEndpoint
 
-SLICE_MESSAGES = 50  # some four seconds: two screens each
-PAIRS = 16  # for a hundred messages; each is a slice with the page closed and one with it open
+SLICE_MESSAGES = 25  # some two seconds, or one screen; the load of a machine changes slower than that
+PAIRS = 40  # for a hundred messages; each is a slice with the page closed and one with it open
 MAX_SLOWDOWN = 1.03
 MAX_SCREEN_SECONDS = 0.5
 FIRST_QUESTION = 500_000
