@@ -63,6 +63,7 @@ async def test_no_link_is_made_without_a_database_of_this_version(
         await create_login_link(build(database_url, **settings))
 
 
+@pytest.mark.sqlite
 async def test_what_cannot_be_served_is_one_clear_line(database_url: str):
     stop = asyncio.Event()
     with pytest.raises(StoreUnavailable, match="There is no database"):

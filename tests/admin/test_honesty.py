@@ -9,6 +9,8 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from bot.admin.keyset_pages import PAGE_ROWS
 from bot.admin.settings_table import build_settings_table
 from bot.bench.endpoint.output import format_json as format_bench
@@ -130,6 +132,7 @@ async def test_every_figure_is_the_reports_and_that_of_the_raw_rows(database: Da
             assert 'role="alert"' in await page.get_text(f"/admin/honesty{path}", 400)
 
 
+@pytest.mark.sqlite
 async def test_what_is_stored_is_shown_and_no_secret_is(
     database: Database, database_url: str, tmp_path: Path
 ):

@@ -60,6 +60,7 @@ async def wait_for_message(gateway: GatewayHarness, text: str, chat: int | None 
     return message
 
 
+@pytest.mark.sqlite
 async def test_a_chat_goes_on_while_calls_wait_and_a_late_answer_replies_to_its_question(tmp_path: Path):
     border = breakdown_clock.TelegramClock()
     with border.observe():
@@ -95,6 +96,7 @@ async def test_a_chat_goes_on_while_calls_wait_and_a_late_answer_replies_to_its_
     assert [breakdown.seconds["down"] > 0 for breakdown in breakdowns] == [True, False, True]
 
 
+@pytest.mark.sqlite
 async def test_what_is_allowed_here_is_listed_taken_back_and_a_parked_turn_stays_out_of_a_new_conversation(
     tmp_path: Path,
 ):
@@ -140,6 +142,7 @@ async def let_bob_in(gateway: GatewayHarness, tool: str) -> SimulatedPerson:
     return gateway.api.person(BOB, "Bob")
 
 
+@pytest.mark.sqlite
 async def test_an_admin_decides_about_a_members_call_and_a_removed_person_leaves_nothing(tmp_path: Path):
     async with open_harness(tmp_path, tools_dir=install_bells(tmp_path)) as gateway:
         bob = await let_bob_in(gateway, "toll")
@@ -164,6 +167,7 @@ async def test_an_admin_decides_about_a_members_call_and_a_removed_person_leaves
     assert [breakdown.ending for breakdown in breakdowns] == ["answered", "answered", "failed"]
 
 
+@pytest.mark.sqlite
 async def test_a_question_that_nobody_answers_ends_by_itself_and_forgetting_ends_all(tmp_path: Path):
     async with running_gateway(tmp_path, tools_dir=install_bells(tmp_path), approval_seconds=0.5) as gateway:
         gateway.ann.send(ring_prompt("one"))
@@ -174,6 +178,7 @@ async def test_a_question_that_nobody_answers_ends_by_itself_and_forgetting_ends
     breakdown_clock.check_breakdowns(tmp_path / "gateway.db")
 
 
+@pytest.mark.sqlite
 async def test_forgetting_a_chat_ends_what_waits_in_it(tmp_path: Path):
     async with running_gateway(tmp_path, tools_dir=install_bells(tmp_path)) as gateway:
         gateway.ann.send(ring_prompt("secret"))

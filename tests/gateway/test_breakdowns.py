@@ -151,6 +151,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(model_caller, "BACKOFF_SECONDS", (0.02, 0.05))
 
 
+@pytest.mark.sqlite
 @pytest.mark.timeout(180)
 @pytest.mark.parametrize("seed", range(4))
 async def test_every_breakdown_equals_an_independent_clock(tmp_path: Path, seed: int):

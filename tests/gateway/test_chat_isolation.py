@@ -7,6 +7,8 @@ from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
+import pytest
+
 from bot.sim.telegram.accounts import ChatThread
 from bot.sim.telegram.server import SimulatedPerson
 from tests.support.gateway import GatewayHarness, open_harness
@@ -129,6 +131,7 @@ def list_stored_canaries(file: Path) -> Iterator[tuple[str, str, str]]:
                     yield table, str(lane), canary
 
 
+@pytest.mark.sqlite
 async def test_no_text_of_a_chat_is_in_the_prompt_notes_or_files_of_another(tmp_path: Path):
     async with open_harness(tmp_path, access="open", thinking="off") as gateway:
         gateway.api.change_bot(can_read_all_group_messages=True)

@@ -3,6 +3,8 @@
 from collections import Counter
 from pathlib import Path
 
+import pytest
+
 from tests.support.cache_warmup import wait_until
 from tests.support.gateway import GatewayHarness, running_gateway
 from tests.support.sql_trace import SqlTrace, trace_sql
@@ -30,6 +32,7 @@ STATEMENTS = {
 }
 
 
+@pytest.mark.sqlite
 async def test_a_reply_costs_17_statements_in_six_commits_two_of_them_synced(tmp_path: Path):
     with trace_sql() as trace:
         async with running_gateway(tmp_path) as gateway:

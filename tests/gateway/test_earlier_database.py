@@ -10,6 +10,8 @@ import time
 from contextlib import closing
 from pathlib import Path
 
+import pytest
+
 from tests.gateway.test_approval_waits import BOB, ring_prompt, wait_for_message
 from tests.support.approval_tools import install_bells, load_rung_bells
 from tests.support.gateway import ADMIN, open_harness
@@ -30,6 +32,7 @@ def unpack(file: Path) -> None:
         database.execute("UPDATE inbox SET update_id = -update_id")
 
 
+@pytest.mark.sqlite
 async def test_work_that_an_earlier_version_left_is_finished_and_its_grants_hold(tmp_path: Path):
     unpack(tmp_path / "gateway.db")
     async with open_harness(tmp_path, tools_dir=install_bells(tmp_path)) as gateway:

@@ -8,6 +8,8 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from bot.sim.telegram.chats import ChatMessage
 from bot.sim.telegram.server import SimulatedPerson
 from bot.telegram.commands.edited_messages import NOT_ANSWERED, TOO_OLD
@@ -62,6 +64,7 @@ def replied_to(message: ChatMessage) -> int | None:
     return None if reply is None else reply["message_id"]
 
 
+@pytest.mark.sqlite
 async def test_edits_of_what_was_answered(tmp_path: Path):
     async with running_gateway(tmp_path, access="open") as gateway:
         people = [gateway.api.person(number, f"P{number}") for number in range(10, 15)]
@@ -238,6 +241,7 @@ async def ask_only_the_writer(gateway: GatewayHarness, group: GroupHarness):
     await gateway.api.wait_until(lambda: group.texts()[-1].endswith("uno"), 20)
 
 
+@pytest.mark.sqlite
 async def test_edits_of_what_waits_runs_or_asks(tmp_path: Path):
     async with running_gateway(tmp_path, tools_dir=install_bells(tmp_path)) as gateway:
         ann = gateway.ann

@@ -52,6 +52,7 @@ def load_chats(folder: Path, table: str) -> list[str]:
     return sorted(lane for (lane,) in rows)
 
 
+@pytest.mark.sqlite
 async def test_what_turns_keep_after_two_groups_became_supergroups_is_kept_there(tmp_path: Path):
     async with running_gateway(tmp_path) as gateway:
         teams = [open_group(gateway.api, gateway.ann, is_basic=True, chat=chat) for chat in (-501, -502)]

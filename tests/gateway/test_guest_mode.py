@@ -4,6 +4,7 @@ import asyncio
 import json
 from pathlib import Path
 
+import pytest
 from sqlalchemy import insert, select
 
 from bot.agent.prompt import GATEWAY_INSTRUCTION, GUEST_LINE
@@ -175,6 +176,7 @@ async def wait_until_forgotten(gateway: GatewayHarness) -> None:
             await asyncio.sleep(0.05)
 
 
+@pytest.mark.sqlite
 async def test_a_query_from_before_a_forget_is_forgotten_after_its_answer(database: Database):
     row = {"kind": "update", "shape": "guest", "sender": 7, "body": "{}", "state": "running"}
     lane = Lane.for_guest(7, ELSEWHERE)

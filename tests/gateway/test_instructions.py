@@ -5,6 +5,8 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from bot.agent.prompt import GATEWAY_INSTRUCTION, GROUP_LINE, INSTRUCTIONS_LINE
 from bot.sim.telegram.chats import ChatMessage
 from bot.sim.telegram.server import ChatThread
@@ -34,6 +36,7 @@ def read_rows(file: Path, query: str) -> list[Any]:
         return database.execute(query).fetchall()
 
 
+@pytest.mark.sqlite
 async def test_instructions_count_from_the_next_conversation_on_and_are_forgotten(tmp_path: Path):
     async with running_gateway(tmp_path, thinking="off", system_prompt="Be kind.") as gateway:
         await instruct_and_forget(gateway)

@@ -8,6 +8,8 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from bot.bench.harness.workload import write_prose
 from bot.db.database_url import parse_database_path
 from bot.sim.vllm.script import message_text
@@ -24,6 +26,7 @@ def load_calls(gateway: GatewayHarness) -> list[dict[str, Any]]:
         return [dict(row) for row in connection.execute("select * from model_calls order by id")]
 
 
+@pytest.mark.sqlite
 async def test_the_row_of_a_call_holds_everything(tmp_path: Path):
     async with running_gateway(
         tmp_path, SimulatedEndpoint(timing=Timing.canvas(0.01)), model_seats=1, thinking="off"
@@ -65,6 +68,7 @@ async def test_the_row_of_a_call_holds_everything(tmp_path: Path):
     assert set(json.loads(row["server_ms"])) >= {"time_to_first_token_ms", "queue_time_ms"}
 
 
+@pytest.mark.sqlite
 async def test_what_a_prompt_was_made_of_adds_up_to_what_was_sent(tmp_path: Path):
     async with running_gateway(tmp_path) as gateway:
         gateway.ann.send('@@tool:remember {"note": "Ann likes tea"}@@@@say:noted@@')
@@ -88,6 +92,7 @@ async def test_what_a_prompt_was_made_of_adds_up_to_what_was_sent(tmp_path: Path
     assert [bool(row["chars_notes"]) for row in rows] == [False, False, True, True]
 
 
+@pytest.mark.sqlite
 async def test_a_call_that_was_made_again_says_so_and_ended_before_the_pause(tmp_path: Path):
     async with running_gateway(tmp_path) as gateway:
         gateway.endpoint.inject_fault("busy")

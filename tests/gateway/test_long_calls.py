@@ -60,6 +60,7 @@ def load_calls(folder: Path) -> list[tuple[object, ...]]:
         return database.execute(query).fetchall()
 
 
+@pytest.mark.sqlite
 @pytest.mark.parametrize("characters", [6_000, 12_000])
 async def test_a_call_with_pages_of_argument_runs_once_and_whole(tmp_path: Path, characters: int):
     text = write_text(characters)
@@ -75,6 +76,7 @@ async def test_a_call_with_pages_of_argument_runs_once_and_whole(tmp_path: Path,
     assert third[:2] == (None, "stop")
 
 
+@pytest.mark.sqlite
 async def test_a_call_that_never_fits_is_not_run_and_the_person_is_told_what_to_do(tmp_path: Path):
     tools_dir = install_pages(tmp_path)
     endpoint = write_call(write_text(20_000))

@@ -93,6 +93,7 @@ async def test_a_stop_in_line_leaves_nothing_behind(gateway: GatewayHarness, has
     assert gateway.api.chat(ADMIN).draft is None
 
 
+@pytest.mark.sqlite
 async def test_what_is_shown_meanwhile_counts_as_the_wait_for_a_seat(gateway: GatewayHarness, tmp_path: Path):
     gateway.api.inject_fault(BotApiFault.slow(0.2), "sendMessageDraft", chat_id=ADMIN, times=None)
     bob, carl = await wait_behind_two(gateway)

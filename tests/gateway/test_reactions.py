@@ -6,6 +6,8 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from bot.sim.telegram.chats import ChatMessage
 from bot.usage.report_command import ReportOptions, render_report
 from tests.support.gateway import ADMIN, GatewayHarness, running_gateway
@@ -39,6 +41,7 @@ async def read_thinking_rows(gateway: GatewayHarness) -> list[list[str]]:
     return [line.split()[:4] for line in section.splitlines()]
 
 
+@pytest.mark.sqlite
 async def test_a_reaction_is_a_verdict_and_below_a_bad_answer_stands_an_offer(tmp_path: Path):
     file = tmp_path / "gateway.db"
     async with running_gateway(tmp_path, thinking="off") as gateway:

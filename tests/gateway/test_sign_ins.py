@@ -71,6 +71,7 @@ def list_changes(tmp_path: Path) -> list[str]:
     return [what for (what,) in rows]
 
 
+@pytest.mark.sqlite
 async def test_an_admin_signs_in_by_sending_back_the_address(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -157,6 +158,7 @@ async def test_without_a_key_nobody_is_asked_to_sign_in(tmp_path: Path) -> None:
         await say(gateway, f"/tools add mcp {servers.url} notes", "SECRETS_KEY is missing")
 
 
+@pytest.mark.sqlite
 async def test_removing_a_source_forgets_its_sign_in(tmp_path: Path) -> None:
     async with running_oauth_server() as servers, run_gateway(tmp_path) as gateway:
         await say(gateway, f"/tools add mcp {servers.url} notes", "wants you to sign in")
@@ -168,6 +170,7 @@ async def test_removing_a_source_forgets_its_sign_in(tmp_path: Path) -> None:
         assert list_sealed(tmp_path) == []
 
 
+@pytest.mark.sqlite
 async def test_each_person_of_a_personal_server_uses_an_account_of_their_own(tmp_path: Path) -> None:
     async with (
         running_oauth_server() as servers,
@@ -207,6 +210,7 @@ async def test_each_person_of_a_personal_server_uses_an_account_of_their_own(tmp
         await gateway.api.wait_until(lambda: list_sealed(tmp_path) == ["sign-in:notes"])
 
 
+@pytest.mark.sqlite
 async def test_another_admin_takes_the_place_of_one_who_is_removed(tmp_path: Path) -> None:
     async with running_oauth_server() as servers, run_gateway(tmp_path) as gateway:
         bob = gateway.api.person(BOB, "Bob")

@@ -224,6 +224,7 @@ async def test_going_down_with_a_turn_at_work_takes_its_grace_and_no_more(tmp_pa
     ]
 
 
+@pytest.mark.sqlite
 async def test_a_start_waits_for_room_for_the_files_and_can_be_stopped(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):

@@ -132,6 +132,7 @@ async def test_rows_are_made_once_follow_the_settings_and_go_with_them(harness: 
     assert await harness.load_rows() == {}
 
 
+@pytest.mark.sqlite
 async def test_a_job_is_done_when_it_is_due_and_a_backlog_once(harness: SystemJobHarness):
     await harness.make_sync().sync_rows()
     await harness.run_scheduler()
@@ -234,6 +235,7 @@ async def test_jobs_are_listed_and_one_that_is_ordered_is_heard_of(
     assert "waits" in await job_commands.list_system_jobs(database_url)
 
 
+@pytest.mark.sqlite
 async def test_the_list_says_when_each_is_due_and_how_it_went(harness: SystemJobHarness, database_url: str):
     await harness.make_sync().sync_rows()
     await job_commands.run_system_job(database_url, "care", now=NIGHT)
@@ -256,6 +258,7 @@ async def test_the_list_says_when_each_is_due_and_how_it_went(harness: SystemJob
     assert "by its own clock  2026-11-19 04:00  ok " in await job_commands.list_system_jobs(database_url)
 
 
+@pytest.mark.sqlite
 async def test_without_a_log_there_is_nothing_to_hear(harness: SystemJobHarness, tmp_path: Path):
     job_settings = SystemJobSettings(tmp_path / "nowhere.db")
     await SystemJobSync(
@@ -342,6 +345,7 @@ async def select_rows(gateway: GatewayHarness, query: str) -> list[tuple[Any, ..
         return connection.execute(query).fetchall()
 
 
+@pytest.mark.sqlite
 async def test_a_backup_that_cannot_be_made_is_reported_to_admins_once(tmp_path: Path):
     (tmp_path / "file").touch()
     async with running_gateway(tmp_path, backup_dir=str(tmp_path / "file")) as gateway:

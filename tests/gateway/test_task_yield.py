@@ -5,6 +5,7 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
+import pytest
 from sqlalchemy import delete, select
 
 from bot.db.engine import open_database
@@ -53,6 +54,7 @@ async def wait_until_done(gateway: GatewayHarness, number: int) -> None:
             await asyncio.sleep(0.05)
 
 
+@pytest.mark.sqlite
 async def test_a_task_that_gave_way_to_a_new_conversation_stays_in_its_own(tmp_path: Path):
     async with open_harness(tmp_path, slow_endpoint()) as gateway:
         async with gateway.run():
@@ -81,6 +83,7 @@ async def test_a_task_that_gave_way_to_a_new_conversation_stays_in_its_own(tmp_p
     assert again == [("yielded",)]
 
 
+@pytest.mark.sqlite
 async def test_a_task_that_gave_way_and_whose_job_is_deleted_takes_back_what_it_has_shown(tmp_path: Path):
     async with open_harness(tmp_path, slow_endpoint()) as gateway, gateway.run():
         job = await make_task_yield(gateway, "@@say:Hello, Ann.@@")
@@ -93,6 +96,7 @@ async def test_a_task_that_gave_way_and_whose_job_is_deleted_takes_back_what_it_
     breakdown_clock.check_breakdowns(tmp_path / "gateway.db")
 
 
+@pytest.mark.sqlite
 async def test_the_button_of_a_task_that_gave_way_stops_that_task_and_not_what_runs_before_it(tmp_path: Path):
     async with open_harness(tmp_path, slow_endpoint()) as gateway, gateway.run():
         job = await make_task_yield(gateway, "@@say:Hello, Ann.@@")
@@ -113,6 +117,7 @@ async def test_the_button_of_a_task_that_gave_way_stops_that_task_and_not_what_r
     ]
 
 
+@pytest.mark.sqlite
 async def test_a_removed_persons_task_that_gave_way_takes_back_what_it_has_shown(tmp_path: Path):
     async with open_harness(tmp_path, slow_endpoint(), access="open") as gateway, gateway.run():
         await introduce_person(gateway)
@@ -137,6 +142,7 @@ async def test_a_removed_persons_task_that_gave_way_takes_back_what_it_has_shown
     breakdown_clock.check_breakdowns(tmp_path / "gateway.db")
 
 
+@pytest.mark.sqlite
 async def test_a_task_that_waits_for_an_answer_is_not_run_twice_at_once_and_its_breakdown_adds_up(
     tmp_path: Path,
 ):
@@ -158,6 +164,7 @@ async def test_a_task_that_waits_for_an_answer_is_not_run_twice_at_once_and_its_
     assert breakdown.seconds["approval_wait"] > 0
 
 
+@pytest.mark.sqlite
 async def test_a_task_that_waits_for_an_answer_and_whose_job_is_deleted_ends_with_its_breakdown(
     tmp_path: Path,
 ):
@@ -183,6 +190,7 @@ async def forget_everything(gateway: GatewayHarness) -> None:
     await gateway.api.wait_until(lambda: FORGOTTEN_TEXT in gateway.texts())
 
 
+@pytest.mark.sqlite
 async def test_what_waited_for_an_answer_when_all_was_forgotten_ends_with_its_breakdown(tmp_path: Path):
     async with running_gateway(tmp_path, tools_dir=install_bells(tmp_path)) as gateway:
         await introduce_person(gateway)
@@ -196,6 +204,7 @@ async def test_what_waited_for_an_answer_when_all_was_forgotten_ends_with_its_br
     ]
 
 
+@pytest.mark.sqlite
 async def test_what_gave_way_when_all_was_forgotten_takes_back_what_it_has_shown(tmp_path: Path):
     async with open_harness(tmp_path, slow_endpoint()) as gateway, gateway.run():
         await make_task_yield(gateway, "@@say:Hello, Ann.@@")
@@ -231,6 +240,7 @@ async def work() -> str:
 '''
 
 
+@pytest.mark.sqlite
 async def test_a_task_in_the_middle_of_a_call_that_is_not_run_again_comes_to_its_end_first(tmp_path: Path):
     folder = tmp_path / "own_tools"
     folder.mkdir(mode=0o700)

@@ -4,6 +4,8 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
+import pytest
+
 from bot.agent.thinking_threshold import MIN_THOUGHTS
 from bot.sim.vllm.server import SimulatedEndpoint
 from tests.support.gateway import running_gateway
@@ -17,6 +19,7 @@ def load_decisions(folder: Path) -> list[tuple[bool, str]]:
     return [(bool(thinking), reason) for thinking, reason in rows]
 
 
+@pytest.mark.sqlite
 async def test_a_turn_thinks_sooner_where_thoughts_have_been_short(tmp_path: Path) -> None:
     endpoint = SimulatedEndpoint(judge=lambda question: (78, 22))
     async with running_gateway(tmp_path, endpoint, thinking_read="auto") as gateway:

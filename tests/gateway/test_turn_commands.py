@@ -5,6 +5,8 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
+import pytest
+
 from bot.sim.telegram.chats import ChatMessage
 from bot.sim.vllm.server import ChatRequest, SimulatedEndpoint
 from bot.telegram.commands.callbacks import CONTINUE_PROMPT
@@ -68,6 +70,7 @@ async def test_context_tells_of_the_next_prompt_and_of_the_last(tmp_path: Path):
     assert lines[-1] != empty.splitlines()[-1]
 
 
+@pytest.mark.sqlite
 async def test_an_answer_cut_at_its_length_goes_on_at_a_tap_once(tmp_path: Path):
     def tell(request: ChatRequest) -> str:
         return STORY[len(request.open_text) :] if request.user_texts[-1] != CONTINUE_PROMPT else "The end."

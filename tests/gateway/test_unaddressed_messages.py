@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pytest
+
 from bot.sim.vllm.server import SimulatedEndpoint
 from bot.sim.vllm.typed_reads import TypedQuestion
 from tests.support.gateway import GatewayHarness, running_gateway
@@ -22,6 +24,7 @@ async def open_card(gateway: GatewayHarness) -> None:
     await press(gateway, "Team")
 
 
+@pytest.mark.sqlite
 async def test_what_is_meant_is_answered_and_what_is_not_is_forgotten(tmp_path: Path):
     endpoint = SimulatedEndpoint(judge=judge_museum)
     async with running_gateway(tmp_path, endpoint, access="open", thinking="off") as gateway:

@@ -12,6 +12,7 @@ from bot.errors import JobFailed
 from bot.maintenance.backup import IntegrityCheck
 
 
+@pytest.mark.sqlite
 async def test_the_check_of_a_damaged_database_fails_with_what_to_do(
     database: Database, database_url: str, tmp_path: Path
 ):

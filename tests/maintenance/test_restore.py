@@ -63,6 +63,7 @@ def query_ids(file: Path, query: str) -> set[int]:
     return {row[0] for row in query_rows(f"sqlite:///{file}", query)}
 
 
+@pytest.mark.sqlite
 async def test_nothing_that_was_sent_since_the_backup_is_sent_twice(tmp_path: Path):
     async with open_harness(tmp_path, access="open") as gateway:
         async with gateway.run():
@@ -170,6 +171,7 @@ async def test_somebody_blocked_since_stays_blocked_and_a_forgotten_chat_is_forg
         assert query_rows(url, "SELECT count(*) FROM messages") == [(4,)]  # Bob's, and the new ones
 
 
+@pytest.mark.sqlite
 async def test_a_backup_of_another_gateway_brings_its_own_people(tmp_path: Path):
     async with open_harness(tmp_path, access="open") as gateway:
         async with gateway.run():
@@ -187,6 +189,7 @@ async def test_a_backup_of_another_gateway_brings_its_own_people(tmp_path: Path)
         ]
 
 
+@pytest.mark.sqlite
 async def test_every_row_in_doubt_is_settled_and_no_due_time_runs_again(
     database: Database, database_url: str
 ):
@@ -227,6 +230,7 @@ async def test_every_row_in_doubt_is_settled_and_no_due_time_runs_again(
     assert due[1:] == [("done", None), ("active", NOW + 5), ("paused", NOW - 5)]
 
 
+@pytest.mark.sqlite
 @pytest.mark.parametrize("is_lost", [False, True])
 async def test_a_backup_revives_no_login_at_the_admin_page(
     database: Database, database_url: str, tmp_path: Path, is_lost: bool
@@ -249,6 +253,7 @@ async def test_a_backup_revives_no_login_at_the_admin_page(
         assert await page_sessions.find_link(tx, link, now=NOW) is None
 
 
+@pytest.mark.sqlite
 async def test_an_unusable_backup_is_refused_and_the_database_stays(database_url: str, tmp_path: Path):
     file = parse_database_path(database_url)
     before = file.read_bytes()
@@ -280,6 +285,7 @@ async def test_an_unusable_backup_is_refused_and_the_database_stays(database_url
     assert not list(tmp_path.glob("*.restoring*"))
 
 
+@pytest.mark.sqlite
 async def test_a_damaged_or_missing_database_is_replaced_by_the_backup(
     database: Database, database_url: str, tmp_path: Path
 ):
@@ -303,6 +309,7 @@ async def test_a_damaged_or_missing_database_is_replaced_by_the_backup(
     assert not list(tmp_path.glob("ruin.db.before*"))
 
 
+@pytest.mark.sqlite
 async def test_a_backup_of_an_older_schema_is_upgraded(database_url: str, tmp_path: Path):
     file = parse_database_path(database_url)
     old = tmp_path / "gateway.db.before-0003.bak"
@@ -314,6 +321,7 @@ async def test_a_backup_of_an_older_schema_is_upgraded(database_url: str, tmp_pa
     assert migrate.read_current_revision(file) == find_newest_revision()
 
 
+@pytest.mark.sqlite
 async def test_a_backup_is_restored_with_the_log_beside_it(database_url: str, tmp_path: Path):
     live = tmp_path / "live.db"
     live.write_bytes(parse_database_path(database_url).read_bytes())

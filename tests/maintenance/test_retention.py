@@ -101,6 +101,7 @@ async def forget_all(gateway: GatewayHarness) -> str:
     return text
 
 
+@pytest.mark.sqlite
 async def test_forget_leaves_no_byte_of_a_text_in_any_file_and_every_figure(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ):

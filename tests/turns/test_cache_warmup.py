@@ -209,6 +209,7 @@ async def test_a_refusal_ends_it_at_once(database: Database) -> None:
     assert "Every message will be refused alike." in harness.admin_notices[0][1]
 
 
+@pytest.mark.sqlite
 async def test_a_row_a_kill_left_open_is_closed_at_the_next_start(tmp_path: Path, database: Database) -> None:
     async with serve(SimulatedEndpoint().app) as url:
         harness = WarmupHarness(database, ScriptedModel([hang_forever]), f"{url}/v1")

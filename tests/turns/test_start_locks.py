@@ -5,6 +5,8 @@ import sqlite3
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+import pytest
+
 from bot.agent.tool_matching.index import ToolIndex, build_index
 from bot.agent.toolbox import Toolbox
 from bot.db.database_url import parse_database_path
@@ -62,6 +64,7 @@ class WatchedHarness(TurnHarness):
         return WatchedRegistry(self.database, self.toolbox)
 
 
+@pytest.mark.sqlite
 async def test_others_can_write_while_a_text_is_judged(database: Database, database_url: str):
     could_write = []
 
@@ -82,6 +85,7 @@ async def test_others_can_write_while_a_text_is_judged(database: Database, datab
     assert could_write == [True, True]
 
 
+@pytest.mark.sqlite
 async def test_a_turn_is_judged_again_if_its_conversation_changes_meanwhile(
     database: Database, database_url: str
 ):

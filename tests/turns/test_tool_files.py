@@ -78,6 +78,7 @@ async def test_a_file_of_a_call_that_ended_before_a_crash_comes_once(database: D
     assert await load_files(database) == [("notes.txt", 1000)]
 
 
+@pytest.mark.sqlite
 @pytest.mark.parametrize(("size", "thread_count"), [(11, 0), (MEGABYTE, 1)])
 async def test_only_a_large_file_is_stored_in_a_thread(database: Database, size: int, thread_count: int):
     @tool

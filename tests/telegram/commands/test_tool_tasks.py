@@ -111,6 +111,7 @@ async def test_after_a_crash_only_what_is_repeatable_runs_again(harness: ToolTas
     assert ran == ["look"]
 
 
+@pytest.mark.sqlite
 async def test_an_attempt_is_synced_before_a_tool_that_may_run_only_once_runs(
     harness: ToolTaskHarness, monkeypatch: pytest.MonkeyPatch
 ):
