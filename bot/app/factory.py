@@ -14,7 +14,15 @@ from bot.app.gateway import Gateway
 from bot.app.job_factory import build_job_components
 from bot.app.maintenance_factory import MaintenanceFactory
 from bot.app.monitoring_server import serve_monitoring
-from bot.app.replica import OtherTurns, ReplicaLink, bind_wake, build_replica, find_holds, wake_for_updates
+from bot.app.replica import (
+    OtherTurns,
+    ReplicaLink,
+    bind_wake,
+    build_replica,
+    find_holds,
+    find_replica_link,
+    wake_for_updates,
+)
 from bot.app.tool_factory import build_approval_dependencies, load_tools
 from bot.app.turn_factory import TurnFactory
 from bot.attachments.reader import AttachmentReader
@@ -116,7 +124,7 @@ async def run(
     async with contextlib.AsyncExitStack() as stack:
 
         async def open_store() -> Database:
-            opening = open_database(settings.database_url, outage_log, stop, exclusively=True)
+            opening = open_database(settings.database_url, outage_log, stop, for_gateway=True)
             return await stack.enter_async_context(opening)
 
         database = await run_unless_stopped(stop, retry_until_available(open_store, outage_log), None)
@@ -133,7 +141,7 @@ async def run(
         token = settings.telegram_token.get_secret_value()
         async with open_bot(token, settings.telegram_api_url, stop) as bot:
             if bot is not None:
-                process = ProcessContext(timers)
+                process = ProcessContext(timers, find_replica_link(settings.database_url, database))
                 build_gateway = partial(build, settings, database, bot, process=process, options=options)
                 await _run_with_bot(settings, stop, announce, database, bot, build_gateway)
     return 0

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
+from bot.db.database_url import is_postgresql
 from bot.db.engine import Database
 from bot.db.queues import inbox, outbox
 from bot.db.queues.inbox import IncomingUpdate
@@ -50,6 +51,15 @@ class ReplicaLink:
             self.own_shares.is_confirmed,
             lambda lane: self.messenger.send("outbox", lane.key),
         )
+
+
+def find_replica_link(url: str, database: Database) -> ReplicaLink | None:
+    """What ties this process to the others on the same server; None: its database is a file of its own."""
+    if not is_postgresql(url):
+        return None
+    from bot.db.postgresql.session_locks import open_session_locks
+
+    return ReplicaLink(ReplicaMessenger(database), partial(open_session_locks, url))
 
 
 def find_holds(link: ReplicaLink | None) -> Mapping[int, ShareHold] | None:

@@ -68,11 +68,12 @@ async def open_database(
     outage_log: OutageLog | None = None,
     stop: asyncio.Event | None = None,
     *,
-    exclusively: bool = False,
+    for_gateway: bool = False,
 ) -> AsyncIterator[Database]:
     """Open the database at `url`, which must have been migrated before anything is read.
 
-    `exclusively`: as the only gateway; raises GatewayRunning while another one works there.
+    `for_gateway`: raises GatewayRunning while another one works on the same file, and SettingsRefused where a
+    server's locks would not hold.
 
     `outage_log` hears of each failure, and of each write transaction after one; commands that retry nothing
     have none. Once `stop` is set, transactions wait only briefly for what others hold.
@@ -80,8 +81,8 @@ async def open_database(
     if is_postgresql(url):
         from bot.db.postgresql.engine import open_server
 
-        async with open_server(url, outage_log, stop, exclusively=exclusively) as server:
+        async with open_server(url, outage_log, stop, for_gateway=for_gateway) as server:
             yield server
         return
-    async with open_sqlite(parse_database_path(url), outage_log, stop, exclusively=exclusively) as database:
+    async with open_sqlite(parse_database_path(url), outage_log, stop, for_gateway=for_gateway) as database:
         yield database

@@ -21,6 +21,7 @@ if TYPE_CHECKING:  # its driver is an extra
 
 LOOK_SECONDS = 0.25  # between looks at who holds what, each of 0.2 ms: a dead replica is replaced as fast
 RECONNECT_SECONDS = 0.25
+LEADING_SECONDS = 15.0  # without a session; later another may lead, and two that poll hinder each other
 
 log = logging.getLogger(__name__)
 
@@ -78,6 +79,7 @@ class ShareKeeper:
         self.leadership = Leadership()
         self._replica_count = 1
         self._is_leaving = False
+        self._lost_at: float | None = None  # monotonic; since when there is no session
 
     @property
     def replica_count(self) -> int:
@@ -95,14 +97,23 @@ class ShareKeeper:
             try:
                 await self._keep()
             except StoreUnavailable as error:
-                log.warning("the locks are lost: %s", error, extra={"action": "replica.lost"})
-            self.leadership.end()  # others may lead by now: two that poll would be in each other's way
+                self._note_loss(error)
             await asyncio.sleep(RECONNECT_SECONDS)
+
+    def _note_loss(self, error: StoreUnavailable) -> None:
+        """Note that there is no session; while the server is away nobody else leads, and admins are told."""
+        if self._lost_at is None:
+            self._lost_at = time.monotonic()
+            log.warning("the locks are lost: %s", error, extra={"action": "replica.lost"})
+        if time.monotonic() > self._lost_at + LEADING_SECONDS:
+            self.leadership.end()
 
     async def _keep(self) -> None:
         """Work with one session until it is lost."""
         async with self._open_locks() as locks:
             await locks.join(self._life)
+            self._lost_at = None
+            log.info("replica %d takes part", self._life, extra={"action": "replica.joined"})
             await self._retake(locks)
             while True:
                 await self._look(locks)
@@ -131,7 +142,11 @@ class ShareKeeper:
         if self._is_leaving:
             if holders.leader == holders.session and not self.leadership.is_active:
                 await locks.stop_leading()
-        elif holders.leader == holders.session or (holders.leader is None and await locks.try_lead()):
+        elif holders.leader not in {None, holders.session}:
+            self.leadership.end()
+        elif holders.leader is not None or await locks.try_lead():
+            if not self.leadership.is_granted:
+                log.info("replica %d leads", self._life, extra={"action": "replica.leads"})
             self.leadership.grant()
 
     async def _begin(self, numbers: Collection[int]) -> None:

@@ -17,10 +17,9 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from bot.db import shares
 from bot.db.postgresql.connections import ServerEngines, create_engines, is_lost
 from bot.db.postgresql.errors import translate_errors
-from bot.db.postgresql.locks import GatewayLock, refuse_pooler
 from bot.db.retry import OutageLog
 from bot.db.transaction import Transaction
-from bot.errors import ReadTooSlow, StoreUnavailable
+from bot.errors import ReadTooSlow, SettingsRefused, StoreUnavailable
 
 # Each begins its transaction, and tells its number: 0 to 2^64 as text.
 _BEGIN = {
@@ -31,6 +30,10 @@ _BEGIN = {
 _SELECT_OUTCOME = """
 SELECT CASE WHEN '{0}'::xid8 < pg_snapshot_xmax(pg_current_snapshot()) THEN pg_xact_status('{0}'::xid8) END
 """
+_TAKE_OWN_LOCK = """
+SELECT pid FROM (SELECT pg_backend_pid() AS pid) AS own WHERE pg_try_advisory_lock(1667329650, pid)
+"""
+_TRY_LOCK = "SELECT pg_try_advisory_lock(1667329650, {0})"
 _OUTCOME_RETRY_SECONDS = 0.2
 
 
@@ -42,12 +45,10 @@ class PostgresDatabase:
         engines: ServerEngines,
         outage_log: OutageLog | None = None,
         stop: asyncio.Event | None = None,
-        lock: GatewayLock | None = None,
     ) -> None:
         self._engines = engines
         self._outage_log = outage_log
         self._stop = stop
-        self._lock = lock
         self._was_open = False
         self._write_lock = asyncio.Lock()
         self._writer: AsyncConnection | None = None
@@ -132,12 +133,18 @@ class PostgresDatabase:
         if self._outage_log is not None:
             self._outage_log.record_success()
 
-    async def take_lock(self) -> None:
-        """Hold the lock of the gateway. Raises GatewayRunning, and SettingsRefused where no lock holds."""
+    async def refuse_pooler(self) -> None:
+        """Raise SettingsRefused if connections share sessions: then no lock of a session means anything."""
         with translate_errors():
-            async with self._write_lock, self._engines.writer.connect() as other:
-                await self._open_writer()
-                await refuse_pooler(other)
+            async with self._engines.writer.connect() as first, self._engines.writer.connect() as other:
+                number = (await first.exec_driver_sql(_TAKE_OWN_LOCK)).scalar_one()
+                await first.commit()
+                if (await other.exec_driver_sql(_TRY_LOCK.format(number))).scalar_one():
+                    raise SettingsRefused(
+                        "DATABASE_URL leads to a pooler that shares sessions, as PgBouncer does in "
+                        "transaction mode: no lock holds there. Connect to the server itself, or set "
+                        "pool_mode=session for this database."
+                    )
 
     async def _open_writer(self) -> AsyncConnection:
         if self._session is not None and is_lost(self._session):
@@ -146,8 +153,6 @@ class PostgresDatabase:
             writer = await self._engines.writer.connect()
             try:
                 raw_connection = await writer.get_raw_connection()
-                if self._lock is not None:
-                    await self._lock.take(writer)
             except BaseException:
                 await writer.close()
                 raise
@@ -215,14 +220,13 @@ async def open_server(
     outage_log: OutageLog | None = None,
     stop: asyncio.Event | None = None,
     *,
-    exclusively: bool = False,
+    for_gateway: bool = False,
 ) -> AsyncIterator[PostgresDatabase]:
-    """Open the database at `url`; `exclusively`: as the only gateway, see `take_lock`."""
-    lock = GatewayLock() if exclusively else None
-    database = PostgresDatabase(create_engines(url), outage_log, stop, lock)
+    """Open the database at `url`; `for_gateway`: refuse what its locks would not hold on."""
+    database = PostgresDatabase(create_engines(url), outage_log, stop)
     try:
-        if exclusively:
-            await database.take_lock()
+        if for_gateway:
+            await database.refuse_pooler()
         yield database
     finally:
         await database.close()

@@ -4,9 +4,10 @@ from sqlalchemy.engine import Connection
 
 from bot.db.postgresql.connections import create_blocking_engine
 from bot.db.postgresql.errors import translate_errors
-from bot.db.postgresql.locks import MIGRATION
 from bot.db.schema import find_newest_revision, upgrade_connection
 from bot.errors import SchemaUnknown, SettingsRefused, StoreUnavailable
+
+_LOCK = "1667329646, 1"  # held by the process that migrates; other programs may use other numbers
 
 
 def migrate_server(url: str) -> None:
@@ -20,7 +21,7 @@ def migrate_server(url: str) -> None:
         _check_encoding(connection)
         if _read_revision(connection) == newest:
             return
-        connection.exec_driver_sql(f"SELECT pg_advisory_lock({MIGRATION})")  # until the connection is closed
+        connection.exec_driver_sql(f"SELECT pg_advisory_lock({_LOCK})")  # until the connection is closed
         connection.commit()
         current = _read_revision(connection)
         if current is not None and current > newest:

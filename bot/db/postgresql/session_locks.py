@@ -96,7 +96,7 @@ async def open_session_locks(url: str) -> AsyncIterator[SessionLocks]:
     Raises StoreUnavailable, also in the block once the session is lost, and SettingsRefused.
     """
     engine = create_session_engine(url)
-    with translate_errors():
+    with translate_errors(was_open=True):
         async with engine.connect() as session:
             connection: Any = (await session.get_raw_connection()).driver_connection
             await connection.execute(f"LISTEN {CHANNEL}")

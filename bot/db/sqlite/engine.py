@@ -336,14 +336,14 @@ async def open_sqlite(
     outage_log: OutageLog | None = None,
     stop: asyncio.Event | None = None,
     *,
-    exclusively: bool = False,
+    for_gateway: bool = False,
 ) -> AsyncIterator[SqliteDatabase]:
     """Open the database in `file`, and make it private to its owner.
 
-    `exclusively`: as the only gateway; raises GatewayRunning.
+    `for_gateway`: raises GatewayRunning while another one works on it.
     """
     make_private(file)
-    with hold_lock(file) if exclusively else contextlib.nullcontext():
+    with hold_lock(file) if for_gateway else contextlib.nullcontext():
         database = SqliteDatabase(create_engines(str(file), _PRAGMAS), outage_log, stop)
         try:
             yield database

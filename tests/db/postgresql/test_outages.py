@@ -5,7 +5,7 @@ from typing import Literal
 import pytest
 
 from bot.db.engine import Database, open_database
-from bot.errors import GatewayRunning, SettingsRefused, StoreUnavailable
+from bot.errors import SettingsRefused, StoreUnavailable
 from tests.db.postgresql.test_engine import count, insert
 from tests.support.postgresql import PostgresServer
 from tests.support.postgresql_proxies import BreakingConnections, TransactionPooler, listen
@@ -76,28 +76,9 @@ async def test_a_commit_whose_answer_is_lost_is_neither_repeated_nor_taken_for_l
     assert await count(server_database) == 1 + is_stored
 
 
-async def test_one_gateway_has_the_database_and_gets_it_back_after_a_restart(
-    server_url: str, postgresql_server: PostgresServer
-):
-    async with open_database(server_url, exclusively=True) as database, open_database(server_url) as command:
-        with pytest.raises(GatewayRunning, match="Stop it first"):
-            async with open_database(server_url, exclusively=True):
-                pass
-        postgresql_server.stop(abruptly=True)
-        postgresql_server.start()
-        async with database.transaction() as tx, command.transaction() as other_tx:
-            await tx.exec_driver_sql("CREATE TABLE words (word text)")
-            await other_tx.exec_driver_sql("SELECT 1")
-        postgresql_server.stop(abruptly=True)
-        postgresql_server.start()
-        async with open_database(server_url, exclusively=True):
-            with pytest.raises(StoreUnavailable, match="lost session"):
-                await insert(database, "of two")
-
-
 async def test_a_pooler_that_shares_sessions_is_refused(server_url: str, postgresql_server: PostgresServer):
     folder = postgresql_server.folder
     async with listen(folder / "p", TransactionPooler(folder).serve) as host:
         with pytest.raises(SettingsRefused, match="PgBouncer does in transaction mode"):
-            async with open_database(server_url.replace(str(folder), host), exclusively=True):
+            async with open_database(server_url.replace(str(folder), host), for_gateway=True):
                 pass
