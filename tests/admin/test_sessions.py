@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import pytest
 
 from bot.admin.app import WRONG_LINKS_PER_MINUTE
 from bot.admin.cookies import name_cookie
@@ -108,6 +109,7 @@ async def test_who_is_no_admin_any_more_is_out_at_once(database: Database, datab
         assert (await page.http.post(link)).status_code == 403
 
 
+@pytest.mark.sqlite
 async def test_a_held_database_is_said_in_plain_words_and_leaves_the_link_usable(database_url: str):
     stop = asyncio.Event()
     async with (

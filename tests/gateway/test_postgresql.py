@@ -12,8 +12,9 @@ from bot.cli import system_jobs
 from bot.db.migrate import migrate
 from bot.errors import NothingFound, RestoreRefused
 from bot.maintenance.restore import restore_backup
+from bot.maintenance.retention import FORGOTTEN_TEXT
 from bot.usage.report_command import ReportOptions, render_report, render_turn
-from tests.support.gateway import GatewayHarness, running_gateway
+from tests.support.gateway import ADMIN, GatewayHarness, running_gateway
 from tests.support.postgresql import PostgresServer
 
 
@@ -38,6 +39,9 @@ async def test_commands_work_beside_a_gateway(tmp_path: Path, url: str):
             await restore_backup(url, tmp_path / "any.db", answer_waiting=False, now=time.time())
         gateway.ann.send("/forget")
         assert "its owner has set" in (await gateway.wait_for_texts(2))[-1]
+        gateway.ann.tap(gateway.api.chat(ADMIN).bot_messages[-1], "Forget it all")
+        await gateway.api.wait_until(lambda: is_told(gateway, FORGOTTEN_TEXT))
+        assert "Hello" not in await render_turn(url, "1", with_texts=True, as_json=False, now=time.time())
 
 
 async def test_messages_and_turns_wait_while_the_server_is_away_and_admins_hear_of_it_once(

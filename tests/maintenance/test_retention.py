@@ -152,6 +152,7 @@ async def test_a_running_turn_is_stopped_and_waiting_messages_are_dropped(tmp_pa
         assert states == {"done"}
 
 
+@pytest.mark.sqlite
 async def test_keeping_it_keeps_everything_and_a_second_tap_forgets_once(tmp_path: Path):
     async with running_gateway(tmp_path) as gateway:
         await send_canary_everywhere(gateway)
@@ -178,6 +179,7 @@ async def test_keeping_it_keeps_everything_and_a_second_tap_forgets_once(tmp_pat
         assert find_traces(tmp_path) == []
 
 
+@pytest.mark.sqlite
 async def test_other_chats_keep_their_texts(tmp_path: Path):
     async with running_gateway(tmp_path, access="open") as gateway:
         bob = gateway.api.person(8, "Bob")
@@ -190,6 +192,7 @@ async def test_other_chats_keep_their_texts(tmp_path: Path):
         assert await count_rows(gateway, messages) == 2
 
 
+@pytest.mark.sqlite
 @pytest.mark.timeout(300)
 async def test_texts_older_than_the_setting_are_deleted_at_start_and_younger_ones_kept(tmp_path: Path):
     async with open_harness(tmp_path, keep_text_days="30") as gateway:
