@@ -7,6 +7,7 @@ from bot.db.postgresql.errors import translate_errors
 from bot.db.schema import find_newest_revision, upgrade_connection
 from bot.errors import SchemaUnknown, SettingsRefused, StoreUnavailable
 
+_OLDEST_VERSION = 16
 _LOCK = "1667329646, 1"  # held by the process that migrates; other programs may use other numbers
 
 
@@ -18,6 +19,7 @@ def migrate_server(url: str) -> None:
     """
     newest = find_newest_revision()
     with translate_errors(), create_blocking_engine(url).connect() as connection:
+        refuse_old_server(connection.exec_driver_sql("SHOW server_version_num").scalar_one())
         _check_encoding(connection)
         if _read_revision(connection) == newest:
             return
@@ -31,6 +33,19 @@ def migrate_server(url: str) -> None:
             )
         if current != newest:
             upgrade_connection(connection)
+
+
+def refuse_old_server(version_number: str) -> None:
+    """Raise SettingsRefused for a server without what statements use; 160004 is the number of 16.4.
+
+    IS JSON came with version 16.
+    """
+    version = int(version_number) // 10_000
+    if version < _OLDEST_VERSION:
+        raise SettingsRefused(
+            f"The server that DATABASE_URL names is PostgreSQL {version}; {_OLDEST_VERSION} or newer is "
+            "needed. Update the server, or name another one."
+        )
 
 
 def check_server(url: str) -> None:

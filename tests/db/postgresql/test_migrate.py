@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from bot.db.migrate import has_schema, migrate
+from bot.db.postgresql.migrate import refuse_old_server
 from bot.db.readonly import check_readable
 from bot.errors import CanvasgramError, SchemaUnknown, SettingsRefused, StoreUnavailable
 from tests.support.postgresql import PostgresServer
@@ -64,3 +65,9 @@ def test_processes_that_start_together_migrate_once(server_url: str, postgresql_
         migrate(server_url)
     with pytest.raises(SchemaUnknown, match="Use the newer version"):
         check_readable(server_url)
+
+
+def test_a_server_that_is_too_old_is_refused():
+    refuse_old_server("160000")
+    with pytest.raises(SettingsRefused, match="is PostgreSQL 15; 16 or newer"):
+        refuse_old_server("150012")
