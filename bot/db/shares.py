@@ -12,7 +12,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from itertools import pairwise
 
-from sqlalchemy import and_, bindparam, func, insert, select, tuple_, update
+from sqlalchemy import Select, and_, bindparam, func, insert, select, tuple_, update
 
 from bot.db.tables import lives, share_holds
 from bot.db.transaction import Transaction
@@ -83,12 +83,11 @@ _END = (
     .where(share_holds.c.share == bindparam("of_share"), share_holds.c.ended_at.is_(None))
     .values(ended_at=bindparam("now"))
 )
-# A replica that takes a share over waits for the transactions that share the lock of its hold's row.
-_LOCK_STANDING = (
-    select(share_holds.c.share, share_holds.c.epoch)
-    .where(_IS_REQUESTED, share_holds.c.ended_at.is_(None))
-    .with_for_update(read=True)
+_SELECT_STANDING = select(share_holds.c.share, share_holds.c.epoch).where(
+    _IS_REQUESTED, share_holds.c.ended_at.is_(None)
 )
+# A replica that takes a share over waits for the transactions that share the lock of its hold's row.
+_LOCK_STANDING = _SELECT_STANDING.with_for_update(read=True)
 
 
 async def take_over(tx: Transaction, numbers: Collection[int], life: int, *, now: float) -> list[ShareHold]:
@@ -129,9 +128,20 @@ async def require(tx: Transaction, holds: Collection[ShareHold]) -> None:
 
 async def lock_standing(tx: Transaction, holds: Collection[ShareHold]) -> set[ShareHold]:
     """Those of these holds that stand, and keep standing until `tx` ends."""
+    return await _list_standing(tx, _LOCK_STANDING, holds)
+
+
+async def list_standing(tx: Transaction, holds: Collection[ShareHold]) -> set[ShareHold]:
+    """Those of these holds that stand at this moment."""
+    return await _list_standing(tx, _SELECT_STANDING, holds)
+
+
+async def _list_standing(
+    tx: Transaction, query: Select[tuple[int, int]], holds: Collection[ShareHold]
+) -> set[ShareHold]:
     if not holds:
         return set()
-    rows = await tx.execute(_LOCK_STANDING, {"numbers": [hold.share for hold in holds]})
+    rows = await tx.execute(query, {"numbers": [hold.share for hold in holds]})
     return {ShareHold(row.share, row.epoch) for row in rows}.intersection(holds)
 
 

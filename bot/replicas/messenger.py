@@ -42,16 +42,16 @@ class ReplicaMessenger:
         """Do what another replica asks for."""
         try:
             life, messages = json.loads(payload)
-            requests = [(topic, str(key)) for topic, key in messages]
-        except (ValueError, TypeError):
+            if life != self.life:
+                for topic, key in messages:
+                    self._handle(topic, key)
+        except (ValueError, TypeError):  # any user of the database may notify
             log.warning("a notification cannot be read", extra={"action": "replica.unreadable"})
-            return
-        if life == self.life:
-            return
-        for topic, key in requests:
-            handler = self.handlers.get(topic)
-            if handler is not None:  # a newer version may tell more
-                handler(key)
+
+    def _handle(self, topic: Topic, key: str) -> None:
+        handler = self.handlers.get(topic)
+        if handler is not None:  # a newer version may tell more
+            handler(key)
 
     async def run(self) -> None:
         """Send until cancelled."""

@@ -1,6 +1,7 @@
 """Holds an equal part of the shares for this replica, and leads when nobody else does."""
 
 import asyncio
+import contextlib
 import logging
 import time
 from collections.abc import Callable, Collection
@@ -12,7 +13,7 @@ from bot.db import shares
 from bot.db.engine import Database
 from bot.db.shares import LockHolders, OwnShares
 from bot.db.transaction import Transaction
-from bot.errors import StoreUnavailable
+from bot.errors import ShareLost, StoreUnavailable
 from bot.replicas.leadership import Leadership
 from bot.replicas.share_plan import plan_shares
 
@@ -111,6 +112,7 @@ class ShareKeeper:
     async def _keep(self) -> None:
         """Work with one session until it is lost."""
         async with self._open_locks() as locks:
+            await locks.end_earlier_session(self._life)
             await locks.join(self._life)
             self._lost_at = None
             log.info("replica %d takes part", self._life, extra={"action": "replica.joined"})
@@ -123,7 +125,10 @@ class ShareKeeper:
     async def _retake(self, locks: "SessionLocks") -> None:
         """Take the shares of a lost session again, and abandon what another replica has by now."""
         taken = await locks.try_take(self._holds.keys())
-        await self._abandon(self._holds.keys() - taken)
+        async with self._database.read_transaction() as tx:
+            standing = await shares.list_standing(tx, self._holds.values())
+        kept = {hold.share for hold in standing if hold.share in taken}
+        await self._abandon(self._holds.keys() - kept)
         await self._begin(taken)
 
     async def _look(self, locks: "SessionLocks") -> None:
@@ -156,8 +161,7 @@ class ShareKeeper:
         try:
             async with self._database.transaction() as tx:
                 holds = await shares.take_over(tx, numbers, self._life, now=time.time())
-                new = [hold.share for hold in holds if hold != self._holds.get(hold.share)]
-                await self._abandon([share for share in new if share in self._holds])
+                new = [hold.share for hold in holds if hold.share not in self._holds]
                 await self._callbacks.work.take_over(tx, new)
         except StoreUnavailable:
             return
@@ -168,8 +172,9 @@ class ShareKeeper:
         """Give shares away in which nothing runs; nothing more is begun for them from now on."""
         holds = [hold for number in numbers if (hold := self._holds.pop(number, None))]
         if holds:
-            async with self._database.transaction() as tx:
-                await shares.end_holds(tx, holds, now=time.time())
+            with contextlib.suppress(ShareLost):
+                async with self._database.transaction() as tx:
+                    await shares.end_holds(tx, holds, now=time.time())
             await locks.give(numbers)
 
     async def _abandon(self, numbers: Collection[int]) -> None:

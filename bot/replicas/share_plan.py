@@ -9,26 +9,23 @@ from bot.domain import SHARE_COUNT
 
 @dataclass(frozen=True, slots=True)
 class SharePlan:
-    """What to take now, what to give away now, and what as soon as its work has ended."""
+    """What to take, and what to give away."""
 
     take: tuple[int, ...] = ()
     give: tuple[int, ...] = ()
-    give_when_idle: tuple[int, ...] = ()
 
 
 def plan_shares(holders: LockHolders, busy_shares: Collection[int], *, leaves: bool = False) -> SharePlan:
     """Plan the next step to an equal part for each replica; one that `leaves` keeps none.
 
-    Shares without work are given away first. Each session begins at another one of those that are free, so
-    that several replicas seldom ask for the same.
+    Only shares without work are given away; a later plan gives what has work now. Each session begins at
+    another one of those that are free, so that several replicas seldom ask for the same.
     """
     own = holders.own_shares
     part = 0 if leaves else -(-SHARE_COUNT // max(1, len(holders.replicas)))
     if len(own) > part:
-        surplus = len(own) - part
-        idle = sorted(own.difference(busy_shares))[:surplus]
-        busy = sorted(own.intersection(busy_shares))[: surplus - len(idle)]
-        return SharePlan(give=tuple(idle), give_when_idle=tuple(busy))
+        idle = sorted(own.difference(busy_shares))
+        return SharePlan(give=tuple(idle[: len(own) - part]))
     free = sorted(set(range(SHARE_COUNT)).difference(holders.shares))
     first = holders.session % max(1, len(free))
     return SharePlan(take=tuple((free[first:] + free[:first])[: part - len(own)]))

@@ -3,17 +3,24 @@
 import asyncio
 from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
-from functools import partial
+
+import pytest
 
 from bot.db.engine import Database, open_database
-from bot.db.postgresql.session_locks import open_session_locks
+from bot.db.postgresql.session_locks import SessionLocks, open_session_locks
 from bot.db.shares import OwnShares
 from bot.db.transaction import Transaction
 from bot.db.usage import process_lives
 from bot.domain import SHARE_COUNT
+from bot.errors import StoreUnavailable
 from bot.replicas.share_keeper import ReplicaCallbacks, ShareKeeper
 from tests.support.cache_warmup import wait_until
 from tests.support.postgresql import PostgresServer
+
+END_LISTENERS = """
+    SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+    WHERE datname = current_database() AND pid IN (SELECT pid FROM pg_locks WHERE locktype = 'advisory')
+"""
 
 
 class RecordedWork:
@@ -46,6 +53,7 @@ class Replica:
         self.own_shares = own_shares
         self.work = work
         self.task = task
+        self.sessions = 0
 
     @property
     def shares(self) -> set[int]:
@@ -57,13 +65,21 @@ class Replica:
 
 
 @asynccontextmanager
-async def run_replica(database: Database, url: str) -> AsyncIterator[Replica]:
-    async with database.transaction() as tx:
-        life = await process_lives.begin(tx, began_at=0.0)
+async def run_replica(database: Database, url: str, life: int | None = None) -> AsyncIterator[Replica]:
+    if life is None:
+        async with database.transaction() as tx:
+            life = await process_lives.begin(tx, began_at=0.0)
     work = RecordedWork()
     own_shares = OwnShares()
     callbacks = ReplicaCallbacks(work, lambda payload: None)
-    keeper = ShareKeeper(database, own_shares, partial(open_session_locks, url), callbacks, life=life)
+
+    @asynccontextmanager
+    async def open_locks() -> AsyncIterator[SessionLocks]:
+        async with open_session_locks(url) as locks:
+            replica.sessions += 1
+            yield locks
+
+    keeper = ShareKeeper(database, own_shares, open_locks, callbacks, life=life)
     async with asyncio.TaskGroup() as tasks:
         replica = Replica(keeper, own_shares, work, tasks.create_task(keeper.run()))
         yield replica
@@ -86,3 +102,31 @@ async def test_replicas_divide_the_shares_and_take_over(postgresql_server: Postg
                 await wait_until(lambda: second.keeper.leadership.is_granted)
                 assert sorted(second.work.taken_over) == list(range(SHARE_COUNT))
                 assert first.work.abandoned == []
+
+
+async def test_a_session_that_the_server_still_takes_for_alive_is_ended(postgresql_server: PostgresServer):
+    with postgresql_server.open_database() as url:
+        async with open_database(url) as database:
+            async with database.transaction() as tx:
+                life = await process_lives.begin(tx, began_at=0.0)
+            with pytest.raises(StoreUnavailable):  # noqa: PT012  # the session is lost in the block
+                async with open_session_locks(url) as earlier:
+                    await earlier.join(life)
+                    await earlier.try_take(range(SHARE_COUNT))
+                    async with run_replica(database, url, life) as replica:
+                        await wait_until(lambda: len(replica.shares) == SHARE_COUNT)
+                    await earlier.list_holders()
+
+
+async def test_a_replica_keeps_its_work_when_only_its_session_was_lost(postgresql_server: PostgresServer):
+    with postgresql_server.open_database() as url:
+        async with open_database(url) as database, run_replica(database, url) as replica:
+            await wait_until(lambda: len(replica.shares) == SHARE_COUNT)
+            holds = dict(replica.own_shares.holds)
+            async with database.transaction() as tx:
+                await tx.exec_driver_sql(END_LISTENERS)
+            await wait_until(lambda: not replica.own_shares.is_confirmed() or replica.sessions > 1)
+            await wait_until(lambda: replica.own_shares.is_confirmed() and replica.sessions > 1)
+            assert replica.own_shares.holds == holds
+            assert replica.work.abandoned == []
+            assert len(replica.work.taken_over) == SHARE_COUNT

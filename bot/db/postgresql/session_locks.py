@@ -28,6 +28,11 @@ _LIST_LOCKS = """
 _TRY_LOCKS = (
     "SELECT number FROM unnest(%(numbers)s::int[]) AS number WHERE pg_try_advisory_lock(%(of)s, number)"
 )
+_END_EARLIER = """
+    SELECT pg_terminate_backend(pid, 1000) FROM pg_locks
+    WHERE locktype = 'advisory' AND granted AND objsubid = 2 AND classid = %(of)s AND objid = %(life)s
+      AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
+"""
 _UNLOCK = "SELECT pg_advisory_unlock(%(of)s, number) FROM unnest(%(numbers)s::int[]) AS number"
 
 
@@ -56,6 +61,10 @@ class SessionLocks:
             shares={number: session for kind, number, session in locks if kind == _SHARES},
             leader=leaders[0] if leaders else None,
         )
+
+    async def end_earlier_session(self, life: int) -> None:
+        """End the session that this process had before, if the server does not know yet that it is lost."""
+        await self._connection.execute(_END_EARLIER, {"of": _REPLICAS, "life": life})
 
     async def join(self, life: int) -> None:
         """Count as a replica that takes shares; `life` is the id of this process's life."""
