@@ -115,6 +115,17 @@ def _parse_hosts(value: object) -> object:
     return frozenset(parts)
 
 
+def _parse_server_addresses(value: object) -> object:
+    """The roots of the servers named: a `/metrics` or `/v1` at the end is left out."""
+    if not isinstance(value, str):
+        return value
+    parts = [part for part in re.split(r"[\s,]+", value) if part]
+    roots = [_check_model_address(part.removesuffix("/metrics")).removesuffix("/v1") for part in parts]
+    if len({parse_location(root) for root in roots}) < len(roots):
+        raise ValueError("must name each server once, or its counters would be added twice")
+    return tuple(roots)
+
+
 def _parse_encryption_keys(value: object) -> object:
     if not isinstance(value, str):
         return value
@@ -184,6 +195,7 @@ PublicAddress = Annotated[str, AfterValidator(_check_web_address)]
 DatabaseAddress = Annotated[str, AfterValidator(_check_database_url), PlainSerializer(_hide_password)]
 UserIds = Annotated[frozenset[int], NoDecode, BeforeValidator(_parse_user_ids)]
 Hosts = Annotated[frozenset[str], NoDecode, BeforeValidator(_parse_hosts)]
+ServerAddresses = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_parse_server_addresses)]
 EncryptionKeys = Annotated[tuple[SecretStr, ...], NoDecode, BeforeValidator(_parse_encryption_keys)]
 TimeZoneName = Annotated[str, AfterValidator(_check_time_zone)]
 TextOrFile = Annotated[str, AfterValidator(_load_text_or_file)]

@@ -24,6 +24,7 @@ from bot.setting_types import (
     Lower,
     ModelAddress,
     PublicAddress,
+    ServerAddresses,
     TelegramAddress,
     TextOrFile,
     TimeZoneName,
@@ -84,6 +85,12 @@ class Settings(BaseSettings):
     )
     model_wait: float = Field(
         600, ge=0, le=86_400, allow_inf_nan=False, description="seconds to wait for an endpoint that is down"
+    )
+
+    model_metrics_urls: ServerAddresses = Field(
+        (),
+        description="behind a router: the servers' own addresses, separated by commas, for their counters",
+        examples=["http://gpu1:8000,http://gpu2:8000"],
     )
 
     # Database and access

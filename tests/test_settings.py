@@ -20,6 +20,7 @@ NAMES_AND_DEFAULTS: dict[str, object] = {
     "MODEL_SEATS": 4,
     "MODEL_MAX_TOKENS": 1024,
     "MODEL_WAIT": 600,
+    "MODEL_METRICS_URLS": (),
     "DATABASE_URL": "sqlite+aiosqlite:///canvasgram.db",
     "ADMIN_IDS": frozenset(),
     "ACCESS": "pairing",
@@ -206,6 +207,8 @@ def test_settings_cannot_be_changed() -> None:
         ("model_seats", "four", "must be a valid integer."),
         ("secrets_key", "too short", "openssl rand -base64 32"),
         ("tools_private_hosts", "http://printer.lan/", "hosts alone"),
+        ("model_metrics_urls", "http://gpu1:8000 http://me:hush-hush@gpu2", "without a name, a password"),
+        ("model_metrics_urls", "gpu1:8000,http://GPU1:8000/metrics", "must name each server once"),
         ("model_seats", "0", "must be greater than or equal to 1"),
         ("model_wait", "nan", "must be a finite number"),
         ("turn_seconds", "0", "must be greater than 0"),
@@ -284,6 +287,15 @@ def test_several_encryption_keys_are_accepted_and_hidden() -> None:
     assert [key.get_secret_value() for key in settings.secrets_key] == [new, old]
     assert {old, new} <= set(settings.list_secrets())
     assert old not in repr(settings)
+
+
+def test_servers_are_named_by_any_of_their_addresses() -> None:
+    written = "gpu1:8000, http://gpu2:8000/v1/ https://gpu3/llm/v1,http://gpu4/metrics"
+    settings = build_settings(telegram_token=TOKEN, model_metrics_urls=written)
+    assert settings.model_metrics_urls == (
+        *("http://gpu1:8000", "http://gpu2:8000"),
+        *("https://gpu3/llm", "http://gpu4"),
+    )
 
 
 def test_private_hosts_are_read_in_any_case() -> None:

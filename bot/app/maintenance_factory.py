@@ -51,7 +51,11 @@ class MaintenanceFactory:
         if settings.backup_dir and database_file:
             backup_directory = BackupDirectory(database_file, settings.backup_dir, settings.backup_keep)
         api_key = settings.model_api_key
-        counters = CountersEndpoint(settings.model_url, api_key.get_secret_value() if api_key else None)
+        counters = CountersEndpoint(
+            settings.model_url,
+            api_key.get_secret_value() if api_key else None,
+            settings.model_metrics_urls,
+        )
         self.retention_policy = RetentionPolicy(database_file, settings.keep_text_days, backup_directory)
         self.reconciliation = Reconciliation(database, counters, notify_admins)
         self._settings = settings

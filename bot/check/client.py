@@ -51,12 +51,23 @@ class CheckLimits:
 
 
 class ProbeClient:
-    """The HTTP client of one endpoint at `url`, which ends in /v1."""
+    """The HTTP client of one endpoint at `url`, which ends in /v1.
 
-    def __init__(self, http: httpx.AsyncClient, url: str, key: str | None, limits: CheckLimits) -> None:
+    `servers`: the addresses of all servers behind it; empty: it is the only one.
+    """
+
+    def __init__(
+        self,
+        http: httpx.AsyncClient,
+        url: str,
+        key: str | None,
+        limits: CheckLimits,
+        servers: tuple[str, ...] = (),
+    ) -> None:
         self._http = http
         self._url = url
         self._key = key
+        self._servers = servers or (url.removesuffix("/v1"),)
         self.limits = limits
         self.calls = 0
 
@@ -76,6 +87,31 @@ class ProbeClient:
             address = f"{self._url.removesuffix('/v1')}{path}"
         else:
             address = f"{self._url}/{path}"
+        return await self._request(method, address, body, with_key=with_key)
+
+    async def read_gauges(self) -> Gauges | None:
+        """What runs and waits now at all servers; None where one of them does not report it."""
+        total: Gauges | None = None
+        for server in self._servers:
+            gauges = await self.read_gauges_of(server)
+            if gauges is None:
+                return None
+            total = gauges if total is None else total.add(gauges)
+        return total
+
+    async def read_gauges_of(self, server: str) -> Gauges | None:
+        """What runs and waits at one server now; None where it does not report it."""
+        try:
+            page = await self._request("GET", f"{server}/metrics", None, with_key=True)
+        except CallLost:
+            return None
+        if page.ok:
+            return parse_gauges(page.text)
+        return None
+
+    async def _request(
+        self, method: Literal["GET", "POST"], address: str, body: Mapping[str, Any] | None, *, with_key: bool
+    ) -> RouteResponse:
         self._count_call()
         seconds = self.limits.route_seconds
         with _translate_errors(seconds):
@@ -85,20 +121,12 @@ class ProbeClient:
                 )
         return RouteResponse(response.status_code, _parse_object(response.text), response.text)
 
-    async def read_gauges(self) -> Gauges | None:
-        """What runs and waits now; None where the server does not report it."""
-        try:
-            page = await self.request_route("GET", "/metrics")
-        except CallLost:
-            return None
-        if page.ok:
-            return parse_gauges(page.text)
-        return None
-
     async def call_model(
-        self, body: Mapping[str, Any], *, stop_when: StopCondition | None = None
+        self, body: Mapping[str, Any], *, session: str = "check", stop_when: StopCondition | None = None
     ) -> ProbeResponse:
         """Make a model call, streamed if its body says so, and abort it once `stop_when` is true.
+
+        A router keeps the calls of one `session` at one server.
 
         A refusal (4xx, or a 500 that names images or tools) is a response. Raises EndpointBusy for 503, and
         CallLost for every other failure, time-outs included.
@@ -107,7 +135,7 @@ class ProbeClient:
         accumulator = ResponseAccumulator(time.monotonic())
         seconds = self.limits.call_seconds
         with _translate_errors(seconds):
-            async with asyncio.timeout(seconds), self._post_stream(body) as stream:
+            async with asyncio.timeout(seconds), self._post_stream(body, session) as stream:
                 if stream.status_code != 200:
                     return await self._read_refusal(stream, accumulator)
                 async for chunk in _iterate_chunks(stream, streamed=bool(body.get("stream"))):
@@ -120,9 +148,10 @@ class ProbeClient:
         return response
 
     @asynccontextmanager
-    async def _post_stream(self, body: Mapping[str, Any]) -> AsyncIterator[httpx.Response]:
+    async def _post_stream(self, body: Mapping[str, Any], session: str) -> AsyncIterator[httpx.Response]:
         address = f"{self._url}/chat/completions"
-        async with self._http.stream("POST", address, headers=self._headers(True), json=body) as response:
+        headers = {**self._headers(True), "X-Session-ID": session}
+        async with self._http.stream("POST", address, headers=headers, json=body) as response:
             yield response
 
     async def _read_refusal(

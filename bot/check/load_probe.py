@@ -22,7 +22,8 @@ async def probe_load(
 ) -> LoadProbeResult:
     """Send all `bodies` at once and read the gauges while they run.
 
-    The urgent one is sent once some of them wait, or if there are no gauges.
+    The urgent one is sent once some of them wait, or if there are no gauges. Each is a conversation of its
+    own: a router spreads them as it does those of several chats.
     """
     before = await client.read_gauges()
     samples: list[Gauges] = []
@@ -32,10 +33,10 @@ async def probe_load(
         def send_urgent() -> None:
             nonlocal urgent
             if urgent is None:
-                urgent = tasks.create_task(_call_model(client, urgent_body), name="urgent")
+                urgent = tasks.create_task(_call_model(client, urgent_body, "check urgent"), name="urgent")
 
         calls = [
-            tasks.create_task(_call_model(client, body), name=f"load {number}")
+            tasks.create_task(_call_model(client, body, f"check {number}"), name=f"load {number}")
             for number, body in enumerate(bodies)
         ]
         if before is None:
@@ -96,9 +97,9 @@ async def probe_abort(client: ProbeClient, body: Mapping[str, Any]) -> AbortProb
     )
 
 
-async def _call_model(client: ProbeClient, body: Mapping[str, Any]) -> ProbeResponse:
+async def _call_model(client: ProbeClient, body: Mapping[str, Any], session: str) -> ProbeResponse:
     try:
-        return await client.call_model(body)
+        return await client.call_model(body, session=session)
     except EndpointBusy:
         return _BUSY_RESPONSE
     except (CallLost, CallBudgetSpent):

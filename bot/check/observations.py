@@ -122,6 +122,15 @@ class Gauges:
     steps: int | None = None
     committed: int | None = None
 
+    def add(self, other: "Gauges") -> "Gauges":
+        """Both servers together; a counter that one of them lacks is unknown."""
+        return Gauges(
+            self.running + other.running,
+            self.waiting + other.waiting,
+            None if self.steps is None or other.steps is None else self.steps + other.steps,
+            None if self.committed is None or other.committed is None else self.committed + other.committed,
+        )
+
     def steps_per_canvas_since(self, earlier: "Gauges") -> float | None:
         """Denoising steps per canvas since then, for all clients, without the commit; None if unknown."""
         if self.steps is None or self.committed is None:
@@ -165,6 +174,7 @@ class AbortProbeResult:
 class Observations:
     """All that was observed. `needs_tokens` and `needs_seats` are what the gateway is set to.
 
+    `servers` are those that the settings name behind it, `silent_servers` those of them without gauges.
     `stopped` says why the probe did not finish; `gone`: because the endpoint went away. `lost` has the reason
     of each step that failed. `refuses_ours` is the message with which vLLM's own fields were refused; from
     then on the common protocol was used.
@@ -175,6 +185,7 @@ class Observations:
     wanted_model: str | None = None
     needs_tokens: int | None = None
     needs_seats: int | None = None
+    servers: tuple[str, ...] = ()
     stopped: str | None = None
     gone: bool = False
     lost: Mapping[str, str] = field(default_factory=dict)
@@ -186,6 +197,8 @@ class Observations:
     templates: Mapping[TemplateCase, RouteResponse] = field(default_factory=dict)
     answers: Mapping[CallKind, ProbeResponse] = field(default_factory=dict)
     refuses_ours: str | None = None
+    router: RouteResponse | None = None
+    silent_servers: tuple[str, ...] = ()
     before: Gauges | None = None
     crowd: LoadProbeResult | None = None
     abort: AbortProbeResult | None = None

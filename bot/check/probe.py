@@ -25,6 +25,7 @@ from tools.search.engine import SearchEngine
 from tools.search.tool import choose_engine
 
 MAX_LOST_CALLS: Final = 3  # calls in a row that may fail
+CALLS_PER_SERVER: Final = 10  # that a check may make more for each server named
 
 CheckProgress = Callable[[int, int, str], None]
 """Called before each step with the steps done, all steps, and the name of the next."""
@@ -34,6 +35,7 @@ CheckProgress = Callable[[int, int, str], None]
 class CheckOptions:
     """Which endpoint to check, and what the gateway needs of it: `tokens` of context, `seats`.
 
+    `servers`: the addresses of all servers behind it; empty: it is the only one.
     `includes_search`: `search_engine` is checked as well; None: the settings name none.
     `bot_url`: where Telegram is asked about the bot, with its token (None: nobody is asked).
     `guest_mode`: it is to answer in chats that it is no member of.
@@ -44,11 +46,18 @@ class CheckOptions:
     model: str | None = None
     tokens: int | None = None
     seats: int | None = None
+    servers: tuple[str, ...] = ()
     includes_search: bool = False
     search_engine: SearchEngine | None = None
     bot_url: str | None = field(default=None, repr=False)
     guest_mode: bool = False
     limits: CheckLimits = field(default_factory=CheckLimits)
+
+    @property
+    def all_limits(self) -> CheckLimits:
+        """The limits, with more calls for each server named."""
+        max_calls = self.limits.max_calls + CALLS_PER_SERVER * len(self.servers)
+        return replace(self.limits, max_calls=max_calls)
 
 
 def resolve_options(endpoint: str | None, key: str | None, env_file: Path) -> CheckOptions:
@@ -67,6 +76,7 @@ def resolve_options(endpoint: str | None, key: str | None, env_file: Path) -> Ch
         settings.model_name,
         settings.max_context_tokens,
         settings.model_seats,
+        settings.model_metrics_urls,
         includes_search=True,
         search_engine=choose_engine(settings.search_url, settings.get_search_key()),
         bot_url=_find_bot_url(env_file),
@@ -87,7 +97,7 @@ async def run_check(
 ) -> CheckReport:
     """Probe the endpoint until `stop` and judge it; a fault of the endpoint is a finding, no exception."""
     observations = await observe_endpoint(options, on_progress, stop)
-    report = build_report(observations, options.limits.max_calls)
+    report = build_report(observations, options.all_limits.max_calls)
     findings = [*report.findings]
     if options.includes_search:
         findings.append(await probe_search(options.search_engine))
@@ -103,9 +113,11 @@ async def observe_endpoint(
     timeout = httpx.Timeout(options.limits.call_seconds)
     # vLLM drops idle connections after 5 s; a call on one it is just dropping would look like a fault.
     limits = httpx.Limits(max_connections=None, keepalive_expiry=3.0)
-    verify = not options.url.startswith("http://")  # to load certificates takes 20 ms
+    addresses = (options.url, *options.servers)
+    verify = not all(address.startswith("http://") for address in addresses)  # certificates take 20 ms
     async with httpx.AsyncClient(timeout=timeout, trust_env=False, limits=limits, verify=verify) as http:
-        check_run = _CheckRun(ProbeClient(http, options.url, options.key, options.limits), options)
+        client = ProbeClient(http, options.url, options.key, options.all_limits, options.servers)
+        check_run = _CheckRun(client, options)
         async with asyncio.TaskGroup() as tasks:
             check_task = tasks.create_task(check_run.run_steps(on_progress), name="check")
             stop_task = tasks.create_task(_cancel_on_stop(stop, check_task), name="stop")
@@ -127,6 +139,7 @@ class _CheckRun:
             wanted_model=options.model,
             needs_tokens=options.tokens,
             needs_seats=options.seats,
+            servers=options.servers,
         )
 
     async def run_steps(self, on_progress: CheckProgress) -> None:

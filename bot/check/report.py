@@ -13,6 +13,7 @@ _VLLM_FLAG = re.compile("(?:no )?--")
 RULES: Final[Sequence[CheckRule]] = (
     CheckRule("reachable", "without it messages wait, up to MODEL_WAIT seconds", server.judge_reachable),
     CheckRule("version", "fields, flags and faults differ from release to release", server.judge_version),
+    CheckRule("router", "its /metrics is that of one server alone", server.judge_router),
     CheckRule("protocol", "what is missing is done without, or not at all", server.judge_protocol),
     CheckRule("model", "calls name the model", server.judge_model),
     CheckRule("context", "a prompt and its answer must fit", server.judge_context),

@@ -59,6 +59,14 @@ class ProbeSteps:
             return {}
         return {"keyless": await self._client.request_route("GET", "models", with_key=False)}
 
+    async def probe_router(self, observations: Observations) -> Mapping[str, Any]:
+        """Which servers of the settings show no gauges, and what a vllm-router says of its own."""
+        silent = [
+            server for server in observations.servers if await self._client.read_gauges_of(server) is None
+        ]
+        router = await self._client.request_route("GET", "/list_workers")
+        return {"router": router, "silent_servers": tuple(silent)}
+
     async def probe_gauges(self, observations: Observations) -> Mapping[str, Any]:
         return {"before": await self._client.read_gauges()}
 
@@ -168,6 +176,7 @@ STEPS: Final[tuple[tuple[str, ProbeStep], ...]] = (
     ("models", ProbeSteps.probe_models),
     ("key", ProbeSteps.probe_without_key),
     ("template", ProbeSteps.probe_template),
+    ("router", ProbeSteps.probe_router),
     ("gauges", ProbeSteps.probe_gauges),
     ("plain", ProbeSteps.probe_plain_call),
     *(_call_step(kind) for kind in _CALL_MESSAGES if kind != "plain"),

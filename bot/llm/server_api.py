@@ -78,11 +78,18 @@ async def fetch_version(url: str) -> str | None:
 
 
 async def check_health(url: str) -> bool:
-    """Whether the endpoint is up; a server without this route counts as up if it answers at all."""
+    """Whether the endpoint is up; a server without this route counts as up if it answers at all.
+
+    A vllm-router is up while one of its servers is, though its `/health` fails as soon as one is not.
+    """
+    root = find_server_root(url)
     try:
-        return (await _get(f"{find_server_root(url)}/health")).status_code < 500
+        if (await _get(f"{root}/health")).status_code < 500:
+            return True
+        healthy = _parse_json(await _get(f"{root}/readiness")).get("healthy_workers")
     except ServerAway:
         return False
+    return isinstance(healthy, int) and healthy > 0
 
 
 async def fetch_counters(url: str, api_key: str | None = None) -> ServerCounters | None:

@@ -51,8 +51,11 @@ class ReadCountersTask:
     reconciliation: Reconciliation
 
     async def __call__(self) -> None:
-        if await self.reconciliation.take_reading() is None:
+        reading = await self.reconciliation.take_reading()
+        if reading is None:
             raise JobFailed("The endpoint shows no counters (/metrics).")
+        if not reading.totals:
+            raise JobFailed(f"There is no reading: {reading.why}.")
 
 
 @dataclass(frozen=True, slots=True)

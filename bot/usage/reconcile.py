@@ -1,16 +1,18 @@
 """Compares our own sums with the endpoint's counters at intervals, and notifies admins when the gap grows.
 
+Behind a router the counters of all servers are added up, and compared only while each of them shows its own.
 Owns the interval between readings and the explanation of a gap. `db` stores readings, `llm` reads counters.
 """
 
 import asyncio
 import logging
 import time
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 
 from bot.db.engine import Database
 from bot.db.usage import counter_readings
-from bot.db.usage.counter_readings import CounterReading, OwnCounts
+from bot.db.usage.counter_readings import CounterReading, CounterTotals, OwnCounts
 from bot.domain import CANVAS_TOKENS, NotifyAdmins
 from bot.errors import StoreUnavailable
 from bot.llm import server_api
@@ -44,10 +46,14 @@ DEFAULT_PACE = ReadingPace()
 
 @dataclass(frozen=True, slots=True)
 class CountersEndpoint:
-    """Where counters are read: the endpoint's address as calls are stored with it, and its key."""
+    """Where counters are read: the endpoint's address as calls are stored with it, and its key.
+
+    `servers`: the addresses of all servers behind it; empty: it is the only one.
+    """
 
     url: str
     key: str | None = None
+    servers: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,9 +69,13 @@ class GapHistory:
 
 @dataclass(frozen=True, slots=True)
 class _CountersRead:
-    """The endpoint's counters, when they were read, and how many calls of ours ran meanwhile."""
+    """The counters of each server by its address, when they were read, and how many calls of ours ran
+    meanwhile.
 
-    counters: ServerCounters
+    A server that shows none has None.
+    """
+
+    counters: Mapping[str, ServerCounters | None]
     read_at: float
     running_calls: int
 
@@ -103,7 +113,8 @@ class Reconciliation:
     async def take_reading(self) -> CounterReading | None:
         """Store one reading, taken while none of our calls runs if there is such a moment.
 
-        None where the endpoint shows no counters.
+        None where an endpoint of one server shows no counters. Of several, a reading without totals says
+        which showed none, and the next one is compared with the last at which all did.
         """
         read = await self._read_counters()
         for _ in range(self._pace.max_tries - 1):
@@ -117,18 +128,22 @@ class Reconciliation:
 
     async def _read_counters(self) -> _CountersRead | None:
         now = time.time()
-        counters = await server_api.fetch_counters(self._endpoint.url, self._endpoint.key)
-        if counters is None:
+        endpoint = self._endpoint
+        servers = endpoint.servers or (endpoint.url,)
+        fetched = await asyncio.gather(
+            *(server_api.fetch_counters(server, endpoint.key) for server in servers)
+        )
+        if not endpoint.servers and fetched == [None]:
             return None
         async with self._database.read_transaction() as tx:
             running_calls = await counter_readings.count_unsettled(tx, self._endpoint.url, since=now)
-        return _CountersRead(counters, now, running_calls)
+        return _CountersRead(dict(zip(servers, fetched, strict=True)), now, running_calls)
 
     async def _store_comparison(self, read: _CountersRead) -> CounterReading:
         url = self._endpoint.url
         async with self._database.transaction() as tx:
             newest = await counter_readings.list_newest_of(tx, url, limit=3)
-            previous = newest[0] if newest else None
+            previous = await counter_readings.find_newest_whole(tx, url)
             since = previous.read_at if previous else read.read_at
             own = await counter_readings.sum_own_calls(tx, url, since=since, until=read.read_at)
             reading = build_reading(url, previous, read.counters, own, read.read_at, read.running_calls)
@@ -136,6 +151,10 @@ class Reconciliation:
             await counter_readings.store(tx, reading)
         history = GapHistory(total, tuple(_gap_or_zero(past) for past in newest))
         notice = build_gap_notice(history, reading, self._min_reported_gap)
+        if not reading.totals and (not newest or newest[0].why != reading.why):
+            notice = defer(
+                "The model servers' counters can't be compared with mine: {reason}.", reason=reading.why
+            )
         if notice is not None:
             log.warning("%s", notice(ENGLISH), extra={"action": "reconcile.gap"})
             await self._notify(NOTICE_SUBJECT, notice)
@@ -145,18 +164,20 @@ class Reconciliation:
 def build_reading(
     url: str,
     previous: CounterReading | None,
-    counters: ServerCounters,
+    counters: Mapping[str, ServerCounters | None],
     own: OwnCounts,
     read_at: float,
     running_calls: int,
 ) -> CounterReading:
-    """The row for `counters` at `read_at`, while `running_calls` of ours were under way."""
-    totals = asdict(counters)
-    if previous is None:
-        return CounterReading(url, read_at, None, totals, running_calls, FIRST_READING)
-    increase = _increase_since(previous, counters)
-    if increase is None:
-        return CounterReading(url, read_at, None, totals, running_calls, SERVER_RESTARTED)
+    """The row for the servers' `counters` at `read_at`, while `running_calls` of ours were under way."""
+    silent = [server for server, shown in counters.items() if shown is None]
+    if silent:
+        return CounterReading(url, read_at, None, {}, running_calls, _explain_silence(silent))
+    totals = {server: asdict(shown) for server, shown in counters.items() if shown is not None}
+    obstacle = _find_obstacle(previous, totals)
+    if previous is None or obstacle is not None:
+        return CounterReading(url, read_at, None, totals, running_calls, obstacle or FIRST_READING)
+    increase = _sum_increases(previous.totals, totals)
     gap = _gap_tokens(increase, own)
     return CounterReading(
         url,
@@ -220,7 +241,8 @@ def explain_gap(gap: int | None, increase: ServerCounters, own: OwnCounts, runni
         ),
         (
             gap < 0,
-            "the server counted less than its answers said: is another server behind this address, too?",
+            "the server counted less than its answers said: if several are behind this address, name each in"
+            " MODEL_METRICS_URLS",
         ),
     ]
     return "; ".join(text for applies, text in causes if applies) or UNEXPLAINED
@@ -268,17 +290,35 @@ def _gap_or_zero(reading: CounterReading) -> int:
     return reading.gap or 0
 
 
-def _increase_since(previous: CounterReading, counters: ServerCounters) -> ServerCounters | None:
-    """What was counted since `previous`; None if a counter fell, because then the server restarted."""
+def _explain_silence(servers: list[str]) -> str:
+    return f"no counters came from {' and '.join(servers)}, so nothing is compared"
+
+
+def _find_obstacle(previous: CounterReading | None, totals: CounterTotals) -> str | None:
+    """Why the counters cannot be compared with those of `previous`; None: they can."""
+    if previous is None or previous.totals.keys().isdisjoint(totals):
+        return FIRST_READING
+    if new := [server for server in totals if server not in previous.totals]:
+        return f"the first reading of {' and '.join(new)}: nothing to compare with"
+    restarted = [server for server in totals if _has_restarted(previous.totals[server], totals[server])]
+    if restarted and len(totals) > 1:
+        return f"{' and '.join(restarted)} began anew: what it had counted before is lost"
+    return SERVER_RESTARTED if restarted else None
+
+
+def _has_restarted(before: Mapping[str, int | None], after: Mapping[str, int | None]) -> bool:
+    """Whether a counter fell."""
+    counts = [(before.get(name), count) for name, count in after.items()]
+    return any(later < earlier for earlier, later in counts if earlier is not None and later is not None)
+
+
+def _sum_increases(before: CounterTotals, after: CounterTotals) -> ServerCounters:
+    """What all servers counted in between; None for a counter that one of them lacks."""
     increase: dict[str, int | None] = {}
-    for name, count in asdict(counters).items():
-        previous_count = previous.totals.get(name)
-        if count is None or previous_count is None:
-            increase[name] = None
-        elif count < previous_count:
-            return None
-        else:
-            increase[name] = count - previous_count
+    for name in asdict(ServerCounters()):
+        counts = [(before[server].get(name), after[server].get(name)) for server in after]
+        known = [later - earlier for earlier, later in counts if earlier is not None and later is not None]
+        increase[name] = sum(known) if len(known) == len(counts) else None
     return ServerCounters(**increase)
 
 

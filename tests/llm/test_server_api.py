@@ -43,7 +43,7 @@ async def serve_routes(**routes: Any) -> AsyncIterator[str]:
         return reply
 
     paths = {"models": "/v1/models", "version": "/version", "health": "/health"}
-    paths["metrics"] = "/metrics"
+    paths |= {"metrics": "/metrics", "readiness": "/readiness"}
     table = [Route(paths[name], answer(response)) for name, response in routes.items()]
     async with serve(Starlette(routes=table)) as url:
         yield f"{url}/v1"
@@ -101,6 +101,13 @@ async def test_the_version_is_known_or_none() -> None:
 @pytest.mark.parametrize(("status", "up"), [(200, True), (404, True), (503, False), (500, False)])
 async def test_a_server_is_healthy_unless_it_says_otherwise(status: int, up: bool) -> None:
     async with serve_routes(health=(status, "")) as url:
+        assert await server_api.check_health(url) is up
+
+
+@pytest.mark.parametrize(("healthy", "up"), [(1, True), (0, False), ("1", False)])
+async def test_a_router_is_up_while_one_of_its_servers_is(healthy: object, up: bool) -> None:
+    readiness = {"status": "ready", "healthy_workers": healthy, "total_workers": 2}
+    async with serve_routes(health=(503, "Unhealthy servers: [...]"), readiness=(200, readiness)) as url:
         assert await server_api.check_health(url) is up
 
 

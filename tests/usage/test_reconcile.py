@@ -4,16 +4,19 @@ does.
 
 import asyncio
 import contextlib
+import json
 import time
 from collections.abc import AsyncIterator
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 import pytest
+from sqlalchemy import update
 
 from bot.db.conversations import calls
 from bot.db.conversations.calls import CallCompletion, NewCall
 from bot.db.engine import Database, open_database
+from bot.db.tables import readings
 from bot.db.usage import counter_readings
 from bot.db.usage.counter_readings import CounterReading, OwnCounts
 from bot.domain import Message, ModelRequest, Reply
@@ -181,10 +184,74 @@ async def test_a_restarted_server_is_not_compared_with_what_it_forgot(database: 
     async with open_harness(database) as harness:
         await harness.make_recorded_call()
         before = await harness.take_reading()
-    reading = reconcile.build_reading(
-        before.endpoint, before, ServerCounters(1, 0, 1, 0, 0, 0), NO_CALLS, before.read_at + 1, 0
-    )
+    counters = {before.endpoint: ServerCounters(1, 0, 1, 0, 0, 0)}
+    reading = reconcile.build_reading(before.endpoint, before, counters, NO_CALLS, before.read_at + 1, 0)
     assert (reading.since, reading.gap, reading.why) == (None, None, reconcile.SERVER_RESTARTED)
+
+
+async def test_counters_of_several_servers_are_added_up_while_each_of_them_shows_its_own(
+    database: Database,
+) -> None:
+    """Behind a router: one server is away for a while, comes back, and restarts."""
+    other = SimulatedEndpoint()
+    async with open_harness(database) as harness, serve(other.app) as other_address:
+        servers = (harness.url.removesuffix("/v1"), other_address)
+        endpoint = CountersEndpoint(harness.url, None, servers)
+        other_llm = ModelClient(f"{other_address}/v1", None, SeatLimiter(2))
+        harness.pace = ReadingPace(max_tries=1)
+
+        async def take_reading(*, at: tuple[str, ...] = servers) -> CounterReading:
+            reconciliation = Reconciliation(
+                database, replace(endpoint, servers=at), harness.notify, pace=harness.pace
+            )
+            reading = await reconciliation.take_reading()
+            assert reading is not None
+            return reading
+
+        async def call_other() -> None:
+            number = await harness.open_call()
+            await harness.close_call(number, await other_llm.call(REQUEST, lambda text: None, lambda: None))
+
+        try:
+            assert (await take_reading()).why == reconcile.FIRST_READING
+            await harness.make_recorded_call()
+            await call_other()
+            whole = await take_reading()
+            assert (whole.gap, whole.why, whole.requests_seen) == (0, reconcile.SUMS_AGREE, 2)
+
+            away = "http://127.0.0.1:9"
+            await call_other()
+            for _ in range(2):
+                silent = await take_reading(at=(servers[0], away))
+                assert (silent.since, silent.gap, silent.totals) == (None, None, {})
+                assert silent.why == f"no counters came from {away}, so nothing is compared"
+            assert harness.notices == [
+                f"The model servers' counters can't be compared with mine: {silent.why}."
+            ]
+            back = await take_reading()
+            assert (back.since, back.gap, back.requests_seen) == (whole.read_at, 0, 1)
+        finally:
+            await other_llm.close()
+
+    restarted = {servers[0]: ServerCounters(9999, 0, 9999, 99, 99, 9999), servers[1]: ServerCounters(1)}
+    reading = reconcile.build_reading(harness.url, back, restarted, NO_CALLS, back.read_at + 1, 0)
+    assert reading.gap is None
+    assert reading.why == f"{servers[1]} began anew: what it had counted before is lost"
+    added = {**restarted, "http://third": ServerCounters(5)}
+    reading = reconcile.build_reading(harness.url, back, added, NO_CALLS, back.read_at + 1, 0)
+    assert reading.why == "the first reading of http://third: nothing to compare with"
+
+
+async def test_the_counters_of_one_server_as_older_versions_stored_them_are_its_own(
+    database: Database,
+) -> None:
+    async with open_harness(database) as harness:
+        await harness.take_reading()
+        async with database.transaction() as tx:
+            totals = asdict(ServerCounters(0, 0, 0, 0, 0, 0))
+            await tx.execute(update(readings).values(totals=json.dumps(totals)))
+        await harness.make_recorded_call()
+        assert (await harness.take_reading()).gap == 0
 
 
 async def test_a_reading_waits_for_a_moment_without_calls_and_at_last_says_that_there_was_none(
@@ -284,7 +351,8 @@ COUNTERS = ServerCounters(10_000, 0, 1000, 10, 170, 2560)
             -111,
             NO_CALLS,
             0,
-            "the server counted less than its answers said: is another server behind this address, too?",
+            "the server counted less than its answers said: if several are behind this address, name each in"
+            " MODEL_METRICS_URLS",
         ),
         (500, replace(NO_CALLS, requests=10, decisions=2), 0, "2 one-step reads of ours may count"),
         (500, replace(NO_CALLS, requests=10), 2, "2 calls of ours ran while the counters were read"),
@@ -338,8 +406,9 @@ def test_two_gaps_are_not_reported_and_those_that_go_on_are_once() -> None:
 
 def test_a_counter_the_server_lacks_stays_unknown() -> None:
     lacking = ServerCounters(5, None, 5, 1)
-    before = CounterReading("u", 1.0, None, {"prompt_tokens": 1, "generated_tokens": 1, "requests": 0}, 0, "")
-    reading = reconcile.build_reading("u", before, lacking, replace(NO_CALLS, decisions=1), 2.0, 0)
+    totals = {"u": {"prompt_tokens": 1, "generated_tokens": 1, "requests": 0}}
+    before = CounterReading("u", 1.0, None, totals, 0, "")
+    reading = reconcile.build_reading("u", before, {"u": lacking}, replace(NO_CALLS, decisions=1), 2.0, 0)
     assert (reading.prompt_seen, reading.cached_seen, reading.steps_seen, reading.steps_per_canvas) == (
         4,
         None,

@@ -216,7 +216,7 @@ async def test_turns_that_took_longest(filled: str):
 
 
 async def test_readings_of_the_counters_with_their_causes(database: Database, database_url: str):
-    first = CounterReading("http://m", NOON, None, {"prompt_tokens": 7}, 0, FIRST_READING)
+    first = CounterReading("http://m", NOON, None, {"http://m": {"prompt_tokens": 7}}, 0, FIRST_READING)
     later = replace(
         first,
         read_at=NOON + 60.0,

@@ -6,12 +6,13 @@ from urllib.parse import urlsplit
 
 from bot.agent.sanitize import to_sendable
 from bot.check.findings import Verdict, fail_verdict, pass_verdict, unknown_verdict, warn_verdict
-from bot.check.observations import Observations, parse_count
+from bot.check.observations import Observations, RouteResponse, parse_count
 from bot.llm import diagnostics
 from bot.llm.diagnostics import RECOMMENDED_RELEASE, SERVES_MODEL_SINCE, Release
 from bot.llm.server_api import parse_models
 
 MAX_NAME_CHARACTERS = 60  # of a name that is shown
+_MAX_SERVERS = 64  # of a router that are looked at
 
 _UPDATE_FIX = "use the image vllm/vllm-openai:v0.33.0 or newer, or pip install -U 'vllm>=0.33.0'"
 
@@ -127,6 +128,27 @@ def judge_key(observations: Observations) -> Verdict:
     )
 
 
+def judge_router(observations: Observations) -> Verdict:
+    """Whether the counters of every server behind a router are read."""
+    if observations.silent_servers:
+        return warn_verdict(
+            f"No counters come from {', '.join(observations.silent_servers)}, so none are compared.",
+            "the servers' own addresses in MODEL_METRICS_URLS, reachable from here",
+        )
+    if observations.router is None:
+        return unknown_verdict(f"Not told: {observations.unknown_reason('router')}.")
+    named = len(observations.servers)
+    routed = _list_routed_servers(observations.router)
+    if len(routed) > max(1, named):
+        return warn_verdict(
+            f"A vllm-router with {len(routed)} servers; the counters of {max(1, named)} are read.",
+            f"MODEL_METRICS_URLS={','.join(routed)}",
+        )
+    if named:
+        return pass_verdict(f"The counters of {named} servers are read.")
+    return pass_verdict("One server, as far as it shows.")
+
+
 def judge_protocol(observations: Observations) -> Verdict:
     """Whether it takes the gateway's calls, and what a server that is not vLLM lacks."""
     if "plain" not in observations.answers:
@@ -159,6 +181,16 @@ def _missing_features(observations: Observations) -> Iterator[str]:
         yield "/tokenize (prompts cannot be counted before they are sent)"
     if observations.crowd is not None and observations.crowd.before is None:
         yield "/metrics (counts cannot be held against the server's)"
+
+
+def _list_routed_servers(route: RouteResponse) -> list[str]:
+    """The servers that a vllm-router names, each once though several of its engines are; else none."""
+    urls = route.body.get("urls") if route.ok else None
+    if not isinstance(urls, list):
+        return []
+    # An engine is named with its number: http://gpu1:8000@0.
+    servers = dict.fromkeys(str(url).partition("@")[0] for url in urls[:_MAX_SERVERS])
+    return [to_sendable(server)[:MAX_NAME_CHARACTERS] for server in servers]
 
 
 def _is_loopback(url: str) -> bool:

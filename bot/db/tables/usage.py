@@ -201,9 +201,10 @@ readings = Table(
     Column("id", Id, primary_key=True),
     Column("endpoint", Text, nullable=False),
     Column("read_at", Float, nullable=False),
-    # The time of the reading before; NULL: there was none, or the server restarted: nothing to compare.
+    # The time of the reading before; NULL: nothing to compare, and `why` says the reason.
     Column("since", Float),
-    Column("totals", Text, nullable=False),  # JSON: the counters; null where the server lacks one
+    # JSON: by server its counters, null where it lacks one; {}: a server showed none.
+    Column("totals", Text, nullable=False),
     # Calls of ours in progress at that time: sums differ by what these take.
     Column("running", Integer, nullable=False),
     Column("prompt_seen", BigInteger),  # what the server counted since then, for all its clients

@@ -18,7 +18,10 @@ from bot.domain import TYPED_READ_PURPOSES
 # No call runs longer, so the index on `created_at` finds every call that may have ended since some time.
 MAX_CALL_SECONDS = 86_400.0
 
-CounterTotals = Mapping[str, int | None]
+CounterTotals = Mapping[str, Mapping[str, int | None]]
+"""The counters of each server by its address; empty where one of them showed none."""
+
+_NO_TOTALS = "{}"  # as stored
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +46,8 @@ class OwnCounts:
 class CounterReading:
     """One reading: the counters at `read_at`, and what was counted since the reading before, at `since`.
 
-    `since` None: there is nothing to compare with. `…_seen` are the server's counts, `…_own` ours; None where
-    the server lacks a counter. `gap` is in tokens; `running` counts calls of ours in progress.
+    `since` None: there is nothing to compare with. `…_seen` are the counts of all servers, `…_own` ours; None
+    where one of them lacks a counter. `gap` is in tokens; `running` counts calls of ours in progress.
     """
 
     endpoint: str
@@ -108,6 +111,13 @@ async def list_newest_of(tx: Transaction, endpoint: str, *, limit: int) -> list[
     return [_to_reading(row) for row in (await tx.execute(query.limit(limit))).mappings()]
 
 
+async def find_newest_whole(tx: Transaction, endpoint: str) -> CounterReading | None:
+    """The newest reading of this endpoint at which every server showed its counters."""
+    query = select(readings).where(readings.c.endpoint == endpoint, readings.c.totals != _NO_TOTALS)
+    row = (await tx.execute(query.order_by(readings.c.read_at.desc()).limit(1))).mappings().first()
+    return _to_reading(row) if row is not None else None
+
+
 async def list_newest(
     tx: Transaction, scope: Scope, limit: int, *, except_why: str | None = None
 ) -> list[CounterReading]:
@@ -124,7 +134,7 @@ async def list_newest(
 
 async def store(tx: Transaction, reading: CounterReading) -> None:
     """Store a reading."""
-    await tx.execute(insert(readings), asdict(reading) | {"totals": json.dumps(dict(reading.totals))})
+    await tx.execute(insert(readings), asdict(reading) | {"totals": json.dumps(reading.totals)})
 
 
 async def sum_gaps(tx: Transaction, endpoint: str) -> int:
@@ -149,7 +159,10 @@ async def sum_server_counters(tx: Transaction, scope: Scope) -> ServerSums:
 
 def _to_reading(row: RowMapping) -> CounterReading:
     fields = {name: value for name, value in row.items() if name != "id"}
-    return CounterReading(**fields | {"totals": json.loads(row["totals"])})
+    totals = json.loads(row["totals"])
+    if not all(isinstance(counters, dict) for counters in totals.values()):  # as one server's were stored
+        totals = {row["endpoint"]: totals}
+    return CounterReading(**fields | {"totals": totals})
 
 
 def _is_recent(endpoint: str, since: float) -> ColumnElement[bool]:
