@@ -17,6 +17,7 @@ from bot.app.monitoring_server import serve_monitoring
 from bot.app.replica import (
     OtherTurns,
     ReplicaLink,
+    ReplicaParts,
     bind_wake,
     build_replica,
     find_holds,
@@ -33,7 +34,7 @@ from bot.db.migration_process import migrate_in_process
 from bot.db.queues.admin_notices import AdminNotices
 from bot.db.queues.inbox import IncomingUpdate
 from bot.db.retry import OutageLog, retry_until_available
-from bot.domain import ItemKind, Runner
+from bot.domain import SHARE_COUNT, ItemKind, Runner
 from bot.llm.client import ModelClient
 from bot.llm.seats import SeatLimiter
 from bot.llm.typed_reads import TypedReader
@@ -260,7 +261,10 @@ async def build(
     )
     unreachable_chats = UnreachableChats(database, groups, lambda lane: turns.stop(lane))
     dead_letters = DeadLetters(database, notices, sender.wake, timers)
-    approval_dependencies = build_approval_dependencies(notices, access, sender.wake, wake_worker, timers)
+    own_shares = range(SHARE_COUNT) if holds is None else holds
+    approval_dependencies = build_approval_dependencies(
+        notices, access, sender.wake, wake_worker, timers, own_shares
+    )
     tools = await load_tools(
         settings, database, approval_dependencies, dead_letters.notify_admins, options.page_reader
     )
@@ -269,7 +273,7 @@ async def build(
     turn_factory = TurnFactory(
         settings,
         database,
-        CallLedger(database, shutdown_seconds=options.shutdown_seconds),
+        CallLedger(database, shutdown_seconds=options.shutdown_seconds, life=usage_recorder.life),
         model,
         TypedReader(model, settings.model_name),
         fallback,
@@ -411,12 +415,14 @@ async def build(
         quota=quota,
         action_dependencies=action_dependencies,
         bot_name=bot.username,
-        replica=build_replica(database, link, worker, sender, usage_recorder, turns),
+        replica=build_replica(
+            database, link, ReplicaParts(worker, sender, turns, usage_recorder, jobs.outcomes)
+        ),
     )
 
 
 async def _abandon_model_calls(database: Database, link: ReplicaLink | None) -> None:
     if link is not None:
-        return  # they may be another replica's
+        return  # they may be another replica's; the leader closes those of replicas that are gone
     async with database.transaction() as tx:
-        await calls.abandon_model_calls(tx, None, now=time.time())
+        await calls.abandon_calls_without_turn(tx, now=time.time())

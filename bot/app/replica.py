@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
+from bot.db.conversations import calls
 from bot.db.database_url import is_postgresql
 from bot.db.engine import Database
 from bot.db.queues import inbox, outbox
@@ -19,6 +20,7 @@ from bot.db.shares import OwnShares, ShareHold
 from bot.db.transaction import Transaction
 from bot.domain import Lane
 from bot.errors import StoreUnavailable
+from bot.jobs.outcomes import JobOutcomes
 from bot.queue import Worker
 from bot.replicas.leadership import Leadership
 from bot.replicas.messenger import ReplicaMessenger, Topic
@@ -103,36 +105,48 @@ class OtherTurns:
             self._link.messenger.send("wake", lane.key)
 
 
+@dataclass(frozen=True, slots=True)
+class ReplicaParts:
+    """The parts of this process that work for its shares."""
+
+    worker: Worker
+    sender: Sender
+    turns: TurnRunner
+    usage_recorder: UsageRecorder
+    job_outcomes: JobOutcomes
+
+
 class ReplicaWork:
     """The work of this replica for its shares: it begins, goes on elsewhere, and is looked for."""
 
-    def __init__(
-        self,
-        database: Database,
-        own_shares: OwnShares,
-        worker: Worker,
-        sender: Sender,
-        usage_recorder: UsageRecorder,
-    ) -> None:
+    def __init__(self, database: Database, own_shares: OwnShares, parts: ReplicaParts) -> None:
         self._database = database
         self._own_shares = own_shares
-        self._worker = worker
-        self._sender = sender
-        self._usage_recorder = usage_recorder
+        self._worker = parts.worker
+        self._sender = parts.sender
+        self._turns = parts.turns
+        self._usage_recorder = parts.usage_recorder
+        self._job_outcomes = parts.job_outcomes
+        self._has_new_shares = False
+        self._settled_lives: Collection[int] = ()
 
     def list_busy_shares(self) -> Collection[int]:
         """The shares in which something runs or is being sent."""
         return {*self._worker.list_busy_shares(), *self._sender.list_busy_shares()}
 
-    async def take_over(self, tx: Transaction, numbers: Collection[int]) -> None:
-        """Put back what another replica had begun for the chats of these shares."""
-        now = time.time()
+    async def take_over(self, tx: Transaction, numbers: Collection[int], *, now: float) -> None:
+        """Put back what another replica had begun for the chats of these shares, held from `now` on."""
         await inbox.recover(tx, now=now, shares=numbers)
         await outbox.recover(tx, now=now, shares=numbers)
         await self._usage_recorder.take_over(tx, numbers, now=now)
 
+    async def give_away(self, tx: Transaction, numbers: Collection[int], *, now: float) -> None:
+        """Store what the next holder of these shares needs; nothing runs for them."""
+        await self._usage_recorder.give_away(tx, numbers, now=now)
+
     async def begin(self) -> None:
         """Begin to work for shares that were taken."""
+        self._has_new_shares = True
         self._worker.wake()
         await self._wake_due_lanes()
 
@@ -142,17 +156,19 @@ class ReplicaWork:
         await self._sender.abandon(numbers)
         self._usage_recorder.abandon(numbers)
 
-    def build_handlers(self, turns: TurnRunner) -> dict[Topic, Callable[[str], object]]:
+    def build_handlers(self) -> dict[Topic, Callable[[str], object]]:
         """What is done when another replica tells of something."""
         return {
             "inbox": lambda _: self._worker.wake(),
             "outbox": lambda key: self._call_for_own(Lane.parse(key), self._sender.wake),
-            "stop": lambda key: self._stop_turn(turns, *key.split(" ")),
-            "wake": lambda key: self._call_for_own(Lane.parse(key), turns.wake),
+            "stop": lambda key: self._stop_turn(*key.split(" ")),
+            "wake": lambda key: self._call_for_own(Lane.parse(key), self._turns.wake),
         }
 
-    def _stop_turn(self, turns: TurnRunner, lane_key: str, before: str) -> None:
-        self._call_for_own(Lane.parse(lane_key), partial(turns.stop, before=int(before) if before else None))
+    def _stop_turn(self, lane_key: str, before: str) -> None:
+        self._call_for_own(
+            Lane.parse(lane_key), partial(self._turns.stop, before=int(before) if before else None)
+        )
 
     def _call_for_own(self, lane: Lane, function: Callable[[Lane], object]) -> None:
         if self._own_shares.has(lane):
@@ -164,6 +180,22 @@ class ReplicaWork:
             await asyncio.sleep(LOOK_SECONDS)
             self._worker.wake()
             await self._wake_due_lanes()
+            with suppress(StoreUnavailable):  # the next look does it
+                await self._settle()
+
+    async def _settle(self) -> None:
+        """Store what replicas that are gone have left open: how due runs ended, and their own model calls."""
+        if self._has_new_shares:
+            await self._job_outcomes.recover()
+            self._has_new_shares = False
+        holders = self._own_shares.holders
+        if holders is None or not holders.is_leader or not self._own_shares.is_confirmed():
+            return
+        lives = holders.replicas.keys()
+        if lives != self._settled_lives:
+            async with self._database.transaction() as tx:
+                await calls.abandon_calls_without_turn(tx, lives, now=time.time())
+            self._settled_lives = lives
 
     async def _wake_due_lanes(self) -> None:
         due_lanes: list[Lane] = []
@@ -200,20 +232,13 @@ class Replica:
             tasks.create_task(self._work.run(), name="replica work")
 
 
-def build_replica(
-    database: Database,
-    link: ReplicaLink | None,
-    worker: Worker,
-    sender: Sender,
-    usage_recorder: UsageRecorder,
-    turns: TurnRunner,
-) -> Replica | None:
+def build_replica(database: Database, link: ReplicaLink | None, parts: ReplicaParts) -> Replica | None:
     """Build this replica once all that works for it is built; None: this process is the only one."""
     if link is None:
         return None
-    work = ReplicaWork(database, link.own_shares, worker, sender, usage_recorder)
-    link.messenger.handlers = work.build_handlers(turns)
-    link.messenger.life = life = usage_recorder.life
+    work = ReplicaWork(database, link.own_shares, parts)
+    link.messenger.handlers = work.build_handlers()
+    link.messenger.life = life = parts.usage_recorder.life
     callbacks = ReplicaCallbacks(work, link.messenger.receive)
     keeper = ShareKeeper(database, link.own_shares, link.open_locks, callbacks, life=life)
     return Replica(link, work, keeper)

@@ -4,7 +4,7 @@ A part of the composition root; factory.py builds the rest.
 """
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass
 
 from bot.db.engine import Database
@@ -123,11 +123,13 @@ def build_approval_dependencies(
     wake_sender: Callable[[Lane], None],
     wake_worker: Callable[[], None],
     timers: TurnTimers,
+    own_shares: Container[int],
 ) -> ApprovalDependencies:
-    """What approvals need of the gateway."""
+    """What approvals need of the gateway; `own_shares`: of the chats that this process answers."""
 
     def on_turn_ended(turn: EndedTurn) -> None:
-        timers.end(turn.item, turn.lane, turn.spans)
+        if turn.lane.share in own_shares:  # else the replica that has the chat finds it
+            timers.end(turn.item, turn.lane, turn.spans)
         wake_sender(turn.lane)
 
     return ApprovalDependencies(

@@ -44,6 +44,11 @@ class LockHolders:
     leader: int | None
 
     @property
+    def is_leader(self) -> bool:
+        """Whether this session leads."""
+        return self.leader == self.session
+
+    @property
     def own_shares(self) -> frozenset[int]:
         """The shares that this session holds."""
         return frozenset(share for share, session in self.shares.items() if session == self.session)
@@ -54,10 +59,12 @@ class OwnShares:
 
     def __init__(self) -> None:
         self.holds: dict[int, ShareHold] = {}
+        self.holders: LockHolders | None = None  # when the shares were last confirmed
         self._confirmed_at = -math.inf  # monotonic
 
-    def confirm(self, moment: float) -> None:
-        """Note that the shares were held at this moment of the monotonic clock."""
+    def confirm(self, holders: LockHolders, moment: float) -> None:
+        """Note who held what at this moment of the monotonic clock."""
+        self.holders = holders
         self._confirmed_at = moment
 
     def is_confirmed(self) -> bool:
@@ -81,7 +88,7 @@ _SELECT_NEWEST = (
 _END = (
     update(share_holds)
     .where(share_holds.c.share == bindparam("of_share"), share_holds.c.ended_at.is_(None))
-    .values(ended_at=bindparam("now"))
+    .values(ended_at=bindparam("last_seen_at"))
 )
 _SELECT_STANDING = select(share_holds.c.share, share_holds.c.epoch).where(
     _IS_REQUESTED, share_holds.c.ended_at.is_(None)
@@ -90,20 +97,28 @@ _SELECT_STANDING = select(share_holds.c.share, share_holds.c.epoch).where(
 _LOCK_STANDING = _SELECT_STANDING.with_for_update(read=True)
 
 
-async def take_over(tx: Transaction, numbers: Collection[int], life: int, *, now: float) -> list[ShareHold]:
+async def take_over(
+    tx: Transaction, numbers: Collection[int], life: int, *, now: float, kept: Collection[ShareHold] = ()
+) -> list[ShareHold]:
     """Store that the process of `life`, which has the locks of these shares, holds them; returns its holds.
 
-    One that was its own, and that nobody else had since, stays the same: work under it goes on.
+    Those of `kept`, its own, under which it still works, stay the same if nobody else had them since. A hold
+    that was left standing ended with the last heartbeat of its process, which nothing can follow now.
     """
     newest = {row.share: row for row in await tx.execute(_SELECT_NEWEST, {"numbers": list(numbers)})}
+    left_by = {row.life for row in newest.values() if row.ended_at is None}
+    seen = await tx.execute(select(lives.c.id, lives.c.seen_at).where(lives.c.id.in_(left_by)))
+    seen_at = {row.id: row.seen_at for row in seen}
     holds = []
     for number in sorted(numbers):
         last = newest.get(number)
-        if last is not None and last.life == life and last.ended_at is None:
+        if last is not None and last.ended_at is None and ShareHold(number, last.epoch) in kept:
             holds.append(ShareHold(number, last.epoch))
             continue
         hold = ShareHold(number, last.epoch + 1 if last is not None else 1)
-        await tx.execute(_END, {"of_share": number, "now": now})
+        if last is not None and last.ended_at is None:
+            last_seen_at = min(now, max(last.began_at, seen_at[last.life]))
+            await tx.execute(_END, {"of_share": number, "last_seen_at": last_seen_at})
         row = {"share": number, "epoch": hold.epoch, "life": life, "began_at": now}
         await tx.execute(insert(share_holds), row)
         holds.append(hold)
@@ -115,8 +130,6 @@ async def end_holds(tx: Transaction, holds: Collection[ShareHold], *, now: float
     await require(tx, holds)
     numbers = [hold.share for hold in holds]
     standing = and_(share_holds.c.share.in_(numbers), share_holds.c.ended_at.is_(None))
-    holders = select(share_holds.c.life).where(standing)
-    await tx.execute(update(lives).where(lives.c.id.in_(holders)).values(seen_at=now))
     await tx.execute(update(share_holds).where(standing).values(ended_at=now))
 
 
@@ -146,19 +159,11 @@ async def _list_standing(
 
 
 async def list_gaps(tx: Transaction, share: int, since: float) -> list[tuple[float, float]]:
-    """The times in which no replica held the share, as (begin, end), that ended after `since`, in order.
-
-    The hold of a process that died ended with its last heartbeat.
-    """
-    seen_at = func.coalesce(lives.c.ended_at, lives.c.seen_at)
-    columns = (share_holds.c.began_at, share_holds.c.ended_at, seen_at.label("seen_at"))
-    query = select(*columns).join(lives, lives.c.id == share_holds.c.life)
-    rows = (await tx.execute(query.where(share_holds.c.share == share).order_by(share_holds.c.epoch))).all()
-    gaps = [
-        (min(earlier.ended_at or earlier.seen_at, earlier.seen_at), later.began_at)
-        for earlier, later in pairwise(rows)
-    ]
-    return [(begin, end) for begin, end in gaps if end > since]
+    """The times in which no replica held the share, as (begin, end), that ended after `since`, in order."""
+    query = select(share_holds.c.began_at, share_holds.c.ended_at).where(share_holds.c.share == share)
+    rows = (await tx.execute(query.order_by(share_holds.c.epoch))).all()
+    gaps = [(earlier.ended_at, later.began_at) for earlier, later in pairwise(rows)]
+    return [(begin, end) for begin, end in gaps if begin < end and end > since]
 
 
 @contextlib.contextmanager

@@ -34,8 +34,12 @@ class ShareWork(Protocol):
         """The shares in which something runs or is being sent."""
         ...
 
-    async def take_over(self, tx: Transaction, numbers: Collection[int]) -> None:
-        """Put back what another replica had begun for the chats of these shares."""
+    async def take_over(self, tx: Transaction, numbers: Collection[int], *, now: float) -> None:
+        """Put back what another replica had begun for the chats of these shares, held from `now` on."""
+        ...
+
+    async def give_away(self, tx: Transaction, numbers: Collection[int], *, now: float) -> None:
+        """Store what the next holder of these shares needs; nothing runs for them."""
         ...
 
     async def begin(self) -> None:
@@ -135,7 +139,7 @@ class ShareKeeper:
         looked_at = time.monotonic()
         holders = await locks.list_holders()
         await self._abandon(self._holds.keys() - holders.own_shares)
-        self._own_shares.confirm(looked_at)
+        self._own_shares.confirm(holders, looked_at)
         self._replica_count = max(1, len(holders.replicas))
         await self._update_leadership(locks, holders)
         plan = plan_shares(holders, self._callbacks.work.list_busy_shares(), leaves=self._is_leaving)
@@ -145,7 +149,7 @@ class ShareKeeper:
 
     async def _update_leadership(self, locks: "SessionLocks", holders: LockHolders) -> None:
         if self._is_leaving:
-            if holders.leader == holders.session and not self.leadership.is_active:
+            if holders.is_leader and not self.leadership.is_active:
                 await locks.stop_leading()
         elif holders.leader not in {None, holders.session}:
             self.leadership.end()
@@ -160,9 +164,10 @@ class ShareKeeper:
             return
         try:
             async with self._database.transaction() as tx:
-                holds = await shares.take_over(tx, numbers, self._life, now=time.time())
+                now = time.time()
+                holds = await shares.take_over(tx, numbers, self._life, now=now, kept=self._holds.values())
                 new = [hold.share for hold in holds if hold.share not in self._holds]
-                await self._callbacks.work.take_over(tx, new)
+                await self._callbacks.work.take_over(tx, new, now=now)
         except StoreUnavailable:
             return
         self._holds.update({hold.share: hold for hold in holds})
@@ -171,11 +176,19 @@ class ShareKeeper:
     async def _give(self, locks: "SessionLocks", numbers: Collection[int]) -> None:
         """Give shares away in which nothing runs; nothing more is begun for them from now on."""
         holds = [hold for number in numbers if (hold := self._holds.pop(number, None))]
-        if holds:
-            with contextlib.suppress(ShareLost):
+        if not holds:
+            return
+        with contextlib.suppress(ShareLost):
+            try:
                 async with self._database.transaction() as tx:
-                    await shares.end_holds(tx, holds, now=time.time())
-            await locks.give(numbers)
+                    now = time.time()
+                    await shares.end_holds(tx, holds, now=now)
+                    await self._callbacks.work.give_away(tx, numbers, now=now)
+            except StoreUnavailable:
+                self._holds.update({hold.share: hold for hold in holds})
+                raise
+        await self._callbacks.work.abandon(numbers)
+        await locks.give(numbers)
 
     async def _abandon(self, numbers: Collection[int]) -> None:
         """End the work under holds that another replica has by now."""

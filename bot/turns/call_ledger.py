@@ -9,6 +9,7 @@ import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
+from bot.db import shares
 from bot.db.conversations import calls
 from bot.db.conversations.calls import CallCompletion, NewCall
 from bot.db.engine import Database
@@ -31,14 +32,21 @@ class SystemCallResult:
 class CallLedger:
     """Opens and closes rows, retrying until the database can be written.
 
-    `shutdown_seconds`: to store what a call has used when the gateway shuts down during it.
+    `shutdown_seconds`: to store what a call has used when the gateway shuts down during it. `life`: the id of
+    this process's life, by which others know whether it still makes its own calls.
     """
 
     def __init__(
-        self, database: Database, *, shutdown_seconds: float, max_call_seconds: float = MAX_CALL_SECONDS
+        self,
+        database: Database,
+        *,
+        shutdown_seconds: float,
+        max_call_seconds: float = MAX_CALL_SECONDS,
+        life: int | None = None,
     ) -> None:
         self._database = database
         self._shutdown_seconds = shutdown_seconds
+        self._life = life
         self._max_call_seconds = max_call_seconds
 
     async def open(self, new_call: NewCall, previous_closing: CallCompletion | None = None) -> int:
@@ -49,18 +57,20 @@ class CallLedger:
             async with self._database.transaction() as tx:
                 if previous_closing is not None:
                     await calls.close_call(tx, previous_closing, now=now)
-                return await calls.open_call(tx, new_call, now=now)
+                life = self._life if new_call.turn is None else None
+                return await calls.open_call(tx, new_call, now=now, life=life)
 
         return await retry_until_available(write)
 
     async def close(self, closing: CallCompletion) -> None:
-        """Store how a call ended."""
+        """Store how one of the gateway's own calls ended, also for a chat that another replica has by now."""
 
         async def write() -> None:
             async with self._database.transaction() as tx:
                 await calls.close_call(tx, closing, now=time.time())
 
-        await retry_until_available(write)
+        with shares.work_under(None):
+            await retry_until_available(write)
 
     async def close_on_shutdown(self, closing: CallCompletion) -> None:
         """Store how a call ended that the shutdown cancels, if that can be done at once."""
@@ -94,7 +104,7 @@ class CallLedger:
             return _build_failure(call, EndpointAway(text, partial_replies[-1]))
         except asyncio.CancelledError:
             partial = next(reversed(partial_replies), None)
-            await self.close_on_shutdown(CallCompletion(call, partial, "cancelled", calls.GATEWAY_STOPPED))
+            await self._close_cancelled(call, partial)
             raise
         return SystemCallResult(reply, CallCompletion(call, reply, "ok"))
 
@@ -104,9 +114,17 @@ class CallLedger:
         """Make a typed read, and store what it took; returns its row and the reading, if there is one."""
         created_at = time.time()
         call = await self.open(new_call)
-        reading = await read()
+        try:
+            reading = await read()
+        except asyncio.CancelledError:
+            await self._close_cancelled(call, None)
+            raise
         await self.close(_build_reading_closing(call, reading, created_at))
         return call, reading
+
+    async def _close_cancelled(self, call: int, partial: Reply | None) -> None:
+        with shares.work_under(None):
+            await self.close_on_shutdown(CallCompletion(call, partial, "cancelled", calls.GATEWAY_STOPPED))
 
 
 def _build_reading_closing(call: int, reading: TypedReading | None, created_at: float) -> CallCompletion:

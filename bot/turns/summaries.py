@@ -21,7 +21,7 @@ from bot.db.queues import inbox
 from bot.db.retry import retry_until_available
 from bot.db.transaction import Transaction
 from bot.domain import SUMMARIES_PRIORITY, InboxItem, Lane, Message, ModelRequest
-from bot.errors import CallFailed
+from bot.errors import CallFailed, ShareLost
 from bot.tool_registry.registry import ToolRegistry
 from bot.turns import context_window
 from bot.turns.call_ledger import CallLedger, SystemCallResult
@@ -134,7 +134,11 @@ class Summarizer:
         call_result = await self._ledger.call_once(
             self._endpoint.model, self._build_request(job), self._build_row(job, is_repeated=item.attempt > 1)
         )
-        await self._store_result(item, job, call_result)
+        try:
+            await self._store_result(item, job, call_result)
+        except ShareLost:
+            await self._ledger.close(call_result.closing)
+            raise
 
     async def _load_job(
         self, tx: Transaction, lane: Lane, conversation_number: int, upto: int

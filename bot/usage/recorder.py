@@ -24,6 +24,7 @@ from bot.usage.timers import NO_LANE, TurnTimer, TurnTimers
 
 HEARTBEAT_SECONDS = 1.0  # seconds between heartbeats while turns are measured
 IDLE_HEARTBEAT_SECONDS = 60.0  # and while none is
+REPLICA_IDLE_HEARTBEAT_SECONDS = 5.0  # where other replicas end turns for which this one makes the accounts
 MAX_ROUNDING_SECONDS = 0.001  # seconds that may be missing in a sum
 
 log = logging.getLogger(__name__)
@@ -68,12 +69,18 @@ class UsageRecorder:
             self._continue(turn, began_at)
 
     async def take_over(self, tx: Transaction, numbers: Collection[int], *, now: float) -> None:
-        """Take over turns of these shares that another replica left without a breakdown."""
+        """Take over turns that another replica left without a breakdown; it held these shares until `now`."""
         self._timers.abandon(numbers)
         self._timers.take_over(numbers, now=now)
         for turn in await breakdowns.list_unaccounted(tx):
             if Lane.parse(turn.lane).share in numbers:
                 self._continue(turn, now)
+
+    async def give_away(self, tx: Transaction, numbers: Collection[int], *, now: float) -> None:
+        """Store what was measured until `now` for the chats of these shares; the next holder goes on."""
+        given = [timer for timer in self._timers if timer.lane.share in numbers]
+        spans = {timer.item: self._serialize_measured(timer, now) for timer in given}
+        await breakdowns.store_spans(tx, spans)
 
     def abandon(self, numbers: Collection[int]) -> None:
         """Measure nothing more for the chats of these shares, which another replica has."""
@@ -82,7 +89,8 @@ class UsageRecorder:
     def _continue(self, turn: UnaccountedTurn, since: float) -> None:
         stored_spans = parse_spans(turn.spans)
         lane = Lane.parse(turn.lane)
-        timer = TurnTimer(turn.item, lane, since=since, stored_spans=stored_spans, has_ended=turn.is_over)
+        has_ended = turn.ended_at is not None
+        timer = TurnTimer(turn.item, lane, since=since, stored_spans=stored_spans, has_ended=has_ended)
         self._timers.add(timer)
 
     async def run(self) -> None:
@@ -101,8 +109,9 @@ class UsageRecorder:
         self._timers.close()
 
     async def _wait_for_next_beat(self) -> None:
+        idle_seconds = IDLE_HEARTBEAT_SECONDS if self._holds is None else REPLICA_IDLE_HEARTBEAT_SECONDS
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(IDLE_HEARTBEAT_SECONDS):
+            async with asyncio.timeout(idle_seconds):
                 await self._timers.wait_until_measuring()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(HEARTBEAT_SECONDS):
@@ -140,7 +149,21 @@ class UsageRecorder:
         if self._holds is None:
             return list(self._timers)
         standing = {hold.share for hold in await shares.lock_standing(tx, self._holds.values())}
+        await self._adopt_ended(tx, standing)
         return [timer for timer in self._timers if timer.lane.share in standing]
+
+    async def _adopt_ended(self, tx: Transaction, standing: Collection[int]) -> None:
+        """Measure on what another replica has ended in these shares, as by removing somebody's access.
+
+        So it is with the turn of a group that became a supergroup: who holds the chat's new share goes on.
+        """
+        for turn in await breakdowns.list_unaccounted(tx):
+            is_measured = self._timers.find(turn.item) is not None
+            is_own = Lane.parse(turn.lane).share in standing
+            if turn.ended_at is not None and is_own and not is_measured:
+                self._continue(turn, turn.ended_at)
+            elif turn.ended_at is not None and is_measured and not is_own:
+                self._timers.forget(turn.item)
 
     async def _build_breakdown(
         self, tx: Transaction, timestamps: TurnTimestamps, now: float

@@ -1,8 +1,10 @@
 """The gateway's own calls: the row of each says how it ended, and none holds its seat forever."""
 
 import asyncio
+from dataclasses import replace
 from typing import Any
 
+from bot.db.conversations import calls
 from bot.db.conversations.calls import NewCall
 from bot.db.engine import Database
 from bot.db.tables import model_calls
@@ -59,3 +61,34 @@ async def test_the_wait_for_a_seat_is_not_limited(database: Database) -> None:
         assert not call_task.done()
         free.set()
     assert isinstance(call_task.result().result, EndpointAway)
+
+
+async def test_a_read_that_is_cancelled_does_not_stay_open(database: Database) -> None:
+    ledger = CallLedger(database, shutdown_seconds=SHUTDOWN_SECONDS)
+    has_begun = asyncio.Event()
+
+    async def read() -> None:
+        has_begun.set()
+        await asyncio.Event().wait()
+
+    async with asyncio.TaskGroup() as tasks:
+        reading = tasks.create_task(ledger.read_once(NEW_CALL, read))
+        await has_begun.wait()
+        reading.cancel()
+    assert await load_rows(database) == [("cancelled", "the gateway was stopped", None)]
+
+
+async def test_calls_of_a_process_that_is_gone_are_closed_and_no_others(
+    database: Database,
+) -> None:
+    for life in (3, 4, None):
+        await CallLedger(database, shutdown_seconds=SHUTDOWN_SECONDS, life=life).open(NEW_CALL)
+    await CallLedger(database, shutdown_seconds=SHUTDOWN_SECONDS, life=4).open(replace(NEW_CALL, turn=1))
+    async with database.transaction() as tx:
+        await calls.abandon_calls_without_turn(tx, [3], now=9.0)
+    lost = ("failed", "the process ended", None)
+    assert await load_rows(database) == [(None, None, None), lost, lost, (None, None, None)]
+    async with database.transaction() as tx:
+        await calls.abandon_calls_without_turn(tx, now=9.0)
+        await calls.abandon_model_calls(tx, 1, now=9.0)
+    assert await load_rows(database) == [lost] * 4

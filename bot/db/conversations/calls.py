@@ -4,11 +4,11 @@ Sums and rows for people are read by bot.db.usage. Functions work inside the cal
 """
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-from sqlalchemy import Column, ColumnElement, Row, and_, bindparam, case, insert, select, update
+from sqlalchemy import Column, ColumnElement, Row, and_, bindparam, case, insert, or_, select, update
 
 from bot.db.conversations.attachments import load_tool_images, store_tool_images
 from bot.db.portable_sql import upsert
@@ -128,9 +128,9 @@ class InterruptedCall:
     reply: Reply | None
 
 
-async def open_call(tx: Transaction, new_call: NewCall, *, now: float) -> int:
-    """Store that a call is made; returns its id."""
-    inserted = await tx.execute(_INSERT_MODEL_CALL, asdict(new_call) | {"created_at": now})
+async def open_call(tx: Transaction, new_call: NewCall, *, now: float, life: int | None = None) -> int:
+    """Store that a call is made; returns its id. `life`: of the process, where the call has no turn yet."""
+    inserted = await tx.execute(_INSERT_MODEL_CALL, asdict(new_call) | {"created_at": now, "life": life})
     return int(inserted.scalar_one())
 
 
@@ -196,13 +196,20 @@ def _to_json(reply: Reply) -> str:
     return json.dumps(fields, ensure_ascii=False)
 
 
-async def abandon_model_calls(
-    tx: Transaction, turn: int | None, *, now: float, reason: str = PROCESS_ENDED
-) -> None:
-    """Mark a turn's open model calls (None: those without a turn) as failed; their usage is unknown."""
-    open_rows = (model_calls.c.turn == turn) & model_calls.c.outcome.is_(None)
+async def abandon_model_calls(tx: Transaction, turn: int, *, now: float, reason: str = PROCESS_ENDED) -> None:
+    """Mark a turn's open model calls as failed; their usage is unknown."""
+    await _abandon(tx, model_calls.c.turn == turn, reason, now)
+
+
+async def abandon_calls_without_turn(tx: Transaction, lives: Collection[int] = (), *, now: float) -> None:
+    """Mark the open model calls without a turn as failed, but for those of the processes that still live."""
+    is_gone = or_(model_calls.c.life.is_(None), model_calls.c.life.not_in(lives))
+    await _abandon(tx, and_(model_calls.c.turn.is_(None), is_gone), PROCESS_ENDED, now)
+
+
+async def _abandon(tx: Transaction, condition: ColumnElement[bool], reason: str, now: float) -> None:
     lost = {"outcome": "failed", "error": reason, "usage_missing": reason, "ended_at": now}
-    await tx.execute(update(model_calls).where(open_rows).values(lost))
+    await tx.execute(update(model_calls).where(condition, model_calls.c.outcome.is_(None)).values(lost))
 
 
 async def abandon_tool_calls(tx: Transaction, turn: int, *, now: float) -> None:

@@ -41,6 +41,7 @@ _SELECT_OUTCOME = (
         _ITEM_IS_OVER,
         jobs.c.kind != "system",
     )
+    .with_for_update(of=jobs)  # its owner may pause or delete it meanwhile
 )
 
 # `last_done` keeps an outcome from being counted twice: it is stored only if it is newer than the last one.

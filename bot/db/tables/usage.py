@@ -50,6 +50,7 @@ model_calls = Table(
     Column("chars_history", Integer),
     Column("images", Integer, nullable=False, server_default=text("0")),
     Column("reply", Text),  # JSON: the reply as it came, so that a turn can continue after a crash
+    Column("life", Id),  # of the process that makes a call without a turn; NULL: its turn tells who does
     # A covering index with all that sums need, so that a report does not read the large replies.
     Index(
         "ix_model_calls_turn",

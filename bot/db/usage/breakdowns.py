@@ -63,7 +63,7 @@ _LEFTOVER_ITEMS = union(
     select(inbox.c.id).where(inbox.c.state.in_(("new", "running")), inbox.c.turn.is_not(None)),
 )
 _SELECT_UNACCOUNTED = (
-    select(inbox.c.id, inbox.c.lane, inbox.c.spans, turns.c.ended_at.is_not(None).label("over"))
+    select(inbox.c.id, inbox.c.lane, inbox.c.spans, turns.c.ended_at)
     .join(turns, turns.c.item == inbox.c.id)
     .where(inbox.c.id.in_(_LEFTOVER_ITEMS))
     .order_by(inbox.c.id)
@@ -104,12 +104,12 @@ class TurnTimestamps:
 
 @dataclass(frozen=True, slots=True)
 class UnaccountedTurn:
-    """A turn without an account; `spans` is the JSON of what was measured so far. `is_over`: it ended."""
+    """A turn without an account; `spans` is the JSON of what was measured so far."""
 
     item: int
     lane: str
     spans: str | None
-    is_over: bool
+    ended_at: float | None
 
 
 @dataclass(frozen=True, slots=True)

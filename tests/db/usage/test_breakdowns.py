@@ -156,9 +156,9 @@ async def test_spans_are_stored_until_the_account_is(database: Database):
         await breakdowns.store_spans(tx, {})
     async with database.read_transaction() as tx:
         unaccounted = await breakdowns.list_unaccounted(tx)
-    assert [(turn.item, turn.lane, turn.spans, bool(turn.is_over)) for turn in unaccounted] == [
-        (first, "5", "[1]", True),
-        (second, "5", "[2]", False),
+    assert [(turn.item, turn.lane, turn.spans, turn.ended_at) for turn in unaccounted] == [
+        (first, "5", "[1]", 104.5),
+        (second, "5", "[2]", None),
     ]
     assert not await is_all_accounted(database)
     await store_breakdown(database, first, turn)
