@@ -85,6 +85,20 @@ def soak(
     return _build_load_work(functools.partial(run_soak, minutes, folder=folder), as_json=json, check=check)
 
 
+@bench.command(epilog="Example: uv run --with vllm-router canvasgram bench routing --check")
+def routing(
+    folder: DatabaseFolderOption = None,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of a table.")] = False,
+    check: LimitCheckOption = False,
+) -> Work:
+    """Measure two simulated servers behind a real vllm-router, one of which dies. Needs that program."""
+    from bot.bench.load.router import RoutingOptions, run_routing
+
+    print_line = functools.partial(typer.echo, err=True)
+    measure = functools.partial(run_routing, RoutingOptions(folder=folder), print_line)
+    return _build_load_work(measure, as_json=json, check=check)
+
+
 @bench.command(
     epilog="Examples: canvasgram bench direct --endpoint http://gpu:8000/v1 --out spark · --endpoint sim"
 )
