@@ -15,11 +15,14 @@ from bot.app.job_factory import build_job_components
 from bot.app.maintenance_factory import MaintenanceFactory
 from bot.app.monitoring_server import serve_monitoring
 from bot.app.replica import (
+    LOOK_SECONDS,
     OtherTurns,
     ReplicaLink,
     ReplicaParts,
+    bind_waiting_messages,
     bind_wake,
     build_replica,
+    build_revision_watch,
     find_holds,
     find_replica_link,
     wake_for_updates,
@@ -34,7 +37,7 @@ from bot.db.migration_process import migrate_in_process
 from bot.db.queues.admin_notices import AdminNotices
 from bot.db.queues.inbox import IncomingUpdate
 from bot.db.retry import OutageLog, retry_until_available
-from bot.domain import SHARE_COUNT, ItemKind, Runner
+from bot.domain import ItemKind, Runner
 from bot.llm.client import ModelClient
 from bot.llm.seats import SeatLimiter
 from bot.llm.typed_reads import TypedReader
@@ -179,7 +182,7 @@ def _log_start(settings: Settings, bot: TelegramBot, access: Access) -> None:
         importlib.metadata.version("canvasgram"),
         bot.username,
         describe_database(settings.database_url) if database_file is None else database_file.absolute(),
-        access.count_people(),
+        len(access.list_speakers()),
         len(access.list_admins()),
         extra={"action": "app.started"},
     )
@@ -261,12 +264,16 @@ async def build(
     )
     unreachable_chats = UnreachableChats(database, groups, lambda lane: turns.stop(lane))
     dead_letters = DeadLetters(database, notices, sender.wake, timers)
-    own_shares = range(SHARE_COUNT) if holds is None else holds
     approval_dependencies = build_approval_dependencies(
-        notices, access, sender.wake, wake_worker, timers, own_shares
+        notices, access, sender.wake, wake_worker, timers, link
     )
     tools = await load_tools(
-        settings, database, approval_dependencies, dead_letters.notify_admins, options.page_reader
+        settings,
+        database,
+        approval_dependencies,
+        dead_letters.notify_admins,
+        options.page_reader,
+        look_seconds=LOOK_SECONDS if link else None,
     )
     jobs = await build_job_components(settings, database, access, sender, wake_worker)
     tool_questions = ToolQuestions(database, sender.wake, dead_letters.notify_admins)
@@ -369,6 +376,7 @@ async def build(
             sender.wake,
         ),
     }
+    revision_watch = build_revision_watch(database, access, groups, quota, tools.tool_registry)
     backlog_limits = BacklogLimits(settings.waiting_messages, settings.prompt_budget)
     worker = Worker(
         database,
@@ -378,24 +386,29 @@ async def build(
             stop_edited=turns.stop_edited,
             give_up=jobs.outcomes.record_after_giving_up(dead_letters),
             can_yield=turns.can_yield,
+            refresh=revision_watch.refresh if link else None,
         ),
         max_group_bytes=backlog_limits.max_turn_bytes,
         holds=holds,
     )
-    reactions = SeenReactions(bot, worker.is_busy)
+    reactions = SeenReactions(bot, worker.is_busy, timers.get_begin, bind_waiting_messages(link))
 
     def on_stored(updates: Sequence[IncomingUpdate]) -> None:
         reactions.enqueue(updates)
         wake_for_updates(link, worker, updates)
 
-    poller_callbacks = PollerCallbacks(
-        on_stored,
-        lambda line: best_effort_calls.alert_admins(access.list_admins(), line),
-        partial(read_envelope, groups=groups),
-        list_allowed_updates(guest_mode=settings.guest_mode == "on"),
-    )
     return Gateway(
-        intake=UpdatePoller(bot, database, poller_callbacks, limits=backlog_limits),
+        intake=UpdatePoller(
+            bot,
+            database,
+            PollerCallbacks(
+                on_stored,
+                lambda line: best_effort_calls.alert_admins(access.list_admins(), line),
+                partial(read_envelope, groups=groups),
+                list_allowed_updates(guest_mode=settings.guest_mode == "on"),
+            ),
+            limits=backlog_limits,
+        ),
         worker=worker,
         sender=sender,
         reactions=reactions,
@@ -416,7 +429,19 @@ async def build(
         action_dependencies=action_dependencies,
         bot_name=bot.username,
         replica=build_replica(
-            database, link, ReplicaParts(worker, sender, turns, usage_recorder, jobs.outcomes)
+            database,
+            link,
+            ReplicaParts(
+                worker,
+                sender,
+                usage_recorder,
+                jobs.outcomes,
+                turns,
+                tools.approvals,
+                reactions,
+                tools.tool_registry,
+                revision_watch,
+            ),
         ),
     )
 

@@ -11,11 +11,13 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
+from bot.db import revisions
 from bot.db.conversations import calls
 from bot.db.database_url import is_postgresql
 from bot.db.engine import Database
 from bot.db.queues import inbox, outbox
 from bot.db.queues.inbox import IncomingUpdate
+from bot.db.revision_watch import RevisionWatch
 from bot.db.shares import OwnShares, ShareHold
 from bot.db.transaction import Transaction
 from bot.domain import Lane
@@ -25,8 +27,13 @@ from bot.queue import Worker
 from bot.replicas.leadership import Leadership
 from bot.replicas.messenger import ReplicaMessenger, Topic
 from bot.replicas.share_keeper import ReplicaCallbacks, ShareKeeper
+from bot.telegram.access import Access
 from bot.telegram.delivery.sender import OwnLanes, Sender
-from bot.turns import TurnRunner
+from bot.telegram.groups import GroupDirectory
+from bot.telegram.quota import QuotaGate
+from bot.telegram.reactions import SeenReactions
+from bot.tool_registry.registry import ToolRegistry
+from bot.turns import Approvals, TurnRunner
 from bot.usage.recorder import UsageRecorder
 
 if TYPE_CHECKING:  # its driver is an extra
@@ -64,6 +71,34 @@ def find_replica_link(url: str, database: Database) -> ReplicaLink | None:
     return ReplicaLink(ReplicaMessenger(database), partial(open_session_locks, url))
 
 
+def build_revision_watch(
+    database: Database,
+    access: Access,
+    groups: GroupDirectory,
+    quota: QuotaGate,
+    tool_registry: ToolRegistry,
+) -> RevisionWatch:
+    """Keeps what this process knows of people, groups and limits as other replicas change it."""
+
+    async def reload_people() -> None:
+        speakers = access.list_speakers()
+        await access.load(database)
+        for person in speakers - access.list_speakers():
+            tool_registry.end_person(person)
+
+    async def reload_limits() -> None:
+        quota.clear_cache()
+
+    return RevisionWatch(
+        database,
+        {
+            revisions.PEOPLE: reload_people,
+            revisions.GROUPS: partial(groups.load, database),
+            revisions.LIMITS: reload_limits,
+        },
+    )
+
+
 def find_holds(link: ReplicaLink | None) -> Mapping[int, ShareHold] | None:
     """The shares that this process holds, kept as they are at the moment; None: it is the only one."""
     return None if link is None else link.own_shares.holds
@@ -81,6 +116,16 @@ def bind_wake(link: ReplicaLink | None, wake: Callable[[], None]) -> Callable[[]
     return wake_all
 
 
+def bind_waiting_messages(link: ReplicaLink | None) -> Callable[[Lane, int], None]:
+    """Return what tells the replica of another lane of a message that may have to wait there."""
+
+    def tell_other(lane: Lane, message_id: int) -> None:
+        if link is not None and not link.own_shares.has(lane):
+            link.messenger.send("waits", f"{lane.key} {message_id}")
+
+    return tell_other
+
+
 def wake_for_updates(link: ReplicaLink | None, worker: Worker, updates: Sequence[IncomingUpdate]) -> None:
     """Have those look at the inbox for whom something was stored."""
     worker.wake()
@@ -95,25 +140,30 @@ class OtherTurns:
         self._link = link
 
     def stop(self, lane: Lane, before: int | None) -> None:
-        """Have the lane's turn stopped if another replica runs it, and it began before the item `before`."""
-        if not self._link.own_shares.has(lane):
-            self._link.messenger.send("stop", f"{lane.key} {before or ''}")
+        """Have the lane's turn stopped if another replica runs it, and it began before the item `before`.
+
+        A turn that began before its group became a supergroup runs where the group was.
+        """
+        self._link.messenger.send("stop", f"{lane.key} {before or ''}")
 
     def wake(self, lane: Lane) -> None:
         """Have the pause ended before the lane's turn, if another replica runs it, retries."""
-        if not self._link.own_shares.has(lane):
-            self._link.messenger.send("wake", lane.key)
+        self._link.messenger.send("wake", lane.key)
 
 
 @dataclass(frozen=True, slots=True)
 class ReplicaParts:
-    """The parts of this process that work for its shares."""
+    """The parts of this gateway that other replicas reach."""
 
     worker: Worker
     sender: Sender
-    turns: TurnRunner
     usage_recorder: UsageRecorder
     job_outcomes: JobOutcomes
+    turns: TurnRunner
+    approvals: Approvals
+    reactions: SeenReactions
+    tool_registry: ToolRegistry
+    revision_watch: RevisionWatch
 
 
 class ReplicaWork:
@@ -122,9 +172,9 @@ class ReplicaWork:
     def __init__(self, database: Database, own_shares: OwnShares, parts: ReplicaParts) -> None:
         self._database = database
         self._own_shares = own_shares
+        self._parts = parts
         self._worker = parts.worker
         self._sender = parts.sender
-        self._turns = parts.turns
         self._usage_recorder = parts.usage_recorder
         self._job_outcomes = parts.job_outcomes
         self._has_new_shares = False
@@ -160,19 +210,27 @@ class ReplicaWork:
         """What is done when another replica tells of something."""
         return {
             "inbox": lambda _: self._worker.wake(),
-            "outbox": lambda key: self._call_for_own(Lane.parse(key), self._sender.wake),
+            "outbox": lambda key: self._deliver(Lane.parse(key)),
             "stop": lambda key: self._stop_turn(*key.split(" ")),
-            "wake": lambda key: self._call_for_own(Lane.parse(key), self._turns.wake),
+            "wake": lambda key: self._parts.turns.wake_here(Lane.parse(key)),
+            "changed": lambda _: self._look_for_changes(),
+            "waits": lambda key: self._react(*key.split(" ")),
+            "asked": lambda _: self._parts.approvals.wake(),
         }
 
-    def _stop_turn(self, lane_key: str, before: str) -> None:
-        self._call_for_own(
-            Lane.parse(lane_key), partial(self._turns.stop, before=int(before) if before else None)
-        )
-
-    def _call_for_own(self, lane: Lane, function: Callable[[Lane], object]) -> None:
+    def _deliver(self, lane: Lane) -> None:
         if self._own_shares.has(lane):
-            function(lane)
+            self._sender.wake(lane)
+
+    def _stop_turn(self, lane_key: str, before: str) -> None:
+        self._parts.turns.stop_here(Lane.parse(lane_key), int(before) if before else None)
+
+    def _look_for_changes(self) -> None:
+        self._parts.revision_watch.wake()
+        self._parts.tool_registry.wake()
+
+    def _react(self, lane_key: str, message_id: str) -> None:
+        self._parts.reactions.react_if_waiting(Lane.parse(lane_key), int(message_id))
 
     async def run(self) -> None:
         """Look every few seconds, until cancelled, for what no notification told of."""
@@ -210,10 +268,13 @@ class ReplicaWork:
 class Replica:
     """This process among the others: what it holds, what it hears, and whether it leads."""
 
-    def __init__(self, link: ReplicaLink, work: ReplicaWork, keeper: ShareKeeper) -> None:
+    def __init__(
+        self, link: ReplicaLink, work: ReplicaWork, keeper: ShareKeeper, revision_watch: RevisionWatch
+    ) -> None:
         self._link = link
         self._work = work
         self._keeper = keeper
+        self._revision_watch = revision_watch
 
     @property
     def leadership(self) -> Leadership:
@@ -230,6 +291,7 @@ class Replica:
             tasks.create_task(self._keeper.run(), name="share keeper")
             tasks.create_task(self._link.messenger.run(), name="replica messenger")
             tasks.create_task(self._work.run(), name="replica work")
+            tasks.create_task(self._revision_watch.run(), name="revision watch")
 
 
 def build_replica(database: Database, link: ReplicaLink | None, parts: ReplicaParts) -> Replica | None:
@@ -241,4 +303,4 @@ def build_replica(database: Database, link: ReplicaLink | None, parts: ReplicaPa
     link.messenger.life = life = parts.usage_recorder.life
     callbacks = ReplicaCallbacks(work, link.messenger.receive)
     keeper = ShareKeeper(database, link.own_shares, link.open_locks, callbacks, life=life)
-    return Replica(link, work, keeper)
+    return Replica(link, work, keeper, parts.revision_watch)

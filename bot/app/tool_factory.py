@@ -4,9 +4,10 @@ A part of the composition root; factory.py builds the rest.
 """
 
 import time
-from collections.abc import Callable, Container, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from bot.app.replica import ReplicaLink
 from bot.db.engine import Database
 from bot.db.people import people
 from bot.db.queues import outbox
@@ -78,8 +79,14 @@ async def load_tools(
     dependencies: ApprovalDependencies,
     notify_admins: NotifyAdmins,
     page_reader: PageReader | None = None,
+    *,
+    look_seconds: float | None = None,
 ) -> ToolFactory:
-    """Load the built-in and the registered tools; `page_reader` replaces the one of `fetch_page`."""
+    """Load the built-in and the registered tools.
+
+    `page_reader` replaces the one of `fetch_page`. `look_seconds`: between looks for questions that other
+    processes have put (None: there are none).
+    """
     builtin_tools = build_builtin_tools(settings)
     if page_reader is not None:
         page_tool = make_page_tool(page_reader)
@@ -106,7 +113,9 @@ async def load_tools(
         offer_sign_in,
     )
     await retry_until_available(tool_registry.load)
-    approvals = Approvals(database, dependencies, timeout_seconds=settings.approval_seconds)
+    approvals = Approvals(
+        database, dependencies, timeout_seconds=settings.approval_seconds, look_seconds=look_seconds
+    )
     sign_in_tasks = SignInTasks(
         database,
         build_tool_settings(settings),
@@ -123,14 +132,18 @@ def build_approval_dependencies(
     wake_sender: Callable[[Lane], None],
     wake_worker: Callable[[], None],
     timers: TurnTimers,
-    own_shares: Container[int],
+    link: ReplicaLink | None,
 ) -> ApprovalDependencies:
-    """What approvals need of the gateway; `own_shares`: of the chats that this process answers."""
+    """What approvals need of the gateway."""
 
     def on_turn_ended(turn: EndedTurn) -> None:
-        if turn.lane.share in own_shares:  # else the replica that has the chat finds it
+        if link is None or link.own_shares.has(turn.lane):  # else the replica that has the chat finds it
             timers.end(turn.item, turn.lane, turn.spans)
         wake_sender(turn.lane)
+
+    def on_question() -> None:
+        if link is not None:
+            link.messenger.send("asked", "")
 
     return ApprovalDependencies(
         reachable_admins=notices.list_admins,
@@ -138,4 +151,5 @@ def build_approval_dependencies(
         wake_sender=wake_sender,
         wake_worker=wake_worker,
         on_turn_ended=on_turn_ended,
+        on_question=on_question,
     )

@@ -6,13 +6,15 @@ condition of a WHERE first, also for rows that another one excludes: what is her
 
 from typing import Any
 
-from sqlalchemy import BigInteger, ColumnElement, Text, literal_column
+from sqlalchemy import BigInteger, ColumnElement, Text, func, literal, literal_column
 from sqlalchemy.dialects.sqlite import insert as upsert
 from sqlalchemy.dialects.sqlite.dml import OnConflictDoNothing, OnConflictDoUpdate
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.functions import FunctionElement
 
-__all__ = ["JsonField", "Position", "WholePart", "upsert"]
+from bot.db.postgresql.notifications import CHANNEL, NO_LIFE, build_payload
+
+__all__ = ["JsonField", "Notification", "Position", "WholePart", "upsert"]
 
 
 @compiles(OnConflictDoNothing, "postgresql")
@@ -99,3 +101,25 @@ def _compile_position_sqlite(position: Position, compiler: Any, **options: Any) 
 @compiles(Position, "postgresql")
 def _compile_position_postgresql(position: Position, compiler: Any, **options: Any) -> str:
     return f"strpos({compiler.process(position.clauses, **options)})"
+
+
+class Notification(FunctionElement[str]):
+    """A message to all gateways on the database, sent once it is committed; on SQLite there is one: NULL."""
+
+    type = Text()
+    inherit_cache = True
+
+    def __init__(self, topic: str, key: str) -> None:
+        super().__init__(literal(build_payload(NO_LIFE, [(topic, key)])))
+
+
+@compiles(Notification, "sqlite")
+def _compile_notification_sqlite(_notification: Notification, _compiler: Any, **_options: Any) -> str:
+    return "NULL"
+
+
+@compiles(Notification, "postgresql")
+def _compile_notification_postgresql(notification: Notification, compiler: Any, **options: Any) -> str:
+    [payload] = notification.clauses
+    sql: str = compiler.process(func.pg_notify(CHANNEL, payload), **options)
+    return sql

@@ -1,12 +1,14 @@
 """Counters that a change increments, so that a running gateway notices it.
 
-A change and its count are one transaction, whichever process makes them. Functions work inside the caller's
-transaction `tx`.
+A change and its count are one transaction, whichever process makes them. On PostgreSQL the other gateways are
+notified once that is committed. Functions work inside the caller's transaction `tx`.
 """
 
-from sqlalchemy import select
+from collections.abc import Collection
 
-from bot.db.portable_sql import upsert
+from sqlalchemy import bindparam, select
+
+from bot.db.portable_sql import Notification, upsert
 from bot.db.tables import revisions
 from bot.db.transaction import Transaction
 
@@ -14,18 +16,23 @@ TOOLS = "tools"
 """Sources, tools, grants, rules or secrets have changed."""
 FILES = "files"
 """The files of TOOLS_DIR are to be loaded again."""
+PEOPLE = "people"
+"""Somebody's role or languages have changed."""
+GROUPS = "groups"
+"""A group has changed."""
+LIMITS = "limits"
+"""A quota has changed."""
 
-_SELECT_ALL = select(revisions)
+_SELECT = select(revisions).where(revisions.c.name.in_(bindparam("names", expanding=True)))
 
 
 async def bump(tx: Transaction, name: str) -> None:
     """Count a change of what this name stands for."""
     first = upsert(revisions).values(name=name, number=1)
-    await tx.execute(
-        first.on_conflict_do_update(index_elements=["name"], set_={"number": revisions.c.number + 1})
-    )
+    again = first.on_conflict_do_update(index_elements=["name"], set_={"number": revisions.c.number + 1})
+    await tx.execute(again.returning(Notification("changed", name)))
 
 
-async def read_all(tx: Transaction) -> dict[str, int]:
-    """The number of every name that was counted."""
-    return {row.name: row.number for row in await tx.execute(_SELECT_ALL)}
+async def read(tx: Transaction, names: Collection[str]) -> dict[str, int]:
+    """The number of each of these names that was counted."""
+    return {row.name: row.number for row in await tx.execute(_SELECT, {"names": list(names)})}

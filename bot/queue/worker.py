@@ -18,6 +18,7 @@ from bot.db.queues import inbox
 from bot.db.queues.claim import MAX_GROUP_BYTES
 from bot.db.retry import retry_until_available
 from bot.db.shares import ShareHold
+from bot.db.transaction import Transaction
 from bot.domain import InboxItem, ItemKind, Lane, Runner
 from bot.errors import CanvasgramError, ShareLost, StoreUnavailable
 
@@ -36,12 +37,15 @@ class WorkerCallbacks:
 
     `give_up`: sets items aside, with the reason.
     `can_yield`: whether a scheduled task that runs in a lane may give way now.
+    `refresh`: brings up to date what runners know, in the transaction that claims their items (None: no other
+    process changes it).
     """
 
     stop_lane: Callable[[Lane, int], object]
     give_up: Callable[[tuple[InboxItem, ...], str], Awaitable[None]]
     can_yield: Callable[[Lane], bool] = lambda _: True
     stop_edited: Callable[[Lane, int], object] = lambda lane, item: None
+    refresh: Callable[[Transaction], Awaitable[None]] | None = None
 
 
 class Worker:
@@ -179,6 +183,8 @@ class Worker:
                 await shares.require(
                     tx, [self._holds[share] for share in claimed_shares & self._holds.keys()]
                 )
+            if claimed.groups and self._callbacks.refresh is not None:
+                await self._callbacks.refresh(tx)
         self._has_recovered = True
         return claimed
 

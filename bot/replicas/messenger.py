@@ -10,12 +10,14 @@ from collections.abc import Callable, Mapping
 from typing import Literal
 
 from bot.db.engine import Database
-from bot.db.postgresql.notifications import MAX_PAYLOAD_BYTES, notify
+from bot.db.postgresql.notifications import MAX_PAYLOAD_BYTES, NO_LIFE, build_payload, notify
 from bot.errors import StoreUnavailable
 
-Topic = Literal["inbox", "outbox", "stop", "wake", "changed"]
+Topic = Literal["inbox", "outbox", "stop", "wake", "changed", "waits", "asked"]
 """inbox: there are items in a share. outbox: something is to be sent in a lane. stop: end what runs in a lane
-before an item. wake: end the pause of a lane's turn. changed: people, groups, tools or limits have."""
+before an item. wake: end the pause of a lane's turn. changed: what counts its changes by a revision has.
+waits: a message has come in a lane that may be busy. asked: a turn waits for a person, at most for some
+time."""
 
 _RETRY_SECONDS = 1.0
 _MAX_KEYS = 100  # in one notification, each some 40 bytes
@@ -27,7 +29,7 @@ class ReplicaMessenger:
     """Sends while `run` runs; `life` is the id of this process's life, by which it knows its own messages."""
 
     def __init__(self, database: Database) -> None:
-        self.life = 0
+        self.life = NO_LIFE
         self.handlers: Mapping[Topic, Callable[[str], object]] = {}
         self._database = database
         self._pending: dict[tuple[Topic, str], None] = {}
@@ -59,7 +61,7 @@ class ReplicaMessenger:
             await self._has_pending.wait()
             self._has_pending.clear()
             batch = list(self._pending)[:_MAX_KEYS]
-            payload = json.dumps([self.life, batch])
+            payload = build_payload(self.life, batch)
             assert len(payload) <= MAX_PAYLOAD_BYTES
             try:
                 async with self._database.transaction(durable=False) as tx:

@@ -1,7 +1,8 @@
 """Who may talk to the bot and in which language, without a database query; how often strangers may try.
 
 Owns the in-memory copy of everybody's role and languages; code that changes them in the database calls
-`remember`, `forget` or `remember_languages` once that is committed.
+`remember`, `forget` or `remember_languages` once that is committed. What another replica changes is read
+again.
 """
 
 from collections.abc import Iterable
@@ -37,10 +38,12 @@ class Access:
         self._refusal_notices = RateLimiter(max_calls=1, window_seconds=3600)
 
     async def load(self, database: Database) -> None:
-        """Read everybody's role and languages. Call it once, before the first message is handled."""
+        """Read everybody's role and languages: before the first message is handled, and once they changed."""
         async with database.read_transaction() as tx:
-            self._people = {person.id: person for person in await people.list_people(tx)}
-            self._languages = await people.load_languages(tx)
+            stored_people = await people.list_people(tx)
+            languages = await people.load_languages(tx)
+        self._people = {person.id: person for person in stored_people}
+        self._languages = languages
 
     def get_role(self, person: int) -> RoleOrBlocked | None:
         """Return the role of a person, None for a stranger.
@@ -62,10 +65,10 @@ class Access:
         stored = {person.id for person in self._people.values() if person.role == "admin"}
         return tuple(sorted(stored | self.configured_admins))
 
-    def count_people(self) -> int:
-        """How many people may write, guests of an open bot included."""
+    def list_speakers(self) -> frozenset[int]:
+        """Return the ids of all people who may write, known guests of an open bot included."""
         everyone = self.configured_admins | self._people.keys()
-        return sum(self.get_role(person) in {"admin", "member"} for person in everyone)
+        return frozenset(person for person in everyone if self.get_role(person) in {"admin", "member"})
 
     def is_new_guest(self, person: int) -> bool:
         """Whether a person may write although nobody has let them in, and this is their first message."""

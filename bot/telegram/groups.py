@@ -1,7 +1,7 @@
 """Which groups the bot is in and what it is called there, without a database query.
 
 Owns the in-memory copy of all groups; code that changes one in the database calls `remember` once that is
-committed.
+committed. What another replica changes is read again.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -50,10 +50,18 @@ class GroupDirectory:
         self._on_moved = on_moved
 
     async def load(self, database: Database) -> None:
-        """Read all groups. Call it once, before the first update is stored."""
+        """Read all groups: before the first update is stored, and once another replica has changed one."""
         async with database.read_transaction() as tx:
-            for group in await groups.list_groups(tx):
-                self.remember(group)
+            stored = {group.chat: group for group in await groups.list_groups(tx)}
+        moves = [
+            (group.old_chat, group.chat)
+            for group in stored.values()
+            if group.old_chat is not None and group.old_chat in self._groups
+        ]
+        self._groups = stored
+        self._successors = {group.old_chat: group.chat for group in stored.values() if group.old_chat}
+        for old_chat, new_chat in moves:
+            self._follow(old_chat, new_chat)
 
     def find(self, chat: int) -> Group | None:
         """Return the group of this chat, whatever its state."""
@@ -102,5 +110,8 @@ class GroupDirectory:
         group = self._groups.pop(old_chat, None)
         if group is not None:
             self.remember(replace(group, chat=new_chat, old_chat=old_chat))
+        self._follow(old_chat, new_chat)
+
+    def _follow(self, old_chat: int, new_chat: int) -> None:
         for follow in self._on_moved:
             follow(old_chat, new_chat)

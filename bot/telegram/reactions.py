@@ -5,7 +5,6 @@ A courtesy: each call is tried once, in parallel for all chats, delays nothing, 
 
 import asyncio
 import logging
-import time
 from collections.abc import Callable, Sequence
 
 from telegram import Bot
@@ -14,6 +13,7 @@ from telegram.error import TelegramError
 from bot.db.queues.inbox import TURN_SHAPES, IncomingUpdate
 from bot.domain import InboxItem, Lane
 from bot.telegram.client import UNREADABLE_ANSWER_ERRORS
+from bot.usage.timers import NO_LANE
 
 TIMEOUT_SECONDS = 5.0
 MAX_CONCURRENT = 8
@@ -27,12 +27,23 @@ log = logging.getLogger(__name__)
 
 
 class SeenReactions:
-    """Reacts while `run` is running; `is_busy` says whether a lane's next message has to wait."""
+    """Reacts while `run` is running; `is_busy` says whether a lane's next message has to wait.
 
-    def __init__(self, bot: Bot, is_busy: Callable[[Lane], bool]) -> None:
+    `find_begin`: since when (epoch seconds) this process works for a lane. `tell_other`: has the replica of
+    another lane react to a message, if it has to wait.
+    """
+
+    def __init__(
+        self,
+        bot: Bot,
+        is_busy: Callable[[Lane], bool],
+        find_begin: Callable[[Lane], float],
+        tell_other: Callable[[Lane, int], object] = lambda lane, message_id: None,
+    ) -> None:
         self._bot = bot
         self._is_busy = is_busy
-        self._started_at = time.time()
+        self._find_begin = find_begin
+        self._tell_other = tell_other
         self._pending: asyncio.Queue[MessageKey] = asyncio.Queue(_MAX_PENDING)
         self._removals: asyncio.Queue[MessageKey] = asyncio.Queue(_MAX_PENDING)
         self._marked: dict[MessageKey, Lane] = {}  # messages that have a reaction, or get one
@@ -46,17 +57,16 @@ class SeenReactions:
         for update in updates:
             is_burst = update.is_forward and update.lane == forwarding_lane
             forwarding_lane = update.lane if update.is_forward else None
-            if self._has_to_wait(update) and not is_burst and not self._pending.full():
-                self._add(update)
+            if update.shape in TURN_SHAPES and update.lane and update.message_id and not is_burst:
+                self.react_if_waiting(update.lane, update.message_id)
+                self._tell_other(update.lane, update.message_id)
 
-    def _has_to_wait(self, update: IncomingUpdate) -> bool:
-        return update.shape in TURN_SHAPES and update.lane is not None and self._is_busy(update.lane)
-
-    def _add(self, update: IncomingUpdate) -> None:
-        if update.lane is None or update.message_id is None or len(self._marked) >= _MAX_MARKED:
+    def react_if_waiting(self, lane: Lane, message_id: int) -> None:
+        """Queue a reaction to a message that was stored just now, if it has to wait."""
+        if not self._is_busy(lane) or self._pending.full() or len(self._marked) >= _MAX_MARKED:
             return
-        key = (update.lane.chat, update.message_id)
-        self._marked[key] = update.lane
+        key = (lane.chat, message_id)
+        self._marked[key] = lane
         self._pending.put_nowait(key)
 
     def remove(self, items: Sequence[InboxItem]) -> None:
@@ -67,7 +77,7 @@ class SeenReactions:
         # What was dropped by a /stop is older, and will not be answered any more.
         passed = {key for key, marked_lane in self._marked.items() if marked_lane == lane and key <= newest}
         # An earlier process may have put a reaction on what came before this one began.
-        old = {key for key, item in answered.items() if item.received_at < self._started_at}
+        old = {key for key, item in answered.items() if item.received_at < self._find_begin(lane or NO_LANE)}
         for key in passed | old:
             self._marked.pop(key, None)
             if not self._removals.full():

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from tools.mcp.definitions import McpToolListing
 
 FILE_REMOVED = "it is not in TOOLS_DIR any more"
+_REVISIONS = (revisions.TOOLS, revisions.FILES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,9 +163,9 @@ class RegistryLoader:
         return self._source_loader.has_trouble_changed
 
     async def load_revisions(self) -> Mapping[str, int]:
-        """Read the current revisions; one cheap query."""
+        """Read the current revisions of tools; one cheap query."""
         async with self._database.read_transaction() as tx:
-            return await revisions.read_all(tx)
+            return await revisions.read(tx, _REVISIONS)
 
     async def refresh(self) -> tuple[RegistryRows, RegistryState]:
         """Read everything again, and store what has changed.
@@ -185,7 +186,7 @@ class RegistryLoader:
         if not (state.rows_to_store or state.names_to_delete or state.trouble_changes or new_files):
             return True
         async with self._database.transaction() as tx:
-            if await revisions.read_all(tx) != rows.revisions:
+            if await revisions.read(tx, _REVISIONS) != rows.revisions:
                 return False
             for source in new_files:
                 await sources.put(tx, source)
@@ -209,7 +210,7 @@ class RegistryLoader:
             sources=tuple(source_rows),
             tools=tuple(await tools.list_all(tx)),
             grants=tuple(await grants.list_all(tx)),
-            revisions=await revisions.read_all(tx),
+            revisions=await revisions.read(tx, _REVISIONS),
             secrets=secrets,
             secrets_error=secrets_error,
         )

@@ -5,6 +5,7 @@ server are applied in the background.
 """
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -78,6 +79,7 @@ class ToolRegistry:
         self._is_admin = is_admin
         self._notify_admins = notify_admins
         self._refresh_lock = asyncio.Lock()
+        self._look_requested = asyncio.Event()
         self._revisions: Mapping[str, int] = {}
         sorted_tools = sorted(self._loader.builtin_tools, key=lambda tool: tool.name)
         state = RegistryState({tool.name: tool for tool in sorted_tools}, {})
@@ -225,7 +227,7 @@ class ToolRegistry:
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._loader.run(), name="tool servers")
             while True:
-                await asyncio.sleep(compute_seconds_to_look(POLL_SECONDS))
+                await self._wait_for_next_look()
                 try:
                     await self._check_for_changes()
                 except StoreUnavailable:
@@ -234,6 +236,16 @@ class ToolRegistry:
                     log.exception(
                         "what is registered could not be taken over", extra={"action": "tools.broken"}
                     )
+
+    def wake(self) -> None:
+        """Look for changes now: another process has just made one."""
+        self._look_requested.set()
+
+    async def _wait_for_next_look(self) -> None:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(compute_seconds_to_look(POLL_SECONDS)):
+                await self._look_requested.wait()
+        self._look_requested.clear()
 
     async def reload_files(self) -> tuple[str, ...]:
         """Load the files of TOOLS_DIR again, and refresh; return what went wrong, a line each."""

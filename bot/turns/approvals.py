@@ -7,6 +7,7 @@ committed.
 
 import asyncio
 import contextlib
+import math
 import re
 import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
@@ -99,6 +100,7 @@ class ApprovalDependencies:
     `reachable_admins`: those who can be written to now.
     `on_turn_ended`: called for a turn that was ended where it waited, once that is committed; its lane need
     not be woken.
+    `on_question`: called once a question is put, where another process may be the one that lets it expire.
     """
 
     reachable_admins: Callable[[Transaction], Awaitable[Sequence[int]]]
@@ -106,10 +108,15 @@ class ApprovalDependencies:
     wake_sender: Callable[[Lane], None]
     wake_worker: Callable[[], None]
     on_turn_ended: Callable[[EndedTurn], None]
+    on_question: Callable[[], object] = lambda: None
 
 
 class Approvals:
-    """Puts questions and settles them; `timeout_seconds` is how long a question stays open."""
+    """Puts questions and settles them.
+
+    `timeout_seconds` is how long a question stays open. `look_seconds`: between looks for questions that
+    other processes have put (None: there are none).
+    """
 
     def __init__(
         self,
@@ -117,11 +124,13 @@ class Approvals:
         dependencies: ApprovalDependencies,
         *,
         timeout_seconds: float,
+        look_seconds: float | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._database = database
         self._dependencies = dependencies
         self._timeout_seconds = timeout_seconds
+        self._look_seconds = look_seconds
         self._clock = clock
         self._question_added = asyncio.Event()
 
@@ -168,6 +177,11 @@ class Approvals:
     def notify(self, lanes: Iterable[Lane]) -> None:
         """The questions are committed: have them delivered, and watch when they expire."""
         self._wake_senders(lanes)
+        self.wake()
+        self._dependencies.on_question()
+
+    def wake(self) -> None:
+        """Watch when a question expires that was put just now."""
         self._question_added.set()
 
     async def answer(
@@ -275,7 +289,9 @@ class Approvals:
         while True:
             self._question_added.clear()
             expires_at = await retry_until_available(self._expire_questions)
-            seconds = None if expires_at is None else max(0.0, expires_at - self._clock())
+            seconds = self._look_seconds
+            if expires_at is not None:
+                seconds = min(max(0.0, expires_at - self._clock()), seconds or math.inf)
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(seconds):
                     await self._question_added.wait()

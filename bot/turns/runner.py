@@ -24,19 +24,19 @@ class TurnsElsewhere(Protocol):
     """The turns of lanes that other replicas have."""
 
     def stop(self, lane: Lane, before: int | None) -> None:
-        """Have the lane's turn stopped if it runs elsewhere, and began before the item `before`."""
+        """Have the lane's turn stopped where it runs, if it began before the item `before`."""
         ...
 
     def wake(self, lane: Lane) -> None:
-        """Have the pause ended before the lane's turn, if it runs elsewhere, retries."""
+        """Have the pause ended, where the lane's turn runs, before it retries."""
         ...
 
 
 class TurnRunner:
     """Runs turns and stops them.
 
-    `wake_worker` is called when a turn has left work in the inbox, `elsewhere` for lanes whose turns another
-    replica runs.
+    `wake_worker` is called when a turn has left work in the inbox, `elsewhere` for turns that do not run
+    here.
     """
 
     def __init__(
@@ -52,17 +52,18 @@ class TurnRunner:
         self._handles: dict[str, TurnHandle] = {}
 
     def stop(self, lane: Lane, before: int | None = None) -> bool:
-        """Stop the lane's turn, if it began before the item `before`; False if nothing is stopped."""
-        return self._stop(lane, before, is_edited=False)
+        """Stop the lane's turn, if it began before the item `before`; False if nothing is stopped here."""
+        if self._elsewhere is not None and lane.key not in self._handles:
+            self._elsewhere.stop(lane, before)
+        return self.stop_here(lane, before)
 
     def stop_edited(self, lane: Lane, before: int) -> bool:
         """Stop the lane's turn as `stop` does, because the message that it answers was edited."""
-        return self._stop(lane, before, is_edited=True)
+        return self.stop_here(lane, before, is_edited=True)
 
-    def _stop(self, lane: Lane, before: int | None, *, is_edited: bool) -> bool:
+    def stop_here(self, lane: Lane, before: int | None = None, *, is_edited: bool = False) -> bool:
+        """Stop the lane's turn as `stop` does, if it runs in this process."""
         handle = self._handles.get(lane.key)
-        if handle is None and self._elsewhere is not None and not is_edited:
-            self._elsewhere.stop(lane, before)
         if handle is None or (before is not None and handle.newest_item >= before):
             return False
         handle.stop(is_edited=is_edited)
@@ -83,11 +84,15 @@ class TurnRunner:
 
     def wake(self, lane: Lane) -> None:
         """End the pause before the lane's turn retries: what it may do has changed."""
+        if self._elsewhere is not None and lane.key not in self._handles:
+            self._elsewhere.wake(lane)
+        self.wake_here(lane)
+
+    def wake_here(self, lane: Lane) -> None:
+        """End that pause if the turn runs in this process."""
         handle = self._handles.get(lane.key)
         if handle is not None:
             handle.wake()
-        elif self._elsewhere is not None:
-            self._elsewhere.wake(lane)
 
     async def run(self, request: TurnRequest, complete: RequestCompleter | None = None) -> None:
         """Answer a request, or continue answering it; its items are done when this returns.

@@ -83,4 +83,4 @@ class RegisteredToolsHarness:
 
     async def load_revision(self) -> int:
         async with self.database.read_transaction() as tx:
-            return (await revisions.read_all(tx)).get(revisions.TOOLS, 0)
+            return (await revisions.read(tx, [revisions.TOOLS])).get(revisions.TOOLS, 0)

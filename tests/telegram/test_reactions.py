@@ -26,7 +26,8 @@ def api() -> BotApi:
 @asynccontextmanager
 async def run_reactions(api: BotApi) -> AsyncIterator[SeenReactions]:
     async with serve(api.app) as url, create_bot(api.token, url) as bot, asyncio.TaskGroup() as tasks:
-        reactions = SeenReactions(bot, lambda lane: True)
+        began_at = time.time()
+        reactions = SeenReactions(bot, lambda lane: True, lambda lane: began_at)
         running = tasks.create_task(reactions.run())
         yield reactions
         running.cancel()

@@ -82,11 +82,13 @@ async def put(tx: Transaction, group: Group) -> None:
     row = asdict(group)
     statement = upsert(groups).values(row)
     await tx.execute(statement.on_conflict_do_update(index_elements=["chat"], set_=row))
+    await revisions.bump(tx, revisions.GROUPS)
 
 
 async def set_hears_all(tx: Transaction, chat: int, hears_all: bool | None) -> None:
     """Note whether Telegram sends all messages of a group."""
     await tx.execute(update(groups).where(groups.c.chat == chat).values(hears_all=hears_all))
+    await revisions.bump(tx, revisions.GROUPS)
 
 
 async def list_unanswered(tx: Transaction, *, before: float) -> list[Group]:
@@ -156,13 +158,17 @@ async def move(tx: Transaction, old_chat: int, new_chat: int) -> None:
         await tx.execute(update(table).where(table.c.lane == old_lane).values(message_id=None))
     for table in _TABLES_BY_LANE:
         await tx.execute(update(table).where(table.c.lane == old_lane).values(lane=new_lane))
-    await tx.execute(update(inbox).where(inbox.c.lane == new_lane).values(share=Lane(new_chat).share))
+    # What runs stays with the replica that runs it, also if it dies.
+    waits = and_(inbox.c.lane == new_lane, inbox.c.state != "running")
+    await tx.execute(update(inbox).where(waits).values(share=Lane(new_chat).share))
     for table in (lanes, group_speakers, instructions):
         await _replace(tx, table.c.lane, old_lane, new_lane)
     for column in (groups.c.chat, limits.c.person):
         await _replace(tx, column, old_chat, new_chat)
     await tx.execute(update(groups).where(groups.c.chat == new_chat).values(old_chat=old_chat))
     await tx.execute(update(jobs).where(jobs.c.person == old_chat).values(person=new_chat))
+    await revisions.bump(tx, revisions.GROUPS)
+    await revisions.bump(tx, revisions.LIMITS)
     if await _replace(tx, grants.c.number, old_chat, new_chat, grants.c.whom == "chat"):
         await revisions.bump(tx, revisions.TOOLS)
     await tx.execute(update(allowances).where(allowances.c.chat == old_chat).values(chat=new_chat))

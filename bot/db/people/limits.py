@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from sqlalchemy import and_, bindparam, case, delete, func, or_, select
 
+from bot.db import revisions
 from bot.db.portable_sql import upsert
 from bot.db.tables import limits, model_calls, turns
 from bot.db.transaction import Transaction
@@ -96,8 +97,10 @@ async def put(tx: Transaction, person: int, canvases: int | None, *, set_by: int
     row = {"canvases": canvases, "set_by": set_by, "set_at": now}
     statement = upsert(limits).values({"person": person, **row})
     await tx.execute(statement.on_conflict_do_update(index_elements=["person"], set_=row))
+    await revisions.bump(tx, revisions.LIMITS)
 
 
 async def remove(tx: Transaction, person: int) -> None:
     """Remove the rule for a person or EVERYBODY."""
     await tx.execute(delete(limits).where(limits.c.person == person))
+    await revisions.bump(tx, revisions.LIMITS)

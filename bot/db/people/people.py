@@ -12,6 +12,7 @@ from zoneinfo import ZoneInfo
 
 from sqlalchemy import ColumnElement, Row, and_, delete, exists, func, insert, or_, select, update
 
+from bot.db import revisions
 from bot.db.people import page_sessions
 from bot.db.portable_sql import upsert
 from bot.db.tables import groups, inbox, invites, people, strangers, turns
@@ -130,6 +131,7 @@ async def put(
     row = values | {"id": person, "since": now, "reachable": True}
     await tx.execute(upsert(people).values(row).on_conflict_do_update(index_elements=["id"], set_=values))
     await tx.execute(delete(strangers).where(strangers.c.id == person))
+    await revisions.bump(tx, revisions.PEOPLE)
     if role == "admin":
         await tx.execute(delete(invites).where(_IS_OWNERS_INVITE))
     else:
@@ -143,6 +145,7 @@ async def remove(tx: Transaction, person: int, *, now: float) -> None:
     """
     removed = {"role": _REMOVED, "since": now, "let_in_by": None, "reachable": True, "zone": None}
     await tx.execute(update(people).where(people.c.id == person).values(removed))
+    await revisions.bump(tx, revisions.PEOPLE)
     await page_sessions.end_sessions(tx, person)
     await forget_removed(tx)
 
@@ -212,6 +215,14 @@ async def set_languages(tx: Transaction, person: int, languages: PersonLanguages
     """Store the languages of a person, if they have a role."""
     values = {"language": languages.chosen, "telegram_language": languages.telegram}
     await tx.execute(update(people).where(people.c.id == person).values(values))
+    await revisions.bump(tx, revisions.PEOPLE)
+
+
+async def admit_guest(tx: Transaction, person: int, name: str, *, now: float) -> None:
+    """Give a person who wrote while the bot is open to all the role of a guest, unless they have one."""
+    await ensure_person(tx, person, name, now=now)
+    await tx.execute(delete(strangers).where(strangers.c.id == person))
+    await revisions.bump(tx, revisions.PEOPLE)
 
 
 async def ensure_person(tx: Transaction, person: int, name: str, *, now: float) -> None:

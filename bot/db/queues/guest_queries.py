@@ -46,7 +46,7 @@ async def store_answered(
     """
     body = await _load_body(tx, item)
     await _store_body(tx, item, body | {_INLINE_MESSAGE_ID: inline_message_id})
-    queued = {"lane": lane.key, "state": "new", "attempt": 0, "taken_at": None}
+    queued = {"lane": lane.key, "share": lane.share, "state": "new", "attempt": 0, "taken_at": None}
     await tx.execute(update(inbox).where(inbox.c.id == item).values(queued))
     row = {
         "item": item,

@@ -258,8 +258,11 @@ async def claim(
         rows = (await tx.execute(_CLAIMABLE)).all()
     else:
         rows = (await tx.execute(_CLAIMABLE_OF_SHARES, {"shares": list(shares)})).all()
+    misplaced: set[int] = set()
+    if shares is not None:
+        misplaced = await _move_misplaced(tx, rows)
     running = [row for row in rows if row.state == "running"]
-    waiting = [row for row in rows if row.state == "new"]
+    waiting = [row for row in rows if row.state == "new" and row.id not in misplaced]
     busy_lanes = {row.lane: compute_begin_time(row) for row in running if row.lane}
     stopping_senders = {row.sender for row in rows if row.shape == "stop"}
     text_sizes = await _measure_texts(tx, find_rows_to_measure(waiting, busy_lanes, max_group_bytes))
@@ -287,6 +290,15 @@ async def claim(
         has_waiting=len(waiting) > len(ids) or len(rows) == _CLAIM_SCAN_ROWS,
         yielding_items=tuple((Lane.parse(lane), item) for lane, item in yielding.items()),
     )
+
+
+async def _move_misplaced(tx: Transaction, rows: Sequence[Row[Any]]) -> set[int]:
+    """Give waiting items whose group has got another number to the share of that; returns them."""
+    share_by_item = {row.id: Lane.parse(row.lane).share for row in rows if row.lane and row.state == "new"}
+    misplaced = {row.id for row in rows if share_by_item.get(row.id, row.share) != row.share}
+    for item in misplaced:
+        await tx.execute(update(inbox).where(inbox.c.id == item).values(share=share_by_item[item]))
+    return misplaced
 
 
 async def _mark_seen(tx: Transaction, now: float, shares: Collection[int] | None) -> None:

@@ -21,7 +21,7 @@ async def take(tx: Transaction, item: int, lane: Lane, message_id: int | None) -
 
     `message_id` is None where nobody can edit it: its group has become a supergroup since.
     """
-    row = _AS_NEW | {"shape": "text", "lane": lane.key, "message_id": message_id}
+    row = _AS_NEW | {"shape": "text", "lane": lane.key, "share": lane.share, "message_id": message_id}
     await tx.execute(_running(item).values(row))
 
 

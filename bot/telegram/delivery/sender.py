@@ -162,7 +162,8 @@ class Sender:
         self._wake_lane(lane, is_due=True)
         if lane.chat in self._successors:
             self._wake_lane(Lane(self._successors[lane.chat]), is_due=True)
-        self._turn_timers.hand_over(lane)
+        if self._is_own(lane):
+            self._turn_timers.hand_over(lane)
 
     def follow_chat(self, old_chat: int, new_chat: int) -> None:
         """Deliver to a supergroup what is stored for it, also where the group is named that it was."""
@@ -192,7 +193,7 @@ class Sender:
 
     def _wake_lane(self, lane: Lane, progress: TurnProgress | None = None, *, is_due: bool = False) -> None:
         """Have the lane's sender look at its outbox (`is_due`) or at new progress; start it if need be."""
-        if self._own_lanes is not None and lane.share not in self._own_lanes.holds:
+        if self._own_lanes is not None and not self._is_own(lane):
             self._own_lanes.wake_other(lane)
             return
         lane_sender = self._lane_senders.get(lane)
@@ -206,6 +207,9 @@ class Sender:
         lane_sender.wake()
         if is_new and self._task_group is not None:
             self._start_lane(lane_sender)
+
+    def _is_own(self, lane: Lane) -> bool:
+        return self._own_lanes is None or lane.share in self._own_lanes.holds
 
     def _start_lane(self, lane_sender: LaneSender) -> None:
         if self._task_group is not None and not self._rate_queue.is_stopped:

@@ -242,7 +242,7 @@ class UpdateRunner:
     async def _admit_guest(self, person: int, name: str) -> None:
         """Store a new person as a guest of the open bot, whom admins can see and block."""
         async with self._database.transaction() as tx:
-            await people.put(tx, person, name, "member", now=self._clock())
+            await people.admit_guest(tx, person, name, now=self._clock())
             await people.set_languages(tx, person, self._deps.access.get_languages(person))
         self._deps.access.remember(Person(person, name, "member", guest=True))
 

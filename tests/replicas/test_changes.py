@@ -1,0 +1,113 @@
+"""What one of two gateways changes holds on the other one; both run in this process, on one server."""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+
+from bot.domain import SHARE_COUNT, compute_share
+from bot.sim.telegram.chats import ChatMessage
+from tests.gateway.test_approval_waits import ring_prompt, wait_for_question
+from tests.support.approval_tools import install_bells, load_rung_bells
+from tests.support.gateway import ADMIN, GatewayHarness, open_harness
+from tests.support.postgresql import PostgresServer
+
+HOLDERS = "SELECT share, life FROM share_holds WHERE ended_at IS NULL"
+
+
+@pytest.fixture
+def url(postgresql_server: PostgresServer) -> Iterator[str]:
+    with postgresql_server.open_database() as url:
+        yield url
+
+
+def select(url: str, query: str) -> list[Any]:
+    with psycopg.connect(url.replace("+psycopg", ""), autocommit=True) as connection:
+        return connection.execute(query.encode()).fetchall()
+
+
+async def wait_for_rows(url: str, query: str, rows: list[Any]) -> None:
+    async with asyncio.timeout(30):
+        while select(url, query) != rows:  # noqa: ASYNC110  # rows say nothing when they change
+            await asyncio.sleep(0.02)
+
+
+class TwoGateways:
+    """Two gateways that share the chats; `ann` is an admin."""
+
+    def __init__(self, harness: GatewayHarness, url: str) -> None:
+        self.harness = harness
+        self.api = harness.api
+        self.ann = harness.ann
+        self.url = url
+
+    def has_holder_of_ann(self, chat: int) -> bool:
+        holders = dict(select(self.url, HOLDERS))
+        return bool(holders[compute_share(chat)] == holders[compute_share(ADMIN)])
+
+    def find_chat(self, numbers: Iterator[int]) -> int:
+        """The first of these chats that the other gateway has than Ann's."""
+        return next(number for number in numbers if not self.has_holder_of_ann(number))
+
+    async def ask_ann(self, text: str) -> str:
+        """What Ann is answered."""
+        before = len(self.harness.texts())
+        self.ann.send(text)
+        return (await self.harness.wait_for_texts(before + 1))[-1]
+
+    async def wait_until_done(self, update_id: int) -> None:
+        """Wait until nothing more will be done about an update."""
+        await wait_for_rows(self.url, f"SELECT state FROM inbox WHERE update_id = {update_id}", [("done",)])
+
+
+@asynccontextmanager
+async def run_two(tmp_path: Path, url: str, **settings: Any) -> AsyncIterator[TwoGateways]:
+    async with open_harness(tmp_path, database_url=url, **settings) as harness, harness.run(), harness.run():
+        counts = "SELECT count(*) FROM share_holds WHERE ended_at IS NULL GROUP BY life"
+        await wait_for_rows(url, counts, [(SHARE_COUNT // 2,)] * 2)
+        yield TwoGateways(harness, url)
+
+
+def find_message(gateways: TwoGateways, chat: int, text: str) -> ChatMessage | None:
+    messages = gateways.api.chat(chat).bot_messages
+    return next((message for message in messages if text in message.text), None)
+
+
+async def test_what_an_admin_decides_holds_on_the_other_replica(tmp_path: Path, url: str):
+    tools = install_bells(tmp_path)
+    async with run_two(tmp_path, url, tools_dir=tools) as gateways:
+        bob = gateways.api.person(gateways.find_chat(iter(range(100, 200))), "Bob")
+        harness = gateways.harness
+        await gateways.ask_ann("@@say:Hello Ann@@")
+        bob.send("Hello")
+        card = await gateways.api.wait_until(lambda: find_message(gateways, ADMIN, "Bob"))
+        assert card is not None
+        gateways.ann.tap(card, "Let in")
+        await gateways.api.wait_until(lambda: find_message(gateways, bob.id, "Hello Bob"))
+        assert "toll may be used" in await gateways.ask_ann(f"/grant toll {bob.id}")
+        bob.send(ring_prompt("one", "toll"))
+        await gateways.api.wait_until(lambda: find_message(gateways, bob.id, "asked the admins"))
+        question = await wait_for_question(harness, "one")
+        gateways.ann.tap(question, "Allow once")
+        await gateways.api.wait_until(lambda: find_message(gateways, bob.id, "rang one"))
+        assert load_rung_bells(tmp_path) == ["one"]
+
+        assert "0 canvases" in await gateways.ask_ann("/limits Bob 0")
+        bob.send("@@say:beyond the limit@@")
+        await gateways.api.wait_until(lambda: find_message(gateways, bob.id, "used up"))
+        await gateways.ask_ann("/limits Bob none")
+
+        # What runs for Bob ends, and his next message is not answered.
+        harness.endpoint.hold()
+        bob.send("@@say:cut@@")
+        await harness.endpoint.wait_until(lambda: harness.endpoint.running == 1)
+        assert "blocked" in await gateways.ask_ann(f"/people block {bob.id}")
+        await harness.endpoint.wait_until(lambda: harness.endpoint.running == 0)
+        harness.endpoint.release()
+        sent = bob.send("@@say:unheard@@")
+        await gateways.wait_until_done(sent.update_id)
+        assert not find_message(gateways, bob.id, "unheard")
