@@ -146,7 +146,7 @@ def _check_time_zone(value: str) -> str:
 
 def _load_text_or_file(value: str) -> str:
     if value.startswith("@"):
-        path = Path(value[1:]).expanduser()
+        path = expand_home(Path(value[1:]))
         try:
             value = path.read_text(encoding="utf-8")
         except OSError as error:
@@ -156,6 +156,14 @@ def _load_text_or_file(value: str) -> str:
     if not value.strip():
         raise ValueError("must be a text, or @ and the name of a file that holds one")
     return value.strip()
+
+
+def expand_home(path: Path) -> Path:
+    """The path with `~` at its beginning replaced by a home folder; raises ValueError where there is none."""
+    try:
+        return path.expanduser()
+    except RuntimeError:
+        raise ValueError(f"names {path.parts[0]}, and nobody here has that home folder") from None
 
 
 def _to_lower(value: object) -> object:

@@ -30,6 +30,7 @@ from bot.setting_types import (
     TimeZoneName,
     Upper,
     UserIds,
+    expand_home,
     parse_location,
     to_browser_address,
 )
@@ -235,7 +236,7 @@ class Settings(BaseSettings):
     keep_text_days: Annotated[int, Field(ge=1, le=36_500)] | None = Field(
         None, description="days until texts are deleted and only figures stay; unset: never", examples=["30"]
     )
-    backup_dir: Annotated[Path, AfterValidator(Path.expanduser)] | None = Field(
+    backup_dir: Annotated[Path, AfterValidator(expand_home)] | None = Field(
         None,
         description="the folder for nightly backups, made while the gateway runs; unset: none",
         examples=["backups"],

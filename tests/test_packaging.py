@@ -12,6 +12,7 @@ import tomllib
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 import yaml
@@ -21,7 +22,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from bot.http_server import serve
-from bot.settings import Settings
+from bot.settings import Settings, build_settings
 from tests.conftest import SLOW
 
 ROOT = Path(__file__).parent.parent
@@ -50,7 +51,8 @@ def test_each_profile_serves_the_model_to_a_gateway_with_as_many_seats(
 ) -> None:
     model = compose["services"][f"model-{profile}"]
     gateway = compose["services"][f"gateway-{profile}"]
-    assert model["profiles"] == gateway["profiles"] == [profile]
+    assert gateway["profiles"] == [profile]
+    assert model["profiles"] == [profile, f"{profile}-model"]
     assert gateway["depends_on"] == [f"model-{profile}"]
     assert flag(model, "max-num-seqs") == gateway["environment"]["MODEL_SEATS"]
     assert gateway["environment"]["MODEL_URL"] == "http://model:8000/v1"
@@ -95,7 +97,37 @@ def test_the_key_is_set_no_port_is_open_and_the_weights_are_kept(
     assert "ports" not in gateway
     assert model["volumes"] == ["weights:/root/.cache/huggingface"]
     assert gateway["volumes"] == ["data:/data", "backups:/backups"]
-    assert set(compose["volumes"]) == {"weights", "data", "backups"}
+    assert set(compose["volumes"]) == {"weights", "data", "data-1", "data-2", "backups", "database"}
+
+
+def test_two_gateways_wait_for_postgresql_and_their_settings_are_accepted(compose: dict[str, Any]) -> None:
+    services = compose["services"]
+    server = services["postgresql"]
+    first, second = (services[name] for name in ("gateway-1", "gateway-2"))
+    assert server["profiles"] == first["profiles"] == second["profiles"] == ["replicas"]
+    assert not any("ports" in service for service in (server, first, second))
+    assert "pg_isready" in server["healthcheck"]["test"]
+    assert first["depends_on"] == second["depends_on"] == {"postgresql": {"condition": "service_healthy"}}
+    assert first["environment"] == second["environment"]
+    assert first["volumes"] != second["volumes"]  # what MCP servers store belongs to one gateway
+
+    environment = {name: _fill_in(value) for name, value in first["environment"].items()}
+    assert environment["PGPASSWORD"] == _fill_in(server["environment"]["POSTGRES_PASSWORD"]) == "word"
+    values = {name.lower(): value for name, value in environment.items() if value and name != "PGPASSWORD"}
+    settings = build_settings(telegram_token="1:x", **values)
+    url = urlsplit(settings.database_url)
+    user, database = (server["environment"][name] for name in ("POSTGRES_USER", "POSTGRES_DB"))
+    assert (url.username, url.password, url.hostname, url.path) == (user, None, "postgresql", f"/{database}")
+    assert settings.model_seats == 4
+    assert "BACKUP_DIR=/backups" in dockerfile()  # which settings refuse on PostgreSQL
+    assert environment["BACKUP_DIR"] == ""
+    assert dockerfile().count("--extra postgresql") == dockerfile().count("uv sync")
+
+
+def _fill_in(value: str) -> str:
+    """A value of the compose file, with `word` where `.env` is to be filled in and defaults elsewhere."""
+    value = value.replace("${POSTGRES_PASSWORD:-}", "word")
+    return re.sub(r"\$\{\w+:-([^}]*)\}", r"\1", value)
 
 
 def test_every_profile_says_why_and_the_file_says_that_nothing_was_measured() -> None:
@@ -126,9 +158,16 @@ def test_docker_compose_accepts_the_file(profile: str, tmp_path: Path) -> None:
     for name in ("compose.yaml", "Dockerfile"):
         shutil.copy(ROOT / name, tmp_path)
     (tmp_path / ".env").write_text("TELEGRAM_TOKEN=1:x\nMODEL_API_KEY=key\n")
-    args = ["docker", "compose", "--profile", profile, "config", "--format", "json"]
-    config = json.loads(subprocess.run(args, cwd=tmp_path, capture_output=True, check=True).stdout)
-    assert set(config["services"]) == {f"model-{profile}", f"gateway-{profile}"}
+    assert list_services(tmp_path, profile) == {f"model-{profile}", f"gateway-{profile}"}
+    replicas = list_services(tmp_path, f"{profile}-model", "replicas")
+    assert replicas == {f"model-{profile}", "postgresql", "gateway-1", "gateway-2"}
+
+
+def list_services(folder: Path, *profiles: str) -> set[str]:
+    options = [option for profile in profiles for option in ("--profile", profile)]
+    args = ["docker", "compose", *options, "config", "--format", "json"]
+    config = json.loads(subprocess.run(args, cwd=folder, capture_output=True, check=True).stdout)
+    return set(config["services"])
 
 
 def dockerfile() -> str:

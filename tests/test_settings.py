@@ -224,6 +224,8 @@ def test_settings_cannot_be_changed() -> None:
         ("access", "everybody", "must be 'pairing', 'allowlist' or 'open'"),
         ("system_prompt", "@missing.txt", "missing.txt, which cannot be read (No such file or directory)"),
         ("system_prompt", "@", "which cannot be read"),
+        ("system_prompt", "@~nobody-here/a", "names ~nobody-here, and nobody here has that home folder"),
+        ("backup_dir", "~nobody-here/a", "names ~nobody-here, and nobody here has that home folder"),
         ("system_prompt", "  ", "must be a text, or @"),
         ("fallback_url", "http://127.0.0.1:8000/v1/", "must be another address than MODEL_URL"),
         ("fallback_model", "gemma", "does nothing without FALLBACK_URL"),
@@ -391,6 +393,7 @@ def test_the_example_file_names_every_setting_in_order() -> None:
         "COMPOSE_PROFILES",
         "HF_TOKEN",
         "SEARXNG_SECRET",
+        "POSTGRES_PASSWORD",
         *(name.upper() for name in Settings.model_fields),
     ]
     to_fill_in = re.findall(r"^([A-Z_]+)=(.*)$", text, re.MULTILINE)
@@ -398,6 +401,7 @@ def test_the_example_file_names_every_setting_in_order() -> None:
         ("COMPOSE_PROFILES", ""),
         ("HF_TOKEN", ""),
         ("SEARXNG_SECRET", ""),
+        ("POSTGRES_PASSWORD", ""),
         ("TELEGRAM_TOKEN", ""),
         ("MODEL_API_KEY", ""),
     ]
