@@ -14,6 +14,7 @@ from bot.db.bounded_reader import BoundedReader
 from bot.db.engine import Database
 from bot.db.people.admin_changes import AdminChange
 from bot.db.people.page_sessions import ADMIN_PATH
+from bot.db.shares import OwnShares
 from bot.db.tools.audit import Actor
 from bot.db.transaction import Transaction
 from bot.errors import QuestionRefused
@@ -51,7 +52,7 @@ class RunningGateway:
     """What the page asks the gateway in its own process.
 
     `seats`: by endpoint. `endpoint_watch`: of the first one. `bot_name`: the username, without @.
-    `on_limits_changed`: called once an admin has changed a limit.
+    `on_limits_changed`: called once an admin has changed a limit. `own_shares`: of a replica.
     """
 
     seats: Mapping[str, SeatLimiter]
@@ -60,6 +61,7 @@ class RunningGateway:
     bot_name: str
     on_limits_changed: Callable[[], None]
     access: AccessChanges
+    own_shares: OwnShares | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,6 +37,7 @@ async def open_admin_page(
         gateway.bot_name,
         gateway.quota.clear_cache,
         build_access_changes(gateway.action_dependencies),
+        gateway.own_shares,
     )
     builtin_tools = build_builtin_tools(settings)
     async with open_bounded_reader(settings.database_url) as reader:

@@ -9,6 +9,7 @@ from functools import partial
 
 from bot.app.first_admin import FirstAdminLink
 from bot.app.replica import Replica
+from bot.db.shares import OwnShares
 from bot.jobs.scheduler import JobScheduler
 from bot.jobs.system_job_runner import SystemJobSync
 from bot.llm.client import ModelClient
@@ -63,8 +64,19 @@ class Gateway:
     replica: Replica | None
 
     def is_ready(self) -> bool:
-        """Whether messages are fetched and answered: Telegram and the model endpoint were reached lately."""
-        return self.intake.has_recent_poll() and self.endpoint_watch.is_up
+        """Whether messages are fetched and answered: Telegram and the model endpoint were reached lately.
+
+        A replica that does not lead answers what the leader fetches.
+        """
+        own_shares = self.own_shares
+        if own_shares is None or own_shares.is_leader:
+            return self.intake.has_recent_poll() and self.endpoint_watch.is_up
+        return own_shares.has_leader and self.endpoint_watch.is_up
+
+    @property
+    def own_shares(self) -> OwnShares | None:
+        """The shares that this replica holds; None: it is the only gateway on its database."""
+        return None if self.replica is None else self.replica.own_shares
 
     async def run(self, stop: asyncio.Event, first_admin_link: FirstAdminLink) -> None:
         """Work until `stop` is set, or until Telegram refuses the bot.

@@ -31,6 +31,7 @@ async def serve_monitoring(
                 seats_by_endpoint,
                 gateway.tool_registry.is_known,
                 importlib.metadata.version("canvasgram"),
+                gateway.own_shares,
             )
             routes = []
             if settings.admin_page == "on":
@@ -39,7 +40,7 @@ async def serve_monitoring(
                 page = open_admin_page(settings, database, gateway, seats_by_endpoint)
                 routes.extend(await stack.enter_async_context(page))
             server = serve(
-                build_app(gateway.is_ready, metrics, gateway.sign_ins.receive, routes),
+                build_app(gateway.is_ready, metrics, gateway.sign_ins.receive, routes, gateway.own_shares),
                 host=settings.http_host,
                 port=settings.http_port,
                 protocol=BoundedProtocol,

@@ -247,7 +247,7 @@ class ReplicaWork:
             await self._job_outcomes.recover()
             self._has_new_shares = False
         holders = self._own_shares.holders
-        if holders is None or not holders.is_leader or not self._own_shares.is_confirmed():
+        if holders is None or not self._own_shares.is_leader:
             return
         lives = holders.replicas.keys()
         if lives != self._settled_lives:
@@ -277,6 +277,11 @@ class Replica:
         self._revision_watch = revision_watch
 
     @property
+    def own_shares(self) -> OwnShares:
+        """The shares it holds, and who holds the others."""
+        return self._link.own_shares
+
+    @property
     def leadership(self) -> Leadership:
         """Whether this replica leads."""
         return self._keeper.leadership
@@ -300,7 +305,7 @@ def build_replica(database: Database, link: ReplicaLink | None, parts: ReplicaPa
         return None
     work = ReplicaWork(database, link.own_shares, parts)
     link.messenger.handlers = work.build_handlers()
-    link.messenger.life = life = parts.usage_recorder.life
+    link.messenger.life = link.own_shares.life = life = parts.usage_recorder.life
     callbacks = ReplicaCallbacks(work, link.messenger.receive)
     keeper = ShareKeeper(database, link.own_shares, link.open_locks, callbacks, life=life)
     return Replica(link, work, keeper, parts.revision_watch)

@@ -31,6 +31,15 @@ class ShareHold:
 
 
 @dataclass(frozen=True, slots=True)
+class LiveReplica:
+    """A replica whose locks stand, by the id of its life: the shares it holds, and whether it leads."""
+
+    life: int
+    shares: tuple[int, ...]
+    is_leader: bool
+
+
+@dataclass(frozen=True, slots=True)
 class LockHolders:
     """Who holds what, as sessions, which PostgreSQL numbers.
 
@@ -53,11 +62,23 @@ class LockHolders:
         """The shares that this session holds."""
         return frozenset(share for share, session in self.shares.items() if session == self.session)
 
+    def list_replicas(self) -> tuple[LiveReplica, ...]:
+        """All live replicas, in the order in which they began."""
+        return tuple(
+            LiveReplica(
+                life,
+                tuple(sorted(share for share, holder in self.shares.items() if holder == session)),
+                is_leader=self.leader == session,
+            )
+            for life, session in sorted(self.replicas.items())
+        )
+
 
 class OwnShares:
     """The shares this process works for; the share keeper changes `holds` and confirms them."""
 
     def __init__(self) -> None:
+        self.life = 0  # of this process, once it is known
         self.holds: dict[int, ShareHold] = {}
         self.holders: LockHolders | None = None  # when the shares were last confirmed
         self._confirmed_at = -math.inf  # monotonic
@@ -70,6 +91,16 @@ class OwnShares:
     def is_confirmed(self) -> bool:
         """Whether it was lately certain: a process that was paused finds out before it goes on."""
         return time.monotonic() < self._confirmed_at + _CONFIRMED_SECONDS
+
+    @property
+    def is_leader(self) -> bool:
+        """Whether this process leads for certain."""
+        return self.holders is not None and self.holders.is_leader and self.is_confirmed()
+
+    @property
+    def has_leader(self) -> bool:
+        """Whether some process leads, and this one takes part."""
+        return self.holders is not None and self.holders.leader is not None and self.is_confirmed()
 
     def has(self, lane: Lane) -> bool:
         """Whether a lane's chat belongs to these shares."""

@@ -1,6 +1,7 @@
 """The routes at HTTP_PORT.
 
-`/healthz` reports live and ready and nothing else; then `/metrics`, and where sign-ins of tools come back.
+`/healthz` reports live and ready, of a replica what it holds, and nothing else; then `/metrics`, and where
+sign-ins of tools come back.
 """
 
 from collections.abc import Callable, Sequence
@@ -11,6 +12,7 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp
 
+from bot.db.shares import OwnShares
 from bot.errors import StoreUnavailable
 from bot.monitoring.metrics import GatewayMetrics
 from bot.monitoring.sign_in_page import ReceiveAnswer, build_sign_in_route
@@ -21,15 +23,19 @@ def build_app(
     metrics: GatewayMetrics,
     receive_answer: ReceiveAnswer,
     more_routes: Sequence[BaseRoute] = (),
+    own_shares: OwnShares | None = None,
 ) -> ASGIApp:
     """`/healthz` is 200 while the process answers; `is_ready` says whether messages are answered now.
 
     `receive_answer` takes what the page of a sign-in sent back, and says whether it was waited for.
-    `more_routes`: what else is served on the port.
+    `more_routes`: what else is served on the port. `own_shares`: of a replica.
     """
 
     async def health(_: Request) -> Response:
-        return JSONResponse({"live": True, "ready": is_ready()})
+        state: dict[str, object] = {"live": True, "ready": is_ready()}
+        if own_shares is not None:
+            state["replica"] = _describe_replica(own_shares)
+        return JSONResponse(state)
 
     async def exposition(request: Request) -> Response:
         try:
@@ -46,3 +52,13 @@ def build_app(
             *more_routes,
         ]
     )
+
+
+def _describe_replica(own_shares: OwnShares) -> dict[str, object]:
+    """What it holds; unless its locks are confirmed, others may hold that by now."""
+    return {
+        "id": own_shares.life,
+        "leads": own_shares.is_leader,
+        "shares": sorted(own_shares.holds),
+        "locks_confirmed": own_shares.is_confirmed(),
+    }

@@ -1,6 +1,7 @@
 """The metrics at /metrics: sums of what ended since this process started, and the state of now.
 
-They are read from the database at each request, so that nothing is counted in two places. Names are those of
+They are read from the database at each request, so that nothing is counted in two places; of several replicas
+the leader counts for all. Names are those of
 OpenTelemetry's `gen_ai` conventions where there are any. No label has a person, a chat or a name that a model
 made up.
 """
@@ -13,6 +14,7 @@ from typing import Protocol
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info, ProcessCollector
 from prometheus_client.exposition import choose_encoder
 
+from bot.db.shares import OwnShares
 from bot.db.usage.ended import INTERVALS, EndedRows, EndedWatcher
 from bot.domain import CANVAS_TOKENS, TYPED_READ_PURPOSES
 
@@ -36,7 +38,7 @@ class SeatUsage(Protocol):
 class GatewayMetrics:
     """The metrics of one gateway, in a registry of their own.
 
-    `seats` are by endpoint; `is_known_tool` says which tool names may be labels.
+    `seats` are by endpoint; `is_known_tool` says which tool names may be labels. `own_shares`: of a replica.
     """
 
     def __init__(
@@ -45,13 +47,16 @@ class GatewayMetrics:
         seats: Mapping[str, SeatUsage],
         is_known_tool: Callable[[str], bool],
         version: str,
+        own_shares: OwnShares | None = None,
     ) -> None:
         self._ended_watcher = ended_watcher
         self._seats = seats
         self._is_known_tool = is_known_tool
+        self._own_shares = own_shares
         self._lock = asyncio.Lock()
         registry = CollectorRegistry()
         self._registry = registry
+        self._leader_registry = CollectorRegistry()  # what the sum over all replicas would count twice
         ProcessCollector(registry=registry)
         Info("canvasgram_build", "What runs.", registry=registry).info({"version": version})
         self._calls = _CallMetrics(registry)
@@ -73,24 +78,42 @@ class GatewayMetrics:
             "canvasgram_seats_waiting", "Calls that wait for a seat.", ["endpoint"], registry=registry
         )
         self._inbox = Gauge(
-            "canvasgram_inbox_waiting", "Inbox items that wait, in the database.", registry=registry
+            "canvasgram_inbox_waiting",
+            "Inbox items that wait, in the database.",
+            registry=self._leader_registry,
         )
         self._outbox = Gauge(
-            "canvasgram_outbox_waiting", "Messages to deliver, in the database.", registry=registry
+            "canvasgram_outbox_waiting",
+            "Messages to deliver, in the database.",
+            registry=self._leader_registry,
         )
+        self._shows_queues = False
+        if own_shares is not None:
+            _add_share_gauges(registry, own_shares)
 
     async def render(self, accept: str) -> tuple[bytes, str]:
         """The page in the format that `accept` asks for, and its media type. Raises StoreUnavailable."""
         async with self._lock:
-            self._count(await self._ended_watcher.poll(now=time.time()))
-            waiting = await self._ended_watcher.count_waiting()
-        self._inbox.set(waiting.inbox)
-        self._outbox.set(waiting.outbox)
+            ended = await self._ended_watcher.poll(now=time.time())
+            is_leader = self._own_shares is None or self._own_shares.is_leader
+            if is_leader:  # else the leader counts it
+                self._count(ended)
+                waiting = await self._ended_watcher.count_waiting()
+                self._inbox.set(waiting.inbox)
+                self._outbox.set(waiting.outbox)
+            self._show_queues(is_leader)
         for endpoint, seats in self._seats.items():
             self._in_use.labels(endpoint).set(seats.in_use)
             self._queued.labels(endpoint).set(seats.queue_length)
         encode, media_type = choose_encoder(accept)
         return encode(self._registry), media_type
+
+    def _show_queues(self, is_shown: bool) -> None:
+        if is_shown and not self._shows_queues:
+            self._registry.register(self._leader_registry)
+        elif self._shows_queues and not is_shown:
+            self._registry.unregister(self._leader_registry)
+        self._shows_queues = is_shown
 
     def _count(self, ended: EndedRows) -> None:
         """Add what has ended since the last request."""
@@ -106,6 +129,15 @@ class GatewayMetrics:
                 seconds = getattr(breakdown, interval)
                 if seconds:
                     self._intervals.labels(interval).observe(seconds)
+
+
+def _add_share_gauges(registry: CollectorRegistry, own_shares: OwnShares) -> None:
+    held = Gauge("canvasgram_shares_held", "Shares of the chats that this replica holds.", registry=registry)
+    held.set_function(lambda: len(own_shares.holds))
+    leads = Gauge("canvasgram_leads", "1 for the replica that leads.", registry=registry)
+    leads.set_function(lambda: own_shares.is_leader)
+    confirmed = Gauge("canvasgram_locks_confirmed", "1 while its locks are certain.", registry=registry)
+    confirmed.set_function(own_shares.is_confirmed)
 
 
 class EndedCall(Protocol):

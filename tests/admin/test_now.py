@@ -7,7 +7,8 @@ from sqlalchemy import insert
 
 from bot.db.engine import Database
 from bot.db.people import people
-from bot.db.tables import approvals, inbox, jobs, lives, notices, outbox, turns
+from bot.db.shares import LockHolders, OwnShares
+from bot.db.tables import approvals, inbox, jobs, lives, notices, outbox, share_holds, turns
 from bot.domain import TASKS_PRIORITY
 from bot.llm.seats import SeatLimiter
 from tests.support.admin_page import ANN, AdminPageHarness, build_running_gateway, open_admin_page
@@ -89,10 +90,10 @@ def get_figures(text: str) -> dict[str, str]:
     return figures
 
 
-async def read_seats(page: AdminPageHarness) -> list[list[str]]:
-    """The rows of the table of seats, as texts without their last column, the seconds."""
+async def read_table(page: AdminPageHarness, name: str) -> list[list[str]]:
+    """The rows of a table, as texts without their last column, the seconds."""
     answer = await page.http.get("/admin/now/live", headers={"hx-request": "true"})
-    table = answer.text.partition('id="seats"')[2].partition("</table>")[0].partition("<tbody>")[2]
+    table = answer.text.partition(f'id="{name}"')[2].partition("</table>")[0].partition("<tbody>")[2]
     rows = [row.split("<td") for row in table.split("<tr>")[1:]]
     return [[cell.partition(">")[2].partition("<")[0] for cell in row[1:-1]] for row in rows]
 
@@ -113,7 +114,7 @@ async def test_seats_are_shown_with_who_holds_them_and_who_waits(database: Datab
         tasks.create_task(hold("warm-up", TASKS_PRIORITY))
         tasks.create_task(hold("9"))
         await asyncio.sleep(0)
-        assert await read_seats(page) == [
+        assert await read_table(page, "seats") == [
             ["main", "seat 1", "Ann", "a person"],
             ["main", "seat 2", "Chat 5, topic 2", "a task"],
             ["main", "waits, place 1", "Chat 9", "a person"],
@@ -124,6 +125,31 @@ async def test_seats_are_shown_with_who_holds_them_and_who_waits(database: Datab
         assert (figures["Seats in use"], figures["Calls waiting for a seat"]) == ("2 of 2", "2")
         done.set()
     assert list(seats.holders) == []
+
+
+async def test_the_gateways_that_share_the_chats_are_shown(database: Database, database_url: str):
+    now = time.time()
+    async with database.transaction() as tx:
+        for seen_at, ended_at in ((now - 900, None), (now - 60, None), (now, None), (now - 1, now - 1)):
+            row = {"began_at": now - 3600, "seen_at": seen_at, "ended_at": ended_at}
+            await tx.execute(insert(lives).values(row))
+        for share, life in enumerate((1, 2, 2, 3, 4), start=1):
+            hold = {"share": share, "epoch": 1, "life": life, "began_at": now}
+            await tx.execute(insert(share_holds).values(hold))
+    async with open_admin_page(database, database_url) as page:
+        assert get_figures(await page.get_text("/admin/now"))["Gateway"] == "runs"
+        assert await read_table(page, "replicas") == [["2", "", "2"], ["3", "", "1"]]
+    own_shares = OwnShares()
+    own_shares.life = 3
+    holders = LockHolders(73, replicas={2: 72, 3: 73, 5: 75}, shares={1: 72, 2: 72, 4: 73}, leader=73)
+    own_shares.confirm(holders, time.monotonic())
+    gateway = build_running_gateway(database, own_shares=own_shares)
+    async with open_admin_page(database, database_url, gateway=gateway) as page:
+        assert await read_table(page, "replicas") == [
+            ["2", "", "2"],
+            ["3", "leads, shows this page", "1"],
+            ["5", "", "0"],
+        ]
 
 
 async def test_what_goes_wrong_is_a_page(database: Database, database_url: str):

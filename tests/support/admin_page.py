@@ -20,6 +20,7 @@ from bot.app.admin_page import build_access_changes
 from bot.db.bounded_reader import BoundedReader, open_bounded_reader
 from bot.db.engine import Database
 from bot.db.people import page_sessions, people
+from bot.db.shares import OwnShares
 from bot.http_server import serve
 from bot.llm.endpoint_watch import EndpointWatch, WatchedEndpoint
 from bot.llm.seats import SeatLimiter
@@ -75,12 +76,13 @@ def build_running_gateway(
     tools: Iterable[Tool] = (),
     on_limits_changed: Callable[[], None] = lambda: None,
     deps: ActionDependencies | None = None,
+    own_shares: OwnShares | None = None,
 ) -> RunningGateway:
     """What stands for the running gateway, with an endpoint that was never reached and a fake Telegram."""
     watch = EndpointWatch(WatchedEndpoint("http://gpu:8000/v1", None, None, 2))
     registry = ToolRegistry(database, tools, lambda person: person == ANN)
     access = build_access_changes(deps or UpdateHarness(database).deps)
-    return RunningGateway(seats or {}, watch, registry, "canvas_bot", on_limits_changed, access)
+    return RunningGateway(seats or {}, watch, registry, "canvas_bot", on_limits_changed, access, own_shares)
 
 
 def find_csrf_token(text: str) -> str:

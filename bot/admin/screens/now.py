@@ -19,13 +19,19 @@ from bot.admin.components import (
 from bot.admin.data_table import Cell, DataTable, TableColumn, build_seconds_cell, show_table
 from bot.admin.names import name_lane, name_person
 from bot.admin.page_request import Fragment, PageRequest, RunningGateway, Screen, ScreenPage
+from bot.admin.replica_table import (
+    SIGN_OF_LIFE_SECONDS,
+    build_replica_table,
+    describe_replicas,
+    list_replicas,
+)
 from bot.db.people import people
 from bot.db.queues.current_work import CurrentWork, load_current_work
+from bot.db.shares import LiveReplica
 from bot.domain import PEOPLE_PRIORITY, SUMMARIES_PRIORITY, TASKS_PRIORITY, WARMUP_PRIORITY
 from bot.llm.seats import SeatLimiter
 
 MAX_NOTICE_CHARACTERS = 240
-SIGN_OF_LIFE_SECONDS = 15  # a gateway gives one each second; a busy disk may delay it
 _PRIORITY_NAMES = {
     PEOPLE_PRIORITY: "a person",
     TASKS_PRIORITY: "a task",
@@ -47,7 +53,10 @@ class SeatRow:
 
 @dataclass(frozen=True, slots=True)
 class LiveState:
-    """What only the gateway's own process knows; None where it is another one."""
+    """What only the gateway's own process knows; None where it is another one.
+
+    `life`: of this process; None: it is alone on its database. `replicas`: those whose locks stand.
+    """
 
     endpoint: str
     is_up: bool
@@ -56,6 +65,8 @@ class LiveState:
     in_use: int
     seat_count: int
     waiting: int
+    life: int | None = None
+    replicas: tuple[LiveReplica, ...] = ()
 
 
 async def show_now(request: PageRequest) -> ScreenPage:
@@ -81,6 +92,8 @@ async def _load_body(request: PageRequest) -> h.Node:
 def take_live_state(gateway: RunningGateway) -> LiveState:
     """Copy the state of the running gateway."""
     watch = gateway.endpoint_watch
+    own_shares = gateway.own_shares
+    holders = own_shares.holders if own_shares is not None else None
     seats = tuple(row for name, limiter in gateway.seats.items() for row in _list_seats(name, limiter))
     return LiveState(
         endpoint=watch.server or watch.url,
@@ -90,6 +103,8 @@ def take_live_state(gateway: RunningGateway) -> LiveState:
         in_use=sum(limiter.in_use for limiter in gateway.seats.values()),
         seat_count=sum(limiter.count for limiter in gateway.seats.values()),
         waiting=sum(limiter.queue_length for limiter in gateway.seats.values()),
+        life=own_shares.life if own_shares is not None else None,
+        replicas=holders.list_replicas() if holders is not None else (),
     )
 
 
@@ -119,8 +134,13 @@ def build_body(
         _build_approvals(request, work, names),
         _build_jobs(request, work),
     ]
-    if live is not None:
+    if live is None:
+        replicas = list_replicas(work, request.now)
+    else:
         tables.insert(0, _build_seats(request, live, names))
+        replicas = describe_replicas(work, live.replicas, live.life)
+    if replicas:
+        tables.append(build_replica_table(replicas, request.now))
     return [
         _show_figures(request, work, live),
         (show_table(table, request, with_exports=False) for table in tables),
@@ -150,9 +170,9 @@ def _show_figures(request: PageRequest, work: CurrentWork, live: LiveState | Non
 def _describe_gateway(work: CurrentWork, now: float) -> str:
     if work.seen_at is None:
         return "has never run"
-    if work.stopped or now - work.seen_at > SIGN_OF_LIFE_SECONDS:
-        return f"stopped {format_duration(now - work.seen_at)} ago"
-    return "runs"
+    if work.running_at is not None and now - work.running_at <= SIGN_OF_LIFE_SECONDS:
+        return "runs"
+    return f"stopped {format_duration(now - work.seen_at)} ago"
 
 
 def _build_seats(request: PageRequest, live: LiveState, names: Mapping[int, str]) -> DataTable:

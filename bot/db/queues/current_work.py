@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Column, Select, func, select, text
+from sqlalchemy import Column, Select, case, func, select, text
 
-from bot.db.tables import approvals, inbox, jobs, lives, notices, outbox, people
+from bot.db.tables import approvals, inbox, jobs, lives, notices, outbox, people, share_holds
 from bot.db.transaction import Transaction
 from bot.domain import ItemKind
 
@@ -79,14 +79,29 @@ class NextJob:
 
 
 @dataclass(frozen=True, slots=True)
+class ReplicaRow:
+    """A gateway among several that has not ended in order: how many shares of the chats are noted as its own.
+
+    `seen_at`: its last sign of life.
+    """
+
+    life: int
+    began_at: float
+    seen_at: float
+    shares: int
+
+
+@dataclass(frozen=True, slots=True)
 class CurrentWork:
     """All of it, each list bounded; `parked`: turns that wait for a person.
 
-    `seen_at`: the last sign of life of a gateway (None: none ever ran). `stopped`: it has ended in order.
+    `seen_at`: the last sign of life of a gateway (None: none ever ran). `running_at`: of one that has not
+    ended in order. `replicas`: empty for a gateway that is alone on its database.
     """
 
     seen_at: float | None
-    stopped: bool
+    running_at: float | None
+    replicas: tuple[ReplicaRow, ...]
     running: tuple[RunningItem, ...]
     waiting: tuple[WaitingLane, ...]
     waiting_items: int
@@ -99,8 +114,10 @@ class CurrentWork:
 
 async def load_current_work(tx: Transaction, *, now: float) -> CurrentWork:
     """What runs and waits now."""
-    newest_life = select(lives.c.seen_at, lives.c.ended_at).order_by(lives.c.id.desc()).limit(1)
-    life = (await tx.execute(newest_life)).one_or_none()
+    signs_of_life = select(
+        func.max(lives.c.seen_at), func.max(case((lives.c.ended_at.is_(None), lives.c.seen_at)))
+    )
+    seen_at, running_at = (await tx.execute(signs_of_life)).one()
     counts = select(_item.state, func.count()).where(_item.state.in_(("new", "parked"))).group_by(_item.state)
     by_state = {row[0]: int(row[1]) for row in await tx.execute(counts)}
     running = select(_item.kind, _item.lane, _item.sender, _item.taken_at).where(_item.state == "running")
@@ -111,8 +128,9 @@ async def load_current_work(tx: Transaction, *, now: float) -> CurrentWork:
         .order_by(func.min(_item.received_at))
     )
     return CurrentWork(
-        seen_at=life.seen_at if life else None,
-        stopped=life is not None and life.ended_at is not None,
+        seen_at=seen_at,
+        running_at=running_at,
+        replicas=tuple(ReplicaRow(*row) for row in await _load(tx, _SELECT_REPLICAS)),
         running=tuple(RunningItem(*row) for row in await _load(tx, running.order_by(_item.taken_at))),
         waiting=tuple(WaitingLane(*row) for row in await _load(tx, waiting)),
         waiting_items=by_state.get("new", 0),
@@ -136,6 +154,13 @@ async def _load(tx: Transaction, query: Select[Any]) -> list[Any]:
     return list((await tx.execute(query.limit(MAX_ROWS))).all())
 
 
+_SELECT_REPLICAS: Select[Any] = (
+    select(lives.c.id, lives.c.began_at, lives.c.seen_at, func.count())
+    .select_from(lives.join(share_holds, share_holds.c.life == lives.c.id))
+    .where(share_holds.c.ended_at.is_(None), lives.c.ended_at.is_(None))
+    .group_by(lives.c.id, lives.c.began_at, lives.c.seen_at)
+    .order_by(lives.c.id)
+)
 _approval = approvals.c
 _SELECT_APPROVALS: Select[Any] = (
     select(

@@ -1,0 +1,70 @@
+"""The table of the gateways that divide the chats of one database among themselves."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from bot.admin.data_table import Cell, DataTable, TableColumn, build_seconds_cell
+from bot.db.queues.current_work import CurrentWork
+from bot.db.shares import LiveReplica
+
+SIGN_OF_LIFE_SECONDS = 75  # an idle gateway gives one a minute; a busy disk may delay it
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaState:
+    """A gateway that shares the chats with others; `began_at` None: it has no chats yet."""
+
+    life: int
+    role: str
+    shares: int
+    began_at: float | None
+
+
+def list_replicas(work: CurrentWork, now: float) -> list[ReplicaState]:
+    """Those that are stored, for a page beside them: which of them leads is not."""
+    return [
+        ReplicaState(row.life, "", row.shares, row.began_at)
+        for row in work.replicas
+        if now - row.seen_at <= SIGN_OF_LIFE_SECONDS
+    ]
+
+
+def describe_replicas(
+    work: CurrentWork, replicas: Sequence[LiveReplica], own_life: int | None
+) -> list[ReplicaState]:
+    """Those whose locks stand, for the page of the one with `own_life`."""
+    began_at = {row.life: row.began_at for row in work.replicas}
+    return [
+        ReplicaState(
+            replica.life,
+            ", ".join(_list_roles(replica, own_life)),
+            len(replica.shares),
+            began_at.get(replica.life),
+        )
+        for replica in replicas
+    ]
+
+
+def _list_roles(replica: LiveReplica, own_life: int | None) -> Iterator[str]:
+    if replica.is_leader:
+        yield "leads"
+    if replica.life == own_life:
+        yield "shows this page"
+
+
+def build_replica_table(replicas: Sequence[ReplicaState], now: float) -> DataTable:
+    """One row each."""
+    columns = (
+        TableColumn("life", "Gateway"),
+        TableColumn("role", "Role"),
+        TableColumn("shares", "Shares of the chats", is_number=True),
+        TableColumn("seconds", "Runs for", is_number=True),
+    )
+    return DataTable("replicas", "Gateways", columns, tuple(_build_row(replica, now) for replica in replicas))
+
+
+def _build_row(replica: ReplicaState, now: float) -> tuple[Cell, ...]:
+    runs_for = Cell("", "")
+    if replica.began_at is not None:
+        runs_for = build_seconds_cell(max(0.0, now - replica.began_at))
+    return Cell(str(replica.life)), Cell(replica.role), Cell(replica.shares), runs_for

@@ -1,0 +1,92 @@
+"""What replicas say of themselves, and that figures of all of them together count nothing twice."""
+
+import time
+from collections.abc import Mapping
+
+import httpx
+
+from bot.db.conversations import calls
+from bot.db.conversations.calls import CallCompletion
+from bot.db.engine import Database
+from bot.db.shares import LiveReplica, LockHolders, OwnShares, ShareHold
+from bot.db.usage.ended import EndedWatcher
+from bot.http_server import serve
+from bot.monitoring.health import build_app
+from bot.monitoring.metrics import GatewayMetrics
+from tests.monitoring.test_health import parse_series
+from tests.support.turn_harness import make_reply
+from tests.turns.test_call_ledger import NEW_CALL
+
+ENDED = 'canvasgram_model_calls_total{model="model",outcome="ok",purpose="warmup"}'
+
+
+def hold_shares(session: int, leader: int | None) -> OwnShares:
+    """The shares of one of two replicas, the sessions 71 (life 1) and 72 (life 2)."""
+    own_shares = OwnShares()
+    own_shares.life = session - 70
+    holders = LockHolders(session, replicas={1: 71, 2: 72}, shares={0: 71, 1: 72, 2: 71}, leader=leader)
+    own_shares.holds.update({share: ShareHold(share, 1) for share in holders.own_shares})
+    own_shares.confirm(holders, time.monotonic())
+    return own_shares
+
+
+async def build_metrics(database: Database, own_shares: OwnShares) -> GatewayMetrics:
+    watcher = EndedWatcher(database)
+    await watcher.begin()
+    return GatewayMetrics(watcher, {}, lambda name: True, "1", own_shares)
+
+
+async def scrape(metrics: GatewayMetrics) -> Mapping[str, float]:
+    page, _ = await metrics.render("")
+    return dict(parse_series(page.decode()))
+
+
+async def end_call(database: Database) -> None:
+    async with database.transaction() as tx:
+        call = await calls.open_call(tx, NEW_CALL, now=1.0)
+        await calls.close_call(tx, CallCompletion(call, make_reply("Yes."), "ok"), now=2.0)
+
+
+async def test_the_sum_over_replicas_counts_a_call_once_whoever_leads(database: Database):
+    first_shares = hold_shares(71, leader=71)
+    second_shares = hold_shares(72, leader=71)
+    first = await build_metrics(database, first_shares)
+    second = await build_metrics(database, second_shares)
+    await end_call(database)
+    pages = [await scrape(first), await scrape(second)]
+    assert [page.get(ENDED) for page in pages] == [1, None]
+    assert [page.get("canvasgram_inbox_waiting") for page in pages] == [0, None]
+    assert [page["canvasgram_leads"] for page in pages] == [1, 0]
+    assert [page["canvasgram_shares_held"] for page in pages] == [2, 1]
+    await end_call(database)
+    first_shares.confirm(LockHolders(71, {1: 71, 2: 72}, {}, leader=72), time.monotonic())
+    second_shares.confirm(LockHolders(72, {1: 71, 2: 72}, {}, leader=72), time.monotonic())
+    pages = [await scrape(first), await scrape(second)]
+    assert [page.get(ENDED) for page in pages] == [1, 1]
+    assert [page.get("canvasgram_outbox_waiting") for page in pages] == [None, 0]
+
+
+async def test_health_names_the_shares_and_whether_they_are_certain(database: Database):
+    own_shares = hold_shares(72, leader=71)
+    metrics = await build_metrics(database, own_shares)
+    app = build_app(lambda: True, metrics, bool, own_shares=own_shares)
+    async with serve(app) as url, httpx.AsyncClient() as http:
+        replica = {"id": 2, "leads": False, "shares": [1], "locks_confirmed": True}
+        expected = {"live": True, "ready": True, "replica": replica}
+        assert (await http.get(f"{url}/healthz")).json() == expected
+        assert own_shares.holders is not None
+        own_shares.confirm(own_shares.holders, time.monotonic() - 60)
+        assert (await http.get(f"{url}/healthz")).json()["replica"]["locks_confirmed"] is False
+    assert (await scrape(metrics))["canvasgram_locks_confirmed"] == 0
+
+
+def test_a_replica_leads_only_while_its_locks_are_certain():
+    own_shares = hold_shares(71, leader=71)
+    assert (own_shares.is_leader, own_shares.has_leader) == (True, True)
+    assert own_shares.holders is not None
+    assert own_shares.holders.list_replicas() == (
+        LiveReplica(1, (0, 2), is_leader=True),
+        LiveReplica(2, (1,), is_leader=False),
+    )
+    own_shares.confirm(own_shares.holders, time.monotonic() - 60)
+    assert (own_shares.is_leader, own_shares.has_leader) == (False, False)

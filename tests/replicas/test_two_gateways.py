@@ -1,0 +1,117 @@
+"""Two whole gateways on one PostgreSQL server, in one event loop with both simulators."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from sqlalchemy import select
+
+from bot.db.engine import Database, open_database
+from bot.db.tables import accounts
+from bot.db.usage import breakdowns
+from bot.domain import SHARE_COUNT
+from bot.usage import recorder
+from bot.usage.intervals import INTERVAL_ORDER, column_name
+from tests.monitoring.test_health import find_free_port, read_metrics
+from tests.support.gateway import GatewayHarness, open_harness
+from tests.support.postgresql import PostgresServer
+
+CHATS = range(100, 112)
+
+HealthCheck = Callable[[list[dict[str, Any]]], bool]
+
+
+@dataclass
+class GatewayPair:
+    """Both gateways; `harness` has the simulators. `first_leaves`: set, it lets one leave in order."""
+
+    harness: GatewayHarness
+    url: str
+    ports: tuple[int, int]
+    first_leaves: asyncio.Event
+
+    def send_to_all(self, text: str) -> None:
+        for chat in CHATS:
+            self.harness.api.person(chat, f"Person {chat}").send(text)
+
+    async def wait_for_health(self, is_right: HealthCheck) -> list[dict[str, Any]]:
+        """What both say of themselves once that is right."""
+        async with httpx.AsyncClient() as http, asyncio.timeout(30):
+            while True:
+                with contextlib.suppress(httpx.ConnectError):  # one of them has not begun to listen
+                    pages = [await http.get(f"http://127.0.0.1:{port}/healthz") for port in self.ports]
+                    answers = [page.json() for page in pages]
+                    if is_right(answers):
+                        return answers
+                await asyncio.sleep(0.05)
+
+    async def wait_for_answers(self, count: int) -> None:
+        for chat in CHATS:
+            await self.harness.wait_for_texts(count, chat)
+
+    async def wait_until_accounted(self) -> None:
+        async with open_database(self.url) as database, asyncio.timeout(30):
+            while not await _is_accounted(database):  # noqa: ASYNC110  # no event says so
+                await asyncio.sleep(0.05)
+
+
+async def _is_accounted(database: Database) -> bool:
+    async with database.read_transaction() as tx:
+        return await breakdowns.is_idle(tx) and await breakdowns.is_all_accounted(tx)
+
+
+def are_divided(answers: list[dict[str, Any]]) -> bool:
+    """Whether both hold shares, and together all."""
+    shares = [answer["replica"]["shares"] for answer in answers]
+    return all(shares) and len({number for numbers in shares for number in numbers}) == SHARE_COUNT
+
+
+@asynccontextmanager
+async def run_pair(tmp_path: Path, server: PostgresServer) -> AsyncIterator[GatewayPair]:
+    first_leaves = asyncio.Event()
+    ports = find_free_port(), find_free_port()
+    with server.open_database() as url:
+        async with open_harness(tmp_path, database_url=url, access="open", http_port=ports[0]) as harness:
+            other = replace(harness, settings=harness.settings.model_copy(update={"http_port": ports[1]}))
+            async with other.run(), asyncio.TaskGroup() as tasks:
+                tasks.create_task(run_until(harness, first_leaves))
+                yield GatewayPair(harness, url, ports, first_leaves)
+                first_leaves.set()
+
+
+async def run_until(harness: GatewayHarness, leaves: asyncio.Event) -> None:
+    async with harness.run():
+        await leaves.wait()
+
+
+async def test_two_gateways_divide_chats_and_count_each_turn_once(
+    tmp_path: Path, postgresql_server: PostgresServer, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(recorder, "HEARTBEAT_SECONDS", 0.2)
+    async with run_pair(tmp_path, postgresql_server) as pair:
+        await pair.wait_for_health(are_divided)
+        answers = await pair.wait_for_health(lambda answers: all(answer["ready"] for answer in answers))
+        assert sorted(answer["replica"]["leads"] for answer in answers) == [False, True]
+        pair.send_to_all("@@say:one@@")
+        await pair.wait_for_answers(1)
+        await pair.wait_until_accounted()
+        pages = [await read_metrics(port) for port in pair.ports]
+        turns = [page.get('canvasgram_turns_total{ending="answered"}', 0) for page in pages]
+        assert sorted(turns) == [0, len(CHATS)]
+        assert sum(page["canvasgram_shares_held"] for page in pages) == SHARE_COUNT
+        pair.send_to_all("@@say:two@@@@slow:200@@")
+        pair.first_leaves.set()  # in the middle of answers
+        await pair.wait_for_answers(2)
+        await pair.wait_until_accounted()
+        async with open_database(pair.url) as database, database.read_transaction() as tx:
+            rows = (await tx.execute(select(accounts))).all()
+        assert len(rows) == 2 * len(CHATS)
+        for row in rows:
+            seconds = sum(row._mapping[column_name(kind)] for kind in INTERVAL_ORDER)
+            assert seconds == pytest.approx(row.whole, abs=0.001)
