@@ -71,7 +71,7 @@ class Gateway:
         own_shares = self.own_shares
         if own_shares is None or own_shares.is_leader:
             return self.intake.has_recent_poll() and self.endpoint_watch.is_up
-        return own_shares.has_leader and self.endpoint_watch.is_up
+        return own_shares.other_schema is None and own_shares.has_leader and self.endpoint_watch.is_up
 
     @property
     def own_shares(self) -> OwnShares | None:

@@ -18,6 +18,7 @@ from bot.db.engine import Database
 from bot.db.queues import inbox, outbox
 from bot.db.queues.inbox import IncomingUpdate
 from bot.db.revision_watch import RevisionWatch
+from bot.db.schema import find_newest_revision
 from bot.db.shares import OwnShares, ShareHold
 from bot.db.transaction import Transaction
 from bot.domain import Lane
@@ -200,6 +201,10 @@ class ReplicaWork:
         self._worker.wake()
         await self._wake_due_lanes()
 
+    def drain(self) -> None:
+        """Begin nothing more; what runs ends soon, or goes on where its share is taken."""
+        self._worker.drain()
+
     async def abandon(self, numbers: Collection[int]) -> None:
         """End at once whatever runs for these shares: another replica has them."""
         await self._worker.abandon(numbers)
@@ -307,5 +312,7 @@ def build_replica(database: Database, link: ReplicaLink | None, parts: ReplicaPa
     link.messenger.handlers = work.build_handlers()
     link.messenger.life = link.own_shares.life = life = parts.usage_recorder.life
     callbacks = ReplicaCallbacks(work, link.messenger.receive)
-    keeper = ShareKeeper(database, link.own_shares, link.open_locks, callbacks, life=life)
+    keeper = ShareKeeper(
+        database, link.own_shares, link.open_locks, callbacks, life=life, schema=find_newest_revision()
+    )
     return Replica(link, work, keeper, parts.revision_watch)

@@ -44,13 +44,15 @@ class LockHolders:
     """Who holds what, as sessions, which PostgreSQL numbers.
 
     `session`: the one that asked. `replicas`: the sessions of those that take shares, by the ids of their
-    lives. `shares`: the session of each share that is held. `leader`: None while nobody leads.
+    lives. `shares`: the session of each share that is held. `leader`: None while nobody leads. `leaving`: the
+    sessions of replicas that take no more shares.
     """
 
     session: int
     replicas: Mapping[int, int]
     shares: Mapping[int, int]
     leader: int | None
+    leaving: frozenset[int] = frozenset()
 
     @property
     def is_leader(self) -> bool:
@@ -81,6 +83,7 @@ class OwnShares:
         self.life = 0  # of this process, once it is known
         self.holds: dict[int, ShareHold] = {}
         self.holders: LockHolders | None = None  # when the shares were last confirmed
+        self.other_schema: str | None = None  # of the database, once that is not the one of this version
         self._confirmed_at = -math.inf  # monotonic
 
     def confirm(self, holders: LockHolders, moment: float) -> None:

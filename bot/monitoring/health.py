@@ -56,9 +56,12 @@ def build_app(
 
 def _describe_replica(own_shares: OwnShares) -> dict[str, object]:
     """What it holds; unless its locks are confirmed, others may hold that by now."""
-    return {
+    state: dict[str, object] = {
         "id": own_shares.life,
         "leads": own_shares.is_leader,
         "shares": sorted(own_shares.holds),
         "locks_confirmed": own_shares.is_confirmed(),
     }
+    if own_shares.other_schema is not None:
+        state["other_schema"] = own_shares.other_schema
+    return state

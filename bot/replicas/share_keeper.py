@@ -50,6 +50,10 @@ class ShareWork(Protocol):
         """End at once whatever runs for these shares: another replica has them."""
         ...
 
+    def drain(self) -> None:
+        """Begin nothing more; what runs ends soon, or goes on where its share is taken."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class ReplicaCallbacks:
@@ -63,7 +67,8 @@ class ShareKeeper:
     """Takes free shares, gives away what is beyond its part, and notices what it has lost.
 
     `own_shares`: kept as they are at the moment. `open_locks`: opens the session whose locks stand for
-    shares. `life`: the id of this process's life.
+    shares. `life`: the id of this process's life. `schema`: the one that this version works with; once the
+    database has another one, it gives everything to replicas of the other version.
     """
 
     def __init__(
@@ -74,6 +79,7 @@ class ShareKeeper:
         callbacks: ReplicaCallbacks,
         *,
         life: int,
+        schema: str,
     ) -> None:
         self._database = database
         self._own_shares = own_shares
@@ -81,6 +87,7 @@ class ShareKeeper:
         self._open_locks = open_locks
         self._callbacks = callbacks
         self._life = life
+        self._schema = schema
         self.leadership = Leadership()
         self._replica_count = 1
         self._is_leaving = False
@@ -137,15 +144,32 @@ class ShareKeeper:
 
     async def _look(self, locks: "SessionLocks") -> None:
         looked_at = time.monotonic()
+        self._check_schema(await locks.read_schema())
         holders = await locks.list_holders()
         await self._abandon(self._holds.keys() - holders.own_shares)
         self._own_shares.confirm(holders, looked_at)
         self._replica_count = max(1, len(holders.replicas))
+        if self._is_leaving and holders.session not in holders.leaving:
+            await locks.leave(self._life)
         await self._update_leadership(locks, holders)
         plan = plan_shares(holders, self._callbacks.work.list_busy_shares(), leaves=self._is_leaving)
         await self._give(locks, plan.give)
         taken = await locks.try_take(plan.take)
         await self._begin((taken | holders.own_shares) - set(plan.give) - self._holds.keys())
+
+    def _check_schema(self, current: str | None) -> None:
+        if current in {None, self._schema, self._own_shares.other_schema}:
+            return
+        self._own_shares.other_schema = current
+        log.warning(
+            "the database has schema %s now, this version works with %s: "
+            "the chats go to gateways of the other version; stop this one",
+            current,
+            self._schema,
+            extra={"action": "replica.outdated"},
+        )
+        self.leave()
+        self._callbacks.work.drain()
 
     async def _update_leadership(self, locks: "SessionLocks", holders: LockHolders) -> None:
         if self._is_leaving:

@@ -22,7 +22,8 @@ def plan_shares(holders: LockHolders, busy_shares: Collection[int], *, leaves: b
     another one of those that are free, so that several replicas seldom ask for the same.
     """
     own = holders.own_shares
-    part = 0 if leaves else -(-SHARE_COUNT // max(1, len(holders.replicas)))
+    staying = set(holders.replicas.values()) - holders.leaving
+    part = 0 if leaves else -(-SHARE_COUNT // max(1, len(staying)))
     if len(own) > part:
         idle = sorted(own.difference(busy_shares))
         return SharePlan(give=tuple(idle[: len(own) - part]))

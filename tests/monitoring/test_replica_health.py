@@ -76,7 +76,9 @@ async def test_health_names_the_shares_and_whether_they_are_certain(database: Da
         assert (await http.get(f"{url}/healthz")).json() == expected
         assert own_shares.holders is not None
         own_shares.confirm(own_shares.holders, time.monotonic() - 60)
-        assert (await http.get(f"{url}/healthz")).json()["replica"]["locks_confirmed"] is False
+        own_shares.other_schema = "9999"
+        answer = (await http.get(f"{url}/healthz")).json()["replica"]
+        assert (answer["locks_confirmed"], answer["other_schema"]) == (False, "9999")
     assert (await scrape(metrics))["canvasgram_locks_confirmed"] == 0
 
 

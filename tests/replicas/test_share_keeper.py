@@ -8,6 +8,7 @@ import pytest
 
 from bot.db.engine import Database, open_database
 from bot.db.postgresql.session_locks import SessionLocks, open_session_locks
+from bot.db.schema import find_newest_revision
 from bot.db.shares import OwnShares
 from bot.db.transaction import Transaction
 from bot.db.usage import process_lives
@@ -23,6 +24,9 @@ END_LISTENERS = """
 """
 
 
+SCHEMA = find_newest_revision()
+
+
 class RecordedWork:
     """Notes what it is told."""
 
@@ -32,6 +36,7 @@ class RecordedWork:
         self.given_away: list[int] = []
         self.begun = 0
         self.abandoned: list[int] = []
+        self.is_draining = False
 
     def list_busy_shares(self) -> Collection[int]:
         return self.busy
@@ -47,6 +52,9 @@ class RecordedWork:
 
     async def abandon(self, numbers: Collection[int]) -> None:
         self.abandoned += numbers
+
+    def drain(self) -> None:
+        self.is_draining = True
 
 
 class Replica:
@@ -69,7 +77,9 @@ class Replica:
 
 
 @asynccontextmanager
-async def run_replica(database: Database, url: str, life: int | None = None) -> AsyncIterator[Replica]:
+async def run_replica(
+    database: Database, url: str, life: int | None = None, schema: str = SCHEMA
+) -> AsyncIterator[Replica]:
     if life is None:
         async with database.transaction() as tx:
             life = await process_lives.begin(tx, began_at=0.0)
@@ -83,7 +93,7 @@ async def run_replica(database: Database, url: str, life: int | None = None) -> 
             replica.sessions += 1
             yield locks
 
-    keeper = ShareKeeper(database, own_shares, open_locks, callbacks, life=life)
+    keeper = ShareKeeper(database, own_shares, open_locks, callbacks, life=life, schema=schema)
     async with asyncio.TaskGroup() as tasks:
         replica = Replica(keeper, own_shares, work, tasks.create_task(keeper.run()))
         yield replica
@@ -134,3 +144,23 @@ async def test_a_replica_keeps_its_work_when_only_its_session_was_lost(postgresq
             assert replica.own_shares.holds == holds
             assert replica.work.abandoned == []
             assert len(replica.work.taken_over) == SHARE_COUNT
+
+
+async def test_a_replica_gives_all_to_others_once_the_schema_is_of_another_version(
+    postgresql_server: PostgresServer,
+):
+    with postgresql_server.open_database() as url:
+        async with open_database(url) as database, run_replica(database, url) as old:
+            await wait_until(lambda: len(old.shares) == SHARE_COUNT)
+            old.work.busy = {3}
+            async with database.transaction() as tx:
+                await tx.exec_driver_sql("UPDATE alembic_version SET version_num = '9999'")
+            await wait_until(lambda: old.shares == {3})
+            assert old.work.is_draining
+            assert old.own_shares.other_schema == "9999"
+            async with run_replica(database, url, schema="9999") as new:
+                await wait_until(lambda: new.shares == set(range(SHARE_COUNT)) - {3})
+                await wait_until(lambda: new.keeper.leadership.is_granted)
+                old.work.busy = set()
+                await wait_until(lambda: new.shares == set(range(SHARE_COUNT)))
+                assert new.own_shares.other_schema is None

@@ -19,6 +19,7 @@ from bot.db.shares import LockHolders
 _SHARES = 1_667_329_647
 _LEADER = 1_667_329_648
 _REPLICAS = 1_667_329_649
+_LEAVING = 1_667_329_651
 
 _LIST_LOCKS = """
     SELECT classid, objid, pid FROM pg_locks
@@ -52,7 +53,7 @@ class SessionLocks:
 
     async def list_holders(self) -> LockHolders:
         """Read who holds what."""
-        cursor = await self._connection.execute(_LIST_LOCKS, {"first": _SHARES, "last": _REPLICAS})
+        cursor = await self._connection.execute(_LIST_LOCKS, {"first": _SHARES, "last": _LEAVING})
         locks = await cursor.fetchall()
         leaders = [session for kind, _, session in locks if kind == _LEADER]
         return LockHolders(
@@ -60,19 +61,26 @@ class SessionLocks:
             replicas={number: session for kind, number, session in locks if kind == _REPLICAS},
             shares={number: session for kind, number, session in locks if kind == _SHARES},
             leader=leaders[0] if leaders else None,
+            leaving=frozenset(session for kind, _, session in locks if kind == _LEAVING),
         )
 
     async def end_earlier_session(self, life: int) -> None:
         """End the session that this process had before, if the server does not know yet that it is lost."""
         await self._connection.execute(_END_EARLIER, {"of": _REPLICAS, "life": life})
 
+    async def read_schema(self) -> str | None:
+        """The schema the database is at now."""
+        cursor = await self._connection.execute("SELECT version_num FROM alembic_version")
+        row = await cursor.fetchone()
+        return row[0] if row else None
+
     async def join(self, life: int) -> None:
         """Count as a replica that takes shares; `life` is the id of this process's life."""
         await self._try_locks(_REPLICAS, [life])
 
     async def leave(self, life: int) -> None:
-        """Count as one no longer."""
-        await self._unlock(_REPLICAS, [life])
+        """Tell the others to take this replica's part as well."""
+        await self._try_locks(_LEAVING, [life])
 
     async def try_take(self, shares: Collection[int]) -> frozenset[int]:
         """Take those of these shares that are free; returns which."""
