@@ -248,6 +248,8 @@ class Worker:
         except (StoreUnavailable, ShareLost):
             raise
         except Exception as error:
+            if isinstance(error, ExceptionGroup) and error.subgroup(ShareLost):
+                raise ShareLost from error
             # The border: an error of a runner sets its items aside, and ends nothing else.
             log.exception("an item could not be handled", extra={"action": "worker.failed"})
             if self._is_shutting_down:  # not its own fault: it is new again at the next start

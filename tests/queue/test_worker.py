@@ -15,6 +15,7 @@ from bot.db.queues import inbox
 from bot.db.queues.inbox import IncomingUpdate
 from bot.db.tables import inbox as inbox_table
 from bot.domain import InboxItem, Lane
+from bot.errors import ShareLost
 from bot.queue.worker import Worker, WorkerCallbacks
 from tests.support.flaky_database import FlakyDatabase
 
@@ -223,6 +224,23 @@ async def test_a_failure_in_a_task_group_does_not_end_the_worker(harness: Worker
     async with harness.run_worker():
         await harness.item_ended.wait()
     assert [state for state, _ in await harness.load_states()] == ["dead"]
+
+
+async def test_an_item_whose_share_is_lost_in_a_task_group_is_left_to_the_replica_that_has_it(
+    harness: WorkerHarness, caplog: pytest.LogCaptureFixture
+):
+    has_begun = asyncio.Event()
+
+    async def lose_share(items: tuple[InboxItem, ...]) -> None:
+        has_begun.set()
+        raise ExceptionGroup("in a task", [ShareLost()])
+
+    harness.run = lose_share
+    await harness.store_items(1)
+    async with harness.run_worker():
+        await has_begun.wait()
+    assert harness.give_up_reasons == []
+    assert [record.message for record in caplog.records if record.levelname == "ERROR"] == []
 
 
 async def test_an_item_that_fails_while_it_is_cancelled_is_not_set_aside(harness: WorkerHarness):
