@@ -2,6 +2,7 @@
 
 import argparse
 import asyncio
+import contextlib
 import logging
 import shutil
 import subprocess
@@ -16,17 +17,18 @@ from tests.chaos.output import format_run
 from tests.chaos.run import run_chaos
 from tests.chaos.state import ChaosOptions, ChaosRun
 from tests.kill.gateway import ROOT, ForkServer
+from tests.support.postgresql import run_server
 
 
 def main() -> int:
     options = _parse_options()
     logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)  # calls that a kill cuts are no finding
     folder = Path(tempfile.mkdtemp(prefix="canvasgram-chaos-"))
-    fork_server = ForkServer()
-    try:
-        run, journal = asyncio.run(run_chaos(options, folder, fork_server))
-    finally:
-        fork_server.close()
+    with contextlib.ExitStack() as stack:
+        fork_server = ForkServer()
+        stack.callback(fork_server.close)
+        server = stack.enter_context(run_server()) if options.replicas else None
+        run, journal = asyncio.run(run_chaos(options, folder, fork_server, server))
     anomalies = judge(journal)
     print("\n".join(format_run(run, journal, anomalies, [*_describe_conditions(run, folder)])))
     if any(anomaly.is_breach for anomaly in anomalies):
@@ -47,6 +49,12 @@ def _parse_options() -> ChaosOptions:
     parser.add_argument("--kills", type=int, default=defaults.kills, help="with kill -9, at least")
     parser.add_argument(
         "--minutes", type=float, default=defaults.minutes, help="after which nothing more is written"
+    )
+    parser.add_argument(
+        "--replicas",
+        type=int,
+        default=defaults.replicas,
+        help="gateways on one PostgreSQL database; 0: one gateway on a file of SQLite",
     )
     return ChaosOptions(**vars(parser.parse_args()))
 

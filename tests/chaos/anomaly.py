@@ -15,6 +15,7 @@ BreachKind = Literal[
     "failed without a cause",
     "answered without request",
     "ended by itself",
+    "left behind",
 ]
 ExplainedKind = Literal[
     "unknown, said",

@@ -1,10 +1,7 @@
-"""Disturbs everything around the gateway: Telegram, the endpoint, the database's lock and the disk."""
+"""Disturbs everything around the gateway: Telegram, the endpoint and the database."""
 
 import asyncio
-import contextlib
 import random
-import resource
-import sqlite3
 import time
 from dataclasses import dataclass
 from functools import partial
@@ -13,12 +10,10 @@ from bot.sim.telegram.server import BotApiCall, BotApiFault
 from bot.sim.vllm.server import SimulatedEndpoint
 from tests.chaos.journal import Disturbance
 from tests.chaos.state import ChaosRun
-from tests.support.held_database import FULL_DISK_BYTES, hold_database
+from tests.chaos.stores import ChaosStore, bring_jobs_forward
 
-MAX_LOCK_SECONDS = 12.0
-MAX_SHORT_LOCK_SECONDS = 2.0
 MAX_OUTAGE_SECONDS = 6.0
-MESSAGES_PER_LOCK = 200
+MESSAGES_PER_OUTAGE = 200
 MESSAGES_PER_SILENCE = 700
 WRITES = ("sendMessage", "editMessageText")
 CALLS = ("getUpdates", "sendMessageDraft", "sendChatAction", "getFile", "answerCallbackQuery", *WRITES)
@@ -59,7 +54,8 @@ class Disturber:
 
     run: ChaosRun
     rng: random.Random
-    _locks: int = 0
+    store: ChaosStore
+    _outages: int = 0
     _silences: int = 0
     _harvested_at: float = 0.0
 
@@ -84,16 +80,15 @@ class Disturber:
         while not self.run.is_over:
             await asyncio.sleep(self.rng.uniform(0.5, 4.0))
             self.harvest_endpoint_faults()
-            bring_jobs_forward(self.run)
+            bring_jobs_forward(self.run, self.store)
             await self._disturb_once()
         self.harvest_endpoint_faults()
 
     async def _disturb_once(self) -> None:
         written = len(self.run.requests)
-        if written >= MESSAGES_PER_LOCK * self._locks + 20:
-            self._locks += 1
-            await self._hold_lock()
-            await self._fill_disk()
+        if written >= MESSAGES_PER_OUTAGE * self._outages + 20:
+            self._outages += 1
+            await self.store.disturb(self.run, self.rng)
         elif self.run.options.is_long and written >= MESSAGES_PER_SILENCE * (self._silences + 1):
             self._silences += 1
             self.run.environment.endpoint.inject_fault("silent", after_canvases=1)
@@ -102,27 +97,6 @@ class Disturber:
         else:
             kind = self.rng.choices([*ENDPOINT_FAULTS], [*ENDPOINT_FAULTS.values()])[0]
             await self._disturb_endpoint(self.run.environment.endpoint, kind)
-
-    async def _hold_lock(self) -> None:
-        """Have another process hold the database."""
-        longest = MAX_LOCK_SECONDS if self.run.options.is_long else MAX_SHORT_LOCK_SECONDS
-        statement = self.rng.choice(("BEGIN IMMEDIATE", "BEGIN EXCLUSIVE"))
-        seconds = self.rng.uniform(longest / 2, longest)
-        async with hold_database(self.run.environment.folder / "gateway.db", statement):
-            with self.run.noting(f"database held for {seconds:.1f} s"):
-                await asyncio.sleep(seconds)
-
-    async def _fill_disk(self) -> None:
-        """Let this process write nothing for a while; the next one may."""
-        with self.run.noting("disk full"):
-            self._limit_file_size(FULL_DISK_BYTES)
-            await asyncio.sleep(self.rng.uniform(0.5, 3.0))
-            self._limit_file_size(resource.RLIM_INFINITY)
-
-    def _limit_file_size(self, byte_count: int) -> None:
-        if self.run.environment.gateway.is_running:
-            with contextlib.suppress(ProcessLookupError):
-                self.run.environment.gateway.limit_file_size(byte_count)
 
     async def _cut_telegram(self) -> None:
         """Cut every call for some seconds, before or after its effect."""
@@ -160,20 +134,3 @@ class Disturber:
                 started_at = request.received_at + offset
                 name = f"model {request.fault_kind}"
                 self.run.disturbances.append(Disturbance(started_at, started_at + 1.0, name))
-
-
-def bring_jobs_forward(run: ChaosRun) -> None:
-    """Let every second job that is far off be due within seconds, and in a short run each: a minute is long.
-
-    Also while the gateway is down. A database that is held is left alone.
-    """
-    now = time.time()
-    with (
-        contextlib.suppress(sqlite3.OperationalError),
-        contextlib.closing(sqlite3.connect(run.environment.folder / "gateway.db", timeout=0)) as connection,
-        connection,
-    ):
-        connection.execute(
-            "update jobs set next_due = ? + id % 10 where kind != 'system' and next_due > ? and id % ? = 0",
-            (now, now + 10, 2 if run.options.is_long else 1),
-        )

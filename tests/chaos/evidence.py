@@ -2,8 +2,7 @@
 
 import json
 import re
-import sqlite3
-from contextlib import closing
+from collections.abc import Sequence
 from typing import Any
 
 from bot.sim.telegram.chats import ChatMessage
@@ -17,35 +16,36 @@ from tests.chaos.journal import (
     TurnRow,
 )
 from tests.chaos.state import ChaosRun
+from tests.chaos.stores import ChaosStore
 from tests.kill.environment import ANN
 
 _NUMBER = re.compile(r"(\d{5})\b")
 
 
-def collect_journal(run: ChaosRun) -> Journal:
+def collect_journal(run: ChaosRun, store: ChaosStore, leftovers: Sequence[str]) -> Journal:
     """Everything the judge needs, once the run has ended."""
     environment = run.environment
     chats = {ANN, *(request.chat for request in run.requests.values())}
-    with closing(sqlite3.connect(environment.folder / "gateway.db")) as connection:
-        return Journal(
-            requests=tuple(run.requests.values()),
-            messages=tuple(
-                _to_seen_message(chat, message) for chat in chats for message in environment.messages(chat)
-            ),
-            taps=tuple(run.taps),
-            disturbances=tuple(run.disturbances),
-            inbox=_load_inbox(connection),
-            turns=_load_turns(connection),
-            outbox=_load_outbox(connection),
-            tool_runs=_load_tool_runs(connection),
-            jobs=_load_jobs(connection),
-            bells={int(name): count for name, count in environment.bells.rung.items()},
-            notes=tuple(text for (text,) in connection.execute("select text from notes")),
-            stops=tuple(run.stops),
-            forbidden=frozenset(run.forbidden),
-            odd_updates=frozenset(run.odd_updates),
-            exit_codes=tuple(run.exit_codes),
-        )
+    return Journal(
+        requests=tuple(run.requests.values()),
+        messages=tuple(
+            _to_seen_message(chat, message) for chat in chats for message in environment.messages(chat)
+        ),
+        taps=tuple(run.taps),
+        disturbances=tuple(run.disturbances),
+        inbox=_load_inbox(store),
+        turns=_load_turns(store),
+        outbox=_load_outbox(store),
+        tool_runs=_load_tool_runs(store),
+        jobs=_load_jobs(store),
+        bells={int(name): count for name, count in environment.bells.rung.items()},
+        notes=tuple(text for (text,) in store.load_rows("select text from notes")),
+        stops=tuple(run.stops),
+        forbidden=frozenset(run.forbidden),
+        odd_updates=frozenset(run.odd_updates),
+        exit_codes=tuple(run.exit_codes),
+        leftovers=tuple(leftovers),
+    )
 
 
 def _to_seen_message(chat: int, message: ChatMessage) -> SeenMessage:
@@ -53,21 +53,21 @@ def _to_seen_message(chat: int, message: ChatMessage) -> SeenMessage:
     return SeenMessage(chat, message.message_id, message.text, message.raw["date"] + 0.5, buttons)
 
 
-def _load_inbox(connection: sqlite3.Connection) -> tuple[InboxRow, ...]:
-    rows = connection.execute(
+def _load_inbox(store: ChaosStore) -> tuple[InboxRow, ...]:
+    rows = store.load_rows(
         "select id, update_id, lane, state, turn, error, job, done_at from inbox order by id"
     )
     return tuple(InboxRow(*row) for row in rows)
 
 
-def _load_turns(connection: sqlite3.Connection) -> tuple[TurnRow, ...]:
-    rows = connection.execute("select id, item, state, ending, began_at, ended_at from turns order by id")
+def _load_turns(store: ChaosStore) -> tuple[TurnRow, ...]:
+    rows = store.load_rows("select id, item, state, ending, began_at, ended_at from turns order by id")
     return tuple(TurnRow(*row) for row in rows)
 
 
-def _load_outbox(connection: sqlite3.Connection) -> tuple[OutboxPart, ...]:
+def _load_outbox(store: ChaosStore) -> tuple[OutboxPart, ...]:
     columns = "id, item, lane, body, final, state, message_id, about, copy_of, error, made_at"
-    return tuple(_to_part(row) for row in connection.execute(f"select {columns} from outbox order by id"))
+    return tuple(_to_part(row) for row in store.load_rows(f"select {columns} from outbox order by id"))
 
 
 def _to_part(row: tuple[Any, ...]) -> OutboxPart:
@@ -77,8 +77,8 @@ def _to_part(row: tuple[Any, ...]) -> OutboxPart:
     return OutboxPart(number, item, int(lane), stored["text"], bool(is_final), buttons, *others)
 
 
-def _load_tool_runs(connection: sqlite3.Connection) -> tuple[ToolRun, ...]:
-    rows = connection.execute(
+def _load_tool_runs(store: ChaosStore) -> tuple[ToolRun, ...]:
+    rows = store.load_rows(
         "select turn, name, arguments, outcome, approval is not null from tool_calls order by id"
     )
     return tuple(
@@ -87,8 +87,8 @@ def _load_tool_runs(connection: sqlite3.Connection) -> tuple[ToolRun, ...]:
     )
 
 
-def _load_jobs(connection: sqlite3.Connection) -> tuple[StoredJob, ...]:
-    rows = connection.execute("select id, text, kind from jobs where kind != 'system' order by id")
+def _load_jobs(store: ChaosStore) -> tuple[StoredJob, ...]:
+    rows = store.load_rows("select id, text, kind from jobs where kind != 'system' order by id")
     return tuple(StoredJob(row, _read_number(text), kind) for row, text, kind in rows)
 
 

@@ -142,6 +142,7 @@ class Journal:
     `forbidden`: marks that must never be seen, such as those of commands that messages were edited into.
     `odd_updates`: ids of updates that cannot be handled.
     `exit_codes`: of processes that nobody ended.
+    `leftovers`: what the database says was left behind.
     """
 
     requests: tuple[WrittenRequest, ...] = ()
@@ -159,3 +160,4 @@ class Journal:
     forbidden: frozenset[str] = frozenset()
     odd_updates: frozenset[int] = frozenset()
     exit_codes: tuple[int, ...] = ()
+    leftovers: tuple[str, ...] = ()

@@ -15,7 +15,7 @@ from tests.chaos.journal import InboxRow, Journal, OutboxPart, SeenMessage, Stor
 from tests.chaos.marks import due_word, read_marks
 
 STOP_BUTTON = "⏹ Stop"
-FAILURES = frozenset({"away", "refused", "empty"})  # how a turn may end when the endpoint fails
+FAILURES = frozenset({"away", "refused", "empty", "cut"})  # how a turn may end when the endpoint fails
 DROPPED = "dropped by the person"
 
 

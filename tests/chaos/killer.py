@@ -1,4 +1,4 @@
-"""Ends the gateway again and again: with kill -9 at chosen moments, or twice in a row, and with SIGTERM."""
+"""Ends a gateway again and again: with kill -9 at chosen moments, or twice in a row, and with SIGTERM."""
 
 import asyncio
 import contextlib
@@ -9,9 +9,10 @@ from dataclasses import dataclass
 
 from bot.db.queues.outbox import UNSURE_TEXT
 from bot.sim.telegram.server import BotApiCall, BotApiFault
+from tests.chaos.callers import find_caller
 from tests.chaos.marks import read_marks
 from tests.chaos.state import ChaosRun
-from tests.kill.gateway import PATIENCE
+from tests.kill.gateway import PATIENCE, GatewayProcess
 
 MIGRATION_KILLS = 4  # while the first starts migrate the database
 MAX_CALLS_PER_LIFE = 40  # to Telegram, before a kill is prepared
@@ -53,21 +54,33 @@ AIMS = {
 
 @dataclass
 class Killer:
-    """Starts the gateway and ends it; `calls` are those of this life to Telegram."""
+    """Starts the gateway of this number and ends it; `calls` are those of this life to Telegram."""
 
     run: ChaosRun
     rng: random.Random
+    number: int = 0
     calls: int = 0
 
-    def count(self, _: BotApiCall) -> bool:
-        """Count a call; it is not hit."""
-        self.calls += 1
+    @property
+    def gateway(self) -> GatewayProcess:
+        return self.run.gateways[self.number]
+
+    def count(self, call: BotApiCall) -> bool:
+        """Count a call of this gateway; it is not hit."""
+        if self._is_caller():
+            self.calls += 1
+            if call.method == "getUpdates":
+                self.run.poller = self.number
         return False
+
+    def _is_caller(self) -> bool:
+        return find_caller() == self.number
 
     async def end_gateways(self) -> None:
         """Start and end gateways until the run is over; the last one is left to run, if it does."""
-        gateway = self.run.environment.gateway
-        for _ in range(min(MIGRATION_KILLS, self.run.options.kills // 4)):
+        gateway = self.gateway
+        kill_count = 0 if self.run.options.replicas else min(MIGRATION_KILLS, self.run.options.kills // 4)
+        for _ in range(kill_count):
             await gateway.spawn()
             await self._kill_within(MAX_START_SECONDS, "while it migrates")
         while not self.run.is_over:
@@ -75,7 +88,8 @@ class Killer:
             await gateway.spawn()
             if not await self._live():
                 continue
-            await self._end(self.rng.choices([*AIMS], [*AIMS.values()])[0])
+            async with self.run.ending:
+                await self._end(self.rng.choices([*AIMS], [*AIMS.values()])[0])
             if self.rng.random() < 0.2:
                 with self.run.noting("down"):
                     await asyncio.sleep(self.rng.uniform(0.5, MAX_DOWN_SECONDS))
@@ -84,10 +98,10 @@ class Killer:
         """Wait until it is time for an end; False if the run is over, or the process has ended by itself."""
         last_call = self.rng.randint(3, MAX_CALLS_PER_LIFE)
         environment = self.run.environment
-        while environment.gateway.is_running and not self.run.is_over:
+        while self.gateway.is_running and not self.run.is_over:
             with contextlib.suppress(TimeoutError):
                 await environment.api.wait_until(lambda: self._is_time(last_call), 1.0)
-                return not self.run.is_over
+                return not self.run.is_over and self.gateway.is_running
         if not self.run.is_over:
             await self._record_exit(set())
         return False
@@ -95,7 +109,8 @@ class Killer:
     def _is_time(self, last_call: int) -> bool:
         options = self.run.options
         is_due = self.run.kills < 1 + options.kills * self.run.progress
-        return self.run.is_over or (is_due and self.calls >= last_call)
+        is_free = not self.run.ending.locked()  # else another replica is about to be ended
+        return self.run.is_over or (is_due and is_free and self.calls >= last_call)
 
     async def _end(self, aim: str) -> None:
         match aim:
@@ -103,11 +118,11 @@ class Killer:
                 await self._terminate()
             case "twice":
                 await self._kill_within(0.0, "the first of two")
-                await self.run.environment.gateway.spawn()
+                await self.gateway.spawn()
                 await self._kill_within(MAX_START_SECONDS / 2, "the second of two")
             case "starting":
                 await self._kill_within(0.0, "before a start")
-                await self.run.environment.gateway.spawn()
+                await self.gateway.spawn()
                 await self._kill_within(MAX_START_SECONDS, "at the start")
             case "any moment":
                 await self._kill_within(MAX_START_SECONDS / 4, "at any moment")
@@ -122,7 +137,7 @@ class Killer:
         takes_effect = self.rng.random() < 0.5
 
         def kill_if_matching(call: BotApiCall) -> bool:
-            if not matches(call):
+            if not self._is_caller() or not matches(call):
                 return False
             self._kill(f"{aim}, {'after' if takes_effect else 'before'} its effect")
             return True
@@ -136,7 +151,7 @@ class Killer:
     async def _kill_at_commit(self) -> None:
         """Have it kill itself around one of its next commits."""
         when = f"{self.rng.choice(('before', 'after'))} {self.rng.randint(1, 12)}"
-        await self.run.environment.gateway.arm(when)
+        await self.gateway.arm(when)
         if await self._wait_for_exit(AIM_SECONDS):
             self.run.note(f"kill -9 {when} commits")
         await self._kill_within(0.0, "at any moment")
@@ -149,16 +164,15 @@ class Killer:
         await self._record_exit({-signal.SIGKILL})
 
     def _kill(self, why: str) -> None:
-        gateway = self.run.environment.gateway
-        if gateway.is_running:
+        if self.gateway.is_running:
             with contextlib.suppress(ProcessLookupError):
-                gateway.signal(signal.SIGKILL)
+                self.gateway.signal(signal.SIGKILL)
                 self.run.note(f"kill -9 {why}")
 
     async def _terminate(self) -> None:
         with self.run.noting("SIGTERM"):
             with contextlib.suppress(ProcessLookupError):
-                self.run.environment.gateway.signal(signal.SIGTERM)
+                self.gateway.signal(signal.SIGTERM)
             if not await self._wait_for_exit(PATIENCE):
                 self.run.exit_codes.append(-signal.SIGTERM)  # it did not end in time
                 self._kill("after SIGTERM")
@@ -167,9 +181,10 @@ class Killer:
 
     async def _record_exit(self, expected_codes: set[int]) -> None:
         """Count a kill; remember a process that ended otherwise."""
-        code = await self.run.environment.gateway.wait_for_exit()
+        code = await self.gateway.wait_for_exit()
         if code == -signal.SIGKILL:
             self.run.kills += 1
+            self.run.leader_kills += self.run.poller == self.number
         if code not in expected_codes:
             self.run.exit_codes.append(code)
 
@@ -177,7 +192,7 @@ class Killer:
         """Whether it ends within so many seconds."""
         try:
             async with asyncio.timeout(seconds):
-                await self.run.environment.gateway.wait_for_exit()
+                await self.gateway.wait_for_exit()
         except TimeoutError:
             return False
         return True

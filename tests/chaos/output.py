@@ -19,7 +19,9 @@ def format_run(
     rows = [
         ("messages written", str(len(journal.requests))),
         ("in chats", str(len({request.chat for request in journal.requests}))),
+        ("replicas", str(run.options.replicas)),
         ("kill -9", str(run.kills)),
+        ("  of the one that polls", str(run.leader_kills)),
         ("SIGTERM", str(run.terminations)),
         *((f"  {moment}", str(count)) for moment, count in _count_kills(journal)),
         *((f"{name}", str(count)) for name, count in _count_disturbances(journal)),

@@ -20,6 +20,8 @@ def judge_rows(index: JournalIndex) -> Iterator[Anomaly]:
     for turn in index.journal.turns:
         if turn.state == "running":
             yield Anomaly("not finished", 0, f"turn {turn.id} is still running")
+    for text in index.journal.leftovers:
+        yield Anomaly("left behind", 0, text)
     for code in index.journal.exit_codes:
         yield Anomaly("ended by itself", 0, f"a gateway ended with code {code}, and nobody had ended it")
 

@@ -1,13 +1,15 @@
 """How much a chaos run is to do, and what it has come to; its people, killer and disturber share it."""
 
+import asyncio
 import contextlib
 import random
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from tests.chaos.journal import ButtonTap, Disturbance, WrittenRequest
 from tests.kill.environment import KillEnvironment
+from tests.kill.gateway import GatewayProcess
 
 LONG_RUN_MESSAGES = 500  # a run of at least so many also has the faults that take half a minute and more
 MAX_EXITS = 5  # of gateways that nobody ended, after which a run is given up
@@ -18,6 +20,7 @@ class ChaosOptions:
     """How much is written, by how many people, and how often the gateway is killed meanwhile.
 
     `minutes`: after which nothing more is written, whatever has been reached.
+    `replicas`: so many gateways on one PostgreSQL database; 0: one on a file of SQLite.
     """
 
     seed: int = 1
@@ -25,6 +28,7 @@ class ChaosOptions:
     chats: int = 40
     kills: int = 150
     minutes: float = 60.0
+    replicas: int = 0
 
     @property
     def is_long(self) -> bool:
@@ -33,12 +37,20 @@ class ChaosOptions:
 
 @dataclass
 class ChaosRun:
-    """What is known of a run while it lasts; `stops` are chats and moments of a /stop or a tap on Stop."""
+    """What is known of a run while it lasts; `stops` are chats and moments of a /stop or a tap on Stop.
+
+    `gateways`: all replicas. `ending`: held while one of them is ended. `poller`: the number of the replica
+    that asked Telegram for updates last.
+    """
 
     options: ChaosOptions
     environment: KillEnvironment
+    gateways: Sequence[GatewayProcess]
+    ending: asyncio.Lock = field(default_factory=asyncio.Lock)
+    poller: int = 0
     is_over: bool = False
     kills: int = 0
+    leader_kills: int = 0
     terminations: int = 0
     requests: dict[int, WrittenRequest] = field(default_factory=dict)
     taps: list[ButtonTap] = field(default_factory=list)

@@ -196,6 +196,7 @@ BREACH_CASES = [
     ("failed without a cause", change_row(drop_message(ANSWERED, 20), 2, state="failed", message_id=None)),
     ("answered without request", replace(ANSWERED, forbidden=frozenset({"B00002"}))),
     ("ended by itself", replace(ANSWERED, exit_codes=(1,))),
+    ("left behind", replace(ANSWERED, leftovers=("share 3 is held by nobody",))),
 ]  # fmt: skip
 
 EXPLAINED_CASES = [

@@ -7,9 +7,11 @@ import resource
 import signal
 import subprocess
 import sys
+import threading
 import time
 from asyncio.subprocess import STDOUT
 from collections.abc import Awaitable, Mapping
+from concurrent.futures import Future
 from pathlib import Path
 from typing import Protocol, TypeVar
 
@@ -46,7 +48,7 @@ class Process(Protocol):
 
 
 class ForkServer:
-    """Forks gateways from a process that has imported everything (launcher.py); one runs at a time."""
+    """Forks gateways from a process that has imported everything (launcher.py)."""
 
     def __init__(self) -> None:
         self._process = subprocess.Popen(
@@ -56,29 +58,41 @@ class ForkServer:
             stdout=subprocess.PIPE,
             text=True,
         )
+        self._numbers: dict[str, Future[int]] = {}  # by the folder or the process they are about
+        self._reader = threading.Thread(target=self._read_numbers, daemon=True)
+        self._reader.start()
 
     def close(self) -> None:
-        """End the process; no more gateways can be forked."""
-        self._process.communicate()
+        """End the process once all gateways have ended; no more can be forked."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.close()
+        self._reader.join()
+        self._process.stdout.close()
+        self._process.wait()
 
     async def fork(self, folder: Path) -> "ForkedProcess":
         """Fork a gateway that runs in this folder."""
         assert self._process.stdin is not None
+        pid = self._numbers[str(folder)] = Future()
         self._process.stdin.write(f"{folder}\n")
         self._process.stdin.flush()
-        loop = asyncio.get_running_loop()
-        pid = await loop.run_in_executor(None, self._read_number)
-        return ForkedProcess(pid, loop.run_in_executor(None, self._read_number))
+        number = await asyncio.wrap_future(pid)
+        return ForkedProcess(number, self._numbers[str(number)])
 
-    def _read_number(self) -> int:
+    def _read_numbers(self) -> None:
         assert self._process.stdout is not None
-        return int(self._process.stdout.readline())
+        for line in self._process.stdout:
+            key, number = line.split()
+            if not key.isdigit():
+                self._numbers[number] = Future()  # its exit code, which comes later
+            self._numbers[key].set_result(int(number))
 
 
 class ForkedProcess:
     """A process that another one waits for."""
 
-    def __init__(self, pid: int, exit_code: asyncio.Future[int]) -> None:
+    def __init__(self, pid: int, exit_code: Future[int]) -> None:
         self.pid = pid
         self._exit_code = exit_code
 
@@ -92,7 +106,7 @@ class ForkedProcess:
         os.kill(self.pid, signal)
 
     async def wait(self) -> int:
-        return await asyncio.shield(self._exit_code)
+        return await asyncio.shield(asyncio.wrap_future(self._exit_code))
 
 
 class GatewayProcess:

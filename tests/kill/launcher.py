@@ -1,8 +1,9 @@
 """Runs the gateway's command line with the tools of these tests, in a process for each folder on stdin.
 
 This process has run a gateway itself and forks others when asked to, since these tests start hundreds of
-them. On SIGUSR1 a gateway arms itself: it kills itself with SIGKILL around the commit that the file `bomb`
-names, such as `before 3` or `after 3`.
+them. Each line that it prints is a key and a number: a folder and the process there, or a process and its
+exit code. On SIGUSR1 a gateway arms itself: it kills itself with SIGKILL around the commit that the file
+`bomb` names, such as `before 3` or `after 3`.
 """
 
 import asyncio
@@ -15,9 +16,10 @@ import threading
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import FrameType
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import aiosqlite
+import psycopg
 import typer
 
 import tools.builtin
@@ -65,21 +67,29 @@ async def warm_up() -> None:
 
 
 def serve_forks() -> None:
-    """Start a gateway in each folder named on stdin; print its process id and later its exit code."""
+    """Start a gateway in each folder named on stdin."""
     asyncio.run(warm_up())
     tools.builtin.__path__.append(str(TOOLS))
     command_line.cli = typer.main.get_command(command_line.cli)  # type: ignore[assignment]  # once for all
     gc.freeze()
     for line in sys.stdin:
         assert threading.active_count() == 1
-        child = os.fork()
-        if child == 0:
-            _run_gateway(Path(line.strip()))
-        sys.stdout.write(f"{child}\n")
-        sys.stdout.flush()
-        _, status = os.waitpid(child, 0)
-        sys.stdout.write(f"{os.waitstatus_to_exitcode(status)}\n")
-        sys.stdout.flush()
+        with contextlib.suppress(ChildProcessError):
+            while os.waitpid(-1, os.WNOHANG)[0]:
+                pass
+        if os.fork() == 0:
+            _watch_gateway(Path(line.strip()))
+
+
+def _watch_gateway(folder: Path) -> NoReturn:
+    """Run the gateway of a folder in a child process, and tell how it ends."""
+    child = os.fork()
+    if child == 0:
+        _run_gateway(folder)
+    os.write(sys.stdout.fileno(), f"{folder}\t{child}\n".encode())
+    _, status = os.waitpid(child, 0)
+    os.write(sys.stdout.fileno(), f"{child}\t{os.waitstatus_to_exitcode(status)}\n".encode())
+    os._exit(0)
 
 
 def _run_gateway(folder: Path) -> NoReturn:
@@ -108,6 +118,7 @@ def _count_commits(bomb: CommitBomb) -> None:
     """Have the bomb count every commit."""
     commit_in_loop = LoopConnection.commit
     commit_in_thread = aiosqlite.Connection.commit
+    commit_on_server = psycopg.AsyncConnection.commit
 
     def count_in_loop(connection: LoopConnection) -> None:
         bomb.before_commit()
@@ -119,6 +130,12 @@ def _count_commits(bomb: CommitBomb) -> None:
         await commit_in_thread(connection)
         bomb.after_commit()
 
+    async def count_on_server(connection: psycopg.AsyncConnection[Any]) -> None:
+        bomb.before_commit()
+        await commit_on_server(connection)
+        bomb.after_commit()
+
+    psycopg.AsyncConnection.commit = count_on_server  # type: ignore[assignment,method-assign]
     LoopConnection.commit = count_in_loop  # type: ignore[assignment,method-assign]
     aiosqlite.Connection.commit = count_in_thread  # type: ignore[assignment,method-assign]
 

@@ -1,0 +1,181 @@
+"""The database of a chaos run, a file or a database on a server: what is read there, and how it fails."""
+
+import asyncio
+import contextlib
+import random
+import re
+import resource
+import signal
+import sqlite3
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+import psycopg
+from sqlalchemy.engine import make_url
+
+from tests.chaos.state import ChaosRun
+from tests.kill.gateway import GatewayProcess
+from tests.support.held_database import FULL_DISK_BYTES, hold_database
+from tests.support.postgresql import PostgresServer
+
+MAX_LOCK_SECONDS = 12.0
+MAX_SHORT_LOCK_SECONDS = 2.0
+MAX_SERVER_DOWN_SECONDS = 3.0
+MAX_PAUSE_SECONDS = 6.0
+MAX_SHORT_PAUSE_SECONDS = 1.0
+_SUM_OF_PARTS = (
+    "intake + lane_wait + seat_wait + first_canvas + further_canvases + tools + approval_wait + telegram"
+    " + back_off + down + own"
+)
+_LEFTOVERS = (
+    f"select 'the account of turn ' || turn || ' lacks ' || (whole - ({_SUM_OF_PARTS})) || ' s of ' || whole"
+    f" from accounts where abs(whole - ({_SUM_OF_PARTS})) > 0.001",
+    "select 'turn ' || id || ' has no account' from turns"
+    " where state in ('done', 'failed') and id not in (select turn from accounts)",
+    "select 'model call ' || id || ' is still open' from model_calls where outcome is null",
+)
+_SHARE_LEFTOVERS = (
+    "select 'share ' || number || ' is held by nobody' from generate_series(0, 31) as number"
+    " where number not in (select objid::int from pg_locks where locktype = 'advisory' and granted"
+    " and classid = 1667329647"
+    " and database = (select oid from pg_database where datname = current_database()))",
+    "select 'share ' || share || ' has ' || count(*) || ' holds' from share_holds where ended_at is null"
+    " group by share having count(*) > 1",
+)
+_END_LOCK_SESSION = (
+    "select pg_terminate_backend(pid) from pg_locks where locktype = 'advisory' and classid = 1667329649"
+    " and objid = {life} and database = (select oid from pg_database where datname = current_database())"
+)
+_LIFE = re.compile(r"replica (\d+) takes part")
+
+
+class ChaosStore(Protocol):
+    """What a run needs of its database."""
+
+    def load_rows(self, query: str) -> list[tuple[Any, ...]]:
+        """The rows that the database has for this query."""
+        ...
+
+    def change_rows(self, statement: str) -> None:
+        """Run a statement unless the database is held or away."""
+        ...
+
+    async def disturb(self, run: ChaosRun, rng: random.Random) -> None:
+        """Make the database fail in every way that it can, one after the other."""
+        ...
+
+    def list_leftovers(self) -> Sequence[str]:
+        """What should not be left behind once all is done."""
+        ...
+
+
+class FileStore:
+    """A file of SQLite; one gateway uses it."""
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+
+    def load_rows(self, query: str) -> list[tuple[Any, ...]]:
+        """The rows that the database has for this query."""
+        with contextlib.closing(sqlite3.connect(self._file)) as connection:
+            return connection.execute(query).fetchall()
+
+    def change_rows(self, statement: str) -> None:
+        """Run a statement unless the database is held."""
+        with (
+            contextlib.suppress(sqlite3.OperationalError),
+            contextlib.closing(sqlite3.connect(self._file, timeout=0)) as connection,
+            connection,
+        ):
+            connection.execute(statement)
+
+    async def disturb(self, run: ChaosRun, rng: random.Random) -> None:
+        """Have another process hold the database, then let the gateway write nothing."""
+        longest = MAX_LOCK_SECONDS if run.options.is_long else MAX_SHORT_LOCK_SECONDS
+        statement = rng.choice(("BEGIN IMMEDIATE", "BEGIN EXCLUSIVE"))
+        seconds = rng.uniform(longest / 2, longest)
+        async with hold_database(self._file, statement):
+            with run.noting(f"database held for {seconds:.1f} s"):
+                await asyncio.sleep(seconds)
+        with run.noting("disk full"):
+            _limit_file_size(run.gateways[0], FULL_DISK_BYTES)
+            await asyncio.sleep(rng.uniform(0.5, 3.0))
+            _limit_file_size(run.gateways[0], resource.RLIM_INFINITY)
+
+    def list_leftovers(self) -> Sequence[str]:
+        """What should not be left behind once all is done."""
+        return [text for query in _LEFTOVERS for (text,) in self.load_rows(query)]
+
+
+def _limit_file_size(gateway: GatewayProcess, byte_count: int) -> None:
+    """Let this process write nothing for a while; the next one may."""
+    if gateway.is_running:
+        with contextlib.suppress(ProcessLookupError):
+            gateway.limit_file_size(byte_count)
+
+
+class ServerStore:
+    """A database on a PostgreSQL server; several gateways use it."""
+
+    def __init__(self, server: PostgresServer, url: str) -> None:
+        self._server = server
+        self._database = make_url(url).database or ""
+
+    def load_rows(self, query: str) -> list[tuple[Any, ...]]:
+        """The rows that the database has for this query."""
+        with self._connect() as connection:
+            return connection.execute(query.encode()).fetchall()
+
+    def change_rows(self, statement: str) -> None:
+        """Run a statement unless the server is away."""
+        with contextlib.suppress(psycopg.OperationalError), self._connect() as connection:
+            connection.execute(statement.encode())
+
+    def _connect(self) -> psycopg.Connection[tuple[Any, ...]]:
+        return psycopg.connect(
+            host=str(self._server.folder), user="postgres", dbname=self._database, autocommit=True
+        )
+
+    async def disturb(self, run: ChaosRun, rng: random.Random) -> None:
+        """Restart the server, and pause a replica until others have its chats."""
+        with run.noting("server restarted"):
+            await asyncio.to_thread(self._server.stop, abruptly=rng.random() < 0.5)
+            await asyncio.sleep(rng.uniform(0.0, MAX_SERVER_DOWN_SECONDS))
+            await asyncio.to_thread(self._server.start)
+        longest = MAX_PAUSE_SECONDS if run.options.is_long else MAX_SHORT_PAUSE_SECONDS
+        await self._pause_replica(run, rng.choice(run.gateways), rng.uniform(longest / 2, longest))
+
+    async def _pause_replica(self, run: ChaosRun, gateway: GatewayProcess, seconds: float) -> None:
+        lives = _LIFE.findall(gateway.output)
+        if not lives or not gateway.is_running:
+            return
+        with run.noting("replica paused, its locks ended"):
+            _signal(gateway, signal.SIGSTOP)
+            self.change_rows(_END_LOCK_SESSION.format(life=lives[-1]))
+            await asyncio.sleep(seconds)
+            _signal(gateway, signal.SIGCONT)
+
+    def list_leftovers(self) -> Sequence[str]:
+        """What should not be left behind once all is done."""
+        return [text for query in (*_LEFTOVERS, *_SHARE_LEFTOVERS) for (text,) in self.load_rows(query)]
+
+
+def _signal(gateway: GatewayProcess, number: int) -> None:
+    if gateway.is_running:
+        with contextlib.suppress(ProcessLookupError):
+            gateway.signal(number)
+
+
+def bring_jobs_forward(run: ChaosRun, store: ChaosStore) -> None:
+    """Let every second job that is far off be due within seconds, and in a short run each: a minute is long.
+
+    Also while no gateway runs.
+    """
+    now = time.time()
+    part = 2 if run.options.is_long else 1
+    store.change_rows(
+        f"update jobs set next_due = {now} + id % 10"
+        f" where kind != 'system' and next_due > {now + 10} and id % {part} = 0"
+    )
