@@ -19,7 +19,7 @@ from bot.db.tools.audit import Actor
 from bot.db.transaction import Transaction
 from bot.errors import QuestionRefused
 from bot.llm.endpoint_watch import EndpointWatch
-from bot.llm.seats import SeatLimiter
+from bot.llm.seats import Seats
 from bot.settings import Settings
 from bot.tool_registry.registry import ToolRegistry
 from bot.tool_registry.tool_info import BuiltinTools
@@ -55,7 +55,7 @@ class RunningGateway:
     `on_limits_changed`: called once an admin has changed a limit. `own_shares`: of a replica.
     """
 
-    seats: Mapping[str, SeatLimiter]
+    seats: Mapping[str, Seats]
     endpoint_watch: EndpointWatch
     tool_registry: ToolRegistry
     bot_name: str

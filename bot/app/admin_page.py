@@ -17,7 +17,7 @@ from bot.db.people import page_sessions
 from bot.db.readonly import check_readable
 from bot.errors import QuestionRefused, SettingsRefused
 from bot.http_server import BoundedProtocol, serve
-from bot.llm.seats import SeatLimiter
+from bot.llm.seats import Seats
 from bot.settings import Settings
 from bot.telegram.actions import ActionDependencies
 from bot.telegram.commands.group_changes import GroupChanges
@@ -27,7 +27,7 @@ from bot.tool_registry.loader import build_builtin_tools
 
 @contextlib.asynccontextmanager
 async def open_admin_page(
-    settings: Settings, database: Database, gateway: Gateway, seats: Mapping[str, SeatLimiter]
+    settings: Settings, database: Database, gateway: Gateway, seats: Mapping[str, Seats]
 ) -> AsyncIterator[AdminRoutes]:
     """The page of a running gateway, as routes of its app."""
     running_gateway = RunningGateway(

@@ -23,8 +23,9 @@ from bot.app.replica import (
     bind_wake,
     build_replica,
     build_revision_watch,
+    build_seats,
     find_holds,
-    find_replica_link,
+    open_replica_link,
     wake_for_updates,
 )
 from bot.app.tool_factory import build_approval_dependencies, load_tools
@@ -39,7 +40,7 @@ from bot.db.queues.inbox import IncomingUpdate
 from bot.db.retry import OutageLog, retry_until_available
 from bot.domain import ItemKind, Runner
 from bot.llm.client import ModelClient
-from bot.llm.seats import SeatLimiter
+from bot.llm.seats import Seats
 from bot.llm.typed_reads import TypedReader
 from bot.queue import DeadLetters, Worker, WorkerCallbacks
 from bot.settings import Settings
@@ -145,9 +146,15 @@ async def run(
         token = settings.telegram_token.get_secret_value()
         async with open_bot(token, settings.telegram_api_url, stop) as bot:
             if bot is not None:
-                process = ProcessContext(timers, find_replica_link(settings.database_url, database))
-                build_gateway = partial(build, settings, database, bot, process=process, options=options)
-                await _run_with_bot(settings, stop, announce, database, bot, build_gateway)
+                async with (
+                    open_replica_link(settings.database_url, database) as link,
+                    _open_models(settings, link) as models,
+                ):
+                    process = ProcessContext(timers, link)
+                    build_gateway = partial(
+                        build, settings, database, bot, models, process=process, options=options
+                    )
+                    await _run_with_bot(settings, stop, announce, database, bot, build_gateway)
     return 0
 
 
@@ -157,22 +164,21 @@ async def _run_with_bot(
     announce: Callable[[str], None],
     database: Database,
     bot: TelegramBot,
-    build_gateway: Callable[[Models], Coroutine[None, None, Gateway]],
+    build_gateway: Callable[[], Coroutine[None, None, Gateway]],
 ) -> None:
-    async with _open_model(settings) as model, open_fallback_endpoint(settings) as fallback:
-        gateway = await run_unless_stopped(stop, build_gateway((model, fallback)), None)
-        if gateway is None:
-            return
-        _log_start(settings, bot, gateway.access)
-        if settings.guest_mode == "on":
-            for problem in list_guest_mode_problems(bot):
-                log.warning("%s", problem, extra={"action": "app.guest_mode"})
-        first_admin_link = FirstAdminLink(database, gateway.access, bot.username, announce)
-        await run_unless_stopped(stop, first_admin_link.show_if_due(), None)
-        seats_by_endpoint = _list_seats(model, fallback)
-        async with serve_monitoring(settings, gateway, database, seats_by_endpoint):
-            await gateway.run(stop, first_admin_link)
-        log.info("stopped; what waits is stored", extra={"action": "app.stopped"})
+    gateway = await run_unless_stopped(stop, build_gateway(), None)
+    if gateway is None:
+        return
+    _log_start(settings, bot, gateway.access)
+    if settings.guest_mode == "on":
+        for problem in list_guest_mode_problems(bot):
+            log.warning("%s", problem, extra={"action": "app.guest_mode"})
+    first_admin_link = FirstAdminLink(database, gateway.access, bot.username, announce)
+    await run_unless_stopped(stop, first_admin_link.show_if_due(), None)
+    seats_by_endpoint = _list_seats(gateway.model, gateway.action_dependencies.fallback_endpoint)
+    async with serve_monitoring(settings, gateway, database, seats_by_endpoint):
+        await gateway.run(stop, first_admin_link)
+    log.info("stopped; what waits is stored", extra={"action": "app.stopped"})
 
 
 def _log_start(settings: Settings, bot: TelegramBot, access: Access) -> None:
@@ -189,21 +195,23 @@ def _log_start(settings: Settings, bot: TelegramBot, access: Access) -> None:
 
 
 @contextlib.asynccontextmanager
-async def _open_model(settings: Settings) -> AsyncIterator[ModelClient]:
+async def _open_models(settings: Settings, link: ReplicaLink | None) -> AsyncIterator[Models]:
     api_key = settings.model_api_key
     model = ModelClient(
         settings.model_url,
         settings.model_name,
-        SeatLimiter(settings.model_seats),
+        build_seats(link, "main", settings.model_seats),
         api_key=api_key.get_secret_value() if api_key else None,
     )
     try:
-        yield model
+        fallback_seats = build_seats(link, "fallback", settings.fallback_seats)
+        async with open_fallback_endpoint(settings, fallback_seats) as fallback:
+            yield model, fallback
     finally:
         await model.close()
 
 
-def _list_seats(model: ModelClient, fallback: ModelEndpoint | None) -> Mapping[str, SeatLimiter]:
+def _list_seats(model: ModelClient, fallback: ModelEndpoint | None) -> Mapping[str, Seats]:
     """The seats of each endpoint, by its role."""
     seats = {"main": model.seats}
     if fallback is not None and isinstance(fallback.model, ModelClient):

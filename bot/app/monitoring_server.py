@@ -8,13 +8,13 @@ from bot.app.gateway import Gateway
 from bot.db.engine import Database
 from bot.db.retry import retry_until_available
 from bot.errors import SettingsRefused
-from bot.llm.seats import SeatLimiter
+from bot.llm.seats import Seats
 from bot.settings import Settings
 
 
 @contextlib.asynccontextmanager
 async def serve_monitoring(
-    settings: Settings, gateway: Gateway, database: Database, seats_by_endpoint: Mapping[str, SeatLimiter]
+    settings: Settings, gateway: Gateway, database: Database, seats_by_endpoint: Mapping[str, Seats]
 ) -> AsyncIterator[None]:
     """Serve what is set to be served on HTTP_PORT while the block runs."""
     async with contextlib.AsyncExitStack() as stack:

@@ -5,29 +5,31 @@ A part of the composition root; factory.py builds the rest.
 
 import asyncio
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, suppress
-from dataclasses import dataclass, field
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
 from bot.db import revisions
 from bot.db.conversations import calls
 from bot.db.database_url import is_postgresql
-from bot.db.engine import Database
+from bot.db.engine import Database, open_database
 from bot.db.queues import inbox, outbox
 from bot.db.queues.inbox import IncomingUpdate
 from bot.db.revision_watch import RevisionWatch
 from bot.db.schema import find_newest_revision
 from bot.db.shares import OwnShares, ShareHold
 from bot.db.transaction import Transaction
-from bot.domain import Lane
+from bot.domain import EndpointRole, Lane
 from bot.errors import StoreUnavailable
 from bot.jobs.outcomes import JobOutcomes
+from bot.llm.seats import SeatLimiter, Seats
 from bot.queue import Worker
 from bot.replicas.leadership import Leadership
 from bot.replicas.messenger import ReplicaMessenger, Topic
 from bot.replicas.share_keeper import ReplicaCallbacks, ShareKeeper
+from bot.replicas.shared_seats import ReplicaSeats, SeatStore
 from bot.telegram.access import Access
 from bot.telegram.delivery.sender import OwnLanes, Sender
 from bot.telegram.groups import GroupDirectory
@@ -45,14 +47,15 @@ LOOK_SECONDS = 3.0  # between looks for work of which no notification came
 
 @dataclass(frozen=True, slots=True)
 class ReplicaLink:
-    """What ties this process to the other replicas: the shares it holds, and what they tell each other.
+    """What ties this process to the other replicas: shares, seats, and what they tell each other.
 
     `open_locks`: opens the session whose locks stand for shares.
     """
 
     messenger: ReplicaMessenger
     open_locks: "Callable[[], AbstractAsyncContextManager[SessionLocks]]"
-    own_shares: OwnShares = field(default_factory=OwnShares)
+    own_shares: OwnShares
+    seats: ReplicaSeats
 
     def build_own_lanes(self) -> OwnLanes:
         """Which lanes the sender delivers in."""
@@ -63,13 +66,24 @@ class ReplicaLink:
         )
 
 
-def find_replica_link(url: str, database: Database) -> ReplicaLink | None:
+@asynccontextmanager
+async def open_replica_link(url: str, database: Database) -> AsyncIterator[ReplicaLink | None]:
     """What ties this process to the others on the same server; None: its database is a file of its own."""
     if not is_postgresql(url):
-        return None
-    from bot.db.postgresql.session_locks import open_session_locks
+        yield None
+        return
+    from bot.db.postgresql.session_locks import list_replicas, open_session_locks
 
-    return ReplicaLink(ReplicaMessenger(database), partial(open_session_locks, url))
+    messenger = ReplicaMessenger(database)
+    own_shares = OwnShares()
+    async with open_database(url) as seat_database:
+        seats = ReplicaSeats(SeatStore(seat_database, messenger, list_replicas, own_shares.is_confirmed))
+        yield ReplicaLink(messenger, partial(open_session_locks, url), own_shares, seats)
+
+
+def build_seats(link: ReplicaLink | None, endpoint: EndpointRole, count: int) -> Seats:
+    """The seats of an endpoint: this process's own, or those of all replicas."""
+    return SeatLimiter(count) if link is None else link.seats.add(endpoint, count)
 
 
 def build_revision_watch(
@@ -302,6 +316,7 @@ class Replica:
             tasks.create_task(self._link.messenger.run(), name="replica messenger")
             tasks.create_task(self._work.run(), name="replica work")
             tasks.create_task(self._revision_watch.run(), name="revision watch")
+            tasks.create_task(self._link.seats.run(), name="replica seats")
 
 
 def build_replica(database: Database, link: ReplicaLink | None, parts: ReplicaParts) -> Replica | None:
@@ -309,9 +324,9 @@ def build_replica(database: Database, link: ReplicaLink | None, parts: ReplicaPa
     if link is None:
         return None
     work = ReplicaWork(database, link.own_shares, parts)
-    link.messenger.handlers = work.build_handlers()
+    link.messenger.handlers = {**work.build_handlers(), "seats": link.seats.receive}
     link.messenger.life = link.own_shares.life = life = parts.usage_recorder.life
-    callbacks = ReplicaCallbacks(work, link.messenger.receive)
+    callbacks = ReplicaCallbacks(work, link.messenger.receive, link.seats.note_holders)
     keeper = ShareKeeper(
         database, link.own_shares, link.open_locks, callbacks, life=life, schema=find_newest_revision()
     )

@@ -14,7 +14,7 @@ from sqlalchemy.sql.functions import FunctionElement
 
 from bot.db.postgresql.notifications import CHANNEL, NO_LIFE, build_payload
 
-__all__ = ["JsonField", "Notification", "Position", "WholePart", "upsert"]
+__all__ = ["JsonField", "Notification", "Position", "TransactionLock", "WholePart", "upsert"]
 
 
 @compiles(OnConflictDoNothing, "postgresql")
@@ -123,3 +123,33 @@ def _compile_notification_postgresql(notification: Notification, compiler: Any, 
     [payload] = notification.clauses
     sql: str = compiler.process(func.pg_notify(CHANNEL, payload), **options)
     return sql
+
+
+_TRANSACTION_LOCKS = 1_667_329_650  # the first of a lock's two numbers: session_locks.py has those beside
+_MAX_IDLE_MILLISECONDS = 2_000
+
+
+class TransactionLock(FunctionElement[str]):
+    """Waits for the lock of this number, which one transaction has until it ends. Its value means nothing.
+
+    The server ends the transaction, and its session, if nothing comes from it for two seconds: its process is
+    paused, and others wait. SQLite has one write transaction at a time anyway.
+    """
+
+    type = Text()
+    inherit_cache = True
+
+    def __init__(self, number: int) -> None:
+        super().__init__(literal_column(str(number)))
+
+
+@compiles(TransactionLock, "sqlite")
+def _compile_transaction_lock_sqlite(lock: TransactionLock, compiler: Any, **options: Any) -> str:
+    return "NULL"
+
+
+@compiles(TransactionLock, "postgresql")
+def _compile_transaction_lock_postgresql(lock: TransactionLock, compiler: Any, **options: Any) -> str:
+    number = compiler.process(lock.clauses, **options)
+    limit = f"set_config('idle_in_transaction_session_timeout', '{_MAX_IDLE_MILLISECONDS}', true)"
+    return f"{limit} || pg_advisory_xact_lock({_TRANSACTION_LOCKS}, {number})::text"

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from bot.domain import ModelRequest, Reply
 from bot.llm.dialect import VLLM, Dialect
 from bot.llm.endpoint_config import SILENCE_SECONDS, EndpointConfig, RouteAnswer, SettingNames
-from bot.llm.seats import SeatLimiter
+from bot.llm.seats import Seats
 from bot.llm.server_api import find_server_root
 from bot.llm.stream import StreamAccumulator, make_epoch_clock
 from tools.threads import run_in_thread
@@ -35,7 +35,7 @@ class ModelClient:
         self,
         url: str,
         model: str | None,
-        seats: SeatLimiter,
+        seats: Seats,
         *,
         dialect: Dialect = VLLM,
         api_key: str | None = None,
@@ -59,7 +59,7 @@ class ModelClient:
         return self._seats.has_free_seat
 
     @property
-    def seats(self) -> SeatLimiter:
+    def seats(self) -> Seats:
         """The seats of all its calls."""
         return self._seats
 

@@ -9,8 +9,9 @@ import itertools
 import time
 from collections import OrderedDict, deque
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
+from typing import Protocol
 
 from bot.domain import PEOPLE_PRIORITY
 
@@ -31,6 +32,51 @@ class _Waiter:
 
 
 _Ring = OrderedDict[str, deque[_Waiter]]
+
+
+class Seats(Protocol):
+    """The seats of an endpoint: this process's own (SeatLimiter), or those of all replicas (SharedSeats)."""
+
+    @property
+    def count(self) -> int:
+        """How many seats there are."""
+        ...
+
+    @property
+    def holders(self) -> Mapping[int, SeatCall]:
+        """Who holds a seat, by its number from 1."""
+        ...
+
+    @property
+    def has_free_seat(self) -> bool:
+        """Whether a user's call would get a seat at once."""
+        ...
+
+    @property
+    def in_use(self) -> int:
+        """How many seats the calls of this process hold."""
+        ...
+
+    @property
+    def queue_length(self) -> int:
+        """How many calls of this process wait for a seat."""
+        ...
+
+    def queue_position(self, lane: str) -> int | None:
+        """How many calls get a seat before this lane's next one, as it stands; None if it does not wait."""
+        ...
+
+    def list_waiting(self) -> list[SeatCall]:
+        """The calls that wait, in the order in which they get a seat as it stands."""
+        ...
+
+    def hold(self, lane: str, priority: int = PEOPLE_PRIORITY) -> AbstractAsyncContextManager[None]:
+        """Wait for a seat and hold it while the block runs; safe to cancel at any point."""
+        ...
+
+    async def refresh(self) -> None:
+        """Learn who holds seats and who waits now."""
+        ...
 
 
 class SeatLimiter:
@@ -104,6 +150,9 @@ class SeatLimiter:
         finally:
             del self._holders[number]
             self._release(priority)
+
+    async def refresh(self) -> None:
+        """Do nothing: all calls are of this process."""
 
     async def _wait(self, lane: str, priority: int) -> None:
         granted = asyncio.get_running_loop().create_future()

@@ -73,9 +73,17 @@ class GatewayMetrics:
             registry=registry,
             buckets=_INTERVAL_SECONDS_BUCKETS,
         )
-        self._in_use = Gauge("canvasgram_seats_in_use", "Seats taken now.", ["endpoint"], registry=registry)
+        self._in_use = Gauge(
+            "canvasgram_seats_in_use",
+            "Seats its calls hold now.",
+            ["endpoint"],
+            registry=registry,
+        )
         self._queued = Gauge(
-            "canvasgram_seats_waiting", "Calls that wait for a seat.", ["endpoint"], registry=registry
+            "canvasgram_seats_waiting",
+            "Its calls that wait for a seat.",
+            ["endpoint"],
+            registry=registry,
         )
         self._inbox = Gauge(
             "canvasgram_inbox_waiting",

@@ -6,18 +6,19 @@ Each replica looks by itself as well, every few seconds.
 import asyncio
 import json
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Literal
 
 from bot.db.engine import Database
 from bot.db.postgresql.notifications import MAX_PAYLOAD_BYTES, NO_LIFE, build_payload, notify
+from bot.db.transaction import Transaction
 from bot.errors import StoreUnavailable
 
-Topic = Literal["inbox", "outbox", "stop", "wake", "changed", "waits", "asked"]
+Topic = Literal["inbox", "outbox", "stop", "wake", "changed", "waits", "asked", "seats"]
 """inbox: there are items in a share. outbox: something is to be sent in a lane. stop: end what runs in a lane
 before an item. wake: end the pause of a lane's turn. changed: what counts its changes by a revision has.
 waits: a message has come in a lane that may be busy. asked: a turn waits for a person, at most for some
-time."""
+time. seats: a seat of an endpoint was given to a call of a replica."""
 
 _RETRY_SECONDS = 1.0
 _MAX_KEYS = 100  # in one notification, each some 40 bytes
@@ -40,6 +41,13 @@ class ReplicaMessenger:
         self._pending[topic, key] = None
         self._has_pending.set()
 
+    async def send_with(self, tx: Transaction, messages: Sequence[tuple[Topic, str]]) -> None:
+        """Tell all other replicas once `tx` is committed, and not before."""
+        if messages:
+            payload = build_payload(self.life, messages)
+            assert len(payload) <= MAX_PAYLOAD_BYTES
+            await notify(tx, payload)
+
     def receive(self, payload: str) -> None:
         """Do what another replica asks for."""
         try:
@@ -61,11 +69,9 @@ class ReplicaMessenger:
             await self._has_pending.wait()
             self._has_pending.clear()
             batch = list(self._pending)[:_MAX_KEYS]
-            payload = build_payload(self.life, batch)
-            assert len(payload) <= MAX_PAYLOAD_BYTES
             try:
                 async with self._database.transaction(durable=False) as tx:
-                    await notify(tx, payload)
+                    await self.send_with(tx, batch)
             except StoreUnavailable:
                 await asyncio.sleep(_RETRY_SECONDS)
                 self._has_pending.set()

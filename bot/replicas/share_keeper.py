@@ -57,10 +57,11 @@ class ShareWork(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ReplicaCallbacks:
-    """`on_notification`: gets what other replicas notify."""
+    """`on_notification`: gets what other replicas notify. `on_look`: gets who holds what, at each look."""
 
     work: ShareWork
     on_notification: Callable[[str], object]
+    on_look: Callable[[LockHolders], object]
 
 
 class ShareKeeper:
@@ -89,14 +90,8 @@ class ShareKeeper:
         self._life = life
         self._schema = schema
         self.leadership = Leadership()
-        self._replica_count = 1
         self._is_leaving = False
         self._lost_at: float | None = None  # monotonic; since when there is no session
-
-    @property
-    def replica_count(self) -> int:
-        """How many replicas share the chats."""
-        return self._replica_count
 
     def leave(self) -> None:
         """Lead no longer, take nothing more, and give each share away as soon as its work has ended."""
@@ -148,7 +143,7 @@ class ShareKeeper:
         holders = await locks.list_holders()
         await self._abandon(self._holds.keys() - holders.own_shares)
         self._own_shares.confirm(holders, looked_at)
-        self._replica_count = max(1, len(holders.replicas))
+        self._callbacks.on_look(holders)
         if self._is_leaving and holders.session not in holders.leaving:
             await locks.leave(self._life)
         await self._update_leadership(locks, holders)

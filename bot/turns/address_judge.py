@@ -10,7 +10,7 @@ from collections.abc import Callable
 from bot.db.conversations.calls import NewCall
 from bot.domain import TASKS_PRIORITY, Lane
 from bot.llm.address_question import ADDRESS, MIN_CHANCE, GroupMessage, describe_message
-from bot.llm.seats import SeatLimiter
+from bot.llm.seats import Seats
 from bot.llm.typed_reads import TypedReader, TypedReading
 from bot.turns.call_ledger import CallLedger
 
@@ -25,7 +25,7 @@ class AddressJudge:
         self,
         ledger: CallLedger,
         reader: TypedReader,
-        seats: SeatLimiter,
+        seats: Seats,
         *,
         endpoint_name: str,
         model_name: Callable[[], str],

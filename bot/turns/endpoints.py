@@ -18,7 +18,7 @@ from bot.domain import Button, EndpointRole, LanguageModel, Part
 from bot.llm.client import ModelClient
 from bot.llm.dialect import PLAIN
 from bot.llm.endpoint_config import SettingNames
-from bot.llm.seats import SeatLimiter
+from bot.llm.seats import Seats
 from bot.settings import Settings
 from bot.translations.translator import Translator, translatable
 
@@ -79,7 +79,7 @@ class _FallbackClient(ModelClient):
 
 
 @asynccontextmanager
-async def open_fallback_endpoint(settings: Settings) -> AsyncIterator[ModelEndpoint | None]:
+async def open_fallback_endpoint(settings: Settings, seats: Seats) -> AsyncIterator[ModelEndpoint | None]:
     """The second endpoint while the block runs; None if none is set up.
 
     It is called as any hosted model is, without vLLM's own parameters.
@@ -91,7 +91,7 @@ async def open_fallback_endpoint(settings: Settings) -> AsyncIterator[ModelEndpo
     client = _FallbackClient(
         settings.fallback_url,
         settings.fallback_model,
-        SeatLimiter(settings.fallback_seats),
+        seats,
         dialect=PLAIN,
         api_key=api_key.get_secret_value() if api_key else None,
     )

@@ -85,7 +85,7 @@ async def run_replica(
             life = await process_lives.begin(tx, began_at=0.0)
     work = RecordedWork()
     own_shares = OwnShares()
-    callbacks = ReplicaCallbacks(work, lambda payload: None)
+    callbacks = ReplicaCallbacks(work, lambda payload: None, lambda holders: None)
 
     @asynccontextmanager
     async def open_locks() -> AsyncIterator[SessionLocks]:

@@ -29,7 +29,7 @@ from bot.db.people import people
 from bot.db.queues.current_work import CurrentWork, load_current_work
 from bot.db.shares import LiveReplica
 from bot.domain import PEOPLE_PRIORITY, SUMMARIES_PRIORITY, TASKS_PRIORITY, WARMUP_PRIORITY
-from bot.llm.seats import SeatLimiter
+from bot.llm.seats import Seats
 
 MAX_NOTICE_CHARACTERS = 240
 _PRIORITY_NAMES = {
@@ -82,15 +82,17 @@ async def show_live(request: PageRequest) -> Fragment:
 async def _load_body(request: PageRequest) -> h.Node:
     live = None
     if request.dependencies.gateway is not None:
-        live = take_live_state(request.dependencies.gateway)
+        live = await load_live_state(request.dependencies.gateway)
     async with request.read() as tx:
         work = await load_current_work(tx, now=request.now)
         names = await people.list_names(tx)
     return build_body(request, work, names, live)
 
 
-def take_live_state(gateway: RunningGateway) -> LiveState:
-    """Copy the state of the running gateway."""
+async def load_live_state(gateway: RunningGateway) -> LiveState:
+    """Copy the state of the running gateway, and of the seats of all replicas."""
+    for limiter in gateway.seats.values():
+        await limiter.refresh()
     watch = gateway.endpoint_watch
     own_shares = gateway.own_shares
     holders = own_shares.holders if own_shares is not None else None
@@ -100,15 +102,15 @@ def take_live_state(gateway: RunningGateway) -> LiveState:
         is_up=watch.is_up,
         endpoint_since=watch.since,
         seats=seats,
-        in_use=sum(limiter.in_use for limiter in gateway.seats.values()),
+        in_use=sum(len(limiter.holders) for limiter in gateway.seats.values()),
         seat_count=sum(limiter.count for limiter in gateway.seats.values()),
-        waiting=sum(limiter.queue_length for limiter in gateway.seats.values()),
+        waiting=sum(len(limiter.list_waiting()) for limiter in gateway.seats.values()),
         life=own_shares.life if own_shares is not None else None,
         replicas=holders.list_replicas() if holders is not None else (),
     )
 
 
-def _list_seats(endpoint: str, limiter: SeatLimiter) -> list[SeatRow]:
+def _list_seats(endpoint: str, limiter: Seats) -> list[SeatRow]:
     rows = []
     for number in range(1, limiter.count + 1):
         call = limiter.holders.get(number)

@@ -11,8 +11,9 @@ from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from bot.errors import CanvasgramError, SettingsRefused, StoreBusy, StoreUnavailable
 
 # Classes of SQLSTATE, and single ones: the connection, resources, the operator, the system, a rollback that
-# the server chose, a lock, and a server that only reads because another one leads now.
-_PASSING = ("08", "53", "57P", "58", "40", "55P03", "25006")
+# the server chose, a lock, a transaction in which nothing was done for long, and a server that only reads
+# because another one leads now.
+_PASSING = ("08", "53", "57P", "58", "40", "55P03", "25P03", "25006")
 _BUSY = ("55P03", "40", "53300")
 
 # Before a session exists the server sends words alone.

@@ -9,11 +9,13 @@ from collections.abc import AsyncIterator, Collection
 from typing import Any
 
 from psycopg import AsyncConnection
+from sqlalchemy import text
 
 from bot.db.postgresql.connections import create_session_engine
 from bot.db.postgresql.errors import translate_errors
 from bot.db.postgresql.notifications import CHANNEL
 from bot.db.shares import LockHolders
+from bot.db.transaction import Transaction
 
 # The first of a lock's two numbers says what the second one counts.
 _SHARES = 1_667_329_647
@@ -26,6 +28,11 @@ _LIST_LOCKS = """
     WHERE locktype = 'advisory' AND granted AND objsubid = 2 AND classid BETWEEN %(first)s AND %(last)s
       AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
 """
+_LIST_REPLICAS = text("""
+    SELECT objid FROM pg_locks
+    WHERE locktype = 'advisory' AND granted AND objsubid = 2 AND classid = :of
+      AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
+""")
 _TRY_LOCKS = (
     "SELECT number FROM unnest(%(numbers)s::int[]) AS number WHERE pg_try_advisory_lock(%(of)s, number)"
 )
@@ -104,6 +111,11 @@ class SessionLocks:
 
     async def _unlock(self, kind: int, numbers: Collection[int]) -> None:
         await self._connection.execute(_UNLOCK, {"of": kind, "numbers": list(numbers)})
+
+
+async def list_replicas(tx: Transaction) -> frozenset[int]:
+    """Read which replicas' sessions live at this moment, by the ids of their lives."""
+    return frozenset(row.objid for row in await tx.execute(_LIST_REPLICAS, {"of": _REPLICAS}))
 
 
 @contextlib.asynccontextmanager

@@ -20,7 +20,7 @@ from bot.db.tables.conversations import (
 from bot.db.tables.groups import group_speakers, group_texts, groups
 from bot.db.tables.people import invites, limits, page_links, page_sessions, people, strangers
 from bot.db.tables.queues import inbox, jobs, notices, outbox, outbox_files
-from bot.db.tables.replicas import share_holds
+from bot.db.tables.replicas import seat_requests, share_holds
 from bot.db.tables.tools import (
     allowances,
     approval_messages,
@@ -80,6 +80,7 @@ __all__ = [
     "people",
     "readings",
     "revisions",
+    "seat_requests",
     "secrets",
     "share_holds",
     "sources",

@@ -1,0 +1,312 @@
+"""Several replicas take the seats of one endpoint from one queue on a PostgreSQL server."""
+
+import asyncio
+import random
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Collection, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from functools import partial
+
+import pytest
+
+from bot.db.engine import Database, open_database
+from bot.db.postgresql.session_locks import list_replicas, open_session_locks
+from bot.db.queues import seat_requests
+from bot.db.schema import find_newest_revision
+from bot.db.shares import OwnShares
+from bot.db.transaction import Transaction
+from bot.db.usage import process_lives
+from bot.domain import PEOPLE_PRIORITY, TASKS_PRIORITY
+from bot.errors import StoreUnavailable
+from bot.replicas.messenger import ReplicaMessenger
+from bot.replicas.share_keeper import ReplicaCallbacks, ShareKeeper
+from bot.replicas.shared_seats import ReplicaSeats, SeatStore, SharedSeats
+from tests.support.cache_warmup import wait_until
+from tests.support.postgresql import PostgresServer
+
+CANVAS_SECONDS = 0.25
+
+
+class NoWork:
+    """A replica that holds shares and does nothing for them."""
+
+    def list_busy_shares(self) -> Collection[int]:
+        return ()
+
+    def drain(self) -> None:
+        pass
+
+    async def take_over(self, tx: Transaction, numbers: Collection[int], *, now: float) -> None:
+        pass
+
+    async def give_away(self, tx: Transaction, numbers: Collection[int], *, now: float) -> None:
+        pass
+
+    async def begin(self) -> None:
+        pass
+
+    async def abandon(self, numbers: Collection[int]) -> None:
+        pass
+
+
+class HeldCall:
+    """A call that holds its seat until it is ended."""
+
+    task: "asyncio.Task[None]"
+
+    def __init__(self, seats: SharedSeats, lane: str) -> None:
+        self._seats = seats
+        self._lane = lane
+        self._ended = asyncio.Event()
+        self.began = asyncio.Event()
+
+    async def run(self) -> None:
+        async with self._seats.hold(self._lane):
+            self.began.set()
+            await self._ended.wait()
+
+    async def end(self) -> None:
+        self._ended.set()
+        await self.task
+
+    async def cancel(self) -> None:
+        self.task.cancel()
+        await asyncio.wait([self.task])
+
+
+@dataclass
+class Replica:
+    """A process of the gateway, as far as seats go; `kill` ends it as `kill -9` does, its calls excepted."""
+
+    tasks: asyncio.TaskGroup
+    database: Database
+    seats: SharedSeats
+    seats_task: "asyncio.Task[None]"
+    keeper_task: "asyncio.Task[None]"
+
+    def call(self, lane: str) -> "HeldCall":
+        call = HeldCall(self.seats, lane)
+        call.task = self.tasks.create_task(call.run())
+        return call
+
+    async def pause(self) -> None:
+        """Do nothing more, with the session that stands for the replica alive."""
+        self.seats_task.cancel()
+        await asyncio.wait([self.seats_task])
+
+    async def kill(self) -> None:
+        await self.pause()
+        self.keeper_task.cancel()
+        await asyncio.wait([self.keeper_task])
+
+
+@asynccontextmanager
+async def run_replica(url: str, count: int) -> AsyncIterator[Replica]:
+    async with open_database(url) as database:
+        async with database.transaction() as tx:
+            life = await process_lives.begin(tx, began_at=0.0)
+        messenger = ReplicaMessenger(database)
+        messenger.life = life
+        own_shares = OwnShares()
+        replica_seats = ReplicaSeats(SeatStore(database, messenger, list_replicas, own_shares.is_confirmed))
+        seats = replica_seats.add("main", count)
+        messenger.handlers = {"seats": replica_seats.receive}
+        callbacks = ReplicaCallbacks(NoWork(), messenger.receive, replica_seats.note_holders)
+        keeper = ShareKeeper(
+            database,
+            own_shares,
+            partial(open_session_locks, url),
+            callbacks,
+            life=life,
+            schema=find_newest_revision(),
+        )
+        async with asyncio.TaskGroup() as tasks:
+            replica = Replica(
+                tasks,
+                database,
+                seats,
+                tasks.create_task(replica_seats.run()),
+                tasks.create_task(keeper.run()),
+            )
+            await wait_until(own_shares.is_confirmed)
+            yield replica
+            await replica.kill()
+
+
+@asynccontextmanager
+async def run_replicas(url: str, replica_count: int, seat_count: int) -> AsyncIterator[list[Replica]]:
+    async with AsyncExitStack() as stack:
+        yield [await stack.enter_async_context(run_replica(url, seat_count)) for _ in range(replica_count)]
+
+
+@pytest.fixture
+def url(postgresql_server: PostgresServer) -> Iterator[str]:
+    with postgresql_server.open_database() as url:
+        yield url
+
+
+async def load_requests(database: Database) -> list[seat_requests.SeatRequest]:
+    async with database.read_transaction() as tx:
+        return await seat_requests.load(tx, "main")
+
+
+async def wait_until_empty(database: Database) -> None:
+    while await load_requests(database):
+        pass
+
+
+async def pause_in_transaction(database: Database, seats: SharedSeats) -> None:
+    """Hold the queue's lock until another replica's call has had a seat."""
+    async with database.transaction() as tx:
+        await seat_requests.lock(tx)
+        async with seats.hold("A"):
+            pass
+        await seat_requests.load(tx, "main")
+
+
+async def test_a_seat_that_is_free_is_taken_at_once(url: str):
+    async with run_replica(url, 4) as replica:
+        waits = []
+        for _ in range(100):
+            began_at = time.perf_counter()
+            async with replica.seats.hold("chat:1"):
+                waits.append(1000 * (time.perf_counter() - began_at))
+            await asyncio.sleep(0.005)
+        waits.sort()
+        print(f"\na free seat: p50 {waits[50]:.1f} ms, p95 {waits[95]:.1f} ms")
+        assert waits[50] < 100
+
+
+async def test_three_replicas_use_four_seats_fully_and_fairly(url: str):
+    running = 0
+    peak = 0
+    served = Counter[str]()
+    held_seconds = 0.0
+
+    async def call_always(seats: SharedSeats, lane: str) -> None:
+        nonlocal running, peak, held_seconds
+        while True:
+            async with seats.hold(lane):
+                began_at = time.monotonic()
+                running += 1
+                peak = max(peak, running)
+                await asyncio.sleep(CANVAS_SECONDS)
+                running -= 1
+            held_seconds += time.monotonic() - began_at
+            served[lane] += 1
+
+    async with run_replicas(url, 3, 4) as replicas, asyncio.TaskGroup() as tasks:
+        began_at = time.monotonic()
+        callers = [
+            tasks.create_task(call_always(replicas[number % 3].seats, f"chat:{number}"))
+            for number in range(18)
+        ]
+        await wait_until(lambda: served.total() >= 72)
+        part = 100 * held_seconds / 4 / (time.monotonic() - began_at)
+        counts = sorted(served.values())
+        print(
+            f"\n3 replicas, 4 seats, 18 lanes, calls of {CANVAS_SECONDS} s: most at once {peak}, "
+            f"{part:.0f} % of the calls that are possible, {counts[0]} to {counts[-1]} a lane"
+        )
+        assert peak == 4
+        assert len(counts) == 18
+        assert 2 * counts[0] >= counts[-1]
+        for caller in callers:
+            caller.cancel()
+        await wait_until_empty(replicas[0].database)
+
+
+async def test_the_seats_of_a_killed_replica_come_back_within_a_second(url: str):
+    async with run_replicas(url, 2, 2) as [first, second]:
+        calls = [first.call(lane) for lane in "AB"]
+        for call in calls:
+            await call.began.wait()
+        waiting = second.call("C")
+        await wait_until(lambda: second.seats.queue_position("C") == 0)
+        assert [call.lane for call in second.seats.holders.values()] == ["A", "B"]
+        assert (second.seats.in_use, second.seats.queue_length) == (0, 1)
+        killed_at = time.monotonic()
+        await first.kill()
+        await waiting.began.wait()
+        print(f"\na seat of a killed replica came back after {time.monotonic() - killed_at:.2f} s")
+        assert second.seats.has_free_seat
+        assert [request.lane for request in await load_requests(second.database)] == ["C"]
+        for call in (*calls, waiting):
+            await call.end()
+        await wait_until_empty(second.database)
+
+
+async def test_a_replica_that_is_paused_keeps_no_seat_that_it_does_not_use(url: str):
+    async with run_replicas(url, 2, 1) as [first, second]:
+        call = first.call("A")
+        await call.began.wait()
+        paused_calls = [second.call(lane) for lane in "BC"]
+        await wait_until(lambda: second.seats.queue_position("C") == 1)
+        await second.pause()
+        waiting = first.call("D")
+        await wait_until(lambda: first.seats.queue_position("D") == 2)
+        await call.end()
+        await waiting.began.wait()
+        assert [call.lane for call in first.seats.list_waiting()] == ["B", "C"]
+        for call in (*paused_calls, waiting):
+            await call.cancel()
+
+
+async def test_a_replica_that_is_paused_while_it_changes_the_queue_holds_nobody_up(url: str):
+    async with run_replica(url, 1) as replica, open_database(url) as paused_database:
+        with pytest.raises(StoreUnavailable):
+            await pause_in_transaction(paused_database, replica.seats)
+
+
+async def test_a_call_that_waits_for_the_server_can_be_cancelled_and_loses_no_seat(
+    url: str, postgresql_server: PostgresServer
+):
+    async with run_replicas(url, 2, 2) as [first, second]:
+        held = first.call("A")
+        await held.began.wait()
+        postgresql_server.stop(abruptly=True)
+        waiting = first.call("B")
+        cancelled = second.call("C")
+        await asyncio.sleep(0)
+        await cancelled.cancel()
+        assert not waiting.began.is_set()
+        postgresql_server.start()
+        await waiting.began.wait()
+        last = second.call("D")
+        await wait_until(lambda: second.seats.queue_position("D") == 0)
+        assert sorted(call.lane for call in second.seats.holders.values()) == ["A", "B"]
+        await held.end()
+        await last.began.wait()
+        await waiting.end()
+        await last.end()
+        await wait_until_empty(first.database)
+
+
+async def test_seats_are_neither_exceeded_nor_lost_however_calls_are_cancelled(url: str):
+    choices = random.Random(17)
+    running = Counter[bool]()
+
+    async def call_once(seats: SharedSeats, lane: str, priority: int) -> None:
+        async with seats.hold(lane, priority):
+            running[priority == PEOPLE_PRIORITY] += 1
+            try:
+                assert running.total() <= 3
+                assert running[False] <= 2
+                await asyncio.sleep(choices.choice([0, 0.002, 0.01]))
+            finally:
+                running[priority == PEOPLE_PRIORITY] -= 1
+
+    async with run_replicas(url, 3, 3) as replicas:
+        calls: list[asyncio.Task[None]] = []
+        async with asyncio.timeout(60), asyncio.TaskGroup() as tasks:
+            for _ in range(150):
+                seats = choices.choice(replicas).seats
+                priority = choices.choice([PEOPLE_PRIORITY, TASKS_PRIORITY])
+                calls.append(tasks.create_task(call_once(seats, choices.choice("AABCDE"), priority)))
+                await asyncio.sleep(choices.choice([0, 0, 0.003]))
+                if choices.random() < 0.4:
+                    choices.choice(calls).cancel()
+        await wait_until_empty(replicas[0].database)
+        await wait_until(lambda: all(replica.seats.has_free_seat for replica in replicas))
