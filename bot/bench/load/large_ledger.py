@@ -81,7 +81,7 @@ _INTERVAL_COLUMNS = {
 }
 _CALL_SOURCE_COLUMNS = {
     "endpoint": "'main'",
-    "model": "'model ' || i % 3",
+    "model": "'model ' || (i % 3)",
     "purpose": "'turn'",
     "again": f"CASE {_DIGITS} % 40 WHEN 0 THEN 'away' WHEN 1 THEN 'more' END",
     "thinking": "i % 4 = 0",
@@ -145,7 +145,7 @@ _TOOL_CALL_ROW: Columns = {
     "turn": "1 + (i - 1) / :tools_a_turn",
     "step": "1",
     "call_id": "'c' || i",
-    "name": "'tool ' || i % 12",
+    "name": "'tool ' || (i % 12)",
     "arguments": ":words",
     "state": "'done'",
     "outcome": f"CASE {_DIGITS} % 25 WHEN 0 THEN 'error' WHEN 1 THEN 'unknown' ELSE 'ok' END",
@@ -157,7 +157,7 @@ _APPROVAL_ROW: Columns = {
     "turn": "i * :turns_an_approval",
     "step": "1",
     "call_id": "'c' || i",
-    "tool": "'tool ' || i % 12",
+    "tool": "'tool ' || (i % 12)",
     "arguments": ":words",
     "hash": "'h'",
     "asker": f"i % {PEOPLE}",
@@ -186,7 +186,7 @@ _CHANGE_ROW: Columns = {
     "who": f"i % {PEOPLE}",
     "via": "'telegram'",
     "what": "'blocked'",
-    "subject": f"'person ' || i % {PEOPLE}",
+    "subject": f"'person ' || (i % {PEOPLE})",
     "after": """'{"role": "blocked"}'""",
 }
 _COUNT_DURATIONS = (
