@@ -60,11 +60,12 @@ class MaintenanceFactory:
         self.reconciliation = Reconciliation(database, counters, notify_admins)
         self._settings = settings
         self._database = database
+        sums = DaySumsTask(database)
         self._system_jobs = (
             *self._build_database_jobs(),
             *self._build_endpoint_jobs(cache_warmup),
             *self._build_usage_jobs(),
-            SystemJob("sums", "sums the usage of past days", build_hourly_rule(), DaySumsTask(database)),
+            SystemJob("sums", "sums the usage of past days", build_hourly_rule(), sums, sums.has_work),
             SystemJob("groups", "leaves groups that no admin has let in", build_hourly_rule(), leave_groups),
         )
 

@@ -69,14 +69,20 @@ class DaySumsTask:
     pause_seconds: float = 0.2
     clock: Clock = time.time
 
+    async def has_work(self) -> bool:
+        """Whether a day has no sums, such as all days after an upgrade."""
+        return bool(await self._list_missing())
+
     async def __call__(self) -> None:
-        async with self.database.long_read_transaction() as tx:
-            missing = await day_sums.list_missing(tx, now=self.clock())
-        for part, day in missing:
+        for part, day in await self._list_missing():
             async with self.database.long_transaction() as tx:
                 was_stored = await day_sums.store(tx, part, day)
             if was_stored:
                 await asyncio.sleep(self.pause_seconds)
+
+    async def _list_missing(self) -> list[tuple[day_sums.SumPart, int]]:
+        async with self.database.long_read_transaction() as tx:
+            return await day_sums.list_missing(tx, now=self.clock())
 
 
 @dataclass(frozen=True, slots=True)
