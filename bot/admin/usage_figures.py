@@ -134,7 +134,7 @@ def _list_duration_figures(
     for report in (now, before):
         percentiles = report.total.percentiles.get(interval)
         if percentiles is None:
-            nothing = Cell(None, "too many turns" if report.percentile_method is None else "none")
+            nothing = Cell(None, "none")
             cells["p50"].append(nothing)
             cells["p95"].append(nothing)
         else:

@@ -30,6 +30,7 @@ from bot.usage.histogram import MIN_SECONDS, bucket_number
 from bot.usage.report import (
     INTERVAL_COLUMNS,
     MAX_EXACT_TURNS,
+    SAMPLED_TURNS,
     Durations,
     Grouping,
     PercentileMethod,
@@ -182,11 +183,15 @@ async def _load_turn_rows(tx: Transaction, query: ReportQuery) -> _TurnRows:
 async def _load_durations(
     tx: Transaction, query: ReportQuery, turns: Iterable[TurnSums], intervals: Sequence[BreakdownColumn]
 ) -> _DurationRows:
-    if sum(turn_sums.settled for turn_sums in turns) <= MAX_EXACT_TURNS:
+    settled = sum(turn_sums.settled for turn_sums in turns)
+    if settled <= MAX_EXACT_TURNS:
         return await _load_exact_durations(tx, query, intervals)
     if query.scope.is_everybody:
         return await _load_bucket_counts(tx, query, intervals)
-    return _DurationRows()
+    sample = await report_sums.list_breakdown_seconds(
+        tx, query.scope, None, intervals, share=SAMPLED_TURNS / settled
+    )
+    return _DurationRows(total=_collect_durations(sample, intervals), percentile_method="sample")
 
 
 async def _load_exact_durations(

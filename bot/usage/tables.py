@@ -15,7 +15,7 @@ from bot.usage.intervals import INTERVAL_ORDER, column_name
 from bot.usage.refusals import describe_refusals
 from bot.usage.report import (
     INTERVAL_COLUMNS,
-    MAX_EXACT_TURNS,
+    SAMPLED_TURNS,
     ApprovalCounts,
     ReportGroup,
     UsageReport,
@@ -324,8 +324,12 @@ def _describe_percentiles(report: UsageReport) -> str:
         case "buckets":
             error = f"{100 * MAX_RELATIVE_ERROR:.1f} %"
             return f"Percentiles are from counts by size, within {error} of the true ones."
-    reason = f"these are more than {MAX_EXACT_TURNS:,} turns"
-    return f"Percentiles are not shown: {reason}. Leave the filters out, or take fewer turns."
+        case "sample":
+            return (
+                f"Percentiles are those of a random sample of about {SAMPLED_TURNS:,} of these turns, "
+                "and so are the counts beside them."
+            )
+    return "Percentiles are not shown: there is too much to add up. Take a shorter time."
 
 
 def _describe_server(report: UsageReport) -> Iterator[str]:

@@ -312,7 +312,7 @@ async def test_of_very_many_turns_percentiles_come_from_counts(
     assert together.total.percentiles["whole"].p50 == pytest.approx(2.0, rel=0.025)
     by_day = json.loads(await render(filled, by="day", form="json"))
     assert by_day["groups"][0]["whole_p50_seconds"] == pytest.approx(2.0, rel=0.025)
-    assert "Percentiles are not shown: these are more than" in await render(filled, model="m")
+    assert "Percentiles are those of a random sample" in await render(filled, model="m")
 
 
 async def test_days_that_are_cut_are_counted_turn_by_turn(

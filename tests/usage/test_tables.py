@@ -221,6 +221,10 @@ def test_notes_state_the_error_of_percentiles():
         for note in build_notes(make_report(turns=[turn_sums()], percentile_method="buckets"))
     )
     assert any(
+        "a random sample of about 5,000 of these turns" in note
+        for note in build_notes(make_report(turns=[turn_sums()], percentile_method="sample"))
+    )
+    assert any(
         "Percentiles are not shown" in note
         for note in build_notes(make_report(turns=[turn_sums()], percentile_method=None))
     )

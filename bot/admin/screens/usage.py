@@ -21,9 +21,18 @@ from bot.admin.usage_figures import (
 from bot.admin.usage_tables import build_group_table, build_time_table, choose_time_unit, fill_times
 from bot.db.people import people
 from bot.db.usage.recent_names import list_recent_names
+from bot.usage.histogram import MAX_RELATIVE_ERROR
 from bot.usage.queries import load_sums_in, load_tool_report
 from bot.usage.query_args import parse_choice
-from bot.usage.report import Grouping, ReportQuery, UsageReport, format_local, name_people
+from bot.usage.report import (
+    SAMPLED_TURNS,
+    Grouping,
+    PercentileMethod,
+    ReportQuery,
+    UsageReport,
+    format_local,
+    name_people,
+)
 
 TABLES: Mapping[Grouping, str] = {
     "user": "Person",
@@ -34,6 +43,10 @@ TABLES: Mapping[Grouping, str] = {
     "user-model": "Person × model",
 }
 DEFAULT_TABLE: Grouping = "user"
+_PERCENTILE_NOTES: Mapping[PercentileMethod | None, str] = {
+    "buckets": f" p50 and p95 are within {100 * MAX_RELATIVE_ERROR:.1f} % of the true ones.",
+    "sample": f" Of so many turns, p50 and p95 are those of a random sample of about {SAMPLED_TURNS:,}.",
+}
 
 
 async def show_usage(request: PageRequest) -> ScreenPage | Download:
@@ -60,7 +73,7 @@ async def show_usage(request: PageRequest) -> ScreenPage | Download:
     body = [
         show_filter_form(request, filters, names, recent),
         show_usage_figures(request, filters, figures),
-        _show_compared(filters, str(request.zone)),
+        _show_compared(filters, str(request.zone), now),
         _show_chart(now),
         h.details[h.summary["The same as a table"], show_table(times, request)],
         _show_tabs(request, by),
@@ -98,7 +111,7 @@ def _build_table_url(request: PageRequest) -> str:
     return change_query(replace(request, path=f"{SCREEN.path}/table"))
 
 
-def _show_compared(filters: Filters, zone: str) -> h.Element:
+def _show_compared(filters: Filters, zone: str, report: UsageReport) -> h.Element:
     period, before = filters.period, filters.period.before
     return h.p(".nothing")[
         f"From {format_local(period.since, zone)} to {format_local(period.until, zone)}, compared with "
@@ -106,6 +119,7 @@ def _show_compared(filters: Filters, zone: str) -> h.Element:
         "how much some calls used. Canvases are estimates, as in ",
         h.code["canvasgram report"],
         ".",
+        _PERCENTILE_NOTES.get(report.percentile_method),
     ]
 
 

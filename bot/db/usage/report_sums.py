@@ -113,6 +113,7 @@ _ODD_SUMS: tuple[ColumnElement[Any], ...] = (
 )
 _NO_ODD_SUMS = (0,) * len(_ODD_SUMS)
 _NO_THINKING_CALLS = (0, 0, 0, 0)
+_SCATTER_RANGE = 2**32
 TURN_GROUPS = frozenset({"day", "hour", "chat", "user", "thinking"})
 # As expressions, or SQLite walks the index of all turns by person or lane to find those of one day.
 _TURN_GROUP_COLUMNS: dict[str, ColumnElement[Any]] = {
@@ -355,15 +356,27 @@ def get_turn_group_column(
 
 
 async def list_breakdown_seconds(
-    tx: Transaction, scope: Scope, group: GroupBy | None, intervals: Sequence[BreakdownColumn]
+    tx: Transaction,
+    scope: Scope,
+    group: GroupBy | None,
+    intervals: Sequence[BreakdownColumn],
+    *,
+    share: float = 1.0,
 ) -> list[tuple[Any, ...]]:
-    """One row for each account: (key, then the seconds of these intervals)."""
+    """One row for each account: (key, then the seconds of these intervals).
+
+    `share` below 1: for about this share of the turns, and always for the same ones.
+    """
     key = get_turn_group_column(scope, group, literal(None))
     query = (
         select(key, *(_account[interval] for interval in intervals))
         .select_from(turns.join(accounts, _account.turn == _turn.id))
         .where(*build_calling_turn_filter(scope))
     )
+    if share < 1:
+        # Scatters neighbours, so that no rhythm of the turns is that of the sample.
+        scattered_id = _turn.id * literal_column("2654435761") % literal_column(str(_SCATTER_RANGE))
+        query = query.where(scattered_id < int(share * _SCATTER_RANGE))
     return [tuple(row) for row in await tx.execute(query)]
 
 
