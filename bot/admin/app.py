@@ -220,9 +220,10 @@ class _AdminApp:
             return HTMLResponse(str(h.p(".error", role="alert")[text]), status)
         if viewer is None:
             return HTMLResponse(self._frame.show_bare(title, h.p[text]), status)
-        return HTMLResponse(
-            self._frame.show(ScreenPage(title, h.p(".error", role="alert")[text]), viewer, ""), status
-        )
+        has_filters = request.method == "GET" and bool(request.url.query)
+        without_filters = h.p[h.a(href=quote(request.url.path))["Open this page without filters"]]
+        body = [h.p(".error", role="alert")[text], has_filters and without_filters]
+        return HTMLResponse(self._frame.show(ScreenPage(title, body), viewer, ""), status)
 
 
 async def read_form(request: Request) -> Mapping[str, str]:

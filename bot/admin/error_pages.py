@@ -20,7 +20,7 @@ from bot.errors import (
 log = logging.getLogger(__name__)
 
 _STATUSES: Mapping[type[CanvasgramError], tuple[int, str]] = {
-    QuestionRefused: (400, "That makes no sense"),
+    QuestionRefused: (400, "This cannot be shown"),
     NothingFound: (404, "Not found"),
     ChangeRefused: (409, "Nothing was changed"),
     ReadTooSlow: (503, "Too much at once"),

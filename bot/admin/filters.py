@@ -72,10 +72,13 @@ def parse_period(query: Mapping[str, str], *, zone: ZoneInfo, now: float) -> Per
         if name not in PERIODS:
             raise QuestionRefused(f"The period must be one of {', '.join(PERIODS)}.")
         return Period(parse_time("The period", name, now, zone), now, name)
-    scope = parse_scope(begin or None, end or None, None, None, None, zone=str(zone), now=now)
-    if scope.since is None:
+    if not begin:
         raise QuestionRefused("An own period needs a first day, such as 2026-11-03.")
-    return Period(scope.since, min(scope.until or now, now), "")
+    since = parse_time("From", begin, now, zone)
+    until = min(parse_time("To", end, now, zone, whole_day=True), now) if end else now
+    if since >= until:
+        raise QuestionRefused("From must be before To, and in the past.")
+    return Period(since, until, "")
 
 
 def parse_filters(query: Mapping[str, str], *, zone: ZoneInfo, now: float) -> Filters:

@@ -88,7 +88,8 @@ def show_timeline(turn: TurnSteps, now: float) -> h.Node:
 def _build_axis(begin: float, end: float) -> Axis:
     step = choose_step(end - begin)
     count = int((end - begin) / step)
-    ticks = tuple((begin + number * step, format_duration(number * step)) for number in range(count + 1))
+    moments = (number * step for number in range(1, count + 1))
+    ticks = ((begin, "0"), *((begin + moment, format_duration(moment)) for moment in moments))
     return Axis(begin, end, ticks)
 
 

@@ -92,7 +92,7 @@ WRONG_QUERIES = {
     "from=tomorrow": "tomorrow",
     "from=2026-11-31": "2026-11-31",
     "to=2026-11-03": "first day",
-    "from=2026-11-03&to=2026-11-01": "not before",
+    "from=2026-11-03&to=2026-11-01": "before To",
     "from=9999-01-01": "1970 to 9998",
     "user=Ann": "12345678",
     "chat=x%3Cscript%3E": "chat:topic",

@@ -121,7 +121,7 @@ async def test_seats_are_shown_with_who_holds_them_and_who_waits(database: Datab
             ["main", "waits, place 2", "warm-up", "a task"],
         ]
         figures = get_figures(await page.get_text("/admin/now"))
-        assert figures["http://gpu:8000/v1"] == "does not answer"
+        assert figures["http://gpu:8000/v1"] == "unknown"
         assert (figures["Seats in use"], figures["Calls waiting for a seat"]) == ("2 of 2", "2")
         done.set()
     assert list(seats.holders) == []

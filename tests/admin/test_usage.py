@@ -287,7 +287,9 @@ async def test_what_is_unknown_is_never_nought_and_what_makes_no_sense_is_refuse
             "export=csv&table=none": "figures, times, user",
             "export=pdf&table=user": "csv or json",
             "user=Ann": "12345678",
-            "from=2026-02-30": "2026-02-30",
+            "from=2026-02-30": "From must be a date",
+            "from=2026-02-03&to=2026-02-02": "From must be before To",
+            "to=2026-02-02": 'href="/admin/usage">Open this page without filters',
         }.items():
             assert words in await page.get_text(f"/admin/usage?{query}", 400)
         assert "Nothing in this time." in await page.get_text("/admin/usage/table?tool=none")

@@ -7,6 +7,7 @@ from zoneinfo import ZoneInfo
 import htpy as h
 
 from bot.admin.components import (
+    UNKNOWN,
     cut,
     format_duration,
     live_part,
@@ -157,8 +158,7 @@ def _show_figures(request: PageRequest, work: CurrentWork, live: LiveState | Non
             show_figure("Gateway", _describe_gateway(work, request.now), note="seats: only on its own page")
         )
     else:
-        state = "answers" if live.is_up else "does not answer"
-        figures.append(show_figure(cut(live.endpoint), state, note=_ago(live.endpoint_since, request.now)))
+        figures.append(_show_endpoint(live, request.now))
         figures.append(show_figure("Seats in use", f"{live.in_use} of {live.seat_count}"))
         figures.append(show_figure("Calls waiting for a seat", str(live.waiting)))
     figures += [
@@ -167,6 +167,13 @@ def _show_figures(request: PageRequest, work: CurrentWork, live: LiveState | Non
         show_figure("Deliveries unknown", str(len(work.unknown)), note="of the last seven days"),
     ]
     return show_figures(*figures)
+
+
+def _show_endpoint(live: LiveState, now: float) -> h.Element:
+    if live.endpoint_since is None:
+        return show_figure(cut(live.endpoint), UNKNOWN, note="is being asked")
+    state = "answers" if live.is_up else "does not answer"
+    return show_figure(cut(live.endpoint), state, note=f"for {format_duration(now - live.endpoint_since)}")
 
 
 def _describe_gateway(work: CurrentWork, now: float) -> str:
@@ -300,10 +307,6 @@ def _duration_cell(begin: float | None, end: float) -> Cell:
     if begin is None:
         return Cell("", "")
     return build_seconds_cell(max(0.0, end - begin))
-
-
-def _ago(moment: float | None, now: float) -> str:
-    return "not looked at yet" if moment is None else f"for {format_duration(now - moment)}"
 
 
 SCREEN = Screen("now", "Now", 1, {"": show_now, "/live": show_live})
