@@ -19,7 +19,7 @@ from bot.db.queues import inbox, outbox
 from bot.db.queues.inbox import IncomingUpdate
 from bot.db.revision_watch import RevisionWatch
 from bot.db.schema import find_newest_revision
-from bot.db.shares import OwnShares, ShareHold
+from bot.db.shares import LockHolders, OwnShares, ShareHold
 from bot.db.transaction import Transaction
 from bot.domain import EndpointRole, Lane
 from bot.errors import StoreUnavailable
@@ -326,7 +326,12 @@ def build_replica(database: Database, link: ReplicaLink | None, parts: ReplicaPa
     work = ReplicaWork(database, link.own_shares, parts)
     link.messenger.handlers = {**work.build_handlers(), "seats": link.seats.receive}
     link.messenger.life = link.own_shares.life = life = parts.usage_recorder.life
-    callbacks = ReplicaCallbacks(work, link.messenger.receive, link.seats.note_holders)
+
+    def on_look(holders: LockHolders) -> None:
+        link.seats.note_holders(holders)
+        parts.sender.divide_rate(max(1, len(holders.replicas)))
+
+    callbacks = ReplicaCallbacks(work, link.messenger.receive, on_look)
     keeper = ShareKeeper(
         database, link.own_shares, link.open_locks, callbacks, life=life, schema=find_newest_revision()
     )

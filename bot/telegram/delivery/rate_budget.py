@@ -81,6 +81,7 @@ class RateBudget:
 
     limits: RateLimits
     _overall: TokenBucket = field(init=False)
+    _reserved_calls: int = _RESERVED_CALLS
     _chats: dict[int, _ChatBudget] = field(default_factory=dict)
     _last_flood: tuple[int, float] | None = None
     _slow_until: float = 0.0
@@ -92,6 +93,12 @@ class RateBudget:
     def __len__(self) -> int:
         """The number of chats that are remembered."""
         return len(self._chats)
+
+    def divide_overall(self, replicas: int) -> None:
+        """Use an equal part of the overall limit: so many replicas call Telegram for one bot."""
+        rate = self.limits.overall
+        self._overall.rate = CallRate(rate.interval_seconds * replicas, max(1, rate.burst // replicas))
+        self._reserved_calls = _RESERVED_CALLS // replicas
 
     def get_chat_wait_seconds(self, chat: int, now: float, *, is_progress: bool = False) -> float:
         """Return the seconds until this chat may be called, as far as it alone is concerned."""
@@ -108,7 +115,7 @@ class RateBudget:
 
     def get_overall_wait_seconds(self, now: float, *, is_progress: bool = False) -> float:
         """Return the seconds until any chat may be called."""
-        return self._overall.get_wait_seconds(now, reserve=_RESERVED_CALLS if is_progress else 0)
+        return self._overall.get_wait_seconds(now, reserve=self._reserved_calls if is_progress else 0)
 
     def spend(self, chat: int, now: float, *, is_progress: bool = False) -> None:
         """Count a call that is about to be made."""

@@ -38,6 +38,10 @@ class RateQueue:
     def is_stopped(self) -> bool:
         return self._stopped.is_set()
 
+    def divide_overall(self, replicas: int) -> None:
+        """Use an equal part of the overall limit, which so many replicas have together."""
+        self._budget.divide_overall(replicas)
+
     def stop(self) -> None:
         """End all waits with SenderStopped, now and from now on."""
         self._stopped.set()

@@ -105,6 +105,10 @@ class Sender:
     def limits(self) -> RateLimits:
         return self._rate_queue.limits
 
+    def divide_rate(self, replicas: int) -> None:
+        """Use an equal part of what Telegram allows one bot, for which so many replicas send."""
+        self._rate_queue.divide_overall(replicas)
+
     @property
     def now(self) -> float:
         """Seconds of the monotonic clock by which progress is timed."""

@@ -125,3 +125,21 @@ def test_idle_chats_are_forgotten():
     assert len(budget) < 600
     budget.refund(1, 5000.0)
     assert budget.get_chat_wait_seconds(1, 5000.0) == 0
+
+
+@pytest.mark.parametrize("replicas", [2, 3, 7, 40])
+def test_replicas_together_call_no_more_often_than_one_and_each_shows_progress(replicas: int):
+    budgets = [RateBudget(RateLimits()) for _ in range(replicas)]
+    moments = []
+    for budget in budgets:
+        budget.divide_overall(replicas)
+        assert budget.get_overall_wait_seconds(1000.0, is_progress=True) == 0.0
+        now = 1000.0
+        for chat in range(1, 200):
+            now += budget.get_overall_wait_seconds(now)
+            budget.spend(chat, now)
+            moments.append(now)
+    sent = [moment for moment in moments if moment < 1004.0]
+    assert len(sent) <= max(25, replicas) + 4 * 25 + replicas
+    budgets[0].divide_overall(1)
+    assert budgets[0].get_overall_wait_seconds(now + 60.0, is_progress=True) == 0.0
