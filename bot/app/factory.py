@@ -437,6 +437,8 @@ async def build(
         action_dependencies=action_dependencies,
         bot_name=bot.username,
         replica=build_replica(
+            settings,
+            bot.id,
             database,
             link,
             ReplicaParts(

@@ -26,10 +26,12 @@ from bot.errors import StoreUnavailable
 from bot.jobs.outcomes import JobOutcomes
 from bot.llm.seats import SeatLimiter, Seats
 from bot.queue import Worker
+from bot.replicas.agreement import ReplicaIdentity, digest_settings, list_agreed_values
 from bot.replicas.leadership import Leadership
 from bot.replicas.messenger import ReplicaMessenger, Topic
 from bot.replicas.share_keeper import ReplicaCallbacks, ShareKeeper
 from bot.replicas.shared_seats import ReplicaSeats, SeatStore
+from bot.settings import Settings
 from bot.telegram.access import Access
 from bot.telegram.delivery.sender import OwnLanes, Sender
 from bot.telegram.groups import GroupDirectory
@@ -319,7 +321,9 @@ class Replica:
             tasks.create_task(self._link.seats.run(), name="replica seats")
 
 
-def build_replica(database: Database, link: ReplicaLink | None, parts: ReplicaParts) -> Replica | None:
+def build_replica(
+    settings: Settings, bot_id: int, database: Database, link: ReplicaLink | None, parts: ReplicaParts
+) -> Replica | None:
     """Build this replica once all that works for it is built; None: this process is the only one."""
     if link is None:
         return None
@@ -332,7 +336,7 @@ def build_replica(database: Database, link: ReplicaLink | None, parts: ReplicaPa
         parts.sender.divide_rate(max(1, len(holders.replicas)))
 
     callbacks = ReplicaCallbacks(work, link.messenger.receive, on_look)
-    keeper = ShareKeeper(
-        database, link.own_shares, link.open_locks, callbacks, life=life, schema=find_newest_revision()
-    )
+    digests = digest_settings(list_agreed_values(settings, bot_id))
+    identity = ReplicaIdentity(life, find_newest_revision(), digests)
+    keeper = ShareKeeper(database, link.own_shares, link.open_locks, callbacks, identity)
     return Replica(link, work, keeper, parts.revision_watch)

@@ -40,6 +40,14 @@ class LiveReplica:
 
 
 @dataclass(frozen=True, slots=True)
+class SettingDigest:
+    """A setting by its number among those that must agree, and a digest of its value that a lock can have."""
+
+    setting: int
+    digest: int
+
+
+@dataclass(frozen=True, slots=True)
 class LockHolders:
     """Who holds what, as sessions, which PostgreSQL numbers.
 

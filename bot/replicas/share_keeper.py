@@ -13,7 +13,8 @@ from bot.db import shares
 from bot.db.engine import Database
 from bot.db.shares import LockHolders, OwnShares
 from bot.db.transaction import Transaction
-from bot.errors import ShareLost, StoreUnavailable
+from bot.errors import SettingsRefused, ShareLost, StoreUnavailable
+from bot.replicas.agreement import BOT, ReplicaIdentity, find_differences
 from bot.replicas.leadership import Leadership
 from bot.replicas.share_plan import plan_shares
 
@@ -68,8 +69,8 @@ class ShareKeeper:
     """Takes free shares, gives away what is beyond its part, and notices what it has lost.
 
     `own_shares`: kept as they are at the moment. `open_locks`: opens the session whose locks stand for
-    shares. `life`: the id of this process's life. `schema`: the one that this version works with; once the
-    database has another one, it gives everything to replicas of the other version.
+    shares. Once the database has another schema than `identity`, it gives everything to replicas of the other
+    version; while replicas of another bot are there, `run` raises SettingsRefused.
     """
 
     def __init__(
@@ -78,17 +79,15 @@ class ShareKeeper:
         own_shares: OwnShares,
         open_locks: "Callable[[], AbstractAsyncContextManager[SessionLocks]]",
         callbacks: ReplicaCallbacks,
-        *,
-        life: int,
-        schema: str,
+        identity: ReplicaIdentity,
     ) -> None:
         self._database = database
         self._own_shares = own_shares
         self._holds = own_shares.holds
         self._open_locks = open_locks
         self._callbacks = callbacks
-        self._life = life
-        self._schema = schema
+        self._identity = identity
+        self._life = identity.life
         self.leadership = Leadership()
         self._is_leaving = False
         self._lost_at: float | None = None  # monotonic; since when there is no session
@@ -119,6 +118,7 @@ class ShareKeeper:
         """Work with one session until it is lost."""
         async with self._open_locks() as locks:
             await locks.end_earlier_session(self._life)
+            await self._compare_settings(locks)
             await locks.join(self._life)
             self._lost_at = None
             log.info("replica %d takes part", self._life, extra={"action": "replica.joined"})
@@ -127,6 +127,22 @@ class ShareKeeper:
                 await self._look(locks)
                 async for notification in locks.wait_for_notifications(LOOK_SECONDS):
                     self._callbacks.on_notification(notification)
+
+    async def _compare_settings(self, locks: "SessionLocks") -> None:
+        """Say which settings differ from those of the others, which began earlier."""
+        own = self._identity.settings
+        differences = find_differences(own, await locks.hold_settings(own))
+        if BOT in differences:
+            raise SettingsRefused(
+                "DATABASE_URL: a gateway of another bot works on this database. "
+                "Give each bot a database of its own, or stop the other gateway."
+            )
+        if differences:
+            log.warning(
+                "%s differ from those of a gateway that runs already: give all the same values",
+                ", ".join(differences),
+                extra={"action": "replica.disagrees"},
+            )
 
     async def _retake(self, locks: "SessionLocks") -> None:
         """Take the shares of a lost session again, and abandon what another replica has by now."""
@@ -153,14 +169,14 @@ class ShareKeeper:
         await self._begin((taken | holders.own_shares) - set(plan.give) - self._holds.keys())
 
     def _check_schema(self, current: str | None) -> None:
-        if current in {None, self._schema, self._own_shares.other_schema}:
+        if current in {None, self._identity.schema, self._own_shares.other_schema}:
             return
         self._own_shares.other_schema = current
         log.warning(
             "the database has schema %s now, this version works with %s: "
             "the chats go to gateways of the other version; stop this one",
             current,
-            self._schema,
+            self._identity.schema,
             extra={"action": "replica.outdated"},
         )
         self.leave()

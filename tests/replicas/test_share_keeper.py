@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
+from typing import Any
 
 import pytest
 
@@ -13,7 +14,8 @@ from bot.db.shares import OwnShares
 from bot.db.transaction import Transaction
 from bot.db.usage import process_lives
 from bot.domain import SHARE_COUNT
-from bot.errors import StoreUnavailable
+from bot.errors import SettingsRefused, StoreUnavailable
+from bot.replicas.agreement import ReplicaIdentity, digest_settings
 from bot.replicas.share_keeper import ReplicaCallbacks, ShareKeeper
 from tests.support.cache_warmup import wait_until
 from tests.support.postgresql import PostgresServer
@@ -78,7 +80,7 @@ class Replica:
 
 @asynccontextmanager
 async def run_replica(
-    database: Database, url: str, life: int | None = None, schema: str = SCHEMA
+    database: Database, url: str, life: int | None = None, schema: str = SCHEMA, **values: object
 ) -> AsyncIterator[Replica]:
     if life is None:
         async with database.transaction() as tx:
@@ -93,7 +95,8 @@ async def run_replica(
             replica.sessions += 1
             yield locks
 
-    keeper = ShareKeeper(database, own_shares, open_locks, callbacks, life=life, schema=schema)
+    identity = ReplicaIdentity(life, schema, digest_settings(values))
+    keeper = ShareKeeper(database, own_shares, open_locks, callbacks, identity)
     async with asyncio.TaskGroup() as tasks:
         replica = Replica(keeper, own_shares, work, tasks.create_task(keeper.run()))
         yield replica
@@ -164,3 +167,23 @@ async def test_a_replica_gives_all_to_others_once_the_schema_is_of_another_versi
                 old.work.busy = set()
                 await wait_until(lambda: new.shares == set(range(SHARE_COUNT)))
                 assert new.own_shares.other_schema is None
+
+
+async def test_a_replica_names_the_settings_in_which_it_differs_and_refuses_another_bot(
+    postgresql_server: PostgresServer, caplog: pytest.LogCaptureFixture
+):
+    settings: dict[str, Any] = {"bot": 1, "ACCESS": "pairing", "ADMIN_IDS": [7, 8], "MODEL_SEATS": 4}
+    with postgresql_server.open_database() as url:
+        async with open_database(url) as database, run_replica(database, url, **settings) as first:
+            await wait_until(lambda: len(first.shares) == SHARE_COUNT)
+            async with run_replica(database, url, **settings) as second:
+                await wait_until(lambda: len(second.shares) == SHARE_COUNT // 2)
+            assert "differ" not in caplog.text
+            other = settings | {"MODEL_SEATS": 8, "ADMIN_IDS": [7]}
+            async with run_replica(database, url, **other) as third:
+                await wait_until(lambda: len(third.shares) == SHARE_COUNT // 2)
+            assert "ADMIN_IDS, MODEL_SEATS differ from those of a gateway" in caplog.text
+            with pytest.RaisesGroup(pytest.RaisesExc(SettingsRefused, match="another bot")):
+                async with run_replica(database, url, **settings | {"bot": 2}) as fourth:
+                    await asyncio.wait([fourth.task])
+            await wait_until(lambda: len(first.shares) == SHARE_COUNT)

@@ -20,6 +20,7 @@ from bot.db.transaction import Transaction
 from bot.db.usage import process_lives
 from bot.domain import PEOPLE_PRIORITY, TASKS_PRIORITY
 from bot.errors import StoreUnavailable
+from bot.replicas.agreement import ReplicaIdentity
 from bot.replicas.messenger import ReplicaMessenger
 from bot.replicas.share_keeper import ReplicaCallbacks, ShareKeeper
 from bot.replicas.shared_seats import ReplicaSeats, SeatStore, SharedSeats
@@ -119,8 +120,7 @@ async def run_replica(url: str, count: int) -> AsyncIterator[Replica]:
             own_shares,
             partial(open_session_locks, url),
             callbacks,
-            life=life,
-            schema=find_newest_revision(),
+            ReplicaIdentity(life, find_newest_revision()),
         )
         async with asyncio.TaskGroup() as tasks:
             replica = Replica(

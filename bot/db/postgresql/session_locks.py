@@ -14,7 +14,7 @@ from sqlalchemy import text
 from bot.db.postgresql.connections import create_session_engine
 from bot.db.postgresql.errors import translate_errors
 from bot.db.postgresql.notifications import CHANNEL
-from bot.db.shares import LockHolders
+from bot.db.shares import LockHolders, SettingDigest
 from bot.db.transaction import Transaction
 
 # The first of a lock's two numbers says what the second one counts.
@@ -22,6 +22,8 @@ _SHARES = 1_667_329_647
 _LEADER = 1_667_329_648
 _REPLICAS = 1_667_329_649
 _LEAVING = 1_667_329_651
+_SETTINGS = 1_667_329_700  # and the number of the setting
+_MAX_SETTINGS = 100
 
 _LIST_LOCKS = """
     SELECT classid, objid, pid FROM pg_locks
@@ -41,6 +43,7 @@ _END_EARLIER = """
     WHERE locktype = 'advisory' AND granted AND objsubid = 2 AND classid = %(of)s AND objid = %(life)s
       AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
 """
+_LOCK_SETTING = "SELECT pg_advisory_lock_shared(%s::int, %s::int)"
 _UNLOCK = "SELECT pg_advisory_unlock(%(of)s, number) FROM unnest(%(numbers)s::int[]) AS number"
 
 
@@ -84,6 +87,19 @@ class SessionLocks:
     async def join(self, life: int) -> None:
         """Count as a replica that takes shares; `life` is the id of this process's life."""
         await self._try_locks(_REPLICAS, [life])
+
+    async def hold_settings(self, digests: Collection[SettingDigest]) -> frozenset[SettingDigest]:
+        """Show the others the digests of one's own settings; returns theirs."""
+        for own in digests:
+            await self._connection.execute(_LOCK_SETTING, (_SETTINGS + own.setting, own.digest))
+        bounds = {"first": _SETTINGS, "last": _SETTINGS + _MAX_SETTINGS}
+        cursor = await self._connection.execute(_LIST_LOCKS, bounds)
+        own_session = self._connection.info.backend_pid
+        return frozenset(
+            SettingDigest(kind - _SETTINGS, digest)
+            for kind, digest, session in await cursor.fetchall()
+            if session != own_session
+        )
 
     async def leave(self, life: int) -> None:
         """Tell the others to take this replica's part as well."""
