@@ -20,7 +20,12 @@ _MAX_READERS = 10
 _READER_TIMEOUT_SECONDS = 10.0  # that a read waits until another one has ended
 # A peer that is gone without a word is noticed after eleven seconds, here and at the server, which then frees
 # the locks of that session.
-_SET_KEEPALIVE = "SET tcp_keepalives_idle = 5; SET tcp_keepalives_interval = 2; SET tcp_keepalives_count = 3"
+# Keepalive asks only while nothing is under way; what was sent would be sent again for minutes.
+_PEER_MILLISECONDS = 11_000
+_SET_KEEPALIVE = (
+    "SET tcp_keepalives_idle = 5; SET tcp_keepalives_interval = 2; SET tcp_keepalives_count = 3; "
+    f"SET tcp_user_timeout = {_PEER_MILLISECONDS}"
+)
 _SET_READONLY = "SET default_transaction_read_only = on"
 _CONNECT_ARGS = {
     "connect_timeout": _CONNECT_SECONDS,
@@ -29,6 +34,7 @@ _CONNECT_ARGS = {
     "keepalives_idle": 5,
     "keepalives_interval": 2,
     "keepalives_count": 3,
+    "tcp_user_timeout": _PEER_MILLISECONDS,
 }
 _ENGINE_OPTIONS: dict[str, Any] = {
     "connect_args": _CONNECT_ARGS,
