@@ -6,6 +6,7 @@ otherwise; tokens are the server's counts, None where it gave none.
 
 import zlib
 from collections.abc import Awaitable, Callable, Collection, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Final, Literal, Protocol
 
@@ -365,6 +366,19 @@ class AnswerLinks:
     opened: tuple[str, ...] = ()
 
 
+class FirstSend(Protocol):
+    """The next call in a lane, kept for an answer that is being stored."""
+
+    @property
+    def lane(self) -> Lane:
+        """Where it goes."""
+        ...
+
+    def take(self, row: int, part: Part, *, has_more: bool) -> None:
+        """Send this part, whose row is stored as being sent; `has_more`: others follow it."""
+        ...
+
+
 class Channel(Protocol):
     """Shows one turn to its user. Nothing here waits for Telegram; the caller stores what must last."""
 
@@ -419,6 +433,13 @@ class Channel(Protocol):
 
     async def build_files(self, text: str) -> tuple[OutgoingFile, ...]:
         """Build files of the code and tables of a final text (Markdown) that are longer than a message."""
+        ...
+
+    def reserve_send(self) -> AbstractContextManager[FirstSend | None]:
+        """Keep the chat's next call for the answer that the block stores, until `end`.
+
+        None: another call comes first, or has to wait. What was taken is released if the block raises.
+        """
         ...
 
     def end(self) -> None:

@@ -9,23 +9,22 @@ from dataclasses import dataclass
 
 from bot.agent import history, notices
 from bot.agent.events import CallModel, LoopEvent, RunTools, TurnResult
-from bot.attachments.outgoing_files import plan_file_parts
 from bot.db.conversations import calls, conversations, turns
 from bot.db.conversations.calls import CallCompletion, NewCall, RepeatReason
 from bot.db.conversations.turns import TurnEnd
 from bot.db.engine import Database
 from bot.db.people import groups
-from bot.db.queues import inbox, outbox, outbox_files, parked_items
+from bot.db.queues import inbox, outbox, parked_items
 from bot.db.queues.parked_items import WaitTimes
 from bot.db.retry import retry_until_available
 from bot.db.transaction import Transaction
-from bot.domain import AnswerLinks, Button, Channel, EndpointRole, Lane, Message, OutgoingFile, Part
-from bot.errors import EndpointAway, PromptTooLong
+from bot.domain import AnswerLinks, Button, Channel, EndpointRole, FirstSend, Message, OutgoingFile, Part
 from bot.translations.translator import translatable
 from bot.turns import summaries
+from bot.turns.answer_messages import AnswerMessages, store_messages
 from bot.turns.approvals import PendingCall
 from bot.turns.endpoint_router import EndpointRouter
-from bot.turns.file_allowance import MAX_TURN_FILES
+from bot.turns.failure_texts import describe_failure
 from bot.turns.model_caller import CallResult
 from bot.turns.start import PreparedTurn
 from bot.turns.tool_executor import ToolExecutor
@@ -37,17 +36,6 @@ CUT_NOTICE = translatable(
     "Our conversation is longer than I can read at once. I no longer see the beginning, but I can look "
     "things up. /new starts fresh."
 )
-MODEL_AWAY = translatable("The model is still not answering, so I've stopped trying. Send /retry later.")
-PROMPT_TOO_LONG = translatable(
-    "This is longer than I can read at once. Please send less of it, or start fresh with /new."
-)
-MESSAGE_TOO_LONG = translatable(
-    "Your message has {count} characters, more than I can read at once. Please send less of it, or send it "
-    "as a text file: of a file I read as much as fits."
-)
-GUEST_ANSWER_LOST = translatable("I lost this one. Please ask me again.")
-REQUEST_REFUSED = translatable("The model server refused my request. The admins know; /retry tries again.")
-LONG_MESSAGE_CHARS = 2000  # a prompt may be too long because of a message from this length on
 CONTINUE_PREFIX = "more:"
 """The callback data of a Continue button: this, and the id of the turn whose answer is to continue."""
 
@@ -140,13 +128,14 @@ class TurnRecorder:
         A tool may not be allowed to run twice, so its call is on the disk before it runs.
         """
         self._messages.extend(new_messages)
-        durable = isinstance(event, RunTools)
-        rendered = await self._render_answer(event)
-        await self.commit(
-            closing,
-            lambda tx, now: self._store_event(tx, event, new_messages, now=now, rendered=rendered),
-            durable=durable,
-        )
+        if isinstance(event, TurnResult):
+            await self._commit_end(closing, event.ending, new_messages, await self._render_answer(event))
+        else:
+            await self.commit(
+                closing,
+                lambda tx, now: self._store_event(tx, event, new_messages, now=now),
+                durable=isinstance(event, RunTools),
+            )
         self._executor.policy.notify()
 
     async def park(self, step: int, pending_calls: Sequence[PendingCall]) -> bool:
@@ -188,21 +177,11 @@ class TurnRecorder:
 
     async def store_failure(self, call_result: CallResult) -> None:
         """End the turn without an answer; the user reads why."""
-        text, ending = _describe_failure(call_result.result)
-        char_count = sum(map(len, self._request.texts))
-        if text == PROMPT_TOO_LONG and char_count >= LONG_MESSAGE_CHARS:
-            text = MESSAGE_TOO_LONG
-        if self._request.lane.is_guest:  # the commands that those texts name are for private chats
-            text = GUEST_ANSWER_LOST
-        message = Message("assistant", text.format(count=char_count))
+        failure = describe_failure(call_result.result, self._request, self._translate)
+        message = Message("assistant", failure.text)
         self._messages.append(message)
-        parts = await self._render(self._translate(text, count=char_count))
-
-        async def end(tx: Transaction, now: float) -> None:
-            await turns.append_messages(tx, self._turn.id, (message,), now=now)
-            await self._store_end(tx, ending, _RenderedText(parts), now=now)
-
-        await self.commit(call_result.closing, end)
+        parts = await self._render(failure.shown_text)
+        await self._commit_end(call_result.closing, failure.ending, (message,), _RenderedText(parts))
 
     async def commit(
         self,
@@ -220,6 +199,30 @@ class TurnRecorder:
                     await calls.close_call(tx, closing, now=now)
                 if follow_up is not None:
                     await follow_up(tx, now)
+
+        await retry_until_available(write)
+
+    async def _commit_end(
+        self,
+        closing: CallCompletion | None,
+        ending: str,
+        new_messages: tuple[Message, ...],
+        rendered: _RenderedText,
+    ) -> None:
+        """Close the last call, and store how the turn ended and what is to be sent of it.
+
+        What the sender has taken has to be on the disk; else its taking syncs this, too.
+        """
+
+        async def write() -> None:
+            now = time.time()
+            with self._dependencies.channel.reserve_send() as first_send:
+                durable = first_send is not None
+                async with self._dependencies.database.transaction(durable=durable) as tx:
+                    if closing is not None:
+                        await calls.close_call(tx, closing, now=now)
+                    await turns.append_messages(tx, self._turn.id, new_messages, now=now)
+                    await self._store_end(tx, ending, rendered, first_send, now=now)
 
         await retry_until_available(write)
 
@@ -278,7 +281,7 @@ class TurnRecorder:
         new_messages: tuple[Message, ...],
         *,
         now: float,
-        rendered: _RenderedText,
+        rendered: _RenderedText = _RenderedText(),
         repeat_reason: RepeatReason | None = None,
     ) -> None:
         await turns.append_messages(tx, self._turn.id, new_messages, now=now)
@@ -292,7 +295,7 @@ class TurnRecorder:
             case RunTools():
                 await self._executor.register_calls(tx, event, now=now)
             case TurnResult():
-                await self._store_end(tx, event.ending, rendered, now=now)
+                await self._store_end(tx, event.ending, rendered, None, now=now)
 
     async def _render_answer(self, event: LoopEvent) -> _RenderedText:
         """The answer with which the event ends the turn; nothing if it goes on.
@@ -329,18 +332,33 @@ class TurnRecorder:
             return event.text
         return f"{notices.close_code_block(event.text)}\n\n{signature}"
 
-    async def _store_end(self, tx: Transaction, ending: str, rendered: _RenderedText, *, now: float) -> None:
+    async def _store_end(
+        self,
+        tx: Transaction,
+        ending: str,
+        rendered: _RenderedText,
+        first_send: FirstSend | None,
+        *,
+        now: float,
+    ) -> None:
         request = self._request
-        first_item = request.items[0].id
         lane = await groups.find_lane(tx, request.lane)
         await turns.end(tx, self._turn.id, self._build_end(ending), now=now)
         parts = rendered.parts
         if self._turn.needs_cut_notice:
             parts = (*parts, Part(self._translate(CUT_NOTICE), silent=True))
             await conversations.mark_cut_told(tx, lane)
-        await outbox.add(tx, item=first_item, lane=lane, parts=parts, reply_to=request.reply_to, now=now)
-        if ending != "edited":
-            await self._store_files(tx, rendered.files, lane, now=now)
+        answer = AnswerMessages(
+            turn=self._turn.id,
+            item=request.items[0].id,
+            lane=lane,
+            reply_to=request.reply_to,
+            translate=self._translate,
+            parts=parts,
+            block_files=rendered.files,
+            tool_file_count=0 if ending == "edited" else self._executor.allowance.count,
+        )
+        await store_messages(tx, answer, first_send, now=now)
         items = [item.id for item in request.items]
         await inbox.mark_done(tx, items, spans=self._dependencies.format_spans(), now=now)
         self.needs_summary = (
@@ -349,19 +367,6 @@ class TurnRecorder:
             and self._is_nearly_full()
             and await summaries.enqueue_summary(tx, lane, now=now)
         )
-
-    async def _store_files(
-        self, tx: Transaction, block_files: Sequence[OutgoingFile], lane: Lane, *, now: float
-    ) -> None:
-        """Store the messages that bring what tools returned, and files of the answer's long blocks."""
-        tool_file_count = self._executor.allowance.count
-        block_files = block_files[: MAX_TURN_FILES - tool_file_count]
-        if not (tool_file_count or block_files):
-            return
-        await outbox_files.store(tx, block_files, turn=self._turn.id, now=now)
-        files = await outbox_files.load_waiting(tx, self._turn.id)
-        file_parts = plan_file_parts(files, self._translate)
-        await outbox_files.add_parts(tx, file_parts, item=self._request.items[0].id, lane=lane, now=now)
 
     def _is_nearly_full(self) -> bool:
         used = self._turn.prompt_tokens + history.estimate_tokens(self._messages)
@@ -388,12 +393,3 @@ def _build_wait_spans(wait: WaitTimes | None) -> tuple[Span, ...]:
         Span("approval wait", wait.asked_at, wait.agreed_at),
         Span("lane wait", wait.agreed_at, wait.retaken_at),
     )
-
-
-def _describe_failure(error: object) -> tuple[str, str]:
-    """What the user reads when there is no answer, and the turn's ending."""
-    if isinstance(error, EndpointAway):
-        return MODEL_AWAY, "away"
-    if isinstance(error, PromptTooLong):
-        return PROMPT_TOO_LONG, "too_long"
-    return REQUEST_REFUSED, "refused"

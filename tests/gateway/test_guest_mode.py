@@ -19,7 +19,7 @@ from bot.sim.telegram.faults import BotApiFault
 from bot.sim.telegram.server import SimulatedGroup
 from bot.sim.vllm.server import format_tool_call
 from bot.telegram.commands.forget import GUEST_NOTICE
-from bot.turns.recorder import GUEST_ANSWER_LOST
+from bot.turns.failure_texts import GUEST_ANSWER_LOST
 from tests.support.gateway import ADMIN, GatewayHarness, long_story, running_gateway
 
 ELSEWHERE = -1002000000001

@@ -197,6 +197,22 @@ async def test_while_tools_run(surround: OpenEnvironment):
     assert "outcome is unknown" in environment.endpoint.requests[-1].prompt
 
 
+@pytest.mark.parametrize("when", ["before 1", "after 1"])
+async def test_around_the_commit_of_an_answer(surround: OpenEnvironment, when: str):
+    """From its commit on an answer counts as being sent, whether or not the call has left."""
+    environment = await surround()
+    environment.endpoint.hold()
+    environment.ann.send("@@say:here I am@@")
+    await environment.wait_for_requests()
+    await environment.gateway.arm(when)  # a heartbeat may be the next commit
+    environment.endpoint.release()
+    assert await environment.gateway.wait_for_exit() == -signal.SIGKILL
+    is_taken = environment.load_rows("select state from outbox where final") == [("sending",)]
+    await environment.gateway.start()
+    await environment.wait_for_answers(UNSURE if is_taken else "here I am")
+    assert when == "after 1" or not is_taken
+
+
 @pytest.mark.parametrize("arrives", [True, False])
 async def test_while_the_answer_is_sent(surround: OpenEnvironment, arrives: bool):
     """Its delivery is in doubt: the chat is asked, and the answer is sent once more if the user wants it."""
@@ -332,10 +348,12 @@ async def test_while_a_new_conversation_is_asked_for(surround: OpenEnvironment, 
     await environment.gateway.arm(when)
     environment.ann.send("/new")
     assert await environment.gateway.wait_for_exit() == -signal.SIGKILL
+    is_taken = ("sending",) in environment.load_rows("select state from outbox where final")
     await environment.gateway.start()
-    await environment.until(lambda: len(environment.texts()) == 2)
-    assert environment.texts()[0] == "Stopped."
-    assert environment.texts()[1].startswith("New conversation.")
+    await environment.until(lambda: environment.texts()[-1:] and "New conv" in environment.texts()[-1])
+    *texts, new_conversation = environment.texts()
+    assert texts in ([[UNSURE], ["Stopped.", UNSURE]] if is_taken else [["Stopped."]])
+    assert new_conversation.startswith("New conversation.")
     environment.endpoint.release()
 
 

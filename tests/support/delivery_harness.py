@@ -13,14 +13,15 @@ from sqlalchemy.engine import Row
 from bot.db.engine import Database
 from bot.db.queues import outbox
 from bot.db.tables import outbox as outbox_table
-from bot.domain import Lane, Part
+from bot.domain import FirstSend, Lane, Part
 from bot.sim.telegram.server import BotApi, BotApiCall
 from bot.telegram.client import create_bot
 from bot.telegram.delivery.channel import ChatChannel
 from bot.telegram.delivery.rate_budget import CallRate, RateLimits
-from bot.telegram.delivery.sender import Sender, SenderCallbacks
+from bot.telegram.delivery.sender import OwnLanes, Sender, SenderCallbacks
 from bot.telegram.outcomes import DeliveryRefusal
 from bot.translations.translator import ENGLISH, Translatable
+from bot.turns.answer_messages import AnswerMessages, store_messages
 
 ANN = Lane(7)
 ONE = "First block, which says something.\n\n"
@@ -53,11 +54,17 @@ class DeliveryHarness:
         self.problems.append(text(ENGLISH))
 
     @contextlib.asynccontextmanager
-    async def run_sender(self, *, kill: bool = False) -> AsyncIterator[Sender]:
+    async def run_sender(
+        self, *, kill: bool = False, own_lanes: OwnLanes | None = None
+    ) -> AsyncIterator[Sender]:
         """Run a sender; at the end it is stopped, or killed in the middle of whatever it does."""
         async with create_bot(self.api.token, self.url) as bot:
             sender = Sender(
-                self.database, bot, SenderCallbacks(self.on_blocked, self.on_trouble), limits=self.limits
+                self.database,
+                bot,
+                SenderCallbacks(self.on_blocked, self.on_trouble),
+                limits=self.limits,
+                own_lanes=own_lanes,
             )
             async with asyncio.TaskGroup() as tasks:
                 running = tasks.create_task(sender.run())
@@ -80,8 +87,26 @@ class DeliveryHarness:
 
     async def finish_turn(self, channel: ChatChannel, text: str, item: int = 1, lane: Lane = ANN) -> None:
         """End a turn as the turn runner does: store the final parts, then end the channel."""
-        await self.store_parts(await channel.render_parts(text), item, lane)
+        parts = await channel.render_parts(text)
+        with channel.reserve_send() as first_send:
+            await self.store_answer(parts, first_send, item, lane)
         channel.end()
+
+    async def store_answer(
+        self, parts: tuple[Part, ...], first_send: FirstSend | None, item: int = 1, lane: Lane = ANN
+    ) -> None:
+        answer = AnswerMessages(
+            turn=0,
+            item=item,
+            lane=lane,
+            reply_to=None,
+            translate=ENGLISH,
+            parts=parts,
+            block_files=(),
+            tool_file_count=0,
+        )
+        async with self.database.transaction() as tx:
+            await store_messages(tx, answer, first_send, now=time.time())
 
     async def send_text(self, sender: Sender, text: str, item: int | None = 1, lane: Lane = ANN) -> int:
         """Store one message and wake the sender; returns its row."""

@@ -1,9 +1,10 @@
 """Runs turns without Telegram: a model with a script, and a channel that records what it is shown."""
 
 import asyncio
+import contextlib
 import json
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -149,6 +150,10 @@ class FakeChannel:
 
     async def build_files(self, text: str) -> tuple[OutgoingFile, ...]:
         return build_block_files(text)
+
+    @contextlib.contextmanager
+    def reserve_send(self) -> Iterator[None]:
+        yield
 
     def end(self) -> None:
         self.end_count += 1

@@ -45,7 +45,8 @@ _IS_SHOWN = outbox.c.body.is_not(None) & ((outbox.c.state != "done") | outbox.c.
 _IS_SETTLED_IN_CHAT = (outbox.c.state == "done") & outbox.c.message_id.is_not(None)
 # As expressions: a list of values is expanded for each execution, which took half of the time of a statement.
 _DUE_STATES = (literal("new"), literal("open"))
-_IS_DUE = outbox.c.final & outbox.c.state.in_(_DUE_STATES)
+IS_DUE = outbox.c.final & outbox.c.state.in_(_DUE_STATES)
+"""A message waits to be sent or edited."""
 _INSERT = upsert(outbox)
 
 # Store the final body of a part. If a running turn has shown the part already, its row gets the final body;
@@ -95,14 +96,14 @@ _COUNT_OTHERS_DUE = (
 _QUESTIONS_FIRST = case((outbox.c.about < outbox.c.id, 0), else_=1)
 _OLDEST_DUE = (
     select(outbox.c.id)
-    .where(outbox.c.lane == bindparam("of_lane"), _IS_DUE)
+    .where(outbox.c.lane == bindparam("of_lane"), IS_DUE)
     .order_by(_QUESTIONS_FIRST, outbox.c.id)
     .limit(1)
     .scalar_subquery()
 )
 _TAKE_OLDEST = (
     update(outbox)
-    .where(outbox.c.id == _OLDEST_DUE, _IS_DUE)
+    .where(outbox.c.id == _OLDEST_DUE, IS_DUE)
     .values(state=case((outbox.c.state == "new", "sending"), else_=outbox.c.state), tries=outbox.c.tries + 1)
     .returning(*OUTBOX_COLUMNS, _COUNT_OTHERS_DUE.label("others_due"))
 )
@@ -246,7 +247,7 @@ async def recover(tx: Transaction, *, now: float, shares: Collection[int] | None
 
 async def list_due_lanes(tx: Transaction) -> list[Lane]:
     """The lanes in which something waits to be sent or edited, the one that waits longest first."""
-    lanes = select(outbox.c.lane).where(_IS_DUE).group_by(outbox.c.lane).order_by(func.min(outbox.c.id))
+    lanes = select(outbox.c.lane).where(IS_DUE).group_by(outbox.c.lane).order_by(func.min(outbox.c.id))
     return [Lane.parse(key) for key in (await tx.execute(lanes)).scalars()]
 
 

@@ -3,13 +3,32 @@
 Waits for nothing but rendering: it sets what is to be shown, and the sender does the rest.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 
+from bot.db.queues.outbox_rows import OutboxRow
 from bot.domain import AnswerLinks, Button, Lane, OutgoingFile, Part
+from bot.telegram.delivery.lane_worker import LaneSender
 from bot.telegram.delivery.progress import TurnProgress
 from bot.telegram.delivery.sender import Sender
 from bot.telegram.formatting.render import Piece
 from bot.translations.translator import ENGLISH, Translator
+
+
+class ReservedSend:
+    """The lane's next call, kept for the first send of an answer; `row` is what it sends, once taken."""
+
+    def __init__(self, lane: Lane, reply_to: int | None) -> None:
+        self.lane = lane
+        self.row: OutboxRow | None = None
+        self._reply_to = reply_to
+
+    def take(self, row: int, part: Part, *, has_more: bool) -> None:
+        """Send this part, whose row is stored as being sent; `has_more`: others follow it."""
+        self.row = OutboxRow(
+            row, self.lane, self._reply_to, part, True, "sending", None, is_notice=False, has_more=has_more
+        )
 
 
 class ChatChannel:
@@ -32,6 +51,7 @@ class ChatChannel:
         self.translate = translate
         self._sender = sender
         self._progress = TurnProgress(lane, item, silent, sender.limits, translate, reply_to)
+        self._first_send: tuple[LaneSender, OutboxRow] | None = None
 
     def begin(self, status: str | None = None) -> None:
         """Show a typing sign or draft unless something is shown within 300 ms.
@@ -105,7 +125,35 @@ class ChatChannel:
     def _empty_piece(self) -> Piece:
         return Piece(self.translate("(There is nothing in this answer that I can show.)"))
 
+    @contextmanager
+    def reserve_send(self) -> Iterator[ReservedSend | None]:
+        """Keep the lane's next call for what the block stores as being sent; `end` makes it.
+
+        None: another call comes first, or has to wait.
+        """
+        progress = self._progress
+        lane_sender = self._sender.reserve(progress.lane)
+        if lane_sender is None:
+            yield None
+            return
+        reserved = ReservedSend(progress.lane, progress.reply_to)
+        try:
+            yield reserved
+        except BaseException:
+            if reserved.row is None:
+                lane_sender.free()
+            else:  # an error of the commit, which may have come to its end nevertheless
+                lane_sender.release(progress.item)
+            raise
+        if reserved.row is None:
+            lane_sender.free()
+        else:
+            self._first_send = (lane_sender, reserved.row)
+
     def end(self) -> None:
         """Deliver the final parts, which are stored (committed), and show nothing else of this turn."""
         self._progress.is_over = True
-        self._sender.wake(self._progress.lane)
+        if self._first_send is None:
+            self._sender.wake(self._progress.lane)
+        else:
+            self._sender.send_taken(*self._first_send)

@@ -87,6 +87,11 @@ class LaneCalls:
         )
         self.enqueue_write(shown, durable=False)
 
+    @property
+    def has_unwritten(self) -> bool:
+        """Whether a queued write is not committed yet."""
+        return self._last_write is not None and not self._last_write.done()
+
     async def flush_writes(self) -> bool:
         """Wait for the queued writes; False if there was nothing to wait for."""
         last_write = self._last_write

@@ -7,7 +7,7 @@ import asyncio
 import logging
 from functools import partial
 
-from bot.db.queues import outbox
+from bot.db.queues import first_sends, outbox
 from bot.db.queues.outbox_rows import OutboxRow
 from bot.domain import Lane
 from bot.telegram.delivery.file_calls import FileSender
@@ -37,6 +37,8 @@ class LaneSender:
 
     `is_due`: something is stored for the lane.
     `progress`: what its running turn shows.
+
+    While a turn's end is stored, its next call may be reserved for the first send of the answer.
     """
 
     def __init__(self, lane: Lane, context: DeliveryContext) -> None:
@@ -48,6 +50,9 @@ class LaneSender:
         self._progress_sender = ProgressSender(self._calls)
         self._file_sender = FileSender(self._calls)
         self._wake_event = asyncio.Event()
+        self._is_waiting = False  # until there is something to show
+        self._is_reserved = False
+        self._taken_row: OutboxRow | None = None
 
     def wake(self) -> None:
         """Check again what there is to do."""
@@ -59,9 +64,14 @@ class LaneSender:
         Raises SenderStopped where it would have to wait while the sender stops.
         """
         while True:
-            self._calls.timeline.set_base("own" if self.is_due else None)
+            self._calls.timeline.set_base("own" if self.is_due or self._taken_row is not None else None)
             self._wake_event.clear()
-            if self.is_due:
+            if self._is_reserved:
+                await self._wake_event.wait()
+            elif (row := self._taken_row) is not None:
+                self._taken_row = None
+                await self._deliver(row)
+            elif self.is_due:
                 await self._deliver_next()
             elif self.progress is not None and self._can_show(self.progress):
                 await self._show_progress(self.progress)
@@ -69,6 +79,35 @@ class LaneSender:
                 await self._progress_sender.clear_status(self.progress, leftover)
             elif not await self._calls.flush_writes():
                 return
+
+    def reserve(self) -> bool:
+        """Make no call before `send_taken` or `free`; False if another call comes first, or has to wait.
+
+        What a turn has shown already is edited, which is no first send.
+        """
+        if not self._is_waiting or self._is_reserved or self.is_due or self._calls.has_unwritten:
+            return False
+        if self.progress is None or self.progress.is_over or self.progress.messages:
+            return False
+        self._is_reserved = self._context.rate_queue.try_acquire(self.lane.paced_chat)
+        return self._is_reserved
+
+    def send_taken(self, row: OutboxRow) -> None:
+        """Make the reserved call: the first send of this row, which was committed as being sent."""
+        self._is_reserved = False
+        self._taken_row = row
+        self.wake()
+
+    def free(self) -> None:
+        """Go on without the reserved call."""
+        self._is_reserved = False
+        self._context.rate_queue.refund(self.lane.paced_chat)
+        self.wake()
+
+    def release(self, item: int) -> None:
+        """Go on without the reserved call; the first part of this item's answer may be stored as taken."""
+        self._calls.enqueue_write(partial(first_sends.release, item=item))
+        self.free()
 
     def _can_show(self, progress: TurnProgress) -> bool:
         return not progress.is_over and not self._context.rate_queue.is_stopped
@@ -80,16 +119,16 @@ class LaneSender:
             if self.is_due or not self._can_show(progress):
                 return
         match step := progress.get_next_step(self._context.rate_queue.now):
-            case None:
-                await self._wake_event.wait()
-            case WaitUntil(until):
-                await self._wait_until(until)
+            case None | WaitUntil():
+                self._is_waiting = True
+                await self._wait_until(step.until if step is not None else None)
+                self._is_waiting = False
             case _:
                 await self._progress_sender.send(progress, step)
 
-    async def _wait_until(self, deadline: float) -> None:
+    async def _wait_until(self, deadline: float | None) -> None:
         try:
-            async with asyncio.timeout(deadline - self._context.rate_queue.now):
+            async with asyncio.timeout(None if deadline is None else deadline - self._context.rate_queue.now):
                 await self._wake_event.wait()
         except TimeoutError:
             return
@@ -103,6 +142,16 @@ class LaneSender:
         if row is None:
             self._context.rate_queue.refund(self.lane.paced_chat)
             return
+        await self._deliver(row)
+
+    async def _deliver(self, row: OutboxRow) -> None:
+        """Make the call for a row that was taken, and store its outcome."""
+        try:
+            await self._context.rate_queue.wait_until_confirmed()
+        except SenderStopped:
+            if row.state == "sending":
+                self._calls.enqueue_write(partial(outbox.release, row=row.id, reason="the sender stopped"))
+            raise
         if self.progress is not None:
             self.progress.mark_final(row.id)
         await self._record_outcome(row, await self._make_call(row))
@@ -118,7 +167,6 @@ class LaneSender:
 
     async def _make_call(self, row: OutboxRow) -> DeliveryOutcome:
         """Make the call that makes Telegram show what this row says."""
-        await self._context.rate_queue.wait_until_confirmed()
         client = self._context.client
         if row.message_id is None:
             assert row.body is not None

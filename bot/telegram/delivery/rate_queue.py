@@ -58,6 +58,16 @@ class RateQueue:
                     self._budget.spend(chat, self.now)
                     return
 
+    def try_acquire(self, chat: int) -> bool:
+        """Count a call that must arrive; False if it would have to wait."""
+        if self._lock.locked() or self.is_stopped or not self._is_confirmed():
+            return False
+        now = self.now
+        if self._budget.get_chat_wait_seconds(chat, now) or self._budget.get_overall_wait_seconds(now):
+            return False
+        self._budget.spend(chat, now)
+        return True
+
     async def wait_until_stopped(self) -> None:
         """Wait until the sender stops."""
         await self._stopped.wait()

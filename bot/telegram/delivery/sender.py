@@ -17,6 +17,7 @@ from telegram import Bot
 from bot.db import shares
 from bot.db.engine import Database
 from bot.db.queues import outbox
+from bot.db.queues.outbox_rows import OutboxRow
 from bot.db.shares import ShareHold
 from bot.db.transaction import Transaction
 from bot.db.write_queue import WriteQueue
@@ -173,6 +174,19 @@ class Sender:
         """Deliver to a supergroup what is stored for it, also where the group is named that it was."""
         self._successors[old_chat] = new_chat
         self.wake(Lane(new_chat))
+
+    def reserve(self, lane: Lane) -> LaneSender | None:
+        """Have the lane's sender make no call but the first send of what its turn stores now.
+
+        None: another call comes first, or has to wait.
+        """
+        lane_sender = self._lane_senders.get(lane)
+        return lane_sender if lane_sender is not None and lane_sender.reserve() else None
+
+    def send_taken(self, lane_sender: LaneSender, row: OutboxRow) -> None:
+        """Make the reserved call: the first send of this row, which was committed as being sent."""
+        lane_sender.send_taken(row)
+        self._turn_timers.hand_over(row.lane)
 
     def show(self, progress: TurnProgress) -> None:
         """Show the progress of a running turn, which has changed."""
