@@ -33,6 +33,7 @@ from tests.support.registered_tools import RegisteredToolsHarness, build_definit
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 GROUP = -100200
+PAPER_WIDTH = 718  # pixels of A4 between margins of a centimetre
 DETAIL_PAGES = (  # what no navigation leads to
     "/admin/tools/shop_list",
     "/admin/tools/shop",
@@ -183,7 +184,7 @@ async def test_usage_draws_its_chart_and_is_used_with_the_keyboard(visit: Visit,
         open_admin_page(database, url) as harness,
         visit(f"{harness.url}/admin/login/none", forgiven=("403",)) as page,
     ):
-        await fill_month(database, 7, until=time.time() - 60)
+        month = await fill_month(database, 7, until=time.time() - 60)
         await log_in(page, harness)
         await page.set_viewport_size({"width": 1280, "height": 900})
         await page.goto(f"{harness.url}/admin/usage?period=30d")
@@ -204,6 +205,17 @@ async def test_usage_draws_its_chart_and_is_used_with_the_keyboard(visit: Visit,
         assert width < 360
         await expect(page.locator("#usage-chart canvas")).to_have_js_property("clientWidth", width)
         await check_tabs(page)
+        turn = max(month.turns, key=lambda turn: len(month.list_calls(turn["id"])))
+        await check_paper(page, harness.url, f"turn/{turn['id']}", "turns?period=90d", "honesty")
+
+
+async def check_paper(page: Page, url: str, *paths: str) -> None:
+    """What is printed on A4 is not cut on the right."""
+    await page.emulate_media(media="print")
+    await page.set_viewport_size({"width": PAPER_WIDTH, "height": 1000})
+    for path in paths:
+        await page.goto(f"{url}/admin/{path}")
+        assert await measure_sideways_scroll(page) == 0, path
 
 
 async def check_tabs(page: Page) -> None:
