@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from itertools import pairwise
 
-from bot.db.usage.turn_steps import CallStep, PartStep, ToolStep, TurnSteps
+from bot.db.usage.turn_steps import CallStep, PartStep, ToolStep, TurnSteps, TurnTakeover
 from bot.domain import CANVAS_TOKENS
 from bot.usage.plain_text import escape_for_terminal
 from bot.usage.refusals import describe_tool_outcome
@@ -67,6 +67,8 @@ def _turn_events(turn: TurnSteps) -> Iterator[TurnEvent]:
         waited = format_seconds(turn.taken_at - turn.received_at)
         yield turn.taken_at, 1, f"taken up, after {waited} s of waiting"
     yield turn.began_at, 2, "the turn begins"
+    for takeover in turn.takeovers:
+        yield takeover.taken_at, 2, describe_takeover(takeover)
     for number, call in enumerate(turn.calls, start=1):
         yield from ((time, 3, f"call {number}: {text}") for time, text in _call_events(call))
     for tool in turn.tools:
@@ -76,6 +78,15 @@ def _turn_events(turn: TurnSteps) -> Iterator[TurnEvent]:
         yield turn.ended_at, 5, f"the turn ends: {escape_for_terminal(turn.ending or turn.state)}"
     for number, part in enumerate(turn.parts, start=1):
         yield from ((time, 6, f"message {number} {text}") for time, text in _part_events(part))
+
+
+def describe_takeover(takeover: TurnTakeover) -> str:
+    """Which gateway took the chat over from which, and how long nobody had it."""
+    text = f"another gateway took over: {takeover.life} from {takeover.previous_life}"
+    seconds = takeover.taken_at - takeover.left_at
+    if seconds > 0:
+        text += f", after {format_seconds(seconds)} s without one"
+    return text
 
 
 def _part_events(part: PartStep) -> Iterator[tuple[float, str]]:

@@ -11,7 +11,7 @@ from sqlalchemy import insert, select
 
 from bot.db.engine import Database
 from bot.db.maintenance import retention
-from bot.db.tables import audit, messages, model_calls
+from bot.db.tables import audit, lives, messages, model_calls, share_holds
 from bot.domain import Lane
 from bot.usage import report_command
 from bot.usage.intervals import INTERVAL_ORDER, column_name
@@ -114,6 +114,19 @@ async def test_turns_of_a_random_month_are_shown_as_they_were(database: Database
         assert "There is no turn 999." in await page.get_text("/admin/turn/999", 404)
         await page.get_text(f"/admin/turn/{'9' * 18}", 404)
         await page.get_text("/admin/turn/none", 400)
+
+
+async def test_a_turn_that_another_gateway_went_on_with_says_so(database: Database, database_url: str):
+    turn = await UsageRows(database).add_turn(ended_at=NOON + 8)
+    async with database.transaction() as tx:
+        for life in (1, 2):
+            await tx.execute(insert(lives).values(id=life, began_at=NOON - 60, seen_at=NOON))
+        for hold in ((1, NOON - 60, NOON + 1), (2, NOON + 1.5, None)):
+            columns = dict(zip(("life", "began_at", "ended_at"), hold, strict=True))
+            await tx.execute(insert(share_holds).values(share=Lane(5).share, epoch=hold[0], **columns))
+    async with open_admin_page(database, database_url) as page:
+        text = await page.get_text(f"/admin/turn/{turn}")
+    assert "1.500 s: another gateway took over: 2 from 1, after 0.500 s without one." in text
 
 
 async def test_odd_turns_have_a_page(database: Database, database_url: str):

@@ -4,7 +4,7 @@ import json
 from dataclasses import replace
 from typing import Any
 
-from bot.db.usage.turn_steps import CallStep, PartStep, ToolStep, TurnMessage, TurnSteps
+from bot.db.usage.turn_steps import CallStep, PartStep, ToolStep, TurnMessage, TurnSteps, TurnTakeover
 from bot.usage.turn_report import render_json, render_lines
 
 NOON = 1_728_043_200.0
@@ -102,6 +102,15 @@ def test_a_turn_is_shown_in_the_order_of_events():
         "     9.000  whole",
         "     2.000  first canvas",
     ]
+
+
+def test_another_gateway_that_took_over_is_named():
+    killed = TurnTakeover(life=9, taken_at=NOON + 3, previous_life=7, left_at=NOON + 2.5)
+    given = TurnTakeover(life=11, taken_at=NOON + 6.5, previous_life=9, left_at=NOON + 6.5)
+    lines = render(replace(TURN, takeovers=(killed, given)))
+    assert "     3.000  another gateway took over: 9 from 7, after 0.500 s without one" in lines
+    assert "     6.500  another gateway took over: 11 from 9" in lines
+    assert json.loads(render_json(replace(TURN, takeovers=(given,))))["takeovers"][0]["life"] == 11
 
 
 def test_what_failed_or_was_asked_again_says_why():

@@ -28,6 +28,7 @@ from bot.db.usage.turn_steps import TurnSteps, load_steps
 from bot.errors import NothingFound, QuestionRefused
 from bot.usage.query_args import parse_turn_id
 from bot.usage.tables import format_seconds
+from bot.usage.turn_report import describe_takeover
 
 MAX_TEXT_CHARACTERS = 4_000
 MAX_REASON_CHARACTERS = 200
@@ -110,7 +111,11 @@ def _show_head(request: PageRequest, turn: TurnSteps, names: Mapping[int, str]) 
         ". Times below are seconds since then. ",
         seats,
     ]
-    return line, show_figures(*figures)
+    takeovers = [
+        h.p[f"{format_seconds(takeover.taken_at - turn.received_at)} s: {describe_takeover(takeover)}."]
+        for takeover in turn.takeovers
+    ]
+    return line, show_figures(*figures), takeovers
 
 
 def _format_optional(seconds: float | None) -> str:

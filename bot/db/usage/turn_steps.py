@@ -4,14 +4,27 @@ Only reads. Texts of people, of the model and of tools are read only on request.
 """
 
 import json
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any, get_args
 
 from sqlalchemy import Column, Select, null, select
 
-from bot.db.tables import accounts, approvals, inbox, messages, model_calls, outbox, tool_calls, turns
+from bot.db.tables import (
+    accounts,
+    approvals,
+    inbox,
+    messages,
+    model_calls,
+    outbox,
+    share_holds,
+    tool_calls,
+    turns,
+)
 from bot.db.transaction import Transaction
 from bot.db.usage.usage_sums import BreakdownColumn
+from bot.domain import Lane
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +113,19 @@ class TurnMessage:
 
 
 @dataclass(frozen=True, slots=True)
+class TurnTakeover:
+    """At `taken_at` a gateway took the turn's chat over from another one, which had it until `left_at`.
+
+    Both are named by the ids of their lives.
+    """
+
+    life: int
+    taken_at: float
+    previous_life: int
+    left_at: float
+
+
+@dataclass(frozen=True, slots=True)
 class TurnSteps:
     """A turn step by step. `account` is empty until it is settled, `said` unless texts were requested."""
 
@@ -121,6 +147,14 @@ class TurnSteps:
     tools: tuple[ToolStep, ...]
     parts: tuple[PartStep, ...]
     said: tuple[TurnMessage, ...]
+    takeovers: tuple[TurnTakeover, ...] = ()
+
+    @property
+    def settled_at(self) -> float | None:
+        """When its last message was delivered or given up; None: it is not, or the turn has not ended."""
+        moments = [self.ended_at, *(part.done_at for part in self.parts)]
+        known = [moment for moment in moments if moment is not None]
+        return max(known) if len(known) == len(moments) else None
 
 
 _CALL_COLUMNS = tuple(model_calls.c[name] for name in CallStep.__slots__)
@@ -156,13 +190,26 @@ async def load_steps(tx: Transaction, turn: int, *, with_texts: bool) -> TurnSte
     said: tuple[TurnMessage, ...] = ()
     if with_texts:
         said = await _load_messages(tx, turn)
-    return TurnSteps(
+    steps = TurnSteps(
         **dict(zip(TurnSteps.__slots__, row[: len(_TURN_COLUMNS)], strict=False)),
         account=await load_breakdown(tx, turn),
         calls=tuple(CallStep(*call) for call in await _load_rows(tx, calls)),
         tools=await _load_tools(tx, turn, with_texts=with_texts),
         parts=tuple(PartStep(*part) for part in await _load_rows(tx, parts)),
         said=said,
+    )
+    return replace(steps, takeovers=await _load_takeovers(tx, steps))
+
+
+async def _load_takeovers(tx: Transaction, turn: TurnSteps) -> tuple[TurnTakeover, ...]:
+    """Those of its chat from its receipt until its last message was delivered."""
+    holds = select(share_holds.c.life, share_holds.c.began_at, share_holds.c.ended_at)
+    holds = holds.where(share_holds.c.share == Lane.parse(turn.chat).share).order_by(share_holds.c.epoch)
+    until = math.inf if turn.settled_at is None else turn.settled_at
+    return tuple(
+        TurnTakeover(later.life, later.began_at, earlier.life, earlier.ended_at)
+        for earlier, later in pairwise((await tx.execute(holds)).all())
+        if turn.received_at < later.began_at < until
     )
 
 

@@ -1,8 +1,9 @@
 """A turn is read with everything about it, and its texts only on request."""
 
 from bot.db.engine import Database
-from bot.db.tables import inbox, messages, outbox
-from bot.db.usage.turn_steps import TurnSteps, load_steps
+from bot.db.tables import inbox, lives, messages, outbox, share_holds
+from bot.db.usage.turn_steps import TurnSteps, TurnTakeover, load_steps
+from bot.domain import SHARE_COUNT, Lane
 from tests.support.usage_rows import NOON, UsageRows
 
 
@@ -59,3 +60,23 @@ async def test_a_turn_that_is_not_settled_has_no_account(database: Database):
     steps = await load_turn(database, await UsageRows(database).add_turn(state="running", ended_at=None))
     assert steps is not None
     assert (steps.account, steps.taken_at) == ({}, None)
+
+
+async def test_takeovers_of_its_chat_are_those_from_its_receipt_to_its_delivery(database: Database):
+    turn = await store_whole_turn(database)
+    share = Lane(5).share
+    moments = [(1, -60.0, -9.0), (2, -9.0, 2.5), (3, 3.0, 8.25), (1, 8.25, 9.0), (2, 9.0, None)]
+    async with database.transaction() as tx:
+        for life in (1, 2, 3):
+            await tx.execute(lives.insert().values(id=life, began_at=NOON - 60, seen_at=NOON))
+        for epoch, (life, began, ended) in enumerate(moments, start=1):
+            hold: dict[str, float | None] = {"epoch": epoch, "life": life, "began_at": NOON + began}
+            hold["ended_at"] = None if ended is None else NOON + ended
+            await tx.execute(share_holds.insert().values(share=share, **hold))
+            await tx.execute(share_holds.insert().values(share=(share + 1) % SHARE_COUNT, **hold))
+    steps = await load_turn(database, turn)
+    assert steps is not None
+    assert steps.takeovers == (
+        TurnTakeover(3, NOON + 3.0, 2, NOON + 2.5),
+        TurnTakeover(1, NOON + 8.25, 3, NOON + 8.25),
+    )
