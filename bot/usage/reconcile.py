@@ -113,8 +113,9 @@ class Reconciliation:
     async def take_reading(self) -> CounterReading | None:
         """Store one reading, taken while none of our calls runs if there is such a moment.
 
-        None where an endpoint of one server shows no counters. Of several, a reading without totals says
-        which showed none, and the next one is compared with the last at which all did.
+        None where an endpoint of one server shows no counters, or a later reading is stored. Of several, a
+        reading without totals says which showed none, and the next one is compared with the last at which all
+        did.
         """
         read = await self._read_counters()
         for _ in range(self._pace.max_tries - 1):
@@ -139,10 +140,12 @@ class Reconciliation:
             running_calls = await counter_readings.count_unsettled(tx, self._endpoint.url, since=now)
         return _CountersRead(dict(zip(servers, fetched, strict=True)), now, running_calls)
 
-    async def _store_comparison(self, read: _CountersRead) -> CounterReading:
+    async def _store_comparison(self, read: _CountersRead) -> CounterReading | None:
         url = self._endpoint.url
         async with self._database.transaction() as tx:
             newest = await counter_readings.list_newest_of(tx, url, limit=3)
+            if newest and newest[0].read_at >= read.read_at:
+                return None  # this process was paused, and another one leads by now
             previous = await counter_readings.find_newest_whole(tx, url)
             since = previous.read_at if previous else read.read_at
             own = await counter_readings.sum_own_calls(tx, url, since=since, until=read.read_at)

@@ -8,20 +8,24 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any, TypeVar
 
 import pytest
-from sqlalchemy import func, insert, select
+from sqlalchemy import func, insert, select, update
 
 from bot.db.engine import Database, open_database
 from bot.db.people import speakers
-from bot.db.queues import edited_messages, inbox, jobs, outbox
+from bot.db.queues import edited_messages, inbox, job_outcomes, jobs, outbox
 from bot.db.queues.admin_notices import record_if_changed
 from bot.db.queues.edited_messages import Revision
 from bot.db.queues.inbox import IncomingUpdate
 from bot.db.queues.jobs import NewJob
+from bot.db.tables import daily_turns
 from bot.db.tables import inbox as inbox_table
+from bot.db.tables import jobs as jobs_table
 from bot.db.tables import turns as turns_table
 from bot.db.tools import approvals
 from bot.db.tools.approvals import NewApprovalQuestion
 from bot.db.transaction import Transaction
+from bot.db.usage import day_sums
+from bot.db.usage.usage_sums import DAY_SECONDS
 from bot.domain import Lane, Part
 
 T = TypeVar("T")
@@ -155,6 +159,51 @@ async def test_admins_are_told_once_and_again_when_it_changes(database: Database
     assert await run_at_once(database, other_database, record, record) == [True, False]
     async with database.transaction() as tx:
         assert await record_if_changed(tx, "disk", "it is empty", now=2.0)
+
+
+async def test_sums_of_a_day_are_never_without_a_change_of_their_rows(
+    database: Database, other_database: Database
+):
+    turn = await insert_turn(database, state="ended", ended_at=2.0)
+    now = 10 * DAY_SECONDS
+
+    async def sum_day(tx: Transaction) -> None:
+        assert await day_sums.store(tx, "chat", 0)
+
+    async def change(tx: Transaction) -> None:
+        changed = update(turns_table).where(turns_table.c.id == turn)
+        await tx.execute(changed.values(lane=f"{LANE.key}:1"))
+        await day_sums.discard(tx, [1.0], now=now)
+
+    await run_at_once(database, other_database, change, sum_day)
+    async with database.read_transaction() as tx:
+        assert list((await tx.execute(select(daily_turns.c.lane))).scalars()) == [f"{LANE.key}:1"]
+    await run(database, change)
+    await run_at_once(database, other_database, sum_day, change)
+    async with database.read_transaction() as tx:
+        assert list((await tx.execute(select(daily_turns.c.lane))).scalars()) == []
+
+
+async def test_a_job_that_is_deleted_while_its_outcome_is_stored_stays_deleted(
+    database: Database, other_database: Database
+):
+    async with database.transaction() as tx:
+        job = await jobs.add(tx, NewJob("task", 1000.0, "UTC", person=7, lane=LANE), now=1.0)
+        stored = await jobs.find(tx, job)
+        assert stored is not None
+        item = jobs.build_inbox_row(stored) | {"state": "done", "done_at": 1001.0, "due_at": 1000.0}
+        await tx.execute(insert(inbox_table).values(item | {"received_at": 1000.0, "job": job}))
+
+    async def delete(tx: Transaction) -> None:
+        await tx.execute(update(jobs_table).values(state="deleted"))
+
+    async def record(tx: Transaction) -> None:
+        await job_outcomes.record_outcome(tx, job, 1000.0)
+
+    await run_at_once(database, other_database, delete, record)
+    async with database.read_transaction() as tx:
+        [(state, last_done)] = await tx.execute(select(jobs_table.c.state, jobs_table.c.last_done))
+    assert (state, last_done) == ("deleted", 1001.0)
 
 
 async def test_two_people_of_one_name_are_told_apart(database: Database, other_database: Database):

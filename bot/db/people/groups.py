@@ -9,7 +9,7 @@ from typing import Any, Literal
 from sqlalchemy import Column, ColumnElement, Table, and_, case, delete, func, or_, select, true, update
 
 from bot.db import revisions
-from bot.db.portable_sql import upsert
+from bot.db.portable_sql import TransactionLock, upsert
 from bot.db.tables import (
     allowances,
     approvals,
@@ -28,6 +28,7 @@ from bot.db.tables import (
     outbox,
     turns,
 )
+from bot.db.tables.usage import DAY_SUMS_LOCK
 from bot.db.transaction import Transaction
 from bot.domain import Lane
 
@@ -35,6 +36,7 @@ GroupState = Literal["asked", "in", "left"]
 Speakers = Literal["members", "everyone"]
 
 REMOVED_FROM_GROUP = "removed from the group"
+_LOCK_DAY_SUMS = select(TransactionLock(DAY_SUMS_LOCK))
 _TABLES_BY_LANE = (approvals, daily_calls, daily_turns, group_texts, inbox, jobs, outbox, turns)
 
 
@@ -151,6 +153,7 @@ async def move(tx: Transaction, old_chat: int, new_chat: int) -> None:
     """
     old_lane = Lane(old_chat).key
     new_lane = Lane(new_chat).key
+    await tx.execute(_LOCK_DAY_SUMS)  # sums that are made meanwhile would name the old lane
     await _move_notes(tx, old_lane, new_lane)
     await _detach_messages(tx, old_lane)
     # The supergroup counts its messages from the beginning, and the old ones can no longer be edited.

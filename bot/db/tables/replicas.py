@@ -13,7 +13,7 @@ share_holds = Table(
     Column("epoch", Integer, primary_key=True, autoincrement=False),  # from 1
     Column("life", Id, ForeignKey("lives.id"), nullable=False),  # the process that holds it
     Column("began_at", Float, nullable=False),
-    # When it was given away or taken over; of a process that died, that is later than it was seen last.
+    # When it was given away; of a process that died: its last heartbeat.
     Column("ended_at", Float),
 )
 

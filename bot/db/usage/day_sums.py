@@ -23,7 +23,7 @@ from sqlalchemy import (
     select,
 )
 
-from bot.db.portable_sql import WholePart
+from bot.db.portable_sql import TransactionLock, WholePart
 from bot.db.tables import (
     accounts,
     daily_calls,
@@ -34,6 +34,7 @@ from bot.db.tables import (
     tool_calls,
     turns,
 )
+from bot.db.tables.usage import DAY_SUMS_LOCK
 from bot.db.transaction import Transaction
 from bot.db.usage.call_filters import IS_PARTLY_COUNTED
 from bot.db.usage.ledger_columns import (
@@ -54,6 +55,7 @@ SUM_PARTS: Final[tuple[SumPart, ...]] = get_args(SumPart)
 SLOT_SECONDS = 900  # the zones' days and hours begin with one
 DELAY_SECONDS = 3_600.0  # after a day's end: most of its turns are over then, and have their account
 
+_LOCK = select(TransactionLock(DAY_SUMS_LOCK))
 _call = model_calls.c
 _tool = tool_calls.c
 _KEY_NAMES = {"time": "slot", "user": "person", "chat": "lane"}
@@ -93,6 +95,7 @@ async def discard(tx: Transaction, moments: Iterable[float], *, now: float) -> N
     days = {day for day in map(find_day, moments) if is_over(day, now)}
     if not days:
         return
+    await tx.execute(_LOCK)  # sums that are being made without this change are deleted once they are
     for table in (summed_days, daily_turns, daily_calls):
         await tx.execute(delete(table).where(table.c.part.in_(SUM_PARTS), table.c.day.in_(days)))
     await tx.execute(delete(daily_tools).where(daily_tools.c.day.in_(days)))
@@ -112,6 +115,7 @@ async def list_missing(tx: Transaction, *, now: float) -> list[tuple[SumPart, in
 
 async def store(tx: Transaction, part: SumPart, day: int) -> bool:
     """Sum one part of a day; False while something of the day is under way, or if it is summed."""
+    await tx.execute(_LOCK)
     is_stored = exists().where(summed_days.c.part == part, summed_days.c.day == day)
     if (await tx.execute(select(or_(is_stored, _has_unfinished(day))))).scalar_one():
         return False
