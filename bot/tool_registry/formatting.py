@@ -20,6 +20,7 @@ from bot.tool_registry.source_actions import ChangedTools, PendingSource
 from bot.tool_registry.tool_info import ToolInfo, derive_told_schema
 from bot.translations.translator import Translator, translatable
 from bot.usage.plain_text import escape_for_terminal
+from bot.usage.refusals import describe_tool_outcome
 from bot.usage.report import format_utc
 from tools.base import NEVER_ASK, Rule
 
@@ -284,7 +285,7 @@ def format_call(translate: Translator, call: ToolCallRecord, lookup_name: NameLo
         translate(
             "{name} in {chat}, turn {turn}", name=lookup_name(call.person), chat=call.lane, turn=call.turn
         ),
-        call.outcome or call.state,
+        describe_tool_outcome(call.outcome or call.state, call.refusal),
         duration,
         size,
     ]

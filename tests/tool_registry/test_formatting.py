@@ -201,7 +201,7 @@ def test_a_pending_change_shows_its_difference():
 
 def test_a_call_is_shown_with_its_answer_and_a_source_with_its_trouble():
     call = ToolCallRecord(
-        1, 4, "8", 8, "ring", '{"token": "x"}', 12, 10.0, 10.25, "ok", "done", "once", 7, 0.0, 9.0
+        1, 4, "8", 8, "ring", '{"token": "x"}', 12, 10.0, 10.25, "ok", None, "done", "once", 7, 0.0, 9.0
     )
     assert formatting.format_call(ENGLISH, call, lambda number: f"P{number}") == (
         '1970-01-01 00:00:10 ring {"token": "[hidden]"} · P8 in 8, turn 4 · ok · 250 ms · 12 characters'
@@ -216,6 +216,8 @@ def test_a_call_is_shown_with_its_answer_and_a_source_with_its_trouble():
     )
     expired = replace(call, answer="expired", answered_by=None, answered_at=None)
     assert formatting.format_call(ENGLISH, expired).endswith("asked: expired")
+    refused = replace(expired, outcome="refused", refusal="expired")
+    assert "· refused: nobody answered in time ·" in formatting.format_call(ENGLISH, refused)
 
 
 def test_added_tools_are_shown_with_what_to_do_next():

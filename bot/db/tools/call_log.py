@@ -24,6 +24,7 @@ _COLUMNS: tuple[Column[Any], ...] = (
     tool_calls.c.began_at,
     tool_calls.c.ended_at,
     tool_calls.c.outcome,
+    tool_calls.c.refusal,
     tool_calls.c.state,
     approvals.c.answer,
     approvals.c.answered_by,
@@ -39,8 +40,8 @@ class ToolCallRecord:
     """One tool call.
 
     `arguments` are JSON as the model wrote them; `size` counts the characters of the full result. `outcome`
-    None: it has not ended, see `state`. `answer` is a person's; None: nobody was asked (`asked_at` is None as
-    well), or nobody has answered yet.
+    None: it has not ended, see `state`. `refusal`: why a refused one was not run. `answer` is a person's;
+    None: nobody was asked (`asked_at` is None as well), or nobody has answered yet.
     """
 
     id: int
@@ -53,6 +54,7 @@ class ToolCallRecord:
     began_at: float | None
     ended_at: float | None
     outcome: str | None
+    refusal: str | None
     state: str
     answer: str | None
     answered_by: int | None
