@@ -32,7 +32,7 @@ _PERSON_COLUMNS = (
     TableColumn("let_in_by", "Let in by"),
     TableColumn("turns", "Turns", is_number=True, can_sort=True),
     TableColumn("canvases", "Canvases", is_number=True, can_sort=True),
-    TableColumn("unknown_calls", "Unknown usage", is_number=True, can_sort=True),
+    TableColumn("unknown_calls", "Uncounted calls", is_number=True, can_sort=True),
     TableColumn("limit", "Limit a day", is_number=True),
 )
 _GROUP_COLUMNS = (
@@ -44,7 +44,7 @@ _GROUP_COLUMNS = (
     TableColumn("speakers", "May ask"),
     TableColumn("sees", "The bot sees"),
     TableColumn("canvases", "Canvases", is_number=True),
-    TableColumn("unknown_calls", "Unknown usage", is_number=True),
+    TableColumn("unknown_calls", "Uncounted calls", is_number=True),
     TableColumn("limit", "Limit a day", is_number=True),
 )
 _STRANGER_COLUMNS = (

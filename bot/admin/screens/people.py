@@ -22,7 +22,10 @@ from bot.db.usage.usage_sums import Scope
 
 DEFAULT_PERIOD = "30d"
 
-_FIGURES_NOTE = "Canvases are estimated; those of a group are what its limit counts."
+_FIGURES_NOTE = (
+    "Canvases are estimated; those of a group are what its limit counts. They leave out uncounted calls, of "
+    "which the server did not tell how much they wrote."
+)
 _COMMANDS_NOTE = (
     "This page only shows. To change something, write the command of its row to the bot; /limits sets "
     "limits, and /invite makes a link that lets somebody in."
