@@ -74,6 +74,7 @@ WITHOUT_TEXT = list_columns(
     tool_calls="call_id state outcome refusal",
     outbox="lane state",
     durations="kind",
+    seat_requests="endpoint lane",
     summed_days="part",
     daily_turns="part lane endpoint",
     daily_calls="part lane endpoint model purpose",

@@ -11,7 +11,7 @@ from bot.db.engine import Database
 from bot.db.people import groups
 from bot.db.people.groups import Group
 from bot.db.queues import outbox
-from bot.db.tables import grants, limits, metadata
+from bot.db.tables import grants, limits, metadata, seat_requests
 from bot.db.tables import outbox as outbox_table
 from bot.db.tables import turns as turns_table
 from bot.db.transaction import Transaction
@@ -35,8 +35,8 @@ async def test_a_group_is_stored_with_its_settings(database: Database):
 
 
 def list_chat_columns() -> list[Column[Any]]:
-    """Every column that holds a lane, or the number of a chat."""
-    tables = metadata.sorted_tables
+    """Every column that holds a lane, or the number of a chat; a model call under way keeps its lane."""
+    tables = [table for table in metadata.sorted_tables if table is not seat_requests]
     columns = [column for table in tables for column in table.c if column.name in {"lane", "chat"}]
     return [*columns, grants.c.number, limits.c.person]
 
