@@ -60,8 +60,9 @@ from bot.telegram.groups import GroupDirectory
 from bot.telegram.guest_queries import GuestQueries
 from bot.telegram.incoming.backlog import BacklogLimits
 from bot.telegram.incoming.downloads import FileDownloader
+from bot.telegram.incoming.edits import EDIT_HOLD_SECONDS
 from bot.telegram.incoming.envelope import read_envelope
-from bot.telegram.incoming.polling import PollerCallbacks, UpdatePoller, list_allowed_updates
+from bot.telegram.incoming.polling import PollerCallbacks, PollerTimes, UpdatePoller, list_allowed_updates
 from bot.telegram.quota import QuotaGate, QuotaSettings
 from bot.telegram.reactions import SeenReactions
 from bot.telegram.runners.reminders import ReminderRunner
@@ -86,11 +87,13 @@ class RunOptions:
 
     `shutdown_seconds`: how long each of its last writes may take.
     `rate_limits`: of the calls to Telegram.
+    `edit_hold_seconds`: how long an edit waits for another one of the same message.
     `page_reader`: reads pages for `fetch_page`; None: only those of public hosts.
     """
 
     shutdown_seconds: float = 1.0
     rate_limits: RateLimits = field(default_factory=RateLimits)
+    edit_hold_seconds: float = EDIT_HOLD_SECONDS
     page_reader: PageReader | None = None
 
 
@@ -416,6 +419,7 @@ async def build(
                 list_allowed_updates(guest_mode=settings.guest_mode == "on"),
             ),
             limits=backlog_limits,
+            times=PollerTimes(edit_hold_seconds=options.edit_hold_seconds),
         ),
         worker=worker,
         sender=sender,

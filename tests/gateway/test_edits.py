@@ -17,6 +17,8 @@ from tests.support.approval_tools import install_bells, load_rung_bells
 from tests.support.gateway import GatewayHarness, running_gateway
 from tests.support.group_chat import GROUP, GroupHarness, open_group, turn_on_reading
 
+HOLD_SECONDS = 1.0  # edits that come one after another are fetched within that
+
 
 def load_rows(tmp_path: Path, query: str, *values: Any) -> list[tuple[Any, ...]]:
     with closing(sqlite3.connect(tmp_path / "gateway.db")) as database:
@@ -66,7 +68,7 @@ def replied_to(message: ChatMessage) -> int | None:
 
 @pytest.mark.sqlite
 async def test_edits_of_what_was_answered(tmp_path: Path):
-    async with running_gateway(tmp_path, access="open") as gateway:
+    async with running_gateway(tmp_path, access="open", edit_hold_seconds=HOLD_SECONDS) as gateway:
         people = [gateway.api.person(number, f"P{number}") for number in range(10, 15)]
         await asyncio.gather(
             answer_the_newest_in_place(gateway, people[0], tmp_path),
@@ -243,7 +245,8 @@ async def ask_only_the_writer(gateway: GatewayHarness, group: GroupHarness):
 
 @pytest.mark.sqlite
 async def test_edits_of_what_waits_runs_or_asks(tmp_path: Path):
-    async with running_gateway(tmp_path, tools_dir=install_bells(tmp_path)) as gateway:
+    opened = running_gateway(tmp_path, tools_dir=install_bells(tmp_path), edit_hold_seconds=HOLD_SECONDS)
+    async with opened as gateway:
         ann = gateway.ann
         gateway.endpoint.hold()
         running = ann.send("@@say:first@@")

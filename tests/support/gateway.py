@@ -8,11 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from bot.app import factory
+from bot.app.factory import RunOptions
 from bot.http_server import serve
 from bot.settings import Settings, build_settings
 from bot.sim.telegram.server import MAX_WAIT_SECONDS, BotApi, FloodLimits, SimulatedPerson
 from bot.sim.vllm.server import SimulatedEndpoint
 from bot.telegram.delivery.rate_budget import RateLimits
+from bot.telegram.incoming.edits import EDIT_HOLD_SECONDS
 from tests.support.delivery_harness import GENEROUS_LIMITS
 from tests.support.empty_database import place_empty_database
 from tests.support.turn_harness import SHUTDOWN_SECONDS
@@ -33,7 +35,7 @@ class GatewayHarness:
     api: BotApi
     endpoint: SimulatedEndpoint
     settings: Settings
-    rate_limits: RateLimits
+    options: RunOptions
 
     @property
     def ann(self) -> SimulatedPerson:
@@ -73,7 +75,7 @@ class GatewayHarness:
                 factory.run(
                     self.settings,
                     stop,
-                    options=factory.RunOptions(SHUTDOWN_SECONDS, self.rate_limits),
+                    options=self.options,
                 )
             )
             try:
@@ -96,6 +98,7 @@ async def open_harness(
     tmp_path: Path,
     endpoint: SimulatedEndpoint | None = None,
     rate_limits: RateLimits = GENEROUS_LIMITS,
+    edit_hold_seconds: float = EDIT_HOLD_SECONDS,
     **settings: Any,
 ) -> AsyncIterator[GatewayHarness]:
     """Both simulators, served; `GatewayHarness.run` starts the gateway.
@@ -116,7 +119,8 @@ async def open_harness(
             "thinking_read": "off",  # else a ledger row would depend on whether words decide
             **settings,
         }
-        yield GatewayHarness(api, endpoint, build_settings(**values), rate_limits)
+        options = RunOptions(SHUTDOWN_SECONDS, rate_limits, edit_hold_seconds)
+        yield GatewayHarness(api, endpoint, build_settings(**values), options)
 
 
 @contextlib.asynccontextmanager
@@ -124,8 +128,10 @@ async def running_gateway(
     tmp_path: Path,
     endpoint: SimulatedEndpoint | None = None,
     rate_limits: RateLimits = GENEROUS_LIMITS,
+    edit_hold_seconds: float = EDIT_HOLD_SECONDS,
     **settings: Any,
 ) -> AsyncIterator[GatewayHarness]:
     """Both simulators and the gateway, running."""
-    async with open_harness(tmp_path, endpoint, rate_limits, **settings) as harness, harness.run():
+    opened = open_harness(tmp_path, endpoint, rate_limits, edit_hold_seconds, **settings)
+    async with opened as harness, harness.run():
         yield harness

@@ -40,12 +40,17 @@ def fold_edits(updates: Sequence[IncomingUpdate]) -> list[IncomingUpdate]:
 
 
 def judge_group_edits(
-    updates: Sequence[IncomingUpdate], known: Collection[tuple[Lane, int]], now: float
+    updates: Sequence[IncomingUpdate],
+    known: Collection[tuple[Lane, int]],
+    now: float,
+    *,
+    hold_seconds: float = EDIT_HOLD_SECONDS,
 ) -> list[IncomingUpdate]:
     """Return the updates that concern the assistant, judging edits by what was asked in groups before.
 
     `known`: the messages among the edited ones that it was sent. An edit of one concerns it, also if the
-    message no longer addresses it; one that makes a recent message address it is a new message.
+    message no longer addresses it; one that makes a recent message address it is a new message, which waits
+    `hold_seconds`.
     """
     judged = list[IncomingUpdate]()
     for update in updates:
@@ -57,11 +62,11 @@ def judge_group_edits(
         elif edit is None or not edit.lane.is_group:
             judged.append(update)
         elif edit.shape == "text" and now - edit.sent_at <= STALE_SECONDS:
-            judged.append(_to_message(update, edit, now))
+            judged.append(_to_message(update, edit, not_before=now + hold_seconds))
     return judged
 
 
-def _to_message(update: IncomingUpdate, edit: MessageEdit, now: float) -> IncomingUpdate:
+def _to_message(update: IncomingUpdate, edit: MessageEdit, *, not_before: float) -> IncomingUpdate:
     """Return an edit as the message that it leaves."""
     return replace(
         update,
@@ -69,7 +74,7 @@ def _to_message(update: IncomingUpdate, edit: MessageEdit, now: float) -> Incomi
         lane=edit.lane,
         body=edit.body,
         message_id=edit.message_id,
-        not_before=now + EDIT_HOLD_SECONDS,
+        not_before=not_before,
         edit=None,
         is_edited_question=True,
     )

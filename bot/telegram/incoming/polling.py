@@ -67,6 +67,20 @@ class PollerCallbacks:
     allowed_updates: Sequence[str] = tuple(ALLOWED_UPDATES)
 
 
+@dataclass(frozen=True, slots=True)
+class PollerTimes:
+    """`conflict_seconds`: how long conflicts with another program may recur before the poller gives up.
+
+    `edit_hold_seconds`: how long an edit waits for another one of the same message.
+    """
+
+    conflict_seconds: float = 40.0
+    edit_hold_seconds: float = EDIT_HOLD_SECONDS
+
+
+DEFAULT_TIMES = PollerTimes()
+
+
 def list_allowed_updates(*, guest_mode: bool) -> list[str]:
     """Return the kinds of updates to ask for. Each poll names them: Telegram keeps the list of the last."""
     if guest_mode:
@@ -78,7 +92,6 @@ class UpdatePoller:
     """Polls until cancelled; `has_begun` is set as the first poll goes out.
 
     `limits`: how much of one person may wait.
-    `conflict_seconds`: how long conflicts with another program may recur before the poller gives up.
     """
 
     def __init__(
@@ -88,14 +101,14 @@ class UpdatePoller:
         callbacks: PollerCallbacks,
         *,
         limits: BacklogLimits | None = None,
-        conflict_seconds: float = 40.0,
+        times: PollerTimes = DEFAULT_TIMES,
         max_remembered_people: int = MAX_REMEMBERED_PEOPLE,
     ) -> None:
         self._bot = bot
         self._database = database
         self._callbacks = callbacks
         self._limits = limits or BacklogLimits()
-        self._conflict_seconds = conflict_seconds
+        self._times = times
         self._max_remembered_people = max_remembered_people
         self._conflict_since = -math.inf
         self._conflict_at = -math.inf
@@ -176,10 +189,10 @@ class UpdatePoller:
     def _note_conflict(self, error: Conflict) -> None:
         """Note a conflict; polls that succeed in between change nothing: two programs share the updates."""
         now = time.monotonic()
-        if now - self._conflict_at > self._conflict_seconds:
+        if now - self._conflict_at > self._times.conflict_seconds:
             self._conflict_since = now
         self._conflict_at = now
-        if now - self._conflict_since >= self._conflict_seconds:
+        if now - self._conflict_since >= self._times.conflict_seconds:
             raise TelegramConflict(
                 "Another program fetches updates with this bot token. "
                 "Stop it, or give one of the two its own bot."
@@ -233,7 +246,9 @@ class UpdatePoller:
                 await group_texts.store(tx, texts, now=now)
             waiting = await waiting_messages.load_waiting(tx, crowded) if crowded else {}
             rows = self._mark_overflows(rows, waiting, now)
-            rows = [await _apply_edit(tx, row, now) for row in rows]
+            rows = [
+                await _apply_edit(tx, row, now, hold_seconds=self._times.edit_hold_seconds) for row in rows
+            ]
             await inbox.store(tx, rows, now=now)
             for update in updates:
                 if update.is_edited_question and update.lane is not None and update.message_id is not None:
@@ -255,7 +270,7 @@ class UpdatePoller:
         for update in received:
             if update.lane is not None and update.message_id is not None:
                 known.add((update.lane, update.message_id))
-        return judge_group_edits(received, known, now)
+        return judge_group_edits(received, known, now, hold_seconds=self._times.edit_hold_seconds)
 
     def _find_crowded(self, updates: Sequence[IncomingUpdate], message_counts: Mapping[int, int]) -> set[int]:
         """Return the people of whom too much may wait: too many messages, or the text of forwarded ones."""
@@ -296,7 +311,9 @@ def _build_waiting(body: Mapping[str, Any], shape: ItemShape) -> WaitingMessage:
     return build_waiting_message(body["message"], lane.key if lane else "", is_refused=shape == "overflow")
 
 
-async def _apply_edit(tx: Transaction, update: IncomingUpdate, now: float) -> IncomingUpdate:
+async def _apply_edit(
+    tx: Transaction, update: IncomingUpdate, now: float, *, hold_seconds: float
+) -> IncomingUpdate:
     """Change a waiting message as its edit says; nothing is left to be done about the edit then.
 
     The edit of a message that was taken waits in its lane, a little longer than people take to edit it again.
@@ -313,4 +330,4 @@ async def _apply_edit(tx: Transaction, update: IncomingUpdate, now: float) -> In
     is_edited_again = await edited_messages.drop_pending(tx, edit.lane, edit.message_id, now=now)
     if not is_edited_again and not has_new_content(edited, stored.message):
         return replace(update, shape="other")
-    return replace(update, lane=edit.lane, message_id=edit.message_id, not_before=now + EDIT_HOLD_SECONDS)
+    return replace(update, lane=edit.lane, message_id=edit.message_id, not_before=now + hold_seconds)

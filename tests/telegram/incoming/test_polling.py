@@ -22,7 +22,7 @@ from bot.sim.telegram.server import BotApi, BotApiFault
 from bot.telegram.client import create_bot
 from bot.telegram.getupdates import parse_whole_updates
 from bot.telegram.incoming.backlog import BacklogLimits
-from bot.telegram.incoming.polling import PollerCallbacks, UpdatePoller
+from bot.telegram.incoming.polling import PollerCallbacks, PollerTimes, UpdatePoller
 from tests.support.groups import read_private_envelope
 
 
@@ -50,7 +50,7 @@ class PollerHarness:
             self.bot,
             self.database,
             PollerCallbacks(self.count_updates, self.alert_admins, read_private_envelope),
-            conflict_seconds=conflict_seconds,
+            times=PollerTimes(conflict_seconds=conflict_seconds),
         )
 
     @contextlib.asynccontextmanager
