@@ -12,6 +12,7 @@ from bot.sim.telegram.server import BotApi, FloodLimits
 from bot.sim.vllm.server import SimulatedEndpoint
 from tests.kill.environment import UNSURE
 from tests.kill.gateway import PATIENCE, GatewayProcess
+from tests.replicas.test_two_gateways import load_exact_accounts
 from tests.support.postgresql import PostgresServer
 
 CHATS = range(100, 112)
@@ -91,6 +92,9 @@ async def test_a_killed_replica_s_chats_are_answered_by_the_other(tmp_path: Path
         await replicas.wait_for_answers(3)
         for chat in CHATS:
             assert len(replicas.texts(chat)) == 3
+        accounts = await load_exact_accounts(url)
+        assert len(accounts) == 3 * len(CHATS)
+        assert any(account.down for account in accounts)  # of turns of the one that was killed
         [survivor] = [process for process in replicas.processes if process.is_running]
         assert await survivor.terminate() is not None
         assert replicas.endpoint.peak_running <= 4  # MODEL_SEATS, whichever replica calls

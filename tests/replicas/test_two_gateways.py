@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -10,10 +10,10 @@ from typing import Any
 
 import httpx
 import pytest
-from sqlalchemy import select
+from sqlalchemy import Row, func, select
 
 from bot.db.engine import Database, open_database
-from bot.db.tables import accounts
+from bot.db.tables import accounts, model_calls
 from bot.db.usage import breakdowns
 from bot.domain import SHARE_COUNT
 from bot.usage import recorder
@@ -55,10 +55,21 @@ class GatewayPair:
         for chat in CHATS:
             await self.harness.wait_for_texts(count, chat)
 
-    async def wait_until_accounted(self) -> None:
-        async with open_database(self.url) as database, asyncio.timeout(30):
+
+async def load_exact_accounts(url: str) -> Sequence[Row[Any]]:
+    """All accounts once every turn has one; each adds up to the millisecond, and no model call is open."""
+    async with open_database(url) as database:
+        async with asyncio.timeout(60):
             while not await _is_accounted(database):  # noqa: ASYNC110  # no event says so
                 await asyncio.sleep(0.05)
+        async with database.read_transaction() as tx:
+            rows = (await tx.execute(select(accounts))).all()
+            open_calls = select(func.count()).select_from(model_calls).where(model_calls.c.outcome.is_(None))
+            assert (await tx.execute(open_calls)).scalar_one() == 0
+    for row in rows:
+        seconds = sum(row._mapping[column_name(kind)] for kind in INTERVAL_ORDER)
+        assert seconds == pytest.approx(row.whole, abs=0.001)
+    return rows
 
 
 async def _is_accounted(database: Database) -> bool:
@@ -90,7 +101,7 @@ async def run_until(harness: GatewayHarness, leaves: asyncio.Event) -> None:
         await leaves.wait()
 
 
-async def test_two_gateways_divide_chats_and_count_each_turn_once(
+async def test_two_gateways_count_each_turn_once_also_beside_an_outage_and_a_leave(
     tmp_path: Path, postgresql_server: PostgresServer, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(recorder, "HEARTBEAT_SECONDS", 0.2)
@@ -100,18 +111,20 @@ async def test_two_gateways_divide_chats_and_count_each_turn_once(
         assert sorted(answer["replica"]["leads"] for answer in answers) == [False, True]
         pair.send_to_all("@@say:one@@")
         await pair.wait_for_answers(1)
-        await pair.wait_until_accounted()
+        assert len(await load_exact_accounts(pair.url)) == len(CHATS)
         pages = [await read_metrics(port) for port in pair.ports]
         turns = [page.get('canvasgram_turns_total{ending="answered"}', 0) for page in pages]
         assert sorted(turns) == [0, len(CHATS)]
         assert sum(page["canvasgram_shares_held"] for page in pages) == SHARE_COUNT
-        pair.send_to_all("@@say:two@@@@slow:200@@")
-        pair.first_leaves.set()  # in the middle of answers
+        pair.harness.endpoint.hold()
+        pair.send_to_all("@@say:two@@")
+        await pair.harness.endpoint.wait_until(lambda: pair.harness.endpoint.running == 4)
+        postgresql_server.stop()
+        postgresql_server.start()
+        pair.harness.endpoint.release()
         await pair.wait_for_answers(2)
-        await pair.wait_until_accounted()
-        async with open_database(pair.url) as database, database.read_transaction() as tx:
-            rows = (await tx.execute(select(accounts))).all()
-        assert len(rows) == 2 * len(CHATS)
-        for row in rows:
-            seconds = sum(row._mapping[column_name(kind)] for kind in INTERVAL_ORDER)
-            assert seconds == pytest.approx(row.whole, abs=0.001)
+        assert len(await load_exact_accounts(pair.url)) == 2 * len(CHATS)
+        pair.send_to_all("@@say:three@@@@slow:200@@")
+        pair.first_leaves.set()  # in the middle of answers
+        await pair.wait_for_answers(3)
+        assert len(await load_exact_accounts(pair.url)) == 3 * len(CHATS)
