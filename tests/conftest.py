@@ -51,6 +51,7 @@ SLOW = frozenset(
         "maintenance/test_restore.py",
         "maintenance/test_retention.py",
         "monitoring/test_health.py",
+        "replicas",
         "sim",
         "telegram/delivery",
         "telegram/formatting/test_render_cost.py",
