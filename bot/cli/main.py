@@ -120,7 +120,7 @@ def run(env_file: EnvFile = ENV_FILE) -> Work:
     # What is imported stays. Searching it for garbage costs a fifth of the start and a twentieth of a reply.
     gc.disable()
     from bot import logs
-    from bot.app import factory
+    from bot.app import process
 
     logs.configure(settings.log_level, settings.log_format, settings.list_secrets())
     for line in list_ignored_names(env_file):
@@ -128,7 +128,7 @@ def run(env_file: EnvFile = ENV_FILE) -> Work:
     gc.freeze()
     gc.enable()
     announce = typer.echo if settings.log_format == "text" else logs.announce
-    return functools.partial(factory.run, settings, announce=announce)
+    return functools.partial(process.run, settings, announce=announce)
 
 
 @cli.command(epilog='Examples: canvasgram demo · canvasgram demo --say "What is 19 % of 84.50?"')

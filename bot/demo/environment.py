@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from bot.app import factory
+from bot.app import process
 from bot.app.factory import RunOptions
 from bot.db.engine import Database, open_database
 from bot.db.usage import breakdowns
@@ -159,7 +159,7 @@ async def open_demo(
 async def _run_gateway(settings: Settings, options: RunOptions) -> AsyncIterator[None]:
     stop = asyncio.Event()
     async with asyncio.TaskGroup() as tasks:
-        gateway = tasks.create_task(factory.run(settings, stop, options=options), name="gateway")
+        gateway = tasks.create_task(process.run(settings, stop, options=options), name="gateway")
         try:
             yield
         finally:

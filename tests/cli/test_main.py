@@ -283,12 +283,12 @@ class FakeEntryPoint:
 def test_run_gives_the_gateway_its_settings_and_ends_with_its_code(
     call: CommandRunner, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    factory = FakeEntryPoint()
-    monkeypatch.setattr(bot.app, "factory", factory, raising=False)
-    monkeypatch.setattr(logs, "configure", lambda *args: factory.calls.append({"configured": args}))
+    process = FakeEntryPoint()
+    monkeypatch.setattr(bot.app, "process", process, raising=False)
+    monkeypatch.setattr(logs, "configure", lambda *args: process.calls.append({"configured": args}))
     (folder / ".env").write_text(f"TELEGRAM_TOKEN={TOKEN}\nLOG_FORMAT=json\n")
     assert call("run")[0] == 5
-    configure_call, run_call = factory.calls
+    configure_call, run_call = process.calls
     assert configure_call == {"configured": ("INFO", "json", [TOKEN])}
     settings, stop = run_call["args"]
     assert (settings.log_format, stop.is_set()) == ("json", False)

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable
 from pathlib import Path
 
-from bot.app import factory
+from bot.app import process
 from tests.support.gateway import open_harness, running_gateway
 
 
@@ -35,7 +35,7 @@ async def test_without_an_admin_a_link_is_printed_and_the_first_to_open_it_becom
         lines: list[str] = []
         stop = asyncio.Event()
         async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(factory.run(gateway.settings, stop, lines.append))
+            tasks.create_task(process.run(gateway.settings, stop, lines.append))
             await gateway.api.wait_until(lambda: gateway.api.calls_of("getUpdates"))
             [line] = lines
             gateway.ann.send(f"/start {line.rpartition('=')[2]}")

@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 from sqlalchemy import Select, select
 
-from bot.app import factory
+from bot.app import process
+from bot.app.factory import RunOptions
 from bot.db.database_url import parse_database_path
 from bot.db.engine import open_database
 from bot.db.people import people
@@ -139,7 +140,7 @@ async def test_what_telegram_refuses_at_last_does_not_cut_what_is_at_work(tmp_pa
 
         async def revoked() -> None:
             async with asyncio.TaskGroup() as tasks:
-                tasks.create_task(factory.run(gateway.settings, asyncio.Event()))
+                tasks.create_task(process.run(gateway.settings, asyncio.Event()))
                 gateway.ann.send("@@say:still said@@")
                 await gateway.endpoint.wait_until(lambda: gateway.endpoint.running == 1)
                 gateway.api.inject_fault(BotApiFault.refuse("Unauthorized", 401), "getUpdates", times=None)
@@ -207,9 +208,7 @@ async def test_going_down_with_a_turn_at_work_takes_its_grace_and_no_more(tmp_pa
         stop = asyncio.Event()
         async with asyncio.timeout(25.0), asyncio.TaskGroup() as tasks:
             tasks.create_task(
-                factory.run(
-                    gateway.settings, stop, options=factory.RunOptions(shutdown_seconds=SHUTDOWN_SECONDS)
-                )
+                process.run(gateway.settings, stop, options=RunOptions(shutdown_seconds=SHUTDOWN_SECONDS))
             )
             gateway.endpoint.hold()
             gateway.ann.send("@@say:later@@")
@@ -235,8 +234,8 @@ async def test_a_start_waits_for_room_for_the_files_and_can_be_stopped(
             with monkeypatch.context() as full_disk:
                 refusals = refuse_opening(full_disk, lock_file, errno.ENOSPC)
                 stopped = asyncio.Event()
-                stopping = tasks.create_task(factory.run(gateway.settings, stopped))
-                tasks.create_task(factory.run(gateway.settings, stop))
+                stopping = tasks.create_task(process.run(gateway.settings, stopped))
+                tasks.create_task(process.run(gateway.settings, stop))
                 await wait_until(lambda: len(refusals) > 2)
                 stopped.set()
                 assert await stopping == 0

@@ -9,7 +9,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from bot.app import factory
+from bot.app import process
 from bot.db.engine import Database
 from bot.db.usage.ended import EndedWatcher
 from bot.errors import SettingsRefused, StoreUnavailable
@@ -153,4 +153,4 @@ async def test_a_port_in_use_is_one_clear_line(tmp_path: Path):
         port = listener.getsockname()[1]
         async with open_harness(tmp_path, http_port=port) as gateway:
             with pytest.raises(SettingsRefused, match=f"HTTP_PORT {port} cannot be used"):
-                await factory.run(gateway.settings, asyncio.Event())
+                await process.run(gateway.settings, asyncio.Event())

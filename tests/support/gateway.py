@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bot.app import factory
+from bot.app import process
 from bot.app.factory import RunOptions
 from bot.http_server import serve
 from bot.settings import Settings, build_settings
@@ -72,7 +72,7 @@ class GatewayHarness:
         stop = asyncio.Event()
         async with asyncio.TaskGroup() as tasks:
             running = tasks.create_task(
-                factory.run(
+                process.run(
                     self.settings,
                     stop,
                     options=self.options,

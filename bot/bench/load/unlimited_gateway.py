@@ -8,7 +8,8 @@ import functools
 import gc
 
 from bot import logs
-from bot.app import factory
+from bot.app import process
+from bot.app.factory import RunOptions
 from bot.settings import load_settings
 from bot.telegram.delivery.rate_budget import CallRate, RateLimits
 from bot.terminal import run_until_signal
@@ -21,8 +22,8 @@ def main() -> None:
     settings = load_settings(None)
     logs.configure(settings.log_level, settings.log_format, settings.list_secrets())
     gc.freeze()  # as `canvasgram run` does
-    options = factory.RunOptions(rate_limits=RateLimits(overall=_ANY_RATE, private=_ANY_RATE))
-    asyncio.run(run_until_signal(functools.partial(factory.run, settings, options=options)))
+    options = RunOptions(rate_limits=RateLimits(overall=_ANY_RATE, private=_ANY_RATE))
+    asyncio.run(run_until_signal(functools.partial(process.run, settings, options=options)))
 
 
 if __name__ == "__main__":
