@@ -59,6 +59,21 @@ class TwoGateways:
         self.ann.send(text)
         return (await self.harness.wait_for_texts(before + 1))[-1]
 
+    def find_message(self, chat: int, text: str) -> ChatMessage | None:
+        """The bot's first message in a chat with these words."""
+        messages = self.api.chat(chat).bot_messages
+        return next((message for message in messages if text in message.text), None)
+
+    async def wait_for_message(self, chat: int, text: str) -> ChatMessage:
+        message = await self.api.wait_until(lambda: self.find_message(chat, text))
+        assert message is not None
+        return message
+
+    def has_eyes(self, chat: int, message_id: int) -> bool:
+        """Whether the bot has reacted to a message."""
+        messages = self.api.chat(chat).messages
+        return any(message.message_id == message_id and message.reactions for message in messages)
+
     async def wait_until_done(self, update_id: int) -> None:
         """Wait until nothing more will be done about an update."""
         await wait_for_rows(self.url, f"SELECT state FROM inbox WHERE update_id = {update_id}", [("done",)])
@@ -72,11 +87,6 @@ async def run_two(tmp_path: Path, url: str, **settings: Any) -> AsyncIterator[Tw
         yield TwoGateways(harness, url)
 
 
-def find_message(gateways: TwoGateways, chat: int, text: str) -> ChatMessage | None:
-    messages = gateways.api.chat(chat).bot_messages
-    return next((message for message in messages if text in message.text), None)
-
-
 async def test_what_an_admin_decides_holds_on_the_other_replica(tmp_path: Path, url: str):
     tools = install_bells(tmp_path)
     async with run_two(tmp_path, url, tools_dir=tools) as gateways:
@@ -84,21 +94,20 @@ async def test_what_an_admin_decides_holds_on_the_other_replica(tmp_path: Path, 
         harness = gateways.harness
         await gateways.ask_ann("@@say:Hello Ann@@")
         bob.send("Hello")
-        card = await gateways.api.wait_until(lambda: find_message(gateways, ADMIN, "Bob"))
-        assert card is not None
+        card = await gateways.wait_for_message(ADMIN, "Bob")
         gateways.ann.tap(card, "Let in")
-        await gateways.api.wait_until(lambda: find_message(gateways, bob.id, "Hello Bob"))
+        await gateways.wait_for_message(bob.id, "Hello Bob")
         assert "toll may be used" in await gateways.ask_ann(f"/grant toll {bob.id}")
         bob.send(ring_prompt("one", "toll"))
-        await gateways.api.wait_until(lambda: find_message(gateways, bob.id, "asked the admins"))
+        await gateways.wait_for_message(bob.id, "asked the admins")
         question = await wait_for_question(harness, "one")
         gateways.ann.tap(question, "Allow once")
-        await gateways.api.wait_until(lambda: find_message(gateways, bob.id, "rang one"))
+        await gateways.wait_for_message(bob.id, "rang one")
         assert load_rung_bells(tmp_path) == ["one"]
 
         assert "0 canvases" in await gateways.ask_ann("/limits Bob 0")
         bob.send("@@say:beyond the limit@@")
-        await gateways.api.wait_until(lambda: find_message(gateways, bob.id, "used up"))
+        await gateways.wait_for_message(bob.id, "used up")
         await gateways.ask_ann("/limits Bob none")
 
         # What runs for Bob ends, and his next message is not answered.
@@ -110,4 +119,44 @@ async def test_what_an_admin_decides_holds_on_the_other_replica(tmp_path: Path, 
         harness.endpoint.release()
         sent = bob.send("@@say:unheard@@")
         await gateways.wait_until_done(sent.update_id)
-        assert not find_message(gateways, bob.id, "unheard")
+        assert not gateways.find_message(bob.id, "unheard")
+
+
+async def test_questions_expire_and_messages_wait_where_another_replica_leads(tmp_path: Path, url: str):
+    tools = install_bells(tmp_path)
+    async with run_two(tmp_path, url, tools_dir=tools, approval_seconds=1) as gateways:
+        harness = gateways.harness
+        await gateways.ask_ann("@@say:Hello Ann@@")
+        # One of the two chats is not the leader's.
+        bob = gateways.api.person(gateways.find_chat(iter(range(100, 200))), "Bob")
+        assert "let in" in await gateways.ask_ann(f"/people add {bob.id}")
+        assert "ring may be used" in await gateways.ask_ann(f"/grant ring {bob.id}")
+        people = (gateways.ann, bob)
+        for person in people:
+            person.send(ring_prompt("one"))
+        for person in people:
+            await gateways.wait_for_message(person.id, "Nobody answered in time")
+            await gateways.wait_for_message(person.id, "rang one")
+        assert load_rung_bells(tmp_path) == []
+
+        harness.endpoint.hold()
+        for person in people:
+            person.send("@@say:first@@")
+        await harness.endpoint.wait_until(lambda: harness.endpoint.running == 2)
+        waiting = [person.send("@@say:second@@").message_id for person in people]
+        await gateways.api.wait_until(
+            lambda: all(
+                gateways.has_eyes(person.id, message) for person, message in zip(people, waiting, strict=True)
+            )
+        )
+        harness.endpoint.release()
+        for person in people:
+            await gateways.wait_for_message(person.id, "second")
+        await gateways.api.wait_until(
+            lambda: (
+                not any(
+                    gateways.has_eyes(person.id, message)
+                    for person, message in zip(people, waiting, strict=True)
+                )
+            )
+        )
