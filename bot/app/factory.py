@@ -193,7 +193,9 @@ async def build(
         turns,
         database,
         access,
-        settings=QuotaSettings(settings.canvases_a_day, turn_factory.max_canvases, settings.time_zone),
+        settings=QuotaSettings(
+            settings.canvases_a_day, turn_factory.max_canvases, settings.time_zone, link is not None
+        ),
         wake_sender=sender.wake,
     )
     maintenance = MaintenanceFactory(

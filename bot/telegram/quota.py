@@ -41,11 +41,13 @@ class QuotaSettings:
     """In canvases: what the settings give a member a day (None: no limit), and the most one turn takes.
 
     A day is one of `time_zone` for everybody: in each person's own, a /zone would begin another.
+    `counts_elsewhere`: other processes answer turns of the same people.
     """
 
     canvases_per_day: int | None
     max_canvases_per_turn: int
     time_zone: str = "UTC"
+    counts_elsewhere: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,6 +246,8 @@ class QuotaGate:
         """Send the warning if it is due and has not been sent today."""
         assert usage.limit is not None
         warn_at = WARN_FRACTION * usage.limit
+        if usage.used < warn_at and self._settings.counts_elsewhere:
+            return
         if usage.used < warn_at:
             turns_left = int((warn_at - usage.used) / self._settings.max_canvases_per_turn)
             self._unchecked_turns[holder] = self._today(), turns_left
