@@ -14,6 +14,7 @@ from bot.sim.telegram.chats import ChatMessage
 from tests.gateway.test_approval_waits import ring_prompt, wait_for_question
 from tests.support.approval_tools import install_bells, load_rung_bells
 from tests.support.gateway import ADMIN, GatewayHarness, open_harness
+from tests.support.group_chat import open_group
 from tests.support.postgresql import PostgresServer
 
 HOLDERS = "SELECT share, life FROM share_holds WHERE ended_at IS NULL"
@@ -122,7 +123,9 @@ async def test_what_an_admin_decides_holds_on_the_other_replica(tmp_path: Path, 
         assert not gateways.find_message(bob.id, "unheard")
 
 
-async def test_questions_expire_and_messages_wait_where_another_replica_leads(tmp_path: Path, url: str):
+async def test_questions_expire_messages_wait_and_a_group_moves_where_another_replica_leads(
+    tmp_path: Path, url: str
+):
     tools = install_bells(tmp_path)
     async with run_two(tmp_path, url, tools_dir=tools, approval_seconds=1) as gateways:
         harness = gateways.harness
@@ -160,3 +163,19 @@ async def test_questions_expire_and_messages_wait_where_another_replica_leads(tm
                 )
             )
         )
+
+        # A group that Ann's gateway has becomes a supergroup of the other one, in the middle of an answer.
+        group = next(chat for chat in range(-501, -600, -1) if gateways.has_holder_of_ann(chat))
+        supergroup = gateways.find_chat(iter(range(-1001000000777, -1001000000900, -1)))
+        team = open_group(gateways.api, gateways.ann, is_basic=True, chat=group)
+        await team.wait_for_texts(1)
+        harness.endpoint.hold()
+        team.ann.send("/ask@canvasgram_sim_bot @@say:cut@@", thread=team.group)
+        await harness.endpoint.wait_until(lambda: harness.endpoint.running == 1)
+        moved = team.group.migrate(supergroup)
+        await wait_for_rows(url, f"SELECT count(*) FROM groups WHERE chat = {supergroup}", [(1,)])
+        team.ann.send("/stop@canvasgram_sim_bot", thread=moved)
+        await harness.endpoint.wait_until(lambda: harness.endpoint.running == 0)
+        harness.endpoint.release()
+        team.ann.send("/ask@canvasgram_sim_bot @@say:at home again@@", thread=moved)
+        await gateways.wait_for_message(supergroup, "at home again")
