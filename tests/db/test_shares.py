@@ -11,6 +11,8 @@ from bot.db.usage import process_lives
 from bot.errors import ShareLost
 from tests.support.postgresql import PostgresServer
 
+SHOW_LIMIT = "SHOW idle_in_transaction_session_timeout"
+
 
 async def test_work_under_a_lost_hold_writes_nothing(postgresql_server: PostgresServer):
     with postgresql_server.open_database() as url:
@@ -66,3 +68,13 @@ async def _wait_for_lock_wait(database: Database) -> None:
     while not is_waiting:
         async with database.read_transaction() as tx:
             is_waiting = bool((await tx.exec_driver_sql(waiting)).scalar_one())
+
+
+async def test_a_process_paused_in_a_write_keeps_nobody_waiting_for_long(postgresql_server: PostgresServer):
+    with postgresql_server.open_database() as url:
+        async with open_database(url) as database:
+            async with database.read_transaction() as tx:
+                readers_limit = (await tx.exec_driver_sql(SHOW_LIMIT)).scalar_one()
+            async with database.transaction() as tx:
+                assert (await tx.exec_driver_sql(SHOW_LIMIT)).scalar_one() == "5s"
+            assert readers_limit == "0"

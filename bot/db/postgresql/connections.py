@@ -26,6 +26,8 @@ _SET_KEEPALIVE = (
     "SET tcp_keepalives_idle = 5; SET tcp_keepalives_interval = 2; SET tcp_keepalives_count = 3; "
     f"SET tcp_user_timeout = {_PEER_MILLISECONDS}"
 )
+# A process that is paused in a write keeps the row of its hold locked, for which the next holder waits.
+_SET_IDLE_LIMIT = "SET idle_in_transaction_session_timeout = '5s'"
 _SET_READONLY = "SET default_transaction_read_only = on"
 _CONNECT_ARGS = {
     "connect_timeout": _CONNECT_SECONDS,
@@ -63,7 +65,7 @@ def create_engines(url: str) -> ServerEngines:
         pool_timeout=_READER_TIMEOUT_SECONDS,
         **_ENGINE_OPTIONS,
     )
-    event.listen(writer.sync_engine, "connect", partial(_set_up, _SET_KEEPALIVE))
+    event.listen(writer.sync_engine, "connect", partial(_set_up, f"{_SET_KEEPALIVE}; {_SET_IDLE_LIMIT}"))
     event.listen(readers.sync_engine, "connect", partial(_set_up, f"{_SET_KEEPALIVE}; {_SET_READONLY}"))
     event.listen(readers.sync_engine, "checkout", _refuse_lost)
     return ServerEngines(writer, readers)
