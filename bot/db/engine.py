@@ -22,7 +22,7 @@ class Database(Protocol):
         """Write; this process has one write transaction at a time.
 
         What is committed survives the death of this process. If `durable`, it survives a power cut as well;
-        if not, it is on the disk no later than the next durable transaction.
+        if not, that is left to the build: it is on the disk no later than the next durable transaction.
         """
         ...
 

@@ -21,11 +21,7 @@ from bot.db.retry import OutageLog
 from bot.db.transaction import Transaction
 from bot.errors import ReadTooSlow, SettingsRefused, StoreUnavailable
 
-# Each begins its transaction, and tells its number: 0 to 2^64 as text.
-_BEGIN = {
-    True: "SELECT pg_current_xact_id()::text",
-    False: "SELECT pg_current_xact_id()::text, set_config('synchronous_commit', 'off', true)",
-}
+_BEGIN = "SELECT pg_current_xact_id()::text"  # of the transaction that it begins: 0 to 2^64
 # A server that another one has replaced may not have come to this number yet.
 _SELECT_OUTCOME = """
 SELECT CASE WHEN '{0}'::xid8 < pg_snapshot_xmax(pg_current_snapshot()) THEN pg_xact_status('{0}'::xid8) END
@@ -55,7 +51,11 @@ class PostgresDatabase:
         self._session: psycopg.AsyncConnection[Any] | None = None  # the writer's
 
     @contextlib.asynccontextmanager
-    async def transaction(self, *, durable: bool = True) -> AsyncIterator[Transaction]:
+    async def transaction(
+        self,
+        *,
+        durable: bool = True,  # each one is: the server may die while this process goes on
+    ) -> AsyncIterator[Transaction]:
         """Run one write transaction: committed when the block ends, rolled back when it raises.
 
         Raises ShareLost if another replica has the share under whose hold the caller works.
@@ -65,7 +65,7 @@ class PostgresDatabase:
             async with self._write_lock:
                 writer = await self._open_writer()
                 try:
-                    number = await _begin(writer, durable=durable)
+                    number = str((await writer.exec_driver_sql(_BEGIN)).scalar_one())
                     if hold is not None:
                         await shares.require(writer, [hold])
                     yield writer
@@ -206,12 +206,6 @@ class PostgresDatabase:
             self._session = None
             with contextlib.suppress(Exception):
                 await writer.close()
-
-
-async def _begin(writer: AsyncConnection, *, durable: bool) -> str:
-    """Begin a transaction; returns its number."""
-    rows = await writer.exec_driver_sql(_BEGIN[durable])
-    return str(rows.one()[0])
 
 
 @contextlib.asynccontextmanager

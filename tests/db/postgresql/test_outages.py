@@ -1,5 +1,6 @@
 """A server that is away, restarted or lost in the middle of a commit."""
 
+import contextlib
 from typing import Literal
 
 import pytest
@@ -82,3 +83,19 @@ async def test_a_pooler_that_shares_sessions_is_refused(server_url: str, postgre
         with pytest.raises(SettingsRefused, match="PgBouncer does in transaction mode"):
             async with open_database(server_url.replace(str(folder), host), for_gateway=True):
                 pass
+
+
+async def test_what_need_not_be_durable_survives_the_death_of_the_server(
+    server_url: str, postgresql_server: PostgresServer
+):
+    async with open_database(server_url) as database:
+        async with database.transaction() as tx:
+            await tx.exec_driver_sql("CREATE TABLE words (word text)")
+        async with database.transaction(durable=False) as tx:
+            await tx.exec_driver_sql("INSERT INTO words VALUES ('kept')")
+        postgresql_server.stop(abruptly=True)
+        postgresql_server.start()
+        while True:
+            with contextlib.suppress(StoreUnavailable):
+                assert await count(database) == 1
+                break
