@@ -7,7 +7,7 @@ from functools import partial
 
 from bot.db.conversations import chat_settings, turns
 from bot.db.conversations.chat_settings import CONTENT_KINDS, Consent, ContentKind
-from bot.db.queues import inbox, outbox
+from bot.db.queues import outbox, requeued_items
 from bot.db.transaction import Transaction
 from bot.domain import Button, InboxItem, Part
 from bot.telegram.actions import ActionContext, ActionResult, expire_button, reply_hint, reply_text
@@ -129,7 +129,7 @@ async def _apply_answer(
     translate = context.translate
     text = _format_consent(translate, fallback, kinds) + " " + translate("/consent changes that.")
     if kinds and item:
-        await inbox.requeue(context.tx, item, context.lane, now=context.now)
+        await requeued_items.requeue(context.tx, item, context.lane, now=context.now)
     elif item:
         text += " " + translate("Send it without /deep, and I will answer it here.")
     toast = translate("Agreed.") if kinds else translate("Nothing is sent there.")

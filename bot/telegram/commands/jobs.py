@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from bot.db.queues import inbox
+from bot.db.queues import inbox, requeued_items
 from bot.db.transaction import Transaction
 from bot.domain import Part
 from bot.jobs.times import zones
@@ -80,7 +80,9 @@ async def set_zone(
     """Store a person's zone (an IANA name); their last /remind that waited for it goes on."""
     moved_jobs = await deps.user_jobs.change_zone(tx, owner, zone)
     after_commit = [deps.user_jobs.wake_scheduler]
-    if await inbox.requeue_failed(tx, owner.person, error=ZONE_NEEDED, since=now - ZONE_WAIT_SECONDS):
+    if await requeued_items.requeue_failed(
+        tx, owner.person, error=ZONE_NEEDED, since=now - ZONE_WAIT_SECONDS
+    ):
         after_commit.append(deps.wake_worker)
     translate = deps.access.get_translator(owner.person)
     text = _format_zone(translate, zone, now)

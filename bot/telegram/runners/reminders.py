@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from bot.db.engine import Database
 from bot.db.people import groups
-from bot.db.queues import inbox, jobs, outbox
+from bot.db.queues import inbox, jobs, outbox, requeued_items
 from bot.db.transaction import Transaction
 from bot.domain import InboxItem, Lane, Part
 from bot.jobs.snooze import build_snooze_buttons
@@ -99,7 +99,7 @@ class ReminderRunner:
         async with self._database.transaction() as tx:
             await self._reply(tx, item, lane, build_hint(reason))
             if error is not None:
-                await inbox.store_error(tx, item.id, error)
+                await requeued_items.store_error(tx, item.id, error)
 
     async def _reply(self, tx: Transaction, item: InboxItem, lane: Lane, part: Part) -> None:
         now = self._clock()

@@ -5,7 +5,7 @@ from typing import Any
 from sqlalchemy import select
 
 from bot.db.engine import Database
-from bot.db.queues import inbox
+from bot.db.queues import inbox, requeued_items
 from bot.db.tables import inbox as inbox_table
 from tests.db.queues.test_inbox import LANE, OTHER, build_update, claim, finish, store
 
@@ -59,7 +59,7 @@ async def test_a_wait_for_consent_stores_when_it_began_and_ended_and_the_next_cl
     await claim(database, now=101.0)
     await finish(database, 1)
     async with database.transaction() as tx:
-        assert await inbox.requeue(tx, 1, LANE, now=105.0)
+        assert await requeued_items.requeue(tx, 1, LANE, now=105.0)
     await claim(database, now=106.0)
     async with database.transaction() as tx:
         await inbox.recover(tx, now=107.0)
