@@ -18,6 +18,7 @@ from tests.support.compiled_statements import share_compiled_statements
 from tests.support.empty_database import place_empty_database
 
 if TYPE_CHECKING:
+    from tests.kill.gateway import ForkServer
     from tests.support.postgresql import PostgresServer
 
 MEMORY_DISK = Path("/dev/shm")
@@ -163,6 +164,16 @@ def pytest_collection_finish() -> None:
     """Freeze what is imported and collected: every full garbage collection would walk through it."""
     gc.enable()
     gc.freeze()
+
+
+@pytest.fixture(scope="session")
+def fork_server() -> Iterator["ForkServer"]:
+    """A process that forks gateways quickly."""
+    from tests.kill.gateway import ForkServer
+
+    server = ForkServer()
+    yield server
+    server.close()
 
 
 @pytest.fixture(scope="session")

@@ -7,7 +7,7 @@ stands. Functions work inside the caller's transaction `tx`.
 import contextlib
 import math
 import time
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass
 from itertools import pairwise
@@ -93,15 +93,22 @@ class OwnShares:
         self.holders: LockHolders | None = None  # when the shares were last confirmed
         self.other_schema: str | None = None  # of the database, once that is not the one of this version
         self._confirmed_at = -math.inf  # monotonic
+        self._has_unread: Callable[[], bool] = lambda: False
 
-    def confirm(self, holders: LockHolders, moment: float) -> None:
-        """Note who held what at this moment of the monotonic clock."""
+    def confirm(
+        self, holders: LockHolders, moment: float, has_unread: Callable[[], bool] = lambda: False
+    ) -> None:
+        """Note who held what at this moment of the monotonic clock.
+
+        `has_unread`: whether the session of the locks says something that was not read, perhaps its end.
+        """
         self.holders = holders
         self._confirmed_at = moment
+        self._has_unread = has_unread
 
     def is_confirmed(self) -> bool:
         """Whether it was lately certain: a process that was paused finds out before it goes on."""
-        return time.monotonic() < self._confirmed_at + _CONFIRMED_SECONDS
+        return time.monotonic() < self._confirmed_at + _CONFIRMED_SECONDS and not self._has_unread()
 
     @property
     def is_leader(self) -> bool:

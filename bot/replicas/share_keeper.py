@@ -158,7 +158,7 @@ class ShareKeeper:
         self._check_schema(await locks.read_schema())
         holders = await locks.list_holders()
         await self._abandon(self._holds.keys() - holders.own_shares)
-        self._own_shares.confirm(holders, looked_at)
+        self._own_shares.confirm(holders, looked_at, locks.has_unread)
         self._callbacks.on_look(holders)
         if self._is_leaving and holders.session not in holders.leaving:
             await locks.leave(self._life)

@@ -33,7 +33,7 @@ _LEFTOVERS = (
     f"select 'the account of turn ' || turn || ' lacks ' || (whole - ({_SUM_OF_PARTS})) || ' s of ' || whole"
     f" from accounts where abs(whole - ({_SUM_OF_PARTS})) > 0.001",
     "select 'turn ' || id || ' has no account' from turns"
-    " where state in ('done', 'failed') and id not in (select turn from accounts)",
+    " where ended_at is not null and id not in (select turn from accounts)",
     "select 'model call ' || id || ' is still open' from model_calls where outcome is null",
 )
 _SHARE_LEFTOVERS = (
@@ -125,18 +125,12 @@ class ServerStore:
 
     def load_rows(self, query: str) -> list[tuple[Any, ...]]:
         """The rows that the database has for this query."""
-        with self._connect() as connection:
-            return connection.execute(query.encode()).fetchall()
+        return self._server.execute(query, self._database)
 
     def change_rows(self, statement: str) -> None:
         """Run a statement unless the server is away."""
-        with contextlib.suppress(psycopg.OperationalError), self._connect() as connection:
-            connection.execute(statement.encode())
-
-    def _connect(self) -> psycopg.Connection[tuple[Any, ...]]:
-        return psycopg.connect(
-            host=str(self._server.folder), user="postgres", dbname=self._database, autocommit=True
-        )
+        with contextlib.suppress(psycopg.OperationalError):
+            self._server.execute(statement, self._database)
 
     async def disturb(self, run: ChaosRun, rng: random.Random) -> None:
         """Restart the server, and pause a replica until others have its chats."""

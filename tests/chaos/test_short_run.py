@@ -2,7 +2,6 @@
 
 import asyncio
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -16,14 +15,7 @@ from tests.kill.gateway import ForkServer
 from tests.support.postgresql import PostgresServer
 
 SHORT = ChaosOptions(seed=1, messages=70, chats=8, kills=8)
-SHORT_WITH_REPLICAS = ChaosOptions(seed=2, messages=40, chats=8, kills=4, replicas=3)
-
-
-@pytest.fixture(scope="module")
-def fork_server() -> Iterator[ForkServer]:
-    server = ForkServer()
-    yield server
-    server.close()
+SHORT_WITH_REPLICAS = ChaosOptions(seed=2, messages=60, chats=8, kills=6, replicas=3)
 
 
 @pytest.mark.timeout(600)

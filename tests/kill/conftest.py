@@ -2,7 +2,7 @@
 
 import contextlib
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 
 import pytest
@@ -12,14 +12,6 @@ from tests.kill.environment import KillEnvironment, open_environment
 from tests.kill.gateway import ForkServer
 
 OpenEnvironment = Callable[..., Awaitable[KillEnvironment]]
-
-
-@pytest.fixture(scope="session")
-def fork_server() -> Iterator[ForkServer]:
-    """A process that forks gateways quickly."""
-    server = ForkServer()
-    yield server
-    server.close()
 
 
 @pytest.fixture

@@ -14,6 +14,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import psycopg
 
@@ -78,12 +79,13 @@ class PostgresServer:
         self._process.stdin.close()
         self._process.wait()
 
-    def execute(self, statement: str, database: str = "postgres") -> None:
-        """Run a statement."""
+    def execute(self, statement: str, database: str = "postgres") -> list[tuple[Any, ...]]:
+        """Run a statement; returns its rows."""
         with psycopg.connect(
             host=str(self.folder), user="postgres", dbname=database, autocommit=True
         ) as connection:
-            connection.execute(statement.encode())
+            cursor = connection.execute(statement.encode())
+            return cursor.fetchall() if cursor.description else []
 
     def build_url(self, database: str) -> str:
         return f"postgresql+psycopg://postgres@/{database}?host={self.folder}"

@@ -11,7 +11,7 @@ from typing import Any
 from psycopg import AsyncConnection
 from sqlalchemy import text
 
-from bot.db.postgresql.connections import create_session_engine
+from bot.db.postgresql.connections import create_session_engine, is_lost
 from bot.db.postgresql.errors import translate_errors
 from bot.db.postgresql.notifications import CHANNEL
 from bot.db.shares import LockHolders, SettingDigest
@@ -60,6 +60,10 @@ class SessionLocks:
         """Yield what others notify, for so long."""
         async for notification in self._connection.notifies(timeout=seconds):
             yield notification.payload
+
+    def has_unread(self) -> bool:
+        """Whether the server has said something that was not read yet, or has ended the session."""
+        return is_lost(self._connection)
 
     async def list_holders(self) -> LockHolders:
         """Read who holds what."""

@@ -1,0 +1,138 @@
+"""Several gateway processes on one PostgreSQL database; each has its role and its address of Telegram."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy.engine import make_url
+
+from bot.domain import SHARE_COUNT
+from bot.http_server import serve
+from bot.sim.telegram.server import KEEP_ALIVE_SECONDS, BotApi, BotApiCall, BotApiFault, FloodLimits
+from bot.sim.vllm.server import SimulatedEndpoint
+from tests.chaos.callers import find_caller, name_caller
+from tests.kill.environment import UNSURE
+from tests.kill.gateway import PATIENCE, ForkServer, GatewayProcess
+from tests.support.postgresql import PostgresServer
+
+CHATS = range(100, 112)
+
+
+@dataclass
+class Replicas:
+    """Both simulators, and processes on one database; `calls` to Telegram with the replica's number."""
+
+    api: BotApi
+    endpoint: SimulatedEndpoint
+    processes: list[GatewayProcess]
+    server: PostgresServer
+    database: str
+    calls: list[tuple[int, BotApiCall]] = field(default_factory=list)
+
+    @property
+    def leader(self) -> int:
+        """The number of the replica that asked for updates last."""
+        return next(caller for caller, call in reversed(self.calls) if call.method == "getUpdates")
+
+    def record(self, call: BotApiCall) -> bool:
+        """Note who makes a call; it is not hit."""
+        self.calls.append((find_caller(), call))
+        return False
+
+    def texts(self, chat: int) -> list[str]:
+        return [message.text for message in self.api.chat(chat).bot_messages]
+
+    def send_to_all(self, text: str) -> None:
+        for chat in CHATS:
+            self.api.person(chat, f"Person {chat}").send(text)
+
+    async def wait_for_answers(self, count: int) -> None:
+        """Wait until each chat has so many finished answers."""
+        await self.api.wait_until(lambda: all(self._has_answers(chat, count) for chat in CHATS), PATIENCE)
+
+    def _has_answers(self, chat: int, count: int) -> bool:
+        messages = [message for message in self.api.chat(chat).bot_messages if message.text != UNSURE]
+        return len(messages) >= count and not any(message.buttons for message in messages)
+
+    def load_rows(self, query: str) -> list[tuple[Any, ...]]:
+        return self.server.execute(query, self.database)
+
+    async def wait_for_shares(self, number: int, count: int) -> None:
+        """Wait until this replica holds so many shares."""
+        process = self.processes[number]
+        async with asyncio.timeout(PATIENCE):
+            while not self._holds(process, count):  # noqa: ASYNC110  # another process writes it
+                await asyncio.sleep(0.02)
+
+    def _holds(self, process: GatewayProcess, count: int) -> bool:
+        [*_, life] = [line.split()[-3] for line in process.output.splitlines() if "takes part" in line]
+        query = f"select count(*) from share_holds where ended_at is null and life = {life}"
+        return self.load_rows(query) == [(count,)]
+
+    def end_sessions(self, number: int) -> None:
+        """Have the server end all sessions of this replica."""
+        self.server.execute(
+            f"select pg_terminate_backend(pid) from pg_stat_activity where usename = 'replica_{number}'"
+        )
+
+
+@contextlib.asynccontextmanager
+async def run_replicas(
+    folder: Path,
+    server: PostgresServer,
+    fork_server: ForkServer,
+    count: int,
+    **settings: object,
+) -> AsyncIterator[Replicas]:
+    """Run so many gateways until the block ends; each holds its part of the shares when it begins."""
+    api = BotApi(limits=FloodLimits.unlimited())
+    endpoint = SimulatedEndpoint(seats=2 * len(CHATS))
+    async with contextlib.AsyncExitStack() as stack:
+        model_url = await stack.enter_async_context(serve(endpoint.app))
+        url = make_url(stack.enter_context(server.open_database()))
+        replicas = Replicas(api, endpoint, [], server, url.database or "")
+        api.inject_fault(BotApiFault(), when=replicas.record, times=None)
+        stack.push_async_callback(_kill_all, replicas)
+        for number in range(count):
+            app = name_caller(api.app, number)
+            telegram_url = await stack.enter_async_context(serve(app, keep_alive_seconds=KEEP_ALIVE_SECONDS))
+            own_url = url.set(username=create_role(server, number), password="secret")
+            values = {
+                "telegram_token": api.token,
+                "telegram_api_url": telegram_url,
+                "model_url": f"{model_url}/v1",
+                "database_url": own_url.render_as_string(hide_password=False),
+                "admin_ids": "7",
+                "access": "open",
+                "warm_up": "off",
+                "thinking_read": "off",
+                "model_seats": 2 * len(CHATS),
+                **settings,
+            }
+            process = GatewayProcess(api, folder / str(number), values, fork_server)
+            replicas.processes.append(process)
+            await process.spawn()
+        await stack.enter_async_context(api.serve_on_loopback())  # its end cuts calls that are open
+        for process in replicas.processes:
+            await process.wait_for_output("takes part")
+        for number in range(count):
+            await replicas.wait_for_shares(number, SHARE_COUNT // count)
+        await api.wait_until(lambda: any(call.method == "getUpdates" for call in api.calls), PATIENCE)
+        yield replicas
+
+
+async def _kill_all(replicas: Replicas) -> None:
+    for process in replicas.processes:
+        if process.is_running:
+            await process.kill()
+
+
+def create_role(server: PostgresServer, number: int) -> str:
+    """Create the role of a replica, unless there is one."""
+    name = f"replica_{number}"
+    if not server.execute(f"SELECT 1 FROM pg_roles WHERE rolname = '{name}'"):
+        server.execute(f"CREATE ROLE {name} SUPERUSER LOGIN PASSWORD 'secret'")
+    return name
