@@ -139,15 +139,20 @@ class ServerStore:
             await asyncio.sleep(rng.uniform(0.0, MAX_SERVER_DOWN_SECONDS))
             await asyncio.to_thread(self._server.start)
         longest = MAX_PAUSE_SECONDS if run.options.is_long else MAX_SHORT_PAUSE_SECONDS
-        await self._pause_replica(run, rng.choice(run.gateways), rng.uniform(longest / 2, longest))
-
-    async def _pause_replica(self, run: ChaosRun, gateway: GatewayProcess, seconds: float) -> None:
-        lives = _LIFE.findall(gateway.output)
-        if not lives or not gateway.is_running:
+        lives = {
+            gateway: lives[-1]
+            for gateway in run.gateways
+            if gateway.is_running and (lives := _LIFE.findall(gateway.output))
+        }
+        if not lives:
             return
+        gateway, life = rng.choice([*lives.items()])
+        await self._pause_replica(run, gateway, life, rng.uniform(longest / 2, longest))
+
+    async def _pause_replica(self, run: ChaosRun, gateway: GatewayProcess, life: str, seconds: float) -> None:
         with run.noting("replica paused, its locks ended"):
             _signal(gateway, signal.SIGSTOP)
-            self.change_rows(_END_LOCK_SESSION.format(life=lives[-1]))
+            self.change_rows(_END_LOCK_SESSION.format(life=life))
             await asyncio.sleep(seconds)
             _signal(gateway, signal.SIGCONT)
 

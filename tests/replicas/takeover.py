@@ -1,0 +1,119 @@
+"""Times how fast replicas take over from one that is killed: `python -m tests.replicas.takeover`.
+
+In each round one chat is being answered, and the replica that has it is killed with kill -9. Measured is the
+time to the next model call; where that replica polled Telegram, also to the next poll.
+"""
+
+import argparse
+import asyncio
+import contextlib
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from bot.bench.harness import machine
+from bot.bench.harness.statistics import percentile
+from bot.domain import SHARE_COUNT, Lane
+from bot.tables import format_table
+from tests.kill.gateway import PATIENCE, ForkServer
+from tests.support.postgresql import run_server
+from tests.support.replicas import CHATS, Replicas, run_replicas
+
+REPLICA_COUNT = 2
+
+
+@dataclass
+class Takeovers:
+    """What was measured, in seconds."""
+
+    model_calls: list[float] = field(default_factory=list)
+    polls: list[float] = field(default_factory=list)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m tests.replicas.takeover", description=__doc__)
+    parser.add_argument("--kills", type=int, default=20)
+    kills = parser.parse_args().kills
+    with contextlib.ExitStack() as stack:
+        fork_server = ForkServer()
+        stack.callback(fork_server.close)
+        server = stack.enter_context(run_server())
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+
+        async def measure() -> Takeovers:
+            takeovers = Takeovers()
+            async with run_replicas(folder, server, fork_server, REPLICA_COUNT) as replicas:
+                replicas.send_to_all("hello")
+                await replicas.wait_for_answers(1)
+                for number in range(kills):
+                    await _kill_once(replicas, CHATS[number % len(CHATS)], takeovers)
+            return takeovers
+
+        takeovers = asyncio.run(measure())
+        conditions = [
+            ("replicas", f"{REPLICA_COUNT} on one PostgreSQL server, which syncs nothing"),
+            ("load", machine.describe_load()),
+            *machine.describe_machine(folder),
+        ]
+    print("\n".join(_format_takeovers(takeovers)))
+    print("\n".join(format_table(conditions, text_columns=2)))
+
+
+async def _kill_once(replicas: Replicas, chat: int, takeovers: Takeovers) -> None:
+    """Kill the replica that answers this chat, and let everything be as before."""
+    killed = _find_holder(replicas, chat)
+    is_leader = killed == replicas.leader
+    answer_count = len(replicas.texts(chat))
+    replicas.endpoint.hold()
+    replicas.api.person(chat, f"Person {chat}").send("hello")
+    await replicas.endpoint.wait_until(lambda: replicas.endpoint.running >= 1)
+    request_count = len(replicas.endpoint.requests)
+    call_count = len(replicas.calls)
+    killed_at = time.monotonic()
+    await replicas.processes[killed].kill()
+    await replicas.endpoint.wait_until(lambda: len(replicas.endpoint.requests) > request_count)
+    takeovers.model_calls.append(replicas.endpoint.requests[request_count].received_at - killed_at)
+    if is_leader:
+        await replicas.api.wait_until(lambda: [*_list_polls(replicas, call_count, killed)], PATIENCE)
+        takeovers.polls.append(next(_list_polls(replicas, call_count, killed)) - killed_at)
+    replicas.endpoint.release()
+    await replicas.api.wait_until(lambda: len(replicas.texts(chat)) > answer_count, PATIENCE)
+    await replicas.processes[killed].spawn()
+    await asyncio.sleep(1.0)  # else its earlier process is looked for
+    for number in range(REPLICA_COUNT):
+        await replicas.wait_for_shares(number, SHARE_COUNT // REPLICA_COUNT)
+
+
+def _find_holder(replicas: Replicas, chat: int) -> int:
+    """The number of the replica that has this chat."""
+    query = f"select life from share_holds where ended_at is null and share = {Lane(chat).share}"
+    [(life,)] = replicas.load_rows(query)
+    text = f"replica {life} takes part"
+    return next(number for number, process in enumerate(replicas.processes) if text in process.output)
+
+
+def _list_polls(replicas: Replicas, since: int, killed: int) -> Iterator[float]:
+    """When other replicas than the one that was killed asked for updates."""
+    for caller, call in replicas.calls[since:]:
+        if caller != killed and call.method == "getUpdates":
+            yield call.arrived_at
+
+
+def _format_takeovers(takeovers: Takeovers) -> Iterator[str]:
+    rows = [
+        (name, str(len(seconds)), *(_format_percentile(seconds, part) for part in (0.5, 0.95, 1.0)))
+        for name, seconds in (("next model call", takeovers.model_calls), ("next poll", takeovers.polls))
+        if seconds
+    ]
+    yield from format_table(rows, headers=("after kill -9", "kills", "p50", "p95", "max"), rule=True)
+    yield ""
+
+
+def _format_percentile(seconds: list[float], part: float) -> str:
+    return f"{1000 * (percentile(seconds, part) or 0.0):.0f} ms"
+
+
+if __name__ == "__main__":
+    main()
