@@ -17,7 +17,7 @@ from bot.sim.vllm.server import SimulatedEndpoint, Timing
 from tests.support import attachment_files
 from tests.support.gateway import GatewayHarness, running_gateway
 
-EMPTY_COLUMNS = {"again", "error", "usage_missing"}  # where all went well
+EMPTY_COLUMNS = {"again", "error", "life", "usage_missing"}  # of a turn where all went well
 
 
 def load_calls(gateway: GatewayHarness) -> list[dict[str, Any]]:
