@@ -71,6 +71,7 @@ async def open_filled_page(tmp_path: Path) -> AsyncIterator[AdminPageHarness]:
             yield harness
 
 
+@pytest.mark.timeout(600)  # two dozen pages, each drawn and checked twice; a busy machine takes minutes
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 async def test_every_screen_fits_reads_well_and_complains_of_nothing(
     visit: Visit, tmp_path: Path, scheme: str
