@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 import pytest_asyncio
-from playwright.async_api import Browser, Page, async_playwright, expect
+from playwright.async_api import Browser, Page, Request, async_playwright, expect
 
 CANDIDATES = ("chromium", "chromium-browser", "google-chrome")
 ARGUMENTS = [
@@ -73,7 +73,7 @@ async def visit(chromium: Browser) -> Visit:
         )
         page.on("pageerror", lambda error: complaints.append(str(error)))
         page.on("dialog", lambda dialog: complaints.append(f"dialog: {dialog.message}"))
-        page.on("requestfailed", lambda failed: complaints.append(f"failed: {failed.url}"))
+        page.on("requestfailed", lambda failed: complaints.extend(_list_failures(failed)))
         try:
             await page.goto(address)
             yield page
@@ -85,3 +85,10 @@ async def visit(chromium: Browser) -> Visit:
             await context.close()
 
     return visit
+
+
+def _list_failures(request: Request) -> list[str]:
+    """What failed; a page that is left while its icon still loads ends that by itself."""
+    if request.url.endswith("/icon.svg") and request.failure == "net::ERR_ABORTED":
+        return []
+    return [f"failed: {request.url}"]
