@@ -208,11 +208,14 @@ async def _list_standing(
 
 
 async def list_gaps(tx: Transaction, share: int, since: float) -> list[tuple[float, float]]:
-    """The times in which no replica held the share, as (begin, end), that ended after `since`, in order."""
+    """The times in which no replica held the share, as (begin, end), that ended after `since`, in order.
+
+    There is one for each time that it changed hands; if it was given away, it may be empty.
+    """
     query = select(share_holds.c.began_at, share_holds.c.ended_at).where(share_holds.c.share == share)
     rows = (await tx.execute(query.order_by(share_holds.c.epoch))).all()
     gaps = [(earlier.ended_at, later.began_at) for earlier, later in pairwise(rows)]
-    return [(begin, end) for begin, end in gaps if begin < end and end > since]
+    return [(begin, end) for begin, end in gaps if end > since]
 
 
 @contextlib.contextmanager

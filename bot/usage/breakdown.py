@@ -58,17 +58,17 @@ def build_stored_breakdown(
 
     If no process died during the turn, every interval is as precise as the clock. What a killed process did
     after its last heartbeat is lost, at most a second, unless it was stored with the turn's end. That second
-    counts as "down", which begins at the heartbeat or at what the process stored of the turn after it. The
-    sum is still right: "down" ends where the next process begins, and that one measures all that follows.
+    counts as "down", which begins at the heartbeat or at what the process stored of the turn after it. It
+    begins earlier where the process had measured nothing more by its last heartbeat: it had lost the chat to
+    another one, or took the answer for delivered, and was killed before that was stored. The sum is still
+    right: "down" ends where the next process begins, and that one measures all that follows.
     """
     begin = timestamps.received_at
     end = max(timestamps.received_at, timestamps.settled_at)
-    spans = [
-        *measured_spans,
-        *_spans_from_timestamps(timestamps),
-        *(_downtime_span(timestamps, *outage) for outage in outages),
-    ]
-    seconds = sum_by_kind(to_exclusive_spans(begin, end, spans))
+    spans = [*measured_spans, *_spans_from_timestamps(timestamps)]
+    known = to_exclusive_spans(begin, end, spans)
+    downtimes = [_downtime_span(timestamps, known, *outage) for outage in outages]
+    seconds = sum_by_kind(to_exclusive_spans(begin, end, [*spans, *downtimes]))
     seconds_by_column = {column_name(kind): value for kind, value in seconds.items()}
     return StoredBreakdown(timestamps.turn, timestamps.settled_at, end - begin, seconds_by_column)
 
@@ -157,10 +157,13 @@ def _sum_or_none(counts: Sequence[int]) -> int | None:
     return None
 
 
-def _downtime_span(timestamps: TurnTimestamps, down_since: float, down_until: float) -> Span:
+def _downtime_span(
+    timestamps: TurnTimestamps, known: Sequence[Span], down_since: float, down_until: float
+) -> Span:
     """A time without a process.
 
     While a person is asked there are few heartbeats, but the question and the answer are signs of life, too.
+    Whatever is not `known` up to the last sign of life was lost with the process.
     """
     signs_of_life = (
         timestamps.taken_at,
@@ -170,7 +173,9 @@ def _downtime_span(timestamps: TurnTimestamps, down_since: float, down_until: fl
         timestamps.retaken_at,
     )
     earlier_signs = [sign for sign in signs_of_life if sign is not None and sign < down_until]
-    return Span("down", max([down_since, *earlier_signs]), down_until)
+    last_sign = max([min(down_since, down_until), *earlier_signs])
+    known_until = [min(span.end, last_sign) for span in known if span.begin < last_sign]
+    return Span("down", max(known_until, default=last_sign), down_until)
 
 
 def _spans_from_timestamps(timestamps: TurnTimestamps) -> Iterator[Span]:

@@ -156,13 +156,17 @@ class UsageRecorder:
         """Measure on what another replica has ended in these shares, as by removing somebody's access.
 
         So it is with the turn of a group that became a supergroup: who holds the chat's new share goes on.
+        What is measured for a share that is just being given away is stored with that.
         """
         for turn in await breakdowns.list_unaccounted(tx):
-            is_measured = self._timers.find(turn.item) is not None
-            is_own = Lane.parse(turn.lane).share in standing
-            if turn.ended_at is not None and is_own and not is_measured:
+            if turn.ended_at is None:
+                continue
+            timer = self._timers.find(turn.item)
+            lane = Lane.parse(turn.lane)
+            is_own = lane.share in standing
+            if timer is None and is_own:
                 self._continue(turn, turn.ended_at)
-            elif turn.ended_at is not None and is_measured and not is_own:
+            elif timer is not None and timer.lane != lane and not is_own:
                 self._timers.forget(turn.item)
 
     async def _build_breakdown(

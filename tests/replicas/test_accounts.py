@@ -50,8 +50,11 @@ class MeasuringReplica:
                 await self.recorder.take_over(tx, [LANE.share], now=now)
         self.holds[hold.share] = hold
 
-    async def give(self, now: float) -> None:
+    async def give(self, now: float, *, beats: bool = False) -> None:
+        """Give the share away; `beats`: a heartbeat comes between the decision and its transaction."""
         hold = self.holds.pop(LANE.share)
+        if beats:
+            await self.beat()
         async with self._database.transaction() as tx:
             await self.recorder.give_away(tx, [LANE.share], now=now)
             await shares.end_holds(tx, [hold], now=now)
@@ -166,6 +169,44 @@ async def test_a_turn_given_away_in_order_was_down_only_while_nobody_held_its_ch
         await second.beat()
     account = await load_account(database)
     assert account == {"intake": 0.5, "own": 10.25, "down": 0.25}
+
+
+async def test_a_delivered_turn_is_not_forgotten_while_its_chat_is_given_away(
+    database: Database, caplog: pytest.LogCaptureFixture
+):
+    now = time.time() - 20
+    async with without_gap(caplog):
+        first = await start_replica(database, now - 100)
+        await first.take(now - 90)
+        item = await insert_running(database, now, spans=serialize_spans([Span("own", now - 9.5, now - 4)]))
+        timer = first.timers.open(
+            InboxItem(item, "update", "text", LANE, 5, {}, 1, False, now - 10, now - 9.5), LANE
+        )
+        await finish(database, item, ended_at=now - 3, done_at=now)
+        timer.has_ended = True
+        await first.give(now + 1, beats=True)
+        second = await start_replica(database, now - 50)
+        await second.take(now + 1.25)
+        await second.beat()
+    assert await load_account(database) == {"intake": 0.5, "own": 9.5}
+
+
+async def test_a_turn_was_down_once_its_replica_had_lost_its_chat_though_it_lived_on(
+    database: Database, caplog: pytest.LogCaptureFixture
+):
+    now = time.time() - 20
+    async with without_gap(caplog):
+        first = await start_replica(database, now - 100)
+        await first.take(now - 90)
+        spans = serialize_spans([Span("own", now - 9.5, now - 7)])
+        item = await insert_running(database, now, spans=spans)
+        await first.be_seen(now - 5)  # its session has ended meanwhile, and another one has the lock
+        second = await start_replica(database, now - 50)
+        await second.take(now - 4)
+        second.timers.open(taken_again(item, now - 4), LANE).hand_over()
+        await finish(database, item, ended_at=now, done_at=now)
+        await second.beat()
+    assert await load_account(database) == {"intake": 0.5, "own": 6.5, "down": 3.0}
 
 
 async def test_a_replica_that_takes_its_own_share_again_measures_on(

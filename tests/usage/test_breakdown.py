@@ -134,6 +134,13 @@ def test_what_a_killed_process_stored_after_its_last_heartbeat_was_not_down():
     assert "down" not in breakdown_seconds(outages=((103.5, 104.0),))
 
 
+def test_what_a_killed_process_had_not_measured_by_its_last_heartbeat_was_down():
+    measured = (Span("own", 100.5, 104.2), Span("own", 104.8, 105.0))
+    breakdown = breakdown_seconds(TIMESTAMPS, *measured, outages=((104.5, 104.8),))
+    assert breakdown == {"intake": 0.5, "own": 3.9, "down": 0.6}
+    assert breakdown == breakdown_seconds(TIMESTAMPS, *measured, outages=((104.8, 104.8),))
+
+
 def test_a_chat_that_is_asked_for_consent_waits_for_a_person():
     timestamps = replace(TIMESTAMPS, asked_at=100.6, agreed_at=102.0, retaken_at=102.5)
     breakdown = breakdown_seconds(timestamps, Span("own", 102.5, 105.0))
