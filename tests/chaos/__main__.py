@@ -32,7 +32,7 @@ def main() -> int:
     anomalies = judge(journal)
     print("\n".join(format_run(run, journal, anomalies, [*_describe_conditions(run, folder)])))
     if any(anomaly.is_breach for anomaly in anomalies):
-        left = "logs" if options.replicas else "database and the log"
+        left = "tables and the logs" if options.replicas else "database and the log"
         print(f"\nA promise was broken; the {left} are in {folder}.")
         return 1
     shutil.rmtree(folder)

@@ -88,6 +88,7 @@ async def run_chaos(
         await _wait_until_calm(run, store, writers)
         leftovers = store.list_leftovers()
         await _kill_all(run)
+        store.save_tables(folder / "tables")
         return run, collect_journal(run, store, leftovers)
 
 

@@ -5,6 +5,7 @@ import contextlib
 import random
 import re
 import resource
+import shutil
 import signal
 import sqlite3
 import time
@@ -15,6 +16,7 @@ from typing import Any, Protocol
 import psycopg
 from sqlalchemy.engine import make_url
 
+from bot.db.tables import metadata
 from tests.chaos.state import ChaosRun
 from tests.kill.gateway import GatewayProcess
 from tests.support.held_database import FULL_DISK_BYTES, hold_database
@@ -25,6 +27,8 @@ MAX_SHORT_LOCK_SECONDS = 2.0
 MAX_SERVER_DOWN_SECONDS = 3.0
 MAX_PAUSE_SECONDS = 6.0
 MAX_SHORT_PAUSE_SECONDS = 1.0
+_SHARE_LOCKS = 1667329647  # the first numbers of advisory locks, as in session_locks
+_REPLICA_LOCKS = 1667329649
 _SUM_OF_PARTS = (
     "intake + lane_wait + seat_wait + first_canvas + further_canvases + tools + approval_wait + telegram"
     " + back_off + down + own"
@@ -36,16 +40,23 @@ _LEFTOVERS = (
     " where ended_at is not null and id not in (select turn from accounts)",
     "select 'model call ' || id || ' is still open' from model_calls where outcome is null",
 )
-_SHARE_LEFTOVERS = (
+_LOCKS = (
+    "select objid::int from pg_locks where locktype = 'advisory' and granted and classid = {locks}"
+    " and database = (select oid from pg_database where datname = current_database())"
+)
+_REPLICA_LEFTOVERS = (
     "select 'share ' || number || ' is held by nobody' from generate_series(0, 31) as number"
-    " where number not in (select objid::int from pg_locks where locktype = 'advisory' and granted"
-    " and classid = 1667329647"
-    " and database = (select oid from pg_database where datname = current_database()))",
+    f" where number not in ({_LOCKS.format(locks=_SHARE_LOCKS)})",
     "select 'share ' || share || ' has ' || count(*) || ' holds' from share_holds where ended_at is null"
     " group by share having count(*) > 1",
+    "select 'share ' || share || ' is stored as held by replica ' || life || ', which is gone'"
+    f" from share_holds where ended_at is null and life not in ({_LOCKS.format(locks=_REPLICA_LOCKS)})",
+    "select 'a seat of ' || endpoint || ' belongs to a call for ' || lane || ' by replica ' || life"
+    " from seat_requests",
 )
 _END_LOCK_SESSION = (
-    "select pg_terminate_backend(pid) from pg_locks where locktype = 'advisory' and classid = 1667329649"
+    f"select pg_terminate_backend(pid) from pg_locks where locktype = 'advisory'"
+    f" and classid = {_REPLICA_LOCKS}"
     " and objid = {life} and database = (select oid from pg_database where datname = current_database())"
 )
 _LIFE = re.compile(r"replica (\d+) takes part")
@@ -68,6 +79,10 @@ class ChaosStore(Protocol):
 
     def list_leftovers(self) -> Sequence[str]:
         """What should not be left behind once all is done."""
+        ...
+
+    def save_tables(self, folder: Path) -> None:
+        """Keep in this folder what the database holds, which explains a breach."""
         ...
 
 
@@ -107,6 +122,9 @@ class FileStore:
     def list_leftovers(self) -> Sequence[str]:
         """What should not be left behind once all is done."""
         return [text for query in _LEFTOVERS for (text,) in self.load_rows(query)]
+
+    def save_tables(self, folder: Path) -> None:
+        """Keep nothing more: the file stays."""
 
 
 def _limit_file_size(gateway: GatewayProcess, byte_count: int) -> None:
@@ -158,7 +176,15 @@ class ServerStore:
 
     def list_leftovers(self) -> Sequence[str]:
         """What should not be left behind once all is done."""
-        return [text for query in (*_LEFTOVERS, *_SHARE_LEFTOVERS) for (text,) in self.load_rows(query)]
+        return [text for query in (*_LEFTOVERS, *_REPLICA_LEFTOVERS) for (text,) in self.load_rows(query)]
+
+    def save_tables(self, folder: Path) -> None:
+        """Write each table as a file of comma-separated values; the server's files go with the server."""
+        folder.mkdir()
+        for table in metadata.tables:
+            copied = self._server.copy(table, self._database)
+            (folder / f"{table}.csv").write_bytes(copied)
+        shutil.copy(self._server.folder / "log", folder / "server.log")
 
 
 def _signal(gateway: GatewayProcess, number: int) -> None:

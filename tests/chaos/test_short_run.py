@@ -15,7 +15,6 @@ from tests.kill.gateway import ForkServer
 from tests.support.postgresql import PostgresServer
 
 SHORT = ChaosOptions(seed=1, messages=70, chats=8, kills=8)
-KNOWN_GAP = "left behind: chat 0: the account of turn"  # one in hundreds lacks a moment after a takeover
 SHORT_WITH_REPLICAS = ChaosOptions(seed=2, messages=60, chats=8, kills=6, replicas=3)
 
 
@@ -40,8 +39,7 @@ def make_run(
     run, journal = asyncio.run(run_chaos(options, folder, fork_server, server))
     anomalies = judge(journal)
     sys.stdout.write("\n".join(format_run(run, journal, anomalies, ())))  # pytest shows it if the test fails
-    breaches = [str(anomaly) for anomaly in anomalies if anomaly.is_breach]
-    assert [breach for breach in breaches if KNOWN_GAP not in breach] == []
+    assert [str(anomaly) for anomaly in anomalies if anomaly.is_breach] == []
     assert len(journal.requests) >= options.messages
     assert run.kills >= options.kills
     return journal

@@ -87,6 +87,14 @@ class PostgresServer:
             cursor = connection.execute(statement.encode())
             return cursor.fetchall() if cursor.description else []
 
+    def copy(self, table: str, database: str) -> bytes:
+        """A table as comma-separated values with a header."""
+        with (
+            psycopg.connect(host=str(self.folder), user="postgres", dbname=database) as connection,
+            connection.cursor().copy(f"COPY {table} TO STDOUT (FORMAT csv, HEADER)".encode()) as lines,
+        ):
+            return b"".join(lines)
+
     def build_url(self, database: str) -> str:
         return f"postgresql+psycopg://postgres@/{database}?host={self.folder}"
 
