@@ -50,5 +50,9 @@ Text = sqlalchemy.Text().with_variant(EscapedText(collation="C"), "postgresql")
 
 
 def filter_rows(condition: str) -> dict[str, Any]:
-    """The options of an Index that holds only the rows that meet this SQL condition."""
-    return {"sqlite_where": text(condition), "postgresql_where": text(condition)}
+    """The options of an Index that holds only the rows that meet this SQL condition.
+
+    Only those of SQLite, since an index is made by a migration, which names both: an option of PostgreSQL
+    imports its dialect into every process.
+    """
+    return {"sqlite_where": text(condition)}
