@@ -34,7 +34,7 @@ BATCH_SIZE = 50  # jobs of one transaction
 SMALL_BATCH_SIZE = 10
 SMALL_BATCH_PAUSE_SECONDS = 0.5
 POLL_SECONDS = 2.0  # the wall clock may be moved, and other commands may change jobs
-ALARM_HORIZON_SECONDS = 3600.0  # with nothing due for longer, APScheduler is not loaded
+ALARM_HORIZON_SECONDS = 60.0  # with nothing due for longer, APScheduler is not loaded
 CLOCK_BACKSTEP_SECONDS = 60.0  # a clock put back by more makes due times be computed again
 
 RULE_UNREADABLE = translatable("its time cannot be read any more")
@@ -76,6 +76,7 @@ class JobScheduler:
             while True:
                 self._wake_event.clear()
                 next_due = await retry_until_available(partial(self.enqueue_due, is_small_batch=True))
+                next_look = next_due
                 if next_due is not None:
                     if next_due <= self._clock():
                         await asyncio.sleep(SMALL_BATCH_PAUSE_SECONDS)
@@ -84,7 +85,9 @@ class JobScheduler:
                         alarm = await _start_alarm()
                     if alarm is not None:
                         self._set_alarm(alarm, next_due)
-                await self._wait_until_needed(next_due)
+                    else:
+                        next_look = next_due - ALARM_HORIZON_SECONDS
+                await self._wait_until_needed(next_look)
         finally:
             if alarm is not None:
                 alarm.shutdown(wait=False)
@@ -112,11 +115,11 @@ class JobScheduler:
                 async with self._database.read_transaction() as tx:
                     return await jobs.find_next_due(tx)
 
-    async def _wait_until_needed(self, next_due: float | None) -> None:
-        """Wait until `wake` is called, a job is due, the clock was put back, or something was written."""
+    async def _wait_until_needed(self, moment: float | None) -> None:
+        """Wait until `wake` is called, the moment comes, the clock was put back, or something was written."""
         while not await self._is_woken():
             now = self._clock()
-            if self._was_put_back(now) or (next_due is not None and next_due <= now):
+            if self._was_put_back(now) or (moment is not None and moment <= now):
                 return
             self._last_now = now
             with self._commits.look() as is_written:

@@ -81,7 +81,7 @@ class DaySumsTask:
                 await asyncio.sleep(self.pause_seconds)
 
     async def _list_missing(self) -> list[tuple[day_sums.SumPart, int]]:
-        async with self.database.long_read_transaction() as tx:
+        async with self.database.read_transaction() as tx:
             return await day_sums.list_missing(tx, now=self.clock())
 
 

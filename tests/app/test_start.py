@@ -1,16 +1,21 @@
-"""The start of `canvasgram run`: what its process has imported when the first poll goes out."""
+"""The start of `canvasgram run`: what its process has imported when the first poll goes out, and later."""
 
 import asyncio
 import json
 import os
 import sys
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Self
 
 import bot
+from bot.http_server import serve
 from bot.sim.telegram.server import BotApi
+from bot.sim.vllm.server import SimulatedEndpoint
 from tests.support.empty_database import place_empty_database
 
 ROOT = Path(bot.__file__).parents[1]
+ADMIN = 7
 
 # Each is imported only when it is first needed, or behind the first poll.
 LATE_LIBRARIES = frozenset(
@@ -23,6 +28,8 @@ LATE_LIBRARIES = frozenset(
             "alembic",
             "sqlalchemy.ext.asyncio",
             "sqlalchemy.orm",
+            "sqlalchemy.dialects.postgresql",
+            "psycopg",
             "aiosqlite",
             "apscheduler",
             "PIL",
@@ -46,6 +53,8 @@ LATE_LIBRARIES = frozenset(
         *("htpy", "bot.admin", "bot.app.admin_page", "bot.db.bounded_reader"),
     )
 )
+NEEDED_BY_ANSWERS = frozenset(("openai", "httpx2", "aiohttp", "jsonschema", "referencing"))
+NEEDED_BY_JOBS = frozenset(("apscheduler", "dateutil"))
 
 RUN_UNTIL_FIRST_POLL = """
 import json, os, sys
@@ -61,27 +70,81 @@ UpdatePoller._fetch = print_modules
 main()
 """
 
+RUN_UNTIL_STOPPED = """
+import json, sys
+from bot.cli.main import main
+from bot.jobs.system_job_runner import SystemJobSync
+
+order_jobs_with_work = SystemJobSync.order_jobs_with_work
+
+async def order_and_say_so(self):
+    await order_jobs_with_work(self)
+    print("jobs with work were ordered", flush=True)
+
+SystemJobSync.order_jobs_with_work = order_and_say_so
+try:
+    main()
+finally:
+    print(json.dumps(sorted(sys.modules)), flush=True)
+"""
+
+
+@dataclass
+class GatewayProcess:
+    """`canvasgram run` in a process of its own, by a program whose last line names what it has imported."""
+
+    process: asyncio.subprocess.Process
+
+    @classmethod
+    async def start(cls, program: str, folder: Path, telegram: BotApi, urls: tuple[str, str]) -> Self:
+        telegram_url, model_url = urls
+        environment = {
+            "PATH": os.defpath,
+            "PYTHONPATH": str(ROOT),
+            "TELEGRAM_TOKEN": telegram.token,
+            "TELEGRAM_API_URL": telegram_url,
+            "MODEL_URL": model_url,
+            "DATABASE_URL": place_empty_database(folder / "gateway.db"),
+            "ADMIN_IDS": str(ADMIN),
+        }
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-c", program, "run"),
+            cwd=folder,
+            env=environment,
+            stdout=asyncio.subprocess.PIPE,
+        )
+        return cls(process)
+
+    async def read_line(self) -> str:
+        assert self.process.stdout is not None
+        return (await self.process.stdout.readline()).decode().strip()
+
+    async def read_modules(self) -> frozenset[str]:
+        """Wait for its end; the modules that its last line names."""
+        output, _ = await self.process.communicate()
+        assert self.process.returncode == 0
+        return frozenset(json.loads(output.splitlines()[-1]))
+
 
 async def test_the_first_poll_goes_out_before_large_libraries_are_imported(tmp_path: Path):
     api = BotApi()
     async with api.serve_on_loopback() as telegram:
-        environment = {
-            "PATH": os.defpath,
-            "PYTHONPATH": str(ROOT),
-            "TELEGRAM_TOKEN": api.token,
-            "TELEGRAM_API_URL": telegram,
-            "MODEL_URL": "http://127.0.0.1:9/v1",
-            "DATABASE_URL": place_empty_database(tmp_path / "gateway.db"),
-            "ADMIN_IDS": "7",
-        }
-        process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-c", RUN_UNTIL_FIRST_POLL, "run"),
-            cwd=tmp_path,
-            env=environment,
-            stdout=asyncio.subprocess.PIPE,
-        )
-        output, _ = await process.communicate()
-    assert process.returncode == 0
-    modules = frozenset(json.loads(output.splitlines()[-1]))
+        urls = (telegram, "http://127.0.0.1:9/v1")
+        gateway = await GatewayProcess.start(RUN_UNTIL_FIRST_POLL, tmp_path, api, urls)
+        modules = await gateway.read_modules()
     assert "bot.turns.runner" in modules  # the gateway is complete
     assert LATE_LIBRARIES & modules == frozenset()
+
+
+async def test_what_has_started_and_answered_a_message_has_imported_only_what_that_needs(tmp_path: Path):
+    api = BotApi()
+    endpoint = SimulatedEndpoint()
+    async with api.serve_on_loopback() as telegram, serve(endpoint.app) as model:
+        gateway = await GatewayProcess.start(RUN_UNTIL_STOPPED, tmp_path, api, (telegram, f"{model}/v1"))
+        assert await gateway.read_line() == "jobs with work were ordered"
+        api.person(ADMIN).send("Hello")
+        await api.wait_until(lambda: len(api.chat(ADMIN).bot_messages) > 0)
+        gateway.process.terminate()
+        modules = await gateway.read_modules()
+    assert "openai" in modules
+    assert (LATE_LIBRARIES - NEEDED_BY_ANSWERS - NEEDED_BY_JOBS) & modules == frozenset()
