@@ -99,6 +99,28 @@ def routing(
     return _build_load_work(measure, as_json=json, check=check)
 
 
+@bench.command(epilog="Examples: canvasgram bench postgresql --check · --only pairs --messages 1000")
+def postgresql(
+    messages: Annotated[
+        int, typer.Option(min=1, help="Messages on each database, and of each kind of chat.")
+    ] = 500,
+    only: Annotated[str, typer.Option(help="Run only these sections: pairs, foreign, replicas.")] = "",
+    database_url: Annotated[
+        str | None, typer.Option(help="An empty database to measure on; without it a server is started.")
+    ] = None,
+    folder: DatabaseFolderOption = None,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of a table.")] = False,
+    check: LimitCheckOption = False,
+) -> Work:
+    """Measure replies on PostgreSQL beside replies on SQLite, and several replicas beside one."""
+    from bot.bench.load.postgresql import PostgresOptions, run_postgresql
+
+    sections = tuple(only.split(",")) if only else ()
+    options = PostgresOptions(messages, database_url=database_url, only_sections=sections, folder=folder)
+    print_line = functools.partial(typer.echo, err=True)
+    return _build_load_work(functools.partial(run_postgresql, options, print_line), as_json=json, check=check)
+
+
 @bench.command(
     epilog="Examples: canvasgram bench direct --endpoint http://gpu:8000/v1 --out spark · --endpoint sim"
 )

@@ -88,11 +88,7 @@ class BotProcess:
 
     def read_cpu_seconds(self) -> float | None:
         """Seconds of processor time so far, of all its threads and ended children; None without /proc."""
-        with contextlib.suppress(OSError, ValueError):
-            stat = (self._proc / "stat").read_text(encoding="ascii")
-            fields = stat.rpartition(")")[2].split()
-            return sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
-        return None
+        return read_cpu_seconds(self._process.pid)
 
     def read_resident_mib(self) -> float | None:
         """Its memory now, shared pages included; None without /proc."""
@@ -121,6 +117,15 @@ class BotProcess:
         with contextlib.suppress(ProcessLookupError):
             self._process.send_signal(signal_number)
         await self._process.wait()
+
+
+def read_cpu_seconds(pid: int) -> float | None:
+    """Seconds of processor time of a process, all its threads and ended children; None without /proc."""
+    with contextlib.suppress(OSError, ValueError):
+        stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+        fields = stat.rpartition(")")[2].split()
+        return sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
+    return None
 
 
 def _read_field(file: Path, name: str) -> int | None:

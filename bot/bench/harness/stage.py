@@ -69,6 +69,7 @@ class Stage:
         self._environment = environment
         self._watch_tasks = watch_tasks
         self._process: BotProcess | None = None
+        self._replicas: list[BotProcess] = []
         self._answers: dict[int, BotApiCall] = {}
         self._newest_call: BotApiCall | None = None
 
@@ -87,10 +88,19 @@ class Stage:
         await self._wait_until(lambda: len(self.api.calls_of("getUpdates")) > polls, "did not begin to poll")
         return self.api.calls_of("getUpdates")[polls].arrived_at - self._process.started_at
 
+    async def start_replica(self) -> None:
+        """Start one more gateway beside the first one, on the same database."""
+        replica = await bots.start_bot(self.name, self._environment)
+        self._replicas.append(replica)
+        self._watch_tasks.create_task(replica.watch())
+
     async def stop(self) -> None:
-        """End the bot in order, if it runs."""
-        if self._process is not None and not self._process.end_expected:
-            await self._process.stop()
+        """End the bot in order, if it runs, and its replicas."""
+        running = [process for process in (self._process, *self._replicas) if process is not None]
+        async with asyncio.TaskGroup() as stops:
+            for process in running:
+                if not process.end_expected:
+                    stops.create_task(process.stop())
 
     async def ask(self, number: int, chat_index: int) -> AnswerTimes:
         """Let a person write question `number`, and wait for the whole answer."""

@@ -23,7 +23,7 @@ async def measure_throughput(bot_names: tuple[BotName, ...], folder: Path, secon
         settings = {"MODEL_SEATS": str(CHATS)}
         async with open_stage(name, folder, endpoint, settings=settings, has_rate_limits=False) as stage:
             await stage.start()
-            turns, cpu_seconds = await _count_turns(stage, seconds)
+            turns, cpu_seconds = await count_turns(stage, seconds)
         turns_per_second[name] = turns / seconds
         cpu_milliseconds[name] = 1000 * cpu_seconds / turns if turns and cpu_seconds else None
     return [
@@ -38,7 +38,7 @@ async def measure_throughput(bot_names: tuple[BotName, ...], folder: Path, secon
     ]
 
 
-async def _count_turns(stage: Stage, seconds: float) -> tuple[int, float | None]:
+async def count_turns(stage: Stage, seconds: float) -> tuple[int, float | None]:
     """The turns answered after the warm-up, and the seconds of processor time they took."""
     for chat in range(CHATS):
         stage.write_question(chat, chat)
