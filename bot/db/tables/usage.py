@@ -124,8 +124,9 @@ durations = Table(
 
 DAY_SUMS_LOCK = 2  # the TransactionLock of who makes, deletes or moves rows of the tables below
 # Sums of past days in UTC, so that long periods need not be summed row by row. A day is summed once for each
-# `part`: time, user, chat (daily_turns, daily_calls) and tool (daily_tools). Who changes a row of such a day
-# deletes its sums, and they are made again.
+# `part`: time, user, chat (daily_turns, daily_calls) and tool (daily_calls, daily_tools). Who changes a row
+# of such a day deletes its sums, and they are made again. `called` restricts a row to turns that called a
+# model, a purpose or a tool, such as `tool clock`; empty: to none.
 summed_days = Table(
     "summed_days",
     metadata,
@@ -142,12 +143,13 @@ daily_turns = Table(
     Column("slot", Integer),  # of the part time: quarters of an hour since the epoch
     Column("person", BigInteger),  # of the part user
     Column("lane", Text),  # of the part chat
+    Column("called", Text, nullable=False),
     Column("endpoint", Text, nullable=False),
     Column("thinking", Boolean, nullable=False),
     Column("turns", Integer, nullable=False),
     Column("failed", Integer, nullable=False),
     Column("settled", Integer, nullable=False),  # with an account
-    Index("ix_daily_turns_part_day", "part", "day"),
+    Index("ix_daily_turns_part_day_called", "part", "day", "called"),
 )
 
 # The columns of sums are those of CallSums (bot.db.usage.usage_sums).
@@ -160,10 +162,11 @@ daily_calls = Table(
     Column("slot", Integer),
     Column("person", BigInteger),
     Column("lane", Text),
+    Column("called", Text, nullable=False),
     Column("endpoint", Text),  # of the turn, as `thinking`; NULL: the calls belong to none
     Column("thinking", Boolean),
-    Column("model", Text, nullable=False),
-    Column("purpose", Text, nullable=False),
+    Column("model", Text),  # NULL, as `purpose`: of any, where a row of the part time is about a tool
+    Column("purpose", Text),
     Column("calls", Integer, nullable=False),
     Column("input", BigInteger, nullable=False),
     Column("input_known", Integer, nullable=False),
@@ -177,7 +180,7 @@ daily_calls = Table(
     Column("canvases_known", Integer, nullable=False),
     Column("costing", Integer, nullable=False),
     Column("failed", Integer, nullable=False),
-    Index("ix_daily_calls_part_day", "part", "day"),
+    Index("ix_daily_calls_part_day_called", "part", "day", "called"),
 )
 
 daily_tools = Table(
@@ -185,6 +188,7 @@ daily_tools = Table(
     metadata,
     Column("id", Id, primary_key=True),
     Column("day", Integer, nullable=False),
+    Column("called", Text, nullable=False),
     Column("tool", Text, nullable=False),
     Column("outcome", Text, nullable=False),
     Column("refusal", Text),
@@ -193,7 +197,7 @@ daily_tools = Table(
     Column("calls", Integer, nullable=False),
     Column("timed", Integer, nullable=False),
     Column("seconds", Float, nullable=False),
-    Index("ix_daily_tools_day", "day"),
+    Index("ix_daily_tools_day_called", "day", "called"),
 )
 
 # What the endpoint's own counters said, compared with ours: one row each time they were read.

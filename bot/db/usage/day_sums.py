@@ -5,12 +5,13 @@ sums of its day in the same transaction, so that sums that exist equal their row
 caller's transaction `tx`.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, Literal, get_args
 
 from sqlalchemy import (
     ColumnElement,
     Select,
+    Subquery,
     and_,
     case,
     delete,
@@ -51,6 +52,9 @@ from bot.db.usage.usage_sums import DAY_SECONDS
 SumPart = Literal["time", "user", "chat", "tool"]
 """What a day's sums are kept by: quarters of an hour, persons, lanes, or names of tools."""
 
+CalledKind = Literal["model", "purpose", "tool"]
+"""What turns call, by which sums tell them apart."""
+
 SUM_PARTS: Final[tuple[SumPart, ...]] = get_args(SumPart)
 SLOT_SECONDS = 900  # the zones' days and hours begin with one
 DELAY_SECONDS = 3_600.0  # after a day's end: most of its turns are over then, and have their account
@@ -59,7 +63,18 @@ _LOCK = select(TransactionLock(DAY_SUMS_LOCK))
 _call = model_calls.c
 _tool = tool_calls.c
 _KEY_NAMES = {"time": "slot", "user": "person", "chat": "lane"}
-_CALL_KEYS = ("endpoint", "thinking", "model", "purpose")
+_CALLED = {
+    "model": (model_calls, _call.model),
+    "purpose": (model_calls, _call.purpose),
+    "tool": (tool_calls, _tool.name),
+}
+CALLED_KINDS: Final[dict[SumPart, tuple[CalledKind, ...]]] = {
+    "time": ("model", "purpose", "tool"),
+    "user": ("model", "purpose"),
+    "chat": ("model", "purpose"),
+    "tool": ("model", "purpose"),
+}
+"""By what turns called, sums are kept beside those of all; by persons and tools they would be too many."""
 CALL_SUMS: dict[str, ColumnElement[Any]] = {
     "calls": func.count(),
     "input": sum_known(_call.prompt_tokens),
@@ -122,9 +137,13 @@ async def store(tx: Transaction, part: SumPart, day: int) -> bool:
     await tx.execute(insert(summed_days).values(part=part, day=day))
     if part == "tool":
         await _store_tools(tx, day)
+        await _store_calls_beside_tools(tx, day, {"model": _call.model, "purpose": _call.purpose}, part)
         return True
     await _store_turns(tx, part, day)
     await _store_calls(tx, part, day)
+    await _store_turnless_calls(tx, part, day)
+    if part == "time":
+        await _store_calls_beside_tools(tx, day, {"slot": _build_turn_key(part)}, part)
     return True
 
 
@@ -156,33 +175,67 @@ def _build_turn_key(part: SumPart) -> ColumnElement[Any]:
     return turns.c.person if part == "user" else turns.c.lane
 
 
+def name_called(kind: CalledKind, name: str) -> str:
+    """How rows name what their turns called."""
+    return f"{kind} {name}"
+
+
+def _select_callers(kind: CalledKind, day: int) -> Subquery:
+    """The turns of a day, by what they called of this kind: columns `turn` and `called`."""
+    table, name = _CALLED[kind]
+    called = literal(name_called(kind, "")).concat(name).label("called")
+    query = select(turns.c.id.label("turn"), called).distinct()
+    query = query.select_from(turns.join(table, table.c.turn == turns.c.id))
+    return query.where(_is_in_day(turns.c.received_at, day)).subquery()
+
+
 async def _store_turns(tx: Transaction, part: SumPart, day: int) -> None:
     keys = (_build_turn_key(part), turns.c.endpoint, turns.c.thinking)
     counts = (func.count(), count_when(IS_FAILED_TURN), func.count(accounts.c.turn))
-    query = select(literal(part), literal(day), *keys, *counts)
-    query = query.select_from(turns.outerjoin(accounts, accounts.c.turn == turns.c.id))
-    query = query.where(_is_in_day(turns.c.received_at, day)).group_by(*keys)
-    names = ("part", "day", _KEY_NAMES[part], "endpoint", "thinking", "turns", "failed", "settled")
+    names = ("part", "day", "called", _KEY_NAMES[part], "endpoint", "thinking", "turns", "failed", "settled")
+    of_day = _is_in_day(turns.c.received_at, day)
+    settled_turns = turns.outerjoin(accounts, accounts.c.turn == turns.c.id)
+    query = select(literal(part), literal(day), literal(""), *keys, *counts)
+    query = query.select_from(settled_turns).where(of_day).group_by(*keys)
     await tx.execute(insert(daily_turns).from_select(names, query))
+    for kind in CALLED_KINDS[part]:
+        callers = _select_callers(kind, day)
+        query = select(literal(part), literal(day), callers.c.called, *keys, *counts)
+        query = query.select_from(settled_turns.join(callers, callers.c.turn == turns.c.id))
+        query = query.where(of_day).group_by(callers.c.called, *keys)
+        await tx.execute(insert(daily_turns).from_select(names, query))
 
 
 async def _store_calls(tx: Transaction, part: SumPart, day: int) -> None:
     keys = (_build_turn_key(part), turns.c.endpoint, turns.c.thinking, _call.model, _call.purpose)
-    of_turns = select(literal(part), literal(day), *keys, *CALL_SUMS.values())
-    of_turns = of_turns.select_from(turns.join(model_calls, _call.turn == turns.c.id))
-    of_turns = of_turns.where(_is_in_day(turns.c.received_at, day)).group_by(*keys)
-    names = ("part", "day", _KEY_NAMES[part], *_CALL_KEYS, *CALL_SUMS)
-    await tx.execute(insert(daily_calls).from_select(names, of_turns))
-    await _store_turnless_calls(tx, part, day)
+    query = select(literal(part), literal(day), literal(""), *keys, *CALL_SUMS.values())
+    query = query.select_from(turns.join(model_calls, _call.turn == turns.c.id))
+    query = query.where(_is_in_day(turns.c.received_at, day)).group_by(*keys)
+    names = ("part", "day", "called", _KEY_NAMES[part], "endpoint", "thinking", "model", "purpose")
+    await tx.execute(insert(daily_calls).from_select((*names, *CALL_SUMS), query))
+
+
+async def _store_calls_beside_tools(
+    tx: Transaction, day: int, keys_by_name: Mapping[str, ColumnElement[Any]], part: SumPart
+) -> None:
+    """Model calls of the turns that called a tool, by the tool and these keys."""
+    callers = _select_callers("tool", day)
+    keys = (callers.c.called, turns.c.endpoint, turns.c.thinking, *keys_by_name.values())
+    query = select(literal(part), literal(day), *keys, *CALL_SUMS.values())
+    calling_turns = turns.join(callers, callers.c.turn == turns.c.id)
+    query = query.select_from(calling_turns.join(model_calls, _call.turn == turns.c.id))
+    query = query.where(_is_in_day(turns.c.received_at, day)).group_by(*keys)
+    names = ("part", "day", "called", "endpoint", "thinking", *keys_by_name, *CALL_SUMS)
+    await tx.execute(insert(daily_calls).from_select(names, query))
 
 
 async def _store_turnless_calls(tx: Transaction, part: SumPart, day: int) -> None:
     keys: Sequence[ColumnElement[Any]] = (_call.model, _call.purpose)
-    names = ("part", "day", "model", "purpose", *CALL_SUMS)
+    names = ("part", "day", "called", "model", "purpose", *CALL_SUMS)
     if part == "time":
         keys = (_count_slots(_call.created_at), *keys)
-        names = ("part", "day", "slot", "model", "purpose", *CALL_SUMS)
-    query: Select[Any] = select(literal(part), literal(day), *keys, *CALL_SUMS.values())
+        names = ("part", "day", "called", "slot", "model", "purpose", *CALL_SUMS)
+    query: Select[Any] = select(literal(part), literal(day), literal(""), *keys, *CALL_SUMS.values())
     query = query.where(_call.turn.is_(None), _is_in_day(_call.created_at, day)).group_by(*keys)
     await tx.execute(insert(daily_calls).from_select(names, query))
 
@@ -191,8 +244,16 @@ async def _store_tools(tx: Transaction, day: int) -> None:
     keys = (_tool.name, _tool.outcome, _tool.refusal, turns.c.endpoint, turns.c.thinking)
     seconds = _tool.ended_at - _tool.began_at
     sums = (func.count(), func.count(seconds), func.coalesce(func.sum(seconds), 0.0))
-    query = select(literal(day), *keys, *sums)
-    query = query.select_from(turns.join(tool_calls, _tool.turn == turns.c.id))
-    query = query.where(_is_in_day(turns.c.received_at, day)).group_by(*keys)
-    names = ("day", "tool", "outcome", "refusal", "endpoint", "thinking", "calls", "timed", "seconds")
+    key_names = ("day", "called", "tool", "outcome", "refusal", "endpoint", "thinking")
+    names = (*key_names, "calls", "timed", "seconds")
+    of_day = _is_in_day(turns.c.received_at, day)
+    calling_turns = turns.join(tool_calls, _tool.turn == turns.c.id)
+    query = select(literal(day), literal(""), *keys, *sums)
+    query = query.select_from(calling_turns).where(of_day).group_by(*keys)
     await tx.execute(insert(daily_tools).from_select(names, query))
+    for kind in CALLED_KINDS["tool"]:
+        callers = _select_callers(kind, day)
+        query = select(literal(day), callers.c.called, *keys, *sums)
+        query = query.select_from(calling_turns.join(callers, callers.c.turn == turns.c.id))
+        query = query.where(of_day).group_by(callers.c.called, *keys)
+        await tx.execute(insert(daily_tools).from_select(names, query))

@@ -80,10 +80,6 @@ _PLAIN_SUMS: tuple[ColumnElement[Any], ...] = (
     sum_known(_SEAT_SECONDS),
     sum_known(_call.seat_at - _call.created_at),
 )
-# In the places of the others there is a 0 for each.
-_TOKEN_SUMS = tuple(
-    column if number in {0, 1, 2, 3, 5} else literal_column("0") for number, column in enumerate(_PLAIN_SUMS)
-)
 # It did not end by itself with a known count, so its seconds are not those of its counted canvases.
 _IS_UNTIMED = or_(
     IS_TYPED_READ,
@@ -128,16 +124,10 @@ _CALL_GROUP_COLUMNS = {
 }
 
 
-async def sum_calls(
-    tx: Transaction, scope: Scope, group: GroupBy | None, *, tokens_only: bool = False
-) -> list[CallSums]:
-    """Model calls by group; by `chat` or `user`, those without a turn are a group of their own (key None).
-
-    `tokens_only`: thoughts and seconds, which a million calls take long to sum, are left 0.
-    """
-    plain_sums = _TOKEN_SUMS if tokens_only else _PLAIN_SUMS
-    plain_rows = await _sum_calls_by_group(tx, scope, group, plain_sums)
-    odd_rows = await _sum_calls_by_group(tx, scope, group, _ODD_SUMS, [text(ODD_CALL_SQL)])
+async def sum_calls(tx: Transaction, scope: Scope, group: GroupBy | None) -> list[CallSums]:
+    """Model calls by group; by `chat` or `user`, those without a turn are a group of their own (key None)."""
+    plain_rows = await sum_calls_by_group(tx, scope, group, _PLAIN_SUMS)
+    odd_rows = await sum_calls_by_group(tx, scope, group, _ODD_SUMS, [text(ODD_CALL_SQL)])
     odd_by_key = {key: sums for key, *sums in odd_rows}
     return [
         _to_call_sums(key, [calls, *sums], odd_by_key.get(key, _NO_ODD_SUMS))
@@ -208,18 +198,18 @@ async def sum_unknown_usage(tx: Transaction, scope: Scope) -> list[UnknownUsage]
         count_when(IS_PARTLY_COUNTED),
     )
     conditions = build_unknown_filter("any")
-    rows = await _sum_calls_by_group(tx, scope, None, sums, conditions, UNKNOWN_REASON)
+    rows = await sum_calls_by_group(tx, scope, None, sums, conditions, UNKNOWN_REASON)
     return sorted((UnknownUsage(*row[1:]) for row in rows), key=lambda usage: -usage.calls)
 
 
 async def sum_retries(tx: Transaction, scope: Scope, group: GroupBy | None) -> list[RetrySums]:
     """Calls that repeat another one, by group and reason."""
     sums = (_call.again, func.count())
-    rows = await _sum_calls_by_group(tx, scope, group, sums, [_call.again.is_not(None)], _call.again)
+    rows = await sum_calls_by_group(tx, scope, group, sums, [_call.again.is_not(None)], _call.again)
     return [RetrySums(*row) for row in rows]
 
 
-async def _sum_calls_by_group(
+async def sum_calls_by_group(
     tx: Transaction,
     scope: Scope,
     group: GroupBy | None,

@@ -25,7 +25,9 @@ def build_turn_filter(scope: Scope) -> list[ColumnElement[bool]]:
     if scope.thinking is not None:
         conditions.append(turns.c.thinking == scope.thinking)
     if scope.tool is not None:
-        called_tool = exists().where(tool_calls.c.turn == turns.c.id, tool_calls.c.name == scope.tool)
+        called_tool = exists(tool_calls.c.turn).where(
+            tool_calls.c.turn == turns.c.id, tool_calls.c.name == scope.tool
+        )
         conditions.append(called_tool.correlate(turns))
     return conditions
 
@@ -41,7 +43,7 @@ def build_calling_turn_filter(scope: Scope) -> list[ColumnElement[bool]]:
     call_conditions = build_call_filter(scope)
     if not call_conditions:
         return build_turn_filter(scope)
-    made_call = exists().where(model_calls.c.turn == turns.c.id, *call_conditions)
+    made_call = exists(model_calls.c.turn).where(model_calls.c.turn == turns.c.id, *call_conditions)
     # The query around it may read calls, too.
     return [*build_turn_filter(scope), made_call.correlate(turns)]
 

@@ -63,7 +63,10 @@ WIPED = list_columns(
     instructions="lane text",
     group_speakers="lane name",
     group_texts="lane name text",
-    daily_tools="tool",  # as the names of tool_calls, whose sums they are
+    # As the names of tool_calls, whose sums they are.
+    daily_tools="tool",
+    daily_turns="called",
+    daily_calls="called",
 )
 WITHOUT_TEXT = list_columns(
     inbox="kind shape lane state error spans",
@@ -78,7 +81,7 @@ WITHOUT_TEXT = list_columns(
     summed_days="part",
     daily_turns="part lane endpoint",
     daily_calls="part lane endpoint model purpose",
-    daily_tools="outcome refusal endpoint",
+    daily_tools="called outcome refusal endpoint",
     approvals="call_id tool hash lane who why answer",
     allowances="tool hash binding",  # valid for a day; a /forget ends them
     people="name role zone language telegram_language",
