@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import logging
+import math
 import time
 from collections.abc import Callable, Collection
 from contextlib import AbstractAsyncContextManager
@@ -23,7 +24,7 @@ if TYPE_CHECKING:  # its driver is an extra
 
 LOOK_SECONDS = 0.25  # between looks at who holds what, each of 0.2 ms: a dead replica is replaced as fast
 RECONNECT_SECONDS = 0.25
-LEADING_SECONDS = 15.0  # without a session; later another may lead, and two that poll hinder each other
+LEADING_SECONDS = 11.0  # without a look; then another may lead, and two that poll hinder each other
 
 log = logging.getLogger(__name__)
 
@@ -69,8 +70,9 @@ class ShareKeeper:
     """Takes free shares, gives away what is beyond its part, and notices what it has lost.
 
     `own_shares`: kept as they are at the moment. `open_locks`: opens the session whose locks stand for
-    shares. Once the database has another schema than `identity`, it gives everything to replicas of the other
-    version; while replicas of another bot are there, `run` raises SettingsRefused.
+    shares. `leading_seconds`: for which it leads without a look. Once the database has another schema than
+    `identity`, it gives everything to replicas of the other version; while replicas of another bot are there,
+    `run` raises SettingsRefused.
     """
 
     def __init__(
@@ -80,6 +82,8 @@ class ShareKeeper:
         open_locks: "Callable[[], AbstractAsyncContextManager[SessionLocks]]",
         callbacks: ReplicaCallbacks,
         identity: ReplicaIdentity,
+        *,
+        leading_seconds: float = LEADING_SECONDS,
     ) -> None:
         self._database = database
         self._own_shares = own_shares
@@ -89,8 +93,10 @@ class ShareKeeper:
         self._identity = identity
         self._life = identity.life
         self.leadership = Leadership()
+        self._leading_seconds = leading_seconds
         self._is_leaving = False
-        self._lost_at: float | None = None  # monotonic; since when there is no session
+        self._is_lost = False  # the session
+        self._looked_at = -math.inf  # monotonic
 
     def leave(self) -> None:
         """Lead no longer, take nothing more, and give each share away as soon as its work has ended."""
@@ -108,10 +114,10 @@ class ShareKeeper:
 
     def _note_loss(self, error: StoreUnavailable) -> None:
         """Note that there is no session; while the server is away nobody else leads, and admins are told."""
-        if self._lost_at is None:
-            self._lost_at = time.monotonic()
+        if not self._is_lost:
+            self._is_lost = True
             log.warning("the locks are lost: %s", error, extra={"action": "replica.lost"})
-        if time.monotonic() > self._lost_at + LEADING_SECONDS:
+        if time.monotonic() > self._looked_at + self._leading_seconds:
             self.leadership.end()
 
     async def _keep(self) -> None:
@@ -120,7 +126,7 @@ class ShareKeeper:
             await locks.end_earlier_session(self._life)
             await self._compare_settings(locks)
             await locks.join(self._life)
-            self._lost_at = None
+            self._is_lost = False
             log.info("replica %d takes part", self._life, extra={"action": "replica.joined"})
             await self._retake(locks)
             while True:
@@ -159,6 +165,7 @@ class ShareKeeper:
         holders = await locks.list_holders()
         await self._abandon(self._holds.keys() - holders.own_shares)
         self._own_shares.confirm(holders, looked_at, locks.has_unread)
+        self._looked_at = looked_at
         self._callbacks.on_look(holders)
         if self._is_leaving and holders.session not in holders.leaving:
             await locks.leave(self._life)

@@ -16,7 +16,7 @@ from bot.db.usage import process_lives
 from bot.domain import SHARE_COUNT
 from bot.errors import SettingsRefused, StoreUnavailable
 from bot.replicas.agreement import ReplicaIdentity, digest_settings
-from bot.replicas.share_keeper import ReplicaCallbacks, ShareKeeper
+from bot.replicas.share_keeper import LEADING_SECONDS, ReplicaCallbacks, ShareKeeper
 from tests.support.cache_warmup import wait_until
 from tests.support.postgresql import PostgresServer
 
@@ -68,6 +68,8 @@ class Replica:
         self.work = work
         self.task = task
         self.sessions = 0
+        self.can_connect = asyncio.Event()
+        self.can_connect.set()
 
     @property
     def shares(self) -> set[int]:
@@ -80,7 +82,12 @@ class Replica:
 
 @asynccontextmanager
 async def run_replica(
-    database: Database, url: str, life: int | None = None, schema: str = SCHEMA, **values: object
+    database: Database,
+    url: str,
+    life: int | None = None,
+    schema: str = SCHEMA,
+    leading_seconds: float = LEADING_SECONDS,
+    **values: object,
 ) -> AsyncIterator[Replica]:
     if life is None:
         async with database.transaction() as tx:
@@ -91,12 +98,15 @@ async def run_replica(
 
     @asynccontextmanager
     async def open_locks() -> AsyncIterator[SessionLocks]:
+        await replica.can_connect.wait()
         async with open_session_locks(url) as locks:
             replica.sessions += 1
             yield locks
 
     identity = ReplicaIdentity(life, schema, digest_settings(values))
-    keeper = ShareKeeper(database, own_shares, open_locks, callbacks, identity)
+    keeper = ShareKeeper(
+        database, own_shares, open_locks, callbacks, identity, leading_seconds=leading_seconds
+    )
     async with asyncio.TaskGroup() as tasks:
         replica = Replica(keeper, own_shares, work, tasks.create_task(keeper.run()))
         yield replica
@@ -147,6 +157,25 @@ async def test_a_replica_keeps_its_work_when_only_its_session_was_lost(postgresq
             assert replica.own_shares.holds == holds
             assert replica.work.abandoned == []
             assert len(replica.work.taken_over) == SHARE_COUNT
+
+
+async def test_a_replica_whose_session_fell_silent_leads_only_until_another_may(
+    postgresql_server: PostgresServer,
+):
+    leading_seconds = 0.3
+    with postgresql_server.open_database() as url:
+        async with (
+            open_database(url) as database,
+            run_replica(database, url, leading_seconds=leading_seconds) as replica,
+        ):
+            await wait_until(lambda: len(replica.shares) == SHARE_COUNT)
+            replica.can_connect.clear()
+            async with database.transaction() as tx:
+                await tx.exec_driver_sql("LOCK TABLE alembic_version")  # a look waits for it
+                await asyncio.sleep(2 * leading_seconds)
+                assert replica.keeper.leadership.is_granted
+                await tx.exec_driver_sql(END_LISTENERS)
+            await wait_until(lambda: not replica.keeper.leadership.is_granted)
 
 
 async def test_a_replica_gives_all_to_others_once_the_schema_is_of_another_version(

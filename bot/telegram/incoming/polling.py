@@ -129,6 +129,7 @@ class UpdatePoller:
         offset: int | None = None
         failures = 0
         self._max_waiting_by_person.clear()  # another replica may have polled since the last run
+        self._conflict_at = -math.inf  # what ended the last run was perhaps that replica
         self.has_begun.set()
         while True:
             try:

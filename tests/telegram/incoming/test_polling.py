@@ -182,6 +182,19 @@ async def test_two_programs_that_share_the_updates_are_distinguished_from_a_pass
     assert harness.stored_count
 
 
+async def test_conflicts_as_replicas_take_turns_in_leading_do_not_end_it(harness: PollerHarness):
+    poller = harness.build_poller(conflict_seconds=0.6)
+    began_at = time.monotonic()
+    while time.monotonic() < began_at + 1.2:
+        harness.api.inject_fault(BotApiFault.refuse("Conflict: terminated", 409), "getUpdates")
+        harness.api.person(7).send("hello")
+        count = harness.stored_count + 1
+        async with asyncio.TaskGroup() as tasks:
+            running = tasks.create_task(poller.run())
+            await harness.wait_for_updates(count)
+            running.cancel()
+
+
 async def test_conflicts_that_have_passed_are_forgotten(harness: PollerHarness):
     conflict = BotApiFault.refuse("Conflict: terminated by other getUpdates request", 409)
     poller = harness.build_poller(conflict_seconds=0.05)
