@@ -64,7 +64,11 @@ def _describe_conditions(run: ChaosRun, folder: Path) -> Iterator[tuple[str, str
     yield "seed", f"{run.options.seed} (what is written and done; when it happens differs from run to run)"
     yield "duration", f"{run.seconds / 60:.1f} min"
     yield "commit", _read_commit()
-    yield from machine.describe_machine(folder)
+    yield from machine.describe_machine()
+    if run.options.replicas:
+        yield "database", "PostgreSQL, which syncs nothing"
+    else:
+        yield from machine.describe_database(folder)
 
 
 def _read_commit() -> str:

@@ -10,7 +10,7 @@ import sys
 import threading
 import time
 from asyncio.subprocess import STDOUT
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Mapping, Sequence
 from concurrent.futures import Future
 from pathlib import Path
 from typing import Protocol, TypeVar
@@ -112,17 +112,24 @@ class ForkedProcess:
 class GatewayProcess:
     """A gateway in a folder of its own, with the settings in `.env`; one process at a time.
 
-    With a fork server it also has the tests' own tools; without one it is exactly `python -m bot run`.
+    With a fork server it also has the tests' own tools; without one it is exactly `python -m bot run`, which
+    `launch` runs elsewhere.
     """
 
     def __init__(
-        self, api: BotApi, folder: Path, settings: Mapping[str, object], fork_server: ForkServer | None
+        self,
+        api: BotApi,
+        folder: Path,
+        settings: Mapping[str, object],
+        fork_server: ForkServer | None,
+        launch: Sequence[str] = (),
     ) -> None:
         folder.mkdir()
         (folder / ".env").write_text("".join(f"{name.upper()}={value}\n" for name, value in settings.items()))
         self._api = api
         self._folder = folder
         self._fork_server = fork_server
+        self._launch = launch
         self._log = folder / "gateway.log"
         self._process: Process | None = None
         self._started = 0.0
@@ -155,7 +162,7 @@ class GatewayProcess:
             return
         with self._log.open("ab") as output:
             self._process = await asyncio.create_subprocess_exec(
-                *(sys.executable, "-m", "bot", "run", "--env-file", ".env"),
+                *(*self._launch, sys.executable, "-m", "bot", "run", "--env-file", ".env"),
                 cwd=self._folder,
                 env=ENVIRONMENT,
                 stdin=asyncio.subprocess.DEVNULL,

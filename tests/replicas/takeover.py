@@ -15,7 +15,7 @@ from pathlib import Path
 
 from bot.bench.harness import machine
 from bot.bench.harness.statistics import percentile
-from bot.domain import SHARE_COUNT, Lane
+from bot.domain import SHARE_COUNT
 from bot.tables import format_table
 from tests.kill.gateway import PATIENCE, ForkServer
 from tests.support.postgresql import run_server
@@ -55,7 +55,7 @@ def main() -> None:
         conditions = [
             ("replicas", f"{REPLICA_COUNT} on one PostgreSQL server, which syncs nothing"),
             ("load", machine.describe_load()),
-            *machine.describe_machine(folder),
+            *machine.describe_machine(),
         ]
     print("\n".join(_format_takeovers(takeovers)))
     print("\n".join(format_table(conditions, text_columns=2)))
@@ -63,7 +63,7 @@ def main() -> None:
 
 async def _kill_once(replicas: Replicas, chat: int, takeovers: Takeovers) -> None:
     """Kill the replica that answers this chat, and let everything be as before."""
-    killed = _find_holder(replicas, chat)
+    killed = replicas.find_holder(chat)
     is_leader = killed == replicas.leader
     answer_count = len(replicas.texts(chat))
     replicas.endpoint.hold()
@@ -80,18 +80,9 @@ async def _kill_once(replicas: Replicas, chat: int, takeovers: Takeovers) -> Non
         takeovers.polls.append(next(_list_polls(replicas, call_count, killed)) - killed_at)
     replicas.endpoint.release()
     await replicas.api.wait_until(lambda: len(replicas.texts(chat)) > answer_count, PATIENCE)
+    await replicas.wait_for_shares(1 - killed, SHARE_COUNT)
     await replicas.processes[killed].spawn()
-    await asyncio.sleep(1.0)  # else its earlier process is looked for
-    for number in range(REPLICA_COUNT):
-        await replicas.wait_for_shares(number, SHARE_COUNT // REPLICA_COUNT)
-
-
-def _find_holder(replicas: Replicas, chat: int) -> int:
-    """The number of the replica that has this chat."""
-    query = f"select life from share_holds where ended_at is null and share = {Lane(chat).share}"
-    [(life,)] = replicas.load_rows(query)
-    text = f"replica {life} takes part"
-    return next(number for number, process in enumerate(replicas.processes) if text in process.output)
+    await replicas.wait_for_parts()
 
 
 def _list_polls(replicas: Replicas, since: int, killed: int) -> Iterator[float]:

@@ -17,7 +17,7 @@ from bot.bench.harness.postgresql_process import PostgresProcess
 from bot.db.migrate import migrate
 
 TEMPLATE = "migrated"
-ACCESS_RULES = "local all postgres trust\nlocal all all scram-sha-256\n"
+ACCESS_RULES = "local all postgres trust\nlocal all all scram-sha-256\nhost all all samenet scram-sha-256\n"
 SERVER_OPTIONS = (
     *("-c", "fsync=off", "-c", "full_page_writes=off", "-c", "autovacuum=off"),
     *("-c", "shared_buffers=32MB", "-c", "max_connections=60"),
@@ -25,10 +25,10 @@ SERVER_OPTIONS = (
 
 
 class PostgresServer(PostgresProcess):
-    """A server of empty databases, which knows passwords."""
+    """A server of empty databases, which knows passwords; it listens at the address `host` as well."""
 
-    def __init__(self, folder: Path) -> None:
-        super().__init__(folder, SERVER_OPTIONS)
+    def __init__(self, folder: Path, host: str = "") -> None:
+        super().__init__(folder, (*SERVER_OPTIONS, "-c", f"listen_addresses={host}"))
         self._has_template = False
         self._numbers = itertools.count(1)
 
@@ -73,12 +73,12 @@ class PostgresServer(PostgresProcess):
 
 
 @contextmanager
-def run_server() -> Iterator[PostgresServer]:
+def run_server(host: str = "") -> Iterator[PostgresServer]:
     """Run a server; its folder has a short name, for the path of a socket is bounded."""
     memory = Path("/dev/shm")
     parent = memory if os.access(memory, os.W_OK | os.X_OK) else None
     with tempfile.TemporaryDirectory(prefix="pg-", dir=parent) as folder:
-        server = PostgresServer(Path(folder))
+        server = PostgresServer(Path(folder), host)
         server.initialize()
         server.start()
         yield server

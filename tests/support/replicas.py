@@ -2,14 +2,16 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
+import math
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from sqlalchemy.engine import make_url
 
-from bot.domain import SHARE_COUNT
+from bot.domain import SHARE_COUNT, Lane
 from bot.http_server import serve
 from bot.sim.telegram.server import KEEP_ALIVE_SECONDS, BotApi, BotApiCall, BotApiFault, FloodLimits
 from bot.sim.vllm.server import SimulatedEndpoint
@@ -19,6 +21,15 @@ from tests.kill.gateway import PATIENCE, ForkServer, GatewayProcess
 from tests.support.postgresql import PostgresServer
 
 CHATS = range(100, 112)
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaPlace:
+    """Where a replica runs: `launch` starts it there, with the addresses of the simulators and the server."""
+
+    launch: Sequence[str]
+    simulator_host: str
+    server_host: str
 
 
 @dataclass
@@ -72,6 +83,25 @@ class Replicas:
         query = f"select count(*) from share_holds where ended_at is null and life = {life}"
         return self.load_rows(query) == [(count,)]
 
+    async def wait_for_parts(self) -> None:
+        """Wait until all shares are held, and no replica has more than its part."""
+        part = math.ceil(SHARE_COUNT / len(self.processes))
+        async with asyncio.timeout(PATIENCE):
+            while not self._are_parted(part):  # noqa: ASYNC110  # other processes write it
+                await asyncio.sleep(0.02)
+
+    def _are_parted(self, part: int) -> bool:
+        query = "select count(*) from share_holds where ended_at is null group by life"
+        counts = [count for (count,) in self.load_rows(query)]
+        return max(counts, default=0) <= part and sum(counts) == SHARE_COUNT
+
+    def find_holder(self, chat: int) -> int:
+        """The number of the replica that has this chat."""
+        query = f"select life from share_holds where ended_at is null and share = {Lane(chat).share}"
+        [(life,)] = self.load_rows(query)
+        text = f"replica {life} takes part"
+        return next(number for number, process in enumerate(self.processes) if text in process.output)
+
     def end_sessions(self, number: int) -> None:
         """Have the server end all sessions of this replica."""
         self.server.execute(
@@ -83,23 +113,32 @@ class Replicas:
 async def run_replicas(
     folder: Path,
     server: PostgresServer,
-    fork_server: ForkServer,
+    fork_server: ForkServer | None,
     count: int,
+    places: Mapping[int, ReplicaPlace] = MappingProxyType({}),
     **settings: object,
 ) -> AsyncIterator[Replicas]:
-    """Run so many gateways until the block ends; each holds its part of the shares when it begins."""
+    """Run so many gateways until the block ends; each holds its part of the shares when it begins.
+
+    Those with a number in `places` run there, the others here.
+    """
     api = BotApi(limits=FloodLimits.unlimited())
     endpoint = SimulatedEndpoint(seats=2 * len(CHATS))
     async with contextlib.AsyncExitStack() as stack:
-        model_url = await stack.enter_async_context(serve(endpoint.app))
         url = make_url(stack.enter_context(server.open_database()))
         replicas = Replicas(api, endpoint, [], server, url.database or "")
         api.inject_fault(BotApiFault(), when=replicas.record, times=None)
         stack.push_async_callback(_kill_all, replicas)
         for number in range(count):
+            place = places.get(number) or ReplicaPlace((), "127.0.0.1", str(server.folder))
             app = name_caller(api.app, number)
-            telegram_url = await stack.enter_async_context(serve(app, keep_alive_seconds=KEEP_ALIVE_SECONDS))
-            own_url = url.set(username=create_role(server, number), password="secret")
+            telegram_url = await stack.enter_async_context(
+                serve(app, host=place.simulator_host, keep_alive_seconds=KEEP_ALIVE_SECONDS)
+            )
+            model_url = await stack.enter_async_context(serve(endpoint.app, host=place.simulator_host))
+            own_url = url.set(username=create_role(server, number), password="secret").update_query_dict(
+                {"host": place.server_host}
+            )
             values = {
                 "telegram_token": api.token,
                 "telegram_api_url": telegram_url,
@@ -112,14 +151,15 @@ async def run_replicas(
                 "model_seats": 2 * len(CHATS),
                 **settings,
             }
-            process = GatewayProcess(api, folder / str(number), values, fork_server)
+            process = GatewayProcess(
+                api, folder / str(number), values, None if place.launch else fork_server, place.launch
+            )
             replicas.processes.append(process)
             await process.spawn()
         await stack.enter_async_context(api.serve_on_loopback())  # its end cuts calls that are open
         for process in replicas.processes:
             await process.wait_for_output("takes part")
-        for number in range(count):
-            await replicas.wait_for_shares(number, SHARE_COUNT // count)
+        await replicas.wait_for_parts()
         await api.wait_until(lambda: any(call.method == "getUpdates" for call in api.calls), PATIENCE)
         yield replicas
 

@@ -18,11 +18,15 @@ _FSYNC_WRITES = 20
 _PAGE = bytes(4096)
 
 
-def describe_machine(folder: Path) -> Iterator[tuple[str, str]]:
-    """What the figures depend on, as (name, text)."""
+def describe_machine() -> Iterator[tuple[str, str]]:
+    """What all figures depend on, as (name, text)."""
     yield "machine", f"{_processor_name()}, {count_cores()} cores, {platform.system()} {platform.release()}"
     versions = ", ".join(f"{name} {version}" for name, version in _installed_versions())
     yield "versions", f"Python {platform.python_version()}, SQLite {sqlite3.sqlite_version}, {versions}"
+
+
+def describe_database(folder: Path) -> Iterator[tuple[str, str]]:
+    """What figures with a database in this folder depend on, as (name, text)."""
     disk = f"{folder} ({find_file_system(folder)}); a write with fsync {describe_fsync(folder)}"
     yield "database", f"SQLite as shipped, in {disk}"
 

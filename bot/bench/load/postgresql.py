@@ -107,7 +107,8 @@ async def run_postgresql(options: PostgresOptions, print_line: PrintLine, stop: 
         folder = Path(temporary_folder)
         async with provide_server(options) as server:
             conditions = [
-                *machine.describe_machine(folder),
+                *machine.describe_machine(),
+                *machine.describe_database(folder),
                 ("server", await _describe_server(server.url)),
                 ("load before", machine.describe_load()),
             ]

@@ -92,7 +92,8 @@ async def run_routing(options: RoutingOptions, print_line: PrintLine, stop: asyn
     rows: list[FigureRow] = []
     with tempfile.TemporaryDirectory(prefix="canvasgram-routing-", dir=options.folder) as temporary_folder:
         folder = Path(temporary_folder)
-        conditions = [*machine.describe_machine(folder), ("load before", machine.describe_load())]
+        conditions = [*machine.describe_machine(), *machine.describe_database(folder)]
+        conditions.append(("load before", machine.describe_load()))
         is_complete = await run_until_stopped(stop, _measure_policies(options, folder, print_line, rows))
     conditions += [("load after", machine.describe_load()), *CONDITIONS]
     return LoadReport(merge_runs(rows), tuple(conditions), is_complete)

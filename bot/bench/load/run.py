@@ -180,7 +180,8 @@ async def run_load(options: LoadOptions, print_line: PrintLine, stop: asyncio.Ev
         ignore_cleanup_errors=True,  # a ledger that is being filled when the run stops is still written to
     ) as temporary_folder:
         folder = Path(temporary_folder)
-        conditions = [*machine.describe_machine(folder), ("load before", machine.describe_load())]
+        conditions = [*machine.describe_machine(), *machine.describe_database(folder)]
+        conditions.append(("load before", machine.describe_load()))
         is_complete = await run_until_stopped(stop, _measure_sections(options, folder, print_line, rows))
     conditions += [
         ("load after", machine.describe_load()),

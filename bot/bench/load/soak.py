@@ -72,7 +72,8 @@ async def run_soak(minutes: float, stop: asyncio.Event, *, folder: Path | None =
     run = SoakRun()
     with tempfile.TemporaryDirectory(prefix="canvasgram-soak-", dir=folder) as temporary_folder:
         database_folder = Path(temporary_folder)
-        conditions = [*machine.describe_machine(database_folder), ("load before", machine.describe_load())]
+        conditions = [*machine.describe_machine(), *machine.describe_database(database_folder)]
+        conditions.append(("load before", machine.describe_load()))
         is_complete = await run_until_stopped(stop, _load_gateway(run, database_folder, 60 * minutes))
     conditions += [
         ("load after", machine.describe_load()),

@@ -17,7 +17,7 @@ def test_the_file_system_is_that_of_the_nearest_mount(tmp_path: Path):
 
 
 def test_the_conditions_name_machine_versions_and_disk(tmp_path: Path):
-    conditions = dict(machine.describe_machine(tmp_path))
+    conditions = dict([*machine.describe_machine(), *machine.describe_database(tmp_path)])
     assert list(conditions) == ["machine", "versions", "database"]
     assert re.search(r"\d+ cores", conditions["machine"])
     assert "python-telegram-bot 22" in conditions["versions"]
