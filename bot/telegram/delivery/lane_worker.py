@@ -64,7 +64,7 @@ class LaneSender:
         Raises SenderStopped where it would have to wait while the sender stops.
         """
         while True:
-            self._calls.timeline.set_base("own" if self.is_due or self._taken_row is not None else None)
+            self._calls.timeline.set_base("own" if self._has_unsettled else None)
             self._wake_event.clear()
             if self._is_reserved:
                 await self._wake_event.wait()
@@ -79,6 +79,11 @@ class LaneSender:
                 await self._progress_sender.clear_status(self.progress, leftover)
             elif not await self._calls.flush_writes():
                 return
+
+    @property
+    def _has_unsettled(self) -> bool:
+        """Whether something is to be delivered, or its outcome is not committed: a kill would undo that."""
+        return self.is_due or self._taken_row is not None or self._calls.has_unwritten
 
     def reserve(self) -> bool:
         """Make no call before `send_taken` or `free`; False if another call comes first, or has to wait.

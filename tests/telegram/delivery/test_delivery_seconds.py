@@ -1,13 +1,15 @@
 """The time of delivery counts as Telegram's, and only for the turns of its own lane."""
 
+import asyncio
 import time
 from collections.abc import AsyncIterator
 
 import pytest
 
 from bot.db.engine import Database
+from bot.db.transaction import Transaction
 from bot.domain import InboxItem, Lane, Part
-from bot.sim.telegram.server import BotApi, BotApiFault, FloodLimits
+from bot.sim.telegram.server import BotApi, BotApiCall, BotApiFault, FloodLimits
 from bot.telegram.delivery.sender import Sender
 from bot.usage.timers import TurnTimer, TurnTimers
 from tests.support.delivery_harness import ANN, DeliveryHarness
@@ -64,6 +66,34 @@ async def test_another_lane_is_not_charged(harness: DeliveryHarness):
         other_timer = open_turn_timer(sender, 2, Lane(8))
         await wait_until_measured(harness, sender, watch)
     assert [span.kind for span in other_timer.spans(0.0)] == ["own"]
+
+
+async def test_an_outcome_that_is_not_committed_yet_is_measured_on(harness: DeliveryHarness):
+    async with harness.run_sender() as sender:
+        watch = open_turn_timer(sender)
+        is_held = asyncio.Event()
+        can_write = asyncio.Event()
+
+        async def wait(tx: Transaction) -> None:
+            is_held.set()
+            await can_write.wait()
+
+        def hold_writes(call: BotApiCall) -> bool:
+            sender._write_queue.enqueue(wait)
+            return False
+
+        harness.api.inject_fault(BotApiFault(), "sendMessage", when=hold_writes)
+        await harness.store_parts((Part("hello"),))
+        watch.has_ended = True
+        sender.wake(ANN)
+        await is_held.wait()
+        while not sender._write_queue._pending:  # noqa: ASYNC110  # the outcome; no event says so
+            await asyncio.sleep(0.01)
+        now = time.time()
+        last = sender._turn_timers.spans(watch, now)[-1]
+        can_write.set()
+        await sender.wait_until_idle()
+    assert (last.kind, last.end) == ("own", now)
 
 
 async def test_what_is_left_when_the_sender_stops_is_measured_on(harness: DeliveryHarness):
