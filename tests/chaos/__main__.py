@@ -27,7 +27,7 @@ def main() -> int:
     with contextlib.ExitStack() as stack:
         fork_server = ForkServer()
         stack.callback(fork_server.close)
-        server = stack.enter_context(run_server()) if options.replicas else None
+        server = stack.enter_context(run_server(autovacuum=True)) if options.replicas else None
         run, journal = asyncio.run(run_chaos(options, folder, fork_server, server))
     anomalies = judge(journal)
     print("\n".join(format_run(run, journal, anomalies, [*_describe_conditions(run, folder)])))

@@ -1,6 +1,7 @@
 """Disturbs everything around the gateway: Telegram, the endpoint and the database."""
 
 import asyncio
+import contextlib
 import random
 import time
 from dataclasses import dataclass
@@ -13,6 +14,9 @@ from tests.chaos.state import ChaosRun
 from tests.chaos.stores import ChaosStore, bring_jobs_forward
 
 MAX_OUTAGE_SECONDS = 6.0
+MAX_QUIET_SECONDS = 10.0
+MAX_MESSAGES_BETWEEN = 20  # one thing and the next
+MAX_FEW_MESSAGES_BETWEEN = 4  # in a short run
 MESSAGES_PER_OUTAGE = 200
 MESSAGES_PER_SILENCE = 700
 WRITES = ("sendMessage", "editMessageText")
@@ -78,11 +82,20 @@ class Disturber:
     async def disturb(self) -> None:
         """Do one thing after the other until the run is over."""
         while not self.run.is_over:
-            await asyncio.sleep(self.rng.uniform(0.5, 4.0))
+            longest = MAX_MESSAGES_BETWEEN if self.run.options.is_long else MAX_FEW_MESSAGES_BETWEEN
+            await self._wait_for_messages(self.rng.randint(1, longest))
             self.harvest_endpoint_faults()
             bring_jobs_forward(self.run, self.store)
             await self._disturb_once()
         self.harvest_endpoint_faults()
+
+    async def _wait_for_messages(self, count: int) -> None:
+        """Wait until people have written so many more, or enough, or have waited long."""
+        last = len(self.run.requests) + count
+        with contextlib.suppress(TimeoutError):
+            await self.run.environment.api.wait_until(
+                lambda: self.run.is_over or len(self.run.requests) >= last, MAX_QUIET_SECONDS
+            )
 
     async def _disturb_once(self) -> None:
         written = len(self.run.requests)

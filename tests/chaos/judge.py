@@ -16,6 +16,7 @@ from tests.chaos.marks import due_word, read_marks
 
 STOP_BUTTON = "⏹ Stop"
 FAILURES = frozenset({"away", "refused", "empty", "cut"})  # how a turn may end when the endpoint fails
+VOICE_MISSING = "I could not use your voice message: Telegram"
 DROPPED = "dropped by the person"
 
 
@@ -41,10 +42,8 @@ def judge_request(index: JournalIndex, request: WrittenRequest) -> Iterator[Anom
     if item is None:
         yield Anomaly("lost", request.chat, f"{subject}: its update was never stored; {near}")
         return
-    if request.kind == "voice" and _was_file_refused(index, request, item):
-        yield Anomaly(
-            "failed, said", request.chat, f"{subject}: Telegram refused its file, the model was told"
-        )
+    if request.kind == "voice" and _is_file_missing(index, request, item):
+        yield Anomaly("failed, said", request.chat, f"{subject}: Telegram gave no file, and the chat says so")
     elif request.words and not request.may_be_stopped:
         yield from _judge_missing(index, request.chat, request.words, item, subject)
     elif not _is_replied_to(index, item):
@@ -57,11 +56,17 @@ def judge_request(index: JournalIndex, request: WrittenRequest) -> Iterator[Anom
         )
 
 
-def _was_file_refused(index: JournalIndex, request: WrittenRequest, item: InboxRow) -> bool:
-    """Whether nobody could hear what was said, for Telegram did not give the file."""
-    turn = index.find_turn(item)
+def _is_file_missing(index: JournalIndex, request: WrittenRequest, item: InboxRow) -> bool:
+    """Whether nobody could hear what was said, for Telegram did not give the file, and the chat says so."""
+    parts = [part for part in index.list_parts(item) if VOICE_MISSING in (part.text or "")]
+    is_said = any(index.is_shown(part) or index.is_said(part) for part in parts)
     is_heard = index.places.get((request.chat, request.words[0]))
-    return turn is not None and not is_heard and index.has_near(0, turn.began_at, "getFile: refused")
+    turn = index.find_turn(item)
+    moments = [request.written_at, *(part.made_at for part in parts), *([turn.began_at] if turn else ())]
+    has_cause = any(
+        index.has_near(0, moment, fault) for moment in moments for fault in ("getFile", "Telegram away")
+    )
+    return is_said and has_cause and not is_heard
 
 
 def _has_promised_job(index: JournalIndex, request: WrittenRequest) -> bool:

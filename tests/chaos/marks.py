@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 
 DUE_TEXT = "⏰ tea R"
 _MARK = re.compile(r"\b(?:[BEDR]\d{5}|M\d{5}-\d{3})\b|/c\d{5}\b")
@@ -25,11 +26,12 @@ def read_number(word: str) -> int:
     return int(word.lstrip("/")[1:6])
 
 
-def read_marks(text: str) -> list[Mark]:
+@lru_cache(maxsize=50_000)  # people read what their chat shows at each change of it
+def read_marks(text: str) -> tuple[Mark, ...]:
     """The marks in a text, in order; a reminder that is due has another one than its confirmation."""
-    marks = [Mark(match[0], match.start()) for match in _MARK.finditer(text)]
+    marks = tuple(Mark(match[0], match.start()) for match in _MARK.finditer(text))
     if text.startswith(DUE_TEXT):
-        return [Mark(due_word(mark.number), mark.offset) for mark in marks]
+        return tuple(Mark(due_word(mark.number), mark.offset) for mark in marks)
     return marks
 
 

@@ -1,6 +1,7 @@
 """The people of a chaos run: they write messages of all kinds, tap on buttons, and lose patience."""
 
 import asyncio
+import contextlib
 import random
 import time
 from collections.abc import Callable, Sequence
@@ -11,6 +12,7 @@ from bot.db.queues.outbox import UNSURE_TEXT
 from bot.queue.dead_letters import DEAD_LETTER_NOTICE
 from bot.sim.telegram.accounts import PersonMessage
 from bot.sim.telegram.chats import ChatMessage
+from bot.sim.telegram.events import Subscription
 from bot.sim.telegram.server import SimulatedPerson
 from tests.chaos.journal import ButtonTap, WrittenRequest
 from tests.chaos.judge import STOP_BUTTON
@@ -18,7 +20,8 @@ from tests.chaos.marks import answer_words, read_marks
 from tests.chaos.state import ChaosRun
 from tests.support.attachment_files import make_image
 
-PATIENCE_SECONDS = 20.0  # until a person writes the next message without an answer to the last one
+PATIENCE_SECONDS = 60.0  # until a person writes the next message without an answer to the last one
+LOOK_SECONDS = 1.0  # until a person who waits sees that enough is written
 TAP_AGAIN_SECONDS = 15.0  # until a person taps again on a button that is still there
 EDITED_NUMBERS = (
     90_000  # a command that a person edits a message into has such a number, and is never answered
@@ -169,22 +172,24 @@ class Writer:
             has_changed = await self._wait_for_change(observe, deadline - time.monotonic())
 
     async def _wait_for_change(self, observe: Callable[[], object], seconds: float) -> bool:
-        """Whether what is observed changes in time."""
+        """Whether what is observed changes in time, or enough is written."""
         before = observe()
-        try:
-            await self.run.environment.api.wait_until(lambda: observe() != before, seconds)
-        except TimeoutError:
-            return False
-        return True
+        deadline = time.monotonic() + seconds
+        with self.run.environment.api.subscribe(self.person.id) as events:
+            while observe() == before and time.monotonic() < deadline:
+                if self.run.has_written_enough():
+                    return True
+                await _wait_for_event(events, min(LOOK_SECONDS, deadline - time.monotonic()))
+        return observe() != before
 
     def _has_open(self, words: set[str], first_message_id: int) -> bool:
         """Whether an answer is still to come, and worth waiting for."""
         return not self.run.has_written_enough() and bool(words - self._read_words(first_message_id))
 
-    def _observe(self, first_message_id: int) -> tuple[frozenset[str], int, bool]:
-        """The marks since a message, how many buttons are offered, and whether enough is written."""
+    def _observe(self, first_message_id: int) -> tuple[frozenset[str], int]:
+        """The marks since a message, and how many buttons are offered."""
         button_count = sum(len(message.buttons) for message in self._messages())
-        return self._read_words(first_message_id), button_count, self.run.has_written_enough()
+        return self._read_words(first_message_id), button_count
 
     def _read_words(self, first_message_id: int) -> frozenset[str]:
         return frozenset(
@@ -228,6 +233,13 @@ class Writer:
         data = _find_data(message, button)
         self.person.tap(message, button)
         self.run.taps.append(ButtonTap(self.person.id, message.text, button, data))
+
+
+async def _wait_for_event(events: Subscription, seconds: float) -> None:
+    """Wait until something happens in the chat, at most for so many seconds."""
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            await events.get()
 
 
 def _find_data(message: ChatMessage, button: str) -> str:

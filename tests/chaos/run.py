@@ -29,9 +29,7 @@ from tests.kill.gateway import ForkServer, GatewayProcess
 from tests.support.postgresql import PostgresServer
 
 FIRST_CHAT = 100
-MAX_WAITING_CHATS = (
-    12  # chats that wait for an answer; an item that runs at more than ten deaths is set aside
-)
+MAX_WAITING_CHATS = 16  # that wait for an answer; an item that runs at more than ten deaths is set aside
 CALM_SECONDS = 240.0  # in which all that is left must be done
 CANVAS_SECONDS = 0.02
 FIRST_REVISION = "0001"

@@ -19,16 +19,20 @@ from bot.db.migrate import migrate
 TEMPLATE = "migrated"
 ACCESS_RULES = "local all postgres trust\nlocal all all scram-sha-256\nhost all all samenet scram-sha-256\n"
 SERVER_OPTIONS = (
-    *("-c", "fsync=off", "-c", "full_page_writes=off", "-c", "autovacuum=off"),
+    *("-c", "fsync=off", "-c", "full_page_writes=off"),
     *("-c", "shared_buffers=32MB", "-c", "max_connections=60"),
 )
 
 
 class PostgresServer(PostgresProcess):
-    """A server of empty databases, which knows passwords; it listens at the address `host` as well."""
+    """A server of empty databases, which knows passwords; it listens at the address `host` as well.
 
-    def __init__(self, folder: Path, host: str = "") -> None:
-        super().__init__(folder, (*SERVER_OPTIONS, "-c", f"listen_addresses={host}"))
+    With `autovacuum` it tidies up, as for a long run.
+    """
+
+    def __init__(self, folder: Path, host: str = "", *, autovacuum: bool = False) -> None:
+        own_options = ("-c", f"listen_addresses={host}", "-c", f"autovacuum={'on' if autovacuum else 'off'}")
+        super().__init__(folder, (*SERVER_OPTIONS, *own_options))
         self._has_template = False
         self._numbers = itertools.count(1)
 
@@ -73,12 +77,12 @@ class PostgresServer(PostgresProcess):
 
 
 @contextmanager
-def run_server(host: str = "") -> Iterator[PostgresServer]:
+def run_server(host: str = "", *, autovacuum: bool = False) -> Iterator[PostgresServer]:
     """Run a server; its folder has a short name, for the path of a socket is bounded."""
     memory = Path("/dev/shm")
     parent = memory if os.access(memory, os.W_OK | os.X_OK) else None
     with tempfile.TemporaryDirectory(prefix="pg-", dir=parent) as folder:
-        server = PostgresServer(Path(folder), host)
+        server = PostgresServer(Path(folder), host, autovacuum=autovacuum)
         server.initialize()
         server.start()
         yield server

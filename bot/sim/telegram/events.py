@@ -94,9 +94,13 @@ class Subscription:
             event = ChatEvent("lost", event.chat_id)
         self._queue.put_nowait(event)
 
+    async def get(self) -> ChatEvent:
+        """The next event, once there is one."""
+        return await self._queue.get()
+
     async def __aiter__(self) -> AsyncIterator[ChatEvent]:
         while True:
-            yield await self._queue.get()
+            yield await self.get()
 
 
 class ChangeNotifier:
