@@ -193,9 +193,10 @@ async def load_earlier_results(
     turn_ids = [turn.id for turn in window.past_turns]
     continued_ids = await turns.list_answer_turns(tx, turn_ids) if continues_answer else []
     first_full_turn = max(window.history_cut.first_turn, window.history_cut.first_full_turn)
+    shortened_ids = [turn.id for turn in window.past_turns[:first_full_turn] if turn.used]
     return EarlierResults(
         await calls.load_successes(tx, continued_ids, limit=MAX_EARLIER_RESULTS),
-        await calls.load_successes(tx, turn_ids[:first_full_turn], limit=MAX_EARLIER_RESULTS),
+        await calls.load_successes(tx, shortened_ids, limit=MAX_EARLIER_RESULTS),
     )
 
 

@@ -1,11 +1,14 @@
 """The migrations lead to the tables in both databases, and both store and compare values alike."""
 
+from collections.abc import Sequence
+
+import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
 from sqlalchemy import Text, create_engine, delete, func, insert, inspect, select
 
 from bot.db.engine import Database
-from bot.db.portable_sql import JsonField, Position, WholePart
+from bot.db.portable_sql import JsonField, ListMembership, Position, WholePart
 from bot.db.tables import inbox, messages, metadata, model_calls, notices, readings, turns
 from bot.domain import Lane
 from bot.llm.stream import MAX_MODEL_CHARS
@@ -133,6 +136,17 @@ async def test_fractions_are_cut_and_not_rounded(database: Database):
         assert (await tx.execute(canvases)).scalar_one() == 1
         assert (await tx.execute(select(Position(notices.c.text, "): ")))).scalar_one() == 19
         assert (await tx.execute(select(Position(notices.c.text, "nowhere")))).scalar_one() == 0
+
+
+@pytest.mark.parametrize(
+    ("listed", "found"), [((), []), ((2,), [2]), ((4, 99, 1), [1, 4]), (range(-500, 500), [1, 2, 3, 4])]
+)
+async def test_integers_are_listed_by_one_value(database: Database, listed: Sequence[int], found: list[int]):
+    query = select(inbox.c.id).where(ListMembership(inbox.c.id, "ids")).order_by(inbox.c.id)
+    async with database.transaction() as tx:
+        for _ in range(4):
+            await tx.execute(insert(inbox).values(kind="update", shape="text", received_at=1.0))
+        assert (await tx.execute(query, {"ids": listed})).scalars().all() == found
 
 
 async def test_what_is_unknown_is_neither_first_nor_last_by_chance(database: Database):

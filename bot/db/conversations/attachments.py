@@ -7,22 +7,21 @@ caller's transaction `tx`.
 from collections.abc import Sequence
 from itertools import groupby
 
-from sqlalchemy import Row, bindparam, insert, or_, select
+from sqlalchemy import Row, insert, or_, select
 
+from bot.db.portable_sql import ListMembership
 from bot.db.tables import attachments, inbox, messages, tool_images
 from bot.db.transaction import Transaction
 from bot.domain import Attachment, Image, ToolResult
 
 _SELECT_MESSAGE_IMAGES = (
     select(attachments.c.message, attachments.c.media_type, attachments.c.data)
-    .where(attachments.c.message.in_(bindparam("messages", expanding=True)), attachments.c.kind == "image")
+    .where(ListMembership(attachments.c.message, "messages"), attachments.c.kind == "image")
     .order_by(attachments.c.id)
 )
 
 _SELECT_TOOL_IMAGES = (
-    select(tool_images)
-    .where(tool_images.c.turn.in_(bindparam("turns", expanding=True)))
-    .order_by(tool_images.c.id)
+    select(tool_images).where(ListMembership(tool_images.c.turn, "turns")).order_by(tool_images.c.id)
 )
 
 

@@ -11,7 +11,7 @@ from typing import Any, Literal
 from sqlalchemy import Column, ColumnElement, Row, and_, bindparam, case, insert, or_, select, update
 
 from bot.db.conversations.attachments import load_tool_images, store_tool_images
-from bot.db.portable_sql import upsert
+from bot.db.portable_sql import ListMembership, upsert
 from bot.db.tables import lanes, model_calls, tool_calls, turns
 from bot.db.transaction import Transaction
 from bot.domain import (
@@ -55,6 +55,13 @@ _REPLY_COLUMNS: tuple[Column[Any], ...] = (
     model_calls.c.reasoning_tokens,
     model_calls.c.blocks,
     model_calls.c.outcome,
+)
+_SELECT_SUCCESSES = (
+    select(tool_calls.c.call_id, tool_calls.c.name, tool_calls.c.arguments, tool_calls.c.result)
+    .where(ListMembership(tool_calls.c.turn, "turns"))
+    .where(tool_calls.c.outcome == "ok", tool_calls.c.result.is_not(None))
+    .order_by(tool_calls.c.id.desc())
+    .limit(bindparam("row_limit"))
 )
 
 BRAKE_FINISH_REASON = "brake"  # the finish reason of a reply that our side cut short
@@ -363,11 +370,7 @@ async def load_successes(tx: Transaction, turn_ids: Sequence[int], *, limit: int
     """What tools returned to these turns, in order, without pictures; of many results the newest."""
     if not turn_ids:
         return ()
-    query = select(tool_calls.c.call_id, tool_calls.c.name, tool_calls.c.arguments, tool_calls.c.result)
-    succeeded = and_(
-        tool_calls.c.turn.in_(turn_ids), tool_calls.c.outcome == "ok", tool_calls.c.result.is_not(None)
-    )
-    rows = await tx.execute(query.where(succeeded).order_by(tool_calls.c.id.desc()).limit(limit))
+    rows = await tx.execute(_SELECT_SUCCESSES, {"turns": turn_ids, "row_limit": limit})
     newest = [ToolResult(ToolCall(row.call_id, row.name, row.arguments), row.result, "ok") for row in rows]
     return tuple(reversed(newest))
 

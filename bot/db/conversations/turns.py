@@ -9,7 +9,7 @@ from sqlalchemy import and_, bindparam, case, delete, exists, func, insert, sele
 
 from bot.db.conversations import calls
 from bot.db.conversations.attachments import load_message_images, load_tool_images
-from bot.db.portable_sql import upsert
+from bot.db.portable_sql import ListMembership, upsert
 from bot.db.tables import attachments, inbox, messages, tool_images, turns
 from bot.db.transaction import Transaction
 from bot.domain import EndpointRole, Image, Lane, Message, ToolCall
@@ -27,7 +27,7 @@ RECENT_TURNS = 8
 _INSERT_TURN = upsert(turns).on_conflict_do_nothing(index_elements=["item"]).returning(turns.c.id)
 _ASSIGN_ITEMS = (
     update(inbox)
-    .where(inbox.c.id.in_(bindparam("ids", expanding=True)))
+    .where(ListMembership(inbox.c.id, "ids"))
     .values(turn=bindparam("turn_id"))
     .returning(inbox.c.stopped)
 )
@@ -90,7 +90,7 @@ _SELECT_MESSAGES = (
         _HAS_IMAGE,
         _HAS_TOOL_IMAGE,
     )
-    .where(messages.c.turn.in_(bindparam("turns", expanding=True)))
+    .where(ListMembership(messages.c.turn, "turns"))
     .order_by(messages.c.id)
 )
 _INSERT_MESSAGES = insert(messages)

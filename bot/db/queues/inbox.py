@@ -12,7 +12,7 @@ from typing import Any
 from sqlalchemy import Row, and_, bindparam, case, func, insert, literal, or_, select, true, update
 
 from bot.db.people.group_texts import GroupText
-from bot.db.portable_sql import upsert
+from bot.db.portable_sql import ListMembership, upsert
 from bot.db.queues.claim import (
     MAX_GROUP_BYTES,
     choose_claimable,
@@ -64,8 +64,9 @@ _SELECT_WITHOUT_BODY = (
 _CLAIMABLE = _SELECT_WITHOUT_BODY.where(or_(_HAS_BEGUN, _MAY_START))
 _IS_OF_SHARES = inbox.c.share.in_(bindparam("shares", expanding=True))
 _CLAIMABLE_OF_SHARES = _SELECT_WITHOUT_BODY.where(or_(_HAS_BEGUN, and_(_MAY_START, _IS_OF_SHARES)))
-_ID_IN_IDS = inbox.c.id.in_(bindparam("ids", expanding=True))
+_ID_IN_IDS = ListMembership(inbox.c.id, "ids")
 _SELECT_BODIES = select(inbox.c.id, inbox.c.body).where(_ID_IN_IDS)
+_SELECT_KNOWN = select(inbox.c.update_id).where(ListMembership(inbox.c.update_id, "update_ids"))
 
 # The first claim of an item, and the first one after an approval, are timed; later attempts keep those times.
 _MARK_RUNNING = (
@@ -192,8 +193,7 @@ async def store(tx: Transaction, updates: Sequence[IncomingUpdate], *, now: floa
 
 async def find_known(tx: Transaction, update_ids: Sequence[int]) -> set[int]:
     """Which of these updates are stored already."""
-    query = select(inbox.c.update_id).where(inbox.c.update_id.in_(update_ids))
-    return set((await tx.execute(query)).scalars())
+    return set((await tx.execute(_SELECT_KNOWN, {"update_ids": update_ids})).scalars())
 
 
 async def is_lane_busy(tx: Transaction, lane: Lane) -> bool:

@@ -23,7 +23,7 @@ from sqlalchemy import (
     update,
 )
 
-from bot.db.portable_sql import upsert
+from bot.db.portable_sql import ListMembership, upsert
 from bot.db.tables import accounts, durations, inbox, model_calls, outbox, tool_calls, turns
 from bot.db.transaction import Transaction
 from bot.domain import Lane
@@ -52,7 +52,7 @@ _SELECT_TIMESTAMPS = select(
         "failed"
     ),
 ).join(inbox, inbox.c.id == turns.c.item)
-_IS_REQUESTED_ITEM = turns.c.item.in_(bindparam("items", expanding=True))
+_IS_REQUESTED_ITEM = ListMembership(turns.c.item, "items")
 _SELECT_DELIVERED = _SELECT_TIMESTAMPS.where(
     _IS_REQUESTED_ITEM, turns.c.ended_at.is_not(None), ~_HAS_UNDELIVERED_PART
 )
@@ -69,7 +69,7 @@ _SELECT_UNACCOUNTED = (
     .order_by(inbox.c.id)
 )
 _UPDATE_SPANS = update(inbox).where(inbox.c.id == bindparam("of_item")).values(spans=bindparam("so_far"))
-_CLEAR_SPANS = update(inbox).where(inbox.c.id.in_(bindparam("items", expanding=True))).values(spans=None)
+_CLEAR_SPANS = update(inbox).where(ListMembership(inbox.c.id, "items")).values(spans=None)
 _INSERT_ACCOUNT = upsert(accounts).on_conflict_do_nothing(index_elements=["turn"])
 _INSERT_DURATION = upsert(durations)
 _ADD_DURATION = _INSERT_DURATION.on_conflict_do_update(

@@ -1,6 +1,9 @@
-"""The number of turns read from a conversation is bounded, however long it grows."""
+"""What is read from a conversation is bounded, however long it grows, and so are the statements for it."""
 
-from bot.db.conversations import turns
+from sqlalchemy import event
+from sqlalchemy.engine import Engine
+
+from bot.db.conversations import calls, turns
 from bot.db.conversations.turns import NewTurn, TurnEnd
 from bot.db.engine import Database
 from bot.domain import Lane
@@ -30,3 +33,23 @@ async def test_old_turns_leave_a_long_conversation_in_big_steps(database: Databa
     assert await list_received_times(database) == list(range(window, 2 * window))
     await store_turns(database, 2 * window, 3 * window - 1)
     assert await list_received_times(database) == list(range(window, 3 * window - 1))
+
+
+async def test_a_conversation_is_read_by_the_same_statements_however_long_it_is(database: Database):
+    """Connections keep each statement: those of all lengths took 8 MiB."""
+    await store_turns(database, 0, 6)
+    statements: list[str] = []
+
+    def record(_connection: object, _cursor: object, statement: str, *_rest: object) -> None:
+        statements.append(statement)
+
+    event.listen(Engine, "before_cursor_execute", record)
+    try:
+        async with database.read_transaction() as tx:
+            for last in (2, 5, 7):
+                await turns.load_messages(tx, range(1, last))
+                await calls.load_successes(tx, range(1, last), limit=10)
+    finally:
+        event.remove(Engine, "before_cursor_execute", record)
+    assert len(statements) == 6
+    assert len(set(statements)) == 2

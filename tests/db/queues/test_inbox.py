@@ -104,7 +104,7 @@ async def test_texts_are_read_only_of_what_may_start(database: Database):
     assert list_ids(claimed) == [list(range(1, 11))]
     reading = [sql for sql in trace.statements if "body" in sql]
     assert [sql.split()[0] for sql in reading] == ["SELECT", "UPDATE"]
-    assert all("(1, 2, 3, 4, 5, 6, 7, 8, 9, 10)" in sql for sql in reading)
+    assert all("'1,2,3,4,5,6,7,8,9,10'" in sql for sql in reading)
 
 
 async def test_a_paste_is_answered_as_one_however_long(database: Database):
