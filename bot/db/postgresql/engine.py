@@ -29,6 +29,7 @@ SELECT CASE WHEN '{0}'::xid8 < pg_snapshot_xmax(pg_current_snapshot()) THEN pg_x
 _TAKE_OWN_LOCK = """
 SELECT pid FROM (SELECT pg_backend_pid() AS pid) AS own WHERE pg_try_advisory_lock(1667329650, pid)
 """
+_SELECT_SESSION = "SELECT pg_backend_pid()"
 _TRY_LOCK = "SELECT pg_try_advisory_lock(1667329650, {0})"
 _OUTCOME_RETRY_SECONDS = 0.2
 
@@ -139,12 +140,15 @@ class PostgresDatabase:
             async with self._engines.writer.connect() as first, self._engines.writer.connect() as other:
                 number = (await first.exec_driver_sql(_TAKE_OWN_LOCK)).scalar_one()
                 await first.commit()
-                if (await other.exec_driver_sql(_TRY_LOCK.format(number))).scalar_one():
-                    raise SettingsRefused(
-                        "DATABASE_URL leads to a pooler that shares sessions, as PgBouncer does in "
-                        "transaction mode: no lock holds there. Connect to the server itself, or set "
-                        "pool_mode=session for this database."
-                    )
+                next_number = (await first.exec_driver_sql(_SELECT_SESSION)).scalar_one()
+                await first.commit()
+                is_shared = (await other.exec_driver_sql(_TRY_LOCK.format(number))).scalar_one()
+        if is_shared or next_number != number:
+            raise SettingsRefused(
+                "DATABASE_URL leads to a pooler that shares sessions, as PgBouncer does in transaction mode: "
+                "no lock holds there. Connect to the server itself, or set pool_mode=session for this "
+                "database."
+            )
 
     async def _open_writer(self) -> AsyncConnection:
         if self._session is not None and is_lost(self._session):
