@@ -33,6 +33,7 @@ def main() -> int:
     print("\n".join(format_run(run, journal, anomalies, [*_describe_conditions(run, folder)])))
     if any(anomaly.is_breach for anomaly in anomalies):
         left = "tables and the logs" if options.replicas else "database and the log"
+        (folder / "disturbances.txt").write_text("\n".join(map(str, journal.disturbances)))
         print(f"\nA promise was broken; the {left} are in {folder}.")
         return 1
     shutil.rmtree(folder)

@@ -33,7 +33,7 @@ class ChaosModel:
     _breakers: list[Callable[[str], str]] = field(default_factory=lambda: [*MODEL_FAULTS.values()])
 
     def __call__(self, request: ChatRequest) -> ScriptedReply:
-        prompts = [pair for text in request.user_texts for pair in _PROMPT.findall(text)]
+        prompts = _find_last_prompts(request)
         calls = [self._format_call(kind, number) for kind, number in prompts if kind in TOOL_KINDS]
         if calls and request.step == 0 and LAST_CALL not in request.user_texts:
             return ScriptedReply("".join(calls))
@@ -65,14 +65,14 @@ class ChaosModel:
 
 
 def _find_last_prompts(request: ChatRequest) -> list[tuple[str, str]]:
-    """The prompts of the newest messages of a person that have any and stand together."""
-    prompts: list[tuple[str, str]] = []
+    """The prompts of the newest messages of a person, before what says that no tool can be used any more."""
+    texts: list[str] = []
     for message in reversed(request.messages):
-        if message["role"] == "user":
-            prompts = _PROMPT.findall(message_text(message)) + prompts
-        elif prompts:
+        if message["role"] == "user" and message_text(message) != LAST_CALL:
+            texts.append(message_text(message))
+        elif texts:
             break
-    return prompts
+    return [prompt for text in reversed(texts) for prompt in _PROMPT.findall(text)]
 
 
 def transcribe_as_text(audio: AudioUpload) -> str:

@@ -132,24 +132,33 @@ class Writer:
             case "command":
                 return person.send(f"/c{number:05}")
             case "bare command":
-                return person.send(self.rng.choice(BARE_COMMANDS))
+                return self._command(self.rng.choice(BARE_COMMANDS))
             case "remind":
                 return person.send(f"/remind in 1 minute tea R{number:05}")
         return person.send(text)
 
+    def _command(self, text: str) -> PersonMessage:
+        if text == "/new":  # which ends what runs
+            self._expect_stop()
+        return self.person.send(text)
+
     async def _stop(self, first_message_id: int) -> None:
         """Stop what runs in this chat once something is seen of it, or after a while."""
         await self._wait_for_change(partial(self._read_words, first_message_id), self.rng.uniform(0.0, 2.0))
-        for number, request in self.run.requests.items():
-            is_open = request.is_ordered and not self._sees_answer(request)
-            if request.chat == self.person.id and is_open:
-                self.run.requests[number] = replace(request, may_be_stopped=True)
+        self._expect_stop()
         stoppable = [message for message in self._messages() if _find_data(message, STOP_BUTTON)]
-        self.run.stops.append((self.person.id, time.time()))
         if stoppable and self.rng.random() < 0.5:
             self._tap(self.rng.choice(stoppable), STOP_BUTTON)
         else:
             self.person.send("/stop")
+
+    def _expect_stop(self) -> None:
+        """Note that what is not answered yet may end now."""
+        for number, request in self.run.requests.items():
+            is_open = request.is_ordered and not self._sees_answer(request)
+            if request.chat == self.person.id and is_open:
+                self.run.requests[number] = replace(request, may_be_stopped=True)
+        self.run.stops.append((self.person.id, time.time()))
 
     async def _wait_for_answers(self, numbers: Sequence[int], first_message_id: int) -> None:
         """Wait for the answers, and answer what is asked meanwhile."""
