@@ -9,7 +9,7 @@ from collections.abc import Callable
 from bot.db.conversations import turns
 from bot.db.engine import Database
 from bot.db.people import people
-from bot.db.queues import inbox, outbox, unaddressed_items
+from bot.db.queues import inbox, outbox, unplaced_items
 from bot.db.queues.admin_notices import AdminNotices
 from bot.domain import InboxItem, Lane, Part
 from bot.translations.translator import Translatable, defer, translatable
@@ -39,7 +39,7 @@ class DeadLetters:
         async with self._database.transaction() as tx:
             if not await inbox.mark_dead(tx, [item.id for item in items], error=reason, now=now):
                 return  # it was answered, and failed after that
-            await unaddressed_items.forget_dead(tx, [item.id for item in items])
+            await unplaced_items.forget_dead(tx, [item.id for item in items])
             had_turn = await turns.fail(tx, first.id, reason="the turn was set aside", now=now)
             text = defer("A message could not be processed: {reason}", reason=reason)
             lanes = [*await self._notices.notify(tx, "set aside", text, now=now)]

@@ -12,7 +12,7 @@ from bot.db.conversations import conversations, turns
 from bot.db.engine import Database
 from bot.db.people import group_texts
 from bot.db.people import groups as group_rows
-from bot.db.queues import unaddressed_items
+from bot.db.queues import unplaced_items
 from bot.db.queues.inbox import STALE_SECONDS
 from bot.domain import InboxItem, Lane
 from bot.llm.address_question import MAX_LINES, GroupMessage
@@ -60,7 +60,7 @@ class UnaddressedMessages:
     async def forget(self, item: InboxItem) -> None:
         """Keep nothing of a message but that it came."""
         async with self._database.transaction() as tx:
-            await unaddressed_items.forget(tx, item.id, now=self._clock())
+            await unplaced_items.forget(tx, item.id, now=self._clock())
 
     async def _is_meant(self, update: ParsedUpdate, lane: Lane) -> bool:
         now = self._clock()
@@ -93,7 +93,7 @@ class UnaddressedMessages:
         async with self._database.transaction() as tx:
             current_lane = await group_rows.find_lane(tx, lane)
             kept_id = message_id if current_lane == lane else None
-            await unaddressed_items.take(tx, item.id, current_lane, kept_id)
+            await unplaced_items.place(tx, item.id, "text", current_lane, kept_id)
             await group_texts.delete_message(tx, lane, message_id)
         self._wake_worker()
 

@@ -10,7 +10,7 @@ import pytest
 
 from bot.sim.telegram.members import MemberStatus
 from bot.sim.telegram.server import MAX_WAIT_SECONDS
-from tests.support.gateway import GatewayHarness, long_story, running_gateway
+from tests.support.gateway import GatewayHarness, long_story, open_harness, running_gateway
 from tests.support.group_chat import GroupHarness, open_group
 
 SUPERGROUP = -1001000000777
@@ -37,6 +37,30 @@ async def test_an_answer_goes_on_in_the_supergroup_that_a_group_becomes(tmp_path
         before = len(gateway.texts(SUPERGROUP))
         team.ann.send("/ask@canvasgram_sim_bot hi", thread=supergroup)
         await gateway.wait_for_texts(before + 1, SUPERGROUP)
+
+
+async def test_what_is_asked_at_once_where_the_bot_is_added_is_answered_in_order(tmp_path: Path):
+    async with open_harness(tmp_path) as gateway:
+        team = open_group(gateway.api, gateway.ann)
+        gateway.endpoint.hold()
+        for answer in ("first", "never", "last"):
+            if answer == "last":
+                team.ann.send("/stop@canvasgram_sim_bot", thread=team.group)
+            team.ann.send(f"/ask@canvasgram_sim_bot @@say:{answer}@@", thread=team.group)
+        async with gateway.run():
+            greeting, *_ = await team.wait_for_texts(1)
+            assert "Hello!" in greeting
+            gateway.endpoint.release()
+            await gateway.api.wait_until(lambda: team.texts()[-1] == "last")
+            assert "never" not in team.texts()
+            team.group.change_member(gateway.api.bot, "kicked", by=team.ann)
+            gateway.ann.send("@@say:removed@@")
+            await gateway.api.wait_until(lambda: gateway.texts() == ["removed"])
+        # Added once more while the gateway is away.
+        team.group.change_member(gateway.api.bot, "member", by=team.ann)
+        team.ann.send("/ask@canvasgram_sim_bot @@say:back again@@", thread=team.group)
+        async with gateway.run():
+            await gateway.api.wait_until(lambda: team.texts()[-1] == "back again")
 
 
 KEPT = [

@@ -123,6 +123,7 @@ async def test_what_an_admin_decides_holds_on_the_other_replica(tmp_path: Path, 
         assert not gateways.find_message(bob.id, "unheard")
 
 
+@pytest.mark.timeout(180)  # it waits for many things, one after another
 async def test_questions_expire_messages_wait_and_a_group_moves_where_another_replica_leads(
     tmp_path: Path, url: str
 ):
@@ -169,6 +170,7 @@ async def test_questions_expire_messages_wait_and_a_group_moves_where_another_re
         supergroup = gateways.find_chat(iter(range(-1001000000777, -1001000000900, -1)))
         team = open_group(gateways.api, gateways.ann, is_basic=True, chat=group)
         await team.wait_for_texts(1)
+        await harness.endpoint.wait_until(lambda: harness.endpoint.running == 0)
         harness.endpoint.hold()
         team.ann.send("/ask@canvasgram_sim_bot @@say:cut@@", thread=team.group)
         await harness.endpoint.wait_until(lambda: harness.endpoint.running == 1)

@@ -61,6 +61,8 @@ def choose_group_action(
         return partial(_move_group, message.migrate_from_chat_id, message.chat.id)
     if message is not None and directory.find(update.lane.chat) is None:
         return partial(announce_group, update, sees_all)
+    if message is not None and not directory.can_answer(update.lane.chat):
+        return do_nothing
     # A refusal would be one more message of a bot in the group.
     return None if role in {"admin", "member"} or update.query else do_nothing
 

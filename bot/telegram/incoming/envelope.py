@@ -174,7 +174,7 @@ def _is_for_others(update: dict[str, Any], groups: GroupDirectory) -> bool:
 
     Nothing is stored of it, but for what is read along.
 
-    What is addressed to it in a group that it knows nothing of is kept: its admins are asked about the group.
+    What is addressed to it in a group where it does not answer is kept: it may just have been added.
     """
     message = _as_object(update.get("message", update.get("edited_message")))
     if "message_reaction" in update:
@@ -188,8 +188,7 @@ def _is_for_others(update: dict[str, Any], groups: GroupDirectory) -> bool:
         return False
     if "migrate_to_chat_id" in message or "migrate_from_chat_id" in message:
         return False
-    is_open_or_unknown = groups.find(chat_id) is None or groups.can_answer(chat_id)
-    return not is_open_or_unknown or find_address(message, groups.get_identity(chat_id)) is None
+    return find_address(message, groups.get_identity(chat_id)) is None
 
 
 def _read_group_text(update: dict[str, Any], groups: GroupDirectory, now: float) -> GroupText | None:

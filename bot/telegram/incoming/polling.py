@@ -19,7 +19,7 @@ from telegram.error import Conflict, EndPointNotFound, Forbidden, InvalidToken, 
 
 from bot.db.engine import Database
 from bot.db.people import group_texts
-from bot.db.queues import edited_messages, inbox, unaddressed_items, waiting_messages
+from bot.db.queues import edited_messages, inbox, unplaced_items, waiting_messages
 from bot.db.queues.inbox import TURN_SHAPES, IncomingUpdate
 from bot.db.transaction import Transaction
 from bot.domain import ItemShape
@@ -254,7 +254,7 @@ class UpdatePoller:
             for update in updates:
                 if update.is_edited_question and update.lane is not None and update.message_id is not None:
                     await group_texts.delete_message(tx, update.lane, update.message_id)
-                    await unaddressed_items.forget_message(tx, update.lane, update.message_id, now=now)
+                    await unplaced_items.forget_message(tx, update.lane, update.message_id, now=now)
         for person, count in message_counts.items():
             known_count = len(waiting[person]) if person in waiting else self._max_waiting_by_person[person]
             self._max_waiting_by_person[person] = known_count + count

@@ -49,6 +49,7 @@ from bot.telegram.commands.groups import GROUP_TYPES
 from bot.telegram.incoming.attachment_loader import AttachmentLoader
 from bot.telegram.incoming.envelope import find_question_key
 from bot.telegram.incoming.update import ParsedUpdate
+from bot.telegram.runners.early_group_messages import EarlyGroupMessages, changes_or_needs_group
 from bot.telegram.runners.message_turns import MessageTurns
 from bot.telegram.runners.refusals import RefusalReplies, group_by_lane
 from bot.telegram.runners.update_parser import UpdateParser
@@ -86,11 +87,20 @@ class UpdateRunner:
         self._parser = UpdateParser(database, deps.notices, deps.wake_sender, clock=clock)
         self._on_answered = on_answered
         self._clock = clock
-        # Telegram is asked in between, and a removal must not be overtaken.
-        self._membership_lock = asyncio.Lock()
+        self._early_messages = EarlyGroupMessages(database, deps.groups, deps.wake_worker, clock=clock)
+        # Telegram is asked in between: neither a removal nor the first question may be overtaken.
+        self._group_lock = asyncio.Lock()
 
     async def __call__(self, items: tuple[InboxItem, ...]) -> None:
         """Handle one item, or several messages of a lane or a person; raises if an update cannot be read."""
+        if not changes_or_needs_group(items[0]):
+            await self._handle(items)
+            return
+        async with self._group_lock:
+            if not await self._early_messages.place(items[0]):
+                await self._handle(items)
+
+    async def _handle(self, items: tuple[InboxItem, ...]) -> None:
         updates = await self._parser.parse(items)
         first = updates[0]
         role = self._find_role(first)
@@ -134,11 +144,9 @@ class UpdateRunner:
 
     async def _act(self, updates: Sequence[ParsedUpdate], role: RoleOrBlocked | None) -> None:
         first = updates[0]
-        async with self._membership_lock if first.membership else contextlib.nullcontext():
-            sees_all = await self._find_sight(first)
-            action, args = self._choose_action(first, role, sees_all=sees_all)
-            moderates = await self._moderates(first, role)
-            await self._run_action(updates, role, action, args, moderates=moderates)
+        action, args = self._choose_action(first, role, sees_all=await self._find_sight(first))
+        moderates = await self._moderates(first, role)
+        await self._run_action(updates, role, action, args, moderates=moderates)
 
     def _find_role(self, update: ParsedUpdate) -> RoleOrBlocked | None:
         """Return the role of an update's sender where it was sent; None for somebody who is not answered."""

@@ -1,4 +1,6 @@
-"""Items of group messages that name nobody, while it is judged whether they are for the assistant.
+"""Items of group messages of which it is not known yet whether they are for the assistant.
+
+They name nobody, and are judged; or their group was not known when they came.
 
 Functions work inside the caller's transaction `tx`.
 """
@@ -10,18 +12,23 @@ from sqlalchemy import Update, update
 from bot.db.portable_sql import JsonField
 from bot.db.tables import inbox
 from bot.db.transaction import Transaction
-from bot.domain import Lane
+from bot.domain import ItemShape, Lane
 
 # As if it had just been stored: what is measured of its turn begins with its claim there.
 _AS_NEW = {"state": "new", "attempt": 0, "seen_at": None, "taken_at": None, "retaken_at": None}
 
 
-async def take(tx: Transaction, item: int, lane: Lane, message_id: int | None) -> None:
-    """Make a running item a message that waits in its lane, at the place of its arrival.
+async def place(
+    tx: Transaction, item: int, shape: ItemShape, lane: Lane | None, message_id: int | None
+) -> None:
+    """Make a running item one of this shape that waits in its lane, at the place of its arrival.
 
-    `message_id` is None where nobody can edit it: its group has become a supergroup since.
+    `lane` None: it is a control item. `message_id` is None where nobody can edit the message: its group has
+    become a supergroup since.
     """
-    row = _AS_NEW | {"shape": "text", "lane": lane.key, "share": lane.share, "message_id": message_id}
+    row: dict[str, object] = _AS_NEW | {"shape": shape, "message_id": message_id}
+    if lane is not None:
+        row |= {"lane": lane.key, "share": lane.share}
     await tx.execute(_running(item).values(row))
 
 
@@ -49,5 +56,6 @@ async def forget_dead(tx: Transaction, items: Sequence[int]) -> None:
 
 
 def _running(item: int) -> Update:
-    is_running = (inbox.c.id == item, inbox.c.shape == "unaddressed", inbox.c.state == "running")
+    is_unplaced = inbox.c.shape.in_(("unaddressed", "other"))
+    is_running = (inbox.c.id == item, is_unplaced, inbox.c.state == "running")
     return update(inbox).where(*is_running)

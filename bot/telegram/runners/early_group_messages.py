@@ -1,0 +1,50 @@
+"""Reads once more what came from a group before it was known that the bot answers there.
+
+A batch of updates is read as a whole: the one by which the bot is added may be in it, with the first
+questions behind it. Or another replica knows since a moment that the group is open, or a supergroup now.
+"""
+
+import time
+from collections.abc import Callable
+
+from bot.db.engine import Database
+from bot.db.people import groups as group_rows
+from bot.db.queues import unplaced_items
+from bot.domain import InboxItem
+from bot.telegram.groups import GroupDirectory
+from bot.telegram.incoming.envelope import read_envelope
+
+
+def changes_or_needs_group(item: InboxItem) -> bool:
+    """Whether an item changes what is known of its group, or came from one that was not known to be open."""
+    is_unplaced = item.shape == "other" and item.lane is None
+    return is_unplaced and not item.body.keys().isdisjoint({"message", "my_chat_member"})
+
+
+class EarlyGroupMessages:
+    """Gives such messages their place, from which `wake_worker` has them taken as any other."""
+
+    def __init__(
+        self,
+        database: Database,
+        groups: GroupDirectory,
+        wake_worker: Callable[[], None],
+        *,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._database = database
+        self._groups = groups
+        self._wake_worker = wake_worker
+        self._clock = clock
+
+    async def place(self, item: InboxItem) -> bool:
+        """Store a running item as what it is by now; False if it is nothing else than before."""
+        update = read_envelope(item.body, self._clock(), self._groups)
+        if update is None or update.is_for_others or update.shape == item.shape:
+            return False
+        async with self._database.transaction() as tx:
+            lane = None if update.lane is None else await group_rows.find_lane(tx, update.lane)
+            message_id = update.message_id if lane == update.lane else None
+            await unplaced_items.place(tx, item.id, update.shape, lane, message_id)
+        self._wake_worker()
+        return True
