@@ -400,10 +400,10 @@ def _is_fast(parser: Parser, shape: Shape, chars: int, loop_seconds: float) -> b
     text = shape.build(chars)
     quarter = shape.build(chars // 4)
     for _ in range(MAX_TRIES):
-        allowed = SLACK * loop_seconds
+        allowed = SLACK * loop_seconds * (THREAD_LOOPS if parser.in_thread else 1)
         cost = _measure(parser.parse, text)
         is_linear = cost < NOISE_SHARE * allowed or cost < MAX_RATIO * _measure(parser.parse, quarter)
-        if is_linear and cost < allowed * (THREAD_LOOPS if parser.in_thread else 1):
+        if is_linear and cost < allowed:
             return True
         loop_seconds = max(loop_seconds, _measure_loop())
     return False
