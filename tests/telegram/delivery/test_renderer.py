@@ -17,7 +17,7 @@ from tests.telegram.formatting.test_render_cost import LENGTH, build_texts
 
 EVERYTHING = load_documents()["everything"]
 SLOW_TEXTS = ("headings", "links", "formulas", "dollars", "blocks of HTML")
-MAX_SHARE = 0.5  # of what rendering takes
+MAX_SHARE = 0.2  # of what rendering takes
 
 
 async def test_a_long_answer_looks_as_if_rendered_on_the_loop() -> None:
