@@ -1,5 +1,6 @@
 """The page as an ASGI app: address, session and form are checked, then a view of a screen is called."""
 
+import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
@@ -43,6 +44,7 @@ MAX_FORM_BYTES = 65_536
 MAX_FORM_FIELDS = 100
 MAX_NOTE_CHARACTERS = 200
 WRONG_LINKS_PER_MINUTE = 10  # of one address
+RENDER_STEP_SECONDS = 0.002
 _LINK_GONE = (
     "This link was used already, or is older than five minutes. Write /admin to the bot for another one."
 )
@@ -125,7 +127,7 @@ class _AdminApp:
 
     async def _show(self, screen: Screen, view: View, request: Request, viewer: Viewer) -> Response:
         content = await view(self._build_request(request, viewer))
-        return self._respond(content, viewer, screen.path, request)
+        return await self._respond(content, viewer, screen.path, request)
 
     async def _do(self, act: Act, request: Request, viewer: Viewer) -> Response:
         check_origin(request)
@@ -133,7 +135,7 @@ class _AdminApp:
         check_form(request, form, viewer)
         outcome = await act(self._build_request(request, viewer), form)
         if isinstance(outcome, ScreenPage):
-            return self._respond(outcome, viewer, request.url.path, request)
+            return await self._respond(outcome, viewer, request.url.path, request)
         return _redirect(outcome, request)
 
     def _build_request(self, request: Request, viewer: Viewer) -> PageRequest:
@@ -146,15 +148,17 @@ class _AdminApp:
             dependencies=self._dependencies,
         )
 
-    def _respond(self, content: Content, viewer: Viewer, screen_path: str, request: Request) -> Response:
+    async def _respond(
+        self, content: Content, viewer: Viewer, screen_path: str, request: Request
+    ) -> Response:
         if isinstance(content, Fragment):
-            return HTMLResponse(str(h.fragment[content.body]))
+            return HTMLResponse(await render(h.fragment[content.body]))
         if isinstance(content, Download):
             disposition = f'attachment; filename="canvasgram-{content.name}"'
             headers = {"content-disposition": disposition, "content-type": content.media_type}
             return Response(content.text, headers=headers)
         note = unquote(read_cookie(request, "note"))[:MAX_NOTE_CHARACTERS]
-        response = HTMLResponse(self._frame.show(content, viewer, screen_path, note))
+        response = HTMLResponse(await render(self._frame.show(content, viewer, screen_path, note)))
         if note:
             set_cookie(response, request, "note", "", seconds=0)
         return response
@@ -223,7 +227,19 @@ class _AdminApp:
         has_filters = request.method == "GET" and bool(request.url.query)
         without_filters = h.p[h.a(href=quote(request.url.path))["Open this page without filters"]]
         body = [h.p(".error", role="alert")[text], has_filters and without_filters]
-        return HTMLResponse(self._frame.show(ScreenPage(title, body), viewer, ""), status)
+        return HTMLResponse(str(self._frame.show(ScreenPage(title, body), viewer, "")), status)
+
+
+async def render(element: h.Renderable) -> str:
+    """Write an element out as HTML, in steps between which replies go on: a long table takes 0.2 s."""
+    chunks: list[str] = []
+    step_end = time.monotonic() + RENDER_STEP_SECONDS
+    for chunk in element.iter_chunks():
+        chunks.append(chunk)
+        if time.monotonic() >= step_end:
+            await asyncio.sleep(0)
+            step_end = time.monotonic() + RENDER_STEP_SECONDS
+    return "".join(chunks)
 
 
 async def read_form(request: Request) -> Mapping[str, str]:

@@ -1,6 +1,6 @@
 """Tables: shown with sortable heads and links, and exported exactly as they are shown. Pure."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import htpy as h
@@ -11,6 +11,10 @@ from bot.errors import QuestionRefused
 from bot.usage.formats import render_csv, render_json
 
 CellValue = str | int | float | None
+MAX_SHOWN_ROWS = 100  # by itself; the others are asked for
+ALL_ROWS = "all"
+Address = str | Callable[[], str]
+"""Where a link leads; a function for one of many rows, of which few are shown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,11 +46,11 @@ class Cell:
 
     value: CellValue
     text: str | None = None
-    href: str | None = None
+    href: Address | None = None
     links: tuple[CellLink, ...] = ()
 
 
-def build_seconds_cell(seconds: float | None, href: str | None = None) -> Cell:
+def build_seconds_cell(seconds: float | None, href: Address | None = None) -> Cell:
     """A time span, exported in milliseconds' precision and shown in its largest unit; None: unknown."""
     if seconds is None:
         return Cell(None, href=href)
@@ -92,8 +96,9 @@ def show_table(table: DataTable, request: PageRequest, *, with_exports: bool = T
     """The table with its heading, and links to its exports."""
     if not table.rows:
         return h.section[h.h2[table.title], show_nothing(table.nothing)]
+    shown = table.rows if request.query.get("rows") == ALL_ROWS else table.rows[:MAX_SHOWN_ROWS]
     exports = h.p(".exports")[
-        "Export: ",
+        "Export: " if len(shown) == len(table.rows) else "Export all: ",
         h.a(href=change_query(request, export="csv", table=table.name))["CSV"],
         " ",
         h.a(href=change_query(request, export="json", table=table.name))["JSON"],
@@ -102,9 +107,18 @@ def show_table(table: DataTable, request: PageRequest, *, with_exports: bool = T
     return h.section[
         h.h2(id=table.name)[table.title],
         h.div(".wide", tabindex="0", role="region", aria_labelledby=table.name)[
-            h.table[h.thead[h.tr[heads]], h.tbody[(_show_row(table.columns, row) for row in table.rows)]]
+            h.table[h.thead[h.tr[heads]], h.tbody[(_show_row(table.columns, row) for row in shown)]]
         ],
+        len(shown) < len(table.rows) and _show_rest(table, request),
         with_exports and exports,
+    ]
+
+
+def _show_rest(table: DataTable, request: PageRequest) -> h.Element:
+    """How many rows there are, and a link to them."""
+    everything = change_query(request, rows=ALL_ROWS, export=None) + f"#{table.name}"
+    return h.p(".exports")[
+        f"The first {MAX_SHOWN_ROWS} of {len(table.rows):,} rows. ", h.a(href=everything)["Show all"]
     ]
 
 
@@ -137,7 +151,9 @@ def _show_cell(cell: Cell) -> h.Node:
     text = cell.text
     if text is None:
         text = UNKNOWN if cell.value is None else _format_value(cell.value)
-    return text if cell.href is None else h.a(href=cell.href)[text]
+    if cell.href is None:
+        return text
+    return h.a(href=cell.href if isinstance(cell.href, str) else cell.href())[text]
 
 
 def _format_value(value: str | int | float) -> str:

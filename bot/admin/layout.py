@@ -35,7 +35,7 @@ class PageFrame:
         self._screens = [screen for screen in screens if screen.title]
         self._files = files
 
-    def show(self, page: ScreenPage, viewer: Viewer, current: str, note: str = "") -> str:
+    def show(self, page: ScreenPage, viewer: Viewer, current: str, note: str = "") -> h.Element:
         """The whole page. `current` is the path of its screen, `note` what an act has just done."""
         log_out = h.form(method="post", action=f"{ADMIN_PATH}/logout")[
             h.input(type="hidden", name="csrf", value=viewer.csrf_token),
@@ -58,9 +58,9 @@ class PageFrame:
     def show_bare(self, title: str, *children: h.Node) -> str:
         """A page for somebody who is not logged in."""
         body = h.body(".bare")[h.main("#content")[h.h1[title], children]]
-        return self._show_document(ScreenPage(title, None), body)
+        return str(self._show_document(ScreenPage(title, None), body))
 
-    def _show_document(self, page: ScreenPage, body: h.Element) -> str:
+    def _show_document(self, page: ScreenPage, body: h.Element) -> h.Element:
         head = h.head[
             h.meta(charset="utf-8"),
             h.meta(name="viewport", content="width=device-width, initial-scale=1"),
@@ -72,7 +72,7 @@ class PageFrame:
             (h.link(rel="stylesheet", href=self._files.build_url(name)) for name in (*page.styles, *_STYLES)),
             (h.script(src=self._files.build_url(name), defer=True) for name in (*_SCRIPTS, *page.scripts)),
         ]
-        return str(h.html(lang="en")[head, body])
+        return h.html(lang="en")[head, body]
 
     def _show_navigation(self, current: str) -> h.Element:
         items = (

@@ -137,6 +137,10 @@ class PageRequest:
         """Read from one snapshot; once a page, for reads of all pages take turns."""
         return self.dependencies.reader.read()
 
+    def read_briefly(self) -> AbstractAsyncContextManager[Transaction]:
+        """Read a few rows in the event loop, which every reply waits for: not what may take long."""
+        return self.dependencies.reader.read_briefly()
+
     @asynccontextmanager
     async def write(self) -> AsyncIterator[Transaction]:
         """Change something, in one transaction. Refused where no gateway runs in this process."""

@@ -3,10 +3,11 @@
 from collections.abc import Iterator, Set
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Literal
 
 from bot.admin.components import build_url, cut
-from bot.admin.data_table import Cell, DataTable, TableColumn, build_seconds_cell
+from bot.admin.data_table import Address, Cell, DataTable, TableColumn, build_seconds_cell
 from bot.admin.filters import Filters, Period
 from bot.admin.usage_figures import (
     UNKNOWN_CALL_FILTERS,
@@ -115,7 +116,7 @@ def _build_row(
     group: ReportGroup, by: str, filters: Filters, changes: dict[str, str | None]
 ) -> tuple[Cell, ...]:
     query = {**filters.query, **changes}
-    href = build_url(_USAGE_PATH, {"by": by, **query}) if changes else None
+    href = partial(build_url, _USAGE_PATH, {"by": by, **query}) if changes else None
     labels = tuple(Cell(cut(text), href=href) for text in _list_labels(group, by))
     match by:
         case "tool":
@@ -152,7 +153,7 @@ def _turn_cells(group: ReportGroup, filters: Filters, changes: dict[str, str | N
     turns = group.turns
     if turns is None:
         return (Cell(0), Cell(0))
-    failed_href = build_turns_url(filters, ending="failure", **changes)
+    failed_href = partial(build_turns_url, filters, ending="failure", **changes)
     return (Cell(turns.turns, href=_build_href(filters, changes)), Cell(turns.failed, href=failed_href))
 
 
@@ -190,6 +191,6 @@ def _tool_cells(group: ReportGroup, filters: Filters, changes: dict[str, str | N
     )
 
 
-def _build_href(filters: Filters, changes: dict[str, str | None], **more: str) -> str | None:
+def _build_href(filters: Filters, changes: dict[str, str | None], **more: str) -> Address | None:
     """The turns of a group, with `more` filters; None for calls that belong to none."""
-    return build_turns_url(filters, **changes, **more) if changes else None
+    return partial(build_turns_url, filters, **changes, **more) if changes else None

@@ -2,7 +2,7 @@
 
 import asyncio
 import math
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -199,9 +199,12 @@ async def _load_exact_durations(
 ) -> _DurationRows:
     rows = await report_sums.list_breakdown_seconds(tx, query.scope, _turn_grouping(query.by), intervals)
     by_group = _collect_durations(rows, intervals)
+    total: dict[tuple[GroupKey, str], list[float]] = defaultdict(list)
+    for (_, interval), durations in by_group.items():
+        total[None, interval] += durations
     if query.by == "tool":
         by_group |= _collect_tool_durations(await tool_sums.list_tool_seconds(tx, query.scope))
-    return _DurationRows(by_group, _collect_durations(((None, *row[1:]) for row in rows), intervals), "exact")
+    return _DurationRows(by_group, total, "exact")
 
 
 async def _load_bucket_counts(
@@ -242,19 +245,24 @@ def split_whole_days(scope: Scope) -> tuple[Scope, list[Scope]]:
 def _collect_durations(
     rows: Iterable[tuple[Any, ...]], intervals: Sequence[BreakdownColumn]
 ) -> dict[tuple[GroupKey, str], list[float]]:
+    rows_by_key: dict[GroupKey, list[tuple[Any, ...]]] = defaultdict(list)
+    for row in rows:
+        rows_by_key[row[0]].append(row)
     durations: dict[tuple[GroupKey, str], list[float]] = {}
-    for key, *interval_seconds in rows:
-        for interval, seconds in zip(intervals, interval_seconds, strict=True):
-            if seconds >= MIN_SECONDS:
-                durations.setdefault((key, interval), []).append(seconds)
+    for key, rows_of_key in rows_by_key.items():
+        _, *columns = zip(*rows_of_key, strict=True)  # by column: the page has little time for 20,000 rows
+        for interval, column in zip(intervals, columns, strict=True):
+            counted = [seconds for seconds in column if seconds >= MIN_SECONDS]
+            if counted:
+                durations[key, interval] = counted
     return durations
 
 
 def _collect_tool_durations(rows: Iterable[tuple[str, float]]) -> dict[tuple[GroupKey, str], list[float]]:
-    durations: dict[tuple[GroupKey, str], list[float]] = {}
+    seconds_by_name: dict[str, list[float]] = defaultdict(list)
     for name, seconds in rows:
-        durations.setdefault((name, "tools"), []).append(seconds)
-    return durations
+        seconds_by_name[name].append(seconds)
+    return {(name, "tools"): seconds for name, seconds in seconds_by_name.items()}
 
 
 def _collect_bucket_counts(

@@ -1,15 +1,20 @@
 """What the frame does for every screen: filters, tables, exports, long lists, acts and errors."""
 
+import asyncio
 import csv
 import io
 import json
 import re
 from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
 from zoneinfo import ZoneInfo
 
+import htpy as h
 import pytest
 from starlette.requests import ClientDisconnect
 
+from bot.admin.app import render
 from bot.admin.components import act_form, cut, format_duration, hidden_field
 from bot.admin.cookies import name_cookie
 from bot.admin.data_table import Cell, DataTable, TableColumn, export_table, show_table, sort_table
@@ -51,6 +56,14 @@ async def show_fruit(request: PageRequest) -> Content:
     return ScreenPage("Fruit", [show_table(table, request), show_pager(request, page), form])
 
 
+async def show_seeds(request: PageRequest) -> Content:
+    rows = tuple((Cell(number, href=partial("/admin/seeds/{}".format, number)),) for number in range(250))
+    table = sort_table(replace(TABLE, name="seeds", columns=TABLE.columns[1:], rows=rows), "-count")
+    return (
+        export_table(table, request.export) if request.export else ScreenPage("S", show_table(table, request))
+    )
+
+
 async def show_one(request: PageRequest) -> Content:
     if request.parts["fruit"] == "fault":
         raise RuntimeError("a secret of the machine")
@@ -85,6 +98,39 @@ async def test_a_table_is_sorted_and_exported_as_it_is_shown(database: Database,
         assert json.loads(answer.text)[1] == {"name": "<b>pear</b>", "count": None}
         assert 'rel="next"' in text
         assert 'rel="next"' not in await page.get_text("/admin/fruit?before=12.5-7")
+
+
+async def test_a_long_table_is_shown_in_part_until_all_of_it_is_asked_for(
+    database: Database, database_url: str
+):
+    screen = Screen("seeds", "Seeds", 1, {"": show_seeds})
+    async with open_admin_page(database, database_url, screens=[screen]) as page:
+        text = await page.get_text("/admin/seeds?from=2026-11-03")
+        assert text.count('href="/admin/seeds/') == 100
+        assert '<a href="/admin/seeds/249">249</a>' in text
+        assert "The first 100 of 250 rows." in text
+        assert 'href="/admin/seeds?from=2026-11-03&amp;rows=all#seeds"' in text
+        whole = await page.get_text("/admin/seeds?from=2026-11-03&rows=all")
+        assert whole.count('href="/admin/seeds/') == 250
+        assert "of 250" not in whole
+        assert len((await page.http.get("/admin/seeds?export=csv")).text.splitlines()) == 251
+
+
+async def test_what_takes_long_to_write_out_holds_up_nobody():
+    steps = 0
+
+    async def count_steps() -> None:
+        nonlocal steps
+        while True:
+            steps += 1
+            await asyncio.sleep(0)
+
+    async with asyncio.TaskGroup() as tasks:
+        counting = tasks.create_task(count_steps())
+        text = await render(h.ul[(h.li[number] for number in range(30_000))])
+        counting.cancel()
+    assert text.endswith("<li>29999</li></ul>")
+    assert steps > 5
 
 
 WRONG_QUERIES = {

@@ -84,7 +84,7 @@ async def _load_body(request: PageRequest) -> h.Node:
     live = None
     if request.dependencies.gateway is not None:
         live = await load_live_state(request.dependencies.gateway)
-    async with request.read() as tx:
+    async with request.read_briefly() as tx:  # every two seconds, as long as the screen is open
         work = await load_current_work(tx, now=request.now)
         names = await people.list_names(tx)
     return build_body(request, work, names, live)

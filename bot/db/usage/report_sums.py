@@ -367,7 +367,7 @@ async def list_breakdown_seconds(
         # Scatters neighbours, so that no rhythm of the turns is that of the sample.
         scattered_id = _turn.id * literal_column("2654435761") % literal_column(str(_SCATTER_RANGE))
         query = query.where(scattered_id < int(share * _SCATTER_RANGE))
-    return [tuple(row) for row in await tx.execute(query)]
+    return list(await tx.execute(query))
 
 
 async def count_durations(

@@ -83,7 +83,7 @@ async def list_tool_seconds(tx: Transaction, scope: Scope) -> list[tuple[str, fl
     query = select(_tool_call.name, seconds).select_from(turns.join(tool_calls, _tool_call.turn == _turn.id))
     conditions = (*build_calling_turn_filter(scope), *_build_name_filter(scope, _tool_call.name))
     ended = query.where(*conditions, seconds.is_not(None))
-    return [(row.name, row.seconds) for row in await tx.execute(ended)]
+    return list(await tx.execute(ended))
 
 
 def _build_name_filter(scope: Scope, name_column: ColumnElement[str]) -> list[ColumnElement[bool]]:
