@@ -16,9 +16,11 @@ from time import monotonic
 
 from bot.bench.endpoint.direct import run_until_stopped
 from bot.bench.harness import machine
+from bot.bench.harness.page_viewer import build_page_settings
 from bot.bench.harness.stage import FIRST_CHAT_ID, Stage, open_stage
 from bot.bench.harness.statistics import FigureRow, LoadReport, limit_to, merge_runs, percentile
 from bot.bench.harness.workload import ProseBrain, find_answer_number
+from bot.bench.load.first_uses import use_all_parts
 from bot.sim.vllm.server import SimulatedEndpoint, Timing
 
 CHATS = 12
@@ -78,6 +80,7 @@ async def run_soak(minutes: float, stop: asyncio.Event, *, folder: Path | None =
     conditions += [
         ("load after", machine.describe_load()),
         ("soak", _describe_soak(run)),
+        ("before it", "every system job, every screen of the page, `/usage all` and `/remind`, once"),
         *describe_curve(run),
     ]
     return LoadReport(merge_runs(build_rows(run)), tuple(conditions), is_complete)
@@ -85,8 +88,10 @@ async def run_soak(minutes: float, stop: asyncio.Event, *, folder: Path | None =
 
 async def _load_gateway(run: SoakRun, folder: Path, seconds: float) -> None:
     endpoint = SimulatedEndpoint(timing=Timing.canvas(CANVAS_SECONDS), seats=SEATS, brain=ProseBrain())
-    async with open_stage("ours", folder, endpoint) as stage:
+    settings = build_page_settings()
+    async with open_stage("ours", folder, endpoint, settings=settings) as stage:
         await stage.start()
+        await use_all_parts(stage, folder / "ours" / "canvasgram.db", settings)
         started_at = monotonic()
         try:
             async with asyncio.TaskGroup() as tasks:
