@@ -2,7 +2,7 @@
 
 Owns the in-memory copy of everybody's role and languages; code that changes them in the database calls
 `remember`, `forget` or `remember_languages` once that is committed. What another replica changes is read
-again.
+again. A stranger's attempts are counted where their private chat is answered: by one replica at a time.
 """
 
 from collections.abc import Iterable
@@ -34,7 +34,6 @@ class Access:
         self._people: dict[int, Person] = {}
         self._languages: dict[int, PersonLanguages] = {}
         self._code_attempts = RateLimiter(max_calls=5, window_seconds=3600)
-        self._stranger_cards = RateLimiter(max_calls=5, window_seconds=3600)
         self._refusal_notices = RateLimiter(max_calls=1, window_seconds=3600)
 
     async def load(self, database: Database) -> None:
@@ -98,10 +97,6 @@ class Access:
     def can_try_code(self, person: int, now: float) -> bool:
         """Count an attempt to enter a code; False after five within an hour."""
         return self._code_attempts.try_acquire(person, now)
-
-    def can_announce_stranger(self, now: float) -> bool:
-        """Count a card to admins about a stranger; False after five within an hour: /people has the rest."""
-        return self._stranger_cards.try_acquire("all", now)
 
     def can_send_refusal(self, person: int, now: float) -> bool:
         """Count a notice to a stranger that the bot is private; False if one was sent within an hour."""

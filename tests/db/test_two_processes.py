@@ -13,7 +13,7 @@ from sqlalchemy import func, insert, select, update
 from bot.db.engine import Database, open_database
 from bot.db.people import speakers
 from bot.db.queues import edited_messages, inbox, job_outcomes, jobs, outbox
-from bot.db.queues.admin_notices import record_if_changed
+from bot.db.queues.admin_notices import count_sending, record_if_changed
 from bot.db.queues.edited_messages import Revision
 from bot.db.queues.inbox import IncomingUpdate
 from bot.db.queues.jobs import NewJob
@@ -234,3 +234,14 @@ async def test_a_message_is_either_claimed_or_moved_behind_an_edited_one(
         counts = select(inbox_table.c.state, func.count()).group_by(inbox_table.c.state)
         by_state = {row[0]: row[1] for row in await tx.execute(counts)}
     assert by_state == {"done": 1, "new": 1, "running": 1}
+
+
+async def test_few_messages_about_strangers_are_sent_by_all_together(
+    database: Database, other_database: Database
+):
+    async def count(tx: Transaction) -> bool:
+        return await count_sending(tx, "stranger card", max_count=3, window_seconds=3600.0, now=5000.0)
+
+    assert await run(database, count)
+    assert await run_at_once(database, other_database, count, count) == [True, True]
+    assert await run_at_once(database, other_database, count, count) == [False, False]

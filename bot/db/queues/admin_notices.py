@@ -75,3 +75,22 @@ async def record_if_changed(tx: Transaction, subject: str, text: str, *, now: fl
         index_elements=["subject"], set_={"text": text, "told_at": now}, where=notices.c.text != text
     )
     return (await tx.execute(if_changed.returning(notices.c.subject))).one_or_none() is not None
+
+
+async def count_sending(
+    tx: Transaction, subject: str, *, max_count: int, window_seconds: float, now: float
+) -> bool:
+    """Count that admins are told about a subject, by all replicas; False after `max_count` in the window.
+
+    Each time has a row of its own, which is locked until `tx` ends.
+    """
+    for number in range(1, max_count + 1):
+        statement = upsert(notices).values(subject=f"{subject} {number}", text=subject, told_at=now)
+        if_over = statement.on_conflict_do_update(
+            index_elements=["subject"],
+            set_={"told_at": now},
+            where=notices.c.told_at <= now - window_seconds,
+        )
+        if (await tx.execute(if_over.returning(notices.c.subject))).one_or_none() is not None:
+            return True
+    return False

@@ -9,13 +9,15 @@ from dataclasses import replace
 from functools import partial
 
 from bot.db.people import people
-from bot.db.queues import outbox
+from bot.db.queues import admin_notices, outbox
 from bot.domain import Button, Lane
 from bot.telegram.actions import ActionContext, ActionResult, build_part, expire_button, reply_text
 from bot.telegram.commands.people import change_person
 from bot.telegram.commands.people_changes import PeopleChanges, describe_decision
 
 _CODE = re.compile(r"[A-Za-z]{8}", re.ASCII)
+_MAX_CARDS = 5
+_CARD_WINDOW_SECONDS = 3600.0
 _BUTTON = re.compile(r"(add|block):([1-9][0-9]{0,15})", re.ASCII)
 
 log = logging.getLogger(__name__)
@@ -66,8 +68,17 @@ def _refuse_access(context: ActionContext) -> ActionResult:
 
 
 async def _send_cards(context: ActionContext, code: str) -> tuple[Lane, ...]:
-    """Send every admin a card about the stranger who has just got this code; returns lanes to wake."""
-    if not context.deps.access.can_announce_stranger(context.now):
+    """Send every admin a card about the stranger who has just got this code; returns lanes to wake.
+
+    All strangers together get few cards an hour: /people has the rest.
+    """
+    if not await admin_notices.count_sending(
+        context.tx,
+        "stranger card",
+        max_count=_MAX_CARDS,
+        window_seconds=_CARD_WINDOW_SECONDS,
+        now=context.now,
+    ):
         return ()
     log.info("person %d asks to be let in", context.person, extra={"action": "people.asked"})
     lanes = tuple(Lane(admin) for admin in await context.deps.notices.list_admins(context.tx))

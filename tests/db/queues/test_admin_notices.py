@@ -7,7 +7,7 @@ from sqlalchemy import select
 from bot.db.engine import Database
 from bot.db.people import people
 from bot.db.people.people import PersonLanguages
-from bot.db.queues.admin_notices import AdminNotices, record_if_changed
+from bot.db.queues.admin_notices import AdminNotices, count_sending, record_if_changed
 from bot.db.tables import outbox
 from bot.domain import Lane
 from bot.translations.translator import defer
@@ -82,3 +82,14 @@ async def test_a_text_is_recorded_once(database: Database):
     async with database.transaction() as tx:
         assert await record_if_changed(tx, "group -1", "told", now=NOW)
         assert not await record_if_changed(tx, "group -1", "told", now=NOW + 1)
+
+
+async def test_what_admins_are_told_is_counted_within_a_window(database: Database):
+    moments = (1000.0, 1001.0, 1002.0, 1059.0, 1060.0, 1060.5, 1061.0)
+    async with database.transaction() as tx:
+        counted = [
+            await count_sending(tx, "stranger card", max_count=2, window_seconds=60.0, now=now)
+            for now in moments
+        ]
+        assert await count_sending(tx, "other", max_count=2, window_seconds=60.0, now=1061.0)
+    assert counted == [True, True, False, False, True, False, True]
