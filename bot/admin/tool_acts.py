@@ -18,7 +18,7 @@ from bot.db.people import people
 from bot.domain import Lane
 from bot.errors import NeedsConfirming, NothingFound, StoreUnavailable
 from bot.tool_registry import admin_actions, formatting, grants, source_actions, tool_settings
-from bot.tool_registry.admin_actions import AdminAction
+from bot.tool_registry.admin_actions import AdminAction, begin_action
 from bot.tool_registry.source_actions import change_tools
 from bot.tool_registry.sources import NOBODY
 from bot.tool_registry.tool_info import ToolInfo
@@ -87,7 +87,7 @@ async def _do(change: Change, request: PageRequest, fields: Mapping[str, str]) -
     form = ToolForm(request.parts["tool"], fields)
     try:
         async with request.write() as tx:
-            action = AdminAction(tx, request.actor, request.now, request.dependencies.builtin_tools)
+            action = await begin_action(tx, request.actor, request.now, request.dependencies.builtin_tools)
             note = await change(action, form)
     except NeedsConfirming as doubt:
         return _ask_to_confirm(request, form, doubt)

@@ -40,6 +40,12 @@ class AdminAction:
         await revisions.bump(self.tx, revisions.TOOLS)
 
 
+async def begin_action(tx: Transaction, actor: Actor, now: float, builtin_tools: BuiltinTools) -> AdminAction:
+    """Begin a change of tools or sources; nobody else changes any before `tx` ends."""
+    await tools.lock(tx)
+    return AdminAction(tx, actor, now, builtin_tools)
+
+
 @dataclass(frozen=True, slots=True)
 class PendingChange:
     """A definition that waits for an admin, and the one accepted last (`before`; None: there was none).

@@ -11,7 +11,7 @@ from functools import partial
 
 from bot.db import revisions
 from bot.db.engine import Database
-from bot.db.tools import sources
+from bot.db.tools import sources, tools
 from bot.db.tools.sources import Source
 from bot.db.tools.tools import StoredTool
 from bot.errors import ChangeRefused
@@ -98,6 +98,7 @@ async def _refresh_source(
     except ChangeRefused as error:
         return [f"{source.name} stays as it was: {error}"]
     async with database.transaction() as tx:
+        await tools.lock(tx)
         stored = await sources.find(tx, source.name)
         if stored is not None and stored.options == source.options != refreshed.options:
             await sources.put(tx, replace(stored, options=refreshed.options))

@@ -186,6 +186,7 @@ class RegistryLoader:
         if not (state.rows_to_store or state.names_to_delete or state.trouble_changes or new_files):
             return True
         async with self._database.transaction() as tx:
+            await tools.lock(tx)
             if await revisions.read(tx, _REVISIONS) != rows.revisions:
                 return False
             for source in new_files:
@@ -252,6 +253,7 @@ class RegistryLoader:
 
         async def write() -> bool:
             async with self._database.transaction() as tx:
+                await tools.lock(tx)
                 source = await sources.find(tx, name)
                 definitions = [definition.as_json() for definition in listing.definitions]
                 if source is None or source.options.get("listing") == definitions:

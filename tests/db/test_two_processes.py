@@ -21,12 +21,17 @@ from bot.db.tables import daily_turns
 from bot.db.tables import inbox as inbox_table
 from bot.db.tables import jobs as jobs_table
 from bot.db.tables import turns as turns_table
-from bot.db.tools import approvals
+from bot.db.tools import approvals, sources
 from bot.db.tools.approvals import NewApprovalQuestion
+from bot.db.tools.audit import Actor
+from bot.db.tools.sources import Source
 from bot.db.transaction import Transaction
 from bot.db.usage import day_sums
 from bot.db.usage.usage_sums import DAY_SECONDS
 from bot.domain import Lane, Part
+from bot.tool_registry.add_source import toggle_operation
+from bot.tool_registry.admin_actions import AdminAction, begin_action
+from bot.tool_registry.time_limits import TimeLimits, read_time_limits, set_time_limits
 
 T = TypeVar("T")
 Operation = Callable[[Transaction], Awaitable[T]]
@@ -245,3 +250,26 @@ async def test_few_messages_about_strangers_are_sent_by_all_together(
     assert await run(database, count)
     assert await run_at_once(database, other_database, count, count) == [True, True]
     assert await run_at_once(database, other_database, count, count) == [False, False]
+
+
+async def test_what_two_admins_change_of_one_source_stays(database: Database, other_database: Database):
+    def change(apply: Callable[[AdminAction], Awaitable[object]]) -> Operation[object]:
+        async def run_change(tx: Transaction) -> object:
+            return await apply(await begin_action(tx, Actor(7, "telegram"), 100.0, {}))
+
+        return run_change
+
+    async with database.transaction() as tx:
+        options = {"offered": [{"operation": "a"}], "routes": []}
+        await sources.put(tx, Source("shop", "openapi", "https://shop.example", options, added_at=1.0))
+    await run_at_once(
+        database,
+        other_database,
+        change(lambda action: toggle_operation(action, "shop", 0)),
+        change(lambda action: set_time_limits(action, "shop", TimeLimits(call_seconds=7.0))),
+    )
+    async with database.read_transaction() as tx:
+        source = await sources.find(tx, "shop")
+    assert source is not None
+    assert source.options["chosen"] == [0]
+    assert read_time_limits(source.options).call_seconds == 7.0

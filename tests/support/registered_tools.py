@@ -10,7 +10,7 @@ from bot.db.tools import audit, sources, tools
 from bot.db.tools.audit import Actor, AuditEntry
 from bot.db.tools.sources import Source, SourceKind
 from bot.db.tools.tools import StoredTool
-from bot.tool_registry.admin_actions import AdminAction
+from bot.tool_registry.admin_actions import AdminAction, begin_action
 from tools.base import hash_definition
 from tools.builtin.clock import clock
 from tools.builtin.notes import recall, remember
@@ -48,7 +48,7 @@ class RegisteredToolsHarness:
     @asynccontextmanager
     async def open_action(self, actor: Actor = ADA) -> AsyncIterator[AdminAction]:
         async with self.database.transaction() as tx:
-            yield AdminAction(tx, actor, NOW, BUILTIN_TOOLS)
+            yield await begin_action(tx, actor, NOW, BUILTIN_TOOLS)
 
     async def add_source(self, name: str = "shop", kind: SourceKind = "openapi", **more: Any) -> None:
         async with self.database.transaction() as tx:

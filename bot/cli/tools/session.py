@@ -15,7 +15,7 @@ from bot.db.people import people
 from bot.db.readonly import check_readable
 from bot.db.tools.audit import MACHINE
 from bot.settings import NO_BOT_TOKEN, load_settings
-from bot.tool_registry.admin_actions import AdminAction
+from bot.tool_registry.admin_actions import AdminAction, begin_action
 from bot.tool_registry.formatting import NameLookup
 from bot.tool_registry.loader import ToolSettings, build_builtin_tools, build_tool_settings
 from bot.tool_registry.secrets import SecretBox
@@ -39,7 +39,7 @@ class ToolsSession:
     async def open_action(self) -> AsyncIterator[AdminAction]:
         """Open an action of the person at the machine; it is committed when the block ends."""
         async with self.database.transaction() as tx:
-            yield AdminAction(tx, MACHINE, time.time(), self.builtin_tools)
+            yield await begin_action(tx, MACHINE, time.time(), self.builtin_tools)
 
     async def load_secrets(self) -> Mapping[str, str]:
         """Return every secret, decrypted."""

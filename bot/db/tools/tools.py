@@ -11,9 +11,11 @@ from typing import Any
 
 from sqlalchemy import Row, delete, select
 
-from bot.db.portable_sql import upsert
+from bot.db.portable_sql import TransactionLock, upsert
 from bot.db.tables import allowances, grants, tools
 from bot.db.transaction import Transaction
+
+_LOCK = select(TransactionLock(3))  # numbers of others: seat_requests.py, tables/usage.py
 
 ToolDefinition = Mapping[str, Any]
 """A tool's description of itself, as JSON; see tools.base.definition_of."""
@@ -57,6 +59,11 @@ async def find(tx: Transaction, name: str) -> StoredTool | None:
     if row:
         return _to_tool(row)
     return None
+
+
+async def lock(tx: Transaction) -> None:
+    """Keep others from changing tools and their sources until `tx` ends: what it reads stays so."""
+    await tx.execute(_LOCK)
 
 
 async def put(tx: Transaction, tool: StoredTool) -> None:

@@ -25,7 +25,7 @@ from bot.tool_registry.add_source import (
     refuse_taken_source,
     register_source,
 )
-from bot.tool_registry.admin_actions import AdminAction
+from bot.tool_registry.admin_actions import AdminAction, begin_action
 from bot.tool_registry.configure_source import (
     check_fixed_names,
     preview_configuration,
@@ -133,7 +133,7 @@ class AddToolTasks:
         link = await self._begin_sign_in(task, source)
 
         async def finish(tx: Transaction) -> tuple[Part, ...]:
-            await register_source(self._build_admin_action(task, tx), SourcePreview(source, ()))
+            await register_source(await self._begin_admin_action(task, tx), SourcePreview(source, ()))
             return (link,)
 
         return finish
@@ -159,7 +159,7 @@ class AddToolTasks:
         notes += [line for each in suggestions for line in map(escape_for_terminal, each.splitlines())]
 
         async def finish(tx: Transaction) -> tuple[Part, ...]:
-            await register_source(self._build_admin_action(task, tx), SourcePreview(source, ()))
+            await register_source(await self._begin_admin_action(task, tx), SourcePreview(source, ()))
             page = build_operation_page(task.translate, source, 0)
             if notes:
                 return (*build_parts(notes), page)
@@ -171,7 +171,7 @@ class AddToolTasks:
         """Show the operations that have these words, to pick from."""
 
         async def finish(tx: Transaction) -> tuple[Part, ...]:
-            narrowed = await narrow_list(self._build_admin_action(task, tx), source.name, words)
+            narrowed = await narrow_list(await self._begin_admin_action(task, tx), source.name, words)
             return (build_operation_page(task.translate, narrowed, 0),)
 
         return finish
@@ -195,7 +195,7 @@ class AddToolTasks:
         )
 
         async def finish(tx: Transaction) -> tuple[Part, ...]:
-            lines = await store_configuration(self._build_admin_action(task, tx), configured)
+            lines = await store_configuration(await self._begin_admin_action(task, tx), configured)
             shown = map(escape_for_terminal, (*lines, *configured.warnings))
             parts = build_parts([task.translate("{name} is changed.", name=words[0]), *shown])
             after = configured.after
@@ -223,7 +223,7 @@ class AddToolTasks:
         )
 
         async def finish(tx: Transaction) -> tuple[Part, ...]:
-            added = await extend_source(self._build_admin_action(task, tx), preview)
+            added = await extend_source(await self._begin_admin_action(task, tx), preview)
             return _format_added(task.translate, preview, added)
 
         return finish
@@ -249,13 +249,13 @@ class AddToolTasks:
         check_fixed_names(preview.source, read_access(preview.source.options).fixed)
 
         async def finish(tx: Transaction) -> tuple[Part, ...]:
-            added = await register_source(self._build_admin_action(task, tx), preview)
+            added = await register_source(await self._begin_admin_action(task, tx), preview)
             return _format_added(task.translate, preview, added)
 
         return finish
 
-    def _build_admin_action(self, task: ToolTask, tx: Transaction) -> AdminAction:
-        return AdminAction(tx, task.actor, time.time(), self._builtin_tools)
+    async def _begin_admin_action(self, task: ToolTask, tx: Transaction) -> AdminAction:
+        return await begin_action(tx, task.actor, time.time(), self._builtin_tools)
 
     def _build_source_request(self, address: str, name: str = "", *, access: ServiceAccess) -> SourceRequest:
         check_access(access)

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from bot.errors import ChangeRefused
 from bot.telegram.actions import ActionContext, ActionResult, reply_text
-from bot.telegram.commands.tool_text import build_admin_action, load_person_names
+from bot.telegram.commands.tool_text import begin_admin_action, load_person_names
 from bot.tool_registry import formatting
 from bot.tool_registry.admin_actions import AdminAction
 from bot.tool_registry.grants import GRANTEE_HELP, Grantee, grant_tool, resolve_grantee, revoke_grant
@@ -38,7 +38,7 @@ async def _change_grant(
     name, _, whom = " ".join(context.args.split()).partition(" ")
     if not whom:
         return reply_text(translate(HOW_TO, people=translate(GRANTEE_HELP)))
-    action = build_admin_action(context)
+    action = await begin_admin_action(context)
     try:
         grantee = await resolve_grantee(context.tx, whom, context.lane.chat)
         changed = await change_tools(action, name, lambda tool_name: change(action, tool_name, grantee))

@@ -10,7 +10,7 @@ from bot.db.tools.sources import Source
 from bot.domain import Button, Part
 from bot.telegram.actions import ActionContext, ActionResult, build_rows, expire_button
 from bot.telegram.commands.tool_tasks import write_tool_task
-from bot.telegram.commands.tool_text import build_admin_action, hash_name, truncate_text
+from bot.telegram.commands.tool_text import begin_admin_action, hash_name, truncate_text
 from bot.tool_registry import add_source, openapi_sources
 from bot.tool_registry.openapi_sources import DocumentOperation
 from bot.translations.translator import Translator
@@ -97,7 +97,7 @@ async def toggle_operation(context: ActionContext, payload: str) -> ActionResult
     source, index = await _parse_payload(context, payload)
     if source is None or index >= len(openapi_sources.list_operations(source)):
         return expire_button(context)
-    changed = await add_source.toggle_operation(build_admin_action(context), source.name, index)
+    changed = await add_source.toggle_operation(await begin_admin_action(context), source.name, index)
     place = index
     if changed.options.get("search"):
         shown = openapi_sources.search(changed, changed.options["search"])
@@ -111,7 +111,7 @@ async def show_all(context: ActionContext, payload: str) -> ActionResult:
     source = await _find_source(context, payload)
     if source is None:
         return expire_button(context)
-    widened = await add_source.narrow_list(build_admin_action(context), source.name, "")
+    widened = await add_source.narrow_list(await begin_admin_action(context), source.name, "")
     return ActionResult(replacement=build_operation_page(context.translate, widened, 0))
 
 
@@ -137,7 +137,7 @@ async def confirm_hosts(context: ActionContext, payload: str) -> ActionResult:
     hosts = openapi_sources.find_unconfirmed_hosts(source, chosen)
     if hosts and hash_name(" ".join(hosts)) != hosts_hash:
         return ActionResult(replacement=_build_hosts_question(context.translate, source, hosts))
-    await add_source.confirm_hosts(build_admin_action(context), source.name, hosts)
+    await add_source.confirm_hosts(await begin_admin_action(context), source.name, hosts)
     return await _queue_pick(context, source, chosen)
 
 

@@ -21,7 +21,7 @@ from bot.telegram.actions import count_utf16_units
 from bot.telegram.commands.tool_tasks import TOOLS_JOB, FinishTask, ToolTask, finish_with
 from bot.telegram.commands.tool_text import build_parts
 from bot.tool_registry.add_source import extend_source
-from bot.tool_registry.admin_actions import AdminAction
+from bot.tool_registry.admin_actions import begin_action
 from bot.tool_registry.formatting import format_add_result
 from bot.tool_registry.loader import ToolSettings
 from bot.tool_registry.previews import preview_signed_in
@@ -129,7 +129,7 @@ class SignInTasks:
         if isinstance(outcome, ToolError):
             return str(outcome)
         translate = await people.find_translator(tx, request.person)
-        action = AdminAction(tx, Actor(request.person, "telegram"), time.time(), self._builtin_tools)
+        action = await begin_action(tx, Actor(request.person, "telegram"), time.time(), self._builtin_tools)
         try:
             await store_sign_in(action, self._secret_box, request.source.name, outcome, request.account)
         except (ChangeRefused, SettingsRefused) as refused:
@@ -159,7 +159,7 @@ class SignInTasks:
         preview = await preview_signed_in(source, secrets, self._tool_settings.private_hosts, store)
 
         async def finish(tx: Transaction) -> tuple[Part, ...]:
-            action = AdminAction(tx, task.actor, time.time(), self._builtin_tools)
+            action = await begin_action(tx, task.actor, time.time(), self._builtin_tools)
             added = format_add_result(translate, await extend_source(action, preview))
             return build_parts([signed_in, *added, *map(escape_for_terminal, preview.warnings)])
 

@@ -15,7 +15,7 @@ from bot.telegram.actions import ActionContext, ActionResult, build_rows, expire
 from bot.telegram.commands import operation_picker
 from bot.telegram.commands.tool_text import (
     ButtonRows,
-    build_admin_action,
+    begin_admin_action,
     build_parts,
     find_tool_by_hash,
     hash_name,
@@ -133,7 +133,7 @@ async def _set_enabled(context: ActionContext, payload: str, *, enabled: bool) -
     tool = await find_tool_by_hash(context, payload)
     if tool is None:
         return expire_button(context)
-    await admin_actions.set_enabled(build_admin_action(context), tool.name, enabled=enabled)
+    await admin_actions.set_enabled(await begin_admin_action(context), tool.name, enabled=enabled)
     toast = context.translate(SWITCHED[enabled], name=tool.name)
     return ActionResult(toast=toast, replacement=await _build_card(context, tool.name))
 
@@ -152,7 +152,7 @@ async def _remove(context: ActionContext, payload: str) -> ActionResult:
     if name is None:
         toast = context.translate("It is gone already.")
         return ActionResult(toast=toast, replacement=await build_tool_page(context, 0))
-    removed = await admin_actions.remove_source_or_tool(build_admin_action(context), name)
+    removed = await admin_actions.remove_source_or_tool(await begin_admin_action(context), name)
     toast = context.translate("Removed: {names}.", names=", ".join(removed) or name)
     return ActionResult(toast=toast, replacement=await build_tool_page(context, 0))
 
@@ -170,7 +170,7 @@ async def _accept(context: ActionContext, payload: str, *, confirmed: bool = Fal
     tool = await find_tool_by_hash(context, name_hash)
     if tool is None:
         return expire_button(context)
-    action = build_admin_action(context)
+    action = await begin_admin_action(context)
     change = await admin_actions.get_pending_change(action, tool.name)
     if change_hash != change.hash[:_HASH_CHARS]:
         return ActionResult(toast=context.translate(CHANGED_AGAIN, name=tool.name))
@@ -194,14 +194,14 @@ def _build_confirmation(
 
 async def build_acceptance_parts(context: ActionContext, name: str) -> tuple[Part, ...]:
     """Show the change of a tool that is to be accepted; the button accepts only that change."""
-    change = await admin_actions.get_pending_change(build_admin_action(context), name)
+    change = await admin_actions.get_pending_change(await begin_admin_action(context), name)
     button = Button(context.translate("Accept"), f"tools:take:{hash_name(name)}:{change.hash[:_HASH_CHARS]}")
     return build_parts(list(formatting.format_pending_change(context.translate, change)), ((button,),))
 
 
 async def build_source_acceptance_parts(context: ActionContext, name: str) -> tuple[Part, ...]:
     """Show all that waits of a source; the button accepts only that, and nothing whose words are flagged."""
-    pending = await source_actions.get_pending_source(build_admin_action(context), name)
+    pending = await source_actions.get_pending_source(await begin_admin_action(context), name)
     lines = list(formatting.format_pending_source(context.translate, pending))
     if not pending.changes:
         return build_parts(lines)
@@ -219,7 +219,7 @@ async def _accept_source(context: ActionContext, payload: str) -> ActionResult:
     name = next((name for name in names if hash_name(name) == name_hash), None)
     if name is None:
         return expire_button(context)
-    action = build_admin_action(context)
+    action = await begin_admin_action(context)
     pending = await source_actions.get_pending_source(action, name)
     if pending_hash != pending.hash[:_HASH_CHARS]:
         return ActionResult(toast=context.translate(CHANGED_AGAIN, name=name))

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from bot.db.people import people
 from bot.domain import Button, Part
 from bot.telegram.actions import MAX_PAGE_UNITS, ActionContext, count_utf16_units
-from bot.tool_registry.admin_actions import AdminAction
+from bot.tool_registry.admin_actions import AdminAction, begin_action
 from bot.tool_registry.formatting import NameLookup
 from bot.tool_registry.tool_info import ToolInfo, load_tool_infos
 
@@ -59,6 +59,6 @@ async def load_person_names(context: ActionContext) -> NameLookup:
     return lambda number: f"{names.get(number, 'person')} ({number})"
 
 
-def build_admin_action(context: ActionContext) -> AdminAction:
-    """Build the registry's view of what an admin does in a chat."""
-    return AdminAction(context.tx, context.actor, context.now, context.deps.builtin_tools)
+async def begin_admin_action(context: ActionContext) -> AdminAction:
+    """Begin what an admin does with tools in a chat."""
+    return await begin_action(context.tx, context.actor, context.now, context.deps.builtin_tools)

@@ -13,7 +13,7 @@ from bot.telegram.actions import ActionContext, ActionResult, build_pages, reply
 from bot.telegram.commands import tool_cards
 from bot.telegram.commands.operation_picker import build_operation_page
 from bot.telegram.commands.tool_tasks import queue_tool_task
-from bot.telegram.commands.tool_text import build_admin_action, build_parts, load_person_names
+from bot.telegram.commands.tool_text import begin_admin_action, build_parts, load_person_names
 from bot.tool_registry import admin_actions, formatting, tool_settings
 from bot.tool_registry.source_actions import is_source
 from bot.tool_registry.source_info import format_source, load_source_info
@@ -84,7 +84,7 @@ async def _show_tool(context: ActionContext, args: str) -> ActionResult:
 
 
 async def _set_enabled(context: ActionContext, name: str, *, enabled: bool) -> ActionResult:
-    changed = await admin_actions.set_enabled(build_admin_action(context), name, enabled=enabled)
+    changed = await admin_actions.set_enabled(await begin_admin_action(context), name, enabled=enabled)
     text = tool_cards.SWITCHED[enabled]
     if changed == "source":
         text = _SWITCHED_SOURCE[enabled]
@@ -97,32 +97,32 @@ async def _ask_removal(context: ActionContext, name: str) -> ActionResult:
 
 
 async def _ask_acceptance(context: ActionContext, name: str) -> ActionResult:
-    if await is_source(build_admin_action(context), name):
+    if await is_source(await begin_admin_action(context), name):
         return ActionResult(parts=await tool_cards.build_source_acceptance_parts(context, name))
     return ActionResult(parts=await tool_cards.build_acceptance_parts(context, name))
 
 
 async def _set_rule(context: ActionContext, args: str) -> ActionResult:
     name, rule_text = _split_first_word(args)
-    action = build_admin_action(context)
+    action = await begin_admin_action(context)
     return reply_text(await tool_settings.set_rule(action, context.translate, name, rule_text))
 
 
 async def _set_reduction(context: ActionContext, args: str) -> ActionResult:
     name, expression = _split_first_word(args)
-    action = build_admin_action(context)
+    action = await begin_admin_action(context)
     return reply_text(await tool_settings.set_reduction(action, context.translate, name, expression))
 
 
 async def _set_delivery(context: ActionContext, args: str) -> ActionResult:
     name, word = _split_first_word(args)
-    action = build_admin_action(context)
+    action = await begin_admin_action(context)
     return reply_text(await tool_settings.set_delivery(action, context.translate, name, word))
 
 
 async def _set_timeout(context: ActionContext, args: str) -> ActionResult:
     name, limits_text = _split_first_word(args)
-    source = await set_time_limits(build_admin_action(context), name, parse_time_limits(limits_text))
+    source = await set_time_limits(await begin_admin_action(context), name, parse_time_limits(limits_text))
     return reply_text(f"{source.name}: {format_time_limits(context.translate, source)}.")
 
 
