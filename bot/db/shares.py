@@ -12,7 +12,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from itertools import pairwise
 
-from sqlalchemy import Select, and_, bindparam, func, insert, select, tuple_, update
+from sqlalchemy import Select, and_, bindparam, delete, exists, func, insert, select, tuple_, update
 
 from bot.db.tables import lives, share_holds
 from bot.db.transaction import Transaction
@@ -145,6 +145,14 @@ _SELECT_STANDING = select(share_holds.c.share, share_holds.c.epoch).where(
 # A replica that takes a share over waits for the transactions that share the lock of its hold's row.
 _LOCK_STANDING = _SELECT_STANDING.with_for_update(read=True)
 
+_LATER = share_holds.alias("later")
+_HAS_EARLY_SUCCESSOR = exists().where(
+    _LATER.c.share == share_holds.c.share,
+    _LATER.c.epoch == share_holds.c.epoch + 1,
+    _LATER.c.began_at < bindparam("before"),
+)
+_DELETE_OLD = delete(share_holds).where(_HAS_EARLY_SUCCESSOR)
+
 
 async def take_over(
     tx: Transaction, numbers: Collection[int], life: int, *, now: float, kept: Collection[ShareHold] = ()
@@ -216,6 +224,11 @@ async def list_gaps(tx: Transaction, share: int, since: float) -> list[tuple[flo
     rows = (await tx.execute(query.order_by(share_holds.c.epoch))).all()
     gaps = [(earlier.ended_at, later.began_at) for earlier, later in pairwise(rows)]
     return [(begin, end) for begin, end in gaps if end > since]
+
+
+async def delete_old(tx: Transaction, *, before: float) -> None:
+    """Delete holds that say nothing of the times since `before`; the last one of each share stays."""
+    await tx.execute(_DELETE_OLD, {"before": before})
 
 
 @contextlib.contextmanager

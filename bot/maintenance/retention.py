@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
+from bot.db import shares
 from bot.db.conversations import conversations
 from bot.db.engine import Database
 from bot.db.maintenance import retention
@@ -23,6 +24,7 @@ from tools.threads import run_in_thread
 
 DAY_SECONDS = 86_400
 MAX_COPY_DAYS = 30  # the longest that a copy of the database is kept
+HOLD_DAYS = 30  # a turn's account, which needs the holds of its time, is made when it is delivered
 POLL_SECONDS = 0.1  # it waits for a command, or a summary of two canvases
 
 FORGOTTEN_TEXT = translatable("Done. I kept only the statistics and settings listed above.")
@@ -68,7 +70,7 @@ class RetentionPolicy:
 
 
 class RetentionTask:
-    """The daily job: removes deleted jobs, and files, texts and copies of the database that are too old."""
+    """The daily job: removes deleted jobs, and files, texts, holds and copies that are too old."""
 
     local_time: ClassVar[str] = "04:00"
 
@@ -83,6 +85,7 @@ class RetentionTask:
         now = self._clock()
         async with self._database.transaction() as tx:
             await jobs.remove_deleted(tx)
+            await shares.delete_old(tx, before=now - HOLD_DAYS * DAY_SECONDS)
         await retention.expire_files(self._database, now=now)
         try:
             # In a thread: deleting a large file takes a while.

@@ -56,6 +56,27 @@ async def test_a_share_given_away_leaves_no_gap(postgresql_server: PostgresServe
                 assert await shares.list_gaps(tx, 7, since=2.5) == [(3.0, 3.0)]
 
 
+async def test_old_holds_are_deleted_but_the_last_of_each_share(postgresql_server: PostgresServer):
+    with postgresql_server.open_database() as url:
+        async with open_database(url) as database:
+            async with database.transaction() as tx:
+                life = await process_lives.begin(tx, began_at=1.0)
+                await shares.take_over(tx, [5], life, now=2.0)
+                for moment in (10.0, 20.0, 30.0):
+                    [hold] = await shares.take_over(tx, [7], life, now=moment)
+                    await shares.end_holds(tx, [hold], now=moment + 4.0)
+            async with database.transaction() as tx:
+                assert await shares.list_gaps(tx, 7, since=0.0) == [(14.0, 20.0), (24.0, 30.0)]
+                await shares.delete_old(tx, before=25.0)
+                assert await shares.list_gaps(tx, 7, since=25.0) == [(24.0, 30.0)]
+                assert await shares.list_gaps(tx, 7, since=0.0) == [(24.0, 30.0)]
+                await shares.delete_old(tx, before=1000.0)
+                assert await shares.take_over(tx, [5, 7], life, now=40.0) == [
+                    ShareHold(5, epoch=2),
+                    ShareHold(7, epoch=4),
+                ]
+
+
 async def _take_over(database: Database, share: int, life: int) -> list[ShareHold]:
     async with database.transaction() as tx:
         return await shares.take_over(tx, [share], life, now=5.0)
