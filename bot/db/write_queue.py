@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from sqlalchemy.exc import SQLAlchemyError
 
-from bot.db import shares
+from bot.db import share_holds, shares
 from bot.db.engine import Database
 from bot.db.shares import ShareHold
 from bot.db.transaction import Transaction
@@ -115,7 +115,7 @@ class WriteQueue:
     async def _drop_lost(self, tx: Transaction, batch: list[_PendingWrite]) -> list[_PendingWrite]:
         """Return the writes but those for shares that another replica has; these fail."""
         holds = {write.hold for write in batch if write.hold is not None}
-        lost = holds - await shares.lock_standing(tx, holds)
+        lost = holds - await share_holds.lock_standing(tx, holds)
         for write in batch:
             if write.hold in lost and not write.result.done():
                 write.result.set_exception(ShareLost())

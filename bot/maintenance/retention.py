@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
-from bot.db import shares
+from bot.db import share_holds
 from bot.db.conversations import conversations
 from bot.db.engine import Database
 from bot.db.maintenance import retention
@@ -85,7 +85,7 @@ class RetentionTask:
         now = self._clock()
         async with self._database.transaction() as tx:
             await jobs.remove_deleted(tx)
-            await shares.delete_old(tx, before=now - HOLD_DAYS * DAY_SECONDS)
+            await share_holds.delete_old(tx, before=now - HOLD_DAYS * DAY_SECONDS)
         await retention.expire_files(self._database, now=now)
         try:
             # In a thread: deleting a large file takes a while.

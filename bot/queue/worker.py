@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass
 
 from bot import logs
-from bot.db import retry, shares
+from bot.db import retry, share_holds, shares
 from bot.db.conversations import calls
 from bot.db.engine import Database
 from bot.db.queues import inbox
@@ -180,7 +180,7 @@ class Worker:
             )
             if self._holds is not None:
                 claimed_shares = {group[0].share for group in claimed.groups}
-                await shares.require(
+                await share_holds.require(
                     tx, [self._holds[share] for share in claimed_shares & self._holds.keys()]
                 )
             if claimed.groups and self._callbacks.refresh is not None:

@@ -1,7 +1,6 @@
 """Holds an equal part of the shares for this replica, and leads when nobody else does."""
 
 import asyncio
-import contextlib
 import logging
 import math
 import time
@@ -10,9 +9,9 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from bot.db import shares
+from bot.db import share_holds
 from bot.db.engine import Database
-from bot.db.shares import LockHolders, OwnShares
+from bot.db.shares import LockHolders, OwnShares, ShareHold
 from bot.db.transaction import Transaction
 from bot.errors import SettingsRefused, ShareLost, StoreUnavailable
 from bot.replicas.agreement import BOT, ReplicaIdentity, find_differences
@@ -154,7 +153,7 @@ class ShareKeeper:
         """Take the shares of a lost session again, and abandon what another replica has by now."""
         taken = await locks.try_take(self._holds.keys())
         async with self._database.read_transaction() as tx:
-            standing = await shares.list_standing(tx, self._holds.values())
+            standing = await share_holds.list_standing(tx, self._holds.values())
         kept = {hold.share for hold in standing if hold.share in taken}
         await self._abandon(self._holds.keys() - kept)
         await self._begin(taken)
@@ -207,7 +206,9 @@ class ShareKeeper:
         try:
             async with self._database.transaction() as tx:
                 now = time.time()
-                holds = await shares.take_over(tx, numbers, self._life, now=now, kept=self._holds.values())
+                holds = await share_holds.take_over(
+                    tx, numbers, self._life, now=now, kept=self._holds.values()
+                )
                 new = [hold.share for hold in holds if hold.share not in self._holds]
                 await self._callbacks.work.take_over(tx, new, now=now)
         except StoreUnavailable:
@@ -220,17 +221,22 @@ class ShareKeeper:
         holds = [hold for number in numbers if (hold := self._holds.pop(number, None))]
         if not holds:
             return
-        with contextlib.suppress(ShareLost):
-            try:
-                async with self._database.transaction() as tx:
-                    now = time.time()
-                    await shares.end_holds(tx, holds, now=now)
-                    await self._callbacks.work.give_away(tx, numbers, now=now)
-            except StoreUnavailable:
-                self._holds.update({hold.share: hold for hold in holds})
-                raise
+        try:
+            await self._end_holds(holds)
+        except StoreUnavailable:
+            self._holds.update({hold.share: hold for hold in holds})
+            raise
+        except ShareLost:
+            pass  # another replica has one of them; who takes the others ends their holds
         await self._callbacks.work.abandon(numbers)
         await locks.give(numbers)
+
+    async def _end_holds(self, holds: Collection[ShareHold]) -> None:
+        """Store that these shares are given away, and what their next holder needs."""
+        async with self._database.transaction() as tx:
+            now = time.time()
+            await share_holds.end_holds(tx, holds, now=now)
+            await self._callbacks.work.give_away(tx, [hold.share for hold in holds], now=now)
 
     async def _abandon(self, numbers: Collection[int]) -> None:
         """End the work under holds that another replica has by now."""

@@ -10,7 +10,7 @@ import time
 from collections import Counter
 from collections.abc import Collection, Mapping
 
-from bot.db import shares
+from bot.db import share_holds
 from bot.db.engine import Database
 from bot.db.shares import ShareHold
 from bot.db.transaction import Transaction
@@ -148,7 +148,7 @@ class UsageRecorder:
         """The timers of turns whose chats stay this process's own until `tx` ends."""
         if self._holds is None:
             return list(self._timers)
-        standing = {hold.share for hold in await shares.lock_standing(tx, self._holds.values())}
+        standing = {hold.share for hold in await share_holds.lock_standing(tx, self._holds.values())}
         await self._adopt_ended(tx, standing)
         return [timer for timer in self._timers if timer.lane.share in standing]
 
@@ -190,7 +190,7 @@ class UsageRecorder:
     async def _list_outages(self, tx: Transaction, lane: Lane, since: float) -> list[tuple[float, float]]:
         if self._holds is None:
             return await process_lives.list_outages(tx, since)
-        return await shares.list_gaps(tx, lane.share, since)
+        return await share_holds.list_gaps(tx, lane.share, since)
 
     def _serialize_measured(self, timer: TurnTimer, now: float) -> str:
         return serialize_spans(to_exclusive_spans(0.0, now, self._timers.spans(timer, now)))

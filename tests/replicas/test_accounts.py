@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from sqlalchemy import select
 
-from bot.db import shares
+from bot.db import share_holds, shares
 from bot.db.conversations import calls
 from bot.db.conversations import turns as turn_states
 from bot.db.engine import Database, open_database
@@ -45,7 +45,7 @@ class MeasuringReplica:
     async def take(self, now: float) -> None:
         async with self._database.transaction() as tx:
             kept = self.holds.values()
-            [hold] = await shares.take_over(tx, [LANE.share], self.recorder.life, now=now, kept=kept)
+            [hold] = await share_holds.take_over(tx, [LANE.share], self.recorder.life, now=now, kept=kept)
             if hold != self.holds.get(hold.share):
                 await self.recorder.take_over(tx, [LANE.share], now=now)
         self.holds[hold.share] = hold
@@ -57,7 +57,7 @@ class MeasuringReplica:
             await self.beat()
         async with self._database.transaction() as tx:
             await self.recorder.give_away(tx, [LANE.share], now=now)
-            await shares.end_holds(tx, [hold], now=now)
+            await share_holds.end_holds(tx, [hold], now=now)
         self.recorder.abandon([LANE.share])
 
     async def beat(self) -> None:
@@ -304,7 +304,7 @@ async def test_the_turn_of_a_group_that_moved_is_accounted_once(
         await holder.take(now - 90)
         other = await start_replica(database, now - 100)
         async with database.transaction() as tx:
-            [hold] = await shares.take_over(tx, [moved_lane.share], other.recorder.life, now=now - 90)
+            [hold] = await share_holds.take_over(tx, [moved_lane.share], other.recorder.life, now=now - 90)
         other.holds[moved_lane.share] = hold
         item = await insert_running(database, now)
         timer = holder.timers.open(

@@ -14,7 +14,7 @@ import psycopg
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from bot.db import shares
+from bot.db import share_holds, shares
 from bot.db.postgresql.connections import ServerEngines, create_engines, is_lost
 from bot.db.postgresql.errors import translate_errors
 from bot.db.retry import OutageLog
@@ -68,7 +68,7 @@ class PostgresDatabase:
                 try:
                     number = str((await writer.exec_driver_sql(_BEGIN)).scalar_one())
                     if hold is not None:
-                        await shares.require(writer, [hold])
+                        await share_holds.require(writer, [hold])
                     yield writer
                     await self._commit(writer, number)
                 except BaseException:

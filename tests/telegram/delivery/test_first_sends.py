@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from bot.db import shares
+from bot.db import share_holds
 from bot.db.engine import Database
 from bot.db.queues.outbox import UNSURE_TEXT
 from bot.db.usage import process_lives
@@ -209,7 +209,7 @@ async def test_stopped_while_others_may_have_the_chat_it_is_released(
     is_confirmed = True
     async with database.transaction() as tx:
         life = await process_lives.begin(tx, began_at=1.0)
-        holds = await shares.take_over(tx, [ANN.share], life, now=1.0)
+        holds = await share_holds.take_over(tx, [ANN.share], life, now=1.0)
     own_lanes = OwnLanes({ANN.share: holds[0]}, lambda: is_confirmed, lambda lane: None)
     async with harness.run_sender(own_lanes=own_lanes) as sender:
         channel = await begin_turn(harness, sender)

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from bot.db import shares
+from bot.db import share_holds, shares
 from bot.db.engine import Database, open_database
 from bot.db.shares import ShareHold
 from bot.db.usage import process_lives
@@ -20,10 +20,10 @@ async def test_work_under_a_lost_hold_writes_nothing(postgresql_server: Postgres
             async with database.transaction() as tx:
                 first = await process_lives.begin(tx, began_at=1.0)
                 second = await process_lives.begin(tx, began_at=2.0)
-                [hold, kept] = await shares.take_over(tx, [4, 5], first, now=3.0)
+                [hold, kept] = await share_holds.take_over(tx, [4, 5], first, now=3.0)
             assert hold == ShareHold(4, epoch=1)
             async with database.transaction() as tx:
-                assert await shares.take_over(tx, [4], first, now=3.5, kept=[hold]) == [hold]
+                assert await share_holds.take_over(tx, [4], first, now=3.5, kept=[hold]) == [hold]
             with shares.work_under(hold):
                 async with asyncio.TaskGroup() as tasks, database.transaction() as tx:
                     await process_lives.record_heartbeat(tx, first, now=4.0)
@@ -35,10 +35,10 @@ async def test_work_under_a_lost_hold_writes_nothing(postgresql_server: Postgres
                         await process_lives.record_heartbeat(tx, first, now=6.0)
             with shares.work_under(kept):
                 async with database.transaction() as tx:
-                    assert await shares.lock_standing(tx, [hold, kept]) == {kept}
+                    assert await share_holds.lock_standing(tx, [hold, kept]) == {kept}
             async with database.read_transaction() as tx:
-                assert await shares.list_gaps(tx, 4, since=0.0) == [(4.0, 5.0)]
-                assert await shares.list_gaps(tx, 5, since=0.0) == []
+                assert await share_holds.list_gaps(tx, 4, since=0.0) == [(4.0, 5.0)]
+                assert await share_holds.list_gaps(tx, 5, since=0.0) == []
 
 
 async def test_a_share_given_away_leaves_no_gap(postgresql_server: PostgresServer):
@@ -47,13 +47,13 @@ async def test_a_share_given_away_leaves_no_gap(postgresql_server: PostgresServe
             async with database.transaction() as tx:
                 first = await process_lives.begin(tx, began_at=1.0)
                 second = await process_lives.begin(tx, began_at=1.0)
-                holds = await shares.take_over(tx, [7], first, now=2.0)
+                holds = await share_holds.take_over(tx, [7], first, now=2.0)
             async with database.transaction() as tx:
-                await shares.end_holds(tx, holds, now=3.0)
+                await share_holds.end_holds(tx, holds, now=3.0)
             async with database.transaction() as tx:
-                await shares.take_over(tx, [7], second, now=3.0)
+                await share_holds.take_over(tx, [7], second, now=3.0)
             async with database.read_transaction() as tx:
-                assert await shares.list_gaps(tx, 7, since=2.5) == [(3.0, 3.0)]
+                assert await share_holds.list_gaps(tx, 7, since=2.5) == [(3.0, 3.0)]
 
 
 async def test_old_holds_are_deleted_but_the_last_of_each_share(postgresql_server: PostgresServer):
@@ -61,17 +61,17 @@ async def test_old_holds_are_deleted_but_the_last_of_each_share(postgresql_serve
         async with open_database(url) as database:
             async with database.transaction() as tx:
                 life = await process_lives.begin(tx, began_at=1.0)
-                await shares.take_over(tx, [5], life, now=2.0)
+                await share_holds.take_over(tx, [5], life, now=2.0)
                 for moment in (10.0, 20.0, 30.0):
-                    [hold] = await shares.take_over(tx, [7], life, now=moment)
-                    await shares.end_holds(tx, [hold], now=moment + 4.0)
+                    [hold] = await share_holds.take_over(tx, [7], life, now=moment)
+                    await share_holds.end_holds(tx, [hold], now=moment + 4.0)
             async with database.transaction() as tx:
-                assert await shares.list_gaps(tx, 7, since=0.0) == [(14.0, 20.0), (24.0, 30.0)]
-                await shares.delete_old(tx, before=25.0)
-                assert await shares.list_gaps(tx, 7, since=25.0) == [(24.0, 30.0)]
-                assert await shares.list_gaps(tx, 7, since=0.0) == [(24.0, 30.0)]
-                await shares.delete_old(tx, before=1000.0)
-                assert await shares.take_over(tx, [5, 7], life, now=40.0) == [
+                assert await share_holds.list_gaps(tx, 7, since=0.0) == [(14.0, 20.0), (24.0, 30.0)]
+                await share_holds.delete_old(tx, before=25.0)
+                assert await share_holds.list_gaps(tx, 7, since=25.0) == [(24.0, 30.0)]
+                assert await share_holds.list_gaps(tx, 7, since=0.0) == [(24.0, 30.0)]
+                await share_holds.delete_old(tx, before=1000.0)
+                assert await share_holds.take_over(tx, [5, 7], life, now=40.0) == [
                     ShareHold(5, epoch=2),
                     ShareHold(7, epoch=4),
                 ]
@@ -79,7 +79,7 @@ async def test_old_holds_are_deleted_but_the_last_of_each_share(postgresql_serve
 
 async def _take_over(database: Database, share: int, life: int) -> list[ShareHold]:
     async with database.transaction() as tx:
-        return await shares.take_over(tx, [share], life, now=5.0)
+        return await share_holds.take_over(tx, [share], life, now=5.0)
 
 
 async def _wait_for_lock_wait(database: Database) -> None:
