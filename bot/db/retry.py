@@ -1,9 +1,10 @@
 """Retries an operation until the database can be used; what it is to write stays in memory meanwhile."""
 
 import asyncio
+import contextlib
 import logging
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from typing import TypeVar
 
 from bot.errors import StoreUnavailable
@@ -35,6 +36,23 @@ class OutageLog:
             )
 
 
+@contextlib.contextmanager
+def report_failures(outage_log: OutageLog | None) -> Iterator[None]:
+    """Note that the database cannot be used, if the block says so."""
+    try:
+        yield
+    except StoreUnavailable as error:
+        if outage_log is not None:
+            outage_log.record_failure(error)
+        raise
+
+
+def report_success(outage_log: OutageLog | None) -> None:
+    """Note that the database can be used."""
+    if outage_log is not None:
+        outage_log.record_success()
+
+
 async def retry_until_available(
     operation: Callable[[], Awaitable[T]], outage_log: OutageLog | None = None
 ) -> T:
@@ -44,12 +62,10 @@ async def retry_until_available(
     """
     while True:
         try:
-            result = await operation()
-        except StoreUnavailable as error:
-            if outage_log is not None:
-                outage_log.record_failure(error)
+            with report_failures(outage_log):
+                result = await operation()
+        except StoreUnavailable:
             await asyncio.sleep(RETRY_SECONDS)
             continue
-        if outage_log is not None:
-            outage_log.record_success()
+        report_success(outage_log)
         return result

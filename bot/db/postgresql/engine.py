@@ -6,7 +6,7 @@ the gateway. A commit whose answer was lost is asked for by its number, so that 
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager
 from typing import Any, cast
 
@@ -17,7 +17,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from bot.db import share_holds, shares
 from bot.db.postgresql.connections import ServerEngines, create_engines, is_lost
 from bot.db.postgresql.errors import translate_errors
-from bot.db.retry import OutageLog
+from bot.db.retry import OutageLog, report_failures, report_success
 from bot.db.transaction import Transaction
 from bot.errors import ReadTooSlow, SettingsRefused, StoreUnavailable
 
@@ -62,7 +62,7 @@ class PostgresDatabase:
         Raises ShareLost if another replica has the share under whose hold the caller works.
         """
         hold = shares.find_current_hold()
-        with self._report_errors():
+        with report_failures(self._outage_log), translate_errors(was_open=self._was_open):
             async with self._write_lock:
                 writer = await self._open_writer()
                 try:
@@ -74,7 +74,7 @@ class PostgresDatabase:
                 except BaseException:
                     await self._undo(writer)
                     raise
-        self._report_success()
+        report_success(self._outage_log)
 
     def long_transaction(self) -> AbstractAsyncContextManager[Transaction]:
         """A durable write transaction; statements never hold the event loop here."""
@@ -92,7 +92,7 @@ class PostgresDatabase:
     @contextlib.asynccontextmanager
     async def read_transaction(self) -> AsyncIterator[Transaction]:
         """Read from one consistent snapshot, without waiting for writers. Raises StoreUnavailable."""
-        with self._report_errors():
+        with report_failures(self._outage_log), translate_errors(was_open=self._was_open):
             async with self._engines.readers.connect() as reader, reader.begin():
                 yield reader
 
@@ -119,20 +119,6 @@ class PostgresDatabase:
         await self._close_writer()
         await self._engines.readers.dispose()
         await self._engines.writer.dispose()
-
-    @contextlib.contextmanager
-    def _report_errors(self) -> Iterator[None]:
-        try:
-            with translate_errors(was_open=self._was_open):
-                yield
-        except StoreUnavailable as error:
-            if self._outage_log is not None:
-                self._outage_log.record_failure(error)
-            raise
-
-    def _report_success(self) -> None:
-        if self._outage_log is not None:
-            self._outage_log.record_success()
 
     async def refuse_pooler(self) -> None:
         """Raise SettingsRefused if connections share sessions: then no lock of a session means anything."""
@@ -181,7 +167,7 @@ class PostgresDatabase:
         """Whether the transaction of this number was committed; a gateway waits until the server says it."""
         while True:
             try:
-                with self._report_errors():
+                with report_failures(self._outage_log), translate_errors(was_open=self._was_open):
                     writer = await self._open_writer()
                     status = (await writer.exec_driver_sql(_SELECT_OUTCOME.format(number))).scalar_one()
                     await writer.commit()

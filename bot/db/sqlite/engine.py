@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from sqlalchemy.exc import OperationalError
 
-from bot.db.retry import OutageLog
+from bot.db.retry import OutageLog, report_failures, report_success
 from bot.db.sqlite.connections import Engines, LoopConnection, create_engines
 from bot.db.sqlite.files import make_private
 from bot.db.sqlite.lock import hold_lock
@@ -82,7 +82,7 @@ class SqliteDatabase:
         well; if not, it is on the disk no later than the next durable one. Raises StoreUnavailable when the
         database cannot be written (disk full, locked by another program).
         """
-        with self._report_errors():
+        with report_failures(self._outage_log), translate_errors():
             async with self._write_lock:
                 try:
                     writer = await self._retry_while_held(partial(self._begin_writing, durable=durable))
@@ -91,12 +91,12 @@ class SqliteDatabase:
                 except BaseException as error:
                     self._undo(error)
                     raise
-        self._report_success()
+        report_success(self._outage_log)
 
     @contextlib.asynccontextmanager
     async def read_transaction(self) -> AsyncIterator[Transaction]:
         """Read from one consistent snapshot, without waiting for writers. Raises StoreUnavailable."""
-        with self._report_errors():
+        with report_failures(self._outage_log), translate_errors():
             reader = await self._retry_while_held(self._begin_reading)
             try:
                 yield LoopTransaction(reader.statements)
@@ -109,10 +109,10 @@ class SqliteDatabase:
     @contextlib.asynccontextmanager
     async def long_transaction(self) -> AsyncIterator[Transaction]:
         """A durable write transaction whose statements may take long; everybody else waits for its end."""
-        with self._report_errors():
+        with report_failures(self._outage_log), translate_errors():
             async with self._write_lock, self._open_in_thread("BEGIN IMMEDIATE") as connection:
                 yield connection
-        self._report_success()
+        report_success(self._outage_log)
 
     def file_transaction(
         self, byte_count: int, *, durable: bool = True
@@ -127,7 +127,7 @@ class SqliteDatabase:
         """A read transaction whose statements may take long, but not beyond `max_seconds`: ReadTooSlow."""
         deadline = _Deadline(max_seconds)
         try:
-            with self._report_errors():
+            with report_failures(self._outage_log), translate_errors():
                 async with self._open_in_thread("BEGIN") as connection:
                     await deadline.watch(connection)
                     yield connection
@@ -174,20 +174,6 @@ class SqliteDatabase:
         if self._thread_engine is not None:
             await self._thread_engine.dispose()
         self._commit_thread.shutdown(wait=False)
-
-    @contextlib.contextmanager
-    def _report_errors(self) -> Iterator[None]:
-        try:
-            with translate_errors():
-                yield
-        except StoreUnavailable as error:
-            if self._outage_log is not None:
-                self._outage_log.record_failure(error)
-            raise
-
-    def _report_success(self) -> None:
-        if self._outage_log is not None:
-            self._outage_log.record_success()
 
     async def _retry_while_held(self, begin: Callable[[], LoopConnection]) -> LoopConnection:
         """Begin a transaction; while another process holds the lock, try again from a timer."""
