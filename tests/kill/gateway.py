@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import json
 import os
 import resource
 import signal
@@ -24,6 +25,7 @@ ENVIRONMENT = {
     "PYTHONPATH": str(ROOT),
     "PYTHONDONTWRITEBYTECODE": "1",  # on a full disk it would be half a file, here in the sources
 }
+ARGUMENTS = ("run", "--env-file", ".env")
 PATIENCE = 30.0  # seconds; the machine may be busy
 
 T = TypeVar("T")
@@ -48,7 +50,7 @@ class Process(Protocol):
 
 
 class ForkServer:
-    """Forks gateways from a process that has imported everything (launcher.py)."""
+    """Forks gateways and other programs from a process that has imported everything (launcher.py)."""
 
     def __init__(self) -> None:
         self._process = subprocess.Popen(
@@ -71,11 +73,21 @@ class ForkServer:
         self._process.stdout.close()
         self._process.wait()
 
-    async def fork(self, folder: Path) -> "ForkedProcess":
-        """Fork a gateway that runs in this folder."""
+    async def fork(
+        self, folder: Path, command: Sequence[str], environment: Mapping[str, str], log: str
+    ) -> "ForkedProcess":
+        """Fork a process that runs a module with arguments in this folder, and writes its output to a log."""
         assert self._process.stdin is not None
+        module, *arguments = command
+        request = {
+            "folder": str(folder),
+            "module": module,
+            "arguments": arguments,
+            "environment": dict(environment),
+            "log": log,
+        }
         pid = self._numbers[str(folder)] = Future()
-        self._process.stdin.write(f"{folder}\n")
+        self._process.stdin.write(json.dumps(request) + "\n")
         self._process.stdin.flush()
         number = await asyncio.wrap_future(pid)
         return ForkedProcess(number, self._numbers[str(number)])
@@ -158,11 +170,12 @@ class GatewayProcess:
         assert not self.is_running
         self._started = time.monotonic()
         if self._fork_server is not None:
-            self._process = await self._fork_server.fork(self._folder)
+            command = ("tests.kill.armed_gateway", *ARGUMENTS)
+            self._process = await self._fork_server.fork(self._folder, command, ENVIRONMENT, self._log.name)
             return
         with self._log.open("ab") as output:
             self._process = await asyncio.create_subprocess_exec(
-                *(*self._launch, sys.executable, "-m", "bot", "run", "--env-file", ".env"),
+                *(*self._launch, sys.executable, "-m", "bot", *ARGUMENTS),
                 cwd=self._folder,
                 env=ENVIRONMENT,
                 stdin=asyncio.subprocess.DEVNULL,

@@ -15,6 +15,8 @@ from bot.sim.vllm.server import ChatRequest, ScriptedReply, SimulatedEndpoint, T
 from bot.usage.breakdown import build_turn_breakdown
 from bot.usage.intervals import INTERVAL_ORDER, column_name
 
+pytestmark = pytest.mark.usefixtures("forked_bots")
+
 CANVAS_SECONDS = 0.2
 
 

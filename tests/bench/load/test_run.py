@@ -59,6 +59,7 @@ def positive_values(row: FigureRow) -> list[float]:
     return [float(value or 0) for value in values]
 
 
+@pytest.mark.usefixtures("forked_bots")
 async def test_own_time_and_processor_time_of_all_three(tmp_path: Path):
     rows = await measure_section(tmp_path, "own")
     assert list(rows) == ["own_p50", "own_p95", "far_p50", "cpu", "after"]
@@ -78,11 +79,13 @@ async def test_starts_and_idle_memory_of_all_three(tmp_path: Path):
         assert bare < ours
 
 
+@pytest.mark.usefixtures("forked_bots")
 async def test_one_process_answers_many_chats_without_limits_on_calls(tmp_path: Path):
     rows = await measure_section(tmp_path, "throughput")
     assert min(positive_values(rows["throughput"])) > 0
 
 
+@pytest.mark.usefixtures("forked_bots")
 async def test_concurrent_chats_reach_the_model_by_seats(tmp_path: Path):
     rows = await measure_section(tmp_path, "crowd")
     bare, memory, ours = positive_values(rows["crowd_calls"])
@@ -90,6 +93,7 @@ async def test_concurrent_chats_reach_the_model_by_seats(tmp_path: Path):
     assert min(positive_values(rows["crowd_wall"])) >= 7 * 0.16
 
 
+@pytest.mark.usefixtures("forked_bots")
 async def test_the_busiest_minute_is_compared_with_a_quiet_one(tmp_path: Path):
     rows = await measure_section(tmp_path, "minute")
     assert (rows["minute_replies"].values["ours"] or 0) > 0
@@ -100,6 +104,7 @@ async def test_the_busiest_minute_is_compared_with_a_quiet_one(tmp_path: Path):
     assert (rows["minute_factor"].values["ours"] or 0) > 0
 
 
+@pytest.mark.usefixtures("forked_bots")
 async def test_replies_are_timed_with_the_page_open_and_closed(tmp_path: Path):
     rows = await measure_section(tmp_path, "page")
     names = ["page_closed", "page_open", "page_open_p95", "page_slower", "page_slower_mean", "page_cpu"]
@@ -108,6 +113,7 @@ async def test_replies_are_timed_with_the_page_open_and_closed(tmp_path: Path):
     assert all((rows[name].values["ours"] or 0) > 0 for name in names[:-1])
 
 
+@pytest.mark.usefixtures("forked_bots")
 async def test_every_screen_is_timed_over_every_period(tmp_path: Path):
     rows = await measure_section(tmp_path, "screens")
     screens = [key for key in rows if key.startswith("screen /admin/")]
@@ -136,6 +142,7 @@ def test_a_reply_is_compared_with_quiet_ones_of_its_kind():
     assert (rows["minute_replies"], rows["minute_reports"]) == (2, 3)
 
 
+@pytest.mark.usefixtures("forked_bots")
 async def test_first_words_of_a_long_answer(tmp_path: Path):
     bare, memory, ours = positive_values((await measure_section(tmp_path, "words"))["first_words"])
     assert bare >= 3 * 1.6
@@ -143,6 +150,7 @@ async def test_first_words_of_a_long_answer(tmp_path: Path):
     assert 1.6 <= ours < bare
 
 
+@pytest.mark.usefixtures("forked_bots")
 async def test_prompts_are_counted(tmp_path: Path):
     rows = await measure_section(tmp_path, "tokens")
     assert Figure((rows["first_prompt"],)).verdict == "ok"
@@ -154,6 +162,7 @@ async def test_prompts_are_counted(tmp_path: Path):
     assert rows["reasoning"].label == "3 turns: reasoning share of output"
 
 
+@pytest.mark.usefixtures("forked_bots")
 async def test_faults_end_well_for_ours_and_not_for_the_memory_loop(tmp_path: Path):
     rows = await measure_section(tmp_path, "faults")
     assert [Figure((row,)).verdict for row in rows.values()] == ["ok"] * 4
@@ -245,6 +254,7 @@ async def test_a_bot_that_ends_by_itself_is_quoted(tmp_path: Path):
     await running.kill()
 
 
+@pytest.mark.usefixtures("forked_bots")
 async def test_a_bot_that_does_not_answer_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     async with open_stage("bare", tmp_path, SimulatedEndpoint(brain=ProseBrain())) as stage:
         with pytest.raises(BenchFailed, match="bare loop was not started"):

@@ -57,6 +57,7 @@ def test_a_ledger_is_filled_with_ended_turns(tmp_path: Path) -> None:
     assert newest < current
 
 
+@pytest.mark.usefixtures("forked_bots")
 async def test_both_ledgers_are_measured_alternately(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(large_ledger, "CHATS", 2)
     options = LoadOptions(messages=5, only_sections=("ledger",), folder=tmp_path, ledger_calls=400)
@@ -86,6 +87,7 @@ def test_the_ratio_of_the_large_ledger_to_the_empty_one() -> None:
     assert Figure((rows["ledger_slower"],)).verdict == "missed"
 
 
+@pytest.mark.usefixtures("forked_bots")
 async def test_a_soak_counts_the_answers_to_every_message(tmp_path: Path) -> None:
     report = await soak.run_soak(0.05, asyncio.Event(), folder=tmp_path)
     values = {figure.row.key: figure.get_value("ours") for figure in report.figures}
@@ -106,6 +108,7 @@ async def test_a_soak_that_is_stopped_tells_what_it_saw(tmp_path: Path) -> None:
     assert report.figures[0].get_value("ours") == 0
 
 
+@pytest.mark.usefixtures("forked_bots")
 async def test_a_message_without_an_answer_is_lost_and_the_next_is_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
