@@ -1,9 +1,11 @@
 """Reads of the admin page end in time, write nothing, and notice another version."""
 
 import asyncio
+import time
 
 import pytest
 from sqlalchemy import text
+from sqlalchemy.ext.asyncio import AsyncConnection
 
 from bot.db.bounded_reader import BoundedReader, open_bounded_reader
 from bot.db.engine import Database, open_database
@@ -15,6 +17,10 @@ pytestmark = pytest.mark.sqlite
 COUNT_FOREVER = text(
     "WITH RECURSIVE numbers(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers) SELECT count(*) FROM numbers"
 )
+COUNT_TO_A_HUNDRED_THOUSAND = text(
+    "WITH RECURSIVE numbers(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers LIMIT 100000)"
+    " SELECT count(*) FROM numbers"
+)
 
 
 async def test_a_read_that_takes_too_long_is_ended_and_the_next_one_works(database_url: str):
@@ -25,6 +31,19 @@ async def test_a_read_that_takes_too_long_is_ended_and_the_next_one_works(databa
                 await tx.execute(COUNT_FOREVER)
         async with reader.read() as tx:
             assert (await tx.execute(text("SELECT 1"))).scalar_one() == 1
+
+
+async def test_a_read_that_waits_for_the_processor_is_given_more_time(database_url: str):
+    async with (
+        open_readonly(database_url) as database,
+        BoundedReader(database, read_seconds=1.0).read() as tx,
+    ):
+        assert isinstance(tx, AsyncConnection)
+        driver_connection = (await tx.get_raw_connection()).driver_connection
+        assert driver_connection is not None
+        await driver_connection.create_function("pause", 1, time.sleep)
+        await tx.execute(text("SELECT pause(1.1)"))
+        assert (await tx.execute(COUNT_TO_A_HUNDRED_THOUSAND)).scalar_one() == 100_000
 
 
 async def test_a_long_read_holds_up_no_writer(database_url: str):

@@ -36,6 +36,7 @@ _HELD_RETRY_SECONDS = 0.01
 _CHECKPOINT_TIMEOUT_MS = 250  # short, because nobody can write meanwhile
 _MAX_LOOP_BYTES = 1 << 18  # of files in a transaction that holds the event loop; they take 2 ms
 _INSTRUCTIONS_PER_CHECK = 200_000  # of SQLite's machine, some 2 ms: each check waits for the interpreter
+_PATIENCE = 2.5
 _ANALYSIS_LIMIT_ROWS = 400  # rows of each index that `PRAGMA optimize` samples
 
 # Nearly all rows of a queue are done: by that count SQLite would read the whole table for every message
@@ -252,12 +253,16 @@ class SqliteDatabase:
 
 
 class _Deadline:
-    """Lets SQLite end what a connection does `seconds` from now; None: never."""
+    """Lets SQLite end what takes a connection's thread `seconds` of work; None: never.
+
+    While others need the processor, it may take longer, but not beyond `_PATIENCE` times as long.
+    """
 
     def __init__(self, seconds: float | None) -> None:
         self.seconds = math.inf if seconds is None else seconds
         self.has_passed = False
-        self._moment = time.monotonic() + self.seconds
+        self._moment = time.monotonic() + _PATIENCE * self.seconds
+        self._work_before: float | None = None
 
     async def watch(self, connection: "AsyncConnection") -> None:
         """Have SQLite look at the clock while this connection works."""
@@ -268,7 +273,11 @@ class _Deadline:
         await driver_connection.set_progress_handler(self._check, _INSTRUCTIONS_PER_CHECK)
 
     def _check(self) -> int:
-        self.has_passed = time.monotonic() > self._moment
+        """Whether it is to end; SQLite asks in the connection's thread."""
+        work = time.thread_time()
+        if self._work_before is None:
+            self._work_before = work
+        self.has_passed = work - self._work_before > self.seconds or time.monotonic() > self._moment
         return int(self.has_passed)
 
 
