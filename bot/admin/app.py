@@ -4,7 +4,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
-from urllib.parse import parse_qsl, quote, unquote
+from urllib.parse import parse_qsl, quote, unquote, urlsplit
 
 import htpy as h
 from starlette.applications import Starlette
@@ -224,9 +224,8 @@ class _AdminApp:
             return HTMLResponse(str(h.p(".error", role="alert")[text]), status)
         if viewer is None:
             return HTMLResponse(self._frame.show_bare(title, h.p[text]), status)
-        has_filters = request.method == "GET" and bool(request.url.query)
-        without_filters = h.p[h.a(href=quote(request.url.path))["Open this page without filters"]]
-        body = [h.p(".error", role="alert")[text], has_filters and without_filters]
+        error_line = h.p(".error", role="alert", tabindex="-1", autofocus=True)[text]
+        body = [error_line, _show_way_back(request)]
         return HTMLResponse(str(self._frame.show(ScreenPage(title, body), viewer, "")), status)
 
 
@@ -263,6 +262,16 @@ def _show_reload(request: Request) -> h.Element:
         h.a(href=build_url(request.url.path, request.query_params))["open this page from here"],
         ".",
     ]
+
+
+def _show_way_back(request: Request) -> h.Node:
+    """From an error page: to the form that was refused, or to the page without filters."""
+    if request.method == "GET":
+        return request.url.query and h.p[h.a(href=quote(request.url.path))["Open this page without filters"]]
+    form_page = urlsplit(request.headers.get("referer", ""))
+    if not form_page.path.startswith(f"{ADMIN_PATH}/"):
+        return None
+    return h.p[h.a(href=form_page._replace(scheme="", netloc="").geturl())["Back to the form"]]
 
 
 def _redirect(redirect: Redirect, request: Request) -> Response:

@@ -106,7 +106,8 @@ def show_table(table: DataTable, request: PageRequest, *, with_exports: bool = T
     heads = [_show_head(column, request) for column in table.columns]
     return h.section[
         h.h2(id=table.name)[table.title],
-        h.div(".wide", tabindex="0", role="region", aria_labelledby=table.name)[
+        # By its id htmx keeps the focus when the table is put in again.
+        h.div(".wide", id=f"{table.name}-rows", tabindex="0", role="region", aria_labelledby=table.name)[
             h.table[h.thead[h.tr[heads]], h.tbody[(_show_row(table.columns, row) for row in shown)]]
         ],
         len(shown) < len(table.rows) and _show_rest(table, request),

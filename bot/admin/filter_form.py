@@ -17,6 +17,7 @@ from bot.domain import CallPurpose, EndpointRole
 
 MAX_OPTION_CHARACTERS = 40
 _KEPT_NAMES = ("sort", "by")  # what the form sends on without a field
+_UNFILTERED_NAMES = (*_KEPT_NAMES, "period", "before", "rows")
 _DATE_KINDS = {0: "date", len("2026-11-03"): "date", len("2026-11-03T14:00"): "datetime-local"}
 
 
@@ -37,24 +38,36 @@ def show_filter_form(
     thinking = {True: "yes", False: "no", None: None}[filters.thinking]
     return h.section(aria_label="Filters")[
         show_periods(request, filters.period.name),
-        h.form(".filters", method="get", action=request.path)[
-            (h.input(type="hidden", name=name, value=value) for name, value in hidden.items()),
-            _date_field("From", "from", filters),
-            _date_field("To", "to", filters),
-            select_field("Person", "user", user, _add_chosen(user, people, name_person(filters.user, names))),
-            select_field(
-                "Chat", "chat", filters.chat, _add_chosen(filters.chat, chats, name_lane(filters.chat, names))
-            ),
-            _text_field("Model", "model", filters.model, recent.models),
-            _text_field("Tool", "tool", filters.tool, recent.tools),
-            select_field("Endpoint", "endpoint", filters.endpoint, _to_options(get_args(EndpointRole))),
-            select_field("Purpose", "purpose", filters.purpose, _to_options(get_args(CallPurpose))),
-            select_field("Thinking", "thinking", thinking, (("yes", "on"), ("no", "off"))),
-            fields,
-            h.button["Show"],
-            h.a(".clear", href=request.path)["Clear"],
+        h.details(".choice", open=True, data_fold=not _has_filters(request))[
+            h.summary["Filters"],
+            h.form(".filters", method="get", action=request.path)[
+                (h.input(type="hidden", name=name, value=value) for name, value in hidden.items()),
+                _date_field("From", "from", filters),
+                _date_field("To", "to", filters),
+                select_field(
+                    "Person", "user", user, _add_chosen(user, people, name_person(filters.user, names))
+                ),
+                select_field(
+                    "Chat",
+                    "chat",
+                    filters.chat,
+                    _add_chosen(filters.chat, chats, name_lane(filters.chat, names)),
+                ),
+                _text_field("Model", "model", filters.model, recent.models),
+                _text_field("Tool", "tool", filters.tool, recent.tools),
+                select_field("Endpoint", "endpoint", filters.endpoint, _to_options(get_args(EndpointRole))),
+                select_field("Purpose", "purpose", filters.purpose, _to_options(get_args(CallPurpose))),
+                select_field("Thinking", "thinking", thinking, (("yes", "on"), ("no", "off"))),
+                fields,
+                h.button["Show"],
+                h.a(".clear", href=request.path)["Clear"],
+            ],
         ],
     ]
+
+
+def _has_filters(request: PageRequest) -> bool:
+    return any(value for name, value in request.query.items() if name not in _UNFILTERED_NAMES)
 
 
 def select_field(label: str, name: str, chosen: str | None, options: Iterable[tuple[str, str]]) -> h.Element:

@@ -44,7 +44,11 @@ def build_readings(readings: Iterable[CounterReading], zone: ZoneInfo) -> DataTa
     )
     rows = tuple(_build_reading(reading, zone) for reading in readings)
     return DataTable(
-        "readings", "The server's counters beside ours", columns, rows, "The counters were not read."
+        "readings",
+        "The server's counters beside ours",
+        columns,
+        rows,
+        "Not read in this time. They are read every ten minutes, where the server shows them.",
     )
 
 

@@ -160,7 +160,7 @@ def show_usage_figures(request: PageRequest, filters: Filters, figures: Sequence
     table = build_figure_table(figures)
     exports = show_table(table, request)
     return h.section(aria_label="Figures")[
-        show_figures(*shown), h.details[h.summary["The same as a table"], exports]
+        show_figures(*shown), h.details[h.summary["The figures as a table"], exports]
     ]
 
 

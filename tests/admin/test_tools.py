@@ -67,7 +67,7 @@ async def refuse(page: AdminPageHarness, name: str, verb: str, **fields: str) ->
 
 
 def find_error(text: str) -> str:
-    error = re.search(r'<p class="error" role="alert">(.*?)</p>', text, re.DOTALL)
+    error = re.search(r'<p class="error" role="alert"[^>]*>(.*?)</p>', text, re.DOTALL)
     assert error is not None, text
     return unescape(error[1])
 

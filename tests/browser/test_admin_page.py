@@ -81,7 +81,7 @@ async def test_every_screen_fits_reads_well_and_complains_of_nothing(
         open_filled_page(tmp_path) as harness,
         visit(
             f"{harness.url}/admin/login/none",
-            forgiven=("403", left_behind.format(harness.url)),
+            forgiven=("400", "403", left_behind.format(harness.url)),
             color_scheme=scheme,
         ) as page,
     ):
@@ -120,6 +120,19 @@ async def let_in_by_keyboard(page: Page, url: str) -> None:
     await page.keyboard.press("Enter")
     await expect(page.get_by_role("status")).to_have_text("Cleo has been let in.")
     await expect(page.get_by_role("link", name="Block Cleo")).to_be_visible()
+    await refuse_a_limit(page)
+
+
+async def refuse_a_limit(page: Page) -> None:
+    """A form that is refused says so where the focus is, and leads back to what was typed."""
+    await page.get_by_label("Canvases a day").focus()
+    await page.keyboard.type("plenty")
+    await page.keyboard.press("Enter")
+    await expect(page.get_by_role("alert")).to_be_focused()
+    await page.keyboard.press("Tab")
+    await expect(page.get_by_role("link", name="Back to the form")).to_be_focused()
+    await page.keyboard.press("Enter")
+    await expect(page.get_by_role("heading", level=1)).to_have_text("People")
 
 
 async def test_now_refreshes_itself_and_rests_while_the_tab_is_hidden(visit: Visit, tmp_path: Path):
@@ -140,10 +153,31 @@ async def test_now_refreshes_itself_and_rests_while_the_tab_is_hidden(visit: Vis
         async with page.expect_response("**/admin/now/live") as refreshed:
             await page.evaluate(HIDE, arg=False)
         assert (await refreshed.value).status == 200
+        await check_reading(page)
         await expect(page.get_by_text("Messages waiting")).to_be_visible()
         await check_outage(page)
         await page.get_by_role("button", name="Log out").click()
         await expect(page.get_by_role("heading")).to_have_text("Logged out")
+
+
+async def check_reading(page: Page) -> None:
+    """Who reads in *Now* is not disturbed: the focus and what was scrolled stay, and a selection is kept."""
+    rows = page.get_by_role("region", name="Waiting", exact=True)
+    await page.set_viewport_size({"width": 200, "height": 800})
+    await rows.focus()
+    await rows.evaluate("rows => rows.scrollLeft = 30")
+    async with page.expect_response("**/admin/now/live"):
+        pass
+    await expect(rows).to_be_focused()
+    await expect(rows).to_have_js_property("scrollLeft", 30)
+    await page.evaluate("document.getSelection().selectAllChildren(document.querySelector('.live h2'))")
+    requests: list[Request] = []
+    page.on("request", lambda request: requests.append(request))
+    for _ in range(3):
+        await page.evaluate("htmx.trigger(document.querySelector('.live'), 'seen')")
+    assert requests == []
+    async with page.expect_response("**/admin/now/live"):
+        await page.evaluate("document.getSelection().removeAllRanges()")
 
 
 async def end_connection(route: Route) -> None:
@@ -206,8 +240,32 @@ async def test_usage_draws_its_chart_and_is_used_with_the_keyboard(visit: Visit,
         assert width < 360
         await expect(page.locator("#usage-chart canvas")).to_have_js_property("clientWidth", width)
         await check_tabs(page)
+        await check_forms(page, harness.url)
         turn = max(month.turns, key=lambda turn: len(month.list_calls(turn["id"])))
         await check_paper(page, harness.url, f"turn/{turn['id']}", "turns?period=90d", "honesty")
+
+
+async def check_forms(page: Page, url: str) -> None:
+    """Filters on a phone: folded away, opened, filled in and sent with the keyboard, then left open."""
+    await page.goto(f"{url}/admin/turns?period=90d")
+    model = page.get_by_label("Model")
+    await expect(model).to_be_hidden()
+    await page.get_by_text("Filters", exact=True).focus()
+    await page.keyboard.press("Enter")
+    await expect(model).to_be_visible()
+    await page.get_by_label("Longer than (s)").focus()
+    await page.keyboard.press("Tab")
+    await expect(page.get_by_label("More steps than")).to_be_focused()
+    await page.keyboard.type("70000")
+    await page.keyboard.press("Enter")
+    await page.wait_for_url("**/admin/turns?period=90d&steps=70000")
+    await expect(page.get_by_text("No turn in this time fits all filters.")).to_be_visible()
+    await expect(model).to_be_visible()
+    await page.get_by_role("link", name="Clear").focus()
+    await page.keyboard.press("Enter")
+    await page.wait_for_url("**/admin/turns")
+    await page.goto(f"{url}/admin/usage?from=2024-01-01&to=2024-01-02")
+    await expect(page.get_by_text("Nothing was used in this time.")).to_be_visible()
 
 
 async def check_paper(page: Page, url: str, *paths: str) -> None:

@@ -24,6 +24,7 @@ from bot.db.usage.turn_list import (
     count_turnless_calls,
     list_turns,
 )
+from bot.db.usage.usage_sums import Scope
 from bot.errors import QuestionRefused
 from bot.usage.query_args import parse_choice
 from bot.usage.rankings import format_turn_tokens
@@ -174,9 +175,7 @@ def build_table(
     request: PageRequest, selection: TurnSelection, page: TurnListPage, names: Mapping[int, str]
 ) -> DataTable:
     """The turns as a table; with how many calls of each the selection is about, if it is about calls."""
-    nothing = "No turn in this time has all of that."
-    if page.next is not None:
-        nothing = f"None of the {MAX_EXAMINED:,} turns looked at has all of that. Older ones may."
+    nothing = _describe_nothing(request, selection, page)
     counts: dict[TableColumn, Callable[[ListedTurn], int]] = {}
     if selection.unknown is not None:
         counts[_UNKNOWN_CALLS] = lambda turn: turn.unknown_calls
@@ -189,6 +188,18 @@ def build_table(
         count_cells = (Cell(count(turn)) for count in counts.values())
         rows.append((*cells[:_COUNTS_PLACE], *count_cells, *cells[_COUNTS_PLACE:]))
     return DataTable("turns", "The newest first", columns, tuple(rows), nothing)
+
+
+def _describe_nothing(request: PageRequest, selection: TurnSelection, page: TurnListPage) -> str:
+    """Why the page has no turn."""
+    if page.next is not None:
+        return f"None of the {MAX_EXAMINED:,} turns looked at fits all filters. Older ones may."
+    scope = selection.scope
+    if selection != TurnSelection(Scope(scope.since, scope.until, zone=scope.zone)):
+        return "No turn in this time fits all filters."
+    if request.query.get("before"):
+        return "No older turn in this time."
+    return "No turn in this time. There will be one for each question that the bot is asked."
 
 
 def _build_row(request: PageRequest, turn: ListedTurn, names: Mapping[int, str]) -> tuple[Cell, ...]:

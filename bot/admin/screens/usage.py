@@ -75,12 +75,12 @@ async def show_usage(request: PageRequest) -> ScreenPage | Download:
         show_usage_figures(request, filters, figures),
         _show_compared(filters, str(request.zone), now),
         _show_chart(now),
-        h.details[h.summary["The same as a table"], show_table(times, request)],
+        bool(times.rows) and h.details[h.summary["The chart as a table"], show_table(times, request)],
         _show_tabs(request, by),
         # A long period by persons takes as long as all else: it is read by a request of its own.
         h.div(hx_get=_build_table_url(request), hx_trigger="load")[show_nothing("Adding up …")],
     ]
-    scripts = ("uPlot.iife.min.js", "usage.js")
+    scripts = ("uPlot.iife.min.js", "usage.js") if times.rows else ()
     return ScreenPage("Usage", body, scripts=scripts, styles=("uPlot.min.css",))
 
 
@@ -126,19 +126,24 @@ def _show_compared(filters: Filters, zone: str, report: UsageReport) -> h.Elemen
 def _show_chart(report: UsageReport) -> h.Element:
     """The place of the chart with its data, which a script draws; the table below it says the same."""
     groups = fill_times(report)
+    unit = "hour" if report.query.by == "hour" else "day"
+    title = f"Canvases and turns by {unit}"
+    if not groups:
+        return show_section(
+            title, show_nothing("Nothing was used in this time. Each turn is counted at once.")
+        )
     data = {
-        "unit": str(report.query.by).title(),
+        "unit": unit.title(),
         "labels": [group.label for group in groups],
         "canvases": [0 if group.calls is None else show_canvases(group.calls).value for group in groups],
         "turns": [0 if group.turns is None else group.turns.turns for group in groups],
     }
-    unit = "hour" if report.query.by == "hour" else "day"
     return show_section(
-        f"Canvases and turns by {unit}",
+        title,
         h.div(
             "#usage-chart",
             role="img",
-            aria_label=f"Canvases and turns by {unit}, as in the table below",
+            aria_label=f"{title}, as in the table below",
             data_chart=json.dumps(data),
         ),
     )

@@ -1,9 +1,23 @@
-// Stops what refreshes itself while the tab is not seen and says how old it is while the gateway
-// does not answer, asks before acts that say so, and leaves empty filters out of addresses.
+// Stops what refreshes itself while the tab is not seen or a text of it is selected, keeps its tables
+// where they were scrolled to, and says how old it is while the gateway does not answer. Asks before
+// acts that say so, leaves empty filters out of addresses, and folds unused filters on a phone.
 "use strict";
 
+function isRead(part) {
+  const selection = document.getSelection();
+  return !selection.isCollapsed && part.contains(selection.anchorNode);
+}
+
 document.addEventListener("htmx:beforeRequest", (event) => {
-  if (document.hidden && event.target.matches(".live")) event.preventDefault();
+  const part = event.target;
+  if (part.matches(".live") && (document.hidden || isRead(part))) event.preventDefault();
+});
+
+let scrolled = [];
+
+document.addEventListener("htmx:beforeSwap", (event) => {
+  if (!event.target.matches(".live")) return;
+  scrolled = [...event.target.querySelectorAll(".wide")].map((table) => [table.id, table.scrollLeft]);
 });
 
 document.addEventListener("visibilitychange", () => {
@@ -31,7 +45,12 @@ document.addEventListener("htmx:afterSwap", (event) => {
   if (!event.target.matches(".live")) return;
   answeredAt = new Date();
   outage.remove();
+  for (const [id, left] of scrolled) document.getElementById(id)?.scrollTo({ left });
 });
+
+if (window.matchMedia("(max-width: 600px)").matches) {
+  for (const filters of document.querySelectorAll("[data-fold]")) filters.open = false;
+}
 
 document.addEventListener("submit", (event) => {
   const question = event.target.dataset.question;

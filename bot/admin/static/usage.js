@@ -4,7 +4,6 @@
 (() => {
   const place = document.getElementById("usage-chart");
   const data = JSON.parse(place.dataset.chart);
-  if (!data.labels.length) return;
   const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
   const places = data.labels.map((_, index) => index);
   const day = (index) => (Number.isInteger(index) ? data.labels[index] ?? "" : "");
