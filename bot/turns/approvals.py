@@ -8,16 +8,12 @@ committed.
 import asyncio
 import contextlib
 import math
-import re
 import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from bot.agent import approval_prompt
-from bot.agent.approval_policy import NEW_ADDRESS, RequireApproval
-from bot.agent.approval_prompt import ALLOW_HERE_HOURS, ApprovalPrompt
-from bot.agent.tool_calls import CheckedCall
+from bot.agent.approval_prompt import ALLOW_HERE_HOURS
 from bot.db.engine import Database
 from bot.db.people import people
 from bot.db.queues import outbox, parked_items
@@ -29,24 +25,19 @@ from bot.db.tools.approvals import (
     ApprovalAnswer,
     ApprovalQuestion,
     ApproverKind,
-    NewApprovalQuestion,
 )
 from bot.db.transaction import Transaction
-from bot.domain import Lane, Part
-from bot.translations.translator import ENGLISH, Translator, translatable
+from bot.domain import Lane
+from bot.translations.translator import Translator, translatable
+from bot.turns.approval_questions import PendingCall, Requester, build_question, put_question
 from tools.base import Tool, hash_tool
 
 ALLOW_HERE_SECONDS = ALLOW_HERE_HOURS * 3600.0
 
-ASKED_ADMINS = translatable(
-    "I have asked the admins whether I may run {tool}. You can go on writing; I'll answer here."
-)
 NO_ADMIN = translatable(
     "Only another admin could allow me to run {tool}, and none can be reached now. So I won't run it."
 )
 TOO_LATE = translatable("It is too late for that: nobody answered in time.")
-
-_TARGET = re.compile(r"(?:(?P<method>[A-Z]+) )?https?://(?:[^/?#{]*@)?(?P<host>[\w.:\[\]-]{1,100})")
 
 _ANSWER_NOTICES: dict[ApprovalAnswer, str] = {
     "once": translatable("Allowed once by {name}."),
@@ -62,26 +53,6 @@ _ANSWER_TOASTS: dict[ApprovalAnswer, str] = {
     "expired": TOO_LATE,
     "stopped": translatable("This was stopped."),
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Requester:
-    """In which turn, for whom and where a call is made."""
-
-    turn: int
-    person: int
-    name: str
-    lane: Lane
-
-
-@dataclass(frozen=True, slots=True)
-class PendingCall:
-    """A call that needs an approval; `has_open_question`: the question is put already."""
-
-    call: CheckedCall
-    tool: Tool
-    requirement: RequireApproval
-    has_open_question: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,9 +140,14 @@ class Approvals:
     ) -> list[Lane]:
         """Put the questions of a turn that is parked now. Call `notify` once that is committed."""
         lanes = []
+        expires_at = now + self._timeout_seconds
         for pending in pending_calls:
-            if not pending.has_open_question:
-                lanes += await self._put_question(tx, requester, step, pending, now)
+            if pending.has_open_question:
+                continue
+            recipients = await self.find_recipients(tx, pending.requirement.approver, requester)
+            question = build_question(requester, step, pending, expires_at=expires_at)
+            await put_question(tx, question, requester, pending, recipients, now=now)
+            lanes += [*recipients, requester.lane]
         return lanes
 
     def notify(self, lanes: Iterable[Lane]) -> None:
@@ -311,49 +287,6 @@ class Approvals:
         self._dependencies.wake_worker()
         return expires_at
 
-    async def _put_question(
-        self, tx: Transaction, requester: Requester, step: int, pending: PendingCall, now: float
-    ) -> list[Lane]:
-        arguments = approval_prompt.serialize_arguments(pending.call.arguments)
-        tool = pending.tool
-        requirement = pending.requirement
-        question = NewApprovalQuestion(
-            turn=requester.turn,
-            step=step,
-            call_id=pending.call.call.id,
-            tool=tool.name,
-            arguments=arguments,
-            hash=hash_tool(tool),
-            asker=requester.person,
-            lane=requester.lane,
-            who=requirement.approver,
-            why=_format_reason(ENGLISH, pending),
-            binding=requirement.binding,
-            expires_at=now + self._timeout_seconds,
-        )
-        question_id = await approval_rows.insert_question(tx, question, now=now)
-        lanes = await self.find_recipients(tx, requirement.approver, requester)
-        for lane in lanes:
-            translate = await people.find_translator(tx, lane.chat)
-            prompt = ApprovalPrompt(
-                tool.name,
-                arguments,
-                requester.name,
-                requester.person,
-                _format_reason(translate, pending),
-                requirement.binding,
-                is_for_admins=requirement.approver == "admins",
-            )
-            parts = approval_prompt.render_question(translate, prompt, question_id)
-            rows = await outbox.add(tx, item=None, lane=lane, parts=parts, now=now)
-            await outbox.allow_repeat(tx, rows)
-            await approval_rows.link_messages(tx, question_id, rows)
-        if requester.lane not in lanes:
-            translate = await people.find_translator(tx, requester.person)
-            line = Part(translate(ASKED_ADMINS, tool=tool.name), silent=True)
-            await outbox.add(tx, item=None, lane=requester.lane, parts=(line,), now=now)
-        return [*lanes, requester.lane]
-
     async def _resolve_questions(
         self,
         tx: Transaction,
@@ -392,22 +325,3 @@ class Approvals:
 
 def _format_answer(translate: Translator, answer: ApprovalAnswer, name: str) -> str:
     return translate(_ANSWER_NOTICES[answer], name=name, hours=ALLOW_HERE_HOURS)
-
-
-def _format_reason(translate: Translator, pending: PendingCall) -> str:
-    """Why a call asks first, where it goes, and what is sent with every such call, as sentences.
-
-    Not the path of its address, which may hold a secret.
-    """
-    requirement = pending.requirement
-    sentences = [translate(requirement.reason)]
-    if requirement.new_host:
-        sentences.append(translate(NEW_ADDRESS, host=requirement.new_host))
-    match = _TARGET.match(pending.tool.address)
-    if match is not None:
-        target = " ".join(filter(None, (match["method"], match["host"])))
-        sentences.append(translate("It goes to {target}.", target=target))
-    if pending.tool.fixed:
-        pairs = ", ".join(f"{name} {text}" for name, text in sorted(pending.tool.fixed.items()))
-        sentences.append(translate("It always has {values}.", values=pairs))
-    return " ".join(sentences)

@@ -29,7 +29,7 @@ from bot.db.transaction import Transaction
 from bot.domain import Channel, ChannelFactory, Message, ModelRequest, Reply
 from bot.errors import CallFailed, PromptTooLong
 from bot.turns import start, turn_plan
-from bot.turns.approvals import Requester
+from bot.turns.approval_questions import Requester
 from bot.turns.endpoint_router import EndpointRouter, EndpointRoutes
 from bot.turns.handle import TurnHandle
 from bot.turns.model_caller import CallAttempt, CallResult

@@ -22,7 +22,7 @@ from bot.domain import AnswerLinks, Button, Channel, EndpointRole, FirstSend, Me
 from bot.translations.translator import translatable
 from bot.turns import summaries
 from bot.turns.answer_messages import AnswerMessages, store_messages
-from bot.turns.approvals import PendingCall
+from bot.turns.approval_questions import PendingCall
 from bot.turns.endpoint_router import EndpointRouter
 from bot.turns.failure_texts import describe_failure
 from bot.turns.model_caller import CallResult

@@ -25,7 +25,7 @@ from bot.db.retry import retry_until_available
 from bot.db.transaction import Transaction
 from bot.domain import AnswerLinks, Channel, ToolCall, ToolResult
 from bot.tool_registry.secret_scanner import mask_words
-from bot.turns.approvals import PendingCall
+from bot.turns.approval_questions import PendingCall
 from bot.turns.file_allowance import FileAllowance
 from bot.turns.handle import TurnHandle
 from bot.turns.tool_policy import PolicyDecisions, ResultsByCall, ToolPolicy

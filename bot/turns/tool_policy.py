@@ -18,7 +18,8 @@ from bot.db.tools.approvals import ApprovalQuestion
 from bot.db.transaction import Transaction
 from bot.domain import Lane, Part, ToolResult
 from bot.tool_registry.assembly import format_unavailable
-from bot.turns.approvals import NO_ADMIN, Approvals, PendingCall, Requester
+from bot.turns.approval_questions import PendingCall, Requester
+from bot.turns.approvals import NO_ADMIN, Approvals
 from tools.base import Tool, hash_tool
 
 NOT_GRANTED = "{} may not be used by this person here; it was not run. Say so: an admin can change that."

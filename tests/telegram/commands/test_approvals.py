@@ -15,7 +15,8 @@ from bot.db.queues import parked_items as parking
 from bot.db.tools import approvals, audit
 from bot.db.tools.approvals import AllowanceKey
 from bot.domain import Lane, Message, ToolCall
-from bot.turns.approvals import TOO_LATE, PendingCall, Requester
+from bot.turns.approval_questions import PendingCall, Requester
+from bot.turns.approvals import TOO_LATE
 from tests.support.groups import build_group_chat
 from tests.support.update_harness import ADMIN, ANNA, BOB, UpdateHarness, build_user
 from tools.base import Rule, tool

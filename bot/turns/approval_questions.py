@@ -1,0 +1,117 @@
+"""The question whether a tool call may run: what is asked, of whom, and its messages in chats.
+
+`approvals` decides who is asked, and takes the answer.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from bot.agent import approval_prompt
+from bot.agent.approval_policy import NEW_ADDRESS, RequireApproval
+from bot.agent.approval_prompt import ApprovalPrompt
+from bot.agent.tool_calls import CheckedCall
+from bot.db.people import people
+from bot.db.queues import outbox
+from bot.db.tools import approvals as approval_rows
+from bot.db.tools.approvals import NewApprovalQuestion
+from bot.db.transaction import Transaction
+from bot.domain import Lane, Part
+from bot.translations.translator import ENGLISH, Translator, translatable
+from tools.base import Tool, hash_tool
+
+ASKED_ADMINS = translatable(
+    "I have asked the admins whether I may run {tool}. You can go on writing; I'll answer here."
+)
+_TARGET = re.compile(r"(?:(?P<method>[A-Z]+) )?https?://(?:[^/?#{]*@)?(?P<host>[\w.:\[\]-]{1,100})")
+
+
+@dataclass(frozen=True, slots=True)
+class Requester:
+    """In which turn, for whom and where a call is made."""
+
+    turn: int
+    person: int
+    name: str
+    lane: Lane
+
+
+@dataclass(frozen=True, slots=True)
+class PendingCall:
+    """A call that needs an approval; `has_open_question`: the question is put already."""
+
+    call: CheckedCall
+    tool: Tool
+    requirement: RequireApproval
+    has_open_question: bool = False
+
+
+def build_question(
+    requester: Requester, step: int, pending: PendingCall, *, expires_at: float
+) -> NewApprovalQuestion:
+    """The question as it is stored."""
+    return NewApprovalQuestion(
+        turn=requester.turn,
+        step=step,
+        call_id=pending.call.call.id,
+        tool=pending.tool.name,
+        arguments=approval_prompt.serialize_arguments(pending.call.arguments),
+        hash=hash_tool(pending.tool),
+        asker=requester.person,
+        lane=requester.lane,
+        who=pending.requirement.approver,
+        why=_format_reason(ENGLISH, pending),
+        binding=pending.requirement.binding,
+        expires_at=expires_at,
+    )
+
+
+async def put_question(
+    tx: Transaction,
+    question: NewApprovalQuestion,
+    requester: Requester,
+    pending: PendingCall,
+    recipients: Sequence[Lane],
+    *,
+    now: float,
+) -> None:
+    """Store a question with its message to each recipient; the requester learns of it in any case."""
+    question_id = await approval_rows.insert_question(tx, question, now=now)
+    for lane in recipients:
+        translate = await people.find_translator(tx, lane.chat)
+        prompt = ApprovalPrompt(
+            question.tool,
+            question.arguments,
+            requester.name,
+            requester.person,
+            _format_reason(translate, pending),
+            question.binding,
+            is_for_admins=question.who == "admins",
+        )
+        parts = approval_prompt.render_question(translate, prompt, question_id)
+        rows = await outbox.add(tx, item=None, lane=lane, parts=parts, now=now)
+        await outbox.allow_repeat(tx, rows)
+        await approval_rows.link_messages(tx, question_id, rows)
+    if requester.lane not in recipients:
+        translate = await people.find_translator(tx, requester.person)
+        line = Part(translate(ASKED_ADMINS, tool=question.tool), silent=True)
+        await outbox.add(tx, item=None, lane=requester.lane, parts=(line,), now=now)
+
+
+def _format_reason(translate: Translator, pending: PendingCall) -> str:
+    """Why a call asks first, where it goes, and what is sent with every such call, as sentences.
+
+    Not the path of its address, which may hold a secret.
+    """
+    requirement = pending.requirement
+    sentences = [translate(requirement.reason)]
+    if requirement.new_host:
+        sentences.append(translate(NEW_ADDRESS, host=requirement.new_host))
+    match = _TARGET.match(pending.tool.address)
+    if match is not None:
+        target = " ".join(filter(None, (match["method"], match["host"])))
+        sentences.append(translate("It goes to {target}.", target=target))
+    if pending.tool.fixed:
+        pairs = ", ".join(f"{name} {text}" for name, text in sorted(pending.tool.fixed.items()))
+        sentences.append(translate("It always has {values}.", values=pairs))
+    return " ".join(sentences)
