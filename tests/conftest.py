@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 MEMORY_DISK = Path("/dev/shm")
 MEMORY_DISK_BYTES = 4 * 2**30  # a run of all tests needs far less
+SERVER_PATIENCE = 5  # times as long: each statement is a trip to a server that others hold up as well
 TESTS = Path(__file__).parent
 SLOW = frozenset(
     TESTS / path
@@ -140,11 +141,20 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if is_slow(item.path):
             item.add_marker(pytest.mark.slow)
-        if item.config.getoption("postgresql") and item.get_closest_marker("sqlite"):
-            item.add_marker(pytest.mark.skip(reason="is about the file of SQLite"))
+        if item.config.getoption("postgresql"):
+            _prepare_for_postgresql(item)
     worker_count = os.environ.get("PYTEST_XDIST_WORKER_COUNT")  # noqa: TID251  # pytest-xdist sets it
     if worker_count is not None:
         items[:] = order_for_workers(items, int(worker_count))
+
+
+def _prepare_for_postgresql(item: pytest.Item) -> None:
+    """Skip a test that is about the file of SQLite; give others more time."""
+    if item.get_closest_marker("sqlite"):
+        item.add_marker(pytest.mark.skip(reason="is about the file of SQLite"))
+    limit = item.get_closest_marker("timeout")
+    seconds = limit.args[0] if limit is not None else float(item.config.getini("timeout"))
+    item.add_marker(pytest.mark.timeout(SERVER_PATIENCE * seconds), append=False)
 
 
 def order_for_workers(items: list[pytest.Item], worker_count: int) -> list[pytest.Item]:
