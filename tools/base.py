@@ -361,8 +361,3 @@ async def run_tool(tool: Tool, arguments: Mapping[str, Any], context: ToolContex
     if not tool.reduction:
         return result
     return await reduce_result(result, tool.reduction)
-
-
-async def run_tool_text(tool: Tool, arguments: Mapping[str, Any], context: ToolContext) -> str:
-    """The text of what `run_tool` returns; pictures and files are left out."""
-    return (await run_tool(tool, arguments, context)).text

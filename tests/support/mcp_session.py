@@ -3,12 +3,14 @@
 import asyncio
 import contextlib
 import sys
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from pathlib import Path
+from typing import Any
 
-from tools.mcp.definitions import McpToolListing
+from tools.base import AskPerson, Found
+from tools.mcp.definitions import TOOLS_METHOD, McpToolListing, ServerCall
 from tools.mcp.location import ServerLocation, ServerProgram
-from tools.mcp.server import McpServerClient
+from tools.mcp.server import McpServerClient, ShowProgress
 from tools.mcp.time_limits import McpServerLimits
 
 STDIO_SERVER = Path(__file__).with_name("mcp_stdio_server.py")
@@ -55,3 +57,14 @@ async def running_server(
             yield server, changes
         finally:
             owner.cancel()
+
+
+async def call_tool(
+    server: McpServerClient,
+    name: str,
+    arguments: Mapping[str, Any],
+    show_progress: ShowProgress | None = None,
+    ask: AskPerson | None = None,
+) -> Found:
+    """Call a tool by the server's name for it."""
+    return await server.send_call(ServerCall(TOOLS_METHOD, name, dict(arguments)), show_progress, ask)

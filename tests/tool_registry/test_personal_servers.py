@@ -18,7 +18,7 @@ from bot.tool_registry.program_homes import delete_home, find_home
 from bot.tool_registry.sign_ins import UnsealedSignIn
 from bot.tool_registry.sources import NOBODY, SourceLoader
 from tests.support.mcp_http_server import ANY_SCHEMA, FakeMcpHttpServer
-from tests.support.mcp_session import QUICK_LIMITS, STDIO_SERVER, stdio_program
+from tests.support.mcp_session import QUICK_LIMITS, STDIO_SERVER, call_tool, stdio_program
 from tests.tools.conftest import build_context
 from tools.base import Tool
 from tools.mcp.definitions import McpToolDefinition, McpToolListing
@@ -71,11 +71,11 @@ async def test_a_connection_of_one_person_ends_when_it_is_idle():
         servers.start(tasks)
         server = servers.get_server("odd", stdio_program(), QUICK_LIMITS, 7)
         with servers.use("odd", 7), servers.use("odd", 7):
-            first = (await server.call_tool("process", {})).text
+            first = (await call_tool(server, "process", {})).text
         await asyncio.sleep(0.0)  # the loop calls what is due
         await asyncio.sleep(0.0)
         server = servers.get_server("odd", stdio_program(), QUICK_LIMITS, 7)
-        assert (await server.call_tool("process", {})).text != first
+        assert (await call_tool(server, "process", {})).text != first
         assert servers.list_troubles() == {}
         servers.keep_only([])
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tools.arguments import ArgumentsRefused, check_arguments
-from tools.base import Tool, ToolError, run_tool_text, tool
+from tools.base import Tool, ToolError, run_tool, tool
 
 
 class Colour(Enum):
@@ -306,7 +306,7 @@ def test_an_object_of_texts_keeps_them_in_a_python_tool():
         return json.dumps([texts, counts])
 
     arguments = check_arguments(label, {"texts": {"zip": "90210", "is": "true"}, "counts": {"a": "1"}})
-    text = asyncio.run(run_tool_text(label, arguments, None))  # type: ignore[arg-type]
+    text = asyncio.run(run_tool(label, arguments, None)).text  # type: ignore[arg-type]
     assert json.loads(text) == [{"zip": "90210", "is": "true"}, {"a": 1}]
 
 

@@ -11,7 +11,7 @@ from typing import Any, Literal, TypedDict
 import pytest
 
 from tools.arguments import check_arguments
-from tools.base import Found, Picture, Rule, Tool, ToolContext, ToolError, run_tool, run_tool_text, tool
+from tools.base import Found, Picture, Rule, Tool, ToolContext, ToolError, run_tool, tool
 from tools.schemas.signature import ToolDefinitionError
 
 
@@ -136,7 +136,7 @@ async def test_a_run_converts_values_to_python_and_the_result_to_compact_json(co
         forecast,
         {"place": {"city": "Rom", "country": None}, "unit": "F", "hours": {"start": "8"}, "names": ["Zoë"]},
     )
-    assert await run_tool_text(forecast, arguments, context) == (
+    assert (await run_tool(forecast, arguments, context)).text == (
         '{"place":{"city":"Rom","country":null},"days":3,"unit":"f","hours":{"start":8,"end":24},"names":["Zoë"],'
         '"at":"2026-11-20T10:30:05+00:00"}'
     )
@@ -157,7 +157,7 @@ async def test_any_result_becomes_text(context, result, text):
         """Give it."""
         return result
 
-    assert await run_tool_text(give, {}, context) == text
+    assert (await run_tool(give, {}, context)).text == text
 
 
 async def test_a_plain_function_runs_beside_the_event_loop_on_a_thread_that_does_not_delay_the_exit(context):
@@ -171,7 +171,7 @@ async def test_a_plain_function_runs_beside_the_event_loop_on_a_thread_that_does
         thread = threading.current_thread()
         return [word, thread is threading.main_thread(), thread.daemon]
 
-    assert await run_tool_text(where, {"word": "hi"}, context) == '["hi",false,true]'
+    assert (await run_tool(where, {"word": "hi"}, context)).text == '["hi",false,true]'
 
 
 async def test_what_a_plain_function_raises_reaches_the_caller(context):
@@ -186,9 +186,9 @@ async def test_what_a_plain_function_raises_reaches_the_caller(context):
         return next(iter([]))
 
     with pytest.raises(ToolError, match="closed"):
-        await run_tool_text(fail, {}, context)
+        await run_tool(fail, {}, context)
     with pytest.raises(RuntimeError, match="StopIteration"):
-        await run_tool_text(stumble, {}, context)
+        await run_tool(stumble, {}, context)
 
 
 async def test_waiting_for_a_plain_function_can_be_cancelled(context):
@@ -203,7 +203,7 @@ async def test_waiting_for_a_plain_function_can_be_cancelled(context):
         ended.wait(10)
 
     async with asyncio.TaskGroup() as tasks:
-        task = tasks.create_task(run_tool_text(wait, {}, context))
+        task = tasks.create_task(run_tool(wait, {}, context))
         await started.wait()
         task.cancel()
     assert task.cancelled()

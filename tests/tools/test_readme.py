@@ -5,7 +5,7 @@ from pathlib import Path
 
 import tools
 from tools.arguments import check_arguments
-from tools.base import File, run_tool, run_tool_text
+from tools.base import File, run_tool
 from tools.registry import discover, render_definitions
 from tools.search.searxng import SearxngEngine
 from tools.search.tool import make_search_tool
@@ -28,7 +28,7 @@ async def test_the_tool_in_ten_lines_works_as_written(context, tmp_path, monkeyp
     found = await run_tool(export_table, {"rows": ["a,b", "1,2"]}, context)
     assert found.files == (File("table.csv", b"a,b\n1,2", "Your table"),)
     arguments = check_arguments(greet, {"name": "Bo", "times": "2"})
-    assert await run_tool_text(greet, arguments, context) == "Ann says: hello, hello, Bo"
+    assert (await run_tool(greet, arguments, context)).text == "Ann says: hello, hello, Bo"
     for source in (example, export):
         body = source[source.index("@tool") :].strip().splitlines()
         assert len(body) <= 10

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 from tools.base import AskPerson, Found, Rule, Tool, ToolAnswer, ToolContext, ToolError, ToolQuestion
 from tools.http.service import Credentials, mask_file, mask_texts
 from tools.mcp.definitions import (
-    TOOLS_METHOD,
     McpToolDefinition,
     McpToolListing,
     ServerCall,
@@ -144,16 +143,6 @@ class McpServerClient:
         if self._connection is not None:
             self._connection.tools_changed.set()
         await self.list_tools()
-
-    async def call_tool(
-        self,
-        tool: str,
-        arguments: Mapping[str, Any],
-        show_progress: ShowProgress | None = None,
-        ask: AskPerson | None = None,
-    ) -> Found:
-        """Call a tool by the server's name for it, see `send_call`."""
-        return await self.send_call(ServerCall(TOOLS_METHOD, tool, dict(arguments)), show_progress, ask)
 
     async def send_call(
         self, call: ServerCall, show_progress: ShowProgress | None = None, ask: AskPerson | None = None

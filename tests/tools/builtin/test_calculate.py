@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 from tools.arguments import check_arguments
 from tools.arithmetic.formatting import count_digits, format_number
 from tools.arithmetic.parser import BitLimitExceeded, ExpressionRefused, evaluate_expression, evaluate_large
-from tools.base import ToolContext, ToolError, run_tool_text
+from tools.base import ToolContext, ToolError, run_tool
 from tools.builtin.calculate import INLINE_MAX_BITS, calculate, calculate_in_sandbox
 from tools.sandbox.process import SandboxLimits
 
 
 async def calculate_text(expression: str, context: ToolContext) -> str:
-    return await run_tool_text(calculate, check_arguments(calculate, {"expression": expression}), context)
+    return (await run_tool(calculate, check_arguments(calculate, {"expression": expression}), context)).text
 
 
 @pytest.mark.parametrize(

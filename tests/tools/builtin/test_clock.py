@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tools.arguments import check_arguments
-from tools.base import ToolContext, ToolError, run_tool_text
+from tools.base import ToolContext, ToolError, run_tool
 from tools.builtin.clock import clock, find_zone
 
 
@@ -34,7 +34,7 @@ from tools.builtin.clock import clock, find_zone
 async def test_the_clock_reads_zones_cities_and_offsets(context: ToolContext, zone, expected):
     arguments = {} if zone is None else {"zone": zone}
     try:
-        answer = await run_tool_text(clock, check_arguments(clock, arguments), context)
+        answer = (await run_tool(clock, check_arguments(clock, arguments), context)).text
     except ToolError as refusal:
         answer = str(refusal)
     assert expected in answer
@@ -44,7 +44,7 @@ async def test_without_a_zone_the_clock_goes_by_the_person(context: ToolContext)
     async def find_time_in_berlin() -> datetime:
         return (await context.now()).astimezone(ZoneInfo("Europe/Berlin"))
 
-    answer = await run_tool_text(clock, {"zone": " "}, replace(context, now=find_time_in_berlin))
+    answer = (await run_tool(clock, {"zone": " "}, replace(context, now=find_time_in_berlin))).text
     assert answer == "Friday, 2026-11-20 11:30:05 in Europe/Berlin (UTC+01:00)"
 
 

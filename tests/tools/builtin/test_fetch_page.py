@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.support.web_site import build_response, gzip_response, running_site
-from tools.base import ToolContext, ToolError, run_tool_text
+from tools.base import ToolContext, ToolError, run_tool
 from tools.builtin.fetch_page import make_page_tool
 from tools.net.pages import PageReader
 from tools.net.readable import extract_readable
@@ -35,7 +35,7 @@ ARTICLE = (
 async def read_page(responses: dict[str, bytes], context: ToolContext, path: str = "/") -> str:
     async with running_site(responses) as site:
         tool = make_page_tool(site.page_reader(NAMES, "127.0.0.1"))
-        return (await run_tool_text(tool, {"url": f"http://page.test:{site.port}{path}"}, context)).replace(
+        return (await run_tool(tool, {"url": f"http://page.test:{site.port}{path}"}, context)).text.replace(
             str(site.port), "PORT"
         )
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tools.base import ToolContext, ToolError, run_tool_text
+from tools.base import ToolContext, ToolError, run_tool
 from tools.builtin.schedule import schedule
 
 
@@ -38,21 +38,20 @@ NO_ARGUMENTS: Mapping[str, Any] = {"when": "", "text": "", "task": False, "remov
 )
 async def test_it_adds_lists_and_removes(context: ToolContext, arguments: Mapping[str, Any], expected: str):
     assert (
-        await run_tool_text(
+        await run_tool(
             schedule, {**NO_ARGUMENTS, **arguments}, replace(context, schedules=RecordingSchedules())
         )
-        == expected
-    )
+    ).text == expected
 
 
 @pytest.mark.parametrize("arguments", [{"when": "at 9"}, {"text": "tea"}, {"when": " ", "text": "tea"}])
 async def test_it_needs_both_a_time_and_a_text(context: ToolContext, arguments: Mapping[str, Any]):
     with pytest.raises(ToolError, match="give both when and text"):
-        await run_tool_text(
+        await run_tool(
             schedule, {**NO_ARGUMENTS, **arguments}, replace(context, schedules=RecordingSchedules())
         )
 
 
 async def test_it_says_when_nothing_can_be_scheduled(context: ToolContext):
     with pytest.raises(ToolError, match="Nothing can be scheduled here"):
-        await run_tool_text(schedule, NO_ARGUMENTS, context)
+        await run_tool(schedule, NO_ARGUMENTS, context)

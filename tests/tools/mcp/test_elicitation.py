@@ -9,7 +9,7 @@ import pytest
 
 from bot.http_server import serve
 from tests.support.asking_mcp_server import AskingMcpServer, ask_form, ask_link
-from tests.support.mcp_session import running_server
+from tests.support.mcp_session import call_tool, running_server
 from tools.base import ToolAnswer, ToolError, ToolQuestion
 from tools.mcp.elicitation import MAX_QUESTIONS, SKIP, ElicitAnswer, Elicitation
 from tools.mcp.location import ServerUrl
@@ -48,7 +48,7 @@ async def book(
         location = ServerUrl(f"{url}/mcp", private=frozenset({"127.0.0.1"}), **more)
         async with running_server(location, name="rail") as (client, _):
             try:
-                result = await client.call_tool("book", {}, None, ask)
+                result = await call_tool(client, "book", {}, None, ask)
             except ToolError as error:
                 return str(error)
     return json.loads(result.text)
@@ -242,7 +242,7 @@ async def test_a_call_that_is_stopped_cancels_its_question():
     async with serve(server.app) as url:
         location = ServerUrl(f"{url}/mcp", private=frozenset({"127.0.0.1"}))
         async with running_server(location) as (client, _), asyncio.TaskGroup() as tasks:
-            call = tasks.create_task(client.call_tool("book", {}, None, ask))
+            call = tasks.create_task(call_tool(client, "book", {}, None, ask))
             await asked.wait()
             call.cancel()
             await left.wait()
@@ -255,9 +255,9 @@ async def test_of_two_calls_at_once_nobody_knows_which_one_asks():
     async with serve(server.app) as url:
         location = ServerUrl(f"{url}/mcp", private=frozenset({"127.0.0.1"}))
         async with running_server(location) as (client, _), asyncio.TaskGroup() as tasks:
-            tasks.create_task(client.call_tool("wait", {}, None, person))
+            tasks.create_task(call_tool(client, "wait", {}, None, person))
             await server.is_waiting.wait()
-            result = await client.call_tool("book", {}, None, person)
+            result = await call_tool(client, "book", {}, None, person)
             server.release.set()
     assert json.loads(result.text) == [["cancel", None]]
     assert person.questions == []
@@ -270,14 +270,14 @@ async def test_what_a_call_that_was_stopped_still_asks_is_put_to_nobody_else():
         location = ServerUrl(f"{url}/mcp", private=frozenset({"127.0.0.1"}))
         async with running_server(location) as (client, _):
             async with asyncio.TaskGroup() as tasks:
-                stopped = tasks.create_task(client.call_tool("wait", {}, None, Person()))
+                stopped = tasks.create_task(call_tool(client, "wait", {}, None, Person()))
                 await server.is_waiting.wait()
                 stopped.cancel()
-            result = await client.call_tool("book", {}, None, person)
+            result = await call_tool(client, "book", {}, None, person)
             assert json.loads(result.text) == [["cancel", None]]
             assert person.questions == []
             server.answers.clear()
-            result = await client.call_tool("book", {}, None, person)
+            result = await call_tool(client, "book", {}, None, person)
             assert json.loads(result.text) == [["accept", {}]]
             server.release.set()
     assert server.methods.count("initialize") == 2

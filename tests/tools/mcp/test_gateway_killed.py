@@ -8,11 +8,11 @@ from pathlib import Path
 
 GATEWAY_SCRIPT = """
 import asyncio, sys
-from tests.support.mcp_session import running_server, stdio_program
+from tests.support.mcp_session import call_tool, running_server, stdio_program
 
 async def main():
     async with running_server(stdio_program()) as (server, _):
-        print((await server.call_tool("process", {})).text, flush=True)
+        print((await call_tool(server, "process", {})).text, flush=True)
         await asyncio.Event().wait()
 
 asyncio.run(main())

@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.support.mcp_session import running_server, stdio_program
+from tests.support.mcp_session import call_tool, running_server, stdio_program
 from tools.base import Found, ToolError
 from tools.mcp.server import McpServerClient
 
@@ -50,8 +50,8 @@ MESSAGES = st.fixed_dictionaries(
 async def assert_call_ends(server: McpServerClient, tool: str, text: str) -> None:
     """A call ends in one of the expected ways, and another one is answered after it."""
     with contextlib.suppress(ToolError):
-        assert isinstance(await server.call_tool(tool, {"text": text}), Found)
-    assert (await server.call_tool("echo", {"text": "after"})).text == "after"
+        assert isinstance(await call_tool(server, tool, {"text": text}), Found)
+    assert (await call_tool(server, "echo", {"text": "after"})).text == "after"
 
 
 @settings(max_examples=4, deadline=None)

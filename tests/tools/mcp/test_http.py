@@ -16,7 +16,7 @@ from starlette.routing import Route
 
 from bot.http_server import serve
 from tests.support.mcp_http_server import FakeMcpHttpServer
-from tests.support.mcp_session import QUICK_LIMITS, running_server
+from tests.support.mcp_session import QUICK_LIMITS, call_tool, running_server
 from tools.base import ToolError
 from tools.mcp.definitions import McpToolListing
 from tools.mcp.errors import AddressNotAllowed
@@ -74,10 +74,10 @@ async def test_a_server_of_the_sdk_is_listed_called_and_followed(json_response: 
         listing = await server.list_tools()
         assert [definition.name for definition in listing.definitions] == ["weather_forecast", "weather_more"]
         assert listing.definitions[0].input_schema["properties"]["city"]["type"] == "string"
-        assert (await server.call_tool("forecast", {"city": "Oslo", "days": 2})).text == "Oslo: sun for 2"
+        assert (await call_tool(server, "forecast", {"city": "Oslo", "days": 2})).text == "Oslo: sun for 2"
         with pytest.raises(ToolError, match="valid"):
-            await server.call_tool("forecast", {"days": "many"})
-        await server.call_tool("more", {})
+            await call_tool(server, "forecast", {"days": "many"})
+        await call_tool(server, "more", {})
         await changes.wait_until(has_listed("weather_again"))
 
 
@@ -86,7 +86,7 @@ async def test_headers_go_to_the_server_and_to_no_other_host():
         location = ServerUrl(f"{url}/mcp", {"Authorization": "Bearer secret"}, LOOPBACK)
         assert "secret" not in repr(location)
         async with running_server(location) as (server, _):
-            headers = json.loads((await server.call_tool("headers", {})).text)
+            headers = json.loads((await call_tool(server, "headers", {})).text)
             assert headers["authorization"] == "Bearer secret"
             assert headers["host"] == url.removeprefix("http://")
         assert site.ended_sessions == ["session-1"]
@@ -103,7 +103,7 @@ async def test_a_redirect_on_the_same_host_is_followed():
         running_mcp_server() as (_, url),
         running_server(ServerUrl(f"{url}/moved", private=LOOPBACK)) as (server, _),
     ):
-        assert (await server.call_tool("echo", {"text": "moved"})).text == "moved"
+        assert (await call_tool(server, "echo", {"text": "moved"})).text == "moved"
 
 
 async def test_responses_that_are_too_large_packed_or_invalid_are_errors_of_their_call():
@@ -122,8 +122,8 @@ async def test_responses_that_are_too_large_packed_or_invalid_are_errors_of_thei
             "drop": "is not available",
         }.items():
             with pytest.raises(ToolError, match=complaint):
-                await server.call_tool(name, {})
-        assert (await server.call_tool("echo", {"text": "alive"})).text == "alive"
+                await call_tool(server, name, {})
+        assert (await call_tool(server, "echo", {"text": "alive"})).text == "alive"
         assert len(changes.listings) == 1
 
 
@@ -132,8 +132,8 @@ async def test_a_restarted_server_is_called_again_by_the_same_call():
         running_mcp_server() as (site, url),
         running_server(ServerUrl(f"{url}/mcp", private=LOOPBACK)) as (server, _),
     ):
-        await server.call_tool("forget", {})
-        assert (await server.call_tool("echo", {"text": "found again"})).text == "found again"
+        await call_tool(server, "forget", {})
+        assert (await call_tool(server, "echo", {"text": "found again"})).text == "found again"
         assert site.methods.count("initialize") == 2
 
 
@@ -152,7 +152,7 @@ async def test_an_answer_may_be_silent_as_long_as_a_call_with_all_its_questions(
         running_mcp_server() as (_, url),
         running_server(ServerUrl(f"{url}/mcp", private=LOOPBACK)) as (server, _),
     ):
-        await server.call_tool("echo", {"text": "hello"})
+        await call_tool(server, "echo", {"text": "hello"})
         assert QUICK_LIMITS.tool_seconds in read_seconds
 
 
@@ -162,11 +162,11 @@ async def test_a_cancelled_call_is_reported_over_http():
         running_server(ServerUrl(f"{url}/mcp", private=LOOPBACK)) as (server, _),
     ):
         async with asyncio.TaskGroup() as tasks:
-            call = tasks.create_task(server.call_tool("wait", {}))
+            call = tasks.create_task(call_tool(server, "wait", {}))
             await site.is_waiting.wait()
             call.cancel()
         await site.cancelled.wait()
-        assert (await server.call_tool("echo", {"text": "others go on"})).text == "others go on"
+        assert (await call_tool(server, "echo", {"text": "others go on"})).text == "others go on"
         site.release.set()
 
 
@@ -175,7 +175,7 @@ async def test_changes_are_received_on_the_stream_of_an_older_server():
         running_mcp_server() as (_, url),
         running_server(ServerUrl(f"{url}/mcp", private=LOOPBACK)) as (server, changes),
     ):
-        await server.call_tool("grow", {})
+        await call_tool(server, "grow", {})
         await changes.wait_until(has_listed("odd_grown"))
 
 
@@ -185,11 +185,11 @@ async def test_a_server_of_the_newest_protocol_cannot_ask_back_and_is_listened_t
         running_server(ServerUrl(f"{url}/mcp", private=LOOPBACK)) as (server, changes),
     ):
         with pytest.raises(ToolError, match="odd wants to ask what is not possible here"):
-            await server.call_tool("ask", {})
+            await call_tool(server, "ask", {})
         listed = site.methods.count("tools/list")
         with pytest.raises(ToolError, match="odd refused: other headers"):
-            await server.call_tool("mismatch", {})
-        assert (await server.call_tool("echo", {"text": "on"})).text == "on"
+            await call_tool(server, "mismatch", {})
+        assert (await call_tool(server, "echo", {"text": "on"})).text == "on"
         site.tools.append("grown")
         await changes.wait_until(has_listed("odd_grown"))
         assert site.methods.count("tools/list") > listed
@@ -274,5 +274,5 @@ async def test_a_server_on_a_private_host_is_not_available_unless_it_is_allowed(
         with pytest.raises(
             ToolError, match=r"odd is not available: 127.0.0.1 is not on the public internet, so"
         ):
-            await server.call_tool("echo", {})
+            await call_tool(server, "echo", {})
         assert site.methods == []

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.support.mcp_session import running_server
+from tests.support.mcp_session import call_tool, running_server
 from tests.support.oauth_server import OAuthMcpServer, running_oauth_server
 from tools.base import ToolError
 from tools.mcp.location import ServerUrl
@@ -60,7 +60,7 @@ async def call_echo(servers: OAuthMcpServer, store: MemorySignIns | None) -> str
         server = replace(server, signed_in_at=store.kept.signed_in_at)
     async with running_server(server) as (client, _):
         try:
-            return (await client.call_tool("echo", {"text": "hello"})).text
+            return (await call_tool(client, "echo", {"text": "hello"})).text
         except ToolError as error:
             return str(error)
 
@@ -133,10 +133,10 @@ async def test_a_renewal_that_fails_ends_no_call_under_way() -> None:
         store = MemorySignIns(await do_sign_in(servers))
         server = ServerUrl(servers.url, private=LOOPBACK, sign_in_store=store)
         async with running_server(server) as (client, _), asyncio.TaskGroup() as tasks:
-            call = tasks.create_task(client.call_tool("wait", {"text": "waited"}))
+            call = tasks.create_task(call_tool(client, "wait", {"text": "waited"}))
             await servers.mcp.is_waiting.wait()
             servers.is_overloaded = True
-            assert (await client.call_tool("echo", {"text": "hello"})).text == "hello"
+            assert (await call_tool(client, "echo", {"text": "hello"})).text == "hello"
             servers.mcp.release.set()
             assert (await call).text == "waited"
 

@@ -7,7 +7,7 @@ import pytest
 
 from bot.http_server import serve
 from tests.support.mcp_http_server import FakeMcpHttpServer
-from tests.support.mcp_session import running_server, stdio_program
+from tests.support.mcp_session import call_tool, running_server, stdio_program
 from tools.base import Picture, Tool, ToolContext, ToolError, run_tool
 from tools.mcp import connection
 from tools.mcp.location import ServerUrl
@@ -57,7 +57,7 @@ async def test_a_prompt_is_listed_and_filled(context: ToolContext):
 
 async def test_a_link_in_a_result_names_the_tool_that_reads_it():
     async with running_server(stdio_program("library")) as (server, _):
-        result = await server.call_tool("pictures", {})
+        result = await call_tool(server, "pictures", {})
         assert f"[the resource b, which {READER} reads: file:///b.txt]" in result.text.splitlines()
 
 
@@ -65,7 +65,7 @@ async def test_a_link_names_no_tool_that_the_server_has_under_that_name():
     async with running_server(stdio_program("own reader")) as (server, _):
         [own] = [tool for tool in (await server.list_tools()).definitions if tool.name == READER]
         assert own.remote == "readResource"
-        result = await server.call_tool("pictures", {})
+        result = await call_tool(server, "pictures", {})
         assert "[left out: the resource file:///b.txt]" in result.text.splitlines()
 
 
@@ -77,7 +77,7 @@ async def test_a_server_that_is_slow_to_list_its_resources_again_keeps_them(monk
         async with running_server(location) as (server, changes):
             assert READER in await load_tools(server)
             monkeypatch.setattr(connection, "SIDE_LIST_SECONDS", 0.0)
-            await server.call_tool("grow", {})
+            await call_tool(server, "grow", {})
             await changes.wait_until(lambda listings: len(listings) == 2)
             assert {READER, "odd_grown"} <= (await load_tools(server)).keys()
 

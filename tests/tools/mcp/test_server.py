@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.mcp_session import QUICK_LIMITS, RecordedListings, running_server, stdio_program
+from tests.support.mcp_session import QUICK_LIMITS, RecordedListings, call_tool, running_server, stdio_program
 from tools.base import File, Picture, ToolContext, ToolError, run_tool
 from tools.mcp.location import ServerProgram
 from tools.mcp.results import MAX_FILES
@@ -39,13 +39,13 @@ async def test_nothing_is_started_before_its_first_use(tmp_path: Path):
     async with running_server(stdio_program(home=home)) as (server, _):
         await asyncio.sleep(0)
         assert not home.exists()
-        await server.call_tool("echo", {})
+        await call_tool(server, "echo", {})
         assert home.exists()
 
 
 async def test_results_are_text_and_pictures_and_the_rest_is_named_as_left_out():
     async with running_server(stdio_program()) as (server, _):
-        result = await server.call_tool("pictures", {})
+        result = await call_tool(server, "pictures", {})
         assert (result.files, result.has_undelivered) == ((), True)
         assert result.images == (Picture("image/png", b"\x89PNG\r\n\x1a\n picture"),) * 4
         assert result.text.splitlines() == [
@@ -58,15 +58,15 @@ async def test_results_are_text_and_pictures_and_the_rest_is_named_as_left_out()
             "[left out: the resource file:///b.txt]",
             "[left out: a picture]",
         ]
-        assert (await server.call_tool("structured", {})).text == '{"degrees":21}'
+        assert (await call_tool(server, "structured", {})).text == '{"degrees":21}'
         for name, complaint in {
             "fail": "It is out of order.",
             "refuse": "odd refused: I would rather not.",
             "nonsense": "odd answered with something that is not a result.",
         }.items():
             with pytest.raises(ToolError, match=re.escape(complaint)):
-                await server.call_tool(name, {})
-        assert (await server.call_tool("echo", {"text": "still here"})).text == "still here"
+                await call_tool(server, name, {})
+        assert (await call_tool(server, "echo", {"text": "still here"})).text == "still here"
 
 
 async def test_what_a_tool_returns_becomes_files_where_it_delivers(context: ToolContext):
@@ -110,7 +110,7 @@ async def test_what_a_server_repeats_of_its_secrets_is_masked():
     }
     async with running_server(stdio_program(**options)) as (server, _):
         assert "sesame" not in repr(server.location)
-        variables = json.loads((await server.call_tool("environment", {})).text)
+        variables = json.loads((await call_tool(server, "environment", {})).text)
         assert (variables["KEY"], variables["ZONE"]) == ("Bearer •••", "Europe/Oslo")
 
 
@@ -118,13 +118,13 @@ async def test_secrets_are_masked_however_a_server_spells_them():
     secrets = {"key": 'sesame"4711/', "padded": "sesame-0815 ", "short": "a"}
     async with running_server(stdio_program(secrets=secrets)) as (server, _):
         text = 'a sesame"4711/ sesame\\"4711/ sesame%224711%2F sesame-0815 z'
-        assert (await server.call_tool("echo", {"text": text})).text == "a ••• ••• ••• •••z"
+        assert (await call_tool(server, "echo", {"text": text})).text == "a ••• ••• ••• •••z"
 
 
 async def test_a_program_gets_nothing_of_our_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
     monkeypatch.setenv("BOT_TOKEN", "a secret")
     async with running_server(stdio_program(environment={"KEY": "given"})) as (server, _):
-        variables = json.loads((await server.call_tool("environment", {})).text)
+        variables = json.loads((await call_tool(server, "environment", {})).text)
     assert set(variables) - {"LC_CTYPE"} == {"PATH", "LANG", "HOME", "KEY", "cwd", "home"}
     assert variables["KEY"] == "given"
     assert variables["HOME"] == variables["cwd"]
@@ -138,41 +138,41 @@ async def test_a_result_too_large_is_refused_and_the_connection_lives():
             with pytest.raises(
                 ToolError, match=r"^The answer of odd is larger than 4 MiB.*Ask for less of it\.$"
             ):
-                await server.call_tool(name, {})
-        assert (await server.call_tool("echo", {"text": "next"})).text == "next"
+                await call_tool(server, name, {})
+        assert (await call_tool(server, "echo", {"text": "next"})).text == "next"
         assert len(changes.listings) == 1
 
 
 async def test_an_oversized_message_without_an_id_ends_the_connection():
     async with running_server(stdio_program()) as (server, _):
         with pytest.raises(ToolError, match="is not available"):
-            await server.call_tool("endless", {})
-        assert (await server.call_tool("echo", {"text": "again"})).text == "again"
+            await call_tool(server, "endless", {})
+        assert (await call_tool(server, "echo", {"text": "again"})).text == "again"
 
 
 async def test_a_crash_during_a_call_is_reported_and_the_next_call_works():
     async with running_server(stdio_program()) as (server, changes):
         with pytest.raises(ToolError, match=r"odd is not available: .*what the call did is unknown"):
-            await server.call_tool("die", {})
-        assert (await server.call_tool("echo", {"text": "again"})).text == "again"
+            await call_tool(server, "die", {})
+        assert (await call_tool(server, "echo", {"text": "again"})).text == "again"
         assert len(changes.listings) == 1  # the same tools as before
 
 
 async def test_garbage_between_messages_is_ignored_until_it_is_too_much():
     async with running_server(stdio_program()) as (server, _):
         with pytest.raises(ToolError, match="is not available"):
-            await server.call_tool("garbage", {})
-        assert (await server.call_tool("echo", {"text": "again"})).text == "again"
+            await call_tool(server, "garbage", {})
+        assert (await call_tool(server, "echo", {"text": "again"})).text == "again"
 
 
 async def test_a_cancelled_call_is_reported_to_the_server_and_waits_for_nothing():
     async with running_server(stdio_program()) as (server, _):
         await server.list_tools()
         async with asyncio.TaskGroup() as tasks:
-            call = tasks.create_task(server.call_tool("wait", {}))
-            await server.call_tool("echo", {})
+            call = tasks.create_task(call_tool(server, "wait", {}))
+            await call_tool(server, "echo", {})
             call.cancel()
-        while not json.loads((await server.call_tool("cancelled", {})).text):
+        while not json.loads((await call_tool(server, "cancelled", {})).text):
             pass
 
 
@@ -180,8 +180,8 @@ async def test_progress_is_asked_for_and_reported_without_secrets():
     location = stdio_program(environment={"KEY": "sesame-4711"}, secrets={"key": "sesame-4711"})
     lines: list[str] = []
     async with running_server(location) as (server, _):
-        assert (await server.call_tool("work", {}, lines.append)).text == "worked"
-        assert (await server.call_tool("work", {})).text == "worked"
+        assert (await call_tool(server, "work", {}, lines.append)).text == "worked"
+        assert (await call_tool(server, "work", {})).text == "worked"
     assert lines == ["1 of 10: searching", "2.5 of 10: loading with •••", "10 of 10"]
 
 
@@ -189,7 +189,7 @@ async def test_a_start_is_not_counted_as_time_of_the_call():
     limits = replace(QUICK_LIMITS, call_seconds=0.001)  # no program starts as quickly
     async with running_server(stdio_program(), limits) as (server, changes):
         with pytest.raises(ToolError, match=r"it did not answer in time \(0.001 s\)"):
-            await server.call_tool("wait", {})
+            await call_tool(server, "wait", {})
         assert len(changes.listings) == 1
 
 
@@ -200,7 +200,7 @@ async def test_whoever_waits_for_a_start_is_told(tmp_path: Path, monkeypatch: py
     lines: asyncio.Queue[str] = asyncio.Queue()
     program = stdio_program("slow", str(gate))
     async with running_server(program) as (server, _), asyncio.TaskGroup() as tasks:
-        call = tasks.create_task(server.call_tool("echo", {"text": "hello"}, lines.put_nowait))
+        call = tasks.create_task(call_tool(server, "echo", {"text": "hello"}, lines.put_nowait))
         assert await lines.get() == "it is being started"
         (await asyncio.to_thread(gate.open, "w")).close()
         assert (await call).text == "hello"
@@ -208,13 +208,13 @@ async def test_whoever_waits_for_a_start_is_told(tmp_path: Path, monkeypatch: py
 
 async def test_an_unanswered_call_ends_in_time_and_three_of_them_reconnect():
     async with running_server(stdio_program()) as (server, _):
-        process = await server.call_tool("process", {})
+        process = await call_tool(server, "process", {})
         server.limits = replace(QUICK_LIMITS, call_seconds=0.05)
         for _ in range(3):
             with pytest.raises(ToolError, match="odd is not available: it did not answer in time"):
-                await server.call_tool("wait", {})
+                await call_tool(server, "wait", {})
         server.limits = QUICK_LIMITS
-        assert await server.call_tool("process", {}) != process
+        assert await call_tool(server, "process", {}) != process
 
 
 @pytest.mark.parametrize("behavior", ["hang", "noise"])
@@ -224,7 +224,7 @@ async def test_a_server_that_never_starts_is_not_available(behavior: str):
         McpServerLimits(call_seconds=0.3, connect_seconds=0.3, retry_seconds=0.01, max_retry_seconds=0.05),
     ) as (server, _):
         with pytest.raises(ToolError, match="odd is not available: it "):
-            await server.call_tool("echo", {})
+            await call_tool(server, "echo", {})
         with pytest.raises(ToolError, match="odd is not available: it "):
             await server.list_tools()
 
@@ -253,7 +253,7 @@ async def test_a_slow_start_is_waited_for(tmp_path: Path):
     gate = tmp_path / "gate"
     os.mkfifo(gate)
     async with running_server(stdio_program("slow", str(gate))) as (server, _), asyncio.TaskGroup() as tasks:
-        calls = [tasks.create_task(server.call_tool("echo", {"text": str(number)})) for number in range(3)]
+        calls = [tasks.create_task(call_tool(server, "echo", {"text": str(number)})) for number in range(3)]
         opened = await asyncio.to_thread(gate.open, "w")
         assert not any(call.done() for call in calls)
         opened.close()
@@ -262,7 +262,7 @@ async def test_a_slow_start_is_waited_for(tmp_path: Path):
 
 async def test_changed_tools_are_listed_when_the_server_says_so():
     async with running_server(stdio_program()) as (server, changes):
-        await server.call_tool("grow", {})
+        await call_tool(server, "grow", {})
         await changes.wait_until(lambda listings: len(listings) == 2)
         before, after = ({definition.name for definition in each.definitions} for each in changes.listings)
         assert after - before == {"odd_grown"}
@@ -271,11 +271,11 @@ async def test_changed_tools_are_listed_when_the_server_says_so():
 async def test_a_server_that_dies_during_the_pause_between_listings_is_restarted():
     limits = replace(QUICK_LIMITS, min_relist_pause_seconds=600.0)
     async with running_server(stdio_program(), limits) as (server, changes):
-        await server.call_tool("grow", {})
+        await call_tool(server, "grow", {})
         await changes.wait_until(lambda listings: len(listings) == 2)
         with pytest.raises(ToolError, match="what the call did is unknown"):
-            await server.call_tool("die", {})
-        assert (await server.call_tool("echo", {"text": "again"})).text == "again"
+            await call_tool(server, "die", {})
+        assert (await call_tool(server, "echo", {"text": "again"})).text == "again"
 
 
 async def test_an_endless_list_of_tools_is_read_to_a_bound():
@@ -302,7 +302,7 @@ async def test_a_flood_is_slowed_down_and_others_continue():
         async with asyncio.TaskGroup() as tasks:
             ticking = tasks.create_task(tick())
             with pytest.raises(ToolError, match="did not answer in time"):
-                await server.call_tool("flood", {})
+                await call_tool(server, "flood", {})
             ticking.cancel()
     assert ticks > 1000
 
@@ -335,7 +335,7 @@ async def test_tools_are_listed_now_and_then_in_case_a_notification_was_lost():
     )
     async with running_server(stdio_program(), limits) as (server, changes):
         await server.list_tools()
-        assert (await server.call_tool("echo", {"text": "meanwhile"})).text == "meanwhile"
+        assert (await call_tool(server, "echo", {"text": "meanwhile"})).text == "meanwhile"
         assert len(changes.listings) == 1
 
 
@@ -344,4 +344,4 @@ async def test_no_call_waits_for_a_server_that_is_not_run():
         "odd", stdio_program(), RecordedListings(), McpServerLimits(call_seconds=0.05, connect_seconds=0.05)
     )
     with pytest.raises(ToolError, match="odd is not available: it did not start in time"):
-        await server.call_tool("echo", {})
+        await call_tool(server, "echo", {})

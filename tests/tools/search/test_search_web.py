@@ -12,7 +12,7 @@ from starlette.routing import Route
 from bot.http_server import serve
 from bot.sim.search_engine import JSON_ENABLED, SHIPPED_FORMATS, SimulatedSearchEngine, WebPage
 from tools.arguments import check_arguments
-from tools.base import ToolError, run_tool_text
+from tools.base import ToolError, run_tool
 from tools.search import tool as search_tool
 from tools.search.brave import BraveEngine
 from tools.search.engine import MAX_ANSWER_BYTES, SearchRefused
@@ -54,7 +54,7 @@ def search_web(engine, monkeypatch):
 
 async def test_a_search_asks_once_and_says_what_it_found(simulated, search_web, context):
     arguments = check_arguments(search_web, {"question": "!!g  what is new in Python?", "newest": "true"})
-    result = await run_tool_text(search_web, arguments, context)
+    result = (await run_tool(search_web, arguments, context)).text
     assert simulated.requests == [{"q": "g what is new in Python?", "format": "json", "time_range": "month"}]
     assert list(parse_hits(result)) == [1, 2, 3, 4, 5, 6]
     assert result.startswith(
@@ -63,23 +63,23 @@ async def test_a_search_asks_once_and_says_what_it_found(simulated, search_web, 
 
 
 async def test_later_searches_of_a_turn_number_on_and_the_fifth_is_refused(simulated, search_web, context):
-    second = await run_tool_text(search_web, {"question": "python"}, replace(context, earlier_calls=1))
+    second = (await run_tool(search_web, {"question": "python"}, replace(context, earlier_calls=1))).text
     assert list(parse_hits(second)) == [7, 8, 9, 10, 11, 12]
     with pytest.raises(ToolError, match="No more than 4 searches"):
-        await run_tool_text(search_web, {"question": "python"}, replace(context, earlier_calls=MAX_SEARCHES))
+        await run_tool(search_web, {"question": "python"}, replace(context, earlier_calls=MAX_SEARCHES))
     with pytest.raises(ToolError, match="empty"):
-        await run_tool_text(search_web, {"question": " \n "}, context)
+        await run_tool(search_web, {"question": " \n "}, context)
 
 
 async def test_engines_that_do_not_respond_are_left_out_once(simulated, search_web, context):
     simulated.unresponsive = (("google", "CAPTCHA"), ("bing", "timeout"))
-    result = await run_tool_text(search_web, {"question": "nothing"}, context)
+    result = (await run_tool(search_web, {"question": "nothing"}, context)).text
     assert result == f"{NO_HITS}\n{PARTIAL}"
     assert [request.get("disabled_engines") for request in simulated.requests] == [
         None,
         "google__general,bing__general",
     ]
-    result = await run_tool_text(search_web, {"question": "python"}, context)
+    result = (await run_tool(search_web, {"question": "python"}, context)).text
     assert result.endswith(PARTIAL)
     assert len(simulated.requests) == 3
 
@@ -101,7 +101,7 @@ async def test_engines_that_do_not_respond_are_left_out_once(simulated, search_w
 async def test_what_is_no_result_is_said(simulated, search_web, context, response, reason):
     simulated.response = response
     with pytest.raises(SearchRefused, match=reason):
-        await run_tool_text(search_web, {"question": "python"}, context)
+        await run_tool(search_web, {"question": "python"}, context)
 
 
 @pytest.mark.parametrize(
@@ -116,7 +116,7 @@ async def test_what_is_no_result_is_said(simulated, search_web, context, respons
 )
 async def test_an_answer_of_another_shape_finds_nothing(simulated, search_web, context, content):
     simulated.response = JSONResponse(content)
-    assert (await run_tool_text(search_web, {"question": "python"}, context)).startswith(NO_HITS)
+    assert (await run_tool(search_web, {"question": "python"}, context)).text.startswith(NO_HITS)
 
 
 async def test_a_slow_engine_and_none_are_said(simulated, engine, monkeypatch):
