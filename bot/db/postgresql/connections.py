@@ -1,4 +1,4 @@
-"""Opens connections to a PostgreSQL server: one that writes, and a pool of those that only read."""
+"""Opens connections to a PostgreSQL server, each with a session of its own."""
 
 import select
 from dataclasses import dataclass
@@ -9,15 +9,12 @@ import psycopg
 from psycopg.adapt import Loader
 from sqlalchemy import NullPool, create_engine, event
 from sqlalchemy.engine import URL, Engine, make_url
-from sqlalchemy.exc import ArgumentError, DisconnectionError
+from sqlalchemy.exc import ArgumentError
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
 from bot.errors import SettingsRefused
 
 _CONNECT_SECONDS = 5
-_MAX_IDLE_READERS = 2
-_MAX_READERS = 10
-_READER_TIMEOUT_SECONDS = 10.0  # that a read waits until another one has ended
 # A peer that is gone without a word is noticed after eleven seconds, here and at the server, which then frees
 # the locks of that session.
 # Keepalive asks only while nothing is under way; what was sent would be sent again for minutes.
@@ -47,28 +44,32 @@ _ENGINE_OPTIONS: dict[str, Any] = {
 
 @dataclass(frozen=True, slots=True)
 class ServerEngines:
-    """What opens connections: `writer` a new one each time; those of `readers` are kept for the next read."""
+    """What opens connections, a new one each time."""
 
     writer: AsyncEngine
-    readers: AsyncEngine
+    reader: AsyncEngine
 
 
 def create_engines(url: str) -> ServerEngines:
     """Engines for the server that `url` names; none connects yet."""
-    address = _parse_url(url)
-    writer = create_async_engine(address, poolclass=NullPool, **_ENGINE_OPTIONS)
-    readers = create_async_engine(
-        address,
-        isolation_level="REPEATABLE READ",
-        pool_size=_MAX_IDLE_READERS,
-        max_overflow=_MAX_READERS - _MAX_IDLE_READERS,
-        pool_timeout=_READER_TIMEOUT_SECONDS,
-        **_ENGINE_OPTIONS,
+    return ServerEngines(
+        writer=_create_engine(url, f"{_SET_KEEPALIVE}; {_SET_IDLE_LIMIT}"),
+        reader=_create_engine(url, f"{_SET_KEEPALIVE}; {_SET_READONLY}"),
     )
-    event.listen(writer.sync_engine, "connect", partial(_set_up, f"{_SET_KEEPALIVE}; {_SET_IDLE_LIMIT}"))
-    event.listen(readers.sync_engine, "connect", partial(_set_up, f"{_SET_KEEPALIVE}; {_SET_READONLY}"))
-    event.listen(readers.sync_engine, "checkout", _refuse_lost)
-    return ServerEngines(writer, readers)
+
+
+def create_session_engine(url: str) -> AsyncEngine:
+    """An engine for one connection without transactions, whose session stands for this process."""
+    return _create_engine(url, _SET_KEEPALIVE)
+
+
+def _create_engine(url: str, set_up: str) -> AsyncEngine:
+    """An engine whose connections commit each statement, unless one begins a transaction."""
+    engine = create_async_engine(
+        _parse_url(url), poolclass=NullPool, isolation_level="AUTOCOMMIT", **_ENGINE_OPTIONS
+    )
+    event.listen(engine.sync_engine, "connect", partial(_set_up, set_up))
+    return engine
 
 
 def create_blocking_engine(url: str) -> Engine:
@@ -91,7 +92,6 @@ def _set_up(statements: str, connection: Any, _record: object) -> None:
     cursor = connection.cursor()
     cursor.execute(statements)
     cursor.close()
-    connection.commit()
 
 
 class _SumLoader(Loader):
@@ -99,21 +99,6 @@ class _SumLoader(Loader):
 
     def load(self, data: bytes | bytearray | memoryview) -> int:
         return int(bytes(data))
-
-
-def _refuse_lost(connection: Any, _record: object, _proxy: object) -> None:
-    """Let the pool open another connection in place of a lost one."""
-    if is_lost(connection.driver_connection):
-        raise DisconnectionError
-
-
-def create_session_engine(url: str) -> AsyncEngine:
-    """An engine for one connection without transactions, whose session stands for this process."""
-    engine = create_async_engine(
-        _parse_url(url), poolclass=NullPool, isolation_level="AUTOCOMMIT", **_ENGINE_OPTIONS
-    )
-    event.listen(engine.sync_engine, "connect", partial(_set_up, _SET_KEEPALIVE))
-    return engine
 
 
 def _parse_url(url: str) -> URL:

@@ -8,20 +8,22 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager
-from typing import Any, cast
 
 import psycopg
-from sqlalchemy.exc import DBAPIError
-from sqlalchemy.ext.asyncio import AsyncConnection
 
-from bot.db import share_holds, shares
-from bot.db.postgresql.connections import ServerEngines, create_engines, is_lost
+from bot.db import shares
+from bot.db.postgresql.connections import ServerEngines, create_engines
 from bot.db.postgresql.errors import translate_errors
+from bot.db.postgresql.sessions import ServerSession, open_session
 from bot.db.retry import OutageLog, report_failures, report_success
+from bot.db.shares import ShareHold
 from bot.db.transaction import Transaction
-from bot.errors import ReadTooSlow, SettingsRefused, StoreUnavailable
+from bot.errors import ReadTooSlow, SettingsRefused, ShareLost, StoreBusy, StoreUnavailable
 
-_BEGIN = "SELECT pg_current_xact_id()::text"  # of the transaction that it begins: 0 to 2^64
+_BEGIN_WRITING = ("BEGIN", "SELECT pg_current_xact_id()::text")  # 0 to 2^64
+# A replica that takes the share over waits for the transactions that share the lock of this row.
+_LOCK_HOLD = "SELECT 1 FROM share_holds WHERE share = {0} AND epoch = {1} AND ended_at IS NULL FOR SHARE"
+_BEGIN_READING = "BEGIN ISOLATION LEVEL REPEATABLE READ"
 # A server that another one has replaced may not have come to this number yet.
 _SELECT_OUTCOME = """
 SELECT CASE WHEN '{0}'::xid8 < pg_snapshot_xmax(pg_current_snapshot()) THEN pg_xact_status('{0}'::xid8) END
@@ -32,6 +34,9 @@ SELECT pid FROM (SELECT pg_backend_pid() AS pid) AS own WHERE pg_try_advisory_lo
 _SELECT_SESSION = "SELECT pg_backend_pid()"
 _TRY_LOCK = "SELECT pg_try_advisory_lock(1667329650, {0})"
 _OUTCOME_RETRY_SECONDS = 0.2
+_MAX_READERS = 10
+_MAX_IDLE_READERS = 2
+_READER_TIMEOUT_SECONDS = 10.0  # that a read waits until another one has ended
 
 
 class PostgresDatabase:
@@ -48,8 +53,9 @@ class PostgresDatabase:
         self._stop = stop
         self._was_open = False
         self._write_lock = asyncio.Lock()
-        self._writer: AsyncConnection | None = None
-        self._session: psycopg.AsyncConnection[Any] | None = None  # the writer's
+        self._writer: ServerSession | None = None
+        self._idle_readers: list[ServerSession] = []
+        self._reader_limit = asyncio.Semaphore(_MAX_READERS)
 
     @contextlib.asynccontextmanager
     async def transaction(
@@ -66,10 +72,8 @@ class PostgresDatabase:
             async with self._write_lock:
                 writer = await self._open_writer()
                 try:
-                    number = str((await writer.exec_driver_sql(_BEGIN)).scalar_one())
-                    if hold is not None:
-                        await share_holds.require(writer, [hold])
-                    yield writer
+                    number = await _begin_writing(writer, hold)
+                    yield writer.statements
                     await self._commit(writer, number)
                 except BaseException:
                     await self._undo(writer)
@@ -93,8 +97,19 @@ class PostgresDatabase:
     async def read_transaction(self) -> AsyncIterator[Transaction]:
         """Read from one consistent snapshot, without waiting for writers. Raises StoreUnavailable."""
         with report_failures(self._outage_log), translate_errors(was_open=self._was_open):
-            async with self._engines.readers.connect() as reader, reader.begin():
-                yield reader
+            async with self._reserve_reader():
+                reader = await self._open_reader()
+                try:
+                    await reader.begin(_BEGIN_READING)
+                    yield reader.statements
+                    await reader.commit()
+                except BaseException:
+                    await reader.close()
+                    raise
+                if len(self._idle_readers) < _MAX_IDLE_READERS:
+                    self._idle_readers.append(reader)
+                else:
+                    await reader.close()
 
     @contextlib.asynccontextmanager
     async def long_read_transaction(self, max_seconds: float | None = None) -> AsyncIterator[Transaction]:
@@ -117,17 +132,15 @@ class PostgresDatabase:
     async def close(self) -> None:
         """Close every connection to the server."""
         await self._close_writer()
-        await self._engines.readers.dispose()
-        await self._engines.writer.dispose()
+        while self._idle_readers:
+            await self._idle_readers.pop().close()
 
     async def refuse_pooler(self) -> None:
         """Raise SettingsRefused if connections share sessions: then no lock of a session means anything."""
         with translate_errors():
             async with self._engines.writer.connect() as first, self._engines.writer.connect() as other:
                 number = (await first.exec_driver_sql(_TAKE_OWN_LOCK)).scalar_one()
-                await first.commit()
                 next_number = (await first.exec_driver_sql(_SELECT_SESSION)).scalar_one()
-                await first.commit()
                 is_shared = (await other.exec_driver_sql(_TRY_LOCK.format(number))).scalar_one()
         if is_shared or next_number != number:
             raise SettingsRefused(
@@ -136,28 +149,40 @@ class PostgresDatabase:
                 "database."
             )
 
-    async def _open_writer(self) -> AsyncConnection:
-        if self._session is not None and is_lost(self._session):
+    async def _open_writer(self) -> ServerSession:
+        if self._writer is not None and self._writer.is_lost:
             await self._close_writer()
         if self._writer is None:
-            writer = await self._engines.writer.connect()
-            try:
-                raw_connection = await writer.get_raw_connection()
-            except BaseException:
-                await writer.close()
-                raise
-            self._writer = writer
+            self._writer = await open_session(self._engines.writer)
             self._was_open = True
-            self._session = cast("psycopg.AsyncConnection[Any]", raw_connection.driver_connection)
         return self._writer
 
-    async def _commit(self, writer: AsyncConnection, number: str) -> None:
-        session = self._session
-        assert session is not None
+    @contextlib.asynccontextmanager
+    async def _reserve_reader(self) -> AsyncIterator[None]:
+        """Wait until one more read may go on."""
+        try:
+            async with asyncio.timeout(_READER_TIMEOUT_SECONDS):
+                await self._reader_limit.acquire()
+        except TimeoutError:
+            raise StoreBusy("the database cannot be used now: other reads take too long") from None
+        try:
+            yield
+        finally:
+            self._reader_limit.release()
+
+    async def _open_reader(self) -> ServerSession:
+        while self._idle_readers:
+            reader = self._idle_readers.pop()
+            if not reader.is_lost:
+                return reader
+            await reader.close()
+        return await open_session(self._engines.reader)
+
+    async def _commit(self, writer: ServerSession, number: str) -> None:
         try:
             await writer.commit()
-        except DBAPIError:
-            if not session.closed:
+        except psycopg.Error:
+            if not writer.is_closed:
                 raise
             await self._close_writer()
             if not await self._find_outcome(number):
@@ -169,7 +194,7 @@ class PostgresDatabase:
             try:
                 with report_failures(self._outage_log), translate_errors(was_open=self._was_open):
                     writer = await self._open_writer()
-                    status = (await writer.exec_driver_sql(_SELECT_OUTCOME.format(number))).scalar_one()
+                    [(status,)] = await writer.begin("BEGIN", _SELECT_OUTCOME.format(number))
                     await writer.commit()
             except StoreUnavailable:
                 await self._close_writer()
@@ -180,22 +205,31 @@ class PostgresDatabase:
                 return bool(status == "committed")
             await asyncio.sleep(_OUTCOME_RETRY_SECONDS)
 
-    async def _undo(self, writer: AsyncConnection) -> None:
+    async def _undo(self, writer: ServerSession) -> None:
         """Roll back; a connection that was lost, or whose statement was cancelled, is not used again."""
         try:
             await writer.rollback()
         except Exception:  # noqa: BLE001  # the error that ended the transaction is raised
             await self._close_writer()
-        if writer.invalidated or writer.closed:
+        if writer.is_closed:
             await self._close_writer()
 
     async def _close_writer(self) -> None:
         if self._writer is not None:
             writer = self._writer
             self._writer = None
-            self._session = None
-            with contextlib.suppress(Exception):
-                await writer.close()
+            await writer.close()
+
+
+async def _begin_writing(writer: ServerSession, hold: ShareHold | None) -> str:
+    """Begin a transaction, in which the hold stands until its end; returns its number. Raises ShareLost."""
+    if hold is None:
+        [(number,)] = await writer.begin(*_BEGIN_WRITING)
+        return str(number)
+    (number,), *standing = await writer.begin(*_BEGIN_WRITING, _LOCK_HOLD.format(hold.share, hold.epoch))
+    if not standing:
+        raise ShareLost
+    return str(number)
 
 
 @contextlib.asynccontextmanager

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 import psycopg
 from sqlalchemy.exc import DBAPIError
-from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
 from bot.errors import CanvasgramError, SettingsRefused, StoreBusy, StoreUnavailable
 
@@ -47,8 +46,6 @@ def translate_errors(*, was_open: bool = False) -> Iterator[None]:
     """
     try:
         yield
-    except PoolTimeoutError as error:
-        raise StoreBusy("the database cannot be used now: other reads take too long") from error
     except DBAPIError as error:
         translated = _translate(error.orig, was_open=was_open)
         if translated is None:
