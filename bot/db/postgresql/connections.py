@@ -12,6 +12,7 @@ from sqlalchemy.engine import URL, Engine, make_url
 from sqlalchemy.exc import ArgumentError
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
+from bot.db.postgresql.local_connection import LocalConnection
 from bot.errors import SettingsRefused
 
 _CONNECT_SECONDS = 5
@@ -36,7 +37,6 @@ _CONNECT_ARGS = {
     "tcp_user_timeout": _PEER_MILLISECONDS,
 }
 _ENGINE_OPTIONS: dict[str, Any] = {
-    "connect_args": _CONNECT_ARGS,
     "hide_parameters": True,
     "pool_reset_on_return": None,  # every transaction ends in a commit or a rollback
 }
@@ -65,8 +65,14 @@ def create_session_engine(url: str) -> AsyncEngine:
 
 def _create_engine(url: str, set_up: str) -> AsyncEngine:
     """An engine whose connections commit each statement, unless one begins a transaction."""
+    address = _parse_url(url)
+
+    async def connect() -> LocalConnection:
+        positional, named = engine.dialect.create_connect_args(address)
+        return await LocalConnection.connect(*positional, **{**named, **_CONNECT_ARGS})
+
     engine = create_async_engine(
-        _parse_url(url), poolclass=NullPool, isolation_level="AUTOCOMMIT", **_ENGINE_OPTIONS
+        address, async_creator=connect, poolclass=NullPool, isolation_level="AUTOCOMMIT", **_ENGINE_OPTIONS
     )
     event.listen(engine.sync_engine, "connect", partial(_set_up, set_up))
     return engine
@@ -74,7 +80,7 @@ def _create_engine(url: str, set_up: str) -> AsyncEngine:
 
 def create_blocking_engine(url: str) -> Engine:
     """An engine whose connections block the thread that uses them."""
-    return create_engine(_parse_url(url), poolclass=NullPool, **_ENGINE_OPTIONS)
+    return create_engine(_parse_url(url), connect_args=_CONNECT_ARGS, poolclass=NullPool, **_ENGINE_OPTIONS)
 
 
 def is_lost(connection: psycopg.AsyncConnection[Any]) -> bool:

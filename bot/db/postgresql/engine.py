@@ -35,7 +35,7 @@ _SELECT_SESSION = "SELECT pg_backend_pid()"
 _TRY_LOCK = "SELECT pg_try_advisory_lock(1667329650, {0})"
 _OUTCOME_RETRY_SECONDS = 0.2
 _MAX_READERS = 10
-_MAX_IDLE_READERS = 2
+_MAX_IDLE_READERS = 4  # several parts look for changes at one moment
 _READER_TIMEOUT_SECONDS = 10.0  # that a read waits until another one has ended
 
 
