@@ -152,14 +152,17 @@ class QuotaGate:
     async def run(self, request: TurnRequest, complete: RequestCompleter | None = None) -> None:
         concerned = _list_holders(request.person, request.lane)
         holders = [holder for holder in concerned if not self._take_unchecked_turn(holder)]
+        far_from_warning: set[int] = set()
         for holder in holders:
             before = await self._load_usage(holder)
-            if before is not None and before.is_used_up:
+            if before is None or self._is_far_from_warning(holder, before):
+                far_from_warning.add(holder)
+            elif before.is_used_up:
                 complete = partial(self._complete_or_refuse, request, complete, holder, before)
                 break
         await self._turns.run(request, complete)
         for holder in holders:
-            after = await self._load_usage(holder)
+            after = None if holder in far_from_warning else await self._load_usage(holder)
             if after is not None:
                 await self._warn(request, holder, after)
 
@@ -180,6 +183,14 @@ class QuotaGate:
             return False
         self._unchecked_turns[holder] = day, turns_left - 1
         return True
+
+    def _is_far_from_warning(self, holder: int, usage: QuotaUsage) -> bool:
+        """Whether the turn that begins now cannot reach the warning; counts how many more cannot."""
+        warn_at = WARN_FRACTION * (usage.limit or 0)
+        turns_left = int((warn_at - usage.used) / self._settings.max_canvases_per_turn)
+        if turns_left > 1 and not self._settings.counts_elsewhere:
+            self._unchecked_turns[holder] = self._today(), turns_left - 1
+        return turns_left >= 1
 
     async def _load_usage(self, holder: int) -> QuotaUsage | None:
         """Return what a person or a group has used today; None without a limit."""
@@ -245,12 +256,7 @@ class QuotaGate:
     async def _warn(self, request: TurnRequest, holder: int, usage: QuotaUsage) -> None:
         """Send the warning if it is due and has not been sent today."""
         assert usage.limit is not None
-        warn_at = WARN_FRACTION * usage.limit
-        if usage.used < warn_at and self._settings.counts_elsewhere:
-            return
-        if usage.used < warn_at:
-            turns_left = int((warn_at - usage.used) / self._settings.max_canvases_per_turn)
-            self._unchecked_turns[holder] = self._today(), turns_left
+        if usage.used < WARN_FRACTION * usage.limit:
             return
         now = self._clock()
         translate = request.translate
