@@ -1,17 +1,27 @@
 """What one of two gateways changes holds on the other one; both run in this process, on one server."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+import re
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import httpx
 import psycopg
 import pytest
 
+from bot.db.engine import open_database
+from bot.db.people import page_sessions
 from bot.domain import SHARE_COUNT, compute_share
 from bot.sim.telegram.chats import ChatMessage
+from bot.sim.telegram.people import SimulatedPerson
 from tests.gateway.test_approval_waits import ring_prompt, wait_for_question
+from tests.monitoring.test_health import find_free_port
+from tests.support.admin_page import find_csrf_token
 from tests.support.approval_tools import install_bells, load_rung_bells
 from tests.support.gateway import ADMIN, GatewayHarness, open_harness
 from tests.support.group_chat import open_group
@@ -38,13 +48,14 @@ async def wait_for_rows(url: str, query: str, rows: list[Any]) -> None:
 
 
 class TwoGateways:
-    """Two gateways that share the chats; `ann` is an admin."""
+    """Two gateways that share the chats; `ann` is an admin, `ports` are those of their pages."""
 
-    def __init__(self, harness: GatewayHarness, url: str) -> None:
+    def __init__(self, harness: GatewayHarness, url: str, ports: tuple[int, int]) -> None:
         self.harness = harness
         self.api = harness.api
         self.ann = harness.ann
         self.url = url
+        self.ports = ports
 
     def has_holder_of_ann(self, chat: int) -> bool:
         holders = dict(select(self.url, HOLDERS))
@@ -82,10 +93,75 @@ class TwoGateways:
 
 @asynccontextmanager
 async def run_two(tmp_path: Path, url: str, **settings: Any) -> AsyncIterator[TwoGateways]:
-    async with open_harness(tmp_path, database_url=url, **settings) as harness, harness.run(), harness.run():
-        counts = "SELECT count(*) FROM share_holds WHERE ended_at IS NULL GROUP BY life"
-        await wait_for_rows(url, counts, [(SHARE_COUNT // 2,)] * 2)
-        yield TwoGateways(harness, url)
+    ports = find_free_port(), find_free_port()
+    settings |= {"database_url": url, "admin_page": "on", "http_port": ports[0]}
+    async with open_harness(tmp_path, **settings) as harness:
+        other = replace(harness, settings=harness.settings.model_copy(update={"http_port": ports[1]}))
+        async with harness.run(), other.run():
+            counts = "SELECT count(*) FROM share_holds WHERE ended_at IS NULL GROUP BY life"
+            await wait_for_rows(url, counts, [(SHARE_COUNT // 2,)] * 2)
+            yield TwoGateways(harness, url, ports)
+
+
+@asynccontextmanager
+async def open_pages(gateways: TwoGateways) -> AsyncIterator[list[httpx.AsyncClient]]:
+    """The pages of both, with one session: first that of the gateway that has Ann's chat."""
+    async with open_database(gateways.url) as database, database.transaction() as tx:
+        token = await page_sessions.insert_link(tx, ADMIN, now=time.time())
+    session = ""
+    async with AsyncExitStack() as stack:
+        pages: list[httpx.AsyncClient] = []
+        for port in gateways.ports:
+            url = f"http://127.0.0.1:{port}"
+            http = await stack.enter_async_context(httpx.AsyncClient(base_url=url, headers={"origin": url}))
+            cookie = f"canvasgram-session-{port}"
+            if not session:
+                answer = await http.post(page_sessions.build_login_url(url, token))
+                session = answer.cookies[cookie]
+            http.cookies.set(cookie, session)
+            shares = (await http.get("/healthz")).json()["replica"]["shares"]
+            pages.insert(0 if compute_share(ADMIN) in shares else len(pages), http)
+        yield pages
+
+
+async def check_that_all_is_cut(
+    gateways: TwoGateways, person: SimulatedPerson, block: Callable[[], Awaitable[None]]
+) -> None:
+    """What runs for somebody ends once they are blocked, and their next message is not answered."""
+    endpoint = gateways.harness.endpoint
+    endpoint.hold()
+    person.send("@@say:cut@@")
+    await endpoint.wait_until(lambda: endpoint.running == 1)
+    await block()
+    await endpoint.wait_until(lambda: endpoint.running == 0)
+    endpoint.release()
+    sent = person.send("@@say:unheard@@")
+    await gateways.wait_until_done(sent.update_id)
+    assert not gateways.find_message(person.id, "unheard")
+
+
+async def check_pages(gateways: TwoGateways) -> None:
+    """Either gateway's page shows both, and what is done on one holds for a chat that the other one has."""
+    cleo = gateways.api.person(gateways.find_chat(iter(range(200, 300))), "Cleo")
+    async with open_pages(gateways) as pages:
+        now = [(await page.get("/admin/now")).text for page in pages]
+        assert [text.count("shows this page") for text in now] == [1, 1]
+        own_rows = [re.findall(r"<tr><td[^>]*>(\d+)</td><td[^>]*>([^<]*)", text) for text in now]
+        assert [number for number, _ in own_rows[0]] == [number for number, _ in own_rows[1]]
+        assert own_rows[0] != own_rows[1]  # each is marked on its own page
+        first, token = pages[0], find_csrf_token(now[0])
+
+        async def act(name: str) -> None:
+            answer = await first.post(f"/admin/people/{cleo.id}/{name}", data={"csrf": token})
+            assert answer.status_code == 303, answer.text
+
+        cleo.send("Hello")
+        await gateways.wait_for_message(ADMIN, "Cleo")
+        await act("let-in")
+        cleo.send("@@say:Hello Cleo@@")
+        await gateways.wait_for_message(cleo.id, "Hello Cleo")
+        await check_that_all_is_cut(gateways, cleo, partial(act, "block"))
+        assert "blocked" in (await pages[1].get("/admin/people")).text
 
 
 async def test_what_an_admin_decides_holds_on_the_other_replica(tmp_path: Path, url: str):
@@ -111,16 +187,12 @@ async def test_what_an_admin_decides_holds_on_the_other_replica(tmp_path: Path, 
         await gateways.wait_for_message(bob.id, "used up")
         await gateways.ask_ann("/limits Bob none")
 
-        # What runs for Bob ends, and his next message is not answered.
-        harness.endpoint.hold()
-        bob.send("@@say:cut@@")
-        await harness.endpoint.wait_until(lambda: harness.endpoint.running == 1)
-        assert "blocked" in await gateways.ask_ann(f"/people block {bob.id}")
-        await harness.endpoint.wait_until(lambda: harness.endpoint.running == 0)
-        harness.endpoint.release()
-        sent = bob.send("@@say:unheard@@")
-        await gateways.wait_until_done(sent.update_id)
-        assert not gateways.find_message(bob.id, "unheard")
+        async def block_bob() -> None:
+            assert "blocked" in await gateways.ask_ann(f"/people block {bob.id}")
+
+        await check_that_all_is_cut(gateways, bob, block_bob)
+
+        await check_pages(gateways)
 
 
 @pytest.mark.timeout(180)  # it waits for many things, one after another
