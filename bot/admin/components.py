@@ -17,6 +17,7 @@ from bot.db.people.page_sessions import ADMIN_PATH
 MAX_CHARACTERS = 80
 TURNS_PATH = f"{ADMIN_PATH}/turns"
 UNKNOWN = "unknown"
+MAX_LARGE_CHARACTERS = 12  # of a figure in large type; a longer one would be broken among its digits
 LIVE_TIMEOUT_MS = 10_000  # longer than a read of the page may take with its wait
 
 
@@ -76,7 +77,8 @@ def show_figures(*figures: h.Element) -> h.Element:
 def show_figure(label: str, text: str, *, note: h.Node = None, href: str | None = None) -> h.Element:
     """One figure with its label; `note` says how it changed, `href` leads to its rows."""
     value: h.Node = text if href is None else h.a(href=href)[text]
-    return h.div[h.dt[label], h.dd[value, note is not None and h.small[note]]]
+    classes = {"long": len(text) > MAX_LARGE_CHARACTERS}
+    return h.div(class_=classes)[h.dt[label], h.dd[value, note is not None and h.small[note]]]
 
 
 def show_section(title: str, *children: h.Node) -> h.Element:

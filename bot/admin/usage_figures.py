@@ -168,8 +168,9 @@ def describe_change(figure: UsageFigure) -> str:
     """How a figure has changed, such as `+12 %, before 1,234`."""
     if not figure.now or not figure.before:
         return f"before {figure.before_text}"
-    percents = 100 * (figure.now - figure.before) / figure.before
-    return f"{percents:+,.0f} %, before {figure.before_text}"
+    percents = round(100 * (figure.now - figure.before) / figure.before)
+    change = f"{percents:+,}" if percents else "±0"
+    return f"{change} %, before {figure.before_text}"
 
 
 def build_turns_url(filters: Filters, **changes: str | None) -> str:
