@@ -16,7 +16,7 @@ from bot.sim.demo_model.showcase import answer_showcase
 from bot.sim.vllm.server import Brain, SimulatedEndpoint, Timing, reply_with
 from tests.browser.conftest import Visit
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.usefixtures("migrated_demos")]
 
 LONG = "\n\n".join(
     f"Paragraph {number}: " + "the sea was calm and the light went round. " * 4 for number in range(24)

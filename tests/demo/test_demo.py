@@ -23,6 +23,8 @@ from bot.sim.vllm.server import SimulatedEndpoint, reply_with
 from bot.telegram.commands.welcome import EXAMPLES
 from tools.base import ToolError
 
+pytestmark = pytest.mark.usefixtures("migrated_demos")
+
 ROOT = Path(__file__).parents[2]
 
 
