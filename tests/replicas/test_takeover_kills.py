@@ -4,13 +4,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.kill.gateway import ForkServer
+from tests.kill.gateway import PATIENCE, ForkServer
 from tests.replicas.test_two_gateways import load_exact_accounts
 from tests.support.postgresql import PostgresServer
 from tests.support.replicas import CHATS, run_replicas
 
 COMMITS = ("before 1", "after 1", "after 2")
 """At which of its next commits a replica is killed, from the moment on in which the other one is."""
+START_SECONDS = 3 * PATIENCE  # both start, one after the other where the processor is busy
 
 
 @pytest.mark.timeout(600)
@@ -29,7 +30,7 @@ async def test_a_takeover_may_be_killed_at_each_of_its_steps(
             await first.spawn()
             await second.spawn()
             replicas.endpoint.release()
-            await replicas.wait_for_answers(number)
+            await replicas.wait_for_answers(number, START_SECONDS)
         accounts = await load_exact_accounts(postgresql_server.build_url(replicas.database))
     assert len(accounts) == len(COMMITS) * len(CHATS)
     assert all(account.down for account in accounts)

@@ -60,9 +60,9 @@ class Replicas:
         for chat in CHATS:
             self.api.person(chat, f"Person {chat}").send(text)
 
-    async def wait_for_answers(self, count: int) -> None:
+    async def wait_for_answers(self, count: int, seconds: float = PATIENCE) -> None:
         """Wait until each chat has so many finished answers."""
-        await self.api.wait_until(lambda: all(self._has_answers(chat, count) for chat in CHATS), PATIENCE)
+        await self.api.wait_until(lambda: all(self._has_answers(chat, count) for chat in CHATS), seconds)
 
     def _has_answers(self, chat: int, count: int) -> bool:
         messages = [message for message in self.api.chat(chat).bot_messages if message.text != UNSURE]
