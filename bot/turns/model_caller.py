@@ -349,12 +349,12 @@ class _SeatQueueNotice:
         self._next_update = asyncio.get_running_loop().call_later(SEAT_NOTICE_SECONDS, self._show_position)
 
     def _show_position(self) -> None:
+        self._next_update = asyncio.get_running_loop().call_later(SEAT_NOTICE_SECONDS, self._show_position)
         calls_before = self._get_position()
-        if calls_before is None:
+        if calls_before is None:  # the queue of several replicas may not have it yet
             return
         self._is_shown = True
         self._channel.show_queue_place(_format_place(self._channel.translate, calls_before))
-        self._next_update = asyncio.get_running_loop().call_later(SEAT_NOTICE_SECONDS, self._show_position)
 
     def close(self) -> None:
         """End the notice: the call has its seat, or it is over."""

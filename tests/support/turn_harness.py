@@ -76,6 +76,7 @@ class ScriptedModel:
     requests: list[ModelRequest] = field(default_factory=list)
     was_called: asyncio.Event = field(default_factory=asyncio.Event)
     calls_before: int | None = None
+    was_asked_for_place: asyncio.Event = field(default_factory=asyncio.Event)
     wait_for_seat: Callable[[], Awaitable[object]] | None = None
 
     async def call(
@@ -103,6 +104,7 @@ class ScriptedModel:
             raise
 
     def queue_position(self, lane: str) -> int | None:
+        self.was_asked_for_place.set()
         return self.calls_before
 
     @property

@@ -428,6 +428,7 @@ async def test_the_place_in_the_queue_is_updated_and_removed(database: Database,
     has_left_queue = asyncio.Event()
 
     async def queue() -> None:
+        await model.was_asked_for_place.wait()  # before the queue of several replicas has the call
         model.calls_before = 2
         while not any("2 requests" in (line or "") for line in harness.channel.status_lines):
             harness.channel.status_shown.clear()
