@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 from bot.db import revisions
 from bot.db.conversations import calls
 from bot.db.database_url import is_postgresql
-from bot.db.engine import Database, open_database
-from bot.db.queues import inbox, outbox
+from bot.db.engine import Database
+from bot.db.queues import inbox, outbox, seat_requests
 from bot.db.queues.inbox import IncomingUpdate
 from bot.db.revision_watch import RevisionWatch
 from bot.db.schema import find_newest_revision
@@ -74,11 +74,12 @@ async def open_replica_link(url: str, database: Database) -> AsyncIterator[Repli
     if not is_postgresql(url):
         yield None
         return
+    from bot.db.postgresql.engine import open_server
     from bot.db.postgresql.session_locks import list_replicas, open_session_locks
 
     messenger = ReplicaMessenger(database)
     own_shares = OwnShares()
-    async with open_database(url) as seat_database:
+    async with open_server(url, lock=seat_requests.LOCK) as seat_database:
         seats = ReplicaSeats(SeatStore(seat_database, messenger, list_replicas, own_shares.is_confirmed))
         yield ReplicaLink(messenger, partial(open_session_locks, url), own_shares, seats)
 

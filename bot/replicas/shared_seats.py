@@ -60,7 +60,8 @@ class LiveReplicas:
 class SeatStore:
     """Where the queues are kept, and how replicas know of each other.
 
-    `database`: used for nothing else, so that no long transaction is waited for. `list_replicas`: reads the
+    `database`: used for nothing else, so that no long transaction is waited for; each of its write
+    transactions has the lock of the requests from its beginning. `list_replicas`: reads the
     replicas whose locks are held at that moment. `is_confirmed`: whether this one's were, lately.
     """
 
@@ -210,7 +211,6 @@ class SharedSeats:
             for number, call in self._calls.items()
         ]
         async with self._store.database.transaction(durable=False) as tx:
-            await seat_requests.lock(tx)
             stored = await seat_requests.load(tx, self._endpoint)
             view = ReplicaView(life, own_calls, await self._list_gone(tx, stored))
             plan = plan_seats(stored, view, self._count, now=time.time())

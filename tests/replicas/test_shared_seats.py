@@ -12,6 +12,7 @@ from functools import partial
 import pytest
 
 from bot.db.engine import Database, open_database
+from bot.db.postgresql.engine import open_server
 from bot.db.postgresql.session_locks import list_replicas, open_session_locks
 from bot.db.queues import seat_requests
 from bot.db.schema import find_newest_revision
@@ -105,13 +106,15 @@ class Replica:
 
 @asynccontextmanager
 async def run_replica(url: str, count: int) -> AsyncIterator[Replica]:
-    async with open_database(url) as database:
+    async with open_database(url) as database, open_server(url, lock=seat_requests.LOCK) as seat_database:
         async with database.transaction() as tx:
             life = await process_lives.begin(tx, began_at=0.0)
         messenger = ReplicaMessenger(database)
         messenger.life = life
         own_shares = OwnShares()
-        replica_seats = ReplicaSeats(SeatStore(database, messenger, list_replicas, own_shares.is_confirmed))
+        replica_seats = ReplicaSeats(
+            SeatStore(seat_database, messenger, list_replicas, own_shares.is_confirmed)
+        )
         seats = replica_seats.add("main", count)
         messenger.handlers = {"seats": replica_seats.receive}
         callbacks = ReplicaCallbacks(NoWork(), messenger.receive, replica_seats.note_holders)
@@ -160,7 +163,6 @@ async def wait_until_empty(database: Database) -> None:
 async def pause_in_transaction(database: Database, seats: SharedSeats) -> None:
     """Hold the queue's lock until another replica's call has had a seat."""
     async with database.transaction() as tx:
-        await seat_requests.lock(tx)
         async with seats.hold("A"):
             pass
         await seat_requests.load(tx, "main")
@@ -255,7 +257,10 @@ async def test_a_replica_that_is_paused_keeps_no_seat_that_it_does_not_use(url: 
 
 
 async def test_a_replica_that_is_paused_while_it_changes_the_queue_holds_nobody_up(url: str):
-    async with run_replica(url, 1) as replica, open_database(url) as paused_database:
+    async with (
+        run_replica(url, 1) as replica,
+        open_server(url, lock=seat_requests.LOCK) as paused_database,
+    ):
         with pytest.raises(StoreUnavailable):
             await pause_in_transaction(paused_database, replica.seats)
 

@@ -8,8 +8,10 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager
+from typing import Any
 
 import psycopg
+from sqlalchemy import Select
 
 from bot.db import shares
 from bot.db.postgresql.connections import ServerEngines, create_engines
@@ -20,7 +22,7 @@ from bot.db.shares import ShareHold
 from bot.db.transaction import Transaction
 from bot.errors import ReadTooSlow, SettingsRefused, ShareLost, StoreBusy, StoreUnavailable
 
-_BEGIN_WRITING = ("BEGIN", "SELECT pg_current_xact_id()::text")  # 0 to 2^64
+_BEGIN_WRITING: tuple[str, ...] = ("BEGIN", "SELECT pg_current_xact_id()::text")  # 0 to 2^64
 # A replica that takes the share over waits for the transactions that share the lock of this row.
 _LOCK_HOLD = "SELECT 1 FROM share_holds WHERE share = {0} AND epoch = {1} AND ended_at IS NULL FOR SHARE"
 _BEGIN_READING = "BEGIN ISOLATION LEVEL REPEATABLE READ"
@@ -47,8 +49,12 @@ class PostgresDatabase:
         engines: ServerEngines,
         outage_log: OutageLog | None = None,
         stop: asyncio.Event | None = None,
+        lock: Select[Any] | None = None,
     ) -> None:
         self._engines = engines
+        self._begin_statements = _BEGIN_WRITING
+        if lock is not None:
+            self._begin_statements += (str(lock.compile(dialect=engines.writer.dialect)),)
         self._outage_log = outage_log
         self._stop = stop
         self._was_open = False
@@ -72,7 +78,7 @@ class PostgresDatabase:
             async with self._write_lock:
                 writer = await self._open_writer()
                 try:
-                    number = await _begin_writing(writer, hold)
+                    number = await self._begin_writing(writer, hold)
                     yield writer.statements
                     await self._commit(writer, number)
                 except BaseException:
@@ -149,6 +155,19 @@ class PostgresDatabase:
                 "database."
             )
 
+    async def _begin_writing(self, writer: ServerSession, hold: ShareHold | None) -> str:
+        """Begin a transaction, in which the hold stands until its end; returns its number.
+
+        Raises ShareLost.
+        """
+        statements = self._begin_statements
+        if hold is not None:
+            statements += (_LOCK_HOLD.format(hold.share, hold.epoch),)
+        rows = await writer.begin(*statements)
+        if len(rows) < len(statements) - 1:  # "BEGIN" has none
+            raise ShareLost
+        return str(rows[0][0])
+
     async def _open_writer(self) -> ServerSession:
         if self._writer is not None and self._writer.is_lost:
             await self._close_writer()
@@ -221,17 +240,6 @@ class PostgresDatabase:
             await writer.close()
 
 
-async def _begin_writing(writer: ServerSession, hold: ShareHold | None) -> str:
-    """Begin a transaction, in which the hold stands until its end; returns its number. Raises ShareLost."""
-    if hold is None:
-        [(number,)] = await writer.begin(*_BEGIN_WRITING)
-        return str(number)
-    (number,), *standing = await writer.begin(*_BEGIN_WRITING, _LOCK_HOLD.format(hold.share, hold.epoch))
-    if not standing:
-        raise ShareLost
-    return str(number)
-
-
 @contextlib.asynccontextmanager
 async def open_server(
     url: str,
@@ -239,9 +247,13 @@ async def open_server(
     stop: asyncio.Event | None = None,
     *,
     for_gateway: bool = False,
+    lock: Select[Any] | None = None,
 ) -> AsyncIterator[PostgresDatabase]:
-    """Open the database at `url`; `for_gateway`: refuse what its locks would not hold on."""
-    database = PostgresDatabase(create_engines(url), outage_log, stop)
+    """Open the database at `url`; `for_gateway`: refuse what its locks would not hold on.
+
+    `lock`: takes a TransactionLock, which every write transaction has from its beginning.
+    """
+    database = PostgresDatabase(create_engines(url), outage_log, stop, lock)
     try:
         if for_gateway:
             await database.refuse_pooler()

@@ -12,6 +12,9 @@ from bot.db.portable_sql import TransactionLock, upsert
 from bot.db.tables import seat_requests
 from bot.db.transaction import Transaction
 
+LOCK = select(TransactionLock(1))
+"""Takes the lock of who changes requests: what `load` reads under it stays so until `tx` ends."""
+
 
 @dataclass(frozen=True, slots=True)
 class SeatRequest:
@@ -37,7 +40,6 @@ class SeatRequest:
         return self.life, self.number
 
 
-_LOCK = select(TransactionLock(1))
 _COLUMNS = [column for column in seat_requests.c if column.name != "endpoint"]
 _SELECT = (
     select(*_COLUMNS)
@@ -54,11 +56,6 @@ _STORE = _INSERT.on_conflict_do_update(
     index_elements=["endpoint", "life", "number"],
     set_={name: _INSERT.excluded[name] for name in ("turn", "since", "seat", "given_at")},
 )
-
-
-async def lock(tx: Transaction) -> None:
-    """Keep others from changing the requests until `tx` ends: what `load` reads afterwards stays so."""
-    await tx.execute(_LOCK)
 
 
 async def load(tx: Transaction, endpoint: str) -> list[SeatRequest]:
