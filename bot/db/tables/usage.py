@@ -126,7 +126,7 @@ DAY_SUMS_LOCK = 2  # the TransactionLock of who makes, deletes or moves rows of 
 # Sums of past days in UTC, so that long periods need not be summed row by row. A day is summed once for each
 # `part`: time, user, chat (daily_turns, daily_calls) and tool (daily_calls, daily_tools). Who changes a row
 # of such a day deletes its sums, and they are made again. `called` restricts a row to turns that called a
-# model, a purpose or a tool, such as `tool clock`; empty: to none.
+# model, a purpose, both or a tool, such as `tool clock`; empty: to none.
 summed_days = Table(
     "summed_days",
     metadata,

@@ -52,8 +52,8 @@ from bot.db.usage.usage_sums import DAY_SECONDS
 SumPart = Literal["time", "user", "chat", "tool"]
 """What a day's sums are kept by: quarters of an hour, persons, lanes, or names of tools."""
 
-CalledKind = Literal["model", "purpose", "tool"]
-"""What turns call, by which sums tell them apart."""
+CalledKind = Literal["model", "purpose", "call", "tool"]
+"""What turns call, by which sums tell them apart; `call`: a model for a purpose."""
 
 SUM_PARTS: Final[tuple[SumPart, ...]] = get_args(SumPart)
 SLOT_SECONDS = 900  # the zones' days and hours begin with one
@@ -66,13 +66,14 @@ _KEY_NAMES = {"time": "slot", "user": "person", "chat": "lane"}
 _CALLED = {
     "model": (model_calls, _call.model),
     "purpose": (model_calls, _call.purpose),
+    "call": (model_calls, _call.purpose + literal_column("' '") + _call.model),
     "tool": (tool_calls, _tool.name),
 }
 CALLED_KINDS: Final[dict[SumPart, tuple[CalledKind, ...]]] = {
-    "time": ("model", "purpose", "tool"),
-    "user": ("model", "purpose"),
-    "chat": ("model", "purpose"),
-    "tool": ("model", "purpose"),
+    "time": ("model", "purpose", "call", "tool"),
+    "user": ("model", "purpose", "call"),
+    "chat": ("model", "purpose", "call"),
+    "tool": ("model", "purpose", "call"),
 }
 """By what turns called, sums are kept beside those of all; by persons and tools they would be too many."""
 CALL_SUMS: dict[str, ColumnElement[Any]] = {

@@ -119,6 +119,8 @@ def _find_sums_of_callers(scope: Scope, part: SumPart) -> _KeptSums | None:
         "purpose": scope.purpose,
         "tool": scope.tool,
     }
+    if scope.model is not None and scope.purpose is not None:
+        wanted = {"call": f"{scope.purpose} {scope.model}", "tool": scope.tool}
     called = [(kind, name) for kind, name in wanted.items() if name is not None]
     if not called:
         return _KeptSums(part, "")
