@@ -39,9 +39,11 @@ async def warm_up() -> None:
     """Answer a message in this process: what that imports and compiles each fork would do again."""
     share_compiled_statements()
     with TemporaryDirectory() as folder:
-        async with running_gateway(Path(folder)) as gateway:
-            gateway.ann.send("@@say:ready@@")
+        async with running_gateway(Path(folder), access="open") as gateway:
+            gateway.ann.send('@@tool:remember {"note": "milk"}@@@@say:ready@@')
             await gateway.wait_for_texts()
+            gateway.api.person(8).send("@@say:ready@@")  # the use of all but admins is limited
+            await gateway.wait_for_texts(chat=8)
 
 
 def serve_forks() -> None:
