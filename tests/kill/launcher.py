@@ -14,6 +14,7 @@ import os
 import runpy
 import sys
 import threading
+import warnings
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NoReturn, TypedDict
@@ -82,6 +83,7 @@ def _run_program(request: ForkRequest) -> NoReturn:
     for descriptor, standard_descriptor in ((devnull, 0), (log, 1), (log, 2)):
         os.dup2(descriptor, standard_descriptor)
     sys.argv = ["canvasgram", *request["arguments"]]
+    warnings.filterwarnings("ignore", module="runpy")  # that the module was imported before is meant
     code = 1
     try:
         runpy.run_module(request["module"], run_name="__main__")
