@@ -115,7 +115,7 @@ async def test_a_second_gateway_on_one_database_is_refused_until_the_first_is_go
 
 @pytest.mark.parametrize("fault", [BotApiFault.hang(), BotApiFault.server_error()])
 async def test_it_stops_while_telegram_does_not_answer(surround: OpenEnvironment, fault: BotApiFault):
-    environment = await surround(plain=True, start=False)
+    environment = await surround(start=False)
     fault_injection = environment.api.inject_fault(fault, times=None)
     await environment.gateway.spawn()
     await environment.until(lambda: fault_injection.hit_count)
