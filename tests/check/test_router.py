@@ -15,7 +15,7 @@ from bot.http_server import serve
 from bot.sim.vllm.server import SimulatedEndpoint, Timing
 from tests.support.endpoint_check import check_url
 
-SLOW_CANVASES = Timing.canvas(0.3)  # so slow that seats show, also on a busy machine
+SLOW_CANVASES = Timing.canvas(0.5)  # so slow that seats show, also on a busy machine
 
 
 @dataclass

@@ -7,8 +7,6 @@ import sys
 from asyncio.subprocess import PIPE, Process
 from pathlib import Path
 
-import pytest
-
 import bot.cli.main as command_line
 from tests.support.empty_database import place_empty_database
 from tests.support.oauth_server import OAuthMcpServer, running_oauth_server
@@ -45,7 +43,6 @@ async def paste_address(process: Process, servers: OAuthMcpServer, code: str = "
     return output.decode(), errors.decode()
 
 
-@pytest.mark.timeout(180)  # starts five processes
 async def test_a_server_is_signed_in_to_on_the_machine_and_again(tmp_path: Path) -> None:
     place_empty_database(tmp_path / "here.db")
     async with running_oauth_server() as servers:

@@ -152,7 +152,6 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.sqlite
-@pytest.mark.timeout(180)
 @pytest.mark.parametrize("seed", range(4))
 async def test_every_breakdown_equals_an_independent_clock(tmp_path: Path, seed: int):
     dice = random.Random(seed)

@@ -370,7 +370,6 @@ async def live_through_month(
     return month
 
 
-@pytest.mark.timeout(120)
 async def test_a_month_of_a_thousand_jobs_and_thirty_crashes_runs_exactly_once(unsynced: Database):
     rng = random.Random(6)
     crashing_database = CrashingDatabase(unsynced)

@@ -6,15 +6,11 @@ The breakdown of the turn is complete.
 import signal
 from functools import partial
 
-import pytest
-
 from bot.sim.telegram.chats import ChatMessage
 from tests.kill.conftest import OpenEnvironment
 from tests.kill.environment import KillEnvironment
 from tests.kill.gateway import GatewayDied
 from tests.support.breakdown_clock import check_breakdowns
-
-pytestmark = pytest.mark.timeout(180)
 
 
 async def test_around_every_commit_of_a_call_that_asks(surround: OpenEnvironment):

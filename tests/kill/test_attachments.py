@@ -8,8 +8,6 @@ from tests.kill.environment import KillEnvironment
 from tests.support import attachment_files
 from tests.support.office_files import make_zip
 
-pytestmark = pytest.mark.timeout(180)
-
 
 def count_pictures(environment: KillEnvironment) -> list[int]:
     """How many pictures each request to the endpoint held."""

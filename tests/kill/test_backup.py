@@ -6,8 +6,6 @@ import time
 from contextlib import closing
 from pathlib import Path
 
-import pytest
-
 from bot.cli import system_jobs
 from bot.db.maintenance.backup import BackupDirectory, find_integrity_errors
 from tests.kill.conftest import OpenEnvironment
@@ -17,7 +15,6 @@ from tests.kill.gateway import PATIENCE
 MIB = 1 << 20
 
 
-@pytest.mark.timeout(180)
 async def test_in_the_middle_of_a_backup(surround: OpenEnvironment, tmp_path: Path):
     backups = BackupDirectory(tmp_path / "gateway.db", tmp_path / "backups", max_backups=3)
     environment = await surround(backup_dir=backups.folder)

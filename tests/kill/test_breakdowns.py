@@ -18,8 +18,6 @@ from tests.support.breakdown_clock import BreakdownRow, check_breakdowns
 HEARTBEAT_SECONDS = 1.0
 PROSE = write_prose(150, 1)[1:] + " "
 
-pytestmark = pytest.mark.timeout(180)
-
 
 async def load_whole_breakdowns(environment: KillEnvironment) -> list[BreakdownRow]:
     """All breakdowns, once everything is answered and settled; see breakdown_clock.check_breakdowns."""

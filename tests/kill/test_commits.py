@@ -15,7 +15,6 @@ PROSE = write_prose(150, 1)[1:] + " "  # longer than the repeated patterns a ser
 ANSWER = (PROSE * 3).strip()
 
 
-@pytest.mark.timeout(180)
 @pytest.mark.parametrize("when", ["before", "after"])
 async def test_around_every_commit(surround: OpenEnvironment, when: str):
     environment = await surround(SimulatedEndpoint(timing=Timing(canvas_seconds=0.05)))

@@ -8,7 +8,6 @@ from tests.kill.conftest import OpenEnvironment
 from tests.kill.environment import KillEnvironment
 from tests.support.held_database import FULL_DISK_BYTES, hold_database
 
-pytestmark = pytest.mark.timeout(180)  # a start takes long on a busy machine
 CANNOT_STORE = "I cannot store new messages"
 
 

@@ -17,8 +17,6 @@ from tests.kill.test_steps import PROSE
 CHAT = 100
 REMINDER = "⏰ tea"
 
-pytestmark = pytest.mark.timeout(180)  # a start takes long on a busy machine
-
 
 async def tap_send_again(environment: KillEnvironment, chat: int) -> None:
     """Tap [Send again] twice, and wait until the chat has the copy."""

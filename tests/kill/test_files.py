@@ -7,8 +7,6 @@ from tests.kill.environment import UNSURE, KillEnvironment
 
 CODE = "".join(f"a{number} = {number**3 % 977}\n" for number in range(370))
 
-pytestmark = pytest.mark.timeout(180)  # a start takes long on a busy machine
-
 
 def list_files(environment: KillEnvironment) -> list[str]:
     """The names of the files that the chat has."""

@@ -29,7 +29,6 @@ async def test_around_every_commit(surround: OpenEnvironment, when: str):
     assert commit > 6
 
 
-@pytest.mark.timeout(180)
 async def test_while_the_running_turn_is_being_stopped(surround: OpenEnvironment):
     environment = await surround()
     environment.endpoint.hold()

@@ -2,8 +2,6 @@
 
 import signal
 
-import pytest
-
 from bot.bench.harness.workload import write_prose
 from bot.sim.vllm.server import SimulatedEndpoint, Timing
 from tests.kill.conftest import OpenEnvironment
@@ -16,8 +14,6 @@ OLD = -500
 NEW = -1000000000500
 REMEMBER = '@@tool:remember {"note": "pizza"}@@@@say:kept@@'
 TABLES = ("inbox", "jobs", "lanes", "notes", "outbox", "turns")
-
-pytestmark = pytest.mark.timeout(180)  # a start takes long on a busy machine
 
 
 async def open_team(environment: KillEnvironment, *, is_basic: bool = False) -> GroupHarness:

@@ -12,8 +12,6 @@ from tests.kill.environment import ANN, KillEnvironment
 ELSEWHERE = -1002000000001
 LOST = "I couldn't answer you in “Elsewhere”. Please ask me there again."
 
-pytestmark = pytest.mark.timeout(180)
-
 
 def summon(environment: KillEnvironment, text: str) -> GuestQuery:
     """Ask in a chat that the bot is no member of."""

@@ -8,8 +8,6 @@ import pytest
 from tests.kill.conftest import OpenEnvironment
 from tests.kill.environment import KillEnvironment
 
-pytestmark = pytest.mark.timeout(180)  # a start takes long on a busy machine
-
 
 def parse_records(environment: KillEnvironment) -> list[dict[str, object]]:
     return [json.loads(line) for line in environment.gateway.output.splitlines()]

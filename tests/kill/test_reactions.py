@@ -2,14 +2,10 @@
 
 import signal
 
-import pytest
-
 from bot.sim.telegram.chats import ChatMessage
 from tests.kill.conftest import OpenEnvironment
 from tests.kill.environment import KillEnvironment
 from tests.kill.gateway import GatewayDied
-
-pytestmark = pytest.mark.timeout(180)  # a start takes long on a busy machine
 
 
 async def test_around_every_commit_of_a_reaction(surround: OpenEnvironment):

@@ -3,14 +3,10 @@
 import contextlib
 from collections.abc import AsyncIterator
 
-import pytest
-
 from bot.http_server import serve
 from bot.sim.vllm.server import Profile, SimulatedEndpoint
 from tests.kill.conftest import OpenEnvironment
 from tests.kill.environment import KillEnvironment
-
-pytestmark = pytest.mark.timeout(180)  # a start takes long on a busy machine
 
 BOB = 8  # no admin: his chat gets no notices to admins
 SIGNATURE = "— written by gemma-4-31b-it"

@@ -10,7 +10,6 @@ from tests.kill.conftest import OpenEnvironment
 from tests.kill.environment import UNSURE, KillEnvironment
 from tests.kill.gateway import PATIENCE, GatewayProcess
 
-pytestmark = pytest.mark.timeout(180)  # a start takes long on a busy machine
 MAX_STOP_SECONDS = 10.0  # after that supervisors kill
 
 

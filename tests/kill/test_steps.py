@@ -17,8 +17,6 @@ from tests.kill.gateway import PATIENCE
 
 PROSE = write_prose(150, 1)[1:] + " "  # longer than the repeated patterns a server searches for
 
-pytestmark = pytest.mark.timeout(180)  # a start takes long on a busy machine
-
 
 async def hold_after_first_block(environment: KillEnvironment) -> None:
     """Wait until a first block is shown in the chat, and hold the endpoint there."""

@@ -1,12 +1,8 @@
 """kill -9 while it is judged whether a message of a group is for the assistant: it is answered once."""
 
-import pytest
-
 from bot.sim.vllm.typed_reads import TypedQuestion
 from tests.kill.conftest import OpenEnvironment
 from tests.support.group_chat import GROUP, open_group
-
-pytestmark = pytest.mark.timeout(180)
 
 
 def judge_question_marks(question: TypedQuestion) -> tuple[float, float]:

@@ -1,7 +1,5 @@
 """kill -9 in a turn that has searched the web: its sources come from what is stored, so they are the same."""
 
-import pytest
-
 from bot.http_server import serve
 from bot.sim.search_engine import JSON_ENABLED, SimulatedSearchEngine, WebPage
 from bot.sim.vllm.server import ChatRequest, SimulatedEndpoint, format_tool_call
@@ -10,8 +8,6 @@ from tests.kill.gateway import PATIENCE
 
 PAGE = WebPage("https://site1.example/canvas", "New in canvas", "It grew.")
 LATER_PAGE = WebPage("https://site2.example/canvas", "New in canvas since", "It shrank.")
-
-pytestmark = pytest.mark.timeout(180)  # a start takes long on a busy machine
 
 
 async def test_while_an_answer_with_sources_is_written(surround: OpenEnvironment):

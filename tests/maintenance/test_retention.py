@@ -44,8 +44,6 @@ from tests.support.gateway import ADMIN, GatewayHarness, long_story, open_harnes
 CANARY = "zanzibar-canary"
 WAITING_TEXT = "zanzibar-canary in line"
 
-pytestmark = pytest.mark.timeout(120)
-
 
 async def send_canary_everywhere(gateway: GatewayHarness) -> None:
     """Send a word that gets everywhere: messages, a file and its name, tools and results, notes, answers."""

@@ -195,7 +195,6 @@ async def test_what_an_admin_decides_holds_on_the_other_replica(tmp_path: Path, 
         await check_pages(gateways)
 
 
-@pytest.mark.timeout(180)  # it waits for many things, one after another
 async def test_questions_expire_messages_wait_and_a_group_moves_where_another_replica_leads(
     tmp_path: Path, url: str
 ):
