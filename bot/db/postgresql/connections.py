@@ -53,28 +53,23 @@ class ServerEngines:
 def create_engines(url: str) -> ServerEngines:
     """Engines for the server that `url` names; none connects yet."""
     return ServerEngines(
-        writer=_create_engine(url, f"{_SET_KEEPALIVE}; {_SET_IDLE_LIMIT}", LocalConnection),
-        reader=_create_engine(url, f"{_SET_KEEPALIVE}; {_SET_READONLY}", LocalConnection),
+        writer=_create_engine(url, f"{_SET_KEEPALIVE}; {_SET_IDLE_LIMIT}"),
+        reader=_create_engine(url, f"{_SET_KEEPALIVE}; {_SET_READONLY}"),
     )
 
 
 def create_session_engine(url: str) -> AsyncEngine:
-    """An engine for one connection without transactions, whose session stands for this process.
-
-    It mostly waits for notifications.
-    """
-    return _create_engine(url, _SET_KEEPALIVE, psycopg.AsyncConnection)
+    """An engine for one connection without transactions, whose session stands for this process."""
+    return _create_engine(url, _SET_KEEPALIVE)
 
 
-def _create_engine(
-    url: str, set_up: str, connection_class: type[psycopg.AsyncConnection[Any]]
-) -> AsyncEngine:
+def _create_engine(url: str, set_up: str) -> AsyncEngine:
     """An engine whose connections commit each statement, unless one begins a transaction."""
     address = _parse_url(url)
 
-    async def connect() -> psycopg.AsyncConnection[Any]:
+    async def connect() -> LocalConnection:
         positional, named = engine.dialect.create_connect_args(address)
-        return await connection_class.connect(*positional, **{**named, **_CONNECT_ARGS})
+        return await LocalConnection.connect(*positional, **{**named, **_CONNECT_ARGS})
 
     engine = create_async_engine(
         address, async_creator=connect, poolclass=NullPool, isolation_level="AUTOCOMMIT", **_ENGINE_OPTIONS
