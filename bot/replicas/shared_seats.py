@@ -25,6 +25,7 @@ from bot.replicas.seat_plan import TAKE_SECONDS, OwnCall, ReplicaView, list_wait
 
 LOOK_SECONDS = 1.0  # between looks while calls go on or wait here, for what no notification told of
 RETRY_SECONDS = 0.25
+CONFIRM_SECONDS = 0.01  # between looks whether this replica still has its locks for certain
 _MAX_TOLD = 100  # in one notification, each some 40 bytes; others look
 _FRESH_SECONDS = TAKE_SECONDS / 2  # the clocks of two machines differ
 _LOOKS_UNTIL_GONE = 3  # a lost session is replaced within two
@@ -184,6 +185,8 @@ class SharedSeats:
                 async with asyncio.timeout(LOOK_SECONDS if self._calls else None):
                     await self._has_changes.wait()
             self._has_changes.clear()
+            while not self._store.is_confirmed():  # noqa: ASYNC110  # mostly a notification was not read yet
+                await asyncio.sleep(CONFIRM_SECONDS)
             if not await self._try_update():
                 await asyncio.sleep(RETRY_SECONDS)
                 self._has_changes.set()
