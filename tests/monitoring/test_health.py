@@ -57,7 +57,9 @@ async def test_a_running_gateway_says_that_it_is_live_and_ready_and_nothing_else
     async with running_gateway(tmp_path, http_port=port) as gateway, httpx.AsyncClient() as http:
         await gateway.api.wait_until(lambda: gateway.api.calls_of("getUpdates"))
         answer = await wait_until_ready(http, port)
-        assert (answer.status_code, answer.json()) == (200, {"live": True, "ready": True})
+        health = answer.json()
+        health.pop("replica", None)  # on PostgreSQL
+        assert (answer.status_code, health) == (200, {"live": True, "ready": True})
         assert (await http.get(f"http://127.0.0.1:{port}/")).status_code == 404
 
 
@@ -112,7 +114,7 @@ async def test_a_tool_that_the_model_made_up_is_no_label(tmp_path: Path):
     port = find_free_port()
     async with running_gateway(tmp_path, http_port=port) as gateway:
         gateway.ann.send("@@tool:the_secret_of_ann {}@@@@say:There is none.@@")
-        await gateway.wait_for_texts()
+        await gateway.api.wait_until(gateway.is_finished)
         page = await read_metrics(port)
         assert page['canvasgram_tool_calls_total{outcome="refused",tool="other"}'] == 1
         assert not any("secret" in name for name in page)
@@ -131,6 +133,7 @@ async def test_what_ended_before_this_process_is_not_counted_and_what_it_left_is
             assert not any(name.startswith("canvasgram_turns_total") for name in page)
             gateway.ann.send("@@say:Two.@@")
             await gateway.wait_for_texts(2)
+            await gateway.api.wait_until(gateway.is_finished)
             assert (await read_metrics(port))['canvasgram_turns_total{ending="answered"}'] == 1
 
 
