@@ -127,6 +127,7 @@ tool_calls = Table(
     Column("ended_at", Float),
     UniqueConstraint("turn", "step", "call_id"),
     Index("ix_tool_calls_turn_name", "turn", "name", "outcome", "refusal", "began_at", "ended_at"),
+    Index("ix_tool_calls_name_turn", "name", "turn"),
     sqlite_autoincrement=True,
 )
 

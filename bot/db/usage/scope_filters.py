@@ -4,7 +4,7 @@ A turn belongs to a time span by when it was received, with all its calls; a cal
 was made.
 """
 
-from sqlalchemy import ColumnElement, exists, false, or_
+from sqlalchemy import ColumnElement, exists, false, or_, select
 
 from bot.db.tables import model_calls, tool_calls, turns
 from bot.db.usage.usage_sums import Scope
@@ -25,10 +25,8 @@ def build_turn_filter(scope: Scope) -> list[ColumnElement[bool]]:
     if scope.thinking is not None:
         conditions.append(turns.c.thinking == scope.thinking)
     if scope.tool is not None:
-        called_tool = exists(tool_calls.c.turn).where(
-            tool_calls.c.turn == turns.c.id, tool_calls.c.name == scope.tool
-        )
-        conditions.append(called_tool.correlate(turns))
+        callers = select(tool_calls.c.turn).where(tool_calls.c.name == scope.tool)
+        conditions.append(turns.c.id.in_(callers))
     return conditions
 
 
