@@ -155,8 +155,13 @@ class QuotaGate:
         far_from_warning: set[int] = set()
         for holder in holders:
             before = await self._load_usage(holder)
-            if before is None or self._is_far_from_warning(holder, before):
+            if before is None:
                 far_from_warning.add(holder)
+                continue
+            turns_left = self._count_turns_to_warning(before)
+            if turns_left >= 1:
+                far_from_warning.add(holder)
+                self._leave_unchecked(holder, turns_left - 1)
             elif before.is_used_up:
                 complete = partial(self._complete_or_refuse, request, complete, holder, before)
                 break
@@ -184,13 +189,15 @@ class QuotaGate:
         self._unchecked_turns[holder] = day, turns_left - 1
         return True
 
-    def _is_far_from_warning(self, holder: int, usage: QuotaUsage) -> bool:
-        """Whether the turn that begins now cannot reach the warning; counts how many more cannot."""
+    def _count_turns_to_warning(self, usage: QuotaUsage) -> int:
+        """How many turns, the one that begins now included, cannot reach the warning together."""
         warn_at = WARN_FRACTION * (usage.limit or 0)
-        turns_left = int((warn_at - usage.used) / self._settings.max_canvases_per_turn)
-        if turns_left > 1 and not self._settings.counts_elsewhere:
-            self._unchecked_turns[holder] = self._today(), turns_left - 1
-        return turns_left >= 1
+        return int((warn_at - usage.used) / self._settings.max_canvases_per_turn)
+
+    def _leave_unchecked(self, holder: int, turn_count: int) -> None:
+        """Let so many turns do without a query of what they have used."""
+        if turn_count > 0 and not self._settings.counts_elsewhere:
+            self._unchecked_turns[holder] = self._today(), turn_count
 
     async def _load_usage(self, holder: int) -> QuotaUsage | None:
         """Return what a person or a group has used today; None without a limit."""
