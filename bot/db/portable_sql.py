@@ -5,6 +5,7 @@ condition of a WHERE first, also for rows that another one excludes: what is her
 """
 
 from collections.abc import Iterable
+from enum import IntEnum
 from typing import Any
 
 from sqlalchemy import (
@@ -28,6 +29,7 @@ from bot.db.postgresql.notifications import CHANNEL, NO_LIFE, build_payload
 __all__ = [
     "JsonField",
     "ListMembership",
+    "LockNumber",
     "Notification",
     "Position",
     "TransactionLock",
@@ -182,6 +184,14 @@ _TRANSACTION_LOCKS = 1_667_329_650  # the first of a lock's two numbers: session
 _MAX_IDLE_MILLISECONDS = 2_000
 
 
+class LockNumber(IntEnum):
+    """What a TransactionLock is of."""
+
+    SEAT_REQUESTS = 1
+    DAY_SUMS = 2  # who makes, deletes or moves them
+    TOOLS = 3  # and their sources
+
+
 class TransactionLock(FunctionElement[str]):
     """Waits for the lock of this number, which one transaction has until it ends. Its value means nothing.
 
@@ -192,8 +202,8 @@ class TransactionLock(FunctionElement[str]):
     type = Text()
     inherit_cache = True
 
-    def __init__(self, number: int) -> None:
-        super().__init__(literal_column(str(number)))
+    def __init__(self, number: LockNumber) -> None:
+        super().__init__(literal_column(str(number.value)))
 
 
 @compiles(TransactionLock, "sqlite")

@@ -9,7 +9,7 @@ from typing import Any, Literal
 from sqlalchemy import Column, ColumnElement, Table, and_, case, delete, func, or_, select, true, update
 
 from bot.db import revisions
-from bot.db.portable_sql import TransactionLock, upsert
+from bot.db.portable_sql import LockNumber, TransactionLock, upsert
 from bot.db.tables import (
     allowances,
     approvals,
@@ -28,7 +28,6 @@ from bot.db.tables import (
     outbox,
     turns,
 )
-from bot.db.tables.usage import DAY_SUMS_LOCK
 from bot.db.transaction import Transaction
 from bot.domain import Lane
 
@@ -36,7 +35,7 @@ GroupState = Literal["asked", "in", "left"]
 Speakers = Literal["members", "everyone"]
 
 REMOVED_FROM_GROUP = "removed from the group"
-_LOCK_DAY_SUMS = select(TransactionLock(DAY_SUMS_LOCK))
+_LOCK_DAY_SUMS = select(TransactionLock(LockNumber.DAY_SUMS))
 _TABLES_BY_LANE = (approvals, daily_calls, daily_turns, group_texts, inbox, jobs, outbox, turns)
 
 

@@ -8,11 +8,11 @@ from dataclasses import asdict, dataclass
 
 from sqlalchemy import bindparam, delete, select
 
-from bot.db.portable_sql import TransactionLock, upsert
+from bot.db.portable_sql import LockNumber, TransactionLock, upsert
 from bot.db.tables import seat_requests
 from bot.db.transaction import Transaction
 
-LOCK = select(TransactionLock(1))
+LOCK = select(TransactionLock(LockNumber.SEAT_REQUESTS))
 """Takes the lock of who changes requests: what `load` reads under it stays so until `tx` ends."""
 
 

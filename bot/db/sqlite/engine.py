@@ -36,7 +36,7 @@ _HELD_RETRY_SECONDS = 0.01
 _CHECKPOINT_TIMEOUT_MS = 250  # short, because nobody can write meanwhile
 _MAX_LOOP_BYTES = 1 << 18  # of files in a transaction that holds the event loop; they take 2 ms
 _INSTRUCTIONS_PER_CHECK = 200_000  # of SQLite's machine, some 2 ms: each check waits for the interpreter
-_PATIENCE = 2.5
+_PATIENCE = 2.5  # times as long by the clock as what a read may take of the processor
 _ANALYSIS_LIMIT_ROWS = 400  # rows of each index that `PRAGMA optimize` samples
 
 # Nearly all rows of a queue are done: by that count SQLite would read the whole table for every message

@@ -122,7 +122,6 @@ durations = Table(
     Column("count", Integer, nullable=False),
 )
 
-DAY_SUMS_LOCK = 2  # the TransactionLock of who makes, deletes or moves rows of the tables below
 # Sums of past days in UTC, so that long periods need not be summed row by row. A day is summed once for each
 # `part`: time, user, chat (daily_turns, daily_calls) and tool (daily_calls, daily_tools). Who changes a row
 # of such a day deletes its sums, and they are made again. `called` restricts a row to turns that called a

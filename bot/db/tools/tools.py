@@ -11,11 +11,11 @@ from typing import Any
 
 from sqlalchemy import Row, delete, select
 
-from bot.db.portable_sql import TransactionLock, upsert
+from bot.db.portable_sql import LockNumber, TransactionLock, upsert
 from bot.db.tables import allowances, grants, tools
 from bot.db.transaction import Transaction
 
-_LOCK = select(TransactionLock(3))  # numbers of others: seat_requests.py, tables/usage.py
+_LOCK = select(TransactionLock(LockNumber.TOOLS))
 
 ToolDefinition = Mapping[str, Any]
 """A tool's description of itself, as JSON; see tools.base.definition_of."""

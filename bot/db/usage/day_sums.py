@@ -24,7 +24,7 @@ from sqlalchemy import (
     select,
 )
 
-from bot.db.portable_sql import TransactionLock, WholePart
+from bot.db.portable_sql import LockNumber, TransactionLock, WholePart
 from bot.db.tables import (
     accounts,
     daily_calls,
@@ -35,7 +35,6 @@ from bot.db.tables import (
     tool_calls,
     turns,
 )
-from bot.db.tables.usage import DAY_SUMS_LOCK
 from bot.db.transaction import Transaction
 from bot.db.usage.call_filters import IS_PARTLY_COUNTED
 from bot.db.usage.ledger_columns import (
@@ -59,7 +58,7 @@ SUM_PARTS: Final[tuple[SumPart, ...]] = get_args(SumPart)
 SLOT_SECONDS = 900  # the zones' days and hours begin with one
 DELAY_SECONDS = 3_600.0  # after a day's end: most of its turns are over then, and have their account
 
-_LOCK = select(TransactionLock(DAY_SUMS_LOCK))
+_LOCK = select(TransactionLock(LockNumber.DAY_SUMS))
 _call = model_calls.c
 _tool = tool_calls.c
 _KEY_NAMES = {"time": "slot", "user": "person", "chat": "lane"}
