@@ -197,9 +197,10 @@ class ShareKeeper:
         elif holders.leader is not None or await locks.try_lead():
             if not self.leadership.is_granted:
                 log.info("replica %d leads", self._life, extra={"action": "replica.leads"})
-            # Known before the next look: /metrics leaves to the leader what ends meanwhile.
-            leading = replace(holders, leader=holders.session)
-            self._own_shares.confirm(leading, self._looked_at, locks.has_unread)
+            if holders.leader is None:
+                # Known before the next look: /metrics leaves to the leader what ends meanwhile.
+                leading = replace(holders, leader=holders.session)
+                self._own_shares.confirm(leading, self._looked_at, locks.has_unread)
             self.leadership.grant()
 
     async def _begin(self, numbers: Collection[int]) -> None:
