@@ -1,7 +1,7 @@
 """Reads once more what came from a group before it was known that the bot answers there.
 
 A batch of updates is read as a whole: the one by which the bot is added may be in it, with the first
-questions behind it. Or another replica knows since a moment that the group is open, or a supergroup now.
+questions behind it. Or another replica let the group in, or saw it become a supergroup, a moment ago.
 """
 
 import time
@@ -15,8 +15,8 @@ from bot.telegram.groups import GroupDirectory
 from bot.telegram.incoming.envelope import read_envelope
 
 
-def changes_or_needs_group(item: InboxItem) -> bool:
-    """Whether an item changes what is known of its group, or came from one that was not known to be open."""
+def depends_on_membership(item: InboxItem) -> bool:
+    """Whether an item adds the bot to a chat or removes it, or came from a group not known to be open."""
     is_unplaced = item.shape == "other" and item.lane is None
     return is_unplaced and not item.body.keys().isdisjoint({"message", "my_chat_member"})
 

@@ -49,7 +49,7 @@ from bot.telegram.commands.groups import GROUP_TYPES
 from bot.telegram.incoming.attachment_loader import AttachmentLoader
 from bot.telegram.incoming.envelope import find_question_key
 from bot.telegram.incoming.update import ParsedUpdate
-from bot.telegram.runners.early_group_messages import EarlyGroupMessages, changes_or_needs_group
+from bot.telegram.runners.early_group_messages import EarlyGroupMessages, depends_on_membership
 from bot.telegram.runners.message_turns import MessageTurns
 from bot.telegram.runners.refusals import RefusalReplies, group_by_lane
 from bot.telegram.runners.update_parser import UpdateParser
@@ -93,7 +93,7 @@ class UpdateRunner:
 
     async def __call__(self, items: tuple[InboxItem, ...]) -> None:
         """Handle one item, or several messages of a lane or a person; raises if an update cannot be read."""
-        if not changes_or_needs_group(items[0]):
+        if not depends_on_membership(items[0]):
             await self._handle(items)
             return
         async with self._group_lock:
