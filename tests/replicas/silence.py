@@ -54,9 +54,7 @@ class SilentReplica:
         replicas = self.replicas
         assert replicas.leader == replicas.find_holder(chat) == REMOTE
         answer_count = len(replicas.texts(chat))
-        replicas.endpoint.hold()
-        replicas.api.person(chat, f"Person {chat}").send("hello")
-        await replicas.endpoint.wait_until(lambda: replicas.endpoint.running >= 1)
+        await replicas.hold_answer(chat)
         request_count = len(replicas.endpoint.requests)
         call_count = len(replicas.calls)
         for link in links:
@@ -65,7 +63,7 @@ class SilentReplica:
         replicas.endpoint.release()
         await replicas.endpoint.wait_until(lambda: len(replicas.endpoint.requests) > request_count)
         model_call_at = replicas.endpoint.requests[request_count].received_at
-        await replicas.api.wait_until(lambda: [*self._list_polls(call_count)], PATIENCE)
+        await replicas.api.wait_until(lambda: replicas.list_polls(LOCAL, call_count), PATIENCE)
         await replicas.api.wait_until(lambda: len(replicas.texts(chat)) > answer_count, PATIENCE)
         await replicas.wait_for_shares(LOCAL, SHARE_COUNT)
         for link in links:
@@ -76,13 +74,9 @@ class SilentReplica:
             for caller, call in replicas.calls[call_count:]
             if caller == REMOTE and call.method in VISIBLE and call.arrived_at > model_call_at
         ]
-        return Takeover(model_call_at - began_at, next(self._list_polls(call_count)) - began_at, late_calls)
-
-    def _list_polls(self, since: int) -> Iterator[float]:
-        """When the other replica asked for updates."""
-        for caller, call in self.replicas.calls[since:]:
-            if caller == LOCAL and call.method == "getUpdates":
-                yield call.arrived_at
+        return Takeover(
+            model_call_at - began_at, replicas.list_polls(LOCAL, call_count)[0] - began_at, late_calls
+        )
 
     async def make_leader(self) -> None:
         """Let the replica that can be cut off lead."""

@@ -66,9 +66,7 @@ async def _kill_once(replicas: Replicas, chat: int, takeovers: Takeovers) -> Non
     killed = replicas.find_holder(chat)
     is_leader = killed == replicas.leader
     answer_count = len(replicas.texts(chat))
-    replicas.endpoint.hold()
-    replicas.api.person(chat, f"Person {chat}").send("hello")
-    await replicas.endpoint.wait_until(lambda: replicas.endpoint.running >= 1)
+    await replicas.hold_answer(chat)
     request_count = len(replicas.endpoint.requests)
     call_count = len(replicas.calls)
     killed_at = time.monotonic()
@@ -76,20 +74,13 @@ async def _kill_once(replicas: Replicas, chat: int, takeovers: Takeovers) -> Non
     await replicas.endpoint.wait_until(lambda: len(replicas.endpoint.requests) > request_count)
     takeovers.model_calls.append(replicas.endpoint.requests[request_count].received_at - killed_at)
     if is_leader:
-        await replicas.api.wait_until(lambda: [*_list_polls(replicas, call_count, killed)], PATIENCE)
-        takeovers.polls.append(next(_list_polls(replicas, call_count, killed)) - killed_at)
+        await replicas.api.wait_until(lambda: replicas.list_polls(1 - killed, call_count), PATIENCE)
+        takeovers.polls.append(replicas.list_polls(1 - killed, call_count)[0] - killed_at)
     replicas.endpoint.release()
     await replicas.api.wait_until(lambda: len(replicas.texts(chat)) > answer_count, PATIENCE)
     await replicas.wait_for_shares(1 - killed, SHARE_COUNT)
     await replicas.processes[killed].spawn()
     await replicas.wait_for_parts()
-
-
-def _list_polls(replicas: Replicas, since: int, killed: int) -> Iterator[float]:
-    """When other replicas than the one that was killed asked for updates."""
-    for caller, call in replicas.calls[since:]:
-        if caller != killed and call.method == "getUpdates":
-            yield call.arrived_at
 
 
 def _format_takeovers(takeovers: Takeovers) -> Iterator[str]:

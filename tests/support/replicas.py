@@ -60,6 +60,17 @@ class Replicas:
         for chat in CHATS:
             self.api.person(chat, f"Person {chat}").send(text)
 
+    async def hold_answer(self, chat: int) -> None:
+        """Have a person write, and the model stop in the middle of the answer until it is released."""
+        self.endpoint.hold()
+        self.api.person(chat, f"Person {chat}").send("hello")
+        await self.endpoint.wait_until(lambda: self.endpoint.running >= 1)
+
+    def list_polls(self, number: int, since: int) -> list[float]:
+        """When this replica asked for updates, of all calls from the one of this number on."""
+        calls = self.calls[since:]
+        return [call.arrived_at for caller, call in calls if caller == number and call.method == "getUpdates"]
+
     async def wait_for_answers(self, count: int, seconds: float = PATIENCE) -> None:
         """Wait until each chat has so many finished answers."""
         await self.api.wait_until(lambda: all(self._has_answers(chat, count) for chat in CHATS), seconds)
