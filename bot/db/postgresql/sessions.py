@@ -7,16 +7,40 @@ import contextlib
 from typing import Any, cast
 
 import psycopg
+from sqlalchemy import CursorResult
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from bot.db.postgresql.connections import is_lost
+from bot.db.transaction import Parameters
+
+
+class ServerTransaction:
+    """Runs the statements of a session's transaction."""
+
+    def __init__(self, connection: AsyncConnection) -> None:
+        self._connection = connection
+
+    async def execute(self, statement: Any, parameters: Parameters = None) -> CursorResult[Any]:
+        """Run a statement; the result holds all of its rows.
+
+        For a list the driver enters pipeline mode, which takes a single row three times as long.
+        """
+        if isinstance(parameters, list) and len(parameters) == 1:
+            parameters = parameters[0]
+        result: CursorResult[Any] = await self._connection.execute(statement, parameters)
+        return result
+
+    async def exec_driver_sql(self, statement: str) -> CursorResult[Any]:
+        """Run SQL as it is written."""
+        return await self._connection.exec_driver_sql(statement)
 
 
 class ServerSession:
     """One session; `open_session` builds it."""
 
-    def __init__(self, statements: AsyncConnection, driver: psycopg.AsyncConnection[Any]) -> None:
-        self.statements = statements
+    def __init__(self, connection: AsyncConnection, driver: psycopg.AsyncConnection[Any]) -> None:
+        self.statements = ServerTransaction(connection)
+        self._connection = connection
         self._driver = driver
 
     @property
@@ -27,7 +51,7 @@ class ServerSession:
     @property
     def is_closed(self) -> bool:
         """Whether it was lost, or a statement was cancelled: it is not used again."""
-        return self._driver.closed or self.statements.closed or self.statements.invalidated
+        return self._driver.closed or self._connection.closed or self._connection.invalidated
 
     async def begin(self, *statements: str) -> list[tuple[Any, ...]]:
         """Run statements, of which the first begins a transaction; returns the rows of all of them."""
@@ -48,15 +72,15 @@ class ServerSession:
     async def close(self) -> None:
         """Close it, whatever the server reports; what was not committed is undone."""
         with contextlib.suppress(Exception):
-            await self.statements.close()
+            await self._connection.close()
 
 
 async def open_session(engine: AsyncEngine) -> ServerSession:
     """Open a session of an engine whose connections commit each statement by itself, unless told to begin."""
-    statements = await engine.connect()
+    connection = await engine.connect()
     try:
-        raw_connection = await statements.get_raw_connection()
+        raw_connection = await connection.get_raw_connection()
     except BaseException:
-        await statements.close()
+        await connection.close()
         raise
-    return ServerSession(statements, cast("psycopg.AsyncConnection[Any]", raw_connection.driver_connection))
+    return ServerSession(connection, cast("psycopg.AsyncConnection[Any]", raw_connection.driver_connection))

@@ -3,7 +3,7 @@
 import asyncio
 
 import pytest
-from sqlalchemy import text
+from sqlalchemy import Engine, event, text
 from sqlalchemy.exc import DBAPIError
 
 from bot.db.engine import Database
@@ -30,6 +30,23 @@ async def test_a_transaction_is_committed_at_its_end_and_rolled_back_by_an_error
     with pytest.raises(DBAPIError):
         await insert(server_database, "lost", "kept")
     assert await count(server_database) == 2
+
+
+async def test_a_list_of_one_row_is_stored_without_pipeline_mode(server_database: Database):
+    is_listed: list[bool] = []
+
+    def note(*_arguments: object, executemany: bool, **_options: object) -> None:
+        is_listed.append(executemany)
+
+    event.listen(Engine, "before_cursor_execute", note, named=True)
+    try:
+        async with server_database.transaction() as tx:
+            await tx.execute(INSERT, [{"word": "alone"}])
+            await tx.execute(INSERT, [{"word": "first"}, {"word": "second"}])
+    finally:
+        event.remove(Engine, "before_cursor_execute", note)
+    assert is_listed == [False, True]
+    assert await count(server_database) == 3
 
 
 async def test_a_read_sees_one_state_and_cannot_write(server_database: Database):
