@@ -28,6 +28,7 @@ class RevisionWatch:
         self._database = database
         self._reloads = reloads
         self._known: dict[str, int] = {}
+        self._known_sum: int | None = None  # of all revisions, as `refresh` was last told
         self._lock = asyncio.Lock()
         self._look_requested = asyncio.Event()
 
@@ -47,12 +48,15 @@ class RevisionWatch:
                     await self._look_requested.wait()
             self._look_requested.clear()
 
-    async def refresh(self, tx: Transaction) -> None:
-        """Read what has changed before a statement of `tx`, which may have read something newer.
+    async def refresh(self, tx: Transaction, revision_sum: int | None) -> None:
+        """Read what has changed before a statement of `tx` read this sum of all revisions.
 
         It is read in a transaction of its own, and holds also if `tx` is rolled back.
         """
+        if revision_sum == self._known_sum:
+            return
         await self._reload(await revisions.read(tx, self._reloads))
+        self._known_sum = revision_sum
 
     async def _reload(self, numbers: Mapping[str, int]) -> None:
         async with self._lock:

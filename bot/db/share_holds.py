@@ -6,14 +6,28 @@ Functions work inside the caller's transaction `tx`.
 from collections.abc import Collection
 from itertools import pairwise
 
-from sqlalchemy import Select, and_, bindparam, delete, exists, func, insert, select, tuple_, update
+from sqlalchemy import (
+    ColumnElement,
+    Select,
+    and_,
+    bindparam,
+    delete,
+    exists,
+    func,
+    insert,
+    select,
+    tuple_,
+    update,
+)
 
+from bot.db.portable_sql import ListMembership
 from bot.db.shares import ShareHold
 from bot.db.tables import lives, share_holds
 from bot.db.transaction import Transaction
+from bot.domain import SHARE_COUNT
 from bot.errors import ShareLost
 
-_IS_REQUESTED = share_holds.c.share.in_(bindparam("numbers", expanding=True))
+_IS_REQUESTED = ListMembership(share_holds.c.share, "numbers")
 _NEWEST = select(share_holds.c.share, func.max(share_holds.c.epoch)).group_by(share_holds.c.share)
 _SELECT_NEWEST = (
     select(share_holds)
@@ -100,6 +114,24 @@ async def _list_standing(
         return set()
     rows = await tx.execute(query, {"numbers": [hold.share for hold in holds]})
     return {ShareHold(row.share, row.epoch) for row in rows}.intersection(holds)
+
+
+def require_standing(share: ColumnElement[int]) -> ColumnElement[bool]:
+    """Whether the share of a row is held under one of the holds `hold_keys`; it stays so until `tx` ends.
+
+    For the WHERE of a statement that changes rows: it saves the trip that `require` takes. PostgreSQL only.
+    """
+    is_held = and_(
+        share_holds.c.share == share,
+        share_holds.c.ended_at.is_(None),
+        ListMembership(share_holds.c.epoch * SHARE_COUNT + share_holds.c.share, "hold_keys"),
+    )
+    return exists(select(share_holds.c.share).where(is_held).with_for_update(read=True))
+
+
+def compute_keys(holds: Collection[ShareHold]) -> list[int]:
+    """What `require_standing` knows these holds by."""
+    return [hold.epoch * SHARE_COUNT + hold.share for hold in holds]
 
 
 async def list_gaps(tx: Transaction, share: int, since: float) -> list[tuple[float, float]]:

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass
 
 from bot import logs
-from bot.db import retry, share_holds, shares
+from bot.db import retry, shares
 from bot.db.conversations import calls
 from bot.db.engine import Database
 from bot.db.queues import inbox
@@ -37,15 +37,15 @@ class WorkerCallbacks:
 
     `give_up`: sets items aside, with the reason.
     `can_yield`: whether a scheduled task that runs in a lane may give way now.
-    `refresh`: brings up to date what runners know, in the transaction that claims their items (None: no other
-    process changes it).
+    `refresh`: brings up to date what runners know, in the transaction that claims their items, and gets the
+    revision of that claim (None: no other process changes it).
     """
 
     stop_lane: Callable[[Lane, int], object]
     give_up: Callable[[tuple[InboxItem, ...], str], Awaitable[None]]
     can_yield: Callable[[Lane], bool] = lambda _: True
     stop_edited: Callable[[Lane, int], object] = lambda lane, item: None
-    refresh: Callable[[Transaction], Awaitable[None]] | None = None
+    refresh: Callable[[Transaction, int | None], Awaitable[None]] | None = None
 
 
 class Worker:
@@ -176,15 +176,10 @@ class Worker:
                 tx,
                 now=time.time(),
                 max_group_bytes=self._max_group_bytes,
-                shares=None if self._holds is None else tuple(self._holds),
+                holds=None if self._holds is None else tuple(self._holds.values()),
             )
-            if self._holds is not None:
-                claimed_shares = {group[0].share for group in claimed.groups}
-                await share_holds.require(
-                    tx, [self._holds[share] for share in claimed_shares & self._holds.keys()]
-                )
             if claimed.groups and self._callbacks.refresh is not None:
-                await self._callbacks.refresh(tx)
+                await self._callbacks.refresh(tx, claimed.revision)
         self._has_recovered = True
         return claimed
 

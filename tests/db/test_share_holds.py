@@ -6,9 +6,12 @@ import pytest
 
 from bot.db import share_holds, shares
 from bot.db.engine import Database, open_database
+from bot.db.queues import inbox
 from bot.db.shares import ShareHold
 from bot.db.usage import process_lives
+from bot.domain import Lane
 from bot.errors import ShareLost
+from tests.db.queues.test_inbox import build_update
 from tests.support.postgresql import PostgresServer
 
 SHOW_LIMIT = "SHOW idle_in_transaction_session_timeout"
@@ -39,6 +42,31 @@ async def test_work_under_a_lost_hold_writes_nothing(postgresql_server: Postgres
             async with database.read_transaction() as tx:
                 assert await share_holds.list_gaps(tx, 4, since=0.0) == [(4.0, 5.0)]
                 assert await share_holds.list_gaps(tx, 5, since=0.0) == []
+
+
+async def test_a_claim_keeps_its_share_and_takes_nothing_of_a_lost_one(postgresql_server: PostgresServer):
+    lane = Lane(5)
+    with postgresql_server.open_database() as url:
+        async with open_database(url) as database, open_database(url) as other_database:
+            async with database.transaction() as tx:
+                first = await process_lives.begin(tx, began_at=1.0)
+                second = await process_lives.begin(tx, began_at=2.0)
+                holds = await share_holds.take_over(tx, [lane.share, lane.share + 1], first, now=3.0)
+                await inbox.store(tx, [build_update(1, lane=lane), build_update(2, lane=lane)], now=3.0)
+            async with asyncio.TaskGroup() as tasks, database.transaction() as tx:
+                [[one, two]] = (await inbox.claim(tx, now=4.0, holds=holds)).groups
+                tasks.create_task(_take_over(other_database, lane.share, second))
+                await _wait_for_lock_wait(other_database)
+            async with database.transaction() as tx:
+                await inbox.mark_done(tx, [one.id, two.id], now=5.0)
+                await inbox.store(tx, [build_update(3, lane=lane)], now=5.0)
+            with pytest.raises(ShareLost):
+                async with database.transaction() as tx:
+                    await inbox.claim(tx, now=6.0, holds=holds)
+            async with database.transaction() as tx:
+                newer = ShareHold(lane.share, epoch=2)
+                [[three]] = (await inbox.claim(tx, now=6.0, holds=[newer])).groups
+            assert (three.id, three.attempt) == (3, 1)
 
 
 async def test_a_share_given_away_leaves_no_gap(postgresql_server: PostgresServer):

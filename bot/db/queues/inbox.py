@@ -11,6 +11,7 @@ from typing import Any
 
 from sqlalchemy import Row, and_, bindparam, case, func, insert, literal, or_, select, true, update
 
+from bot.db import share_holds
 from bot.db.people.group_texts import GroupText
 from bot.db.portable_sql import ListMembership, upsert
 from bot.db.queues.claim import (
@@ -23,9 +24,12 @@ from bot.db.queues.claim import (
     limit_due_tasks,
     measure_body,
 )
+from bot.db.revisions import REVISION_SUM
+from bot.db.shares import ShareHold
 from bot.db.tables import inbox
 from bot.db.transaction import Transaction
 from bot.domain import InboxItem, ItemKind, ItemShape, Lane, compute_share
+from bot.errors import ShareLost
 
 TURN_SHAPES: tuple[ItemShape, ...] = ("text", "deep")  # what a turn answers
 
@@ -62,8 +66,11 @@ _SELECT_WITHOUT_BODY = (
     .limit(_CLAIM_SCAN_ROWS)
 )
 _CLAIMABLE = _SELECT_WITHOUT_BODY.where(or_(_HAS_BEGUN, _MAY_START))
-_IS_OF_SHARES = inbox.c.share.in_(bindparam("shares", expanding=True))
-_CLAIMABLE_OF_SHARES = _SELECT_WITHOUT_BODY.where(or_(_HAS_BEGUN, and_(_MAY_START, _IS_OF_SHARES)))
+_IS_OF_SHARES = ListMembership(inbox.c.share, "shares")
+# What other replicas changed before these rows were stored is counted in what this one statement reads.
+_CLAIMABLE_OF_SHARES = _SELECT_WITHOUT_BODY.add_columns(REVISION_SUM).where(
+    or_(_HAS_BEGUN, and_(_MAY_START, _IS_OF_SHARES))
+)
 _ID_IN_IDS = ListMembership(inbox.c.id, "ids")
 _SELECT_BODIES = select(inbox.c.id, inbox.c.body).where(_ID_IN_IDS)
 _SELECT_KNOWN = select(inbox.c.update_id).where(ListMembership(inbox.c.update_id, "update_ids"))
@@ -82,6 +89,7 @@ _MARK_RUNNING = (
     )
     .returning(inbox.c.id, inbox.c.body)
 )
+_MARK_RUNNING_UNDER_HOLDS = _MARK_RUNNING.where(share_holds.require_standing(inbox.c.share))
 
 # Every new item that is left after a claim waits for its lane from now on; only the first time counts.
 _MARK_SEEN = (
@@ -159,6 +167,7 @@ class ClaimResult:
     `held_until`: when the first lane that waits for the rest of a paste may start (epoch seconds).
     `has_waiting`: the claim saw items that have to wait.
     `yielding_items`: running due tasks that yield to a person's message.
+    `revision`: the sum of all revisions as of this claim, where other replicas change them.
     """
 
     groups: tuple[tuple[InboxItem, ...], ...]
@@ -167,6 +176,7 @@ class ClaimResult:
     has_waiting: bool
     yielding_items: tuple[tuple[Lane, int], ...] = ()
     cutting_edits: tuple[tuple[Lane, int], ...] = ()
+    revision: int | None = None
 
 
 async def store(tx: Transaction, updates: Sequence[IncomingUpdate], *, now: float) -> None:
@@ -247,19 +257,21 @@ async def claim(
     *,
     now: float,
     max_group_bytes: int = MAX_GROUP_BYTES,
-    shares: Collection[int] | None = None,
+    holds: Collection[ShareHold] | None = None,
 ) -> ClaimResult:
-    """Claim everything of these shares (None: of all) that may start; mark the turns a /new cuts as stopped.
+    """Claim everything of the shares that are held (None: of all) that may start; mark turns a /new cuts.
 
     What may start: control items, and of each idle lane its oldest item with those answered together with it.
-    The texts of a group take `max_group_bytes` at most.
+    The texts of a group take `max_group_bytes` at most. Raises ShareLost if another replica has the share of
+    something that might start; none of them can be taken over before `tx` ends.
     """
-    if shares is None:
+    misplaced: set[int] = set()
+    shares: list[int] | None = None
+    if holds is None:
         rows = (await tx.execute(_CLAIMABLE)).all()
     else:
-        rows = (await tx.execute(_CLAIMABLE_OF_SHARES, {"shares": list(shares)})).all()
-    misplaced: set[int] = set()
-    if shares is not None:
+        shares = [hold.share for hold in holds]
+        rows = (await tx.execute(_CLAIMABLE_OF_SHARES, {"shares": shares})).all()
         misplaced = await _move_misplaced(tx, rows)
     running = [row for row in rows if row.state == "running"]
     waiting = [row for row in rows if row.state == "new" and row.id not in misplaced]
@@ -273,10 +285,7 @@ async def claim(
     yielding = find_yielding_tasks(running, waiting)
     cutting = [row for row in cutting if row.lane not in yielding]  # a task that yields need not be cut
     ids = [row.id for group in groups for row in group]
-    bodies: dict[int, str | None] = {}
-    if ids:
-        marked = await tx.execute(_MARK_RUNNING, {"ids": ids, "now": now})
-        bodies = {row.id: row.body for row in marked}
+    bodies = await _mark_running(tx, ids, holds, now)
     if running or len(waiting) > len(ids):
         await _mark_seen(tx, now, shares)
     cutting_edits = find_cutting_edits(running, waiting)
@@ -289,7 +298,25 @@ async def claim(
         held_until=held_until,
         has_waiting=len(waiting) > len(ids) or len(rows) == _CLAIM_SCAN_ROWS,
         yielding_items=tuple((Lane.parse(lane), item) for lane, item in yielding.items()),
+        revision=rows[0].revision if rows and holds is not None else None,
     )
+
+
+async def _mark_running(
+    tx: Transaction, ids: Sequence[int], holds: Collection[ShareHold] | None, now: float
+) -> dict[int, str | None]:
+    """Mark items as running; returns their bodies. Raises ShareLost."""
+    if not ids:
+        return {}
+    if holds is None:
+        marked = await tx.execute(_MARK_RUNNING, {"ids": ids, "now": now})
+    else:
+        hold_keys = share_holds.compute_keys(holds)
+        marked = await tx.execute(_MARK_RUNNING_UNDER_HOLDS, {"ids": ids, "now": now, "hold_keys": hold_keys})
+    bodies = {row.id: row.body for row in marked}
+    if len(bodies) < len(ids):
+        raise ShareLost
+    return bodies
 
 
 async def _move_misplaced(tx: Transaction, rows: Sequence[Row[Any]]) -> set[int]:
@@ -301,11 +328,11 @@ async def _move_misplaced(tx: Transaction, rows: Sequence[Row[Any]]) -> set[int]
     return misplaced
 
 
-async def _mark_seen(tx: Transaction, now: float, shares: Collection[int] | None) -> None:
+async def _mark_seen(tx: Transaction, now: float, shares: Sequence[int] | None) -> None:
     if shares is None:
         await tx.execute(_MARK_SEEN, {"now": now})
     else:
-        await tx.execute(_MARK_SEEN_OF_SHARES, {"now": now, "shares": list(shares)})
+        await tx.execute(_MARK_SEEN_OF_SHARES, {"now": now, "shares": shares})
 
 
 async def _measure_texts(tx: Transaction, ids: Sequence[int]) -> dict[int, int]:
