@@ -154,15 +154,13 @@ class QuotaGate:
         holders = [holder for holder in concerned if not self._take_unchecked_turn(holder)]
         far_from_warning: set[int] = set()
         for holder in holders:
-            before = await self._load_usage(holder)
-            if before is None:
+            turns_left = await self._count_turns_to_warning(holder)
+            if turns_left is None or turns_left >= 1:
                 far_from_warning.add(holder)
+                self._leave_unchecked(holder, turns_left)
                 continue
-            turns_left = self._count_turns_to_warning(before)
-            if turns_left >= 1:
-                far_from_warning.add(holder)
-                self._leave_unchecked(holder, turns_left - 1)
-            elif before.is_used_up:
+            before = await self._load_usage(holder)
+            if before is not None and before.is_used_up:
                 complete = partial(self._complete_or_refuse, request, complete, holder, before)
                 break
         await self._turns.run(request, complete)
@@ -189,15 +187,23 @@ class QuotaGate:
         self._unchecked_turns[holder] = day, turns_left - 1
         return True
 
-    def _count_turns_to_warning(self, usage: QuotaUsage) -> int:
-        """How many turns, the one that begins now included, cannot reach the warning together."""
-        warn_at = WARN_FRACTION * (usage.limit or 0)
-        return int((warn_at - usage.used) / self._settings.max_canvases_per_turn)
+    async def _count_turns_to_warning(self, holder: int) -> int | None:
+        """How many turns, the one that begins now included, cannot reach the warning together.
 
-    def _leave_unchecked(self, holder: int, turn_count: int) -> None:
-        """Let so many turns do without a query of what they have used."""
-        if turn_count > 0 and not self._settings.counts_elsewhere:
-            self._unchecked_turns[holder] = self._today(), turn_count
+        None: there is no limit.
+        """
+        limit = await self._load_limit(holder)
+        if limit is None:
+            return None
+        today = start_of_day(self._clock(), ZoneInfo(self._settings.time_zone))
+        async with self._database.read_transaction() as tx:
+            used = await limits.count_used_canvases(tx, holder, today)
+        return int((WARN_FRACTION * limit - used.canvases) / self._settings.max_canvases_per_turn)
+
+    def _leave_unchecked(self, holder: int, turns_left: int | None) -> None:
+        """Let all but the first of these turns do without a query of what they have used."""
+        if turns_left is not None and turns_left > 1 and not self._settings.counts_elsewhere:
+            self._unchecked_turns[holder] = self._today(), turns_left - 1
 
     async def _load_usage(self, holder: int) -> QuotaUsage | None:
         """Return what a person or a group has used today; None without a limit."""
