@@ -7,7 +7,7 @@ import asyncio
 import contextlib
 import itertools
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -94,12 +94,18 @@ class WriteQueue:
         batch: list[_PendingWrite] = []
         results: list[Any] = []
         durable = any(write.is_durable for write in self._pending)
+        first_hold = self._pending[0].hold
         try:
-            async with self._database.transaction(durable=durable) as tx:
-                batch = self._take_pending(durable=durable)
-                batch = await self._drop_lost(tx, batch)
-                for write in batch:
-                    results.append(await write.operation(tx))  # noqa: PERF401  # an error counts them
+            # A transaction requires one hold as it begins, which takes no trip of its own.
+            with shares.work_under(first_hold):
+                async with self._database.transaction(durable=durable) as tx:
+                    batch = self._take_pending(durable=durable)
+                    batch = await self._drop_lost(tx, batch, first_hold)
+                    for write in batch:
+                        results.append(await write.operation(tx))  # noqa: PERF401  # an error counts them
+        except ShareLost:
+            self._pending = _fail_writes(batch + self._pending, {first_hold})
+            return
         except (StoreUnavailable, SQLAlchemyError) as error:
             self._pending = batch + self._pending  # nothing was written
             if isinstance(error, StoreUnavailable) or len(results) == len(batch):
@@ -112,15 +118,12 @@ class WriteQueue:
             if not write.result.cancelled():
                 write.result.set_result(result)
 
-    async def _drop_lost(self, tx: Transaction, batch: list[_PendingWrite]) -> list[_PendingWrite]:
+    async def _drop_lost(
+        self, tx: Transaction, batch: list[_PendingWrite], standing: ShareHold | None
+    ) -> list[_PendingWrite]:
         """Return the writes but those for shares that another replica has; these fail."""
-        holds = {write.hold for write in batch if write.hold is not None}
-        lost = holds - await share_holds.lock_standing(tx, holds)
-        for write in batch:
-            if write.hold in lost and not write.result.done():
-                write.result.set_exception(ShareLost())
-                write.result.exception()  # not everybody waits for it
-        return [write for write in batch if write.hold not in lost]
+        holds = {write.hold for write in batch if write.hold is not None and write.hold != standing}
+        return _fail_writes(batch, holds - await share_holds.lock_standing(tx, holds))
 
     def _take_pending(self, *, durable: bool) -> list[_PendingWrite]:
         """What one commit may hold: everything, or if it is not durable all up to what has to be."""
@@ -129,3 +132,12 @@ class WriteQueue:
             batch = list(itertools.takewhile(lambda write: not write.is_durable, self._pending))
         self._pending = self._pending[len(batch) :]
         return batch
+
+
+def _fail_writes(writes: list[_PendingWrite], lost: Collection[ShareHold | None]) -> list[_PendingWrite]:
+    """Fail the writes under these holds; returns the others."""
+    for write in writes:
+        if write.hold in lost and not write.result.done():
+            write.result.set_exception(ShareLost())
+            write.result.exception()  # not everybody waits for it
+    return [write for write in writes if write.hold not in lost]

@@ -3,12 +3,16 @@
 import asyncio
 
 import pytest
+from sqlalchemy import func, select
 
 from bot.db import share_holds, shares
 from bot.db.engine import Database, open_database
 from bot.db.queues import inbox
 from bot.db.shares import ShareHold
+from bot.db.tables import lives
+from bot.db.transaction import Transaction
 from bot.db.usage import process_lives
+from bot.db.write_queue import WriteQueue
 from bot.domain import Lane
 from bot.errors import ShareLost
 from tests.db.queues.test_inbox import build_update
@@ -67,6 +71,33 @@ async def test_a_claim_keeps_its_share_and_takes_nothing_of_a_lost_one(postgresq
                 newer = ShareHold(lane.share, epoch=2)
                 [[three]] = (await inbox.claim(tx, now=6.0, holds=[newer])).groups
             assert (three.id, three.attempt) == (3, 1)
+
+
+@pytest.mark.parametrize("lost_first", [True, False])
+async def test_small_writes_under_a_lost_hold_fail_alone(
+    postgresql_server: PostgresServer, *, lost_first: bool
+):
+    with postgresql_server.open_database() as url:
+        async with open_database(url) as database:
+            async with database.transaction() as tx:
+                first = await process_lives.begin(tx, began_at=1.0)
+                second = await process_lives.begin(tx, began_at=1.0)
+                [kept, lost] = await share_holds.take_over(tx, [4, 5], first, now=2.0)
+                await share_holds.take_over(tx, [5], second, now=3.0)
+            queue = WriteQueue(database)
+            writes = {}
+            for hold in (lost, kept, None) if lost_first else (kept, None, lost):
+                with shares.work_under(hold):
+                    writes[hold] = queue.enqueue(_count_lives)
+            queue.close()
+            await queue.run()
+            assert [await writes[kept], await writes[None]] == [2, 2]
+            with pytest.raises(ShareLost):
+                await writes[lost]
+
+
+async def _count_lives(tx: Transaction) -> int:
+    return int((await tx.execute(select(func.count()).select_from(lives))).scalar_one())
 
 
 async def test_a_share_given_away_leaves_no_gap(postgresql_server: PostgresServer):
