@@ -87,6 +87,8 @@ class OwnShares:
         self.life = 0  # of this process, once it is known
         self.holds: dict[int, ShareHold] = {}
         self.holders: LockHolders | None = None  # when the shares were last confirmed
+        self._leads_since = math.inf  # epoch seconds
+        self._led_until = -math.inf
         self.other_schema: str | None = None  # of the database, once that is not the one of this version
         self._confirmed_at = -math.inf  # monotonic
         self._has_unread: Callable[[], bool] = lambda: False
@@ -98,6 +100,10 @@ class OwnShares:
 
         `has_unread`: whether the session of the locks says something that was not read, perhaps its end.
         """
+        if holders.is_leader:
+            self._led_until = time.time()
+            if self.holders is None or not self.holders.is_leader:
+                self._leads_since = self._led_until
         self.holders = holders
         self._confirmed_at = moment
         self._has_unread = has_unread
@@ -110,6 +116,11 @@ class OwnShares:
     def is_leader(self) -> bool:
         """Whether this process leads for certain."""
         return self.holders is not None and self.holders.is_leader and self.is_confirmed()
+
+    @property
+    def led_period(self) -> tuple[float, float]:
+        """When this process led last (epoch seconds), as far as that is certain; open while it does."""
+        return self._leads_since, math.inf if self.is_leader else self._led_until
 
     @property
     def has_leader(self) -> bool:

@@ -1,9 +1,8 @@
 """The metrics at /metrics: sums of what ended since this process started, and the state of now.
 
 They are read from the database at each request, so that nothing is counted in two places; of several replicas
-the leader counts for all. Names are those of
-OpenTelemetry's `gen_ai` conventions where there are any. No label has a person, a chat or a name that a model
-made up.
+each counts what ended while it led. Names are those of OpenTelemetry's `gen_ai` conventions where there are
+any. No label has a person, a chat or a name that a model made up.
 """
 
 import asyncio
@@ -103,9 +102,12 @@ class GatewayMetrics:
         """The page in the format that `accept` asks for, and its media type. Raises StoreUnavailable."""
         async with self._lock:
             ended = await self._ended_watcher.poll(now=time.time())
-            is_leader = self._own_shares is None or self._own_shares.is_leader
-            if is_leader:  # else the leader counts it
-                self._count(ended)
+            is_leader = True
+            if self._own_shares is not None:
+                is_leader = self._own_shares.is_leader
+                ended = ended.list_between(*self._own_shares.led_period)
+            self._count(ended)
+            if is_leader:
                 waiting = await self._ended_watcher.count_waiting()
                 self._inbox.set(waiting.inbox)
                 self._outbox.set(waiting.outbox)

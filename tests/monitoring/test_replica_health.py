@@ -24,10 +24,16 @@ def hold_shares(session: int, leader: int | None) -> OwnShares:
     """The shares of one of two replicas, the sessions 71 (life 1) and 72 (life 2)."""
     own_shares = OwnShares()
     own_shares.life = session - 70
-    holders = LockHolders(session, replicas={1: 71, 2: 72}, shares={0: 71, 1: 72, 2: 71}, leader=leader)
-    own_shares.holds.update({share: ShareHold(share, 1) for share in holders.own_shares})
-    own_shares.confirm(holders, time.monotonic())
+    look_at_locks(own_shares, session, leader)
+    assert own_shares.holders is not None
+    own_shares.holds.update({share: ShareHold(share, 1) for share in own_shares.holders.own_shares})
     return own_shares
+
+
+def look_at_locks(own_shares: OwnShares, session: int, leader: int | None) -> None:
+    """Let a replica see who leads now."""
+    holders = LockHolders(session, replicas={1: 71, 2: 72}, shares={0: 71, 1: 72, 2: 71}, leader=leader)
+    own_shares.confirm(holders, time.monotonic())
 
 
 async def build_metrics(database: Database, own_shares: OwnShares) -> GatewayMetrics:
@@ -44,7 +50,7 @@ async def scrape(metrics: GatewayMetrics) -> Mapping[str, float]:
 async def end_call(database: Database) -> None:
     async with database.transaction() as tx:
         call = await calls.open_call(tx, NEW_CALL, now=1.0)
-        await calls.close_call(tx, CallCompletion(call, make_reply("Yes."), "ok"), now=2.0)
+        await calls.close_call(tx, CallCompletion(call, make_reply("Yes."), "ok"), now=time.time())
 
 
 async def test_the_sum_over_replicas_counts_a_call_once_whoever_leads(database: Database):
@@ -59,10 +65,13 @@ async def test_the_sum_over_replicas_counts_a_call_once_whoever_leads(database: 
     assert [page["canvasgram_leads"] for page in pages] == [1, 0]
     assert [page["canvasgram_shares_held"] for page in pages] == [2, 1]
     await end_call(database)
-    first_shares.confirm(LockHolders(71, {1: 71, 2: 72}, {}, leader=72), time.monotonic())
-    second_shares.confirm(LockHolders(72, {1: 71, 2: 72}, {}, leader=72), time.monotonic())
+    look_at_locks(first_shares, 71, leader=71)
+    look_at_locks(first_shares, 71, leader=72)
+    look_at_locks(second_shares, 72, leader=72)
+    await end_call(database)
+    await end_call(database)
     pages = [await scrape(first), await scrape(second)]
-    assert [page.get(ENDED) for page in pages] == [1, 1]
+    assert [page.get(ENDED) for page in pages] == [2, 2]
     assert [page.get("canvasgram_outbox_waiting") for page in pages] == [None, 0]
 
 

@@ -35,10 +35,10 @@ _SELECT_CALLS = select(
     model_calls.c.seat_at,
     model_calls.c.ended_at,
 )
-_SELECT_TOOLS = select(tool_calls.c.id, tool_calls.c.name, tool_calls.c.outcome)
+_SELECT_TOOLS = select(tool_calls.c.id, tool_calls.c.name, tool_calls.c.outcome, tool_calls.c.ended_at)
 _SELECT_TURNS = select(turns.c.id, turns.c.ending, turns.c.ended_at)
 _SELECT_ACCOUNTS = select(
-    turns.c.id, turns.c.ended_at, *(accounts.c[name] for name in INTERVALS)
+    turns.c.id, turns.c.ended_at, accounts.c.settled_at, *(accounts.c[name] for name in INTERVALS)
 ).select_from(turns.outerjoin(accounts, accounts.c.turn == turns.c.id))
 
 # The first turn that is not over, or whose answer is not delivered.
@@ -58,6 +58,19 @@ class EndedRows:
     tools: tuple[Row[Any], ...]
     turns: tuple[Row[Any], ...]
     accounts: tuple[Row[Any], ...]
+
+    def list_between(self, begin: float, end: float) -> "EndedRows":
+        """Those that ended from `begin` until before `end`; what has no known end is left out."""
+
+        def ended(moment: float | None) -> bool:
+            return moment is not None and begin <= moment < end
+
+        return EndedRows(
+            tuple(row for row in self.calls if ended(row.ended_at)),
+            tuple(row for row in self.tools if ended(row.ended_at)),
+            tuple(row for row in self.turns if ended(row.ended_at)),
+            tuple(row for row in self.accounts if ended(row.settled_at)),
+        )
 
 
 @dataclass(frozen=True, slots=True)
