@@ -35,15 +35,15 @@ class LiveReplicas:
     """Which replicas live, by the locks that the share keeper looks at."""
 
     def __init__(self) -> None:
-        self._session: int | None = None
+        self.session: int | None = None  # of this process
         self._looks: deque[frozenset[int]] = deque(maxlen=_LOOKS_UNTIL_GONE)
 
     def note(self, holders: LockHolders) -> bool:
         """Note who holds locks; returns whether a replica has come since, or is missing by now."""
         before = self._list_seen_lately()
-        if holders.session != self._session:
+        if holders.session != self.session:
             self._looks.clear()  # after a restart of the server others are not back yet
-        self._session = holders.session
+        self.session = holders.session
         self._looks.append(frozenset(holders.replicas))
         return self._list_seen_lately() != before
 
@@ -185,26 +185,35 @@ class SharedSeats:
                 async with asyncio.timeout(LOOK_SECONDS if self._calls else None):
                     await self._has_changes.wait()
             self._has_changes.clear()
-            while not self._store.is_confirmed():  # noqa: ASYNC110  # mostly a notification was not read yet
-                await asyncio.sleep(CONFIRM_SECONDS)
-            if not await self._try_update():
+            try:
+                await self._look()
+            except StoreUnavailable:
                 await asyncio.sleep(RETRY_SECONDS)
                 self._has_changes.set()
 
-    async def _try_update(self) -> bool:
-        """Return whether the queue is updated; one that others may take for dead leaves it alone."""
-        if not self._store.is_confirmed():
-            return False
-        try:
-            await self._update()
-        except StoreUnavailable:
-            return False
-        if not self._store.is_confirmed():
-            return False
-        for request in self._requests:
-            if request.life == self._store.messenger.life and request.seat is not None:
+    async def _look(self) -> None:
+        """Update the queue, and begin the calls that have a seat by now.
+
+        Others take no seat back from a session that lives, so with the same one afterwards it still has them.
+        """
+        await self._wait_until_confirmed()
+        session = self._store.live_replicas.session
+        await self._update()
+        own_requests = [request for request in self._requests if request.life == self._store.messenger.life]
+        await self._wait_until_confirmed()
+        if self._store.live_replicas.session != session:
+            self.wake()
+            return
+        for request in own_requests:
+            if request.seat is not None:
                 self._begin_call(request.number)
-        return True
+
+    async def _wait_until_confirmed(self) -> None:
+        """Wait until others do not take this replica for dead; mostly it has not read a notification yet."""
+        pause = CONFIRM_SECONDS / 16
+        while not self._store.is_confirmed():
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, CONFIRM_SECONDS)
 
     async def _update(self) -> None:
         """Store what has changed here, and give free seats to those first in line."""

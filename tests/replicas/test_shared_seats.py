@@ -21,6 +21,7 @@ from bot.db.transaction import Transaction
 from bot.db.usage import process_lives
 from bot.domain import PEOPLE_PRIORITY, TASKS_PRIORITY
 from bot.errors import StoreUnavailable
+from bot.replicas import shared_seats
 from bot.replicas.agreement import ReplicaIdentity
 from bot.replicas.messenger import ReplicaMessenger
 from bot.replicas.share_keeper import ReplicaCallbacks, ShareKeeper
@@ -218,6 +219,24 @@ async def test_three_replicas_use_four_seats_fully_and_fairly(url: str):
         for caller in callers:
             caller.cancel()
         await wait_until_empty(replicas[0].database)
+
+
+async def test_a_seat_goes_from_replica_to_replica_without_a_pause(url: str, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(shared_seats, "RETRY_SECONDS", 60.0)  # only while the database is away
+    monkeypatch.setattr(shared_seats, "LOOK_SECONDS", 60.0)  # all that is needed is told
+    turns: list[str] = []
+
+    async def call_often(seats: SharedSeats, lane: str) -> None:
+        for _ in range(30):
+            async with seats.hold(lane):
+                turns.append(lane)
+
+    async with run_replicas(url, 2, 1) as [first, second], asyncio.timeout(30):
+        async with asyncio.TaskGroup() as tasks:
+            for lane in "AB":
+                tasks.create_task(call_often(first.seats, lane))
+                tasks.create_task(call_often(second.seats, lane.lower()))
+        assert len(turns) == 120
 
 
 async def test_the_seats_of_a_killed_replica_come_back_within_a_second(url: str):
