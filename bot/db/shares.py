@@ -49,7 +49,7 @@ class LockHolders:
 
     `session`: the one that asked. `replicas`: the sessions of those that take shares, by the ids of their
     lives. `shares`: the session of each share that is held. `leader`: None while nobody leads. `leaving`: the
-    sessions of replicas that take no more shares.
+    sessions of replicas that take no more shares. `schema`: of the database; None: it was not read.
     """
 
     session: int
@@ -57,6 +57,7 @@ class LockHolders:
     shares: Mapping[int, int]
     leader: int | None
     leaving: frozenset[int] = frozenset()
+    schema: str | None = None
 
     @property
     def is_leader(self) -> bool:

@@ -160,8 +160,8 @@ class ShareKeeper:
 
     async def _look(self, locks: "SessionLocks") -> None:
         looked_at = time.monotonic()
-        self._check_schema(await locks.read_schema())
         holders = await locks.list_holders()
+        self._check_schema(holders.schema)
         await self._abandon(self._holds.keys() - holders.own_shares)
         self._own_shares.confirm(holders, looked_at, locks.has_unread)
         self._looked_at = looked_at
