@@ -10,9 +10,8 @@ from psycopg.adapt import Loader
 from sqlalchemy import NullPool, create_engine, event
 from sqlalchemy.engine import URL, Engine, make_url
 from sqlalchemy.exc import ArgumentError
-from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
-from bot.db.postgresql.local_connection import LocalConnection
+from bot.db.postgresql.server_connection import ServerConnection
 from bot.errors import SettingsRefused
 
 _CONNECT_SECONDS = 5
@@ -44,38 +43,48 @@ _ENGINE_OPTIONS: dict[str, Any] = {
 
 @dataclass(frozen=True, slots=True)
 class ServerEngines:
-    """What opens connections, a new one each time."""
+    """What opens connections, a new one each time, for functions that `greenlet_spawn` runs."""
 
-    writer: AsyncEngine
-    reader: AsyncEngine
+    writer: Engine
+    reader: Engine
 
 
 def create_engines(url: str) -> ServerEngines:
     """Engines for the server that `url` names; none connects yet."""
-    return ServerEngines(
-        writer=_create_engine(url, f"{_SET_KEEPALIVE}; {_SET_IDLE_LIMIT}"),
-        reader=_create_engine(url, f"{_SET_KEEPALIVE}; {_SET_READONLY}"),
-    )
-
-
-def create_session_engine(url: str) -> AsyncEngine:
-    """An engine for one connection without transactions, whose session stands for this process."""
-    return _create_engine(url, _SET_KEEPALIVE)
-
-
-def _create_engine(url: str, set_up: str) -> AsyncEngine:
-    """An engine whose connections commit each statement, unless one begins a transaction."""
     address = _parse_url(url)
-
-    async def connect() -> LocalConnection:
-        positional, named = engine.dialect.create_connect_args(address)
-        return await LocalConnection.connect(*positional, **{**named, **_CONNECT_ARGS})
-
-    engine = create_async_engine(
-        address, async_creator=connect, poolclass=NullPool, isolation_level="AUTOCOMMIT", **_ENGINE_OPTIONS
+    return ServerEngines(
+        writer=_create_engine(address, f"{_SET_KEEPALIVE}; {_SET_IDLE_LIMIT}"),
+        reader=_create_engine(address, f"{_SET_KEEPALIVE}; {_SET_READONLY}"),
     )
-    event.listen(engine.sync_engine, "connect", partial(_set_up, set_up))
+
+
+def _create_engine(address: URL, set_up: str) -> Engine:
+    """An engine whose connections commit each statement, unless one begins a transaction."""
+
+    def connect() -> ServerConnection:
+        positional, named = engine.dialect.create_connect_args(address)
+        return ServerConnection.open(*positional, **{**named, **_CONNECT_ARGS})
+
+    engine = create_engine(
+        address, creator=connect, poolclass=NullPool, isolation_level="AUTOCOMMIT", **_ENGINE_OPTIONS
+    )
+    event.listen(engine, "connect", partial(_set_up, set_up))
     return engine
+
+
+async def connect_in_loop(url: str) -> psycopg.AsyncConnection[Any]:
+    """Connect without SQLAlchemy; each statement is committed by itself."""
+    address = _parse_url(url)
+    positional, named = address.get_dialect()().create_connect_args(address)
+    connection = await psycopg.AsyncConnection.connect(
+        *positional, **{**named, **_CONNECT_ARGS}, autocommit=True
+    )
+    try:
+        await connection.execute(_SET_KEEPALIVE)
+    except BaseException:
+        await connection.close()
+        raise
+    return connection
 
 
 def create_blocking_engine(url: str) -> Engine:
@@ -83,7 +92,7 @@ def create_blocking_engine(url: str) -> Engine:
     return create_engine(_parse_url(url), connect_args=_CONNECT_ARGS, poolclass=NullPool, **_ENGINE_OPTIONS)
 
 
-def is_lost(connection: psycopg.AsyncConnection[Any]) -> bool:
+def is_lost(connection: psycopg.Connection[Any] | psycopg.AsyncConnection[Any]) -> bool:
     """Whether the server has ended an idle session: it says nothing else to one."""
     if connection.closed:
         return True
@@ -92,12 +101,10 @@ def is_lost(connection: psycopg.AsyncConnection[Any]) -> bool:
     return bool(poll.poll(0))
 
 
-def _set_up(statements: str, connection: Any, _record: object) -> None:
+def _set_up(statements: str, connection: ServerConnection, _record: object) -> None:
     """Set a new session up; a pooler may refuse such options of a connection."""
     connection.adapters.register_loader("numeric", _SumLoader)
-    cursor = connection.cursor()
-    cursor.execute(statements)
-    cursor.close()
+    connection.execute(statements.encode())
 
 
 class _SumLoader(Loader):

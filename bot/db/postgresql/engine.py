@@ -7,7 +7,7 @@ the gateway. A commit whose answer was lost is asked for by its number, so that 
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, aclosing
 from typing import Any
 
 import psycopg
@@ -16,7 +16,7 @@ from sqlalchemy import Select
 from bot.db import shares
 from bot.db.postgresql.connections import ServerEngines, create_engines
 from bot.db.postgresql.errors import translate_errors
-from bot.db.postgresql.sessions import ServerSession, open_session
+from bot.db.postgresql.sessions import ServerSession, SessionOpener
 from bot.db.retry import OutageLog, report_failures, report_success
 from bot.db.shares import ShareHold
 from bot.db.transaction import Transaction
@@ -51,7 +51,8 @@ class PostgresDatabase:
         stop: asyncio.Event | None = None,
         lock: Select[Any] | None = None,
     ) -> None:
-        self._engines = engines
+        self._writers = SessionOpener(engines.writer)
+        self._readers = SessionOpener(engines.reader)
         self._begin_statements = _BEGIN_WRITING
         if lock is not None:
             self._begin_statements += (str(lock.compile(dialect=engines.writer.dialect)),)
@@ -110,12 +111,12 @@ class PostgresDatabase:
                     yield reader.statements
                     await reader.commit()
                 except BaseException:
-                    await reader.close()
+                    await reader.aclose()
                     raise
                 if len(self._idle_readers) < _MAX_IDLE_READERS:
                     self._idle_readers.append(reader)
                 else:
-                    await reader.close()
+                    await reader.aclose()
 
     @contextlib.asynccontextmanager
     async def long_read_transaction(self, max_seconds: float | None = None) -> AsyncIterator[Transaction]:
@@ -139,15 +140,18 @@ class PostgresDatabase:
         """Close every connection to the server."""
         await self._close_writer()
         while self._idle_readers:
-            await self._idle_readers.pop().close()
+            await self._idle_readers.pop().aclose()
 
     async def refuse_pooler(self) -> None:
         """Raise SettingsRefused if connections share sessions: then no lock of a session means anything."""
         with translate_errors():
-            async with self._engines.writer.connect() as first, self._engines.writer.connect() as other:
-                number = (await first.exec_driver_sql(_TAKE_OWN_LOCK)).scalar_one()
-                next_number = (await first.exec_driver_sql(_SELECT_SESSION)).scalar_one()
-                is_shared = (await other.exec_driver_sql(_TRY_LOCK.format(number))).scalar_one()
+            async with (
+                aclosing(await self._writers.open()) as first,
+                aclosing(await self._writers.open()) as other,
+            ):
+                number = (await first.statements.exec_driver_sql(_TAKE_OWN_LOCK)).scalar_one()
+                next_number = (await first.statements.exec_driver_sql(_SELECT_SESSION)).scalar_one()
+                is_shared = (await other.statements.exec_driver_sql(_TRY_LOCK.format(number))).scalar_one()
         if is_shared or next_number != number:
             raise SettingsRefused(
                 "DATABASE_URL leads to a pooler that shares sessions, as PgBouncer does in transaction mode: "
@@ -163,16 +167,16 @@ class PostgresDatabase:
         statements = self._begin_statements
         if hold is not None:
             statements += (_LOCK_HOLD.format(hold.share, hold.epoch),)
-        rows = await writer.begin(*statements)
-        if len(rows) < len(statements) - 1:  # "BEGIN" has none
+        values = await writer.begin(*statements)
+        if len(values) < len(statements) - 1:  # "BEGIN" has none
             raise ShareLost
-        return str(rows[0][0])
+        return values[0]
 
     async def _open_writer(self) -> ServerSession:
         if self._writer is not None and self._writer.is_lost:
             await self._close_writer()
         if self._writer is None:
-            self._writer = await open_session(self._engines.writer)
+            self._writer = await self._writers.open()
             self._was_open = True
         return self._writer
 
@@ -194,8 +198,8 @@ class PostgresDatabase:
             reader = self._idle_readers.pop()
             if not reader.is_lost:
                 return reader
-            await reader.close()
-        return await open_session(self._engines.reader)
+            await reader.aclose()
+        return await self._readers.open()
 
     async def _commit(self, writer: ServerSession, number: str) -> None:
         try:
@@ -213,7 +217,7 @@ class PostgresDatabase:
             try:
                 with report_failures(self._outage_log), translate_errors(was_open=self._was_open):
                     writer = await self._open_writer()
-                    [(status,)] = await writer.begin("BEGIN", _SELECT_OUTCOME.format(number))
+                    [status] = await writer.begin("BEGIN", _SELECT_OUTCOME.format(number))
                     await writer.commit()
             except StoreUnavailable:
                 await self._close_writer()
@@ -221,7 +225,7 @@ class PostgresDatabase:
                     raise
                 status = "in progress"
             if status != "in progress":
-                return bool(status == "committed")
+                return status == "committed"
             await asyncio.sleep(_OUTCOME_RETRY_SECONDS)
 
     async def _undo(self, writer: ServerSession) -> None:
@@ -237,7 +241,7 @@ class PostgresDatabase:
         if self._writer is not None:
             writer = self._writer
             self._writer = None
-            await writer.close()
+            await writer.aclose()
 
 
 @contextlib.asynccontextmanager

@@ -11,7 +11,7 @@ from typing import Any
 from psycopg import AsyncConnection
 from sqlalchemy import text
 
-from bot.db.postgresql.connections import create_session_engine, is_lost
+from bot.db.postgresql.connections import connect_in_loop, is_lost
 from bot.db.postgresql.errors import translate_errors
 from bot.db.postgresql.notifications import CHANNEL
 from bot.db.shares import LockHolders, SettingDigest
@@ -142,9 +142,10 @@ async def open_session_locks(url: str) -> AsyncIterator[SessionLocks]:
 
     Raises StoreUnavailable, also in the block once the session is lost, and SettingsRefused.
     """
-    engine = create_session_engine(url)
     with translate_errors(was_open=True):
-        async with engine.connect() as session:
-            connection: Any = (await session.get_raw_connection()).driver_connection
+        connection = await connect_in_loop(url)
+        try:
             await connection.execute(f"LISTEN {CHANNEL}")
             yield SessionLocks(connection)
+        finally:
+            await connection.close()

@@ -1,24 +1,31 @@
 """Sessions at a PostgreSQL server that are kept from transaction to transaction.
 
 SQLAlchemy runs the statements; the driver begins and ends the transactions, each in one trip to the server.
+Both run in greenlets, which let the event loop go on while the server works.
 """
 
+import asyncio
 import contextlib
-from typing import Any, cast
+from typing import Any
 
-import psycopg
 from sqlalchemy import CursorResult
-from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
+from sqlalchemy.engine import Connection, Engine
+from sqlalchemy.util import greenlet_spawn
 
 from bot.db.postgresql.connections import is_lost
+from bot.db.postgresql.server_connection import ServerConnection
 from bot.db.transaction import Parameters
+
+_STATEMENTS_AT_ONCE = 20  # of a server on the same machine, whose answers do not wait in the event loop
 
 
 class ServerTransaction:
-    """Runs the statements of a session's transaction."""
+    """Runs the statements of a session's transactions."""
 
-    def __init__(self, connection: AsyncConnection) -> None:
+    def __init__(self, connection: Connection) -> None:
         self._connection = connection
+        self._lock = asyncio.Lock()  # where two tasks share a transaction, the driver's own would block
+        self._statement_count = 0
 
     async def execute(self, statement: Any, parameters: Parameters = None) -> CursorResult[Any]:
         """Run a statement; the result holds all of its rows.
@@ -27,21 +34,31 @@ class ServerTransaction:
         """
         if isinstance(parameters, list) and len(parameters) == 1:
             parameters = parameters[0]
-        result: CursorResult[Any] = await self._connection.execute(statement, parameters)
-        return result
+        async with self._lock:
+            await self._let_others_run()
+            result: CursorResult[Any] = await greenlet_spawn(self._connection.execute, statement, parameters)
+            return result
 
     async def exec_driver_sql(self, statement: str) -> CursorResult[Any]:
         """Run SQL as it is written."""
-        return await self._connection.exec_driver_sql(statement)
+        async with self._lock:
+            await self._let_others_run()
+            return await greenlet_spawn(self._connection.exec_driver_sql, statement)
+
+    async def _let_others_run(self) -> None:
+        self._statement_count += 1
+        if self._statement_count % _STATEMENTS_AT_ONCE == 0:
+            await asyncio.sleep(0)
 
 
 class ServerSession:
-    """One session; `open_session` builds it."""
+    """One session; a SessionOpener builds it."""
 
-    def __init__(self, connection: AsyncConnection, driver: psycopg.AsyncConnection[Any]) -> None:
+    def __init__(self, connection: Connection) -> None:
         self.statements = ServerTransaction(connection)
         self._connection = connection
-        self._driver = driver
+        driver_connection: Any = connection.connection.driver_connection
+        self._driver: ServerConnection = driver_connection
 
     @property
     def is_lost(self) -> bool:
@@ -53,34 +70,44 @@ class ServerSession:
         """Whether it was lost, or a statement was cancelled: it is not used again."""
         return self._driver.closed or self._connection.closed or self._connection.invalidated
 
-    async def begin(self, *statements: str) -> list[tuple[Any, ...]]:
-        """Run statements, of which the first begins a transaction; returns the rows of all of them."""
-        cursor = await self._driver.execute("; ".join(statements).encode())
-        rows: list[tuple[Any, ...]] = []
-        while cursor.nextset():
-            rows += await cursor.fetchall()
-        return rows
+    async def begin(self, *statements: str) -> list[str]:
+        """Run statements, of which the first begins a transaction.
+
+        Returns the first value of each row that they return.
+        """
+        return await greenlet_spawn(self._driver.run_statements, "; ".join(statements).encode())
 
     async def commit(self) -> None:
         """Commit what was begun."""
-        await self._driver.commit()
+        await greenlet_spawn(self._driver.commit)
 
     async def rollback(self) -> None:
         """Undo what was begun; nothing if nothing was."""
-        await self._driver.rollback()
+        await greenlet_spawn(self._driver.rollback)
 
-    async def close(self) -> None:
+    async def aclose(self) -> None:
         """Close it, whatever the server reports; what was not committed is undone."""
         with contextlib.suppress(Exception):
-            await self._connection.close()
+            await greenlet_spawn(self._connection.close)
 
 
-async def open_session(engine: AsyncEngine) -> ServerSession:
-    """Open a session of an engine whose connections commit each statement by itself, unless told to begin."""
-    connection = await engine.connect()
-    try:
-        raw_connection = await connection.get_raw_connection()
-    except BaseException:
-        await connection.close()
-        raise
-    return ServerSession(connection, cast("psycopg.AsyncConnection[Any]", raw_connection.driver_connection))
+class SessionOpener:
+    """Opens sessions of one kind, which commit each statement by itself unless told to begin."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._lock = asyncio.Lock()
+        self._has_opened = False
+
+    async def open(self) -> ServerSession:
+        """Open one more."""
+        if self._has_opened:
+            return await self._open()
+        # SQLAlchemy sets up the first one under a lock of threads, for which another greenlet would block.
+        async with self._lock:
+            session = await self._open()
+            self._has_opened = True
+            return session
+
+    async def _open(self) -> ServerSession:
+        return ServerSession(await greenlet_spawn(self._engine.connect))

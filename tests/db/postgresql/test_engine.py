@@ -7,10 +7,12 @@ from sqlalchemy import Engine, event, text
 from sqlalchemy.exc import DBAPIError
 
 from bot.db.engine import Database
+from bot.db.transaction import Transaction
 from bot.errors import ReadTooSlow
 
 INSERT = text("INSERT INTO words VALUES (:word)")
 COUNT = "SELECT count(*) FROM words"
+COUNT_SLEEPING = "SELECT count(*) FROM pg_stat_activity WHERE state = 'active' AND wait_event = 'PgSleep'"
 
 
 async def insert(database: Database, *words: str, durable: bool = True) -> None:
@@ -78,5 +80,19 @@ async def test_a_cancelled_transaction_leaves_nothing_behind(server_database: Da
         sleeping = tasks.create_task(sleep())
         await is_asleep.wait()
         sleeping.cancel()
+    async with server_database.read_transaction() as tx:
+        assert (await tx.exec_driver_sql(COUNT_SLEEPING)).scalar_one() == 0
     await insert(server_database, "kept")
     assert await count(server_database) == 1
+
+
+async def test_tasks_that_share_a_transaction_take_turns(server_database: Database):
+    async with server_database.transaction() as tx, asyncio.TaskGroup() as tasks:
+        for word in ("one", "two", "three"):
+            tasks.create_task(insert_slowly(tx, word))
+    assert await count(server_database) == 3
+
+
+async def insert_slowly(tx: Transaction, word: str) -> None:
+    await tx.exec_driver_sql("SELECT pg_sleep(0.01)")
+    await tx.execute(INSERT, {"word": word})

@@ -1,5 +1,6 @@
 """A server that is away, restarted or lost in the middle of a commit."""
 
+import asyncio
 import contextlib
 from typing import Literal
 
@@ -46,6 +47,19 @@ async def test_a_password_that_is_changed_meanwhile_is_waited_for(
         postgresql_server.execute("ALTER ROLE ben PASSWORD 'old'")
         async with database.transaction() as tx:
             await tx.exec_driver_sql("SELECT 1")
+
+
+async def test_first_reads_at_once_wait_for_a_server_that_answers_late(
+    server_database: Database, server_url: str, postgresql_server: PostgresServer
+):
+    folder = postgresql_server.folder
+    async with (
+        listen(folder / "b", BreakingConnections(folder).serve) as host,
+        open_database(server_url.replace(str(folder), host)) as database,
+        asyncio.TaskGroup() as tasks,
+    ):
+        counting = [tasks.create_task(count(database)) for _ in range(3)]
+    assert [task.result() for task in counting] == [0, 0, 0]
 
 
 @pytest.mark.parametrize(("lost", "is_stored"), [("request", False), ("answer", True)])
