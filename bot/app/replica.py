@@ -321,6 +321,7 @@ class Replica:
     def leave(self) -> None:
         """Give everything to the others, each share as soon as its work has ended."""
         self._keeper.leave()
+        self._link.seats.leave()
 
     async def run(self) -> None:
         """Hold shares and hear of work until cancelled; the locks are free then."""
@@ -339,7 +340,7 @@ def build_replica(
     if link is None:
         return None
     work = ReplicaWork(database, link.own_shares, parts)
-    link.messenger.handlers = {**work.build_handlers(), "seats": link.seats.receive}
+    link.messenger.handlers = {**work.build_handlers(), **link.seats.build_handlers()}
     link.messenger.life = link.own_shares.life = life = parts.usage_recorder.life
 
     def on_look(holders: LockHolders) -> None:

@@ -14,11 +14,12 @@ from bot.db.postgresql.notifications import MAX_PAYLOAD_BYTES, NO_LIFE, build_pa
 from bot.db.transaction import Transaction
 from bot.errors import StoreUnavailable
 
-Topic = Literal["inbox", "outbox", "stop", "wake", "changed", "waits", "asked", "seats"]
+Topic = Literal["inbox", "outbox", "stop", "wake", "changed", "waits", "asked", "seats", "seat_wanted"]
 """inbox: there are items in a share. outbox: something is to be sent in a lane. stop: end what runs in a lane
 before an item. wake: end the pause of a lane's turn. changed: what counts its changes by a revision has.
 waits: a message has come in a lane that may be busy. asked: a turn waits for a person, at most for some
-time. seats: a seat of an endpoint was given to a call of a replica."""
+time. seats: a seat of an endpoint was given to a call of a replica. seat_wanted: calls begin to wait for a
+seat of an endpoint, so nobody keeps one."""
 
 _RETRY_SECONDS = 1.0
 _MAX_KEYS = 100  # in one notification, each some 40 bytes

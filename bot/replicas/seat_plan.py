@@ -16,21 +16,29 @@ TAKE_SECONDS = 2.0  # within which a replica takes a seat that another one gave 
 
 @dataclass(frozen=True, slots=True)
 class OwnCall:
-    """A call of this replica that goes on; `number` is of the replica. `has_seat`: it was granted one."""
+    """A call of this replica that goes on; `number` is of the replica. `has_seat`: it was granted one.
+
+    `took_kept_seat`: with the number of a call that had ended, which may still be stored.
+    """
 
     number: int
     lane: str
     priority: int
     since: float
     has_seat: bool
+    took_kept_seat: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class SeatPlan:
-    """The calls as they are to be stored. `granted_elsewhere`: those whose replicas are to be told."""
+    """The calls as they are to be stored. `granted_elsewhere`: those whose replicas are to be told.
+
+    `wants_kept_seats`: the first of them begins to wait, and another replica has a seat that it may keep.
+    """
 
     requests: tuple[SeatRequest, ...]
     granted_elsewhere: tuple[SeatRequest, ...]
+    wants_kept_seats: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +48,17 @@ class ReplicaView:
     life: int
     calls: Sequence[OwnCall]
     gone_lives: Collection[int] = ()
+
+
+def has_waiting(requests: Iterable[SeatRequest]) -> bool:
+    """Whether a call waits."""
+    return any(request.seat is None for request in requests)
+
+
+def may_keep_seats(requests: Collection[SeatRequest], life: int, count: int) -> bool:
+    """Whether this replica may keep seats of calls that end: nobody waits, nor would another one's call."""
+    are_all_own = all(request.life == life for request in requests)
+    return not has_waiting(requests) and (are_all_own or len(requests) < count)
 
 
 def list_waiting(requests: Iterable[SeatRequest]) -> list[SeatRequest]:
@@ -55,7 +74,7 @@ def list_waiting(requests: Iterable[SeatRequest]) -> list[SeatRequest]:
     return waiting
 
 
-def plan_seats(stored: Iterable[SeatRequest], view: ReplicaView, count: int, *, now: float) -> SeatPlan:
+def plan_seats(stored: Collection[SeatRequest], view: ReplicaView, count: int, *, now: float) -> SeatPlan:
     """Plan what follows from the stored calls and this replica's own: which end, begin to wait, get a seat.
 
     A call of its own that has a seat and is not stored, because the server lost it, is stored again.
@@ -68,10 +87,11 @@ def plan_seats(stored: Iterable[SeatRequest], view: ReplicaView, count: int, *, 
 
 
 class _SeatPlanner:
-    def __init__(self, stored: Iterable[SeatRequest], view: ReplicaView, count: int, now: float) -> None:
+    def __init__(self, stored: Collection[SeatRequest], view: ReplicaView, count: int, now: float) -> None:
         self._view = view
         self._count = count
         self._now = now
+        self._had_waiting = has_waiting(stored)
         self._granted_elsewhere: list[SeatRequest] = []
         own_numbers = {call.number for call in view.calls}
         self._requests = {
@@ -90,6 +110,8 @@ class _SeatPlanner:
                 request = SeatRequest(*key, call.lane, call.priority, turn, call.since)
             if call.has_seat and request.seat is None:
                 request = replace(request, seat=self._find_free_seat())
+            if call.took_kept_seat:
+                request = replace(request, lane=call.lane, since=call.since)
             self._requests[key] = replace(request, given_at=None)
 
     def take_seats_back(self) -> set[int]:
@@ -113,7 +135,13 @@ class _SeatPlanner:
             self._grant(first)
 
     def finish(self) -> SeatPlan:
-        return SeatPlan(tuple(self._requests.values()), tuple(self._granted_elsewhere))
+        requests = tuple(self._requests.values())
+        begins_to_wait = has_waiting(requests) and not self._had_waiting
+        has_seats_elsewhere = any(
+            request.seat is not None and request.life != self._view.life for request in requests
+        )
+        wants_kept_seats = begins_to_wait and has_seats_elsewhere
+        return SeatPlan(requests, tuple(self._granted_elsewhere), wants_kept_seats)
 
     def _find_first(self, absent_lives: Collection[int]) -> SeatRequest | None:
         present = [request for request in self._requests.values() if request.life not in absent_lives]

@@ -2,13 +2,25 @@
 
 Never more calls than seats go on at a time, whichever replica makes them. A replica's seats come back to the
 others once its session is lost for good, and it takes none while that is uncertain.
+
+While nobody waits, a replica keeps the seat of a call that has ended for about a second: its row stays as it
+is, and the next call of the same priority takes it without the database. A call elsewhere that wants it waits
+for two messages and no longer:
+
+- calls begin to wait in a transaction that has the lock of the queue. The one that stores the first of them
+  tells all replicas, which give back what they keep;
+- a replica keeps seats only after a look at the queue has shown that nobody waits, unless something was told
+  since that look began: a call that waited before was seen, and one that began to wait later is told;
+- with a new session it keeps none until it has looked again, as what was told between two sessions is lost.
+
+Should a message be lost all the same, the next look is at most a second away.
 """
 
 import asyncio
 import itertools
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 
@@ -20,10 +32,18 @@ from bot.db.transaction import Transaction
 from bot.domain import PEOPLE_PRIORITY
 from bot.errors import StoreUnavailable
 from bot.llm.seats import SeatCall
-from bot.replicas.messenger import ReplicaMessenger
-from bot.replicas.seat_plan import TAKE_SECONDS, OwnCall, ReplicaView, list_waiting, plan_seats
+from bot.replicas.messenger import ReplicaMessenger, Topic
+from bot.replicas.seat_plan import (
+    TAKE_SECONDS,
+    OwnCall,
+    ReplicaView,
+    SeatPlan,
+    list_waiting,
+    may_keep_seats,
+    plan_seats,
+)
 
-LOOK_SECONDS = 1.0  # between looks while calls go on or wait here, for what no notification told of
+LOOK_SECONDS = 1.0  # between looks while calls go on or wait here, or a seat is kept, for what was not told
 RETRY_SECONDS = 0.25
 CONFIRM_SECONDS = 0.01  # between looks whether this replica still has its locks for certain
 _MAX_TOLD = 100  # in one notification, each some 40 bytes; others look
@@ -79,6 +99,7 @@ class _Call:
     priority: int
     since: float
     granted: asyncio.Future[None]
+    took_kept_seat: bool
 
     @property
     def has_seat(self) -> bool:
@@ -88,7 +109,8 @@ class _Call:
 class SharedSeats:
     """`count` seats of an endpoint for the calls of all replicas, granted while `run` runs.
 
-    The order is that of SeatLimiter. What other replicas' calls do is known as of the last look.
+    The order is that of SeatLimiter. What other replicas' calls do is known as of the last look; a seat that
+    they keep counts as taken, one that this replica keeps as free.
     """
 
     def __init__(self, endpoint: str, count: int, store: SeatStore) -> None:
@@ -98,6 +120,11 @@ class SharedSeats:
         self._calls: dict[int, _Call] = {}
         self._numbers = itertools.count(1)
         self._requests: tuple[SeatRequest, ...] = ()
+        # While nobody waits: the priority of each own call that is stored with a seat, by its number. A seat
+        # whose call has ended is kept.
+        self._own_seats: dict[int, int] = {}
+        self._may_keep = False  # nothing was told since the last look began
+        self._is_leaving = False
         self._has_changes = asyncio.Event()
 
     @property
@@ -109,10 +136,20 @@ class SharedSeats:
     def holders(self) -> Mapping[int, SeatCall]:
         """Who holds a seat, by its number from 1, of all replicas."""
         return {
-            request.seat: SeatCall(request.lane, request.priority, request.since)
+            request.seat: call
             for request in self._requests
-            if request.seat is not None
+            if request.seat is not None and (call := self._find_holder(request)) is not None
         }
+
+    def _find_holder(self, request: SeatRequest) -> SeatCall | None:
+        """The call that has the seat of a stored one: an own seat may have another by now, or none."""
+        if request.life != self._store.messenger.life:
+            return SeatCall(request.lane, request.priority, request.since)
+        call = self._calls.get(request.number)
+        if call is None:
+            return None
+        since = call.since if call.took_kept_seat else request.since
+        return SeatCall(call.lane, call.priority, since)
 
     @property
     def has_free_seat(self) -> bool:
@@ -148,16 +185,46 @@ class SharedSeats:
     @asynccontextmanager
     async def hold(self, lane: str, priority: int = PEOPLE_PRIORITY) -> AsyncIterator[None]:
         """Wait for a seat and hold it while the block runs; safe to cancel at any point."""
-        number = next(self._numbers)
-        call = _Call(lane, priority, time.time(), asyncio.get_running_loop().create_future())
-        self._calls[number] = call
-        self.wake()
+        granted: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        kept = self._find_kept_seat(priority)
+        number = next(self._numbers) if kept is None else kept
+        self._calls[number] = _Call(lane, priority, time.time(), granted, took_kept_seat=kept is not None)
+        if kept is None:
+            self.stop_keeping()
+            self.wake()
+        else:
+            self._begin_call(number)
         try:
-            await call.granted
+            await granted
             yield
         finally:
             del self._calls[number]
+            if number not in self._own_seats:
+                self.wake()
+
+    def _find_kept_seat(self, priority: int) -> int | None:
+        """The number of a call that has ended and whose seat is kept for one of this priority.
+
+        A process that was paused may have lost it.
+        """
+        kept = (
+            number
+            for number, of_call in self._own_seats.items()
+            if of_call == priority and number not in self._calls
+        )
+        return next(kept, None) if self._store.is_confirmed() else None
+
+    def stop_keeping(self) -> None:
+        """Give kept seats back, and keep none until a look has shown that nobody waits."""
+        if self._own_seats.keys() - self._calls.keys():
             self.wake()
+        self._own_seats = {}
+        self._may_keep = False
+
+    def leave(self) -> None:
+        """Keep no seat from now on."""
+        self._is_leaving = True
+        self.stop_keeping()
 
     def wake(self) -> None:
         """Have the queue looked at."""
@@ -182,7 +249,7 @@ class SharedSeats:
         """Keep the queue until cancelled."""
         while True:
             with suppress(TimeoutError):
-                async with asyncio.timeout(LOOK_SECONDS if self._calls else None):
+                async with asyncio.timeout(LOOK_SECONDS if self._calls or self._own_seats else None):
                     await self._has_changes.wait()
             self._has_changes.clear()
             try:
@@ -199,14 +266,21 @@ class SharedSeats:
         await self._wait_until_confirmed()
         session = self._store.live_replicas.session
         await self._update()
-        own_requests = [request for request in self._requests if request.life == self._store.messenger.life]
+        requests = self._requests
         await self._wait_until_confirmed()
         if self._store.live_replicas.session != session:
             self.wake()
             return
-        for request in own_requests:
-            if request.seat is not None:
-                self._begin_call(request.number)
+        life = self._store.messenger.life
+        own_seats = {
+            request.number: request.priority
+            for request in requests
+            if request.life == life and request.seat is not None
+        }
+        for number in own_seats:
+            self._begin_call(number)
+        if self._may_keep and may_keep_seats(requests, life, self._count):
+            self._own_seats = own_seats
 
     async def _wait_until_confirmed(self) -> None:
         """Wait until others do not take this replica for dead; mostly it has not read a notification yet."""
@@ -216,10 +290,12 @@ class SharedSeats:
             pause = min(2 * pause, CONFIRM_SECONDS)
 
     async def _update(self) -> None:
-        """Store what has changed here, and give free seats to those first in line."""
+        """Store what has changed here, and give free seats to those first in line; what was kept is free."""
+        self._own_seats = {}
+        self._may_keep = not self._is_leaving
         life = self._store.messenger.life
         own_calls = [
-            OwnCall(number, call.lane, call.priority, call.since, call.has_seat)
+            OwnCall(number, call.lane, call.priority, call.since, call.has_seat, call.took_kept_seat)
             for number, call in self._calls.items()
         ]
         async with self._store.database.transaction(durable=False) as tx:
@@ -227,7 +303,7 @@ class SharedSeats:
             view = ReplicaView(life, own_calls, await self._list_gone(tx, stored))
             plan = plan_seats(stored, view, self._count, now=time.time())
             await seat_requests.store(tx, self._endpoint, stored, plan.requests)
-            await self._tell(tx, plan.granted_elsewhere)
+            await self._tell(tx, plan)
         self._requests = plan.requests
 
     async def _list_gone(self, tx: Transaction, stored: Collection[SeatRequest]) -> Collection[int]:
@@ -237,13 +313,15 @@ class SharedSeats:
             missing -= set(await self._store.list_replicas(tx))
         return missing
 
-    async def _tell(self, tx: Transaction, granted: Sequence[SeatRequest]) -> None:
-        """Tell other replicas of seats that were given to their calls."""
-        keys = [
-            f"{self._endpoint} {request.life} {request.number} {request.since}"
-            for request in granted[:_MAX_TOLD]
+    async def _tell(self, tx: Transaction, plan: SeatPlan) -> None:
+        """Tell other replicas of seats that were given to their calls, or are wanted back."""
+        messages: list[tuple[Topic, str]] = [
+            ("seats", f"{self._endpoint} {request.life} {request.number} {request.since}")
+            for request in plan.granted_elsewhere[:_MAX_TOLD]
         ]
-        await self._store.messenger.send_with(tx, [("seats", key) for key in keys])
+        if plan.wants_kept_seats:
+            messages.append(("seat_wanted", self._endpoint))
+        await self._store.messenger.send_with(tx, messages)
 
     def _begin_call(self, number: int) -> None:
         call = self._calls.get(number)
@@ -265,11 +343,27 @@ class ReplicaSeats:
 
     def note_holders(self, holders: LockHolders) -> None:
         """Note which replicas live; seats of one that died come back."""
+        if holders.session != self._store.live_replicas.session:
+            self._stop_keeping(self._seats)
         if self._store.live_replicas.note(holders):
             for seats in self._seats.values():
                 seats.wake()
 
-    def receive(self, key: str) -> None:
+    def leave(self) -> None:
+        """Keep no seats from now on: this replica gives everything to the others."""
+        for seats in self._seats.values():
+            seats.leave()
+
+    def build_handlers(self) -> dict[Topic, Callable[[str], object]]:
+        """What is done when another replica tells of something."""
+        return {"seats": self._take, "seat_wanted": lambda endpoint: self._stop_keeping([endpoint])}
+
+    def _stop_keeping(self, endpoints: Iterable[str]) -> None:
+        for endpoint in endpoints:
+            if endpoint in self._seats:
+                self._seats[endpoint].stop_keeping()
+
+    def _take(self, key: str) -> None:
         """Take a seat that another replica gave to a call of this one; `key` says which, and when."""
         endpoint, life, number, given_at = key.split(" ")
         if endpoint in self._seats and int(life) == self._store.messenger.life:

@@ -10,7 +10,15 @@ import pytest
 from bot.db.queues.seat_requests import SeatRequest
 from bot.domain import PEOPLE_PRIORITY, SUMMARIES_PRIORITY, TASKS_PRIORITY
 from bot.llm.seats import SeatLimiter
-from bot.replicas.seat_plan import TAKE_SECONDS, OwnCall, ReplicaView, list_waiting, plan_seats
+from bot.replicas.seat_plan import (
+    TAKE_SECONDS,
+    OwnCall,
+    ReplicaView,
+    SeatPlan,
+    list_waiting,
+    may_keep_seats,
+    plan_seats,
+)
 
 PRIORITIES = [PEOPLE_PRIORITY, PEOPLE_PRIORITY, TASKS_PRIORITY, SUMMARIES_PRIORITY]
 
@@ -163,3 +171,45 @@ def test_a_seat_that_the_server_lost_in_a_crash_is_stored_again():
     assert (planned.list_holders(), planned.list_waiting()) == ([2, 3], [4])
     planned.end(2)
     assert planned.list_holders() == [3, 4]
+
+
+def plan_call(planned: PlannedQueue, life: int, number: int) -> SeatPlan:
+    """Plan one more call of a person."""
+    call = OwnCall(number, "A", PEOPLE_PRIORITY, planned.now, has_seat=False)
+    view = ReplicaView(life, [*planned.calls[life].values(), call])
+    return plan_seats(planned.requests, view, planned.count, now=planned.now)
+
+
+def test_kept_seats_are_wanted_when_the_first_call_begins_to_wait_and_another_replica_may_have_one():
+    planned = PlannedQueue(count=2)
+    planned.add(1, 1, "A", PEOPLE_PRIORITY)
+    assert not plan_call(planned, 1, 9).wants_kept_seats
+    planned.add(1, 2, "B", PEOPLE_PRIORITY)
+    assert not plan_call(planned, 1, 9).wants_kept_seats
+    assert plan_call(planned, 2, 9).wants_kept_seats
+    planned.add(2, 3, "C", PEOPLE_PRIORITY)
+    assert not plan_call(planned, 3, 9).wants_kept_seats
+
+
+def test_seats_are_kept_while_nobody_waits_and_the_next_call_elsewhere_would_not():
+    planned = PlannedQueue(count=2)
+    planned.add(1, 1, "A", PEOPLE_PRIORITY)
+    assert may_keep_seats(planned.requests, 1, 2)
+    planned.add(1, 2, "B", PEOPLE_PRIORITY)
+    assert may_keep_seats(planned.requests, 1, 2)
+    planned.add(1, 3, "C", PEOPLE_PRIORITY)
+    assert not may_keep_seats(planned.requests, 1, 2)
+    planned.end(3)
+    planned.end(1)
+    planned.add(2, 4, "D", PEOPLE_PRIORITY)
+    assert not may_keep_seats(planned.requests, 1, 2)
+    assert may_keep_seats(planned.requests, 1, 3)
+
+
+def test_a_call_that_took_a_kept_seat_is_stored_in_place_of_the_one_before_it():
+    planned = PlannedQueue(count=1)
+    planned.add(1, 1, "A", PEOPLE_PRIORITY)
+    [before] = planned.requests
+    planned.calls[1][1] = OwnCall(1, "B", PEOPLE_PRIORITY, 7.0, has_seat=True, took_kept_seat=True)
+    planned.plan(1)
+    assert planned.requests == (replace(before, lane="B", since=7.0),)

@@ -18,7 +18,7 @@ LOCK = select(TransactionLock(LockNumber.SEAT_REQUESTS))
 
 @dataclass(frozen=True, slots=True)
 class SeatRequest:
-    """A call; `life`: the replica that makes it, `number`: counts its calls.
+    """A call; `life`: the replica that makes it, `number`: counts its calls, and names the seat it has.
 
     `turn`: of its lane, among those that wait with this priority. `since`: when it got its seat, or when it
     was made. `seat`: from 1; None: it waits. `given_at`: when another replica gave it the seat, until its own
@@ -54,7 +54,7 @@ _DELETE = delete(seat_requests).where(
 _INSERT = upsert(seat_requests)
 _STORE = _INSERT.on_conflict_do_update(
     index_elements=["endpoint", "life", "number"],
-    set_={name: _INSERT.excluded[name] for name in ("turn", "since", "seat", "given_at")},
+    set_={name: _INSERT.excluded[name] for name in ("lane", "turn", "since", "seat", "given_at")},
 )
 
 

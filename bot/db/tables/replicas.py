@@ -17,8 +17,9 @@ share_holds = Table(
     Column("ended_at", Float),
 )
 
-# Each model call that holds a seat of its endpoint, or waits for one; gone once it has ended. A row of a
-# process that died is deleted by the others.
+# Each model call that holds a seat of its endpoint, or waits for one. Once it has ended, its process may keep
+# the seat for about a second, and give it to the next call: then the row is of that one. A row of a process
+# that died is deleted by the others.
 seat_requests = Table(
     "seat_requests",
     metadata,
