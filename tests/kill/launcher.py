@@ -14,6 +14,7 @@ import os
 import runpy
 import sys
 import threading
+import traceback
 import warnings
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -89,6 +90,8 @@ def _run_program(request: ForkRequest) -> NoReturn:
         runpy.run_module(request["module"], run_name="__main__")
     except SystemExit as exit_request:
         code = int(exit_request.code or 0)
+    except BaseException:  # noqa: BLE001  # the interpreter's own end would print it, too
+        traceback.print_exc()
     finally:
         with contextlib.suppress(OSError):  # the disk may be full
             sys.stdout.flush()
