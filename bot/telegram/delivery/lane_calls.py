@@ -87,6 +87,10 @@ class LaneCalls:
         )
         self.enqueue_write(shown, durable=False)
 
+    def release_unsent(self, row: int) -> None:
+        """Queue that a row which is stored as being sent was not sent: the sender has stopped."""
+        self.enqueue_write(partial(outbox.release, row=row, reason="the sender stopped"))
+
     @property
     def has_unwritten(self) -> bool:
         """Whether a queued write is not committed yet."""
@@ -102,9 +106,12 @@ class LaneCalls:
         return True
 
     async def attempt(self, part: Part, call: Callable[..., Awaitable[DeliveryOutcome]]) -> DeliveryOutcome:
-        """Make the call; once more without the topic, or without the formatting, if Telegram refuses that."""
+        """Make the call; once more without the topic, or without the formatting, if Telegram refuses that.
+
+        Raises SenderStopped if nothing was sent, or what was sent was refused.
+        """
         with self.timeline.measure("Telegram"):
-            outcome = await call(self.target_lane, part=part)
+            outcome = await self._call(call, part)
             if (
                 isinstance(outcome, DeliveryRefusal)
                 and outcome.kind == "thread"
@@ -112,11 +119,16 @@ class LaneCalls:
             ):
                 self.target_lane = Lane(self.lane.chat)
                 self.context.rate_queue.spend(self.lane.paced_chat)
-                outcome = await call(self.target_lane, part=part)
+                outcome = await self._call(call, part)
             if isinstance(outcome, DeliveryRefusal) and outcome.kind == "entities" and part.entities:
                 self.context.rate_queue.spend(self.lane.paced_chat)
-                outcome = await call(self.target_lane, part=replace(part, entities=()))
+                outcome = await self._call(call, replace(part, entities=()))
             return outcome
+
+    async def _call(self, call: Callable[..., Awaitable[DeliveryOutcome]], part: Part) -> DeliveryOutcome:
+        """Make the call unless others may have the chat: they may have sent something newer."""
+        await self.context.rate_queue.wait_until_confirmed()
+        return await call(self.target_lane, part=part)
 
     async def bind_edit(self, message_id: int) -> Callable[..., Awaitable[DeliveryOutcome]]:
         """Return the call that edits this message, for `attempt`; below zero it is the answer of a guest."""
@@ -137,6 +149,7 @@ class LaneCalls:
         if message_id < 0:
             return DeliverySuccess()
         with self.timeline.measure("Telegram"):
+            await self.context.rate_queue.wait_until_confirmed()
             return await self.context.client.delete_message(self.target_lane, message_id)
 
     def reset_failures(self) -> None:

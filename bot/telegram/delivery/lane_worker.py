@@ -151,15 +151,15 @@ class LaneSender:
 
     async def _deliver(self, row: OutboxRow) -> None:
         """Make the call for a row that was taken, and store its outcome."""
-        try:
-            await self._context.rate_queue.wait_until_confirmed()
-        except SenderStopped:
-            if row.state == "sending":
-                self._calls.enqueue_write(partial(outbox.release, row=row.id, reason="the sender stopped"))
-            raise
         if self.progress is not None:
             self.progress.mark_final(row.id)
-        await self._record_outcome(row, await self._make_call(row))
+        try:
+            outcome = await self._make_call(row)
+        except SenderStopped:
+            if row.state == "sending":
+                self._calls.release_unsent(row.id)
+            raise
+        await self._record_outcome(row, outcome)
         self.is_due |= row.has_more
 
     async def _clear_long_status(self) -> None:

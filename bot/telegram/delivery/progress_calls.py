@@ -16,6 +16,7 @@ from bot.telegram.delivery.progress import (
     SendTyping,
     TurnProgress,
 )
+from bot.telegram.delivery.rate_queue import SenderStopped
 from bot.telegram.outcomes import (
     DeliveryFailure,
     DeliveryOutcome,
@@ -95,7 +96,11 @@ class ProgressSender:
             return DeliverySuccess()
         reply_to = progress.reply_to if step.number == 0 else None
         send = partial(self._context.client.send_message, reply_to=reply_to)
-        outcome = await self._calls.attempt(step.part, send)
+        try:
+            outcome = await self._calls.attempt(step.part, send)
+        except SenderStopped:
+            self._calls.release_unsent(row.id)
+            raise
         self._record_first_send(row, step, outcome)
         if isinstance(outcome, DeliverySuccess):
             now = self._context.rate_queue.now
