@@ -85,7 +85,7 @@ class Disturber:
             longest = MAX_MESSAGES_BETWEEN if self.run.options.is_long else MAX_FEW_MESSAGES_BETWEEN
             await self._wait_for_messages(self.rng.randint(1, longest))
             self.harvest_endpoint_faults()
-            bring_jobs_forward(self.run, self.store)
+            await bring_jobs_forward(self.run, self.store)
             await self._disturb_once()
         self.harvest_endpoint_faults()
 

@@ -170,12 +170,14 @@ class Killer:
                 self.run.note(f"kill -9 {why}")
 
     async def _terminate(self) -> None:
+        self.run.terminated = self.gateway
         with self.run.noting("SIGTERM"):
             with contextlib.suppress(ProcessLookupError):
                 self.gateway.signal(signal.SIGTERM)
             if not await self._wait_for_exit(PATIENCE):
                 self.run.exit_codes.append(-signal.SIGTERM)  # it did not end in time
                 self._kill("after SIGTERM")
+        self.run.terminated = None
         self.run.terminations += 1
         await self._record_exit({0, -signal.SIGKILL})
 

@@ -126,7 +126,7 @@ async def _wait_until_calm(run: ChaosRun, store: ChaosStore, writers: Sequence[W
     while time.monotonic() < deadline and not _is_idle(run, store):
         for writer in writers:
             writer.settle()
-        bring_jobs_forward(run, store)
+        await bring_jobs_forward(run, store)
         await asyncio.sleep(0.5)
 
 

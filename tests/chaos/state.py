@@ -39,13 +39,14 @@ class ChaosOptions:
 class ChaosRun:
     """What is known of a run while it lasts; `stops` are chats and moments of a /stop or a tap on Stop.
 
-    `gateways`: all replicas. `ending`: held while one of them is ended. `poller`: the number of the replica
-    that asked Telegram for updates last.
+    `gateways`: all replicas. `terminated`: one that ends in order now. `ending`: held while one is ended.
+    `poller`: the number of the replica that asked Telegram for updates last.
     """
 
     options: ChaosOptions
     environment: KillEnvironment
     gateways: Sequence[GatewayProcess]
+    terminated: GatewayProcess | None = None
     ending: asyncio.Lock = field(default_factory=asyncio.Lock)
     poller: int = 0
     is_over: bool = False

@@ -24,6 +24,7 @@ from tests.support.postgresql import PostgresServer
 
 MAX_LOCK_SECONDS = 12.0
 MAX_SHORT_LOCK_SECONDS = 2.0
+MAX_LOCK_WAIT_MS = 200
 MAX_SERVER_DOWN_SECONDS = 3.0
 MAX_PAUSE_SECONDS = 6.0
 MAX_SHORT_PAUSE_SECONDS = 1.0
@@ -146,9 +147,9 @@ class ServerStore:
         return self._server.execute(query, self._database)
 
     def change_rows(self, statement: str) -> None:
-        """Run a statement unless the server is away."""
+        """Run a statement unless the server is away, or a replica that is paused has locked the rows."""
         with contextlib.suppress(psycopg.OperationalError):
-            self._server.execute(statement, self._database)
+            self._server.execute(f"set lock_timeout = {MAX_LOCK_WAIT_MS}; {statement}", self._database)
 
     async def disturb(self, run: ChaosRun, rng: random.Random) -> None:
         """Restart the server, and pause a replica until others have its chats."""
@@ -160,7 +161,9 @@ class ServerStore:
         lives = {
             gateway: lives[-1]
             for gateway in run.gateways
-            if gateway.is_running and (lives := _LIFE.findall(gateway.output))
+            if gateway is not run.terminated  # its time to end would pass
+            and gateway.is_running
+            and (lives := _LIFE.findall(gateway.output))
         }
         if not lives:
             return
@@ -170,7 +173,7 @@ class ServerStore:
     async def _pause_replica(self, run: ChaosRun, gateway: GatewayProcess, life: str, seconds: float) -> None:
         with run.noting("replica paused, its locks ended"):
             _signal(gateway, signal.SIGSTOP)
-            self.change_rows(_END_LOCK_SESSION.format(life=life))
+            await asyncio.to_thread(self.change_rows, _END_LOCK_SESSION.format(life=life))
             await asyncio.sleep(seconds)
             _signal(gateway, signal.SIGCONT)
 
@@ -193,14 +196,15 @@ def _signal(gateway: GatewayProcess, number: int) -> None:
             gateway.signal(number)
 
 
-def bring_jobs_forward(run: ChaosRun, store: ChaosStore) -> None:
+async def bring_jobs_forward(run: ChaosRun, store: ChaosStore) -> None:
     """Let every second job that is far off be due within seconds, and in a short run each: a minute is long.
 
     Also while no gateway runs.
     """
     now = time.time()
     part = 2 if run.options.is_long else 1
-    store.change_rows(
+    statement = (
         f"update jobs set next_due = {now} + id % 10"
         f" where kind != 'system' and next_due > {now + 10} and id % {part} = 0"
     )
+    await asyncio.to_thread(store.change_rows, statement)  # nothing simulated stands still meanwhile
