@@ -194,7 +194,10 @@ async def build(
         database,
         access,
         settings=QuotaSettings(
-            settings.canvases_a_day, turn_factory.max_canvases, settings.time_zone, link is not None
+            settings.canvases_a_day,
+            turn_factory.max_canvases,
+            settings.time_zone,
+            count_replicas=link.own_shares.count_replicas if link else None,
         ),
         wake_sender=sender.wake,
     )

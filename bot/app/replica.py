@@ -345,7 +345,7 @@ def build_replica(
 
     def on_look(holders: LockHolders) -> None:
         link.seats.note_holders(holders)
-        parts.sender.divide_rate(max(1, len(holders.replicas)))
+        parts.sender.divide_rate(link.own_shares.count_replicas())
 
     callbacks = ReplicaCallbacks(work, link.messenger.receive, on_look)
     digests = digest_settings(list_agreed_values(settings, bot_id))

@@ -128,6 +128,10 @@ class OwnShares:
         """Whether some process leads, and this one takes part."""
         return self.holders is not None and self.holders.leader is not None and self.is_confirmed()
 
+    def count_replicas(self) -> int:
+        """How many replicas took shares at the last look, this one included."""
+        return max(1, len(self.holders.replicas)) if self.holders is not None else 1
+
     def has(self, lane: Lane) -> bool:
         """Whether a lane's chat belongs to these shares."""
         return lane.share in self.holds

@@ -9,9 +9,10 @@ it off would throw away what it has cost. A refused message is kept as a turn wi
 /retry answers it later.
 """
 
+import math
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from zoneinfo import ZoneInfo
@@ -32,6 +33,7 @@ from bot.turns import RequestCompleter, TurnHandle, TurnRequest, build_user_mess
 from bot.usage.report import start_of_day
 
 WARN_FRACTION = 0.8
+_PART_SECONDS = 30.0  # after which a replica looks again what its part of a quota is
 QUOTA_ENDING = "limit"
 """How the turn of a refused message ended."""
 
@@ -41,13 +43,13 @@ class QuotaSettings:
     """In canvases: what the settings give a member a day (None: no limit), and the most one turn takes.
 
     A day is one of `time_zone` for everybody: in each person's own, a /zone would begin another.
-    `counts_elsewhere`: other processes answer turns of the same people.
+    `count_replicas`: those that answer turns of the same people; None: no other process does.
     """
 
     canvases_per_day: int | None
     max_canvases_per_turn: int
     time_zone: str = "UTC"
-    counts_elsewhere: bool = False
+    count_replicas: Callable[[], int] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,10 +123,21 @@ async def load_quota_usage(
     )
 
 
+@dataclass(frozen=True, slots=True)
+class _Margin:
+    """So many turns of this day that cannot reach the warning together, until the clock says `until`."""
+
+    turns: int
+    day: str
+    until: float
+
+
 class QuotaGate:
     """A TurnService that refuses turns of people and groups whose quota is used up.
 
-    It warns once a day, at four fifths.
+    It warns once a day, at four fifths. Far from that it does not look before each turn what is used: of
+    several replicas each has an equal part of the turns that are left, for a short while. So a person may
+    take a little more than the quota by writing in chats of several replicas at once.
     """
 
     def __init__(
@@ -146,18 +159,17 @@ class QuotaGate:
         self._wake_sender = wake_sender
         self._clock = clock
         self._limit_cache: dict[tuple[int, RoleOrBlocked | None], int | None] = {}
-        # By person or group: a day, and how many turns of it cannot reach the warning together.
-        self._unchecked_turns: dict[int, tuple[str, int]] = {}
+        self._margins: dict[int, _Margin] = {}  # by person or group
 
     async def run(self, request: TurnRequest, complete: RequestCompleter | None = None) -> None:
         concerned = _list_holders(request.person, request.lane)
-        holders = [holder for holder in concerned if not self._take_unchecked_turn(holder)]
+        holders = [holder for holder in concerned if not self._take_from_margin(holder)]
         far_from_warning: set[int] = set()
         for holder in holders:
             turns_left = await self._count_turns_to_warning(holder)
             if turns_left is None or turns_left >= 1:
                 far_from_warning.add(holder)
-                self._leave_unchecked(holder, turns_left)
+                self._store_margin(holder, turns_left)
                 continue
             before = await self._load_usage(holder)
             if before is not None and before.is_used_up:
@@ -177,14 +189,14 @@ class QuotaGate:
     def clear_cache(self) -> None:
         """Forget the limits read so far, for one of them has changed."""
         self._limit_cache.clear()
-        self._unchecked_turns.clear()
+        self._margins.clear()
 
-    def _take_unchecked_turn(self, holder: int) -> bool:
+    def _take_from_margin(self, holder: int) -> bool:
         """Whether a turn can do without a query of what they have used; counts it."""
-        day, turns_left = self._unchecked_turns.get(holder, ("", 0))
-        if day != self._today() or not turns_left:
+        margin = self._margins.get(holder)
+        if margin is None or not margin.turns or margin.day != self._today() or margin.until < self._clock():
             return False
-        self._unchecked_turns[holder] = day, turns_left - 1
+        self._margins[holder] = replace(margin, turns=margin.turns - 1)
         return True
 
     async def _count_turns_to_warning(self, holder: int) -> int | None:
@@ -200,10 +212,15 @@ class QuotaGate:
             used = await limits.count_used_canvases(tx, holder, today)
         return int((WARN_FRACTION * limit - used.canvases) / self._settings.max_canvases_per_turn)
 
-    def _leave_unchecked(self, holder: int, turns_left: int | None) -> None:
-        """Let all but the first of these turns do without a query of what they have used."""
-        if turns_left is not None and turns_left > 1 and not self._settings.counts_elsewhere:
-            self._unchecked_turns[holder] = self._today(), turns_left - 1
+    def _store_margin(self, holder: int, turns_left: int | None) -> None:
+        """Let turns do without a query of what they have used, beside the one that begins now."""
+        if turns_left is None:
+            return
+        until = math.inf
+        if self._settings.count_replicas is not None:
+            turns_left //= self._settings.count_replicas()
+            until = self._clock() + _PART_SECONDS
+        self._margins[holder] = _Margin(max(0, turns_left - 1), self._today(), until)
 
     async def _load_usage(self, holder: int) -> QuotaUsage | None:
         """Return what a person or a group has used today; None without a limit."""
