@@ -3,9 +3,10 @@
 import select
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import psycopg
+from psycopg.abc import PQGen
 from psycopg.adapt import Loader
 from sqlalchemy import NullPool, create_engine, event
 from sqlalchemy.engine import URL, Engine, make_url
@@ -14,7 +15,10 @@ from sqlalchemy.exc import ArgumentError
 from bot.db.postgresql.server_connection import ServerConnection
 from bot.errors import SettingsRefused
 
+T = TypeVar("T")
+
 _CONNECT_SECONDS = 5
+_LONGEST_WAIT_SECONDS = 3600.0
 # A peer that is gone without a word is noticed after eleven seconds, here and at the server, which then frees
 # the locks of that session.
 # Keepalive asks only while nothing is under way; what was sent would be sent again for minutes.
@@ -76,15 +80,29 @@ async def connect_in_loop(url: str) -> psycopg.AsyncConnection[Any]:
     """Connect without SQLAlchemy; each statement is committed by itself."""
     address = _parse_url(url)
     positional, named = address.get_dialect()().create_connect_args(address)
-    connection = await psycopg.AsyncConnection.connect(
-        *positional, **{**named, **_CONNECT_ARGS}, autocommit=True
-    )
+    connection = await _LoopConnection.connect(*positional, **{**named, **_CONNECT_ARGS}, autocommit=True)
     try:
         await connection.execute(_SET_KEEPALIVE)
     except BaseException:
         await connection.close()
         raise
     return connection
+
+
+class _LoopConnection(psycopg.AsyncConnection[Any]):
+    """A connection that is woken by the server alone.
+
+    The driver would look ten times a second whether somebody presses Ctrl-C, which the event loop sees to.
+    """
+
+    async def wait(
+        self,
+        gen: PQGen[T],
+        interval: float = 0.0,
+        timeout: float | None = None,  # noqa: ASYNC109  # the driver's
+    ) -> T:
+        """Run what the driver does with the connection."""
+        return await super().wait(gen, max(interval, _LONGEST_WAIT_SECONDS), timeout)
 
 
 def create_blocking_engine(url: str) -> Engine:
