@@ -3,17 +3,17 @@
 import asyncio
 import contextlib
 import re
-import sqlite3
 import time
 from collections.abc import AsyncIterator, Mapping
-from contextlib import closing
 from html import unescape
 from pathlib import Path
 
 import httpx
+from sqlalchemy import func, select
 
-from bot.db.engine import Database
+from bot.db.engine import Database, open_database
 from bot.db.people import people
+from bot.db.tables import jobs
 from bot.sim.telegram.faults import BotApiFault
 from bot.sim.telegram.server import SimulatedPerson
 from bot.telegram.commands.people_changes import describe_decision
@@ -78,9 +78,10 @@ async def open_browser(gateway: GatewayHarness) -> AsyncIterator[Browser]:
         yield Browser(http)
 
 
-def count_rows(folder: Path, query: str) -> int:
-    with closing(sqlite3.connect(folder / "gateway.db")) as database:
-        return int(database.execute(query).fetchone()[0])
+async def count_reminders(gateway: GatewayHarness) -> int:
+    async with open_database(gateway.settings.database_url) as database, database.read_transaction() as tx:
+        reminders = select(func.count()).select_from(jobs).where(jobs.c.kind == "reminder")
+        return int((await tx.execute(reminders)).scalar_one())
 
 
 async def wait_until_cut(gateway: GatewayHarness) -> None:
@@ -134,7 +135,7 @@ async def test_people_are_let_in_blocked_unblocked_and_removed_as_in_the_chat(tm
         assert "Bob is a member now." in await browser.read(f"/{BOB}/let-in", 409)
 
         shown = await block_in_the_middle_of_an_answer(gateway, browser, bob)
-        assert count_rows(tmp_path, "select count(*) from jobs where kind = 'reminder'") == 0
+        assert await count_reminders(gateway) == 0
         assert find_note(await browser.act(f"/{BOB}/unblock")) == "Bob is no longer blocked."
         bob.send("and now?")
         assert "code" in (await gateway.wait_for_texts(shown + 1, BOB))[-1]

@@ -115,7 +115,7 @@ async def test_figures_are_those_of_the_report_and_of_the_rows(database: Databas
     expected = await fill_month(database)
     async with open_admin_page(database, database_url) as page:
         period = "from=2026-10-01&to=2026-10-30"
-        async with database.read_transaction() as tx:
+        async with database.transaction() as tx:
             await people.set_time_zone(tx, ANN, "UTC")
         exported = (await page.get_text(f"/admin/tools?{period}&export=csv")).splitlines()
         shown = {row["tool"]: row for row in csv.DictReader(io.StringIO("\n".join(exported)))}

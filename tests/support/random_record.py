@@ -37,7 +37,6 @@ def _make_readings(rng: random.Random, begin: float) -> list[Row]:
         canvases = rng.randrange(1, 400)
         is_first = since is None
         row: Row = {
-            "id": number,
             "endpoint": "http://gpu:8000/v1",
             "read_at": read_at,
             "since": since,
@@ -69,13 +68,12 @@ def _describe_gap(gap: int) -> str:
 def _make_changes(rng: random.Random, until: float) -> list[Row]:
     rows: list[Row] = []
     moments = sorted(rng.uniform(until - DAYS * 86_400, until) for _ in range(120))
-    for number, at in enumerate(moments, start=1):
+    for at in moments:
         person = rng.choice((None, *NAMES))
         subject = f"person {rng.choice(list(NAMES))}"
         before, after = rng.choice(((None, {"role": "member"}), ({"role": "member"}, {"role": "blocked"})))
         rows.append(
             {
-                "id": number,
                 "at": at,
                 "who": person,
                 "via": "command" if person is None else rng.choice(("telegram", "page")),

@@ -132,6 +132,7 @@ async def test_a_token_telegram_does_not_know_ends_it(harness: PollerHarness):
         await harness.build_poller().run()
 
 
+@pytest.mark.sqlite
 async def test_while_the_disk_is_full_nothing_is_acknowledged_and_admins_are_notified(harness: PollerHarness):
     async with harness.database.transaction() as tx:
         pages = (await tx.execute(text("PRAGMA page_count"))).scalar_one()
