@@ -22,6 +22,8 @@ if TYPE_CHECKING:  # its driver is an extra
     from bot.db.postgresql.session_locks import SessionLocks
 
 LOOK_SECONDS = 0.25  # between looks at who holds what, each of 0.2 ms: a dead replica is replaced as fast
+LOOK_ALONE_SECONDS = 1.0  # while there is no other replica; one that comes waits so long for its part
+_LOOKS_UNTIL_ALONE = 8  # whatever a replica left behind has been taken over by then
 RECONNECT_SECONDS = 0.25
 LEADING_SECONDS = 11.0  # without a look; then another may lead, and two that poll hinder each other
 
@@ -96,6 +98,7 @@ class ShareKeeper:
         self._is_leaving = False
         self._is_lost = False  # the session
         self._looked_at = -math.inf  # monotonic
+        self._looks_alone = 0  # in a row
 
     def leave(self) -> None:
         """Lead no longer, take nothing more, and give each share away as soon as its work has ended."""
@@ -130,7 +133,9 @@ class ShareKeeper:
             await self._retake(locks)
             while True:
                 await self._look(locks)
-                async for notification in locks.wait_for_notifications(LOOK_SECONDS):
+                is_alone = self._looks_alone >= _LOOKS_UNTIL_ALONE
+                pause = LOOK_ALONE_SECONDS if is_alone else LOOK_SECONDS
+                async for notification in locks.wait_for_notifications(pause):
                     self._callbacks.on_notification(notification)
 
     async def _compare_settings(self, locks: "SessionLocks") -> None:
@@ -165,6 +170,7 @@ class ShareKeeper:
         await self._abandon(self._holds.keys() - holders.own_shares)
         self._own_shares.confirm(holders, looked_at, locks.has_unread)
         self._looked_at = looked_at
+        self._looks_alone = self._looks_alone + 1 if len(holders.replicas) == 1 else 0
         self._callbacks.on_look(holders)
         if self._is_leaving and holders.session not in holders.leaving:
             await locks.leave(self._life)
