@@ -120,8 +120,9 @@ class OwnShares:
 
     @property
     def led_period(self) -> tuple[float, float]:
-        """When this process led last (epoch seconds), as far as that is certain; open while it does."""
-        return self._leads_since, math.inf if self.is_leader else self._led_until
+        """When this process led last (epoch seconds); open at the end while it did at the last look."""
+        leads = self.holders is not None and self.holders.is_leader
+        return self._leads_since, math.inf if leads else self._led_until
 
     @property
     def has_leader(self) -> bool:

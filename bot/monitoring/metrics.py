@@ -21,6 +21,8 @@ OTHER_TOOL = "other"  # a tool that was not offered
 _TOKEN_BUCKETS = tuple(4**power for power in range(14))  # as OpenTelemetry advises
 _CALL_SECONDS_BUCKETS = tuple(0.01 * 2**power for power in range(16))
 _INTERVAL_SECONDS_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600)
+_CONFIRMATION_SECONDS = 1.0
+_CONFIRMATION_PAUSE_SECONDS = 0.01
 _SINCE = "since this process began"
 
 
@@ -101,12 +103,13 @@ class GatewayMetrics:
     async def render(self, accept: str) -> tuple[bytes, str]:
         """The page in the format that `accept` asks for, and its media type. Raises StoreUnavailable."""
         async with self._lock:
-            ended = await self._ended_watcher.poll(now=time.time())
-            is_leader = True
-            if self._own_shares is not None:
-                is_leader = self._own_shares.is_leader
-                ended = ended.list_between(*self._own_shares.led_period)
-            self._count(ended)
+            is_leader = False
+            if await self._wait_until_confirmed():  # else the next request tells what has ended
+                ended = await self._ended_watcher.poll(now=time.time())
+                if self._own_shares is not None:
+                    ended = ended.list_between(*self._own_shares.led_period)
+                self._count(ended)
+                is_leader = self._own_shares is None or self._own_shares.is_leader
             if is_leader:
                 waiting = await self._ended_watcher.count_waiting()
                 self._inbox.set(waiting.inbox)
@@ -117,6 +120,15 @@ class GatewayMetrics:
             self._queued.labels(endpoint).set(seats.queue_length)
         encode, media_type = choose_encoder(accept)
         return encode(self._registry), media_type
+
+    async def _wait_until_confirmed(self) -> bool:
+        """Whether it is certain soon who leads; mostly a notification was not read yet."""
+        deadline = time.monotonic() + _CONFIRMATION_SECONDS
+        while self._own_shares is not None and not self._own_shares.is_confirmed():
+            if time.monotonic() > deadline:
+                return False
+            await asyncio.sleep(_CONFIRMATION_PAUSE_SECONDS)
+        return True
 
     def _show_queues(self, is_shown: bool) -> None:
         if is_shown and not self._shows_queues:

@@ -75,6 +75,21 @@ async def test_the_sum_over_replicas_counts_a_call_once_whoever_leads(database: 
     assert [page.get("canvasgram_outbox_waiting") for page in pages] == [None, 0]
 
 
+async def test_what_ends_while_a_notification_is_unread_is_counted_once_it_was_read(database: Database):
+    unread = [True, False]
+    own_shares = hold_shares(71, leader=71)
+    metrics = await build_metrics(database, own_shares)
+    assert own_shares.holders is not None
+    own_shares.confirm(own_shares.holders, time.monotonic(), lambda: unread.pop(0) if unread else False)
+    await end_call(database)
+    assert (await scrape(metrics))[ENDED] == 1
+    own_shares.confirm(own_shares.holders, time.monotonic() - 60)
+    await end_call(database)
+    assert (await scrape(metrics))[ENDED] == 1
+    look_at_locks(own_shares, 71, leader=71)
+    assert (await scrape(metrics))[ENDED] == 2
+
+
 async def test_health_names_the_shares_and_whether_they_are_certain(database: Database):
     own_shares = hold_shares(72, leader=71)
     metrics = await build_metrics(database, own_shares)
