@@ -21,6 +21,7 @@ from tests.kill.gateway import PATIENCE, ForkServer, GatewayProcess
 from tests.support.postgresql import PostgresServer
 
 CHATS = range(100, 112)
+COUNT_UNSENT = "select count(*) from outbox where state in ('new', 'sending', 'open')"
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,8 +73,11 @@ class Replicas:
         return [call.arrived_at for caller, call in calls if caller == number and call.method == "getUpdates"]
 
     async def wait_for_answers(self, count: int, seconds: float = PATIENCE) -> None:
-        """Wait until each chat has so many finished answers."""
+        """Wait until each chat has so many finished answers, and that is stored: a kill would undo it."""
         await self.api.wait_until(lambda: all(self._has_answers(chat, count) for chat in CHATS), seconds)
+        async with asyncio.timeout(seconds):
+            while self.load_rows(COUNT_UNSENT) != [(0,)]:  # noqa: ASYNC110  # another process writes it
+                await asyncio.sleep(0.02)
 
     def _has_answers(self, chat: int, count: int) -> bool:
         messages = [message for message in self.api.chat(chat).bot_messages if message.text != UNSURE]
