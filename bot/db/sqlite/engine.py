@@ -68,6 +68,7 @@ class SqliteDatabase:
     ) -> None:
         self._engines = engines
         self._thread_engine: AsyncEngine | None = None
+        self._connect_lock = asyncio.Lock()
         self._stop = stop
         self._outage_log = outage_log
         self._write_lock = asyncio.Lock()
@@ -245,10 +246,15 @@ class SqliteDatabase:
 
     @contextlib.asynccontextmanager
     async def _connect_in_thread(self) -> "AsyncIterator[AsyncConnection]":
-        """A connection with a thread; the first one imports its libraries, in a thread as well."""
-        if self._thread_engine is None:
-            self._thread_engine = await run_in_thread(self._engines.create_threads)
-        async with self._thread_engine.connect() as connection:
+        """A connection with a thread; the first one imports its libraries, in a thread as well.
+
+        One is opened at a time: of two that turn a new file to a write-ahead log, SQLite refuses one.
+        """
+        async with contextlib.AsyncExitStack() as stack:
+            async with self._connect_lock:
+                if self._thread_engine is None:
+                    self._thread_engine = await run_in_thread(self._engines.create_threads)
+                connection = await stack.enter_async_context(self._thread_engine.connect())
             yield connection
 
 

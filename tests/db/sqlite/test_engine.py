@@ -4,7 +4,9 @@ import asyncio
 import sqlite3
 import stat
 import threading
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from sqlalchemy import delete, func, insert, select, text
@@ -13,9 +15,11 @@ from sqlalchemy.exc import OperationalError
 from bot.db.database_url import parse_database_path
 from bot.db.engine import Database, open_database
 from bot.db.retry import OutageLog
+from bot.db.sqlite import connections
 from bot.db.sqlite.connections import LoopConnection, _PrefetchingConnection
 from bot.db.tables import notices
 from bot.errors import StoreUnavailable
+from tests.support.empty_database import place_empty_database
 from tests.support.sql_trace import trace_sql
 
 pytestmark = pytest.mark.sqlite
@@ -270,3 +274,27 @@ async def test_a_wrong_statement_is_not_reported_as_an_unavailable_database(data
     with pytest.raises(OperationalError):
         await run_wrong_statement()
     assert await count_notices(database) == 0
+
+
+async def test_reads_that_begin_at_once_open_a_new_file_one_after_the_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """SQLite refuses one of two that turn it to a write-ahead log, and waits for nothing."""
+    steps: list[str] = []
+    run_pragmas = connections._run_pragmas
+
+    def note(connection: Any, pragmas: Sequence[str]) -> None:
+        steps.append("begun")
+        run_pragmas(connection, pragmas)
+        steps.append("ended")
+
+    async def read(database: Database) -> None:
+        async with database.long_read_transaction() as tx:
+            await tx.execute(select(func.count()).select_from(notices))
+
+    async with open_database(place_empty_database(tmp_path / "new.db")) as database:
+        monkeypatch.setattr(connections, "_run_pragmas", note)
+        async with asyncio.TaskGroup() as tasks:
+            for _ in range(4):
+                tasks.create_task(read(database))
+    assert steps == ["begun", "ended"] * 4
