@@ -95,6 +95,7 @@ SLOW = frozenset(
 LONGEST = tuple(
     TESTS / path
     for path in (
+        "test_first_commands.py",
         "kill/test_sweep.py",
         "kill/test_forget.py",
         "kill/test_jobs.py",

@@ -18,6 +18,7 @@ import pytest
 from bot.db.engine import Database
 from tests.monitoring.test_health import find_free_port
 from tests.support.admin_page import AdminPageHarness, open_admin_page
+from tests.support.missing_programs import skip_for_missing
 
 ROOT = Path(__file__).parents[2]
 CERTIFICATE = ROOT / "tests/fixtures/tls/page.test.crt"
@@ -106,7 +107,7 @@ async def test_the_example_lets_an_admin_in_over_tls_alone(
     database: Database, database_url: str, tmp_path: Path, name: str, build: BuildCommand
 ):
     if name == "nginx" and shutil.which(name) is None:
-        pytest.skip("nginx is not installed here")
+        skip_for_missing("nginx is not installed here")
     settings = {"http_port": 8080, "admin_page": "on", "admin_url": f"https://{HOST}"}
     sni = {"sni_hostname": HOST}
     async with open_admin_page(database, database_url, **settings) as page:  # type: ignore[arg-type]

@@ -4,15 +4,15 @@ Where none is installed the tests say so and are skipped; in CI, where there mus
 """
 
 import contextlib
-import os
 import shutil
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager
 from typing import Any
 
-import pytest
 import pytest_asyncio
 from playwright.async_api import Browser, Page, Request, async_playwright, expect
+
+from tests.support.missing_programs import skip_for_missing
 
 CANDIDATES = ("chromium", "chromium-browser", "google-chrome")
 ARGUMENTS = [
@@ -37,9 +37,7 @@ async def chromium() -> AsyncIterator[Browser]:
     """The browser; each module has one, with a profile of its own."""
     executable = next(filter(None, map(shutil.which, CANDIDATES)), None)
     if executable is None:
-        if os.environ.get("CI"):  # noqa: TID251 - the tests' own switch
-            pytest.fail(MISSING)
-        pytest.skip(MISSING)
+        skip_for_missing(MISSING)
     expect.set_options(timeout=20_000)  # a busy machine is no finding
     async with async_playwright() as playwright:
         browser = await playwright.chromium.launch(executable_path=executable, args=ARGUMENTS)

@@ -2,9 +2,8 @@
 
 from pathlib import Path
 
-import pytest
-
 from tests.replicas.silence import LOCAL, open_silent_replica
+from tests.support.missing_programs import skip_for_missing
 from tests.support.network_links import explain_missing
 from tests.support.replicas import CHATS
 
@@ -12,7 +11,7 @@ from tests.support.replicas import CHATS
 async def test_a_replica_that_falls_silent_is_replaced_and_comes_back(tmp_path: Path):
     reason = explain_missing()
     if reason:
-        pytest.skip(reason)
+        skip_for_missing(reason)
     async with open_silent_replica(tmp_path) as silent_replica:
         replicas = silent_replica.replicas
         chat = silent_replica.find_chat()

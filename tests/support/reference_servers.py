@@ -4,13 +4,11 @@ Elsewhere: `npm ci --prefix tests/fixtures/mcp_servers`. Where they are missing 
 skipped; in CI they fail.
 """
 
-import os
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
-import pytest
-
+from tests.support.missing_programs import skip_for_missing
 from tools.mcp.location import ServerProgram
 
 FOLDER = Path(__file__).parents[1] / "fixtures" / "mcp_servers"
@@ -24,7 +22,5 @@ def find_reference_server(
     node = shutil.which("node")
     script = FOLDER / "node_modules" / "@modelcontextprotocol" / f"server-{name}" / "dist" / "index.js"
     if node is None or not script.exists():
-        if os.environ.get("CI"):  # noqa: TID251 - the tests' own switch
-            pytest.fail(MISSING)
-        pytest.skip(MISSING)
+        skip_for_missing(MISSING)
     return ServerProgram((node, str(script), *arguments), home, environment or {})

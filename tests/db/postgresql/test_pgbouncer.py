@@ -12,6 +12,7 @@ import pytest
 from bot.db.engine import open_database
 from bot.errors import SettingsRefused
 from tests.support.cache_warmup import wait_until
+from tests.support.missing_programs import skip_for_missing
 from tests.support.postgresql import PostgresServer
 
 PORT = 6432
@@ -33,7 +34,7 @@ async def run_pooler(server: PostgresServer, url: str, *options: str) -> AsyncIt
     """Run it between the server and the URL that this gives."""
     program = shutil.which("pgbouncer") or shutil.which("pgbouncer", path="/usr/sbin")
     if program is None:
-        pytest.skip("PgBouncer is not installed")
+        skip_for_missing("PgBouncer is not installed here")
     config = server.folder / "pgbouncer.ini"
     config.write_text(CONFIG.format(folder=server.folder, port=PORT, options="\n".join(options)))
     path = server.folder / f".s.PGSQL.{PORT}"
