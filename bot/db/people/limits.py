@@ -17,7 +17,7 @@ from bot.db.transaction import Transaction
 from bot.domain import CANVAS_TOKENS
 
 EVERYBODY = 0  # all members without a limit of their own
-MAX_TURN_SECONDS = 86_400  # a call of today may belong to a turn that began as long before
+_LATE_CALL_SECONDS = 86_400  # a turn's last calls, such as a summary, may follow its end
 
 # Blocks are no canvases where a server sends text token by token.
 _IS_UNCOUNTED = model_calls.c.completion_tokens.is_(None)
@@ -30,14 +30,15 @@ _CANVAS_COST = case(
     else_=(model_calls.c.completion_tokens + (CANVAS_TOKENS - 1)) // CANVAS_TOKENS,
 )
 
-# The condition on `began_at` only narrows the search to an index range; the calls' own times decide.
+# The condition on `ended_at` only narrows the search to an index range; the calls' own times decide. A turn may
+# last for days: it waits for an approval, or the gateway was off.
 _SELECT_CANVASES = (
     select(
         func.coalesce(func.sum(_CANVAS_COST), 0).label("canvases"),
         func.count(case((or_(_IS_UNCOUNTED, model_calls.c.usage_partial), 1))).label("unknown_calls"),
     )
     .select_from(turns.join(model_calls, model_calls.c.turn == turns.c.id))
-    .where(turns.c.began_at >= bindparam("begin") - MAX_TURN_SECONDS)
+    .where(or_(turns.c.ended_at >= bindparam("begin") - _LATE_CALL_SECONDS, turns.c.ended_at.is_(None)))
     .where(model_calls.c.created_at >= bindparam("begin"), model_calls.c.purpose != "decision")
 )
 _SELECT_CANVASES_OF_PERSON = _SELECT_CANVASES.where(turns.c.person == bindparam("person_id"))

@@ -69,7 +69,7 @@ turns = Table(
     Column("began_at", Float, nullable=False),
     Column("ended_at", Float),
     Index("ix_turns_lane_conversation_state", "lane", "conversation", "state", "ended_at"),
-    Index("ix_turns_person_began_at", "person", "began_at"),
+    Index("ix_turns_person_ended_at", "person", "ended_at"),
     Index("ix_turns_received_at", "received_at", "person", "lane", "thinking", "ending"),
     sqlite_autoincrement=True,
 )

@@ -136,9 +136,9 @@ async def load_newest_turn(tx: Transaction, lane: Lane) -> NewestTurn | None:
 
 async def sum_person(tx: Transaction, person: int, begin: float) -> SpendingSums:
     """What a person's turns took that were received at `begin` (epoch seconds) or later."""
-    # A turn begins after it is received; that condition only narrows the search to an index range.
-    is_in_time = and_(turns.c.began_at >= begin, turns.c.received_at >= begin)
-    return await _load_sums(tx, and_(turns.c.person == person, is_in_time))
+    # A turn ends after it is received; that condition only narrows the search to an index range.
+    ended_later = or_(turns.c.ended_at >= begin, turns.c.ended_at.is_(None))
+    return await _load_sums(tx, and_(turns.c.person == person, ended_later, turns.c.received_at >= begin))
 
 
 async def sum_chat(tx: Transaction, chat: int, begin: float) -> SpendingSums:

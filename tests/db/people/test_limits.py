@@ -14,12 +14,17 @@ TODAY = 100 * DAY
 
 
 async def store_turn(
-    database: Database, *calls: dict[str, Any], person: int = 5, began_at: float = TODAY + 1
+    database: Database,
+    *calls: dict[str, Any],
+    person: int = 5,
+    began_at: float = TODAY + 1,
+    ended_at: float | None = TODAY + 2,
+    lane: str = "5",
 ) -> None:
     async with database.transaction() as tx:
         row = {
             "item": began_at * 100 + person,
-            "lane": "5",
+            "lane": lane,
             "person": person,
             "conversation": 1,
             "state": "ended",
@@ -28,6 +33,7 @@ async def store_turn(
             "thinking_why": "",
             "received_at": began_at,
             "began_at": began_at,
+            "ended_at": ended_at,
         }
         turn = (await tx.execute(turns.insert().values(row).returning(turns.c.id))).scalar_one()
         for call in calls:
@@ -85,8 +91,21 @@ async def test_typed_reads_other_people_and_other_days_cost_nothing(database: Da
     assert await count_used(database) == 0
 
 
-async def test_a_call_of_today_counts_in_a_turn_of_yesterday(database: Database):
-    await store_turn(database, {"completion_tokens": 300, "created_at": TODAY + 5}, began_at=TODAY - 60)
+@pytest.mark.parametrize("holder", [5, -100])
+@pytest.mark.parametrize("ended_at", [None, TODAY + 20])
+async def test_a_call_of_today_counts_whenever_its_turn_began(
+    database: Database, holder: int, ended_at: float | None
+):
+    lane = str(holder)
+    for days in (0.001, 0.5, 1.5, 3, 30):  # a turn waits for an approval, or while the gateway is off
+        call = {"completion_tokens": 300, "created_at": TODAY + 5}
+        await store_turn(database, call, began_at=TODAY - days * DAY, ended_at=ended_at, lane=lane)
+    assert await count_used(database, holder) == 10
+
+
+async def test_a_call_of_today_counts_in_a_turn_that_ended_before_it(database: Database):
+    summary = {"completion_tokens": 300, "created_at": TODAY + 5}
+    await store_turn(database, summary, began_at=TODAY - 60, ended_at=TODAY - 1)
     assert await count_used(database) == 2
 
 

@@ -105,7 +105,7 @@ async def test_seconds_are_those_of_the_account_until_the_answer_is_delivered(da
 
 
 async def test_a_day_holds_all_turns_of_a_person_since_it_began(database: Database):
-    await store_turn(database, 1, (1, 1, False), began_at=99.0)
+    await store_turn(database, 1, (1, 1, False), received_at=99.0, began_at=99.0)
     await store_turn(database, 2, (2, 300, False))
     await store_turn(database, 3, (3, 3, False), lane="5:7")
     await store_turn(database, 4, (4, 4, False), person=6)
