@@ -100,7 +100,7 @@ def build_unknown_usage(usages: Iterable[UnknownUsage], build_href: Callable[[st
         )
         for usage in usages
     )
-    return DataTable("unknown-usage", "Calls whose usage is unknown", columns, rows, "All usage is known.")
+    return DataTable("unknown-usage", "Calls that lack a count", columns, rows, "All usage is known.")
 
 
 def build_changes(

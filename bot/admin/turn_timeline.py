@@ -142,7 +142,8 @@ def _list_call_bars(call: CallStep, name: str, turn: TurnSteps, end: float) -> I
         yield Bar(0, kind, seat_at, last, title)
         return
     yield Bar(0, "canvas", seat_at, first, f"{name}: first canvas, {format_duration(first - seat_at)}")
-    title = f"{name}: {call.blocks} blocks until {format_duration(last - turn.received_at)}; {cut(outcome)}"
+    blocks = "1 block" if call.blocks == 1 else f"{call.blocks} blocks"
+    title = f"{name}: {blocks} until {format_duration(last - turn.received_at)}; {cut(outcome)}"
     yield Bar(0, "more" if call.outcome in {"ok", None} else "fault", first, last, title)
     last_block = call.last_block_at
     if last_block is None or last_block <= first:

@@ -112,7 +112,7 @@ _CALL_FIGURES: tuple[tuple[str, str, Callable[[CallSums], Cell]], ...] = (
     ("cached_tokens", "Cached tokens", show_cached),
     ("output_tokens", "Output tokens", show_output),
     ("calls", "Model calls", lambda calls: Cell(calls.calls)),
-    ("unknown_calls", "Calls of unknown usage", lambda calls: Cell(count_unknown(calls))),
+    ("unknown_calls", "Calls of unknown output", lambda calls: Cell(count_unknown(calls))),
 )
 
 
@@ -140,8 +140,11 @@ def _list_duration_figures(
         else:
             cells["p50"].append(Cell(percentiles.p50, format_duration(percentiles.p50)))
             cells["p95"].append(Cell(percentiles.p95, format_duration(percentiles.p95)))
+    occurred = now.total.percentiles.get(interval)
+    settled = now.total.turns.settled if now.total.turns else 0
+    turns = f"{occurred.count if occurred else 0:,} of {settled:,} turns"
     return [
-        _build_figure(f"{interval}_{share}_seconds", f"{label}, {share}", of_share)
+        _build_figure(f"{interval}_{share}_seconds", f"{label}, {share} over {turns}", of_share)
         for share, of_share in cells.items()
     ]
 

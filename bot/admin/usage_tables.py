@@ -32,7 +32,7 @@ _CALL_COLUMNS = (
     TableColumn("input_tokens", "Prompt tokens", is_number=True, can_sort=True),
     TableColumn("cached_tokens", "Cached", is_number=True, can_sort=True),
     TableColumn("output_tokens", "Output", is_number=True, can_sort=True),
-    TableColumn("unknown_calls", "Unknown usage", is_number=True, can_sort=True),
+    TableColumn("unknown_calls", "Unknown output", is_number=True, can_sort=True),
 )
 _TURN_COLUMNS = (
     TableColumn("turns", "Turns", is_number=True, can_sort=True),

@@ -32,7 +32,7 @@ class ThinkingEvidence:
     """What is known apart from the message text.
 
     setting: the user's own.
-    job_setting: that of the job, which goes before the user's.
+    is_default: the setting is THINKING's, for all chats.
     recent_tools: those that the turn before used.
     was_thinking: whether it was thinking then.
     attachment_count: attachments of this message.
@@ -40,7 +40,7 @@ class ThinkingEvidence:
     """
 
     setting: ThinkingSetting = "auto"
-    job_setting: ThinkingSetting = "auto"
+    is_default: bool = False
     recent_tools: tuple[str, ...] = ()
     was_thinking: bool = False
     attachment_count: int = 0
@@ -98,18 +98,16 @@ def settle_doubt(decision: ThinkingDecision, read_chance: float, threshold: floa
 
 
 def _find_setting(evidence: ThinkingEvidence) -> ThinkingDecision | None:
-    """What was set, by the job rather than by the user; None: nothing was, so the words decide.
+    """What was set; None: nothing was, so the words decide.
 
     How heavy the work is, is not judged then, for that takes longer than to find its tools.
     """
-    if evidence.job_setting != "auto":
-        setting = evidence.job_setting
-        reason = f"the job asks for it: {setting}"
-    elif evidence.setting != "auto":
-        setting = evidence.setting
-        reason = f"you asked for it: /think {setting}"
-    else:
+    setting = evidence.setting
+    if setting == "auto":
         return None
+    reason = f"you asked for it: /think {setting}"
+    if evidence.is_default:
+        reason = f"it is set for all chats: THINKING={setting}"
     return ThinkingDecision(thinking=setting == "on", reason=reason, heavy_chance=0.0, tool_chance=0.0)
 
 

@@ -55,6 +55,7 @@ class MaintenanceFactory:
             settings.model_url,
             api_key.get_secret_value() if api_key else None,
             settings.model_metrics_urls,
+            settings.model_max_tokens,
         )
         self.retention_policy = RetentionPolicy(database_file, settings.keep_text_days, backup_directory)
         self.reconciliation = Reconciliation(database, counters, notify_admins)

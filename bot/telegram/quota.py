@@ -68,10 +68,10 @@ class QuotaUsage:
 
     @property
     def percent(self) -> int:
-        """The share of the limit that is used, in percent; 0 without a limit."""
+        """The share of the limit that is used, in percent, at most 100; 0 without a limit."""
         if self.limit is None:
             return 0
-        return round(100 * self.used / max(1, self.limit))
+        return min(100, round(100 * self.used / max(1, self.limit)))
 
     @property
     def is_used_up(self) -> bool:

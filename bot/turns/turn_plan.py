@@ -273,7 +273,11 @@ def _decide_thinking(
     thought_cost: ThoughtCost | None,
 ) -> ThinkingDecision:
     """`read_chance`: that the work is heavy, as the endpoint reads it; None: it was not asked."""
-    evidence = ThinkingEvidence(thinking_setting, attachment_count=request.attachment_count)
+    evidence = ThinkingEvidence(
+        thinking_setting,
+        is_default=window.conversation.think is None,
+        attachment_count=request.attachment_count,
+    )
     if window.past_turns:
         last_turn = window.past_turns[-1]
         evidence = replace(evidence, recent_tools=last_turn.used, was_thinking=last_turn.thinking)

@@ -48,12 +48,14 @@ DEFAULT_PACE = ReadingPace()
 class CountersEndpoint:
     """Where counters are read: the endpoint's address as calls are stored with it, and its key.
 
-    `servers`: the addresses of all servers behind it; empty: it is the only one.
+    `servers`: the addresses of all servers behind it; empty: it is the only one. A reply has at most
+    `max_reply_tokens`.
     """
 
     url: str
     key: str | None = None
     servers: tuple[str, ...] = ()
+    max_reply_tokens: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +150,13 @@ class Reconciliation:
                 return None  # this process was paused, and another one leads by now
             previous = await counter_readings.find_newest_whole(tx, url)
             since = previous.read_at if previous else read.read_at
-            own = await counter_readings.sum_own_calls(tx, url, since=since, until=read.read_at)
+            own = await counter_readings.sum_own_calls(
+                tx,
+                url,
+                since=since,
+                until=read.read_at,
+                max_reply_tokens=self._endpoint.max_reply_tokens,
+            )
             reading = build_reading(url, previous, read.counters, own, read.read_at, read.running_calls)
             total = await counter_readings.sum_gaps(tx, url)
             await counter_readings.store(tx, reading)
@@ -216,10 +224,12 @@ def explain_gap(gap: int | None, increase: ServerCounters, own: OwnCounts, runni
     """Why the sums differ by `gap` tokens; `running_calls` were under way at either of the two readings."""
     if gap is None:
         return "the server does not count tokens"
-    if abs(gap) <= TOLERATED_SHARE * ((increase.prompt_tokens or 0) + (increase.generated_tokens or 0)):
+    tolerated = TOLERATED_SHARE * ((increase.prompt_tokens or 0) + (increase.generated_tokens or 0))
+    if abs(gap) <= tolerated:
         return SUMS_AGREE
     other_requests = (increase.requests or 0) - own.requests
     is_more = gap > 0
+    excess = gap - own.max_unknown  # requests of others that were broken off are in no counter of requests
     causes = [
         (
             running_calls > 0,
@@ -241,6 +251,10 @@ def explain_gap(gap: int | None, increase: ServerCounters, own: OwnCounts, runni
         (
             is_more and own.decisions > 0,
             f"{_format_plural(own.decisions, 'one-step read')} of ours may count",
+        ),
+        (
+            own.max_unknown > 0 and excess > tolerated and other_requests <= 0,
+            f"at least {excess:,} of the tokens are not ours: others use it, too",
         ),
         (
             gap < 0,

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from typing import Any
+from urllib.parse import urlencode
 
 from sqlalchemy import insert
 
@@ -168,6 +169,9 @@ async def check_figures(page: AdminPageHarness, url: str, month: RandomMonth, qu
             seconds = find_percentile([row[interval] for row in accounts], share)
             expected[f"{interval}_{name}_seconds"] = seconds
     assert figures == expected, query
+    text = await page.get_text(f"/admin/usage?{urlencode({'period': '90d', **query})}")
+    waited = sum(row["seat_wait"] >= 0.001 for row in accounts)
+    assert f"Waited for a seat, p50 over {waited:,} of {len(accounts):,} turns" in text
     printed = (await print_report(url, query))["all"]
     assert figures["turns"] == printed.get("turns", 0)
     assert figures["unknown_calls"] == printed.get("output_tokens_unknown_calls", 0)

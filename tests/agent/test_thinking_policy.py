@@ -192,11 +192,9 @@ def test_the_users_setting_goes_before_the_words(tool_index: ToolIndex, setting:
     )
 
 
-def test_the_jobs_setting_goes_before_the_users(tool_index: ToolIndex) -> None:
-    decision = decide_thinking(
-        ["Good morning!"], tool_index, ThinkingEvidence(setting="off", job_setting="on")
-    )
-    assert (decision.thinking, decision.reason) == (True, "the job asks for it: on")
+def test_a_setting_of_the_gateway_is_not_what_the_person_asked_for(tool_index: ToolIndex) -> None:
+    decision = decide_thinking(["Good morning!"], tool_index, ThinkingEvidence("off", is_default=True))
+    assert (decision.thinking, decision.reason) == (False, "it is set for all chats: THINKING=off")
 
 
 def test_without_tools_there_is_no_reason_to_think() -> None:

@@ -261,6 +261,9 @@ def test_a_canvas_is_reckoned_where_nothing_is_counted_on_the_way() -> None:
     assert_verdict("warn", told(6), "a canvas is 62 to 74 tokens")
     assert_verdict("unknown", told(1))
     assert_verdict("warn", told(371), "No diffusion model")
+    counted = make_response(blocks=(StreamBlock(0, 1), StreamBlock(1, 28)), usage=USAGE)
+    verdict = engine.judge_canvas(replace(REMOTE, answers={"counting": counted}))
+    assert_verdict("warn", verdict, "it writes token by token")
 
 
 def test_a_reply_that_is_not_what_was_asked_for_tells_nothing_of_a_cap() -> None:
@@ -367,16 +370,15 @@ def test_too_few_seats_are_warned_of_only_if_two_looks_agree(
     assert_verdict(status, seats.judge_seats(replace(REMOTE, needs_seats=4, crowd=crowd)), text)
 
 
-def test_seats_are_counted_by_the_servers_queue_times_where_there_are_no_gauges() -> None:
-    waiting = LoadProbeResult(None, (queued_response(0), queued_response(0), queued_response(2)))
-    assert_verdict("pass", seats.judge_seats(replace(REMOTE, crowd=waiting)), "2 of 3 calls ran at once")
-    assert_verdict(
-        "pass",
-        seats.judge_seats(
-            replace(REMOTE, crowd=LoadProbeResult(None, (queued_response(0), queued_response(0))))
-        ),
-        "At least 2 of 2",
-    )
+def test_queue_times_show_too_few_seats_and_never_enough() -> None:
+    """A server with one seat ended quick calls before they had waited for long: 8 of 9 at once, by these."""
+    calls = (queued_response(0), queued_response(0), queued_response(2))
+    waiting = LoadProbeResult(None, calls)
+    verdict = seats.judge_seats(replace(REMOTE, needs_seats=3, crowd=waiting))
+    assert_verdict("warn", verdict, "At most 2 of 3 calls ran at once")
+    for needs_seats, crowd in ((None, waiting), (2, waiting), (2, LoadProbeResult(None, calls[:2]))):
+        verdict = seats.judge_seats(replace(REMOTE, needs_seats=needs_seats, crowd=crowd))
+        assert_verdict("unknown", verdict, "over before")
     assert_verdict(
         "unknown",
         seats.judge_seats(

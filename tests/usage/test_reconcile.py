@@ -19,7 +19,7 @@ from bot.db.engine import Database, open_database
 from bot.db.tables import readings
 from bot.db.usage import counter_readings
 from bot.db.usage.counter_readings import CounterReading, OwnCounts
-from bot.domain import Message, ModelRequest, Reply
+from bot.domain import CallPurpose, Message, ModelRequest, Reply
 from bot.errors import StoreUnavailable
 from bot.http_server import serve
 from bot.llm.client import ModelClient
@@ -65,7 +65,7 @@ class ReconcileHarness:
     def make_reconciliation(self, url: str | None = None) -> Reconciliation:
         return Reconciliation(
             self.database,
-            CountersEndpoint(url or self.url),
+            CountersEndpoint(url or self.url, max_reply_tokens=REQUEST.max_tokens),
             self.notify,
             pace=self.pace,
             min_reported_gap=self.min_reported_gap,
@@ -80,8 +80,8 @@ class ReconcileHarness:
         assert reading is not None
         return reading
 
-    async def open_call(self) -> int:
-        new = NewCall(None, 0, "bench", None, self.url, "m", False, 0, 0, 0, 0)
+    async def open_call(self, *, purpose: CallPurpose = "bench", prompt_characters: int = 0) -> int:
+        new = NewCall(None, 0, purpose, None, self.url, "m", False, 0, 0, 0, prompt_characters)
         async with self.database.transaction() as tx:
             return await calls.open_call(tx, new, now=time.time())
 
@@ -178,6 +178,33 @@ async def test_an_aborted_call_explains_the_canvas_that_nobody_saw(database: Dat
         reading = await harness.take_reading()
     assert reading.gap == harness.endpoint.prompt_tokens
     assert reading.why == ("1 call of ours broke off: not all that was computed is known")
+
+
+async def test_a_call_that_broke_off_explains_only_as_much_as_it_can_have_taken(database: Database) -> None:
+    """Streams of others that were broken off are in no count of requests."""
+    async with open_harness(database) as harness:
+        await harness.close_call(await harness.open_call(prompt_characters=2_501), None)
+        async with database.read_transaction() as tx:
+            own = await counter_readings.sum_own_calls(
+                tx, harness.url, since=0, until=time.time(), max_reply_tokens=2_048
+            )
+    assert (own.aborted, own.max_unknown) == (1, 4_549)
+    broke_off = "1 call of ours broke off: not all that was computed is known"
+    explained = ServerCounters(prompt_tokens=2_501, generated_tokens=2_048, requests=0)
+    assert reconcile.explain_gap(4_549, explained, own, 0) == broke_off
+    unexplained = ServerCounters(prompt_tokens=600_000, generated_tokens=1_559, requests=0)
+    others = "at least 597,010 of the tokens are not ours: others use it, too"
+    assert reconcile.explain_gap(601_559, unexplained, own, 0) == f"{broke_off}; {others}"
+
+
+async def test_a_read_that_the_server_refused_explains_nothing(database: Database) -> None:
+    async with open_harness(database) as harness:
+        await harness.close_call(await harness.open_call(purpose="decision"), None)
+        async with database.read_transaction() as tx:
+            own = await counter_readings.sum_own_calls(
+                tx, harness.url, since=0, until=time.time(), max_reply_tokens=2_048
+            )
+    assert own.decisions == 0
 
 
 async def test_a_restarted_server_is_not_compared_with_what_it_forgot(database: Database) -> None:

@@ -200,8 +200,9 @@ def _show_figures(
             note="the server's average, whoever asked",
         ),
         show_figure(
-            "Calls whose usage is unknown",
+            "Calls that lack a count",
             format_count(unknown_calls),
+            note="of input, cached, output or thought tokens; Usage counts those of unknown output",
             href=_keep_period(request, TURNS_PATH, unknown="any") if unknown_calls else None,
         ),
         _show_last_backup(request, backups),

@@ -72,9 +72,9 @@ def judge_canvas(observations: Observations) -> Verdict:
         return unknown_verdict(f"No stream came: {observations.unknown_reason('counting')}.")
     count = len(response.blocks)
     tokens = response.output_tokens
-    if tokens is not None and tokens > 32 and count > tokens / 2:
+    if tokens is not None and _writes_token_by_token(response, tokens):
         return warn_verdict(
-            f"No diffusion model: {tokens} tokens came in {count} blocks, a token or two each. "
+            f"No diffusion model: it writes token by token, {tokens} tokens in {count} blocks. "
             "Canvases mean nothing.",
             "serve a DiffusionGemma",
         )
@@ -161,6 +161,14 @@ def judge_typed_reads(observations: Observations) -> Verdict:
         f"Not offered (HTTP {route.status}); words alone decide whether to think.",
         "THINKING_READ=off",
     )
+
+
+def _writes_token_by_token(response: ProbeResponse, tokens: int) -> bool:
+    count = len(response.blocks)
+    first_count = response.blocks[0].tokens
+    if first_count is not None and count > 1:
+        return first_count <= 2
+    return tokens > 32 and count > tokens / 2
 
 
 def _canvas_length_limits(response: ProbeResponse, tokens: int) -> tuple[int, int]:

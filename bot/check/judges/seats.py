@@ -28,9 +28,9 @@ def judge_seats(observations: Observations) -> Verdict:
         )
     if not all(call.ok for call in crowd.calls):
         return unknown_verdict("Some of the calls at once came to nothing.")
-    running, may_be_more = _count_concurrent(crowd)
+    running, may_be_more = _count_running(crowd)
     if running is None:
-        return unknown_verdict("The calls were over before it showed who waited.")
+        return _judge_queue_times(crowd, observations.needs_seats)
     observation = f"{running} of {len(crowd.calls)} calls ran at once"
     unused = ""
     if observations.needs_seats is not None and running > observations.needs_seats:
@@ -56,7 +56,9 @@ def judge_priority(observations: Observations) -> Verdict:
         return unknown_verdict("The common protocol has no priorities.")
     if _is_shared(crowd):
         return unknown_verdict(_IN_USE_REASON)
-    running, _ = _count_concurrent(crowd)
+    running, _ = _count_running(crowd)
+    if running is None:
+        running = _count_at_most(crowd)
     gap = _median_block_gap(crowd.calls)
     urgent = crowd.urgent
     has_waited = running is not None and gap >= _MIN_CANVAS_SECONDS
@@ -106,19 +108,34 @@ def _is_shared(result: LoadProbeResult) -> bool:
     return result.before is not None and (result.before.running > 0 or result.before.waiting > 0)
 
 
-def _count_concurrent(result: LoadProbeResult) -> tuple[int | None, bool]:
-    """How many ran at once, and whether it may be more; None if it did not show."""
+def _judge_queue_times(crowd: LoadProbeResult, needs_seats: int | None) -> Verdict:
+    """What the server's own queue times show: a quick call may have waited unseen, so only too few seats."""
+    at_most = _count_at_most(crowd)
+    if at_most is None or needs_seats is None or at_most >= needs_seats:
+        return unknown_verdict("The calls were over before it showed who waited.")
+    return warn_verdict(
+        f"At most {at_most} of {len(crowd.calls)} calls ran at once; the gateway is set to {needs_seats}.",
+        f"MODEL_SEATS={at_most}, or --max-num-seqs {needs_seats}",
+    )
+
+
+def _count_running(result: LoadProbeResult) -> tuple[int | None, bool]:
+    """How many ran at once by the gauges, and whether it may be more; None if it did not show."""
     if any(sample.running >= len(result.calls) for sample in result.gauge_samples):
         return len(result.calls), True
     full_counts = _full_counts(result)
     if full_counts:
         return max(full_counts), False
+    return None, False
+
+
+def _count_at_most(result: LoadProbeResult) -> int | None:
+    """How many ran at once, at most: all but those that the server says had waited; None if it does not."""
     queue_seconds = [call.queue_seconds for call in result.calls if call.queue_seconds is not None]
     if len(queue_seconds) < len(result.calls):
-        return None, False
+        return None
     min_wait = max(_MIN_CANVAS_SECONDS, _median_block_gap(result.calls) / 2)
-    waited = sum(seconds > min_wait for seconds in queue_seconds)
-    return len(result.calls) - waited, waited == 0
+    return sum(seconds <= min_wait for seconds in queue_seconds)
 
 
 def _full_counts(result: LoadProbeResult) -> list[int]:

@@ -204,18 +204,18 @@ def _to_json(reply: Reply) -> str:
 
 
 async def abandon_model_calls(tx: Transaction, turn: int, *, now: float, reason: str = PROCESS_ENDED) -> None:
-    """Mark a turn's open model calls as failed; their usage is unknown."""
+    """Mark a turn's open model calls as broken off; their usage is unknown."""
     await _abandon(tx, model_calls.c.turn == turn, reason, now)
 
 
 async def abandon_calls_without_turn(tx: Transaction, lives: Collection[int] = (), *, now: float) -> None:
-    """Mark the open model calls without a turn as failed, but for those of the processes that still live."""
+    """Mark the open model calls without a turn as broken off, but for those of processes that still live."""
     is_gone = or_(model_calls.c.life.is_(None), model_calls.c.life.not_in(lives))
     await _abandon(tx, and_(model_calls.c.turn.is_(None), is_gone), PROCESS_ENDED, now)
 
 
 async def _abandon(tx: Transaction, condition: ColumnElement[bool], reason: str, now: float) -> None:
-    lost = {"outcome": "failed", "error": reason, "usage_missing": reason, "ended_at": now}
+    lost = {"outcome": "cancelled", "error": reason, "usage_missing": reason, "ended_at": now}
     await tx.execute(update(model_calls).where(condition, model_calls.c.outcome.is_(None)).values(lost))
 
 

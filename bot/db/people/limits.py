@@ -30,8 +30,8 @@ _CANVAS_COST = case(
     else_=(model_calls.c.completion_tokens + (CANVAS_TOKENS - 1)) // CANVAS_TOKENS,
 )
 
-# The condition on `ended_at` only narrows the search to an index range; the calls' own times decide. A turn may
-# last for days: it waits for an approval, or the gateway was off.
+# The condition on `ended_at` only narrows the search to an index range; the calls' own times decide. A turn
+# may last for days: it waits for an approval, or the gateway was off.
 _SELECT_CANVASES = (
     select(
         func.coalesce(func.sum(_CANVAS_COST), 0).label("canvases"),

@@ -17,6 +17,7 @@ from bot.domain import TYPED_READ_PURPOSES
 
 # No call runs longer, so the index on `created_at` finds every call that may have ended since some time.
 MAX_CALL_SECONDS = 86_400.0
+_MAX_IMAGE_TOKENS = 1_120  # the most that a Gemma 4 takes for one
 
 CounterTotals = Mapping[str, Mapping[str, int | None]]
 """The counters of each server by its address; empty where one of them showed none."""
@@ -29,8 +30,9 @@ class OwnCounts:
     """Sums over our calls to an endpoint that ended in some time, by the usage the server sent with each.
 
     `requests` counts those that the server ended itself, `aborted` those that were broken off, `uncounted`
-    those without usage although the server ended them, `decisions` typed reads. `cached` is None if a call
-    did not report it.
+    those without usage although the server ended them, `decisions` typed reads that were answered. `cached`
+    is None if a call did not report it. `max_unknown` bounds the tokens of calls that ended without their
+    counts or still ran at the end.
     """
 
     prompt: int
@@ -40,6 +42,7 @@ class OwnCounts:
     aborted: int
     uncounted: int
     decisions: int
+    max_unknown: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,8 +80,10 @@ async def count_unsettled(tx: Transaction, endpoint: str, *, since: float) -> in
     return int((await tx.execute(query)).scalar_one())
 
 
-async def sum_own_calls(tx: Transaction, endpoint: str, *, since: float, until: float) -> OwnCounts:
-    """Sum our calls that ended after `since` and not after `until`."""
+async def sum_own_calls(
+    tx: Transaction, endpoint: str, *, since: float, until: float, max_reply_tokens: int
+) -> OwnCounts:
+    """Sum our calls that ended after `since` and not after `until`; a reply has at most so many tokens."""
     is_decision = model_calls.c.purpose.in_(TYPED_READ_PURPOSES)
     by_server = and_(model_calls.c.finish_reason.is_not(None), model_calls.c.finish_reason != "brake")
     is_counted = model_calls.c.completion_tokens.is_not(None)
@@ -90,10 +95,17 @@ async def sum_own_calls(tx: Transaction, endpoint: str, *, since: float, until: 
         _sum_where(and_(~is_decision, by_server)).label("requests"),
         _sum_where(and_(~is_decision, ~by_server)).label("aborted"),
         _sum_where(and_(~is_decision, by_server, ~is_counted)).label("uncounted"),
-        _sum_where(is_decision).label("decisions"),
+        _sum_where(and_(is_decision, model_calls.c.outcome == "ok")).label("decisions"),
         _sum_where(and_(~is_decision, lacks_cached)).label("without_cached"),
     ).where(_is_recent(endpoint, since), model_calls.c.ended_at > since, model_calls.c.ended_at <= until)
     sums = (await tx.execute(query)).one()
+    still_ran = or_(model_calls.c.outcome.is_(None), model_calls.c.ended_at > until)
+    unknown = select(func.coalesce(func.sum(_MAX_PROMPT_TOKENS + max_reply_tokens), 0)).where(
+        _is_recent(endpoint, since),
+        model_calls.c.created_at <= until,
+        or_(model_calls.c.ended_at > since, still_ran),
+        or_(still_ran, ~by_server, ~is_counted, model_calls.c.usage_partial, is_decision),
+    )
     return OwnCounts(
         prompt=sums.prompt,
         cached=None if sums.without_cached else sums.cached,
@@ -102,6 +114,7 @@ async def sum_own_calls(tx: Transaction, endpoint: str, *, since: float, until: 
         aborted=sums.aborted,
         uncounted=sums.uncounted,
         decisions=sums.decisions,
+        max_unknown=int((await tx.execute(unknown)).scalar_one()),
     )
 
 
@@ -167,6 +180,16 @@ def _to_reading(row: RowMapping) -> CounterReading:
 
 def _is_recent(endpoint: str, since: float) -> ColumnElement[bool]:
     return and_(model_calls.c.endpoint == endpoint, model_calls.c.created_at > since - MAX_CALL_SECONDS)
+
+
+# A token is a character at least, but for scripts that hardly occur.
+_MAX_PROMPT_TOKENS = (
+    func.coalesce(model_calls.c.chars_system, 0)
+    + func.coalesce(model_calls.c.chars_tools, 0)
+    + func.coalesce(model_calls.c.chars_notes, 0)
+    + func.coalesce(model_calls.c.chars_history, 0)
+    + model_calls.c.images * _MAX_IMAGE_TOKENS
+)
 
 
 def _sum_where(condition: ColumnElement[bool], column: ColumnElement[int] | int = 1) -> ColumnElement[int]:

@@ -125,8 +125,11 @@ class SpendingOverview:
 
 
 async def load_newest_turn(tx: Transaction, lane: Lane) -> NewestTurn | None:
-    """The lane's newest ended turn."""
-    ended = select(turns.c.id, turns.c.ending).where(turns.c.lane == lane.key, turns.c.ended_at.is_not(None))
+    """The lane's newest ended turn, but for those that a used up allowance refused."""
+    is_last = and_(
+        turns.c.lane == lane.key, turns.c.ended_at.is_not(None), turns.c.ending.is_distinct_from("limit")
+    )
+    ended = select(turns.c.id, turns.c.ending).where(is_last)
     newest = ended.order_by(turns.c.ended_at.desc(), turns.c.id.desc()).limit(1)
     row = (await tx.execute(newest)).one_or_none()
     if row is None:
