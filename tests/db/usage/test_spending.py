@@ -82,6 +82,7 @@ async def test_the_last_turn_is_the_lanes_newest_ended_one(database: Database):
     await store_turn(database, 2, (2, 2, False), ended_at=150.0, received_at=149.0)
     await store_turn(database, 3, (3, 3, False), ended_at=None, state="running")
     await store_turn(database, 4, (4, 4, False), ended_at=300.0, lane="6")
+    await store_turn(database, 5, ended_at=250.0, ending="limit")  # refused: no answer
     assert await sum_last_turn(database) == SpendingSums(1, 1, 1, 1, 1, 1.0, is_complete=True)
 
 
