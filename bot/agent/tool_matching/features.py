@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
+from itertools import pairwise
 
 from bot.agent.tool_matching.concepts import Concepts, find_english_names, is_english, load_concepts
 from bot.agent.tool_matching.stems import (
@@ -15,6 +16,7 @@ from bot.agent.tool_matching.stems import (
 )
 from bot.agent.tool_matching.synonyms import find_actions
 
+ACTION_WORD_WEIGHT = 0.8  # of `send` in a search, as the actions of tools are compared, too
 MAX_CHARS = 2000  # characters that count: more would cost time and add nothing
 
 _NUMBER = re.compile(r"\d[\d.,:/]*")
@@ -83,6 +85,7 @@ class MessageFeatures:
     number_count, value_count: numbers; and numbers, names and quoted texts together.
     is_readable: something in it can be compared with English descriptions.
     actions: what is to be done, in the words of synonyms.txt; only search words tell it.
+    joined_stems: of two neighbours in a search written as one word; these count only where a tool has them.
     """
 
     stems: Mapping[str, float]
@@ -94,6 +97,7 @@ class MessageFeatures:
     is_readable: bool
     is_english: bool
     actions: frozenset[str] = frozenset()
+    joined_stems: frozenset[str] = frozenset()
 
 
 def extract_features(text: str, concepts: Concepts | None = None) -> MessageFeatures:
@@ -133,16 +137,19 @@ def extract_search_features(text: str, concepts: Concepts | None = None) -> Mess
     """Extract the features of the words of a search: English is asked for, and each word is meant.
 
     So no English word of it is taken for a small word of another language (`comment` is one in French), and
-    words that all tools have count as any other.
+    words that all tools have count as any other. Two neighbours count as one word, too: `diskspace`.
     """
     features = extract_features(text, concepts)
     search_words = split_words(text[:MAX_CHARS])
-    stems = dict.fromkeys(map(stem, (word for word in search_words if not is_stop_word(word))), 1.0)
+    meant_words = [word for word in search_words if not is_stop_word(word)]
+    joined_words = [first + second for first, second in pairwise(meant_words)]
+    stems = {stem(word): ACTION_WORD_WEIGHT if find_actions([word]) else 1.0 for word in meant_words}
     return replace(
         features,
         stems={**features.stems, **stems},
         hints=features.hints & features.sure_hints,
         actions=find_actions(search_words),
+        joined_stems=frozenset(map(stem, joined_words)),
     )
 
 

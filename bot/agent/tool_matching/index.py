@@ -23,6 +23,7 @@ MAX_NESTED_DEPTH = 3
 # A tool that is named after a path, such as mail_post_api_v1_drafts: these parts name nothing it works with.
 _PATH_METHODS = frozenset({"post", "put", "patch"})
 _PATH_PARTS = frozenset({"api", "v1", "v2", "v3"})
+_TEST = "test"  # what sends a test message, sends none
 
 
 class MatchableTool(Protocol):
@@ -149,7 +150,7 @@ def _split_sections(tool: MatchableTool) -> tuple[dict[str, float], ...]:
 
 def _split_title(name: str) -> list[str]:
     words = split_words(name)
-    if len(words) > 1 and words[1] in _PATH_METHODS:
+    if _is_path(words):
         del words[1]
     return [word for word in words if word not in _PATH_PARTS]
 
@@ -209,8 +210,23 @@ def _build_profile(
             sum(weight * rarity[key] for key, weight in weights.items()) for weights in sections
         ),
         title_stems=frozenset(key for key, weight in sections[TITLE].items() if weight > 0.6),
-        actions=find_actions(split_words(tool.name)) or find_actions(split_words(tool.description)[:2]),
+        actions=_find_tool_actions(tool),
     )
+
+
+def _find_tool_actions(tool: MatchableTool) -> frozenset[str]:
+    """What a tool does, by its name or how its description begins; the method of a path tells least."""
+    name_words = split_words(tool.name)
+    first_words = split_words(tool.description)[:2]
+    if _TEST in name_words:
+        return find_actions([_TEST])
+    if _is_path(name_words):
+        return find_actions((*name_words[2:], *first_words, name_words[1]))
+    return find_actions((*name_words, *first_words))
+
+
+def _is_path(name_words: Sequence[str]) -> bool:
+    return len(name_words) > 2 and (name_words[1] in _PATH_METHODS or name_words[2] in _PATH_PARTS)
 
 
 def _freeze(lists: Mapping[str, list[T]]) -> dict[str, tuple[T, ...]]:

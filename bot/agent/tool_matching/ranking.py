@@ -27,7 +27,7 @@ SECTION_WEIGHTS = {TITLE: 3.0, DESCRIPTION: 2.0, FIELDS: 1.0, NOTES: 1.0, CHOICE
 SATURATION = 1.2  # how soon further mentions of a word add little (k1 of BM25)
 LENGTH_PENALTY = 0.7  # how much a long description counts against a tool (b of BM25)
 PREFIX_WEIGHT = 0.5  # of a word that only begins alike
-RELATED_WEIGHT = 0.5  # of a word for something similar
+RELATED_WEIGHT = 0.7  # of a word for something similar
 MIN_SOURCE_PART = 4  # letters of a word that counts where the name of a source holds it, as `mail` in `gmail`
 NAME_BONUS = 1.0  # what a completely matched name adds
 
@@ -40,6 +40,7 @@ def rank_tools(message: MessageFeatures, tool_index: ToolIndex, limit: int) -> l
     hints: AbstractSet[str] = message.hints
     if message.is_english:
         hints = hints & tool_index.postings.keys()
+    hints = hints | (message.joined_stems & tool_index.postings.keys())
     for stem, weight in {**dict.fromkeys(sorted(hints), 1.0), **message.stems}.items():
         counter.add_stem(stem, weight)
     scores = counter.finish()

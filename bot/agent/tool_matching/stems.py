@@ -42,6 +42,10 @@ def stem(word: str) -> str:
     """What a word shares with its relatives, at most seven letters; short words and numbers unchanged."""
     if len(word) <= 3 or not word.isascii() or word[0].isdigit():
         return word
+    whole_words = _load_word_lists()["whole"]
+    for form in (word, word.removesuffix("s")):
+        if form in whole_words:
+            return form
     word = _ENDING.sub("", word)
     if len(word) > 3 and word[-1] == word[-2]:
         word = word[:-1]
@@ -53,7 +57,7 @@ def weigh_word(word: str) -> float:
     """How much a word says, 0 to 1: stop words and numbers nothing, words of schemas little."""
     if word[0].isdigit() or is_stop_word(word):
         return 0.0
-    if stem(word) in _load_word_lists()["schema stems"]:
+    if stem(word) in _list_schema_stems():
         return SCHEMA_WORD_WEIGHT
     if len(word) > 2 or not word.isascii():
         return 1.0
@@ -68,7 +72,7 @@ def is_stop_word(word: str) -> bool:
 def is_common_english(word: str) -> bool:
     """Whether it is common in English: a stop word, one of small talk, or one that schemas use."""
     lists = _load_word_lists()
-    return word in lists["small"] or word in lists["talk"] or stem(word) in lists["schema stems"]
+    return word in lists["small"] or word in lists["talk"] or stem(word) in _list_schema_stems()
 
 
 def is_foreign_stop_word(word: str) -> bool:
@@ -86,4 +90,9 @@ def _load_word_lists() -> Mapping[str, frozenset[str]]:
             name = line[:-1]
         elif not line.startswith("#"):
             lists[name] = lists.get(name, frozenset()) | frozenset(line.split())
-    return {**lists, "schema stems": frozenset(map(stem, lists["schema"]))}
+    return lists
+
+
+@cache
+def _list_schema_stems() -> frozenset[str]:
+    return frozenset(map(stem, _load_word_lists()["schema"]))

@@ -11,9 +11,9 @@ from importlib.resources import files
 
 from bot.agent.tool_matching.stems import stem
 
-SAME_ACTION = 1.3  # factor of a score if a tool does what is searched for
-LIKE_ACTION = 1.15  # if it does nearly that: what lists things, finds them
-OTHER_ACTION = 0.8  # if it does something else
+SAME_ACTION = 1.5  # factor of a score if a tool does what is searched for
+LIKE_ACTION = 1.25  # if it does nearly that: what lists things, finds them
+OTHER_ACTION = 0.65  # if it does something else
 
 _ALIKE_ACTIONS = frozenset({("search", "read"), ("read", "search"), ("create", "send"), ("send", "create")})
 

@@ -35,6 +35,23 @@ def test_relatives_share_a_stem(family: tuple[str, ...]) -> None:
     assert len({stems.stem(word) for word in family}) == 1
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("location", "local"),
+        ("general", "generate"),
+        ("station", "state", "statement"),
+        ("international", "internal"),
+        ("organization", "organ"),
+        ("customer", "custom"),
+        ("movie", "move"),
+    ],
+)
+def test_words_that_mean_different_things_share_none(words: tuple[str, ...]) -> None:
+    assert len({stems.stem(word) for word in words}) == len(words)
+    assert [stems.stem(f"{word}s") for word in words] == [stems.stem(word) for word in words]
+
+
 @pytest.mark.parametrize("word", ["gcd", "2024", "погода"])
 def test_short_words_numbers_and_other_letters_stay(word: str) -> None:
     assert stems.stem(word) == word
@@ -90,7 +107,7 @@ def test_words_of_other_languages_get_english_names(text: str, names: list[str])
 
 def test_words_of_one_line_are_related() -> None:
     known_concepts = concepts.parse_concepts("movie film cinema :\nfilm photo : bild")
-    assert known_concepts.related_stems["film"] == {"movi", "cinema", "photo"}
+    assert known_concepts.related_stems["film"] == {"movie", "cinema", "photo"}
     assert "film" not in known_concepts.related_stems["film"]
 
 
