@@ -4,6 +4,7 @@ Started again after a crash, a job continues where it was: what is deleted is no
 """
 
 import asyncio
+import logging
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ from bot.db.engine import Database
 from bot.db.maintenance import retention
 from bot.db.maintenance.backup import BackupDirectory
 from bot.db.queues import inbox, jobs, outbox
+from bot.db.queues.system_jobs import find_moments_around, list_statuses
 from bot.db.sqlite import migrate
 from bot.domain import InboxItem, Lane, Part
 from bot.errors import JobFailed
@@ -24,8 +26,12 @@ from tools.threads import run_in_thread
 
 DAY_SECONDS = 86_400
 MAX_COPY_DAYS = 30  # the longest that a copy of the database is kept
+LEAP_DAYS = 3  # a running gateway stores something every hour
+LEAP_WAIT_DAYS = 2
 HOLD_DAYS = 30  # a turn's account, which needs the holds of its time, is made when it is delivered
-POLL_SECONDS = 0.1  # it waits for a command, or a summary of two canvases
+POLL_SECONDS = 0.1  # it waits for a command, a summary of two canvases, or a backup
+
+log = logging.getLogger(__name__)
 
 FORGOTTEN_TEXT = translatable("Done. I kept only the statistics and settings listed above.")
 
@@ -60,17 +66,27 @@ class RetentionPolicy:
             return None
         return max(made_at) + self.copy_days * DAY_SECONDS
 
-    def delete_expired_copies(self, *, now: float) -> None:
-        """Delete the copies that are too old."""
+    def delete_expired_copies(self, *, now: float) -> int:
+        """Delete the copies that are too old; returns how many.
+
+        Where backups are wanted, the newest stays until there is a newer one: they may have failed for weeks.
+        """
         before = now - self.copy_days * DAY_SECONDS
-        if self.database_file is not None:
-            migrate.delete_copies(self.database_file, before=before)
+        count = 0
+        needs_copy = False
         if self.backup_directory is not None:
-            self.backup_directory.expire(before=before)
+            count += self.backup_directory.expire(before=before)
+            needs_copy = self.backup_directory.find_newest_time() is None
+        if self.database_file is not None:
+            count += migrate.delete_copies(self.database_file, before=before, keep_newest=needs_copy)
+        return count
 
 
 class RetentionTask:
-    """The daily job: removes deleted jobs, and files, texts, holds and copies that are too old."""
+    """The daily job: removes deleted jobs, and files, texts, holds and copies that are too old.
+
+    It waits for the night's backup. While that or the clock is in doubt it puts deleting off: JobFailed.
+    """
 
     local_time: ClassVar[str] = "04:00"
 
@@ -82,19 +98,51 @@ class RetentionTask:
         self._clock = clock
 
     async def __call__(self) -> None:
+        await self._wait_for_backup()
         now = self._clock()
+        await self._check_clock(now)
         async with self._database.transaction() as tx:
             await jobs.remove_deleted(tx)
             await share_holds.delete_old(tx, before=now - HOLD_DAYS * DAY_SECONDS)
         await retention.expire_files(self._database, now=now)
         try:
             # In a thread: deleting a large file takes a while.
-            await run_in_thread(self._policy.delete_expired_copies, now=now)
+            copy_count = await run_in_thread(self._policy.delete_expired_copies, now=now)
         except OSError as error:
             raise JobFailed(f"Copies that are too old cannot be deleted: {error.strerror}.") from error
+        row_count = 0
         if self._policy.text_days is not None:
             before = now - self._policy.text_days * DAY_SECONDS
-            await retention.forget(self._database, retention.build_age_scope(before))
+            row_count = await retention.forget(self._database, retention.build_age_scope(before))
+        if row_count or copy_count:
+            log.info(
+                "deleted what was too old: texts in %d rows, %d backups and copies",
+                row_count,
+                copy_count,
+                extra={"action": "retention.deleted"},
+            )
+
+    async def _wait_for_backup(self) -> None:
+        """Wait until the night's backup was tried; raises JobFailed in the first night that it failed."""
+        while True:
+            async with self._database.read_transaction() as tx:
+                backups = [status for status in await list_statuses(tx) if status.name == "backup"]
+            if not any(backup.is_pending(self._clock()) for backup in backups):
+                break
+            await asyncio.sleep(POLL_SECONDS)
+        if any(backup.failures == 1 for backup in backups):
+            raise JobFailed("The backup failed, so what is too old is deleted a night later.")
+
+    async def _check_clock(self, now: float) -> None:
+        """Raise JobFailed for two nights after the clock has leapt, be it wrong or the machine off."""
+        async with self._database.long_read_transaction() as tx:
+            last, first = await find_moments_around(tx, now - LEAP_WAIT_DAYS * DAY_SECONDS, now=now)
+        if last is not None and first - last > LEAP_DAYS * DAY_SECONDS:
+            days = int((first - last) / DAY_SECONDS)
+            raise JobFailed(
+                f"By the clock, nothing was stored for {days} days. In case it is wrong, "
+                f"what is too old is deleted only after {LEAP_WAIT_DAYS} nights."
+            )
 
 
 class ForgetChatRunner:

@@ -5,6 +5,7 @@ import logging
 import os
 import time
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from bot.db.engine import Database, open_database
 from bot.db.maintenance.backup import BackupDirectory
 from bot.db.queues import inbox as inbox_rows
 from bot.db.queues import jobs
+from bot.db.queues.system_jobs import record_end
 from bot.db.tables import (
     attachments,
     inbox,
@@ -42,6 +44,7 @@ from bot.sim.vllm.server import SimulatedEndpoint, Timing
 from tests.support.gateway import ADMIN, GatewayHarness, long_story, open_harness, running_gateway
 
 CANARY = "zanzibar-canary"
+FAR_RULE = "DTSTART:20260105T033000\nRRULE:FREQ=DAILY"
 WAITING_TEXT = "zanzibar-canary in line"
 
 
@@ -202,6 +205,7 @@ async def test_texts_older_than_the_setting_are_deleted_at_start_and_younger_one
         copy = tmp_path / "gateway.db.before-0002.bak"
         copy.write_bytes(CANARY.encode())
         os.utime(copy, (time.time() - 31 * DAY_SECONDS,) * 2)
+        await store_moment(gateway, time.time() - 2.5 * DAY_SECONDS)  # no leap of the clock
         async with gateway.run():
             gateway.ann.send("@@say:Still here.@@")
             await gateway.api.wait_until(lambda: "Still here." in gateway.texts())
@@ -210,6 +214,91 @@ async def test_texts_older_than_the_setting_are_deleted_at_start_and_younger_one
         assert find_traces(tmp_path) == []
         assert not copy.exists()
         assert await count_rows(gateway, messages) == 2
+
+
+async def store_moment(gateway: GatewayHarness, moment: float) -> None:
+    """Store that something was received then."""
+    async with open_database(gateway.settings.database_url) as database, database.transaction() as tx:
+        item = await inbox_rows.add(
+            tx, kind="system", lane=None, sender=None, body={"job": "sums"}, now=moment
+        )
+        await inbox_rows.mark_done(tx, [item], now=moment)
+
+
+@pytest.mark.sqlite
+async def test_after_a_leap_of_the_clock_a_start_deletes_nothing_and_tells_admins(tmp_path: Path):
+    async with open_harness(tmp_path, keep_text_days="30") as gateway:
+        async with gateway.run():
+            gateway.ann.send("@@say:Hello.@@")
+            await gateway.wait_for_texts()
+            await wait_for_row(gateway, select(job_rows.c.id).where(job_rows.c.name == "retention"))
+        await make_older(gateway, 400)
+        copy = tmp_path / "gateway.db.before-0002.bak"
+        copy.touch()
+        os.utime(copy, (time.time() - 400 * DAY_SECONDS,) * 2)
+        async with gateway.run():
+            await gateway.api.wait_until(
+                lambda: any("nothing was stored for 400 days" in text for text in gateway.texts()), 30
+            )
+        assert copy.exists()
+        assert await count_rows(gateway, messages) == 2
+
+
+async def test_deleting_waits_for_two_nights_after_a_leap_and_then_tells_what_it_took(
+    database: Database, tmp_path: Path, caplog: pytest.LogCaptureFixture
+):
+    caplog.set_level(logging.INFO, "bot")
+    leap = 1_795_000_000.0
+    folder = tmp_path / "backups"
+    folder.mkdir()
+    for day in (1, 2):
+        (folder / f"gateway-2026090{day}T033000Z.db").touch()
+    policy = RetentionPolicy(tmp_path / "gateway.db", 30, BackupDirectory(tmp_path / "gateway.db", folder, 9))
+    async with database.transaction() as tx:
+        body = {"job": "sums"}
+        for moment in (leap - 40 * DAY_SECONDS, leap, leap + DAY_SECONDS, leap + 99 * DAY_SECONDS):
+            item = await inbox_rows.add(tx, kind="system", lane=None, sender=None, body=body, now=moment)
+            await inbox_rows.mark_done(tx, [item], now=moment)
+    for night in (0, 1):
+        with pytest.raises(JobFailed, match="nothing was stored for 40 days"):
+            await RetentionTask(database, policy, partial(float, leap + night * DAY_SECONDS))()
+    assert len(list(folder.iterdir())) == 2
+    await RetentionTask(database, policy, lambda: leap + 2 * DAY_SECONDS + 1)()
+    assert [file.name for file in folder.iterdir()] == ["gateway-20260902T033000Z.db"]
+    assert "deleted what was too old: texts in 1 rows, 1 backups and copies" in caplog.text
+
+
+async def test_deleting_waits_for_the_backup_and_one_night_if_that_failed(database: Database, tmp_path: Path):
+    now = 1_795_000_000.0
+    backup_directory = BackupDirectory(tmp_path / "gateway.db", tmp_path, 9)
+    retention_task = RetentionTask(
+        database, RetentionPolicy(tmp_path / "gateway.db", None, backup_directory), lambda: now
+    )
+    copies = [tmp_path / f"gateway.db.before-000{number}.bak" for number in (1, 2)]
+    for number, copy in enumerate(copies):
+        copy.touch()
+        os.utime(copy, (now - 40 * DAY_SECONDS + number,) * 2)
+    async with database.transaction() as tx:
+        new = jobs.NewJob("system", now - 1, "UTC", FAR_RULE, text="a backup", name="backup")
+        await jobs.put_system_job(tx, new, now=now)
+    async with asyncio.TaskGroup() as tasks:
+        retention_run = tasks.create_task(retention_task())
+        await asyncio.wait([retention_run], timeout=3 * POLL_SECONDS)
+        assert not retention_run.done()
+        async with database.transaction() as tx:
+            await tx.execute(update(job_rows).values(next_due=now + DAY_SECONDS))
+    assert [copy.exists() for copy in copies] == [False, True]  # there is no backup, so the newest copy stays
+    copies[0].touch()
+    os.utime(copies[0], (now - 41 * DAY_SECONDS,) * 2)
+    async with database.transaction() as tx:
+        await record_end(tx, "backup", failed=True, now=now)
+    with pytest.raises(JobFailed, match="a night later"):
+        await retention_task()
+    assert copies[0].exists()
+    async with database.transaction() as tx:
+        await record_end(tx, "backup", failed=True, now=now)
+    await retention_task()
+    assert [copy.exists() for copy in copies] == [False, True]
 
 
 async def wait_for_row(gateway: GatewayHarness, query: Select[Any]) -> None:
@@ -276,7 +365,7 @@ async def test_the_newest_copy_has_a_day_when_it_is_deleted(tmp_path: Path):
     assert RetentionPolicy(file, 90).find_copies_expiry() == 1_000_000 + 30 * DAY_SECONDS
 
 
-async def test_a_backup_is_a_copy_and_expires_with_the_copies(database: Database, tmp_path: Path):
+async def test_a_backup_is_a_copy_and_expires_once_there_is_a_newer_one(database: Database, tmp_path: Path):
     file = tmp_path / "gateway.db"
     backup_directory = BackupDirectory(file, tmp_path / "backups", max_backups=9)
     backup_directory.folder.mkdir()
@@ -286,7 +375,7 @@ async def test_a_backup_is_a_copy_and_expires_with_the_copies(database: Database
     made_at = datetime(2026, 11, 20, 3, 30, tzinfo=UTC).timestamp()
     policy = RetentionPolicy(file, None, backup_directory)
     assert policy.find_copies_expiry() == made_at + 30 * DAY_SECONDS
-    await RetentionTask(database, policy, lambda: made_at + 15 * DAY_SECONDS)()
+    await RetentionTask(database, policy, lambda: made_at + 99 * DAY_SECONDS)()
     assert [file.name for file in backup_directory.list_backups()] == ["gateway-20261120T033000Z.db"]
     (backup_directory.folder / "gateway-20261101T033000Z.db").mkdir()  # no file
     with pytest.raises(JobFailed, match="cannot be deleted"):

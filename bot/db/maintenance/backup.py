@@ -51,11 +51,12 @@ class BackupDirectory:
             return read_made_at(backups[-1])
         return None
 
-    def expire(self, *, before: float) -> None:
-        """Delete the backups begun before this moment (epoch seconds)."""
-        for backup in self.list_backups():
-            if read_made_at(backup) < before:
-                backup.unlink()
+    def expire(self, *, before: float) -> int:
+        """Delete the backups begun before this moment (epoch seconds) but the newest; returns how many."""
+        expired = [backup for backup in self.list_backups()[:-1] if read_made_at(backup) < before]
+        for backup in expired:
+            backup.unlink()
+        return len(expired)
 
     async def make_backup(self, *, now: float) -> Path:
         """Make a backup, and delete the oldest ones beyond `max_backups`.

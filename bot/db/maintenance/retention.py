@@ -5,10 +5,10 @@ small transactions, so that nobody waits long for the database.
 """
 
 import json
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 from sqlalchemy import (
     Column,
@@ -27,6 +27,7 @@ from sqlalchemy import (
 )
 
 from bot.db.engine import Database
+from bot.db.maintenance.batches import BATCH_ROWS, SCAN_ROWS, wipe_in_batches
 from bot.db.maintenance.invented_tools import rename_invented_tools
 from bot.db.people import people
 from bot.db.portable_sql import JsonField, Position
@@ -58,9 +59,6 @@ from bot.db.tables import (
 from bot.db.transaction import Transaction
 from bot.domain import Lane, Part
 from bot.errors import REFUSING
-
-BATCH_ROWS = 50  # rows wiped in one transaction
-SCAN_ROWS = 2000  # rows found by one read, which holds no lock
 
 EMPTY_BODY: Final = serialize_part(Part(""))
 _CLEARED_LANE_COLUMNS = {
@@ -97,8 +95,6 @@ _CHAT_OF_UPDATE = func.coalesce(
     )
 )
 _TURN_IS_OVER = turns.c.state.not_in((*_ACTIVE_STATES, "forgotten"))
-
-_WipeRows = Callable[[Transaction, Sequence[Any], ColumnElement[bool]], Awaitable[None]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,41 +183,48 @@ def _is_control_item_of(lane: Lane) -> ColumnElement[bool]:
 
 async def forget(
     database: Database, scope: RetentionScope, *, batch_rows: int = BATCH_ROWS, scan_rows: int = SCAN_ROWS
-) -> None:
-    """Delete every text in `scope`, and leave no trace of it in the database's files.
+) -> int:
+    """Delete every text in `scope`, and leave no trace of it in the database's files; returns how many rows.
 
     After a crash, calling it again continues. Raises StoreUnavailable while the database cannot be written.
     """
     item_has_text = and_(_ITEM_IS_OVER, inbox.c.body.is_not(None))
     quotes_endpoint = notices.c.text.like(_ENDPOINT_QUOTE_PATTERN)
-    wipe = partial(_wipe_in_batches, database, batch_rows=batch_rows, scan_rows=scan_rows)
-    await wipe(turns.c.id, and_(scope.turns, _TURN_IS_OVER), _wipe_turns)
-    await wipe(inbox.c.id, and_(scope.inbox, item_has_text), _wipe_inbox)
-    await wipe(outbox.c.id, and_(scope.outbox, _OUTBOX_HAS_TEXT), _wipe_outbox)
-    await wipe(model_calls.c.id, and_(scope.calls, _IS_REPLY_WITHOUT_TURN), _wipe_calls)
-    await wipe(notes.c.id, scope.notes, _wipe_notes)
-    await wipe(instructions.c.lane, scope.instructions, _wipe_instructions)
-    await wipe(jobs.c.id, scope.jobs, partial(_delete_rows, jobs))
-    await wipe(audit.c.id, and_(scope.audit, _IS_TRIAL_WITH_ARGUMENTS), _wipe_trials)
-    await wipe(notices.c.subject, and_(scope.notices, quotes_endpoint), _wipe_notices)
-    await wipe(lanes.c.lane, and_(scope.lanes, _LANE_HAS_TEXT), _wipe_lanes)
-    await wipe(group_speakers.c.person, scope.group_speakers, partial(_delete_rows, group_speakers))
-    await wipe(group_texts.c.id, scope.group_texts, partial(_delete_rows, group_texts))
+    wipe = partial(wipe_in_batches, database, batch_rows=batch_rows, scan_rows=scan_rows)
+    of_turns = and_(scope.turns, _TURN_IS_OVER)
+    in_turns = select(turns.c.id).where(of_turns)
+    in_messages = select(messages.c.id).where(messages.c.turn.in_(in_turns))
+    count = 0
+    # What may be large goes first, so that of the turns themselves fifty are a small transaction.
+    for table, condition in (
+        (attachments, attachments.c.message.in_(in_messages)),
+        (tool_images, tool_images.c.turn.in_(in_turns)),
+        (outbox_files, outbox_files.c.turn.in_(in_turns)),
+    ):
+        count += await wipe(table.c.id, condition, partial(_delete_rows, table))
+    count += await wipe(turns.c.id, of_turns, _wipe_turns)
+    count += await wipe(inbox.c.id, and_(scope.inbox, item_has_text), _wipe_inbox)
+    count += await wipe(outbox.c.id, and_(scope.outbox, _OUTBOX_HAS_TEXT), _wipe_outbox)
+    count += await wipe(model_calls.c.id, and_(scope.calls, _IS_REPLY_WITHOUT_TURN), _wipe_calls)
+    count += await wipe(notes.c.id, scope.notes, _wipe_notes)
+    count += await wipe(instructions.c.lane, scope.instructions, _wipe_instructions)
+    count += await wipe(jobs.c.id, scope.jobs, partial(_delete_rows, jobs))
+    count += await wipe(audit.c.id, and_(scope.audit, _IS_TRIAL_WITH_ARGUMENTS), _wipe_trials)
+    count += await wipe(notices.c.subject, and_(scope.notices, quotes_endpoint), _wipe_notices)
+    count += await wipe(lanes.c.lane, and_(scope.lanes, _LANE_HAS_TEXT), _wipe_lanes)
+    count += await wipe(group_speakers.c.person, scope.group_speakers, partial(_delete_rows, group_speakers))
+    count += await wipe(group_texts.c.id, scope.group_texts, partial(_delete_rows, group_texts))
     async with database.long_transaction() as tx:
         await people.forget_removed(tx)
     await database.erase_deleted()
+    return count
 
 
 async def expire_files(database: Database, *, now: float, batch_rows: int = BATCH_ROWS) -> None:
     """Delete the bytes of files whose message was over a week ago; Telegram's ids of them stay."""
-    expired = build_expiry_condition(now)
-    query = select(outbox_files.c.id).where(expired).order_by(outbox_files.c.id).limit(batch_rows)
-    while True:
-        async with database.long_transaction() as tx:
-            ids = (await tx.execute(query)).scalars().all()
-            await tx.execute(update(outbox_files).where(outbox_files.c.id.in_(ids)).values(data=None))
-        if len(ids) < batch_rows:
-            return
+    await wipe_in_batches(
+        database, outbox_files.c.id, build_expiry_condition(now), _wipe_data, batch_rows=batch_rows
+    )
 
 
 async def drop_waiting(tx: Transaction, lane: Lane, *, before: int, now: float) -> None:
@@ -263,28 +266,6 @@ async def list_lanes(tx: Transaction, chat: int) -> list[Lane]:
         topics = select(column).distinct().where(column > f"{chat}:", column < f"{chat};")
         chat_lanes |= {Lane.parse(key) for key in (await tx.execute(topics)).scalars()}
     return sorted(chat_lanes, key=lambda lane: (lane.topic is not None, lane.topic or 0))
-
-
-async def _wipe_in_batches(
-    database: Database,
-    key: Column[Any],
-    condition: ColumnElement[bool],
-    wipe: _WipeRows,
-    *,
-    batch_rows: int,
-    scan_rows: int,
-) -> None:
-    """Find rows without a lock, and wipe a few at a time those that still match the condition."""
-    query = select(key).where(condition).order_by(key).limit(scan_rows)
-    while True:
-        async with database.long_read_transaction() as tx:
-            keys = (await tx.execute(query)).scalars().all()
-        for start in range(0, len(keys), batch_rows):
-            batch = keys[start : start + batch_rows]
-            async with database.long_transaction() as tx:
-                await wipe(tx, batch, and_(key.in_(batch), condition))
-        if len(keys) < scan_rows:
-            return
 
 
 async def _wipe_turns(tx: Transaction, ids: Sequence[int], condition: ColumnElement[bool]) -> None:
@@ -372,6 +353,10 @@ async def _delete_rows(
     table: Table, tx: Transaction, _: Sequence[int], condition: ColumnElement[bool]
 ) -> None:
     await tx.execute(delete(table).where(condition))
+
+
+async def _wipe_data(tx: Transaction, _: Sequence[int], condition: ColumnElement[bool]) -> None:
+    await tx.execute(update(outbox_files).where(condition).values(data=None))
 
 
 async def _wipe_trials(tx: Transaction, _: Sequence[int], condition: ColumnElement[bool]) -> None:

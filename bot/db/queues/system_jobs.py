@@ -21,17 +21,23 @@ _SELECT_ORDERED = (
 class SystemJobStatus:
     """The state of a system job.
 
-    `next_due` None: it runs by its own clock. `state` and `error` (why it failed) are those of its newest
-    item, received at `last_received_at`; None: it never ran.
+    `next_due` None: it runs by its own clock. `failures`: how often it has failed in a row. `state` and
+    `error` (why it failed) are those of its newest item, received at `last_received_at`; None: it never ran.
     """
 
     name: str
     text: str
     zone: str
     next_due: float | None
+    failures: int
     last_received_at: float | None
     state: str | None
     error: str | None
+
+    def is_pending(self, now: float) -> bool:
+        """Whether it is due, waits or is at work."""
+        is_due = self.next_due is not None and self.next_due <= now
+        return is_due or self.state in {"new", "running"}
 
 
 async def record_end(tx: Transaction, name: str, *, failed: bool, now: float) -> int:
@@ -61,6 +67,7 @@ async def list_statuses(tx: Transaction) -> list[SystemJobStatus]:
             text=row.text,
             zone=row.zone,
             next_due=row.next_due,
+            failures=row.failures,
             last_received_at=row.received_at,
             state=row.item_state,
             error=row.error,
@@ -79,3 +86,14 @@ async def find_last_reading_time(tx: Transaction) -> float | None:
     """When the endpoint's counters were last read (epoch seconds); None: never."""
     read_at: float | None = (await tx.execute(select(func.max(readings.c.read_at)))).scalar_one()
     return read_at
+
+
+async def find_moments_around(tx: Transaction, moment: float, *, now: float) -> tuple[float | None, float]:
+    """The first time after `moment` that anything was received (or now), and the last time before that.
+
+    The latter comes first; None: nothing was. What a clock that was ahead has stored does not count.
+    """
+    after = select(func.min(inbox.c.received_at)).where(inbox.c.received_at.between(moment, now))
+    first = (await tx.execute(after)).scalar_one() or now
+    before = select(func.max(inbox.c.received_at)).where(inbox.c.received_at < first)
+    return (await tx.execute(before)).scalar_one(), first

@@ -1,5 +1,6 @@
 """Migrates a SQLite file. Owns the copy made before, and refuses newer schemas."""
 
+import shutil
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -10,7 +11,7 @@ from sqlalchemy import create_engine, event
 from bot.db.schema import find_newest_revision, upgrade_connection
 from bot.db.sqlite.engine import translate_errors
 from bot.db.sqlite.files import make_private
-from bot.errors import SchemaUnknown
+from bot.errors import SchemaUnknown, StoreUnavailable
 
 _MAX_COPIES = 3
 
@@ -72,14 +73,33 @@ def _migrate(file: Path) -> Path | None:
 
 
 def _copy_database(file: Path, revision: str) -> Path:
-    """Let SQLite make a copy beside the file, and delete all but the newest few copies."""
+    """Let SQLite make a copy, named when it is whole, and delete all but the newest few copies."""
     copy = file.with_name(f"{file.name}.before-{revision}.bak")
-    make_private(copy)
-    with closing(sqlite3.connect(file)) as source, closing(sqlite3.connect(copy)) as target:
-        source.backup(target)
+    partial = copy.with_name(f"{copy.name}.partial")
+    partial.unlink(missing_ok=True)  # of an attempt that was killed
+    _check_free_space(file)
+    make_private(partial)
+    try:
+        with closing(sqlite3.connect(file)) as source, closing(sqlite3.connect(partial)) as target:
+            target.execute("PRAGMA journal_mode=OFF")
+            source.backup(target)
+        partial.replace(copy)
+    finally:
+        partial.unlink(missing_ok=True)
     for old in list_copies(file)[:-_MAX_COPIES]:
         old.unlink()
     return copy
+
+
+def _check_free_space(file: Path) -> None:
+    """Raise StoreUnavailable unless there is space for a copy, and for the log that rewrites the file."""
+    needed = 2 * file.stat().st_size
+    free = shutil.disk_usage(file.parent).free
+    if free < needed:
+        raise StoreUnavailable(
+            f"{file} is copied before it is migrated, and rewritten afterwards: that takes {needed:,} bytes "
+            f"in {file.parent}, where {free:,} are free. Free some space there"
+        )
 
 
 def list_copies(file: Path) -> list[Path]:
@@ -87,12 +107,14 @@ def list_copies(file: Path) -> list[Path]:
     return sorted(file.parent.glob(f"{file.name}.before-*.bak"), key=lambda copy: copy.stat().st_mtime)
 
 
-def delete_copies(file: Path, *, before: float) -> None:
-    """Delete the copies made before this moment (epoch seconds)."""
-    for copy in list_copies(file):
-        if copy.stat().st_mtime < before:
-            for suffix in ("", "-wal", "-shm"):  # side files exist if the database was too damaged to merge
-                Path(f"{copy}{suffix}").unlink(missing_ok=True)
+def delete_copies(file: Path, *, before: float, keep_newest: bool = False) -> int:
+    """Delete the copies made before this moment (epoch seconds); returns how many."""
+    copies = list_copies(file)[:-1] if keep_newest else list_copies(file)
+    expired = [copy for copy in copies if copy.stat().st_mtime < before]
+    for copy in expired:
+        for suffix in ("", "-wal", "-shm"):  # side files exist if the database was too damaged to merge
+            Path(f"{copy}{suffix}").unlink(missing_ok=True)
+    return len(expired)
 
 
 def _vacuum(file: Path) -> None:

@@ -8,6 +8,7 @@ from sqlalchemy import LargeBinary, Text, insert, select
 
 from bot.db.engine import Database
 from bot.db.maintenance import retention
+from bot.db.maintenance.batches import BATCH_SIZE, build_batches
 from bot.db.maintenance.invented_tools import INVENTED_TOOL_NAME
 from bot.db.maintenance.retention import EMPTY_BODY
 from bot.db.people import groups
@@ -474,3 +475,10 @@ async def test_a_lane_is_forgotten_with_the_control_items_of_its_person(database
         ("done", None),
         ("open", None),
     ]
+
+
+def test_a_batch_has_a_bounded_number_of_rows_and_of_bytes():
+    sizes = [*([10] * 51), BATCH_SIZE - 5, 10, 3 * BATCH_SIZE, 1]
+    batches = list(build_batches(list(enumerate(sizes)), 50))
+    assert [key for batch in batches for key in batch] == list(range(len(sizes)))
+    assert [len(batch) for batch in batches] == [50, 1, 1, 1, 1, 1]
