@@ -289,12 +289,14 @@ def admin(
 
 @cli.command(epilog="Example: canvasgram migrate")
 def migrate(env_file: EnvFile = ENV_FILE) -> None:
-    """Migrate the database to this version's schema. Makes a copy first; `run` does this by itself."""
+    """Migrate the database while no gateway runs. Makes a copy first; `run` does this by itself."""
     from bot.db import migrate as migration
     from bot.db.database_url import describe_database
 
     url = _load_database_url(env_file)
-    migration.migrate(url)
+    copy = migration.migrate_stopped(url)
+    if copy is not None:
+        typer.echo(f"As it was before: {copy}")
     typer.echo(f"{describe_database(url)} is up to date.")
 
 

@@ -1,6 +1,7 @@
 """Migrates a database to the schema of this version."""
 
 from bot.db.database_url import is_postgresql, parse_database_path
+from bot.db.sqlite import lock
 from bot.db.sqlite.migrate import migrate_file, read_current_revision
 
 
@@ -17,6 +18,14 @@ def migrate(url: str) -> str | None:
         return None
     copy = migrate_file(parse_database_path(url))
     return None if copy is None else str(copy)
+
+
+def migrate_stopped(url: str) -> str | None:
+    """Migrate as `migrate` does while no gateway runs on a file; raises GatewayRunning if one does."""
+    if is_postgresql(url):
+        return migrate(url)
+    with lock.hold_lock(parse_database_path(url)):
+        return migrate(url)
 
 
 def migrate_new(url: str) -> None:

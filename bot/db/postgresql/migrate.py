@@ -64,7 +64,7 @@ def check_server(url: str) -> None:
     if current < newest:
         raise SchemaUnknown(
             f"The database has schema {current}, this version reads {newest}. "
-            "`canvasgram migrate` brings it up."
+            "Restart the gateway, which migrates it."
         )
 
 

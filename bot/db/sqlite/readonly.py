@@ -68,7 +68,8 @@ def _check_schema(file: Path) -> None:
         )
     if current < newest:
         raise SchemaUnknown(
-            f"{file} has schema {current}, this version reads {newest}. `canvasgram migrate` brings it up."
+            f"{file} has schema {current}, this version reads {newest}. "
+            "Restart the gateway, which migrates it."
         )
 
 

@@ -1,5 +1,6 @@
 """A database is migrated to this version's schema after a copy was made; a newer one is left alone."""
 
+import errno
 import json
 import shutil
 import sqlite3
@@ -9,6 +10,7 @@ import sys
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 from alembic import command
@@ -19,12 +21,12 @@ from sqlalchemy import create_engine
 
 import migrations
 from bot.db.database_url import parse_database_path
-from bot.db.migrate import migrate
+from bot.db.migrate import migrate, migrate_stopped
 from bot.db.schema import find_newest_revision
 from bot.db.sqlite import lock
 from bot.db.sqlite.migrate import delete_copies, list_copies, read_current_revision
 from bot.db.tables import metadata
-from bot.errors import GatewayRunning, SchemaUnknown
+from bot.errors import GatewayRunning, SchemaUnknown, StoreUnavailable
 from tools.base import hash_definition
 
 pytestmark = pytest.mark.sqlite
@@ -113,6 +115,44 @@ def test_an_older_database_is_copied_before_it_is_migrated(database_url: str):
     copy = file.with_name(f"{file.name}.before-0000.bak")
     assert read_current_revision(copy) == "0000"
     assert stat.S_IMODE(copy.stat().st_mode) == 0o600
+
+
+class DiskUsage(NamedTuple):
+    total: int
+    used: int
+    free: int
+
+
+def test_without_space_for_a_copy_nothing_is_touched_and_the_bytes_are_named(
+    database_url: str, monkeypatch: pytest.MonkeyPatch
+):
+    file = parse_database_path(database_url)
+    downgrade(database_url, "0020")
+    (file.parent / f"{file.name}.before-0020.bak.partial").write_bytes(b"of a killed attempt")
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: DiskUsage(9, 8, 1))
+    with pytest.raises(StoreUnavailable, match=rf"{file} is copied .* in {file.parent}, where 1 are free"):
+        migrate(database_url)
+    assert read_current_revision(file) == "0020"
+    assert list(file.parent.glob(f"{file.name}.before*")) == []
+
+
+def test_a_copy_that_fails_half_way_leaves_nothing(database_url: str, monkeypatch: pytest.MonkeyPatch):
+    file = parse_database_path(database_url)
+    downgrade(database_url, "0020")
+    monkeypatch.setattr(Path, "replace", refuse_to_rename)
+    with pytest.raises(OSError, match="full"):
+        migrate(database_url)
+    assert list(file.parent.glob(f"{file.name}.before*")) == []
+
+
+def refuse_to_rename(*_: object) -> None:
+    raise OSError(errno.ENOSPC, "full")
+
+
+def test_migrate_is_refused_while_a_gateway_runs(database_url: str):
+    with lock.hold_lock(parse_database_path(database_url)), pytest.raises(GatewayRunning):
+        migrate_stopped(database_url)
+    assert migrate_stopped(database_url) is None
 
 
 def test_a_migration_removes_what_was_deleted_earlier_and_its_copy_expires(database_url: str):

@@ -70,7 +70,7 @@ async def test_a_file_that_is_no_database_of_ours_is_reported(tmp_path: Path, bo
 
 
 @pytest.mark.parametrize(
-    ("version", "message"), [("0001", "canvasgram migrate"), ("9999", "Use the newer version")]
+    ("version", "message"), [("0001", "Restart the gateway"), ("9999", "Use the newer version")]
 )
 async def test_a_database_of_another_version_is_reported(
     database_url: str, tmp_path: Path, version: str, message: str
