@@ -179,7 +179,7 @@ def _find_further_times(phrase: str, clock_match: re.Match[str]) -> tuple[tuple[
     end = clock_match.end()
     while more := _FURTHER_TIME.match(phrase, end):
         if bool(more["half"]) != bool(clock_match["half"]):
-            raise UnclearTime(AM_PM_MISSING, has_reason=False)
+            raise UnclearTime(AM_PM_MISSING)
         times.append(_to_24_hours(int(more["hour"]), int(more["minute"] or 0), more["half"]))
         end = more.end()
     return tuple(times), " ".join((phrase[: clock_match.start()] + " " + phrase[end:]).split()).strip(" ,")

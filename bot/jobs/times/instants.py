@@ -123,12 +123,13 @@ def _parse_calendar_time(phrase: str, now: datetime) -> datetime:
         raise UnclearTime(
             translatable("At what time? Say it like `today at 17:00`."), has_reason=bool(day.rest)
         )
+    time_of_day = day.times[0] if day.times else clock_times.MORNING
+    date_named = dates.find_date(day.rest, now, time_of_day)
     if day.is_after_midnight and day.rest:
         raise UnclearTime(
             translatable("That is after midnight, so name the next day, such as `tomorrow at 1:00`.")
         )
-    time_of_day = day.times[0] if day.times else clock_times.MORNING
-    return datetime.combine(dates.find_date(day.rest, now, time_of_day), time_of_day)
+    return datetime.combine(date_named, time_of_day)
 
 
 def _parse_count(text: str) -> float:

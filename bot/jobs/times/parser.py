@@ -13,7 +13,8 @@ from itertools import chain
 
 from bot.jobs.times import clock_times, dates, formatting, instants, recurrences, rrules
 from bot.jobs.times.rrules import RecurrenceRule
-from bot.jobs.times.zones import UnclearTime
+from bot.jobs.times.time_words import find_time_words
+from bot.jobs.times.zones import UnclearTime, resolve_zone
 from bot.translations.translator import translatable
 
 MAX_PHRASE_CHARS = 120  # characters of words for a time
@@ -51,10 +52,17 @@ _EXACT_TIME = re.compile(r"\d|noon|midday|midnight|mittag|mitternacht")  # else 
 _JOINING_WORDS = re.compile(
     r"[\s,]+(?:starting|beginning|from|ab|or|oder|and|und)(?:\s+(?:on|from|at))?$", re.IGNORECASE
 )
+_CLOCK_TIME = re.compile(r"(?<!\d)\d{1,2}(?::\d{2}|h(?:\d{2})?)(?!\w)|\d[点點時时시]")
+_TIME_OF_PLACE = re.compile(r"(?:in\s+)?(?P<place>[^\W\d]+(?:\s[^\W\d]+)?)\s(?:time|zeit|ortszeit)\b")
 _BARE_HOUR = re.compile(r"(?:[01]?\d|2[0-4])(?!\S)")
 PARTLY_UNDERSTOOD = translatable(
-    "I understand the time as far as “{when}”. If “{rest}” is part of it, say it another way; "
-    "if not, put a colon between them, such as `/remind tomorrow at 9: call Anna`."
+    "I understand the time as far as “{when}”. If “{rest}” is part of it, say it another way, in English or "
+    "German, or write to me without /remind; if not, put a colon behind the time, such as "
+    "`/remind tomorrow at 9: call Anna`."
+)
+OTHER_PLACE = translatable(
+    "I don't know the time of other places here. Say it in the time of your own zone, such as "
+    "`/remind tomorrow at 9 call Anna`."
 )
 NO_TEXT = translatable(
     "What shall I remind you of? Say that, too, such as `/remind tomorrow at 9 call Anna`."
@@ -132,7 +140,9 @@ def _parse_wish(line: str, zone: str, now: float, min_interval_seconds: int) -> 
         parse = partial(parse_when, zone=zone, now=now, min_interval_seconds=min_interval_seconds)
         if words[: len(time_words)] == time_words:
             return _resolve_leading_time(time_words, rest, schedule, text, parse)
-        _refuse_second_time(rest, time_words, parse)
+        if not rest[-1].endswith(_SEPARATORS):
+            _refuse_second_time(rest, time_words, parse)
+            _refuse_time_words(text, time_words)
         return schedule, text
     raise UnclearTime(instants.WHEN_HELP, has_reason=False)
 
@@ -150,9 +160,12 @@ def _resolve_leading_time(
     trailing = _find_trailing_time(time_words, rest, parse)
     if trailing is not None:
         full_schedule, last_words, text_words = trailing
-        _refuse_second_time(text_words, [*time_words, "…", *last_words], parse, allow_days=False)
+        all_words = [*time_words, "…", *last_words]
+        _refuse_second_time(text_words, all_words, parse)
+        _refuse_time_words(" ".join(text_words), all_words)
         return full_schedule, _extract_text(text, last_words, text_words).strip()
     _refuse_continued_time(time_words, rest, schedule)
+    _refuse_time_words(text, time_words)
     return schedule, text
 
 
@@ -179,23 +192,26 @@ def _find_trailing_time(
 
 
 def _refuse_second_time(
-    rest: list[str], time_words: list[str], parse: Callable[[str], ParsedSchedule], *, allow_days: bool = True
+    rest: list[str], time_words: list[str], parse: Callable[[str], ParsedSchedule]
 ) -> None:
-    """Raise UnclearTime if a second time stands before the last one: `pills every 8 hours, starting at 6`.
-
-    `allow_days`: a text may end with a day, such as `ask about Monday`.
-    """
+    """Raise UnclearTime if a second time stands before the last one: `pills every 8 hours, starting at 6`."""
     text = " ".join(rest)
     joined = _JOINING_WORDS.search(text)
     before = text[: joined.start()].split() if joined else rest
     for count in range(1, min(MAX_WORDS, len(before)) + 1):
         if _is_text(before[-count:]):
             continue
-        schedule: ParsedSchedule | None = None
-        with contextlib.suppress(UnclearTime):
-            schedule = parse(" ".join(before[-count:]))
-        if schedule is not None and (schedule.rule or joined or not allow_days):
-            raise _build_partly_understood(time_words, rest[len(before) - count :])
+        try:
+            parse(" ".join(before[-count:]))
+        except UnclearTime:
+            continue
+        raise _build_partly_understood(time_words, rest[len(before) - count :])
+
+
+def _refuse_time_words(text: str, time_words: list[str]) -> None:
+    """Raise UnclearTime if a word of the text may belong to the time, in whatever language."""
+    if words := find_time_words(text):
+        raise _build_partly_understood(time_words, [words])
 
 
 def _build_partly_understood(time_words: list[str], rest: list[str]) -> UnclearTime:
@@ -217,6 +233,14 @@ def _refuse_continued_time(time_words: list[str], rest: list[str], schedule: Par
     lacks_hour = not has_hour
     if _TIME_CONTINUES.match(follows) or (lacks_hour and _BARE_HOUR.match(follows)):
         raise _build_partly_understood(time_words, rest[:3])
+    if lacks_hour and (hour := _CLOCK_TIME.search(" ".join(rest))):
+        raise _build_partly_understood(time_words, [hour[0]])
+    if has_hour and (other := _TIME_OF_PLACE.match(follows)):
+        try:
+            resolve_zone(other["place"])
+        except UnclearTime:
+            return
+        raise UnclearTime(OTHER_PLACE)
 
 
 def _extract_text(line: str, time_words: list[str], rest: list[str]) -> str:

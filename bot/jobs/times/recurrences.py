@@ -67,7 +67,7 @@ def find_recurrence(phrase: str, tz: tzinfo, now: float, min_interval_seconds: i
         raise UnclearTime(
             translatable("That is after midnight, so name the next day, such as `every Saturday at 1:00`.")
         )
-    if not times_of_day.times and _EVERY_ALONE.fullmatch(rest):
+    if (rest == "alle" or not times_of_day.times) and _EVERY_ALONE.fullmatch(rest):
         raise UnclearTime(RECURRENCE_HELP, has_reason=False)
     freq, parts = _match_form(rest, rrules.to_local_time(now, tz))
     if int(parts.get("INTERVAL", "1")) > MAX_INTERVAL or parts.get("INTERVAL") == "0":
@@ -284,6 +284,7 @@ _FORMS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str], datetime], _FreqAn
             rf"(?P<day>{dates.WEEKDAY_PATTERN}){_MONTHLY}",
             _parse_monthly_weekday,
         ),
+        (rf"{_EVERY}\s+(?P<word>{_ORD})\s+(?P<day>{dates.WEEKDAY_PATTERN})", _parse_monthly_weekday),
         (
             rf"(?:monthly|monatlich|{_EVERY}\s+{_NTH}(?:months?|monate?n?)){_ON}"
             rf"(?P<word>{_ORD})\s+(?P<day>{dates.WEEKDAY_PATTERN})",
