@@ -28,7 +28,7 @@ from bot.agent import (
     sanitize,
     urls,
 )
-from bot.agent.taint import TaintState
+from bot.agent.taint import TaintState, has_free_text
 from bot.agent.text_search import find_passages
 from bot.agent.thinking_policy import ThinkingEvidence, decide_thinking
 from bot.agent.tool_matching.features import extract_features
@@ -268,6 +268,7 @@ PARSERS = (
     Parser("sources of a short answer", _mark_sources, MAX_DIRECT_CHARS),
     Parser("sources of an answer", _mark_sources, in_thread=True),
     Parser("known addresses", lambda text: TaintState(texts=[text]).find_known(ADDRESSES), in_thread=True),
+    Parser("words of a result", has_free_text),
     Parser("group message", _describe_group_message, MESSAGE_CHARS),
     Parser("thinking", lambda text: decide_thinking([text], TOOL_INDEX, EVIDENCE)),
     Parser("ranking", lambda text: rank_tools(extract_features(text), TOOL_INDEX, 5)),

@@ -213,6 +213,7 @@ class Tool:
     `thinking`: whether the model thinks to use it.
     `changes`: it changes something beyond the chat's answer.
     `outside`: its result was written by strangers.
+    `trusted`: an admin trusts the words of its results all the same.
     `opens` names the argument that holds an address it opens.
     `source` and `address` say where it comes from; both are empty for built-in tools.
     `length` is how many characters of its result the model reads.
@@ -245,6 +246,7 @@ class Tool:
     sends: Mapping[str, str] = field(default_factory=dict)
     reduction: str = ""
     delivers: bool = False
+    trusted: bool = False
 
     def __post_init__(self) -> None:
         if not TOOL_NAME_PATTERN.fullmatch(self.name):
@@ -266,8 +268,8 @@ def definition_of(tool: Tool) -> dict[str, Any]:
     """What is agreed to when a tool is granted, as JSON.
 
     Its name and description, what it takes, whether its words are a stranger's, what it may change and
-    where it leads. What an admin sets (`rule`, `delivers`) is not part of it, nor is `told`, which follows
-    from it.
+    where it leads. What an admin sets (`rule`, `delivers`, `trusted`) is not part of it, nor is `told`, which
+    follows from it.
     """
     fields = ("name", "description", "input_schema", "address", "changes", "outside", "opens")
     definition = {name: getattr(tool, name) for name in fields}

@@ -77,13 +77,16 @@ CallVerdict = AllowCall | RequireApproval | DenyCall
 
 
 def assess(tool: Tool, arguments: Mapping[str, Any], taint: TaintState) -> CallVerdict:
-    """The verdict on a call whose arguments were checked, if nobody has allowed it before."""
-    if taint.is_tainted:
+    """The verdict on a call whose arguments were checked, if nobody has allowed it before.
+
+    What the tool itself has returned counts against addresses only: else a rule would hold for one call.
+    """
+    if taint.origins:
         changes = tool.changes and not tool.rule.only_reads
         new_addresses = _find_new_addresses(tool, arguments, taint)
         if new_addresses and taint.is_turn_tainted and not changes:
             return DenyCall("address", URL_NOT_KNOWN)
-        if new_addresses or changes:
+        if new_addresses or (changes and taint.origins - {tool.name}):
             reason = ASKED_AFTER_OUTSIDE_TEXT if taint.is_turn_tainted else ASKED_AFTER_EARLIER_TEXT
             return RequireApproval(reason, tool.rule.who, None, _find_host(new_addresses))
     condition = tool.rule.when

@@ -5,38 +5,55 @@ approval_policy bounds what the model may do meanwhile.
 """
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from bot.agent.history import IMAGE_PLACEHOLDER
-from bot.agent.prompt import has_data_block, is_notes_message, is_summary_message
+from bot.agent.prompt import has_data_block, is_notes_message, is_summary_message, strip_data_marks
 from bot.agent.urls import find_urls_in_text, is_address_in_text, is_url_prefix_in_text, normalize_url
 from bot.domain import Message, ToolCall, ToolResult
 from tools.base import Tool
 
 _TOOL_OUTCOMES = frozenset({"ok", "error"})  # of all other outcomes the gateway wrote the text
 
+FROM_MESSAGES = ""
+"""The origin of strangers' text that no result of a tool brought."""
+
+# Nobody can be told to do anything in these: a date, a UUID, an id.
+_WORDLESS = re.compile(
+    r"[0-9]{4}-[0-9]{2}-[0-9]{2}(?:[T ][0-9]{2}:[0-9]{2}(?::[0-9]{2}(?:\.[0-9]{1,9})?)?"
+    r"(?:Z|[+-][0-9]{2}:?[0-9]{2})?)?"
+    r"|[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"
+    r"|(?=[^0-9]*[0-9])(?!.*[A-Za-z]{4})[A-Za-z0-9_.:+=-]{1,40}"
+)
+
 
 @dataclass(slots=True)
 class TaintState:
     """What a turn has read so far, its prompt included.
 
-    is_turn_tainted: whether text of strangers came into this turn.
-    is_history_tainted: whether the prompt holds some that came before this turn.
+    turn_origins: what brought text of strangers into this turn, by the names of tools.
+    history_origins: what brought such text into the prompt before this turn.
     texts: texts whose URLs may be opened.
     results: result texts whose URLs may be opened, each with the arguments of its call: a URL that the result
         only repeats from them does not count.
     """
 
-    is_turn_tainted: bool = False
-    is_history_tainted: bool = False
+    turn_origins: frozenset[str] = frozenset()
+    history_origins: frozenset[str] = frozenset()
     texts: list[str] = field(default_factory=list)
     results: list[tuple[str, str]] = field(default_factory=list)
 
     @property
-    def is_tainted(self) -> bool:
-        """Whether text of strangers is in the prompt, from whenever."""
-        return self.is_turn_tainted or self.is_history_tainted
+    def is_turn_tainted(self) -> bool:
+        """Whether text of strangers came into this turn."""
+        return bool(self.turn_origins)
+
+    @property
+    def origins(self) -> frozenset[str]:
+        """What brought the text of strangers that is in the prompt, from whenever."""
+        return self.turn_origins | self.history_origins
 
     def add_result(self, tool: Tool | None, result: ToolResult) -> None:
         """Count a result in; that of a tool no longer known (None) may be text of strangers."""
@@ -44,7 +61,8 @@ class TaintState:
         # The gateway's own error texts only repeat what the model sent.
         if is_outside or result.outcome == "ok":
             self.results.append((result.text, _strip_opened_url(tool, result.call.arguments)))
-        self.is_turn_tainted |= is_outside
+        if is_outside and _can_mislead(tool, result.text):
+            self.turn_origins |= {result.call.name}
 
     def knows_address(self, address: str) -> bool:
         """Whether the address was read; one that a result only repeats from its own call does not count.
@@ -63,6 +81,38 @@ class TaintState:
             known |= {address for address in found if not _is_repeated(address, arguments)}
             unknown -= known
         return known
+
+
+def has_free_text(text: str, declared_names: Collection[str] = ()) -> bool:
+    """Whether a result says more than numbers, booleans, null, dates, UUIDs and ids.
+
+    The keys of objects are judged as strings are, but for the names that the tool's schema declares.
+    """
+
+    def read_object(pairs: list[tuple[str, object]]) -> list[object]:
+        keys = [key for key, _ in pairs if key not in declared_names]
+        return [*keys, *(value for _, value in pairs)]
+
+    value: object
+    try:
+        value = json.loads(text, object_pairs_hook=read_object)
+    except (ValueError, RecursionError):
+        value = text
+    pending = [value]
+    while pending:
+        value = pending.pop()
+        if isinstance(value, list):
+            pending += value
+        elif isinstance(value, str) and not _WORDLESS.fullmatch(value):
+            return True
+    return False
+
+
+def _can_mislead(tool: Tool | None, text: str) -> bool:
+    """Whether a result that strangers wrote holds words, and no admin trusts those who wrote it."""
+    if tool is None:
+        return True
+    return not tool.trusted and has_free_text(strip_data_marks(text), tool.input_schema.get("properties", ()))
 
 
 def _is_repeated(address: str, arguments: str) -> bool:
@@ -87,23 +137,29 @@ def build_taint_state(
     that continues an answer is tainted by what that answer had read as by its own.
     """
     history = prompt[: len(prompt) - len(user_messages)]
-    taint_state = TaintState(is_turn_tainted=any(map(_is_from_outside, user_messages)))
+    taint_state = TaintState()
+    if any(map(_is_from_outside, user_messages)):
+        taint_state.turn_origins = frozenset({FROM_MESSAGES})
     taint_state.texts += [message.text for message in user_messages]
     calls_by_id: dict[str | None, ToolCall] = {}
     for message in history:
         calls_by_id |= {call.id: call for call in message.calls}
+        call = calls_by_id.get(message.call_id)
         if is_summary_message(message.text):
-            taint_state.is_history_tainted |= is_summary_outside
             if is_summary_outside:
+                taint_state.history_origins |= {FROM_MESSAGES}
                 continue
         elif _is_from_outside(message):
-            taint_state.is_history_tainted = True
+            tool = tools.get(call.name) if call is not None else None
+            if _can_mislead(tool, message.text):
+                taint_state.history_origins |= {call.name if call is not None else FROM_MESSAGES}
         if message.role == "user":
             taint_state.texts.append(message.text)
         elif message.role == "tool":
-            arguments = _list_unopened(calls_by_id.get(message.call_id), message.text, tools)
+            arguments = _list_unopened(call, message.text, tools)
             taint_state.results.append((message.text, arguments))
-    taint_state.is_turn_tainted |= continues_answer and taint_state.is_history_tainted
+    if continues_answer:
+        taint_state.turn_origins |= taint_state.history_origins
     return taint_state
 
 

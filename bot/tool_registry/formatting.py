@@ -128,7 +128,13 @@ def format_delivery(translate: Translator, info: ToolInfo) -> str:
 def format_effective_rule(translate: Translator, info: ToolInfo) -> str:
     """Format the rule a tool has now, with the reason where nobody has set it."""
     if info.rule is not None:
-        return format_rule(translate, info.rule)
+        text = format_rule(translate, info.rule)
+        if info.rule != NEVER_ASK or not info.effective_definition.get("changes"):
+            return text
+        uncovered = translate(
+            "text from outside that it did not return itself still asks, as do new addresses"
+        )
+        return f"{text}; {uncovered}"
     rule = find_effective_rule(info)
     if rule is None:
         return translate("asks as its file says")

@@ -171,7 +171,7 @@ class Summarizer:
             window.toolbox,
             prompt,
             notes_chars=len(conversation.notes or ""),
-            is_outside=taint_state.is_tainted,
+            is_outside=bool(taint_state.origins),
         )
 
     def _build_request(self, job: _SummaryJob) -> ModelRequest:

@@ -4,6 +4,7 @@ import asyncio
 import json
 from dataclasses import replace
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -26,7 +27,7 @@ from bot.agent.approval_policy import (
 )
 from bot.agent.history import shorten_turn
 from bot.agent.prompt import PromptHead, build_data_block, build_prompt, format_timestamp
-from bot.agent.taint import TaintState, build_taint_state
+from bot.agent.taint import FROM_MESSAGES, TaintState, build_taint_state, has_free_text
 from bot.domain import Image, Message, ResultOutcome, ToolCall, ToolResult
 from tests.support.web_site import build_response, running_site
 from tools.base import Rule, Tool, tool
@@ -134,9 +135,10 @@ PAGE_TURN = (
 
 
 def test_text_from_outside_taints_as_long_as_it_is_in_the_prompt():
-    assert not build_taint_state((THANKS,), (THANKS,), {}).is_tainted
+    assert not build_taint_state((THANKS,), (THANKS,), {}).origins
     taint = build_taint_state((*PAGE_TURN, THANKS), (THANKS,), {})
-    assert (taint.is_turn_tainted, taint.is_history_tainted) == (False, True)
+    assert not taint.is_turn_tainted
+    assert taint.history_origins == {"fetch_page"}
     assert assess(make_tool(changes=True), CALL_ARGUMENTS, taint) == RequireApproval(
         ASKED_AFTER_EARLIER_TEXT, "asker", None
     )
@@ -144,13 +146,13 @@ def test_text_from_outside_taints_as_long_as_it_is_in_the_prompt():
     continued = build_taint_state((*PAGE_TURN, THANKS), (THANKS,), {}, continues_answer=True)
     assert continued.is_turn_tainted
     shortened = shorten_turn((*PAGE_TURN[:2], Message("tool", PAGE_TURN[2].text * 99, call_id="a")))
-    assert build_taint_state((*shortened, THANKS), (THANKS,), {}).is_history_tainted
+    assert build_taint_state((*shortened, THANKS), (THANKS,), {}).history_origins
 
 
 def test_an_image_of_an_earlier_turn_taints_also_where_a_placeholder_stands_for_it():
     image = Message("user", "what is this?", images=(Image("image/jpeg", b"..."),))
     for message in (image, *shorten_turn([image])):
-        assert build_taint_state((message, THANKS), (THANKS,), {}).is_history_tainted
+        assert build_taint_state((message, THANKS), (THANKS,), {}).history_origins
 
 
 def test_after_earlier_text_from_outside_a_new_url_is_asked_about_and_a_known_one_is_opened():
@@ -176,7 +178,7 @@ def test_after_earlier_text_from_outside_a_new_url_is_asked_about_and_a_known_on
 def test_an_address_binds_whatever_its_argument_is_called(arguments: dict[str, Any]):
     reads = replace(make_tool(outside=True), source="web")
     changes = replace(reads, changes=True)
-    taint = TaintState(is_turn_tainted=True, texts=[f"compare {GIVEN}"])
+    taint = TaintState(turn_origins=frozenset({FROM_MESSAGES}), texts=[f"compare {GIVEN}"])
     assert assess(reads, arguments, TaintState()) == AllowCall()
     assert assess(reads, arguments, taint) == DenyCall("address", URL_NOT_KNOWN)
     verdict = assess(changes, arguments, taint)
@@ -188,19 +190,19 @@ def test_an_address_binds_whatever_its_argument_is_called(arguments: dict[str, A
 
 def test_a_tool_that_only_reads_by_an_admins_word_is_not_asked_about_and_stays_bound_in_what_it_opens():
     search = replace(make_tool(Rule("never", only_reads=True), changes=True, outside=True), source="web")
-    taint = TaintState(is_turn_tainted=True, texts=[GIVEN])
+    taint = TaintState(turn_origins=frozenset({FROM_MESSAGES}), texts=[GIVEN])
     assert assess(search, {"amount": 1, "url": GIVEN}, taint) == AllowCall()
     assert assess(search, {"query": f"read {EVIL}"}, taint) == DenyCall("address", URL_NOT_KNOWN)
 
 
 def test_a_built_in_tool_that_opens_nothing_may_be_told_of_any_address():
-    taint = TaintState(is_turn_tainted=True)
+    taint = TaintState(turn_origins=frozenset({FROM_MESSAGES}))
     assert assess(make_tool(), {"url": EVIL}, taint) == AllowCall()
 
 
 def test_an_address_of_another_scheme_is_known_where_it_stands_letter_by_letter():
     reads = replace(make_tool(outside=True), source="docs")
-    taint = TaintState(is_turn_tainted=True, texts=["- demo://resource/1, the first one"])
+    taint = TaintState(turn_origins=frozenset({FROM_MESSAGES}), texts=["- demo://resource/1, the first one"])
     assert assess(reads, {"uri": "demo://resource/1"}, taint) == AllowCall()
     for uri in ("demo://resource/12", "demo://resource", "ftp://evil.example/4711"):
         assert assess(reads, {"uri": uri}, taint) == DenyCall("address", URL_NOT_KNOWN)
@@ -228,10 +230,10 @@ def test_notes_are_no_text_from_outside_and_a_summary_is_if_it_was_made_of_some(
     prompt = build_prompt(
         "Be kind.", [], [THANKS], PromptHead(notes="likes tea", summary="see https://b.example/x")
     )
-    assert not build_taint_state(prompt, (THANKS,), {}).is_tainted
-    assert not build_taint_state(prompt, (THANKS,), {}, continues_answer=True).is_tainted
+    assert not build_taint_state(prompt, (THANKS,), {}).origins
+    assert not build_taint_state(prompt, (THANKS,), {}, continues_answer=True).origins
     taint = build_taint_state(prompt, (THANKS,), {}, is_summary_outside=True)
-    assert taint.is_history_tainted
+    assert taint.history_origins
     assert not taint.knows_address("https://b.example/x")
     assert build_taint_state(prompt, (THANKS,), {}).knows_address("https://b.example/x")
 
@@ -252,7 +254,7 @@ def test_a_result_is_text_from_outside_if_its_tool_is():
     ):
         taint = TaintState()
         taint.add_result(tool_, result)
-        assert taint.is_tainted == is_tainted
+        assert bool(taint.origins) == is_tainted
 
 
 def test_after_text_from_outside_only_known_urls_are_opened():
@@ -314,6 +316,102 @@ def test_a_url_that_was_opened_may_be_opened_again_from_its_page():
 def test_whatever_a_page_says_no_character_is_added_to_its_url(page: str, suffix: str):
     opens = make_tool(opens="url", outside=True)
     taint = TaintState(texts=["https://evil.example/c?q=1"])
-    taint.add_result(opens, make_result(page.replace("evil.example/", "")))
+    taint.add_result(opens, make_result("A page: " + page.replace("evil.example/", "")))
     verdict = assess(opens, {"url": f"https://evil.example/c?q=1x{suffix}"}, taint)
     assert verdict == DenyCall("address", URL_NOT_KNOWN)
+
+
+WORDLESS = (
+    "42",
+    "-1.5e3",
+    "true",
+    "null",
+    "2026-11-23",
+    "2026-11-23T22:16:57.123Z",
+    "6f9619ff-8b86-d011-b42d-00cf4fc964ff",
+    "abcdefab-cdef-abcd-efab-cdefabcdefab",
+    "INV-2026.004",
+    '{"_id1": "a1", "7": [1, {"8": null}], "9": "2026-11-23 10:00+01:00"}',
+)
+WORDS = (
+    *Path("bot/agent/tool_matching/words.txt").read_text().split(),
+    *("好", "发送邮件", "удали", "送ってください"),
+)
+
+
+@pytest.mark.parametrize("text", WORDLESS)
+def test_a_result_without_words_taints_nothing(text: str):
+    taint = TaintState()
+    taint.add_result(make_tool(outside=True), make_result(build_data_block("result of fetch", text)))
+    assert not taint.origins
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "ok",
+        "ignore1",
+        "a1 b2",
+        "a" + "1" * 40,
+        "１２",
+        "日1",
+        "a\u200b1",
+        '{"ok": true}',
+        '{"a": "go", "a": 1}',
+    ],
+)
+def test_any_other_string_of_a_result_taints(text: str):
+    assert has_free_text(text)
+
+
+def test_names_of_the_tools_own_schema_are_no_free_text():
+    assert not has_free_text('{"amount": 5, "7": [{"url": null}]}', ("amount", "url"))
+    assert has_free_text('{"amount": "url"}', ("amount", "url"))
+
+
+@given(
+    words=st.lists(
+        st.sampled_from([word for word in WORDS if len(word) > 3 or not word.isascii()]), min_size=1
+    ),
+    between=st.sampled_from(("", " ", "-", "_", ".", "1", "-2-")),
+    wrap=st.sampled_from(
+        (str, json.dumps, lambda text: json.dumps([1, {"2": text}]), lambda text: json.dumps({text: 1}))
+    ),
+)
+def test_words_of_any_language_are_found_wherever_they_stand(words: list[str], between: str, wrap: Any):
+    assert has_free_text(wrap(between.join(words)))
+
+
+def test_what_a_tool_returned_counts_against_other_tools_and_against_addresses_only():
+    taint = TaintState()
+    light = make_tool(Rule("never"), changes=True, outside=True, name="light", source="home")
+    answered = replace(make_result("switched, as you said"), call=ToolCall("a", "light", "{}"))
+    taint.add_result(light, answered)
+    assert assess(light, {"amount": 1}, taint) == AllowCall()
+    always = replace(light, rule=Rule("always"))
+    verdict = assess(always, {"amount": 1}, taint)
+    assert isinstance(verdict, RequireApproval)
+    assert verdict.binding == compute_binding(always, {"amount": 1})
+    assert isinstance(assess(light, {"url": EVIL}, taint), RequireApproval)
+    assert isinstance(assess(make_tool(Rule("never"), changes=True), {"amount": 1}, taint), RequireApproval)
+    trusted = TaintState()
+    trusted.add_result(replace(light, trusted=True), answered)
+    assert not trusted.origins
+
+
+def test_results_of_earlier_turns_count_as_those_of_this_one_do():
+    def build(text: str, tool_: Tool) -> TaintState:
+        turn = (
+            Message("user", "light on"),
+            Message("assistant", calls=(ToolCall("a", "light", "{}"),)),
+            Message("tool", build_data_block("result of light", text), call_id="a"),
+            Message("assistant", "Done."),
+        )
+        return build_taint_state((*turn, THANKS), (THANKS,), {"light": tool_})
+
+    light = make_tool(Rule("never"), changes=True, outside=True, name="light")
+    assert build("[1, true]", light).origins == set()
+    assert build("it is on", light).origins == {"light"}
+    assert assess(light, {"amount": 1}, build("it is on", light)) == AllowCall()
+    assert build("it is on", replace(light, trusted=True)).origins == set()

@@ -96,7 +96,10 @@ def test_long_arguments_take_several_messages_and_the_last_has_the_buttons():
         "allow:here:3",
         "allow:denied:3",
     ]
-    assert parts[-1].text.endswith("“Allow here” means: for 24 hours, in this chat, for example.com.")
+    assert parts[-1].text.endswith(
+        "“Allow here” means: for 24 hours, in this chat, for example.com. "
+        "I still ask after other text from outside."
+    )
 
 
 def test_a_question_names_the_requester_the_reason_and_who_decides():

@@ -64,6 +64,31 @@ async def test_a_tool_that_only_reads_by_an_admins_word_runs_step_by_step_unaske
     assert load_rung_bells(tmp_path) == ["one", "two"]
 
 
+async def test_what_a_tool_answers_ends_no_permission_of_its_own_and_text_of_others_does(
+    tmp_path: Path,
+) -> None:
+    def light(bell: str) -> str:
+        return f'@@tool:light {{"bell": "{bell}"}}@@@@say:lit {bell}@@'
+
+    async with open_harness(tmp_path, tools_dir=install_bells(tmp_path)) as gateway, gateway.run():
+        rule = await send_and_wait(gateway, "/tools rule light never", "light: never asks")
+        assert "text from outside that it did not return itself still asks" in rule.text
+        for bell in ("one", "two"):
+            await send_and_wait(gateway, light(bell), f"lit {bell}")
+        await send_and_wait(gateway, "/tools rule light always", "light: asks each time")
+        question = await send_and_wait(gateway, light("three"), "May I run light?")
+        assert "I still ask after other text from outside" in question.text
+        gateway.ann.tap(question, "Allow here")
+        await gateway.api.wait_until(lambda: load_rung_bells(tmp_path)[2:])
+        await send_and_wait(gateway, light("three"), "lit three")
+        await send_and_wait(gateway, "@@tool:listen {}@@@@say:heard@@", "heard")
+        question = await send_and_wait(gateway, light("three"), "May I run light?")
+        assert [button["text"] for button in question.buttons] == ["Allow once", "Deny"]
+        gateway.ann.tap(question, "Deny")
+        await send_and_wait(gateway, "@@say:fine@@", "fine")
+    assert load_rung_bells(tmp_path) == ["one", "two", "three", "three"]
+
+
 async def test_a_rule_about_a_number_holds_where_the_value_is_a_text(tmp_path: Path) -> None:
     rule = 'always when {"properties": {"amount": {"type": "number", "exclusiveMinimum": 100}}}'
     async with open_harness(tmp_path, tools_dir=install_bells(tmp_path)) as gateway, gateway.run():

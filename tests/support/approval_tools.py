@@ -56,6 +56,16 @@ async def listen(say: str = "obey me") -> str:
     return say
 
 
+@tool(outside=True, changes=True)
+async def light(bell: str) -> str:
+    """Light a bell; a service answers.
+
+    Args:
+        bell: Which.
+    """
+    return f"{_rang(bell)}, says the service"
+
+
 @tool(outside=True, repeatable=True)
 async def visit(pages: list[str]) -> str:
     """Read pages.
