@@ -258,7 +258,7 @@ def format_flags(flags: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _collect_texts(definition: Mapping[str, Any]) -> str:
-    """All texts of a definition's schema, a line each."""
+    """All texts of a definition's schema, a line each; what is referred to again and again stands once."""
     pending: list[Any] = [definition.get("input_schema", {})]
     texts: list[str] = []
     while pending:
@@ -269,7 +269,7 @@ def _collect_texts(definition: Mapping[str, Any]) -> str:
             pending += [*value.keys(), *value.values()]
         elif isinstance(value, list | tuple):
             pending += value
-    return "\n".join(texts)
+    return "\n".join(dict.fromkeys(texts))
 
 
 def to_audit_record(source: Source) -> dict[str, Any]:

@@ -6,11 +6,13 @@ stop reading.
 
 import re
 import unicodedata
+from collections.abc import Iterator
 
 from tools.safety.control_tokens import CONTROL_TOKEN, break_control_tokens
 from tools.safety.injection_phrases import compile_injection_patterns
 
-MAX_SCANNED_CHARS = 20_000  # of a text; a longer one is flagged for its length
+_PIECE_CHARS = 20_000  # of a text in which phrases are looked for at once
+_OVERLAP_CHARS = 500  # of two pieces, for a phrase where one ends
 
 _BIDIRECTIONAL = re.compile("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 # Joiners belong between letters of some scripts and between emoji; elsewhere they hide something.
@@ -29,22 +31,25 @@ def find_injection_warnings(text: str) -> tuple[str, ...]:
     instruct the model instead of saying what the tool does.
     """
     warnings = []
-    if len(text) > MAX_SCANNED_CHARS:
-        warnings.append(f"longer than {MAX_SCANNED_CHARS} characters; the rest was not looked at")
-    text = text[:MAX_SCANNED_CHARS]
     if CONTROL_TOKEN.search(text) or CONTROL_TOKEN.search(strip_invisible(text)):
         warnings.append("control tokens of the model's template")
     if _BIDIRECTIONAL.search(text):
         warnings.append("characters that turn the direction of writing")
     if _INVISIBLE.search(text) or _UNPRINTABLE.search(text.replace("\r\n", "\n")):
         warnings.append("invisible characters")
-    normalized = _normalize(text)
-    warnings += [
-        f"{warning}: “{match[0].strip()[:60]}”"
-        for warning, phrase in compile_injection_patterns()
-        if (match := phrase.search(normalized))
+    return (*warnings, *_find_phrases(text))
+
+
+def _find_phrases(text: str) -> Iterator[str]:
+    """The first phrase of each kind, of a long text piece by piece."""
+    pieces = [
+        _normalize(text[begin : begin + _PIECE_CHARS])
+        for begin in range(0, len(text), _PIECE_CHARS - _OVERLAP_CHARS)
     ]
-    return tuple(warnings)
+    for warning, phrase in compile_injection_patterns():
+        match = next(filter(None, map(phrase.search, pieces)), None)
+        if match is not None:
+            yield f"{warning}: “{match[0].strip()[:60]}”"
 
 
 def strip_invisible(text: str) -> str:
