@@ -116,14 +116,20 @@ class Schedules(Protocol):
 class ToolQuestion:
     """What a tool asks the person for whom it runs.
 
-    `asker` is who asks, `text` what; both may be a stranger's. One of `choices` is tapped; without any, the
-    answer is typed. `refusal` says why it must not be put at all.
+    `asker` is who asks, `text` what; both may be a stranger's. One of `choices` is tapped; without any, or
+    with `is_typed`, the answer is a reply. `refusal` says why it must not be put at all.
     """
 
     asker: str
     text: str
     choices: tuple[str, ...] = ()
     refusal: str | None = None
+    is_typed: bool = False
+
+    @property
+    def takes_reply(self) -> bool:
+        """Whether what the person writes is an answer."""
+        return self.is_typed or not self.choices
 
 
 @dataclass(frozen=True, slots=True)

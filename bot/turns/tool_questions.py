@@ -29,7 +29,7 @@ _TAPPED_HINT = translatable("I'll wait {minutes} minutes. /stop ends it.")
 @dataclass(frozen=True, slots=True)
 class _OpenQuestion:
     person: int
-    choices: tuple[str, ...]
+    question: ToolQuestion
     answer: asyncio.Future[ToolAnswer]
 
 
@@ -56,7 +56,7 @@ class ToolQuestions:
             return ToolAnswer()
         key = secrets.token_hex(6)
         answer: asyncio.Future[ToolAnswer] = asyncio.get_running_loop().create_future()
-        self._open[key] = _OpenQuestion(person, question.choices, answer)
+        self._open[key] = _OpenQuestion(person, question, answer)
         rows: list[int] = []
         translate = await retry_until_available(partial(self._find_translator, person))
         closing_line = translate("This is over.")
@@ -71,27 +71,27 @@ class ToolQuestions:
 
     def find_choice(self, key: str, choice: int | None, person: int) -> ToolAnswer | None:
         """The answer that a tap of a person is, on a choice or (None) on Decline; None if it is too late."""
-        choices = self.list_choices(key, person)
-        if choices is None:
+        question = self.find_question(key, person)
+        if question is None:
             return None
         if choice is None:
             return ToolAnswer(has_declined=True)
-        if choice < len(choices):
-            return ToolAnswer(choices[choice])
+        if choice < len(question.choices):
+            return ToolAnswer(question.choices[choice])
         return None
 
-    def list_choices(self, key: str, person: int) -> tuple[str, ...] | None:
-        """The choices of a question to a person (none: the answer is typed); None if it is not open."""
-        question = self._open.get(key)
-        if question is None or question.person != person or question.answer.done():
+    def find_question(self, key: str, person: int) -> ToolQuestion | None:
+        """A question to a person; None if it is not open."""
+        asked = self._open.get(key)
+        if asked is None or asked.person != person or asked.answer.done():
             return None
-        return question.choices
+        return asked.question
 
     def answer(self, key: str, answer: ToolAnswer) -> None:
         """Take an answer; the first one counts."""
-        question = self._open.get(key)
-        if question is not None and not question.answer.done():
-            question.answer.set_result(answer)
+        asked = self._open.get(key)
+        if asked is not None and not asked.answer.done():
+            asked.answer.set_result(answer)
 
     async def _find_translator(self, person: int) -> Translator:
         async with self._database.read_transaction() as tx:
@@ -129,7 +129,7 @@ def _describe(translate: Translator, answer: ToolAnswer) -> str:
 
 
 def _render(translate: Translator, question: ToolQuestion, key: str) -> Part:
-    hint = translate(_TAPPED_HINT if question.choices else _TYPED_HINT, minutes=_MINUTES)
+    hint = translate(_TYPED_HINT if question.takes_reply else _TAPPED_HINT, minutes=_MINUTES)
     text = translate("❓ {tool} asks: {question}", tool=question.asker, question=question.text)
     buttons = [(Button(choice, f"answer:{key}:{n}"),) for n, choice in enumerate(question.choices)]
     decline = Button(translate(DECLINE), f"answer:{key}:no")

@@ -78,6 +78,19 @@ async def test_a_reply_answers_the_question_that_it_replies_to(tmp_path: Path) -
         assert contents == [{"meal": "Soup"}, {"seats": 7}]
 
 
+async def test_an_optional_question_is_answered_by_a_reply_or_left_out(tmp_path: Path) -> None:
+    server = AskingMcpServer(ask_form("Which seat?", [], seats=SEATS, rows=SEATS))
+    async with serve(server.app) as url, run_gateway(tmp_path) as gateway:
+        await add_server(gateway, url)
+        gateway.ann.send(USE_IT)
+        question = await wait_for(gateway, "Reply to this message within 2 minutes.")
+        before = len(gateway.texts())
+        gateway.ann.send("42", reply_to=question)
+        gateway.ann.tap(await wait_for(gateway, "Seats?", before), "Leave it out")
+        await wait_for(gateway, "That is all.")
+        assert server.answers[0]["content"] == {"seats": 42}
+
+
 async def test_a_reply_to_an_answer_that_looks_like_a_question_is_a_message(tmp_path: Path) -> None:
     async with run_gateway(tmp_path) as gateway:
         await say(gateway, "@@say:❓ rail asks: Which row?@@", "❓ rail asks: Which row?")

@@ -13,7 +13,8 @@ from tests.support.mcp_http_server import FakeMcpHttpServer
 
 def ask_form(message: str, required: list[str] | None = None, **properties: dict[str, Any]) -> dict[str, Any]:
     """The parameters of a question with a form."""
-    schema = {"type": "object", "properties": properties, "required": required or list(properties)}
+    names = list(properties) if required is None else required
+    schema = {"type": "object", "properties": properties, "required": names}
     return {"mode": "form", "message": message, "requestedSchema": schema}
 
 

@@ -8,6 +8,7 @@ import re
 import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, Literal
 
 import httpx
@@ -119,7 +120,7 @@ class Elicitation:
             choices = (*choices, SKIP)
         text = f"{_clean(message, MAX_MESSAGE_CHARS)}\n{field.label}"
         for _ in range(MAX_ATTEMPTS):
-            answer = await self._put(text, choices)
+            answer = await self._put(text, choices, is_typed=not field.choices)
             if answer.text is None or answer.text in choices:
                 return answer
             problem = _find_problem(field, answer.text)
@@ -128,13 +129,13 @@ class Elicitation:
             text = f"{problem}\n{field.label}"
         return ToolAnswer()
 
-    async def _put(self, text: str, choices: tuple[str, ...]) -> ToolAnswer:
+    async def _put(self, text: str, choices: tuple[str, ...], *, is_typed: bool = False) -> ToolAnswer:
         assert self._ask is not None
         self._asked += 1
         if self._asked > MAX_QUESTIONS:
             await self._refuse("it asked too many questions in one call")
             return ToolAnswer()
-        return await self._ask(ToolQuestion(self._server_name, text, choices))
+        return await self._ask(ToolQuestion(self._server_name, text, choices, is_typed=is_typed))
 
     async def _refuse(self, reason: str) -> ElicitAnswer:
         assert self._ask is not None
@@ -226,7 +227,7 @@ def _find_problem(field: _Field, text: str) -> str | None:
     if field.choices:
         return "Please tap one of the buttons."
     if field.kind == "string":
-        return _find_length_problem(field, text)
+        return _find_length_problem(field, text) or _find_format_problem(field, text)
     value = _parse_number(field.kind, text)
     if value is None:
         return "That is no whole number." if field.kind == "integer" else "That is no number."
@@ -244,9 +245,26 @@ def _find_length_problem(field: _Field, text: str) -> str | None:
         return f"It has to have at least {shortest} characters."
     if isinstance(longest, int) and len(text) > longest:
         return f"It may have at most {longest} characters."
-    if field.schema.get("format") == "email" and not re.fullmatch(r"[^@\s]+@[^@\s]+", text):
-        return "That is no e-mail address."
     return None
+
+
+def _find_format_problem(field: _Field, text: str) -> str | None:
+    match field.schema.get("format"):
+        case "email" if not re.fullmatch(r"[^@\s]+@[^@\s]+", text):
+            return "That is no e-mail address."
+        case "date" if not re.fullmatch(r"\d{4}-\d\d-\d\d", text) or not _is_moment(text):
+            return "That is no date. Write it like 2026-12-31."
+        case "date-time" if not _is_moment(text):
+            return "That is no date with a time. Write it like 2026-12-31T18:30."
+    return None
+
+
+def _is_moment(text: str) -> bool:
+    try:
+        datetime.fromisoformat(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _parse_value(field: _Field, text: str) -> Value:

@@ -30,9 +30,9 @@ async def handle_answer_button(context: ActionContext) -> ActionResult:
 async def take_reply(key: str, context: ActionContext) -> ActionResult:
     """A reply to the question with this key; `context.args` is its text."""
     questions = context.deps.tool_questions
-    choices = questions.list_choices(key, context.person) if questions else None
-    if questions is None or choices is None:
+    question = questions.find_question(key, context.person) if questions else None
+    if questions is None or question is None:
         return reply_text(context.translate("This question is no longer open, so I did not use your reply."))
-    if choices:
+    if not question.takes_reply:
         return reply_text(context.translate("Please tap one of the buttons."))
     return ActionResult(after_commit=(partial(questions.answer, key, ToolAnswer(context.args)),))

@@ -76,6 +76,36 @@ async def test_a_form_is_asked_field_by_field_and_its_answers_have_their_types(m
     ]
 
 
+async def test_an_optional_value_is_typed_or_left_out():
+    person = Person("42", SKIP, "Soup", "tapped")
+    age = {"type": "integer", "title": "Age"}
+    fields = {"age": age, "years": age, "meal": MEAL}
+    answer = await answer_form(person, ask_form("Who?", [], **fields))
+    assert answer.content == {"age": 42, "meal": "b"}
+    assert [(question.choices, question.takes_reply) for question in person.questions] == [
+        ((SKIP,), True),
+        ((SKIP,), True),
+        (("Pasta", "Soup", SKIP), False),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("kind", "wrong", "right"),
+    [
+        ("date", ("31.2.2026", "2026-02-31", "2026-02-03T10:00"), "2026-02-28"),
+        ("date-time", ("tomorrow",), "2026-02-28T10:00:00+01:00"),
+        ("email", ("ann",), "ann@example.com"),
+    ],
+)
+async def test_a_typed_value_has_the_form_that_is_asked_for(kind: str, wrong: tuple[str, ...], right: str):
+    field = {"type": "string", "format": kind, "title": "Value"}
+    for text in wrong:
+        person = Person(text, right)
+        answer = await answer_form(person, ask_form("Which?", ["value"], value=field))
+        assert answer.content == {"value": right}
+        assert person.questions[1].text.startswith("That is no ")
+
+
 @pytest.mark.parametrize("modern", [False, True], ids=["2025", "2026"])
 async def test_who_declines_answers_nothing_and_where_nobody_is_there_all_is_declined(modern: bool):
     form = ask_form("Which seat?", seats=SEATS, window=WINDOW)
