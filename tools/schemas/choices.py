@@ -106,8 +106,11 @@ def _describe_kinds(name: str, values: Sequence[Sequence[Any]], options: Sequenc
 def _merge_simple_options(rest: Schema, options: list[Schema]) -> Schema:
     """One type for everything that can be written as it, and the options in words.
 
-    Options that are all names become one enum.
+    Options that are all names become one enum. What the rest does not allow is no option.
     """
+    allowed = list_allowed_values(rest)
+    if allowed:
+        options = [option for option in options if _is_allowed(option, allowed)] or options
     if all(map(list_enum_names, options)):
         names = [name for option in options for name in list_enum_names(option)]
         return {**rest, "type": "string", "enum": _drop_repeats(names)}
@@ -116,6 +119,11 @@ def _merge_simple_options(rest: Schema, options: list[Schema]) -> Schema:
     structure = {keyword: container[keyword] for keyword in _STRUCTURE if keyword in container}
     typed_options = [{"type": infer_type(option), **option} for option in options]
     return {**structure, **rest, "type": kinds, "x-options": typed_options}
+
+
+def _is_allowed(option: Schema, allowed: Sequence[Any]) -> bool:
+    values = list_allowed_values(option)
+    return not values or any(value in allowed for value in values)
 
 
 def _drop_repeats(values: Sequence[Any]) -> list[Any]:

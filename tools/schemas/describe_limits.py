@@ -8,7 +8,8 @@ from tools.schemas.choices import flatten_choice, infer_type
 from tools.schemas.kinds import list_allowed_values
 
 MAX_VALUE_CHARS = 60
-MAX_OPTIONS_CHARS = 300  # of the options of a choice
+MAX_OPTIONS_CHARS = 400  # of the options of a choice
+MAX_MEANING_CHARS = 30  # of what one value of a choice means
 MAX_MAP_NAMES = 12  # of an object under any name
 MAX_FORMS_CHARS = 400  # of which names go together
 
@@ -77,9 +78,14 @@ def describe_names(properties: Iterable[str], required: Collection[str], max_nam
 
 def _describe_option(schema: Mapping[str, Any], max_values: int) -> str:
     if values := list_allowed_values(schema):
-        return " or ".join(
-            json.dumps(value, ensure_ascii=False)[:MAX_VALUE_CHARS] for value in values[:max_values]
-        ) + _count_rest(values, max_values)
+        meaning = _cut(schema.get("description", ""), MAX_MEANING_CHARS)
+        return (
+            " or ".join(
+                json.dumps(value, ensure_ascii=False)[:MAX_VALUE_CHARS] for value in values[:max_values]
+            )
+            + _count_rest(values, max_values)
+            + (f" ({meaning})" if meaning else "")
+        )
     limits = describe_limits({keyword: value for keyword, value in schema.items() if keyword != "x-options"})
     kind = TYPE_WORDS.get(str(schema.get("type")), "a value")
     if limits:

@@ -95,6 +95,17 @@ def show_argument(schema: object) -> Any:
             {"description": "either text, or a list", "items": {"type": "string"}, "type": "array"},
         ),
         ({"oneOf": [{"const": "a"}, {"enum": ["b", "a"]}]}, {"enum": ["a", "b"], "type": "string"}),
+        (
+            {"oneOf": [{"const": 0, "title": "TEXT"},
+                       {"const": 2, "title": "VOICE", "description": "Talk here"}]},
+            {"description": "either 0 (TEXT), or 2 (Talk here)", "type": "integer"},
+        ),
+        (
+            {"type": "integer", "enum": [0, 2],
+             "allOf": [{"oneOf": [{"const": value, "title": name}
+                                  for value, name in enumerate(("TEXT", "DM", "VOICE"))]}]},
+            {"description": "either 0 (TEXT), or 2 (VOICE)", "type": "integer"},
+        ),
         ({"enum": ["a", "b", None], "type": "string"}, {"enum": ["a", "b"], "type": "string"}),
         ({"enum": [1, 2]}, {"description": "one of 1, 2", "type": "integer"}),
         ({"enum": [True]}, {"description": "always true", "type": "boolean"}),
