@@ -23,7 +23,6 @@ _TALKATIVE = (
     "httpcore",
     "httpcore2",
     "openai",
-    "telegram",
     "apscheduler",
     "sqlalchemy",
     "aiosqlite",
@@ -34,8 +33,9 @@ _TALKATIVE = (
     "asyncio",
 )
 
-# They log what strangers' servers write, at any level; tools/mcp logs failures in its own words.
-_SILENCED = ("mcp", "client")
+# They log what servers send, at any level; an answer of the Bot API holds what people wrote. tools/mcp and
+# bot/telegram log failures in their own words.
+_SILENCED = ("mcp", "client", "telegram")
 
 # It warns of each request that is no HTTP: a stranger could fill the log.
 _ERRORS_ONLY = "uvicorn"

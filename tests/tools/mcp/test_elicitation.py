@@ -79,8 +79,7 @@ async def test_a_form_is_asked_field_by_field_and_its_answers_have_their_types(m
 async def test_an_optional_value_is_typed_or_left_out():
     person = Person("42", SKIP, "Soup", "tapped")
     age = {"type": "integer", "title": "Age"}
-    fields = {"age": age, "years": age, "meal": MEAL}
-    answer = await answer_form(person, ask_form("Who?", [], **fields))
+    answer = await answer_form(person, ask_form("Who?", [], age=age, years=age, meal=MEAL))
     assert answer.content == {"age": 42, "meal": "b"}
     assert [(question.choices, question.takes_reply) for question in person.questions] == [
         ((SKIP,), True),
