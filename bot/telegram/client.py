@@ -27,6 +27,7 @@ from telegram.warnings import PTBDeprecationWarning, PTBUserWarning
 
 from bot.domain import Button, Lane, Part
 from bot.errors import TelegramRefused
+from bot.telegram.bounded_request import BoundedRequest
 from bot.telegram.getupdates import TolerantPollRequest
 from bot.telegram.outcomes import (
     DeliveryFailure,
@@ -159,7 +160,7 @@ def _build_request(
     max_connections: int,
     read_timeout: float,
     httpx_settings: Mapping[str, Any],
-    request_class: type[HTTPXRequest] = HTTPXRequest,
+    request_class: type[BoundedRequest] = BoundedRequest,
 ) -> HTTPXRequest:
     limits = httpx.Limits(max_connections=max_connections, keepalive_expiry=_KEEPALIVE_SECONDS)
     return request_class(

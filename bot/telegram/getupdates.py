@@ -11,12 +11,14 @@ from typing import Any
 from telegram.error import TelegramError
 from telegram.request import HTTPXRequest
 
+from bot.telegram.bounded_request import BoundedRequest
+
 _UPDATE_PREFIX = '{"update_id":'
 
 log = logging.getLogger(__name__)
 
 
-class TolerantPollRequest(HTTPXRequest):
+class TolerantPollRequest(BoundedRequest):
     """The connections of getUpdates."""
 
     @staticmethod
