@@ -59,15 +59,19 @@ async def restore_backup(url: str, backup: Path, *, answer_waiting: bool, now: f
     with lock.hold_lock(file), _make_temporary_file(file) as temporary_file:
         _copy_and_upgrade(backup, file, temporary_file)
         async with open_database(url.replace(str(file), str(temporary_file))) as database:
-            discarded, skipped, changes_since = await _reconcile_with_replaced(
-                database, url, answer_waiting=answer_waiting, now=now
+            async with database.long_read_transaction() as tx:
+                last_received, birth = await restore_rows.find_last_received_and_birth(tx)
+            changes_since = await _load_replaced_state(url, last_received, birth)
+            discarded, skipped = await _reconcile_with_replaced(
+                database, changes_since, answer_waiting=answer_waiting, now=now
             )
             await database.erase_deleted()
         try:
             replaced_file = _replace_database(temporary_file, file, now)
         except OSError as error:
             raise RestoreRefused(f"{file} cannot be replaced: {error.strerror}.") from error
-        return RestoreReport(read_made_at(backup), replaced_file, discarded, skipped, changes_since)
+        made_at = read_made_at(backup, last_received)
+        return RestoreReport(made_at, replaced_file, discarded, skipped, changes_since)
 
 
 @contextmanager
@@ -116,16 +120,19 @@ def _copy_with_wal(backup: Path, temporary_file: Path) -> None:
             shutil.copyfile(f"{backup}{suffix}", f"{temporary_file}{suffix}")
 
 
-async def _reconcile_with_replaced(
-    database: Database, url: str, *, answer_waiting: bool, now: float
-) -> tuple[DiscardCounts, int, ReplacedDatabaseState | None]:
-    async with database.long_read_transaction() as tx:
-        received, birth = await restore_rows.find_last_received_and_birth(tx)
+async def _load_replaced_state(
+    url: str, last_received: float, birth: float | None
+) -> ReplacedDatabaseState | None:
     try:
-        async with open_readonly(url) as replaced, replaced.long_read_transaction() as old:
-            changes_since = await restore_rows.load_replaced_state(old, received, birth)
+        async with open_readonly(url) as replaced, replaced.long_read_transaction() as tx:
+            return await restore_rows.load_replaced_state(tx, last_received, birth)
     except (StoreUnavailable, SchemaUnknown):
-        changes_since = None
+        return None
+
+
+async def _reconcile_with_replaced(
+    database: Database, changes_since: ReplacedDatabaseState | None, *, answer_waiting: bool, now: float
+) -> tuple[DiscardCounts, int]:
     async with database.long_transaction() as tx:
         discarded = await restore_rows.discard_pending(tx, answer_waiting=answer_waiting, now=now)
         skipped = 0
@@ -133,7 +140,7 @@ async def _reconcile_with_replaced(
             await restore_rows.apply_replaced_state(tx, changes_since, now=now)
         if not answer_waiting and (changes_since is None or changes_since.rows_by_table is None):
             skipped = await _skip_overdue_jobs(tx, now)
-    return discarded, skipped, changes_since
+    return discarded, skipped
 
 
 async def _skip_overdue_jobs(tx: Transaction, now: float) -> int:
@@ -181,23 +188,24 @@ def format_summary(report: RestoreReport, file: Path) -> Iterator[str]:
     yield f"{file} is as it was on {made_at}."
     if report.replaced_file is not None:
         yield f"What stood there is kept for 30 days at most: {report.replaced_file}"
-    yield (
-        f"Messages that waited then and are not answered again: {report.settled.dropped}. "
-        f"Sent or not, nobody knows, and not sent again: {report.settled.unknown}. "
-        f"Due times since then, passed over: {report.skipped_due_times}."
-    )
-    yield (
-        "What people wrote since then is gone: Telegram does not hand it over twice. "
-        "It is in their chats still."
-    )
+    for count, meaning in (
+        (report.settled.dropped, "Messages that waited then and are not answered any more"),
+        (report.settled.unknown, "Messages that are not sent again, for they may have been sent"),
+        (report.skipped_due_times, "Due times since then that are passed over"),
+    ):
+        if count:
+            yield f"{meaning}: {count}."
+    yield "What people wrote since then is gone here; it is in their chats still."
     if report.changes_since is None:
+        reason = "No database stood there"
+        if report.replaced_file is not None:
+            reason = "The database that stood there cannot be read"
         yield (
-            "The database that stood there told nothing. Who was shut out since then is let in again: "
-            "see /people. What was forgotten since then is there again, and the last messages may be "
-            "answered twice."
+            f"{reason}, so people, groups and consents are those of the backup, and what was forgotten "
+            "since then is there again: see /people and /groups. The last messages may be answered twice."
         )
     elif report.changes_since.rows_by_table is None:
         yield (
             "The database that stood there was of another gateway: "
-            "people, limits and jobs are those of the backup."
+            "people, groups, limits and jobs are those of the backup."
         )

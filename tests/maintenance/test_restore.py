@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 from sqlalchemy import delete, insert, select, update
 
+from bot.db.conversations import chat_settings
+from bot.db.conversations.chat_settings import CONTENT_KINDS
 from bot.db.database_url import parse_database_path
 from bot.db.engine import Database, open_database
 from bot.db.maintenance.backup import BackupDirectory
@@ -19,11 +21,11 @@ from bot.db.queues import inbox as inbox_rows
 from bot.db.queues import outbox
 from bot.db.schema import find_newest_revision
 from bot.db.sqlite import lock, migrate
-from bot.db.tables import inbox, jobs, lives, messages
+from bot.db.tables import group_texts, groups, inbox, jobs, lives, messages
 from bot.db.tables import outbox as outbox_table
 from bot.domain import Lane, Part
 from bot.errors import GatewayRunning, RestoreRefused, SchemaUnknown
-from bot.maintenance.restore import RestoreReport, restore_backup
+from bot.maintenance.restore import RestoreReport, format_summary, restore_backup
 from bot.maintenance.retention import FORGOTTEN_TEXT
 from tests.db.sqlite.test_migrate import downgrade
 from tests.gateway.test_approval_waits import ring_prompt, tap_buttons, wait_for_message, wait_for_question
@@ -169,6 +171,70 @@ async def test_somebody_blocked_since_stays_blocked_and_a_forgotten_chat_is_forg
         assert gateway.texts().count(FORGOTTEN_TEXT) == 1
         assert b"a canary" not in parse_database_path(url).read_bytes()
         assert query_rows(url, "SELECT count(*) FROM messages") == [(4,)]  # Bob's, and the new ones
+
+
+@pytest.mark.sqlite
+async def test_a_restore_brings_back_no_withdrawn_consent_and_no_right_of_a_group(
+    database: Database, database_url: str, tmp_path: Path
+):
+    file = parse_database_path(database_url)
+    host = "models.example.com"
+    fam, club = -100, -200
+    answers_then = {1: CONTENT_KINDS, 2: (), 3: ("text", "notes"), 4: ("text",)}
+    answers_since = {1: (), 2: CONTENT_KINDS, 3: ("text", "files"), 5: ("text",), 6: ()}
+    async with database.transaction() as tx:
+        await tx.execute(insert(lives).values(began_at=NOW - 99, seen_at=NOW))
+        for chat, kinds in answers_then.items():
+            await chat_settings.store_consent(tx, chat, host, kinds)
+        for chat in (fam, club):
+            values = {"chat": chat, "title": "Fam", "state": "in", "since": NOW - 50}
+            await tx.execute(insert(groups).values(values | {"speakers": "everyone", "reads_along": True}))
+        told = {"lane": str(fam), "person": 9, "name": "Eve", "text": "aside", "written_at": NOW}
+        await tx.execute(insert(group_texts).values(told))
+    backup = await BackupDirectory(file, tmp_path / "backups", 1).make_backup(now=NOW)
+    async with database.transaction() as tx:
+        for chat, kinds in answers_since.items():
+            await chat_settings.store_consent(tx, chat, host, kinds)
+        await tx.execute(update(groups).values(speakers="members", reads_along=False))
+        await tx.execute(update(groups).where(groups.c.chat == club).values(state="left"))
+        await tx.execute(delete(group_texts))
+    await database.close()
+    await restore_backup(database_url, backup, answer_waiting=True, now=NOW)
+    assert query_rows(
+        database_url, "SELECT chat, state, speakers, reads_along FROM groups ORDER BY chat DESC"
+    ) == [(fam, "in", "members", 0), (club, "left", "members", 0)]
+    assert query_rows(database_url, "SELECT 1 FROM group_texts") == []
+    assert query_rows(database_url, "SELECT lane, consent FROM lanes ORDER BY lane") == [
+        ("1", f"{host} no"),
+        ("2", f"{host} no"),
+        ("3", f"{host} text"),
+        ("4", f"{host} text"),
+        ("5", None),  # it is asked again
+        ("6", f"{host} no"),
+    ]
+
+
+@pytest.mark.sqlite
+async def test_a_restore_tells_only_what_there_is_to_tell(
+    database: Database, database_url: str, tmp_path: Path
+):
+    async with database.transaction() as tx:
+        body = {"message": {"text": "hello"}}
+        await inbox_rows.add(tx, kind="update", lane=Lane(7), sender=7, body=body, now=NOW - 9)
+    backup = tmp_path / "renamed.db"
+    made = await BackupDirectory(parse_database_path(database_url), tmp_path, 1).make_backup(now=NOW)
+    made.rename(backup)
+    os.utime(backup, (NOW + 9e6,) * 2)  # it was copied later
+    file = tmp_path / "new" / "gateway.db"
+    report = await restore_backup(f"sqlite+aiosqlite:///{file}", backup, answer_waiting=False, now=NOW)
+    assert list(format_summary(report, file)) == [
+        f"{file} is as it was on 18 November 2026 at 11:06 UTC.",
+        "Messages that waited then and are not answered any more: 1.",
+        "What people wrote since then is gone here; it is in their chats still.",
+        "No database stood there, so people, groups and consents are those of the backup, and what was "
+        "forgotten since then is there again: see /people and /groups. The last messages may be answered "
+        "twice.",
+    ]
 
 
 @pytest.mark.sqlite

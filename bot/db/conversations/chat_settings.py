@@ -4,7 +4,7 @@ Consent belongs to a chat, whatever topic it was given in, and to the host it wa
 the host and a list of content kinds, "no", or "asked". Functions work inside the caller's transaction `tx`.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final, Literal, get_args
 
@@ -68,6 +68,40 @@ async def store_consent(tx: Transaction, chat: int, host: str, kinds: Iterable[C
         allowed.add("text")
     answer = " ".join(kind for kind in CONTENT_KINDS if kind in allowed)
     await _upsert_consent(tx, chat, f"{host} {answer or _NO}")
+
+
+async def load_consents(tx: Transaction) -> dict[str, str]:
+    """The answers of all chats as they are stored, by lane."""
+    query = select(lanes.c.lane, lanes.c.consent).where(lanes.c.consent.is_not(None))
+    return {row.lane: row.consent for row in await tx.execute(query)}
+
+
+async def put_stricter_consents(tx: Transaction, others: Mapping[str, str]) -> None:
+    """Let of the stored answer of each chat and the one in `others` the stricter one hold."""
+    stored = await load_consents(tx)
+    rows = [
+        {"lane": lane, "consent": _find_stricter(stored.get(lane, ""), others.get(lane, ""))}
+        for lane in stored.keys() | others.keys()
+    ]
+    insertion = upsert(lanes)
+    update = insertion.on_conflict_do_update(
+        index_elements=["lane"], set_={"consent": insertion.excluded.consent}
+    )
+    if rows:
+        await tx.execute(update, rows)
+
+
+def _find_stricter(answer: str, newer: str) -> str | None:
+    """Of two stored answers what both allow; None: the chat is asked again."""
+    host, _, allowed = newer.partition(" ")
+    kinds = [kind for kind in CONTENT_KINDS if kind in allowed.split()]
+    if not kinds:
+        return newer or None
+    other_host, _, other_allowed = answer.partition(" ")
+    if other_host != host:
+        return None
+    shared = [kind for kind in kinds if kind in other_allowed.split()]
+    return f"{host} {' '.join(shared)}" if shared else answer
 
 
 async def load_think_mode(tx: Transaction, lane: Lane) -> ThinkMode | None:

@@ -100,11 +100,14 @@ class BackupDirectory:
         return re.fullmatch(re.escape(self.database_file.stem) + r"-(\d{8}T\d{6}Z)\.db", path.name)
 
 
-def read_made_at(backup: Path) -> float:
-    """When a copy was made (epoch seconds), by its name, or else by the file's modification time."""
+def read_made_at(backup: Path, last_received: float = 0.0) -> float:
+    """When a copy was made (epoch seconds).
+
+    By its name; else when it last received anything, for copying sets the file's own time; else by that.
+    """
     stamp = re.search(r"-(\d{8}T\d{6}Z)\.db$", backup.name)
     if stamp is None:
-        return backup.stat().st_mtime
+        return last_received or backup.stat().st_mtime
     return datetime.strptime(stamp[1], _TIMESTAMP_FORMAT).replace(tzinfo=UTC).timestamp()
 
 

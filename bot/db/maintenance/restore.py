@@ -11,6 +11,7 @@ from typing import Any
 
 from sqlalchemy import Table, and_, delete, func, insert, or_, select, text, update
 
+from bot.db.conversations.chat_settings import load_consents, put_stricter_consents
 from bot.db.conversations.turns import fail
 from bot.db.portable_sql import JsonField, upsert
 from bot.db.tables import (
@@ -18,6 +19,8 @@ from bot.db.tables import (
     approvals,
     audit,
     grants,
+    group_texts,
+    groups,
     inbox,
     invites,
     jobs,
@@ -45,6 +48,7 @@ MAX_REDELIVERED_UPDATES = (
 # Who may do what, and what is due later: copied whole from the replaced database.
 _CARRIED_TABLES = (
     people,
+    groups,
     invites,
     strangers,
     limits,
@@ -77,12 +81,14 @@ class ReplacedDatabaseState:
     `update_ids`: updates it has received. `forget_items`: /forget jobs ordered after the backup.
     `sequence_numbers`: the highest row id it has given in each table. `rows_by_table`: all rows of the tables
     that say who may do what and what is due later; None: the replaced database is of another gateway.
+    `consents`: what chats have agreed to, by lane; empty where `rows_by_table` is None.
     """
 
     update_ids: Sequence[int]
     forget_items: Sequence[Mapping[str, Any]]
     sequence_numbers: Mapping[str, int]
     rows_by_table: Mapping[str, Sequence[Mapping[str, Any]]] | None
+    consents: Mapping[str, str]
 
 
 async def discard_pending(tx: Transaction, *, answer_waiting: bool, now: float) -> DiscardCounts:
@@ -152,13 +158,16 @@ async def load_replaced_state(
     )
     sequences = await replaced.execute(text("SELECT name, seq FROM sqlite_sequence"))
     rows_by_table = None
+    consents: dict[str, str] = {}
     if birth is not None and await _find_birth(replaced) == birth:
         rows_by_table = {table.name: await _load_rows(replaced, table) for table in _CARRIED_TABLES}
+        consents = await load_consents(replaced)
     return ReplacedDatabaseState(
         update_ids=(await replaced.execute(newest_updates)).scalars().all(),
         forget_items=[dict(row) for row in (await replaced.execute(forget_jobs)).mappings()],
         sequence_numbers={row.name: row.seq for row in sequences},
         rows_by_table=rows_by_table,
+        consents=consents,
     )
 
 
@@ -180,7 +189,11 @@ async def apply_replaced_state(tx: Transaction, replaced: ReplacedDatabaseState,
     for item in replaced.forget_items:
         body = json.dumps(json.loads(item["body"]) | {"tell": False})  # the chat was notified then
         await tx.execute(insert(inbox).values(kind="system", shape="other", **{**item, "body": body}))
-    for name, table_rows in (replaced.rows_by_table or {}).items():
+    if replaced.rows_by_table is None:
+        return
+    await put_stricter_consents(tx, replaced.consents)
+    await tx.execute(delete(group_texts))  # of groups that may not be read along any more
+    for name, table_rows in replaced.rows_by_table.items():
         await tx.execute(metadata.tables[name].delete())
         if table_rows:
             await tx.execute(insert(metadata.tables[name]), list(table_rows))
