@@ -4,14 +4,15 @@ A part of the composition root; factory.py builds the rest. When a job runs, and
 stands beside its task in bot/maintenance.
 """
 
+import logging
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 
 from bot.db.database_url import find_database_file
 from bot.db.engine import Database
-from bot.db.maintenance.backup import BackupDirectory
 from bot.db.queues.admin_notices import AdminNotices
 from bot.domain import Lane, NotifyAdmins, Runner
+from bot.errors import BackupFailed
 from bot.jobs.scheduler import JobScheduler
 from bot.jobs.system_job_runner import (
     SystemJob,
@@ -23,12 +24,14 @@ from bot.jobs.system_job_runner import (
     build_weekly_rule,
 )
 from bot.jobs.times.rrules import load_zone
-from bot.maintenance.backup import BackupTask, IntegrityCheck
+from bot.maintenance.backup import BackupTask, IntegrityCheck, build_backup_directory
 from bot.maintenance.retention import ForgetChatRunner, RetentionPolicy, RetentionTask
 from bot.maintenance.system_jobs import CacheWarmupTask, DaySumsTask, ReadCountersTask, UsageSummaryTask
 from bot.settings import Settings
 from bot.turns.cache_warmup import CacheWarmup
 from bot.usage.reconcile import CountersEndpoint, Reconciliation
+
+log = logging.getLogger(__name__)
 
 
 class MaintenanceFactory:
@@ -47,9 +50,12 @@ class MaintenanceFactory:
         leave_groups: Callable[[], Awaitable[None]],
     ) -> None:
         database_file = find_database_file(settings.database_url)
-        backup_directory: BackupDirectory | None = None
-        if settings.backup_dir and database_file:
-            backup_directory = BackupDirectory(database_file, settings.backup_dir, settings.backup_keep)
+        backup_directory = build_backup_directory(settings)
+        if backup_directory is not None:
+            try:
+                backup_directory.check_folder()
+            except BackupFailed as error:  # its disk may come back before the night
+                log.warning("%s", error, extra={"action": "backup.refused"})
         api_key = settings.model_api_key
         counters = CountersEndpoint(
             settings.model_url,

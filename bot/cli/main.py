@@ -1,8 +1,7 @@
-"""The commands `setup`, `run`, `demo`, `check`, `report`, `turn`, `admin`, `jobs`, `restore` and `migrate`.
+"""The commands of `canvasgram`; `bench` and `tools` are in modules of their own.
 
-Owns printing, exit codes and how errors end the process; `bench` and `tools` are in modules of their own. A
-command imports what it needs when it is called, so that each starts fast. A long command returns its work,
-which then runs until a signal stops it.
+Owns printing, exit codes and how errors end the process. A command imports what it needs when it is called,
+so that each starts fast. A long command returns its work, which then runs until a signal stops it.
 """
 
 import asyncio
@@ -298,6 +297,20 @@ def migrate(env_file: EnvFile = ENV_FILE) -> None:
     if copy is not None:
         typer.echo(f"As it was before: {copy}")
     typer.echo(f"{describe_database(url)} is up to date.")
+
+
+@cli.command(epilog="Examples: canvasgram backup · canvasgram backup /mnt/backup/canvasgram.db")
+def backup(
+    file: Annotated[
+        Path | None, typer.Argument(help="A new file for it; a file in BACKUP_DIR if none is named.")
+    ] = None,
+    env_file: EnvFile = ENV_FILE,
+) -> None:
+    """Back the database up, beside a running gateway or without one. It is done, and sound, at the end."""
+    from bot.maintenance.backup import make_backup_now
+
+    settings = _load_settings(env_file)
+    typer.echo(f"Done: {asyncio.run(make_backup_now(settings, file, now=time.time()))}")
 
 
 @cli.command(

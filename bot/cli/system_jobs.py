@@ -15,7 +15,7 @@ from bot.db.queues.system_jobs import (
     list_statuses,
 )
 from bot.db.readonly import open_readonly
-from bot.errors import NothingFound
+from bot.errors import NothingFound, QuestionRefused
 from bot.jobs.times.rrules import load_zone
 from bot.tables import format_table
 from bot.usage.plain_text import escape_for_terminal
@@ -46,12 +46,12 @@ async def list_system_jobs(database_url: str) -> str:
 
 
 async def run_system_job(database_url: str, name: str, *, now: float) -> str:
-    """Order a system job; return what to print. Raises NothingFound if there is none of this name."""
+    """Order a system job; return what to print. Raises QuestionRefused if there is none of this name."""
     async with open_readonly(database_url) as database, database.read_transaction() as tx:
         job = await jobs.find_named(tx, name)
         names = ", ".join(status.name for status in await list_statuses(tx))
     if job is None:
-        raise NothingFound(f"There is no system job {name!r}. There are: {names or 'none yet'}.")
+        raise QuestionRefused(f"There is no system job {name!r}. There are: {names or 'none yet'}.")
     async with open_database(database_url) as database, database.transaction() as tx:
         is_new = await jobs.run_now(tx, job.id, jobs.build_inbox_row(job), now=now)
     template = JOB_ORDERED if is_new else ALREADY_ORDERED

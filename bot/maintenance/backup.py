@@ -1,6 +1,6 @@
-"""The nightly jobs that keep the data safe: check the database, and back it up.
+"""What keeps the data safe: the nightly check of the database, and backups, nightly or on request.
 
-Each has the hour it runs at (`local_time`, in the gateway's zone).
+Each job has the hour it runs at (`local_time`, in the gateway's zone).
 """
 
 import time
@@ -9,9 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
+from bot.db.database_url import find_database_file
 from bot.db.engine import Database
-from bot.db.maintenance.backup import BackupDirectory, check_integrity
-from bot.errors import JobFailed
+from bot.db.maintenance.backup import BackupDirectory, check_integrity, write_backup
+from bot.errors import JobFailed, NothingFound, QuestionRefused
+from bot.settings import Settings
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +31,33 @@ class IntegrityCheck:
                 f"The database is damaged ({errors[0]}). "
                 "Stop the gateway and restore a backup: canvasgram restore FILE"
             )
+
+
+def build_backup_directory(settings: Settings) -> BackupDirectory | None:
+    """The folder of backups as it is set; None: there are to be none."""
+    database_file = find_database_file(settings.database_url)
+    if settings.backup_dir is None or database_file is None:
+        return None
+    return BackupDirectory(database_file, settings.backup_dir, settings.backup_keep)
+
+
+async def make_backup_now(settings: Settings, file: Path | None, *, now: float) -> Path:
+    """Make a backup in `file`, or else in BACKUP_DIR, whether a gateway runs or not; returns where it is.
+
+    Raises BackupFailed, NothingFound or QuestionRefused.
+    """
+    database_file = find_database_file(settings.database_url)
+    if database_file is None:
+        raise QuestionRefused("This is for SQLite files. A PostgreSQL server is backed up by pg_dump.")
+    if not database_file.is_file():
+        raise NothingFound(f"There is no database at {database_file}. DATABASE_URL names it.")
+    if file is not None:
+        await write_backup(database_file, file)
+        return file
+    backup_directory = build_backup_directory(settings)
+    if backup_directory is None:
+        raise QuestionRefused("Name a file, or set BACKUP_DIR. Example: canvasgram backup copy.db")
+    return await backup_directory.make_backup(now=now)
 
 
 @dataclass(frozen=True, slots=True)

@@ -245,7 +245,28 @@ def test_system_jobs_are_listed_and_run_on_request(call: CommandRunner, ledger: 
     code, out, _ = call("jobs")
     assert (code, "waits" in out, "Jobs of people: none." in out) == (0, True, True)
     code, out, err = call("jobs", "run", "laundry")
-    assert (code, out, err) == (1, "", "There is no system job 'laundry'. There are: backup.\n")
+    assert (code, out, err) == (2, "", "There is no system job 'laundry'. There are: backup.\n")
+
+
+def test_a_backup_is_made_without_a_gateway_and_the_exit_code_tells_of_it(
+    call: CommandRunner, ledger: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with contextlib.closing(sqlite3.connect(ledger / "here.db")) as connection:  # of a killed gateway
+        connection.execute("PRAGMA journal_mode=WAL")
+        connection.execute("INSERT INTO notices VALUES ('a', 'b', 0)")
+        connection.commit()
+        assert call("backup", "copy.db") == (0, "Done: copy.db\n", "")
+    with contextlib.closing(sqlite3.connect(ledger / "copy.db")) as connection:
+        assert connection.execute("SELECT text FROM notices").fetchall() == [("b",)]
+    assert call("backup", "copy.db") == (1, "", "copy.db exists already. Name another file.\n")
+    assert call("backup")[0] == 2
+    monkeypatch.setenv("BACKUP_DIR", "backups")
+    assert call("backup")[0] == 0
+    assert len(list((ledger / "backups").iterdir())) == 1
+    monkeypatch.setenv("BACKUP_DIR", "copy.db")
+    assert call("backup") == (1, "", "No backup could be made in copy.db: File exists.\n")
+    (ledger / "here.db").unlink()
+    assert call("backup", "other.db")[0] == 1
 
 
 def test_a_backup_is_restored_and_the_output_says_what_that_means(call: CommandRunner, ledger: Path) -> None:

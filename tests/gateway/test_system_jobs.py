@@ -22,7 +22,7 @@ from bot.db.queues.admin_notices import AdminNotices
 from bot.db.tables import inbox as inbox_table
 from bot.db.tables import outbox
 from bot.domain import InboxItem, Lane, Part
-from bot.errors import JobFailed, NothingFound, StoreUnavailable
+from bot.errors import JobFailed, NothingFound, QuestionRefused, StoreUnavailable
 from bot.jobs.scheduler import JobScheduler
 from bot.jobs.system_job_runner import (
     AdminMessage,
@@ -239,12 +239,12 @@ async def test_jobs_are_listed_and_one_that_is_ordered_is_heard_of(
     rota = harness.make_sync(wake=lambda: woken.append(1))
     with pytest.raises(NothingFound, match="no jobs yet"):
         await job_commands.list_system_jobs(database_url)
-    with pytest.raises(NothingFound, match="none yet"):
+    with pytest.raises(QuestionRefused, match="none yet"):
         await job_commands.run_system_job(database_url, "care", now=NIGHT)
     await rota.sync_rows()
     await rota.poll_ordered_jobs()
     assert woken == []
-    with pytest.raises(NothingFound, match=r"no system job 'backup'\. There are: care, read, report\."):
+    with pytest.raises(QuestionRefused, match=r"no system job 'backup'\. There are: care, read, report\."):
         await job_commands.run_system_job(database_url, "backup", now=NIGHT)
     assert "care is ordered." in await job_commands.run_system_job(database_url, "care", now=NIGHT)
     assert (
@@ -370,13 +370,16 @@ async def select_rows(gateway: GatewayHarness, query: str) -> list[tuple[Any, ..
 
 
 @pytest.mark.sqlite
-async def test_a_backup_that_cannot_be_made_is_reported_to_admins_once(tmp_path: Path):
+async def test_a_backup_that_cannot_be_made_is_logged_at_start_and_reported_to_admins_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+):
     (tmp_path / "file").touch()
     async with running_gateway(tmp_path, backup_dir=str(tmp_path / "file")) as gateway:
         url = gateway.settings.database_url
         gateway.ann.send("@@say:Hi@@")
         await gateway.wait_for_texts()
         await wait_for_rows(gateway)
+        assert f"No backup could be made in {tmp_path / 'file'}: File exists." in caplog.text
         await job_commands.run_system_job(url, "backup", now=time.time())
         [_, notice] = await gateway.wait_for_texts(2)
         assert (

@@ -35,14 +35,15 @@ from bot.admin.stored_bench import (
     load_bench,
     show_conditions,
 )
-from bot.db.database_url import find_data_folder, parse_database_path
-from bot.db.maintenance.backup import BackupDirectory, read_made_at
+from bot.db.database_url import find_data_folder
+from bot.db.maintenance.backup import read_made_at
 from bot.db.people import people
 from bot.db.people.page_sessions import ADMIN_PATH
 from bot.db.tools import audit
 from bot.db.usage import counter_readings, report_sums
 from bot.db.usage.usage_sums import Scope, ServerSums
 from bot.errors import QuestionRefused
+from bot.maintenance.backup import build_backup_directory
 from bot.settings import Settings
 from bot.usage.reconcile import SUMS_AGREE
 from tools.threads import run_in_thread
@@ -165,10 +166,8 @@ async def show_changes(request: PageRequest) -> Content:
 
 def list_backups(settings: Settings) -> list[StoredBackup]:
     """The backups in BACKUP_DIR, the newest first."""
-    if settings.backup_dir is None:
-        return []
-    database_file = parse_database_path(settings.database_url)
-    files = BackupDirectory(database_file, settings.backup_dir, settings.backup_keep).list_backups()
+    backup_directory = build_backup_directory(settings)
+    files = [] if backup_directory is None else backup_directory.list_backups()
     return [StoredBackup(file.name, read_made_at(file), file.stat().st_size) for file in reversed(files)]
 
 

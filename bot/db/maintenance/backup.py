@@ -6,6 +6,7 @@ small steps, and the file gets its final name only after its integrity check.
 
 import contextlib
 import errno
+import fcntl
 import os
 import re
 import shutil
@@ -72,32 +73,70 @@ class BackupDirectory:
     def _make_backup(self, now: float, cancelled: threading.Event) -> Path:
         timestamp = datetime.fromtimestamp(now, UTC).strftime(_TIMESTAMP_FORMAT)
         final = self.folder / f"{self.database_file.stem}-{timestamp}.db"
-        partial = final.with_name(f".{final.name}{_PARTIAL_SUFFIX}")
+        self.check_folder()
+        _write_backup(self.database_file, final, cancelled)
         with _translate_errors(self.folder):
-            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            self._delete_partials()
-            if shutil.disk_usage(self.folder).free < self.database_file.stat().st_size:
-                # A backup that fills the disk would keep the gateway itself from writing.
-                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-            os.close(os.open(partial, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
-            try:
-                _copy_database(self.database_file, partial, cancelled)
-                _check_copy(partial, cancelled)
-                partial.replace(final)
-            finally:
-                self._delete_partials()
-            fsync_path(self.folder)
             for oldest in self.list_backups()[: -self.max_backups]:
                 oldest.unlink()
         return final
 
-    def _delete_partials(self) -> None:
-        """Delete the files of unfinished attempts."""
-        for partial in self.folder.glob(f".{self.database_file.stem}-*{_PARTIAL_SUFFIX}*"):
-            partial.unlink()
+    def check_folder(self) -> None:
+        """Make the folder if needed; raises BackupFailed where no file can be written to it."""
+        with _translate_errors(self.folder):
+            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            if not os.access(self.folder, os.W_OK | os.X_OK):
+                raise OSError(errno.EACCES, os.strerror(errno.EACCES))
 
     def _match_timestamp(self, path: Path) -> re.Match[str] | None:
         return re.fullmatch(re.escape(self.database_file.stem) + r"-(\d{8}T\d{6}Z)\.db", path.name)
+
+
+async def write_backup(database_file: Path, final: Path) -> None:
+    """Write one backup to a file that does not exist yet. Raises BackupFailed."""
+    cancelled = threading.Event()
+    try:
+        await run_in_thread(_write_backup, database_file, final, cancelled)
+    finally:
+        cancelled.set()
+
+
+def _write_backup(database_file: Path, final: Path, cancelled: threading.Event) -> None:
+    if final.exists():
+        raise BackupFailed(f"{final} exists already. Name another file.")
+    prefix = f".{database_file.stem}-"
+    partial = final.with_name(f"{prefix}{final.name}{_PARTIAL_SUFFIX}")
+    with _translate_errors(final.parent), _hold_folder(final.parent):
+        try:
+            _delete_partials(final.parent, prefix)  # of attempts that were killed
+            if shutil.disk_usage(final.parent).free < database_file.stat().st_size:
+                # A backup that fills the disk would keep the gateway itself from writing.
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            os.close(os.open(partial, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+            _copy_database(database_file, partial, cancelled)
+            _check_copy(partial, cancelled)
+            partial.replace(final)
+        finally:
+            _delete_partials(final.parent, prefix)
+        fsync_path(final.parent)
+
+
+def _delete_partials(folder: Path, prefix: str) -> None:
+    """Delete the files of unfinished attempts."""
+    for partial in folder.glob(f"{prefix}*{_PARTIAL_SUFFIX}*"):
+        partial.unlink()
+
+
+@contextlib.contextmanager
+def _hold_folder(folder: Path) -> Iterator[None]:
+    """Keep other processes from writing a backup to this folder, and from deleting this one's files."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    except BlockingIOError:
+        raise BackupFailed(f"Another backup is being made in {folder}.") from None
+    finally:
+        os.close(descriptor)
 
 
 def read_made_at(backup: Path, last_received: float = 0.0) -> float:

@@ -2,6 +2,7 @@
 
 import asyncio
 import errno
+import fcntl
 import os
 import shutil
 import sqlite3
@@ -162,6 +163,21 @@ async def test_files_of_a_killed_attempt_are_no_backups_and_are_deleted(
     assert directory.list_backups() == []
     backup = await directory.make_backup(now=NOW + 1)
     assert list(directory.folder.iterdir()) == [backup]
+
+
+async def test_two_processes_do_not_delete_each_others_unfinished_backups(
+    database: Database, directory: BackupDirectory
+):
+    directory.folder.mkdir()
+    partial = directory.folder / f".{FIRST}.partial"
+    partial.write_bytes(b"half a copy")
+    descriptor = os.open(directory.folder, os.O_RDONLY)  # the other one
+    fcntl.flock(descriptor, fcntl.LOCK_EX)
+    with pytest.raises(BackupFailed, match="Another backup is being made"):
+        await directory.make_backup(now=NOW)
+    assert list(directory.folder.iterdir()) == [partial]
+    os.close(descriptor)
+    await directory.make_backup(now=NOW)
 
 
 def corrupt_page(file: Path) -> None:
