@@ -16,6 +16,7 @@ from bot.db.transaction import Transaction
 from bot.errors import SettingsRefused, ShareLost, StoreUnavailable
 from bot.replicas.agreement import BOT, ReplicaIdentity, find_differences
 from bot.replicas.leadership import Leadership
+from bot.replicas.pulses import PULSE_SECONDS, SILENT_SECONDS, PulseWatch
 from bot.replicas.share_plan import plan_shares
 
 if TYPE_CHECKING:  # its driver is an extra
@@ -99,6 +100,8 @@ class ShareKeeper:
         self._is_lost = False  # the session
         self._looked_at = -math.inf  # monotonic
         self._looks_alone = 0  # in a row
+        self._pulse_watch = PulseWatch()
+        self._pulses_read_at = -math.inf  # monotonic
 
     def leave(self) -> None:
         """Lead no longer, take nothing more, and give each share away as soon as its work has ended."""
@@ -133,6 +136,7 @@ class ShareKeeper:
             await self._retake(locks)
             while True:
                 await self._look(locks)
+                await self._end_silent_sessions(locks)
                 is_alone = self._looks_alone >= _LOOKS_UNTIL_ALONE
                 pause = LOOK_ALONE_SECONDS if is_alone else LOOK_SECONDS
                 async for notification in locks.wait_for_notifications(pause):
@@ -179,6 +183,20 @@ class ShareKeeper:
         await self._give(locks, plan.give)
         taken = await locks.try_take(plan.take)
         await self._begin((taken | holders.own_shares) - set(plan.give) - self._holds.keys())
+
+    async def _end_silent_sessions(self, locks: "SessionLocks") -> None:
+        """Free what a replica holds that stands still; its late writes are refused."""
+        now = time.monotonic()
+        if self._looks_alone or now < self._pulses_read_at + PULSE_SECONDS:
+            return
+        self._pulses_read_at = now
+        for session in self._pulse_watch.list_silent(await locks.list_pulses(), now):
+            log.warning(
+                "another gateway has stood still for %.0f s: its chats are taken over",
+                SILENT_SECONDS,
+                extra={"action": "replica.silent"},
+            )
+            await locks.end_session(session)
 
     def _check_schema(self, current: str | None) -> None:
         if current in {None, self._identity.schema, self._own_shares.other_schema}:

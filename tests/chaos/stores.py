@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import random
-import re
 import resource
 import shutil
 import signal
@@ -26,7 +25,7 @@ MAX_LOCK_SECONDS = 12.0
 MAX_SHORT_LOCK_SECONDS = 2.0
 MAX_LOCK_WAIT_MS = 200
 MAX_SERVER_DOWN_SECONDS = 3.0
-MAX_PAUSE_SECONDS = 6.0
+MAX_PAUSE_SECONDS = 24.0  # others take over what stands still for longer than twelve
 MAX_SHORT_PAUSE_SECONDS = 1.0
 _SHARE_LOCKS = 1667329647  # the first numbers of advisory locks, as in session_locks
 _REPLICA_LOCKS = 1667329649
@@ -55,12 +54,6 @@ _REPLICA_LEFTOVERS = (
     "select 'a seat of ' || endpoint || ' belongs to a call for ' || lane || ' by replica ' || life"
     " from seat_requests",
 )
-_END_LOCK_SESSION = (
-    f"select pg_terminate_backend(pid) from pg_locks where locktype = 'advisory'"
-    f" and classid = {_REPLICA_LOCKS}"
-    " and objid = {life} and database = (select oid from pg_database where datname = current_database())"
-)
-_LIFE = re.compile(r"replica (\d+) takes part")
 
 
 class ChaosStore(Protocol):
@@ -158,23 +151,19 @@ class ServerStore:
             await asyncio.sleep(rng.uniform(0.0, MAX_SERVER_DOWN_SECONDS))
             await asyncio.to_thread(self._server.start)
         longest = MAX_PAUSE_SECONDS if run.options.is_long else MAX_SHORT_PAUSE_SECONDS
-        lives = {
-            gateway: lives[-1]
+        replicas = [
+            gateway
             for gateway in run.gateways
             if gateway is not run.terminated  # its time to end would pass
             and gateway.is_running
-            and (lives := _LIFE.findall(gateway.output))
-        }
-        if not lives:
+            and "takes part" in gateway.output
+        ]
+        if not replicas:
             return
-        gateway, life = rng.choice([*lives.items()])
-        await self._pause_replica(run, gateway, life, rng.uniform(longest / 2, longest))
-
-    async def _pause_replica(self, run: ChaosRun, gateway: GatewayProcess, life: str, seconds: float) -> None:
-        with run.noting("replica paused, its locks ended"):
+        gateway = rng.choice(replicas)
+        with run.noting("replica paused"):
             _signal(gateway, signal.SIGSTOP)
-            await asyncio.to_thread(self.change_rows, _END_LOCK_SESSION.format(life=life))
-            await asyncio.sleep(seconds)
+            await asyncio.sleep(rng.uniform(longest / 2, longest))
             _signal(gateway, signal.SIGCONT)
 
     def list_leftovers(self) -> Sequence[str]:

@@ -23,7 +23,6 @@ async def test_a_paused_replica_does_nothing_for_the_chats_it_lost(
         paused = replicas.leader
         other = 1 - paused
         replicas.processes[paused].freeze()
-        replicas.end_sessions(paused)
         await replicas.wait_for_shares(other, SHARE_COUNT)
         replicas.endpoint.release()
         await replicas.wait_for_answers(2)

@@ -117,12 +117,6 @@ class Replicas:
         text = f"replica {life} takes part"
         return next(number for number, process in enumerate(self.processes) if text in process.output)
 
-    def end_sessions(self, number: int) -> None:
-        """Have the server end all sessions of this replica."""
-        self.server.execute(
-            f"select pg_terminate_backend(pid) from pg_stat_activity where usename = 'replica_{number}'"
-        )
-
 
 @contextlib.asynccontextmanager
 async def run_replicas(

@@ -5,7 +5,8 @@ count for one database of the server.
 """
 
 import contextlib
-from collections.abc import AsyncIterator, Collection
+from collections.abc import AsyncIterator, Collection, Mapping
+from datetime import datetime
 from typing import Any
 
 from psycopg import AsyncConnection
@@ -43,6 +44,13 @@ _END_EARLIER = """
     WHERE locktype = 'advisory' AND granted AND objsubid = 2 AND classid = %(of)s AND objid = %(life)s
       AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
 """
+# A statement that is under way, as one that waits for another, is no standstill of the client.
+_LIST_PULSES = """
+    SELECT pid, CASE WHEN state = 'idle' THEN state_change END FROM pg_locks JOIN pg_stat_activity USING (pid)
+    WHERE locktype = 'advisory' AND granted AND objsubid = 2 AND classid = %(of)s
+      AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
+"""
+_END_SESSION = "SELECT pg_terminate_backend(%s)"
 _LOCK_SETTING = "SELECT pg_advisory_lock_shared(%s::int, %s::int)"
 _UNLOCK = "SELECT pg_advisory_unlock(%(of)s, number) FROM unnest(%(numbers)s::int[]) AS number"
 
@@ -53,8 +61,9 @@ class SessionLocks:
     Every method raises an error of the driver once the connection is lost: then all its locks are.
     """
 
-    def __init__(self, connection: AsyncConnection[Any]) -> None:
+    def __init__(self, connection: AsyncConnection[Any], session: int) -> None:
         self._connection = connection
+        self._session = session
 
     async def wait_for_notifications(self, seconds: float) -> AsyncIterator[str]:
         """Yield what others notify, for so long."""
@@ -72,7 +81,7 @@ class SessionLocks:
         locks = [row[:3] for row in rows]
         leaders = [session for kind, _, session in locks if kind == _LEADER]
         return LockHolders(
-            session=self._connection.info.backend_pid,
+            session=self._session,
             replicas={number: session for kind, number, session in locks if kind == _REPLICAS},
             shares={number: session for kind, number, session in locks if kind == _SHARES},
             leader=leaders[0] if leaders else None,
@@ -84,6 +93,15 @@ class SessionLocks:
         """End the session that this process had before, if the server does not know yet that it is lost."""
         await self._connection.execute(_END_EARLIER, {"of": _REPLICAS, "life": life})
 
+    async def list_pulses(self) -> Mapping[int, datetime | None]:
+        """Read when each other replica's session last ended a statement; None: one is under way."""
+        cursor = await self._connection.execute(_LIST_PULSES, {"of": _REPLICAS})
+        return {session: moment for session, moment in await cursor.fetchall() if session != self._session}
+
+    async def end_session(self, session: int) -> None:
+        """End the session of another replica, and free its locks."""
+        await self._connection.execute(_END_SESSION, (session,))
+
     async def join(self, life: int) -> None:
         """Count as a replica that takes shares; `life` is the id of this process's life."""
         await self._try_locks(_REPLICAS, [life])
@@ -94,11 +112,10 @@ class SessionLocks:
             await self._connection.execute(_LOCK_SETTING, (_SETTINGS + own.setting, own.digest))
         bounds = {"first": _SETTINGS, "last": _SETTINGS + _MAX_SETTINGS}
         cursor = await self._connection.execute(_LIST_LOCKS, bounds)
-        own_session = self._connection.info.backend_pid
         return frozenset(
             SettingDigest(kind - _SETTINGS, digest)
             for kind, digest, session, _ in await cursor.fetchall()
-            if session != own_session
+            if session != self._session
         )
 
     async def leave(self, life: int) -> None:
@@ -146,6 +163,9 @@ async def open_session_locks(url: str) -> AsyncIterator[SessionLocks]:
         connection = await connect_in_loop(url)
         try:
             await connection.execute(f"LISTEN {CHANNEL}")
-            yield SessionLocks(connection)
+            # The driver's own number is the pooler's where one stands between.
+            cursor = await connection.execute("SELECT pg_backend_pid()")
+            [[session]] = await cursor.fetchall()
+            yield SessionLocks(connection, session)
         finally:
             await connection.close()

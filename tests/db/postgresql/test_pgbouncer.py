@@ -10,7 +10,9 @@ from pathlib import Path
 import pytest
 
 from bot.db.engine import open_database
+from bot.domain import SHARE_COUNT
 from bot.errors import SettingsRefused
+from tests.replicas.test_share_keeper import run_replica
 from tests.support.cache_warmup import wait_until
 from tests.support.missing_programs import skip_for_missing
 from tests.support.postgresql import PostgresServer
@@ -85,3 +87,19 @@ async def test_sessions_of_one_s_own_are_accepted(server_url: str, postgresql_se
         database.transaction() as tx,
     ):
         assert (await tx.exec_driver_sql("SELECT 1")).scalar_one() == 1
+
+
+async def test_replicas_divide_the_shares_through_it(postgresql_server: PostgresServer):
+    with postgresql_server.open_database() as url:
+        async with (
+            run_pooler(postgresql_server, url, "pool_mode = session") as pooled_url,
+            open_database(pooled_url, for_gateway=True) as database,
+            run_replica(database, pooled_url) as first,
+        ):
+            await wait_until(lambda: len(first.shares) == SHARE_COUNT)
+            assert first.keeper.leadership.is_granted
+            async with run_replica(database, pooled_url) as second:
+                await wait_until(lambda: len(first.shares) == len(second.shares) == SHARE_COUNT // 2)
+                await first.end()
+                await wait_until(lambda: len(second.shares) == SHARE_COUNT)
+                await wait_until(lambda: second.keeper.leadership.is_granted)
