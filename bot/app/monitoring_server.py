@@ -5,6 +5,7 @@ import importlib.metadata
 from collections.abc import AsyncIterator, Mapping
 
 from bot.app.gateway import Gateway
+from bot.db.database_url import find_database_file
 from bot.db.engine import Database
 from bot.db.retry import retry_until_available
 from bot.errors import SettingsRefused
@@ -21,17 +22,24 @@ async def serve_monitoring(
         if settings.http_port is not None:
             from bot.db.usage.ended import EndedWatcher
             from bot.http_server import BoundedProtocol, serve
+            from bot.maintenance.backup import build_backup_directory
             from bot.monitoring.health import build_app
-            from bot.monitoring.metrics import GatewayMetrics
+            from bot.monitoring.metrics import GatewayMetrics, GatewayState
 
             watcher = EndedWatcher(database)
             await retry_until_available(watcher.begin)
+            database_file = find_database_file(settings.database_url)
             metrics = GatewayMetrics(
                 watcher,
                 seats_by_endpoint,
                 gateway.tool_registry.is_known,
                 importlib.metadata.version("canvasgram"),
-                gateway.own_shares,
+                GatewayState(
+                    gateway.is_ready,
+                    None if database_file is None else database_file.parent,
+                    build_backup_directory(settings),
+                    gateway.own_shares,
+                ),
             )
             routes = []
             if settings.admin_page == "on":

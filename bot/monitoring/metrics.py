@@ -6,13 +6,26 @@ any. No label has a person, a chat or a name that a model made up.
 """
 
 import asyncio
+import math
+import shutil
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Protocol
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info, ProcessCollector
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    Histogram,
+    Info,
+    ProcessCollector,
+    disable_created_metrics,
+)
 from prometheus_client.exposition import choose_encoder
 
+from bot.db.maintenance.backup import BackupDirectory
 from bot.db.shares import OwnShares
 from bot.db.usage.ended import INTERVALS, EndedRows, EndedWatcher
 from bot.domain import CANVAS_TOKENS, TYPED_READ_PURPOSES
@@ -36,10 +49,24 @@ class SeatUsage(Protocol):
     def queue_length(self) -> int: ...
 
 
+@dataclass(frozen=True, slots=True)
+class GatewayState:
+    """What is asked about a gateway at each request.
+
+    `is_ready`: as /healthz says. `data_folder`: where its database is. `backup_directory` None: it makes no
+    backups. `own_shares`: of a replica.
+    """
+
+    is_ready: Callable[[], bool]
+    data_folder: Path | None = None
+    backup_directory: BackupDirectory | None = None
+    own_shares: OwnShares | None = None
+
+
 class GatewayMetrics:
     """The metrics of one gateway, in a registry of their own.
 
-    `seats` are by endpoint; `is_known_tool` says which tool names may be labels. `own_shares`: of a replica.
+    `seats` are by endpoint; `is_known_tool` says which tool names may be labels.
     """
 
     def __init__(
@@ -48,13 +75,14 @@ class GatewayMetrics:
         seats: Mapping[str, SeatUsage],
         is_known_tool: Callable[[str], bool],
         version: str,
-        own_shares: OwnShares | None = None,
+        state: GatewayState,
     ) -> None:
         self._ended_watcher = ended_watcher
         self._seats = seats
         self._is_known_tool = is_known_tool
-        self._own_shares = own_shares
+        self._own_shares = state.own_shares
         self._lock = asyncio.Lock()
+        disable_created_metrics()  # type: ignore[no-untyped-call]  # a second series beside each counter
         registry = CollectorRegistry()
         self._registry = registry
         self._leader_registry = CollectorRegistry()  # what the sum over all replicas would count twice
@@ -96,9 +124,20 @@ class GatewayMetrics:
             "Messages to deliver, in the database.",
             registry=self._leader_registry,
         )
+        self._oldest = Gauge(
+            "canvasgram_oldest_waiting_seconds",
+            "How long the message has waited that waits longest to be answered or delivered.",
+            registry=self._leader_registry,
+        )
+        self._failed_jobs = Gauge(
+            "canvasgram_system_jobs_failed",
+            "System jobs that failed when they ran last.",
+            registry=self._leader_registry,
+        )
         self._shows_queues = False
-        if own_shares is not None:
-            _add_share_gauges(registry, own_shares)
+        _add_state_gauges(registry, state)
+        if state.own_shares is not None:
+            _add_share_gauges(registry, state.own_shares)
 
     async def render(self, accept: str) -> tuple[bytes, str]:
         """The page in the format that `accept` asks for, and its media type. Raises StoreUnavailable."""
@@ -114,6 +153,8 @@ class GatewayMetrics:
                 waiting = await self._ended_watcher.count_waiting()
                 self._inbox.set(waiting.inbox)
                 self._outbox.set(waiting.outbox)
+                self._oldest.set(max(0.0, time.time() - (waiting.oldest_at or time.time())))
+                self._failed_jobs.set(waiting.failed_jobs)
             self._show_queues(is_leader)
         for endpoint, seats in self._seats.items():
             self._in_use.labels(endpoint).set(seats.in_use)
@@ -151,6 +192,21 @@ class GatewayMetrics:
                 seconds = getattr(breakdown, interval)
                 if seconds:
                     self._intervals.labels(interval).observe(seconds)
+
+
+def _add_state_gauges(registry: CollectorRegistry, state: GatewayState) -> None:
+    ready = Gauge("canvasgram_ready", "1 while a message sent now is stored and answered.", registry=registry)
+    ready.set_function(state.is_ready)
+    if (folder := state.data_folder) is not None:
+        free = Gauge("canvasgram_disk_free_bytes", "Free disk where the database is.", registry=registry)
+        free.set_function(lambda: shutil.disk_usage(folder).free)
+    if (backup_directory := state.backup_directory) is not None:
+        age = Gauge(
+            "canvasgram_backup_age_seconds",
+            "Age of the newest backup; +Inf: none.",
+            registry=registry,
+        )
+        age.set_function(lambda: time.time() - (backup_directory.find_newest_time() or -math.inf))
 
 
 def _add_share_gauges(registry: CollectorRegistry, own_shares: OwnShares) -> None:

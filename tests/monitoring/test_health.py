@@ -15,7 +15,7 @@ from bot.db.usage.ended import EndedWatcher
 from bot.errors import SettingsRefused, StoreUnavailable
 from bot.http_server import serve
 from bot.monitoring.health import build_app
-from bot.monitoring.metrics import GatewayMetrics
+from bot.monitoring.metrics import GatewayMetrics, GatewayState
 from tests.support.gateway import GatewayHarness, open_harness, running_gateway
 
 CALL = '@@tool:calculate {"expression": "6*7"}@@'
@@ -143,7 +143,9 @@ async def test_a_database_that_cannot_be_read_is_said(database: Database):
             raise StoreUnavailable("the disk is full")
 
     async with (
-        serve(build_app(lambda: False, GatewayMetrics(Away(database), {}, bool, "0"), bool)) as url,
+        serve(
+            build_app(lambda: False, GatewayMetrics(Away(database), {}, bool, "0", GatewayState(bool)), bool)
+        ) as url,
         httpx.AsyncClient() as http,
     ):
         answer = await http.get(f"{url}/metrics")

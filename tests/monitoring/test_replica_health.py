@@ -12,7 +12,7 @@ from bot.db.shares import LiveReplica, LockHolders, OwnShares, ShareHold
 from bot.db.usage.ended import EndedWatcher
 from bot.http_server import serve
 from bot.monitoring.health import build_app
-from bot.monitoring.metrics import GatewayMetrics
+from bot.monitoring.metrics import GatewayMetrics, GatewayState
 from tests.monitoring.test_health import parse_series
 from tests.support.turn_harness import make_reply
 from tests.turns.test_call_ledger import NEW_CALL
@@ -39,7 +39,7 @@ def look_at_locks(own_shares: OwnShares, session: int, leader: int | None) -> No
 async def build_metrics(database: Database, own_shares: OwnShares) -> GatewayMetrics:
     watcher = EndedWatcher(database)
     await watcher.begin()
-    return GatewayMetrics(watcher, {}, lambda name: True, "1", own_shares)
+    return GatewayMetrics(watcher, {}, lambda name: True, "1", GatewayState(bool, own_shares=own_shares))
 
 
 async def scrape(metrics: GatewayMetrics) -> Mapping[str, float]:

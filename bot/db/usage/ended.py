@@ -12,7 +12,7 @@ from typing import Any, Final
 from sqlalchemy import Column, Row, Select, func, or_, select
 
 from bot.db.engine import Database
-from bot.db.tables import accounts, inbox, model_calls, outbox, tool_calls, turns
+from bot.db.tables import accounts, inbox, jobs, model_calls, outbox, tool_calls, turns
 from bot.db.transaction import Transaction
 
 INTERVALS: Final = tuple(
@@ -75,10 +75,16 @@ class EndedRows:
 
 @dataclass(frozen=True, slots=True)
 class QueueDepths:
-    """How many inbox items wait to be done, and how many messages to be delivered."""
+    """How many inbox items wait to be done, and how many messages to be delivered.
+
+    `oldest_at`: since when the one among both that waits longest has waited, but for system jobs (epoch
+    seconds, None: nothing waits). `failed_jobs`: how many system jobs failed when they ran last.
+    """
 
     inbox: int
     outbox: int
+    oldest_at: float | None
+    failed_jobs: int
 
 
 class EndedWatcher:
@@ -116,13 +122,19 @@ class EndedWatcher:
 
     async def count_waiting(self) -> QueueDepths:
         """Count what waits now. Raises StoreUnavailable."""
-        new_items = select(func.count()).select_from(inbox).where(inbox.c.state == "new")
+        is_message = inbox.c.kind != "system"
+        new_items = select(func.count(), func.min(inbox.c.received_at).filter(is_message)).where(
+            inbox.c.state == "new"
+        )
         is_due = (outbox.c.final, outbox.c.state.in_(("new", "open")))
-        due_messages = select(func.count()).select_from(outbox).where(*is_due)
+        due_messages = select(func.count(), func.min(outbox.c.made_at)).where(*is_due)
+        failed_jobs = select(func.count()).where(jobs.c.kind == "system", jobs.c.failures > 0)
         async with self._database.read_transaction() as tx:
-            inbox_depth = (await tx.execute(new_items)).scalar_one()
-            outbox_depth = (await tx.execute(due_messages)).scalar_one()
-        return QueueDepths(int(inbox_depth), int(outbox_depth))
+            inbox_depth, oldest_item = (await tx.execute(new_items.select_from(inbox))).one()
+            outbox_depth, oldest_message = (await tx.execute(due_messages.select_from(outbox))).one()
+            failed_count = (await tx.execute(failed_jobs.select_from(jobs))).scalar_one()
+        oldest_at = min((at for at in (oldest_item, oldest_message) if at is not None), default=None)
+        return QueueDepths(int(inbox_depth), int(outbox_depth), oldest_at, int(failed_count))
 
 
 class _TableWatcher:
