@@ -259,7 +259,7 @@ class Settings(BaseSettings):
     )
     time_zone: TimeZoneName = Field(
         "UTC",
-        description="the gateway's time zone; if set, also the default of users without a `/zone`",
+        description="the gateway's time zone; unless it is UTC, also that of users without a `/zone`",
         examples=["Europe/Berlin"],
     )
 

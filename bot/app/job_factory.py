@@ -13,6 +13,7 @@ from bot.domain import Lane
 from bot.jobs.outcomes import JobOutcomes
 from bot.jobs.schedule_tool import ChatSchedules
 from bot.jobs.scheduler import JobScheduler
+from bot.jobs.times.zones import is_utc
 from bot.jobs.user_jobs import JobLimits, JobOwner, UserJobs
 from bot.settings import Settings
 from bot.telegram.access import Access
@@ -47,10 +48,11 @@ async def build_job_components(
     scheduler = JobScheduler(database, wake_worker, database_file=database_file)
     outcomes = JobOutcomes(database, access.get_translator, sender.wake)
     await retry_until_available(outcomes.recover)
+    is_zone_known = "time_zone" in settings.model_fields_set and not is_utc(settings.time_zone)
     limits = JobLimits(
         max_per_person=settings.jobs_per_person,
         max_total=settings.jobs_total,
         min_interval_seconds=60 * settings.jobs_minutes,
-        default_zone=settings.time_zone if "time_zone" in settings.model_fields_set else None,
+        default_zone=settings.time_zone if is_zone_known else None,
     )
     return JobComponents(scheduler, UserJobs(database, limits, scheduler.wake), outcomes, sender.wake)

@@ -21,6 +21,7 @@ from bot.db.engine import open_database
 from bot.db.migrate import migrate
 from bot.db.people import people
 from bot.errors import KeyRefused, ServerAway, SettingMissing, SettingsRefused, TelegramRefused
+from bot.jobs.times.zones import is_utc
 from bot.llm.server_api import ServedModel, fetch_models, fetch_version
 from bot.settings import NO_BOT_TOKEN, Settings, format_example, load_settings
 from bot.telegram.bot_identity import BotIdentity, check_token
@@ -45,7 +46,7 @@ FIRST_WORDS = (
 _TOKEN_QUESTION = _Question("telegram_token", "Bot token from @BotFather (not shown)", hidden=True)
 _KEY_QUESTION = _Question("model_api_key", "Key of the endpoint (not shown)", hidden=True)
 _ADDRESS_QUESTION = _Question("model_url", "Address of the endpoint")
-_ZONE_QUESTION = _Question("time_zone", "Your time zone")
+_ZONE_QUESTION = _Question("time_zone", "Your time zone (none: each person is asked for theirs)")
 _BACKUP_QUESTION = _Question("backup_dir", "Folder for a backup every night (none: no backups)")
 _PORT_QUESTION = _Question(
     "http_port", "Port for the admins' web page, /healthz and /metrics on this machine (none: no port)"
@@ -234,11 +235,12 @@ def _is_recent(version: str | None) -> bool:
 
 
 def _find_machine_zone() -> str:
-    """The IANA name of the machine's time zone; UTC where it has none, or several."""
+    """The IANA name of the machine's time zone; `none` for UTC, which says nothing about people."""
     try:
-        return tzlocal.get_localzone_name() or "UTC"
+        zone = tzlocal.get_localzone_name() or "UTC"
     except (ValueError, OSError, ZoneInfoNotFoundError):
-        return "UTC"
+        return NO_ANSWER
+    return NO_ANSWER if is_utc(zone) else zone
 
 
 async def _create_invite(database_url: str) -> str:

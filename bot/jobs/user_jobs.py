@@ -143,8 +143,8 @@ class UserJobs:
         rows = await outbox.add(tx, item=None, lane=owner.lane, parts=(part,), now=self.clock())
         await outbox.allow_repeat(tx, rows)
 
-    async def change_zone(self, tx: Transaction, owner: JobOwner, zone: str) -> int:
-        """Store a person's zone, and return how many of their recurring jobs go by it from now on."""
+    async def change_zone(self, tx: Transaction, owner: JobOwner, zone: str) -> list[Job]:
+        """Store a person's zone, and return their jobs that it concerns, as they were before."""
         now = self.clock()
         await people.ensure_person(tx, owner.person, owner.name, now=now)
         await people.set_time_zone(tx, owner.person, zone)
@@ -152,7 +152,7 @@ class UserJobs:
         moved = await run_in_thread(_compute_moved_jobs, stored_jobs, zone, now)
         for job, next_due in moved:
             await jobs.set_next_due(tx, job.id, next_due, zone=zone)
-        return len([job for job, _ in moved if job.rule])
+        return [job for job, _ in moved]
 
     async def compute_next_due(self, job: Job) -> float | None:
         """Return when a job that was paused is due next; None: never, for its time has passed.
@@ -227,6 +227,21 @@ def _parse_when(text: str, zone: str, now: float, min_interval_seconds: int) -> 
     return parser.parse_when(text, zone, now, min_interval_seconds), ""
 
 
+def compute_same_reading(job: Job, zone: str) -> float | None:
+    """When a job that comes once is due if it keeps its time of day in another zone; None: as it is.
+
+    What is due within a minute was said from now on, and has no time of day to keep.
+    """
+    if job.rule or not job.next_due or job.next_due % 60:
+        return None
+    try:
+        local_time = rrules.to_local_time(job.next_due, rrules.load_zone(job.zone))
+    except (ValueError, KeyError):
+        return None
+    due = rrules.to_timestamp(local_time, rrules.load_zone(zone))
+    return due if due != job.next_due else None
+
+
 def format_schedule(translate: Translator, schedule: "ParsedSchedule") -> str:
     """Describe a schedule, with local times and their zone."""
     next_times = formatting.format_times(translate, schedule.next_times, schedule.zone)
@@ -278,7 +293,7 @@ def _format_state(job: Job) -> str:
         return "paused"
     if job.next_due is None:
         return "under way"
-    return f"{formatting.format_time(ENGLISH, job.next_due, job.zone)} ({job.zone})"
+    return formatting.format_times(ENGLISH, [job.next_due], job.zone)
 
 
 def _format_confirmation(translate: Translator, kind: JobKind, text: str) -> str:

@@ -164,6 +164,15 @@ async def test_the_first_setup_offers_what_an_owner_would_miss_later(
     assert load_settings(".env").secrets_key == (key,)
 
 
+@pytest.mark.parametrize("zone", ["Etc/UTC", "UTC", None])
+async def test_the_utc_of_a_server_is_not_written_as_the_zone_of_its_people(
+    servers: FakeServers, monkeypatch: pytest.MonkeyPatch, zone: str | None
+) -> None:
+    monkeypatch.setattr("tzlocal.get_localzone_name", lambda: zone)
+    await run_setup(servers, telegram_token=TOKEN, model_url=f"{servers.url}/v1")
+    assert "TIME_ZONE" not in Path(".env").read_text()
+
+
 async def test_answers_to_the_offers_are_checked_and_none_is_an_answer(servers: FakeServers) -> None:
     prompter = ScriptedPrompter(
         choices={"time zone": ["Atlantis", "Asia/Tokyo"], "backup": ["None"], "Port": ["99999", "8080"]}

@@ -39,3 +39,39 @@ async def test_a_place_elsewhere_only_offers_its_zone_where_one_is_known(tmp_pat
         )
         gateway.ann.send("/zone")
         assert "Asia/Tokyo" in (await gateway.wait_for_texts(5))[-1]
+
+
+async def test_a_city_in_the_next_message_or_in_a_reply_answers_the_question_for_the_zone(tmp_path: Path):
+    async with running_gateway(tmp_path, thinking="off", time_zone="Etc/UTC") as gateway:
+        gateway.ann.send("/remind morgen um 9 Zahnarzt")
+        [question] = await gateway.wait_for_texts(1)
+        assert question.startswith("In which time zone are you?")
+        gateway.ann.send("Where is Berlin?")
+        await gateway.wait_for_texts(2)
+        gateway.ann.send("/remind morgen um 10 Friseur")
+        await gateway.wait_for_texts(3)
+        requests = len(gateway.endpoint.requests)
+        gateway.ann.send("ich bin in München.")
+        texts = await gateway.wait_for_texts(6)
+        assert texts[3].startswith("Your time zone is Europe/Berlin")
+        assert [text.split("\n")[0] for text in texts[4:]] == [
+            "⏰ I'll remind you: Zahnarzt",
+            "⏰ I'll remind you: Friseur",
+        ]
+        assert all("(Europe/Berlin)" in text for text in texts[4:])
+        gateway.ann.send("Paris")  # nothing waits for this city
+        await gateway.wait_for_texts(7)
+        assert len(gateway.endpoint.requests) == requests + 1
+
+
+async def test_a_reply_to_the_question_answers_it_later_too(tmp_path: Path):
+    async with running_gateway(tmp_path, thinking="off") as gateway:
+        gateway.ann.send("/remind tomorrow at 9 dentist")
+        await gateway.wait_for_texts(1)
+        [question] = gateway.api.chat(7).bot_messages
+        gateway.ann.send("Tell me a joke.")
+        await gateway.wait_for_texts(2)
+        gateway.ann.send("Lisbon", reply_to=question)
+        texts = await gateway.wait_for_texts(4)
+        assert texts[2].startswith("Your time zone is Europe/Lisbon")
+        assert texts[3].startswith("⏰ I'll remind you: dentist")

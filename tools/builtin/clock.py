@@ -74,17 +74,21 @@ def find_zone(zone_text: str) -> tuple[str, tzinfo]:
     offset = OFFSET_PATTERN.fullmatch(zone_text.strip())
     if offset:
         return _parse_offset(offset)
-    zones = _load_zone_names()
-    requested = _normalize_name(zone_text)
-    # "Paris, France" and "Tokyo (Japan)" name the city first.
-    for name in (requested, re.split(r"[,(]", requested)[0].strip()):
-        if name in zones:
-            return zones[name], ZoneInfo(zones[name])
+    if zone := find_named_zone(zone_text):
+        return zone, ZoneInfo(zone)
     if close := list_close_zones(zone_text):
         advice = f"did you mean {', '.join(close)}?"
     else:
         advice = "give an IANA zone such as Europe/Paris."
     raise ToolError(f"No time zone is called {zone_text[:60]!r}; {advice}")
+
+
+def find_named_zone(zone_text: str) -> str | None:
+    """The IANA name of a zone by that name, or by a city; None if there is none."""
+    zones = _load_zone_names()
+    requested = _normalize_name(zone_text)
+    # "Paris, France" and "Tokyo (Japan)" name the city first.
+    return zones.get(requested) or zones.get(re.split(r"[,(]", requested)[0].strip())
 
 
 def list_close_zones(zone_text: str) -> list[str]:

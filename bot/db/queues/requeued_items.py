@@ -3,10 +3,10 @@
 Functions work inside the caller's transaction `tx`.
 """
 
-from sqlalchemy import and_, func, insert, select, update
+from sqlalchemy import and_, func, insert, or_, select, update
 
 from bot.db.queues.inbox import TURN_SHAPES
-from bot.db.tables import inbox
+from bot.db.tables import inbox, outbox
 from bot.db.transaction import Transaction
 from bot.domain import Lane
 
@@ -38,17 +38,28 @@ async def store_error(tx: Transaction, item: int, error: str) -> None:
 
 
 async def requeue_failed(tx: Transaction, sender: int, *, error: str, since: float) -> bool:
-    """Queue a copy of a person's newest item that was received since then and ended with this error.
+    """Queue copies of a person's items that were received since then and ended with this error.
 
     False if there is none.
     """
-    failed = and_(inbox.c.sender == sender, inbox.c.error == error, inbox.c.received_at >= since)
-    newest = select(inbox.c.id).where(failed, inbox.c.state == "done").order_by(inbox.c.id.desc()).limit(1)
-    item = (await tx.execute(newest)).scalar()
-    if item is None:
-        return False
+    is_failed = and_(
+        inbox.c.sender == sender,
+        inbox.c.error == error,
+        inbox.c.received_at >= since,
+        inbox.c.state == "done",
+    )
     columns = ["kind", "shape", "lane", "share", "sender", "body", "received_at"]
-    copy = select(*(inbox.c[column] for column in columns)).where(inbox.c.id == item)
-    await tx.execute(insert(inbox).from_select(columns, copy))
-    await store_error(tx, item, "done again")
-    return True
+    copies = select(*(inbox.c[column] for column in columns)).where(is_failed).order_by(inbox.c.id)
+    await tx.execute(insert(inbox).from_select(columns, copies))
+    return (await tx.execute(update(inbox).where(is_failed).values(error="done again"))).rowcount > 0
+
+
+async def can_answer(tx: Transaction, item: int, sender: int, *, error: str, replied_to: int | None) -> bool:
+    """Whether a person's item follows one of theirs that ended with this error, or replies to its message."""
+    previous = (
+        select(func.max(inbox.c.id)).where(inbox.c.sender == sender, inbox.c.id < item).scalar_subquery()
+    )
+    answered = select(outbox.c.item).where(outbox.c.message_id == replied_to)
+    is_asked = or_(inbox.c.id == previous, inbox.c.id.in_(answered))
+    query = select(inbox.c.id).where(inbox.c.sender == sender, inbox.c.error == error, is_asked)
+    return (await tx.execute(query)).first() is not None

@@ -102,7 +102,12 @@ def format_weekday(translate: Translator, day: date) -> str:
 def format_times(translate: Translator, timestamps: Sequence[float], zone: str) -> str:
     """Format the next times of a job (epoch seconds), and their zone."""
     times = " · ".join(format_time(translate, timestamp, zone) for timestamp in timestamps[:MAX_TIMES])
-    return f"{times} ({zone})"
+    return f"{times} ({format_zone(zone)})"
+
+
+def format_zone(zone: str) -> str:
+    """Format the name of a zone for people."""
+    return zone.replace("Etc/UTC", "UTC")
 
 
 def format_recurrence(translate: Translator, rule: RecurrenceRule) -> str:

@@ -5,8 +5,15 @@ import re
 from bot.errors import CanvasgramError
 from bot.translations.translator import translatable
 from tools.base import ToolError
-from tools.builtin.clock import find_zone, list_close_zones
+from tools.builtin.clock import find_named_zone, find_zone, list_close_zones
 
+MAX_ANSWER_CHARS = 60
+_BEFORE_CITY = re.compile(
+    r"(?:(?:i'm|i am|i live|we're|we are|ich bin|ich wohne|ich lebe|wir sind|je suis|j'habite|estoy|vivo) )?"
+    r"(?:in|at|near|bei|aus|from|à|en) ",
+    re.IGNORECASE,
+)
+_UTC_NAMES = frozenset({"UTC", "UCT", "GMT", "Zulu", "Universal", "Greenwich"})
 _OFFSET = re.compile(r"\s*(?:(?:utc|gmt)?\s*[+-]\s*\d.*|(?:est|mst)\s*)", re.IGNORECASE)
 
 
@@ -24,6 +31,19 @@ class UnclearTime(CanvasgramError):
         }
         super().__init__(text, **unquoted)
         self.has_reason = has_reason
+
+
+def is_utc(zone: str) -> bool:
+    """Tell whether a zone is UTC: of a server, that says nothing about where people are."""
+    return zone.removeprefix("Etc/") in _UTC_NAMES
+
+
+def find_answered_zone(text: str) -> str | None:
+    """Return the zone of a city that a short message names, such as `Munich` or `ich bin in München`."""
+    if len(text) > MAX_ANSWER_CHARS:
+        return None
+    answer = text.replace("’", "'").strip(" .!")
+    return find_named_zone(answer) or find_named_zone(_BEFORE_CITY.sub("", answer, count=1))
 
 
 def resolve_zone(text: str) -> str:

@@ -33,7 +33,7 @@ NO_JOBS = translatable(
 )
 GONE = translatable("This no longer exists.")
 TIME_PASSED = translatable("Its time has passed. Run it now, or delete it.")
-_BUTTON = re.compile(r"(?P<verb>[a-z_]+):(?P<number>[0-9]{1,18})(?::(?P<page>[0-9]{1,4}))?")
+_BUTTON = re.compile(r"(?P<verb>[a-z_]+):(?P<number>[0-9]{1,18})(?::(?P<page>[0-9]{1,9}))?")
 
 
 async def handle_jobs(context: ActionContext) -> ActionResult:
@@ -144,6 +144,23 @@ async def _resume_job(context: ActionContext, job: Job, page: int) -> ActionResu
     return replace(result, after_commit=(context.deps.user_jobs.wake_scheduler,))
 
 
+async def _move_job(
+    context: ActionContext, job: Job, minutes: int, *, shows_card: bool = True
+) -> ActionResult:
+    """Move a job that comes once to the minute of the epoch that its button names."""
+    if job.rule or job.next_due is None:
+        return ActionResult(toast=context.translate(GONE))
+    next_due = minutes * 60.0
+    if next_due <= context.now:
+        return ActionResult(toast=context.translate(TIME_PASSED))
+    await jobs.set_next_due(context.tx, job.id, next_due)
+    time = formatting.format_near_time(context.translate, next_due, await _find_zone(context), context.now)
+    result = ActionResult(toast=context.translate("Next: {time}", time=time))
+    if shows_card:
+        result = await _redraw_card(context, job, 0, result.toast)
+    return replace(result, after_commit=(context.deps.user_jobs.wake_scheduler,))
+
+
 async def _run_job_now(context: ActionContext, job: Job, _: int) -> ActionResult:
     if not await jobs.run_now(context.tx, job.id, jobs.build_inbox_row(job), now=context.now):
         return ActionResult(toast=context.translate("It is under way already."))
@@ -167,7 +184,7 @@ async def _build_list(context: ActionContext, page: int) -> Part:
         context.tx, context.person, chat=context.group_chat, limit=PAGE_SIZE, offset=first
     )
     zone = await _find_zone(context)
-    lines = [translate("Your reminders and tasks ({zone}):", zone=zone)]
+    lines = [translate("Your reminders and tasks ({zone}):", zone=formatting.format_zone(zone))]
     lines += [
         f"{number}. {_format_line(context, job, zone)}" for number, job in enumerate(listed, start=first + 1)
     ]
@@ -222,7 +239,7 @@ async def _format_state(context: ActionContext, job: Job) -> str:
     if job.next_due is None:
         return translate("Under way.")
     zone = await _find_zone(context)
-    time = f"{formatting.format_time(translate, job.next_due, zone)} ({zone})"
+    time = formatting.format_times(translate, [job.next_due], zone)
     return translate("Next: {time}", time=time)
 
 
@@ -239,6 +256,8 @@ _BUTTON_ACTIONS: dict[str, Callable[[ActionContext, Job, int], Awaitable[ActionR
     "open": _open_card,
     "pause": _pause_job,
     "resume": _resume_job,
+    "move": _move_job,
+    "move_one": partial(_move_job, shows_card=False),
     "run": _run_job_now,
     "delete": _delete_job,
     "restore": _restore_job,

@@ -5,18 +5,18 @@ from dataclasses import dataclass
 
 from bot.db.queues import inbox, requeued_items
 from bot.db.transaction import Transaction
-from bot.domain import Part
+from bot.domain import Button, Part
 from bot.jobs.times import zones
+from bot.jobs.times.formatting import format_near_time, format_zone
 from bot.jobs.times.rrules import load_zone, to_local_time
 from bot.jobs.times.zones import UnclearTime
-from bot.jobs.user_jobs import ZONE_NEEDED, JobOwner
+from bot.jobs.user_jobs import ZONE_NEEDED, JobOwner, compute_same_reading, get_mark, shorten_text
 from bot.telegram.actions import (
     ActionContext,
     ActionDependencies,
     ActionResult,
     expire_button,
     reply_hint,
-    reply_text,
 )
 from bot.translations.translator import Translator, translatable
 
@@ -25,14 +25,16 @@ HOW_TO = translatable(
     "`/remind every weekday at 8 stand up`\n`/remind 20 min take out the pizza`\n"
     "/jobs shows what you have set."
 )
+MAX_SHIFTED = 10  # reminders that a reply about the zone names
+MAX_LINE_CHARS = 40
 ZONE_WAIT_SECONDS = 3600  # a /remind waits this long for its sender to set their zone
 
 
 @dataclass(frozen=True, slots=True)
 class ZoneChange:
-    """The text for a person whose zone was set; `after_commit` is called once that is committed."""
+    """The reply to a person whose zone was set; `after_commit` is called once that is committed."""
 
-    text: str
+    part: Part
     after_commit: tuple[Callable[[], None], ...]
 
 
@@ -60,7 +62,7 @@ async def handle_zone(context: ActionContext) -> ActionResult:
         return reply_hint(error.explain(context.translate))
     owner = JobOwner(context.person, context.name, context.lane)
     change = await set_zone(context.tx, context.deps, owner, zone, now=context.now)
-    return ActionResult(reply_text(change.text).parts, after_commit=change.after_commit)
+    return ActionResult((change.part,), after_commit=change.after_commit)
 
 
 async def handle_zone_button(context: ActionContext) -> ActionResult:
@@ -71,13 +73,16 @@ async def handle_zone_button(context: ActionContext) -> ActionResult:
         return expire_button(context)
     owner = JobOwner(context.person, context.name, context.lane)
     change = await set_zone(context.tx, context.deps, owner, zone, now=context.now)
-    return ActionResult(replacement=Part(change.text), after_commit=change.after_commit)
+    return ActionResult(replacement=change.part, after_commit=change.after_commit)
 
 
 async def set_zone(
     tx: Transaction, deps: ActionDependencies, owner: JobOwner, zone: str, *, now: float
 ) -> ZoneChange:
-    """Store a person's zone (an IANA name); their last /remind that waited for it goes on."""
+    """Store a person's zone (an IANA name); what waited for it goes on.
+
+    What comes once keeps its moment: where that reads differently now, it is named, with a button.
+    """
     moved_jobs = await deps.user_jobs.change_zone(tx, owner, zone)
     after_commit = [deps.user_jobs.wake_scheduler]
     if await requeued_items.requeue_failed(
@@ -86,13 +91,36 @@ async def set_zone(
         after_commit.append(deps.wake_worker)
     translate = deps.access.get_translator(owner.person)
     text = _format_zone(translate, zone, now)
-    if moved_jobs:
-        text += " " + translate.plural(
+    shifted = [
+        (job, due)
+        for job in moved_jobs
+        if owner.group_chat in {None, job.lane and job.lane.chat}
+        if (due := compute_same_reading(job, zone))
+    ][:MAX_SHIFTED]
+    if shifted:
+        text += "\n" + translate.plural(
+            "This was set in another time zone, and comes at the same moment:",
+            "These were set in another time zone, and come at the same moments:",
+            len(shifted),
+        )
+    verb = "move" if len(shifted) == 1 else "move_one"
+    buttons = list[tuple[Button, ...]]()
+    for job, due in shifted:
+        time = format_near_time(translate, job.next_due or due, zone, now)
+        text += f"\n{get_mark(job.kind)} {shorten_text(job.text, MAX_LINE_CHARS)} · {time}"
+        label = translate("Move to {time}", time=format_near_time(translate, due, zone, now))
+        if len(shifted) > 1:
+            label = f"{shorten_text(job.text, 20)}: {label}"
+        buttons.append((Button(label, f"job:{verb}:{job.id}:{due / 60:.0f}"),))
+    repeating = len([job for job in moved_jobs if job.rule])
+    if repeating:
+        text += "\n" if shifted else " "
+        text += translate.plural(
             "Your repeating reminder goes by it now.",
             "Your {count} repeating reminders and tasks go by it now.",
-            moved_jobs,
+            repeating,
         )
-    return ZoneChange(text, tuple(after_commit))
+    return ZoneChange(Part(text, buttons=tuple(buttons)), tuple(after_commit))
 
 
 async def _show_zone(context: ActionContext) -> ActionResult:
@@ -107,4 +135,4 @@ async def _show_zone(context: ActionContext) -> ActionResult:
 
 def _format_zone(translate: Translator, zone: str, now: float) -> str:
     time = f"{to_local_time(now, load_zone(zone)):%H:%M}"
-    return translate("Your time zone is {zone}, where it is {time}.", zone=zone, time=time)
+    return translate("Your time zone is {zone}, where it is {time}.", zone=format_zone(zone), time=time)

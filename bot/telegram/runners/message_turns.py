@@ -12,10 +12,12 @@ from typing import Any
 from bot.db.conversations import attachments, conversations
 from bot.db.engine import Database
 from bot.db.people import groups, speakers
+from bot.db.people.people import RoleOrBlocked
 from bot.domain import InboxItem, Lane
 from bot.jobs.user_jobs import JobOwner
-from bot.telegram.actions import ActionDependencies
+from bot.telegram.actions import Action, ActionContext, ActionDependencies, ActionResult, reply_text
 from bot.telegram.commands import registry
+from bot.telegram.commands.jobs import handle_zone
 from bot.telegram.groups import GroupIdentity
 from bot.telegram.incoming.attachment_loader import AttachmentLoader
 from bot.telegram.incoming.attachments import extract_media
@@ -31,37 +33,44 @@ from bot.telegram.incoming.user_message import (
     compose_user_messages,
     explain_refusal,
 )
-from bot.telegram.runners.shared_locations import find_newest_location, follow_location
+from bot.telegram.runners.shared_locations import (
+    find_newest_location,
+    find_zone_answer,
+    follow_location,
+)
 from bot.translations.translator import Translator
 from bot.turns import TurnHandle, TurnRequest
 
 QUOTE_AFTER_SECONDS = 2.0  # an answer that comes later says which message it is about
 
-Refuse = Callable[[Sequence[ParsedUpdate], str], Awaitable[None]]
+RunAction = Callable[[Sequence[ParsedUpdate], RoleOrBlocked | None, Action, str], Awaitable[None]]
 
 
 class MessageTurns:
-    """Answers messages; `refuse` replies to updates with one line, and marks them done."""
+    """Answers messages; `run_action` replies to updates without a turn, and marks them done."""
 
     def __init__(
         self,
         database: Database,
         deps: ActionDependencies,
         attachment_loader: AttachmentLoader,
-        refuse: Refuse,
+        run_action: RunAction,
         *,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._database = database
         self._deps = deps
         self._attachment_loader = attachment_loader
-        self._refuse = refuse
+        self._run_action = run_action
         self._clock = clock
 
     async def run(self, updates: Sequence[ParsedUpdate], lane: Lane, translate: Translator) -> None:
         """Answer messages of one person in a lane; `translate` is into their language."""
         first = updates[0]
         assert first.person is not None
+        if zone := await find_zone_answer(self._database, first):
+            await self._run_action(updates, "member", handle_zone, zone)
+            return
         coordinates = find_newest_location(updates)
         if coordinates and first.item.attempt == 1:  # later its person may have set another zone since
             owner = JobOwner(first.person, first.name, lane)
@@ -165,6 +174,14 @@ class MessageTurns:
         async with self._database.transaction() as tx:
             lane = await groups.find_lane(tx, lane)
             return await speakers.add(tx, lane, update.person, name)
+
+    async def _refuse(self, updates: Sequence[ParsedUpdate], reason: str) -> None:
+        """Reply with one line why nothing that was sent can be answered."""
+
+        async def refuse(_: ActionContext) -> ActionResult:
+            return reply_text(reason)
+
+        await self._run_action(updates, "member", refuse, "")
 
     async def _has_decided_attachments(self, item: InboxItem) -> bool:
         """Whether its turn began before a restart, or was stopped: then its attachments are settled."""

@@ -1,6 +1,7 @@
 """Sets a person's time zone from the location they share, and tells them; one that is known stays.
 
-The message itself is answered, too. A place that they forward says nothing about where they are.
+The message itself is answered, too. A place that they forward says nothing about where they are. A city is
+the answer to the question for their zone.
 """
 
 from collections.abc import Callable, Sequence
@@ -8,9 +9,11 @@ from dataclasses import replace
 
 from bot.db.engine import Database
 from bot.db.people import people
+from bot.db.queues import requeued_items
 from bot.domain import Button, Part
 from bot.jobs.times.places import find_zone_at
-from bot.jobs.user_jobs import JobOwner
+from bot.jobs.times.zones import find_answered_zone
+from bot.jobs.user_jobs import ZONE_NEEDED, JobOwner
 from bot.telegram.actions import ActionDependencies, build_hint
 from bot.telegram.commands.jobs import set_zone
 from bot.telegram.incoming.shared_items import Coordinates, find_coordinates
@@ -27,6 +30,20 @@ def find_newest_location(updates: Sequence[ParsedUpdate]) -> Coordinates | None:
         if isinstance(message, dict) and (coordinates := find_coordinates(message)):
             return coordinates
     return None
+
+
+async def find_zone_answer(database: Database, update: ParsedUpdate) -> str | None:
+    """The zone that a message names in answer to the question for it; None for any other message."""
+    message = update.item.body.get("message", {})
+    zone = find_answered_zone(message.get("text", ""))
+    if zone is None or update.person is None or "forward_origin" in message:
+        return None
+    replied_to = message.get("reply_to_message", {}).get("message_id")
+    async with database.read_transaction() as tx:
+        is_answer = await requeued_items.can_answer(
+            tx, update.item.id, update.person, error=ZONE_NEEDED, replied_to=replied_to
+        )
+    return zone if is_answer else None
 
 
 async def follow_location(
@@ -47,7 +64,8 @@ async def follow_location(
         translate = deps.access.get_translator(owner.person)
         if known_zone is None:
             change = await set_zone(tx, deps, owner, zone, now=now)
-            notice = build_hint(f"{change.text} {translate(HOW_TO_CHANGE)}")
+            hint = build_hint(f"{change.part.text} {translate(HOW_TO_CHANGE)}")
+            notice = replace(hint, buttons=change.part.buttons)
             after_commit = change.after_commit
         else:
             notice = build_zone_offer(translate, zone)

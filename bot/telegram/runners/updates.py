@@ -32,7 +32,6 @@ from bot.telegram.actions import (
     ActionResult,
     ReadOnlyAction,
     do_nothing,
-    reply_text,
 )
 from bot.telegram.commands import (
     callbacks,
@@ -82,7 +81,7 @@ class UpdateRunner:
     ) -> None:
         self._database = database
         self._deps = deps
-        self._message_turns = MessageTurns(database, deps, attachment_loader, self._refuse, clock=clock)
+        self._message_turns = MessageTurns(database, deps, attachment_loader, self._run_action, clock=clock)
         self._refusals = RefusalReplies(max_waiting)
         self._parser = UpdateParser(database, deps.notices, deps.wake_sender, clock=clock)
         self._on_answered = on_answered
@@ -216,14 +215,6 @@ class UpdateRunner:
         if first.person is not None and self._deps.access.is_new_guest(first.person):
             await self._admit_guest(first.person, first.name)
         await self._message_turns.run(updates, lane, self._get_translator(first, role))
-
-    async def _refuse(self, updates: Sequence[ParsedUpdate], reason: str) -> None:
-        """Reply with one line why nothing that was sent can be answered."""
-
-        async def refuse(_: ActionContext) -> ActionResult:
-            return reply_text(reason)
-
-        await self._run_action(updates, "member", refuse, "")
 
     async def _note_language(self, person: int, name: str, language_code: str | None) -> None:
         """Store which language Telegram names for a person, if it is another one than before.

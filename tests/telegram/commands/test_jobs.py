@@ -50,8 +50,8 @@ async def load_jobs(harness: UpdateHarness, person: int = ANNA) -> list[Job]:
 async def store_job(
     harness: UpdateHarness, person: int = ANNA, rule: str | None = DAILY, **more: object
 ) -> int:
-    values = {"text": "tea", "person": person, "lane": Lane(person), "next_due": NOW + DAY, **more}
-    new = NewJob("reminder", zone="Europe/Berlin", rule=rule, **values)  # type: ignore[arg-type]
+    values = {"text": "tea", "person": person, "lane": Lane(person), "next_due": NOW + DAY} | more
+    new = NewJob("reminder", rule=rule, **({"zone": "Europe/Berlin"} | values))  # type: ignore[arg-type]
     async with harness.database.transaction() as tx:
         return await jobs.add(tx, new, now=NOW)
 
@@ -467,6 +467,30 @@ async def test_what_goes_by_the_calendar_moves_with_its_person_and_nothing_else_
     assert (await send_command(harness, "/zone Berlin"))[0].endswith(
         "Your 2 repeating reminders and tasks go by it now."
     )
+
+
+async def test_what_comes_once_and_reads_differently_in_a_new_zone_is_named_and_moved_by_a_button(
+    harness: UpdateHarness,
+):
+    await store_job(harness, rule=None, text="call Oma", zone="Etc/UTC")
+    await store_job(harness, rule=None, text="tea", next_due=NOW + 1234)  # said as so many minutes from now
+    [message] = await harness.send_text("/zone Tokyo")
+    assert message.text == (
+        "Your time zone is Asia/Tokyo, where it is 00:00.\n"
+        "This was set in another time zone, and comes at the same moment:\n⏰ call Oma · tomorrow 00:00"
+    )
+    [(label, data)] = message.buttons.items()
+    assert label == "Move to 15:00"
+    [card] = await tap_and_read(harness, data)
+    assert card.text.endswith("Next: Sat 21 Nov 2026, 15:00 (Asia/Tokyo)")
+    for _ in range(2):  # tapped twice, it is moved once
+        job = next(job for job in await load_jobs(harness) if job.text == "call Oma")
+        tokyo = rrules.load_zone("Asia/Tokyo")
+        assert (job.zone, job.next_due) == (
+            "Asia/Tokyo",
+            rrules.to_timestamp(datetime(2026, 11, 21, 15), tokyo),
+        )
+        await harness.tap(data)
 
 
 async def test_all_jobs_move_however_many_there_are(harness: UpdateHarness):
