@@ -86,7 +86,7 @@ async def test_an_active_turn_is_reported_when_it_ends_and_its_account_when_it_i
     await insert_row(database, outbox, item=2, lane="7", final=True, state="new", made_at=1.0)
     await insert_row(database, inbox, **pending, id=3, state="new", turn=3)
     watcher = await open_watcher(database)
-    assert await watcher.count_waiting() == QueueDepths(1, 1, None, 0)
+    assert await watcher.count_waiting() == QueueDepths(1, 1, 1.0, 0)
     assert (await watcher.poll(now=3.0)).turns == ()
     await update_row(database, turns, 3, ending="stopped", ended_at=5.0)
     seconds = dict.fromkeys(INTERVALS, 0.0)
