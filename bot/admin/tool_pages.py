@@ -73,6 +73,7 @@ def show_facts(info: ToolInfo, names: Mapping[int, str]) -> h.Element:
     }
     if info.source is not None:
         facts["Results"] = formatting.format_reduction(ENGLISH, info)
+        facts["Trust"] = formatting.format_trust(ENGLISH, info.source)
     if info.is_of_service:
         facts["Files"] = formatting.format_delivery(ENGLISH, info)
     facts["Cost"] = f"about {info.prompt_tokens:,} tokens of every prompt that offers it"

@@ -1,11 +1,13 @@
 """Decides whether the arguments of a call are those that a rule is about. Pure.
 
 A rule's condition is JSON Schema, but a value may come in another type than the rule names: a tool may take
-`number or text`, and an endpoint without a schema writes every value as text. A condition that a value may
-meet counts as met, so that the person is asked.
+`number or text`, and an endpoint without a schema writes every value as text. Many services trim texts and
+fold case. A condition that a value may meet counts as met, so that the person is asked.
 """
 
 import json
+import re
+import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
@@ -47,6 +49,16 @@ def has_limit_in_negation(condition: object) -> bool:
         return False
     negated = [condition.get("not"), condition.get("if")]
     return any(map(_has_limit, negated)) or any(map(has_limit_in_negation, condition.values()))
+
+
+def has_items(condition: object) -> bool:
+    """Whether a condition is about all entries of a list, as `items` is."""
+    if isinstance(condition, list):
+        return any(map(has_items, condition))
+    if not isinstance(condition, Mapping):
+        return False
+    schemas = [schema for key, schema in condition.items() if key != "properties"]
+    return "items" in condition or has_items([*schemas, *condition.get("properties", {}).values()])
 
 
 def _has_limit(schema: object) -> bool:
@@ -109,10 +121,31 @@ def _match_reading(keyword: Keyword) -> Keyword:
     """The keyword met by a value as it is, or by what it reads as."""
 
     def match(validator: Any, expected: Any, instance: Any, schema: Any) -> Errors:
-        errors = [list(keyword(validator, expected, value, schema)) for value in _list_readings(instance)]
+        readings = _list_readings(_fold(instance))
+        errors = [list(keyword(validator, _fold(expected), value, schema)) for value in readings]
         return min(errors, key=len)
 
     return match
+
+
+def _match_pattern(validator: Any, pattern: Any, instance: Any, schema: Any) -> Errors:
+    folded = _fold(instance)
+    if isinstance(folded, str) and re.search(pattern, folded, re.IGNORECASE):
+        return ()
+    return _KEYWORDS["pattern"](validator, pattern, instance, schema)
+
+
+def _fold(value: Any) -> Any:
+    """A value whose texts have no case, no width, no blanks around them and nothing invisible in them."""
+    if isinstance(value, list):
+        return [_fold(entry) for entry in value]
+    if isinstance(value, dict):
+        return {key: _fold(entry) for key, entry in value.items()}
+    if not isinstance(value, str):
+        return value
+    chars = unicodedata.normalize("NFKC", value)
+    visible = "".join(char for char in chars if unicodedata.category(char) not in {"Cc", "Cf"})
+    return visible.strip().casefold()
 
 
 def _list_readings(value: object) -> Iterator[object]:
@@ -153,6 +186,7 @@ _LenientValidator = _extend(
         "type": _match_type,
         "const": _match_reading(_KEYWORDS["const"]),
         "enum": _match_reading(_KEYWORDS["enum"]),
+        "pattern": _match_pattern,
         "oneOf": _KEYWORDS["anyOf"],
         "if": _ignore,
     },

@@ -238,6 +238,16 @@ async def get_stored_tool(action: AdminAction, name: str) -> StoredTool:
     return StoredTool(name, "", definition_of(builtin), hash_tool(builtin), changed_at=action.now)
 
 
+async def get_source(action: AdminAction, name: str) -> Source:
+    """Return the source of this name. Raises ChangeRefused."""
+    source = await sources.find(action.tx, name)
+    if source is None:
+        raise ChangeRefused(
+            "There is no source {name}; /tools shows the source of each tool.", name=name[:60]
+        )
+    return source
+
+
 async def _is_tool(action: AdminAction, name: str) -> bool:
     return name in action.builtin_tools or await tools.find(action.tx, name) is not None
 

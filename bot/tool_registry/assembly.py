@@ -127,6 +127,8 @@ class _RegistryBuilder:
                 row = replace(row, enabled=False)
             if reduction := source_tools.source.get_reduction(tool.name):
                 tool = replace(tool, reduction=reduction)
+            if source_tools.source.is_trusted:
+                tool = replace(tool, trusted=True)
             self._place_tool(tool, row, source_tools.source.kind)
 
     def add_missing(self, source_tools_by_name: Mapping[str, SourceTools]) -> None:

@@ -125,6 +125,16 @@ def format_delivery(translate: Translator, info: ToolInfo) -> str:
     return translate("sends no pictures or files")
 
 
+def format_trust(translate: Translator, source: Source) -> str:
+    """Format whether a source's results count as text from outside, and what that means."""
+    if source.is_trusted:
+        return translate(
+            "its results are trusted: because of them nothing asks and no address is held back, "
+            "so whoever writes what it returns can tell me what to do"
+        )
+    return translate("its results are text from outside: after words in them, what changes something asks")
+
+
 def format_effective_rule(translate: Translator, info: ToolInfo) -> str:
     """Format the rule a tool has now, with the reason where nobody has set it."""
     if info.rule is not None:
@@ -176,6 +186,8 @@ def format_tool(
         address = escape_for_terminal(info.source.address)
         kind = translate(SOURCE_KINDS[info.source.kind])
         yield translate("From: {source}", source=f"{name}, {kind}, {address}")
+    if info.source is not None and info.source.is_trusted:
+        yield translate("Results: {trust}", trust=format_trust(translate, info.source))
     yield translate("May use it: {people}", people=format_grantees(translate, info, lookup_name))
     rule = format_effective_rule(translate, info)
     if info.is_set:

@@ -19,7 +19,8 @@ Approver = Literal["asker", "admins"]
 RULE_HELP = translatable(
     "A rule is never, once or always; then, if it shall ask, who answers (asker or admins), "
     'and for which arguments: always admins when {"properties": {"city": {"const": "Rome"}}}. '
-    "Or it is reads: the tool changes nothing, and never asks. Or default: as the tool itself says."
+    "Or it is reads: the tool changes nothing, and never asks. Or default: as the tool itself says. "
+    "A source is trusted if it returns nothing that strangers wrote, or untrusted."
 )
 DELIVERY_HELP = translatable(
     "Say on or off: /tools deliver NAME on has the pictures and files that a tool returns sent to the person."

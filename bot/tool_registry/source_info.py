@@ -7,7 +7,7 @@ from typing import Any
 
 from bot.db.tools.sources import Source
 from bot.db.transaction import Transaction
-from bot.tool_registry.formatting import SOURCE_KINDS, format_enabled, format_state
+from bot.tool_registry.formatting import SOURCE_KINDS, format_enabled, format_state, format_trust
 from bot.tool_registry.program_homes import find_home, is_own_home
 from bot.tool_registry.service_access import list_access_lines, read_access
 from bot.tool_registry.time_limits import format_time_limits, read_time_limits
@@ -53,6 +53,8 @@ def format_source(translate: Translator, info: SourceInfo) -> Iterator[str]:
         yield f"{translate(label)}: {', '.join(map(escape_for_terminal, names))}"
     if source.kind != "file":
         yield translate("Time: {limits}", limits=format_time_limits(translate, source))
+    if source.is_trusted:
+        yield translate("Results: {trust}", trust=format_trust(translate, source))
     if info.home is not None:
         yield _format_home(translate, info.source, info.home)
     yield translate("Tools: {count}", count=len(info.tools)) if info.tools else translate("Tools: none")
@@ -74,6 +76,7 @@ def to_source_record(info: SourceInfo) -> dict[str, object]:
     return {
         **{key: getattr(source, key) for key in keys},
         **asdict(read_time_limits(source.options)),
+        "trusted": source.is_trusted,
         "home": str(info.home) if info.home is not None else None,
         "tools": {tool.name: tool.state for tool in info.tools},
     }

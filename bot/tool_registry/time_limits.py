@@ -11,7 +11,7 @@ from typing import Any
 from bot.db.tools import sources
 from bot.db.tools.sources import Source, SourceKind
 from bot.errors import ChangeRefused
-from bot.tool_registry.admin_actions import AdminAction
+from bot.tool_registry.admin_actions import AdminAction, get_source
 from bot.translations.translator import Translator, translatable
 
 MIN_SECONDS = 1
@@ -67,11 +67,7 @@ async def set_time_limits(action: AdminAction, name: str, limits: TimeLimits | N
 
     Raises ChangeRefused.
     """
-    source = await sources.find(action.tx, name)
-    if source is None:
-        raise ChangeRefused(
-            "There is no source {name}; /tools shows the source of each tool.", name=name[:60]
-        )
+    source = await get_source(action, name)
     before = read_time_limits(source.options)
     after = DEFAULT_TIME_LIMITS
     if limits is not None:

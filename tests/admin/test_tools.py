@@ -164,6 +164,9 @@ async def test_acts_do_what_chat_and_command_line_do(page: AdminPageHarness):
     assert await act(page, "shop", "rule", rule="never")
     assert "results[:6]" in await act(page, "shop_list", "reduce", reduction="results[:6]")
     assert "sends pictures" in await act(page, "shop_list", "deliver", deliver="on")
+    assert "its results are trusted: because of them" in await act(page, "shop", "rule", rule="trusted")
+    assert "because of them nothing asks" in await page.get_text("/admin/tools/shop")
+    assert "because of them nothing asks" in await page.get_text("/admin/tools/shop_list")
     assert await act(page, "shop", "disable") == "shop is off with all its tools."
     entries = await list_changes(database)
     assert {(entry.who, entry.via) for entry in entries} == {(ANN, "page")}
@@ -177,6 +180,7 @@ async def test_acts_do_what_chat_and_command_line_do(page: AdminPageHarness):
         *(("set a rule", f"tool shop_{tool}") for tool in ("list", "new", "order")),
         ("set a reduction", "tool shop_list"),
         ("set delivery", "tool shop_list"),
+        ("set trust", "source shop"),
         ("disabled", "source shop"),
     ]
     assert (entries[3].before, entries[3].after) == (
@@ -252,6 +256,7 @@ REFUSALS: tuple[tuple[str, str, Mapping[str, str], str], ...] = (
     ("clock", "accept", {"seen": "x"}, "Nothing about clock waits"),
     ("shop_list", "reduce", {"reduction": "a["}, "This is no JMESPath"),
     ("shop_list", "deliver", {}, "Say on or off"),
+    ("shop_list", "rule", {"rule": "trusted"}, "There is no source shop_list"),
     ("shop_new", "grant", {"whom": "everyone"}, "waits to be accepted"),
     ("gone", "enable", {}, "There is no tool called gone."),
     ("gone", "grant", {"whom": "everyone"}, "There is no tool called gone."),

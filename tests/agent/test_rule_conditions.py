@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot.agent.rule_conditions import is_met
+from bot.agent.rule_conditions import has_items, is_met
 
 OVER_100 = {"properties": {"amount": {"type": "number", "exclusiveMinimum": 100}}, "required": ["amount"]}
 
@@ -37,6 +37,9 @@ def test_a_number_and_its_text_are_judged_alike(amount: float, limit: int):
         assert is_met(condition, {"amount": amount}) == is_met(condition, {"amount": json.dumps(amount)})
 
 
+PROD = ("prod", "Prod", "PROD", " prod\n", "ｐｒｏｄ", "pr\u200bod", "\ufeffprod")
+
+
 @pytest.mark.parametrize(
     ("condition", "value", "is_asked"),
     [
@@ -54,6 +57,16 @@ def test_a_number_and_its_text_are_judged_alike(amount: float, limit: int):
         ({"type": "object"}, "x", False),
         ({"type": "string"}, 5, True),
         ({"type": "string"}, None, False),
+        *(({"const": "prod"}, text, True) for text in PROD),
+        *(({"enum": ["PROD", 1]}, text, True) for text in PROD),
+        *(({"pattern": "^PROD$"}, text, True) for text in PROD),
+        *(({"not": {"const": "prod"}}, text, True) for text in PROD[1:]),
+        ({"const": ["Prod"]}, ["prod"], True),
+        ({"const": {"env": "Prod"}}, {"env": "prod"}, True),
+        ({"contains": {"const": "prod"}}, ["test", "Prod"], True),
+        ({"const": 5}, "５", True),
+        ({"const": "prod"}, "prod2", False),
+        ({"pattern": "^prod$"}, "test", False),
         ({"multipleOf": 5}, "7", False),
         ({"oneOf": [{"type": "number", "minimum": 100}, {"type": "string"}]}, "5000", True),
         ({"not": {"const": "dry"}}, "dry", False),
@@ -68,3 +81,9 @@ def test_a_value_counts_as_what_it_may_be_meant_as(condition: dict[str, Any], va
 def test_a_condition_that_cannot_be_read_is_met():
     assert is_met({"type": 7}, {})
     assert is_met({"properties": {"x": {"$ref": "#/nowhere"}}}, {"x": 1})
+
+
+def test_a_condition_about_all_entries_of_a_list_is_told_from_one_about_any():
+    assert has_items({"properties": {"a": {"items": {"const": 5}}}})
+    assert has_items({"anyOf": [{"properties": {"a": {"items": {}}}}]})
+    assert not has_items({"properties": {"items": {"contains": {"const": 5}}}, "required": ["items"]})

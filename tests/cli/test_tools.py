@@ -136,6 +136,7 @@ def test_builtin_tools_are_listed_shown_switched_ruled_and_granted(call: Command
         (["accept", "clock"], "Nothing about clock waits to be accepted.\n"),
         (["rule", "clock", "sometimes"], "A rule is never, once or always;"),
         (["deliver", "clock", "maybe"], "Say on or off:"),
+        (["rule", "clock", "trusted"], "There is no source clock; /tools shows the source of each tool.\n"),
         (["deliver", "clock", "on"], "clock is a function of this machine: it sends what it returns.\n"),
         (["grant", "clock", "somebody"], "Whom? Say everyone,"),
         (["add", "server"], "There is no file server, and it is no URL. Give one of both.\n"),

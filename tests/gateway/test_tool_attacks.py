@@ -89,6 +89,29 @@ async def test_what_a_tool_answers_ends_no_permission_of_its_own_and_text_of_oth
     assert load_rung_bells(tmp_path) == ["one", "two", "three", "three"]
 
 
+async def test_results_of_a_trusted_source_make_nothing_ask_until_it_is_trusted_no_more(
+    tmp_path: Path,
+) -> None:
+    async with open_harness(tmp_path, tools_dir=install_bells(tmp_path)) as gateway, gateway.run():
+        trusted = await send_and_wait(
+            gateway, "/tools rule bells.py trusted", "bells.py: its results are trusted"
+        )
+        assert "can tell me what to do" in trusted.text
+        await send_and_wait(gateway, "/tools show bells.py", "Results: its results are trusted")
+        steps = '@@tool:listen {}@@@@tool:chime {"bell": "one"}@@@@say:rang@@'
+        await send_and_wait(gateway, steps, "rang")
+        assert load_rung_bells(tmp_path) == ["one"]
+        await send_and_wait(
+            gateway, "/tools rule bells.py untrusted", "bells.py: its results are text from outside"
+        )
+        question = await send_and_wait(
+            gateway, '@@tool:chime {"bell": "two"}@@@@say:no@@', "May I run chime?"
+        )
+        gateway.ann.tap(question, "Deny")
+        await send_and_wait(gateway, "@@say:fine@@", "fine")
+    assert load_rung_bells(tmp_path) == ["one"]
+
+
 async def test_a_rule_about_a_number_holds_where_the_value_is_a_text(tmp_path: Path) -> None:
     rule = 'always when {"properties": {"amount": {"type": "number", "exclusiveMinimum": 100}}}'
     async with open_harness(tmp_path, tools_dir=install_bells(tmp_path)) as gateway, gateway.run():

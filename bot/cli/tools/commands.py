@@ -265,7 +265,8 @@ def rule(
     words: Annotated[
         list[str],
         typer.Argument(
-            metavar="RULE", help="never, once or always [asker|admins] [when JSON], reads or default."
+            metavar="RULE",
+            help="never, once or always [asker|admins] [when JSON], reads, default, trusted or untrusted.",
         ),
     ],
     env_file: EnvFile = DEFAULT_ENV_FILE,

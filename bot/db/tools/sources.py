@@ -19,8 +19,8 @@ class Source:
     """One source.
 
     `address` is a URL, a path or a command. `options` are JSON that depends on the kind; they hold secrets by
-    name only, and may hold `reductions`, by the names of tools. `trouble`: why it does not work; None: it
-    does. `added_by` None: on the command line.
+    name only, and may hold `trusted` and `reductions`, by the names of tools. `trouble`: why it does not
+    work; None: it does. `added_by` None: on the command line.
     """
 
     name: str
@@ -31,6 +31,11 @@ class Source:
     trouble: str | None = None
     added_by: int | None = None
     added_at: float = 0.0
+
+    @property
+    def is_trusted(self) -> bool:
+        """Whether an admin trusts the words of its results."""
+        return bool(self.options.get("trusted"))
 
     def get_reduction(self, tool_name: str) -> str:
         """The JMESPath of what the model reads of a tool's results; empty: all of them."""

@@ -38,6 +38,7 @@ HOW_TO = translatable("""\
 /tools try NAME {"city": "Rome"} – run it once
 /tools rule NAME never, once or always [asker or admins] [when {…}]
 /tools rule NAME reads – it changes nothing: no question, also after a page was read
+/tools rule SOURCE trusted – its results make nothing ask; untrusted ends that
 /tools reduce NAME results[:6].{title: title, url: url} – what the model reads of a result, as JMESPath
 /tools deliver NAME on or off – whether the pictures and files that it returns are sent
 /tools timeout SOURCE 120 – seconds that a call may take

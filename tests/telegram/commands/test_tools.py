@@ -116,6 +116,9 @@ async def test_a_source_is_granted_ruled_and_accepted_with_all_its_tools(
     answer = await send_command(harness, "/grant shop everyone")
     assert answer == f"shop_list, shop_order may be used by: everyone. {NEW_CONVERSATION_HINT}"
     assert await send_command(harness, "/tools rule shop never") == "shop_list, shop_order: never asks."
+    items = '{"properties": {"ids": {"items": {"minimum": 5}}}}'
+    answer = await send_command(harness, f"/tools rule shop_list always when {items}")
+    assert answer.endswith("“items” asks only if all entries fit; “contains” asks if one does.")
     for name in ("shop_list", "shop_order"):
         changed = build_definition(name, "Something new.")
         await RegisteredToolsHarness(database).add_tool(name, pending=changed)
