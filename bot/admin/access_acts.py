@@ -34,7 +34,7 @@ _NUMBER = re.compile(r"-?[1-9][0-9]{0,17}", re.ASCII)
 _END_OF_WORK = (
     "What runs for them ends at once, and what waits is dropped.",
     "Their reminders and tasks are deleted. What they allowed, were granted or signed in to is taken back.",
-    "An admin is also logged out of this page.",
+    "An admin is also logged out of this page, and links that they made and nobody used let nobody in.",
 )
 _STANDINGS = {"admin": "an admin", "member": "a member", "blocked": "blocked"}
 

@@ -44,6 +44,7 @@ MAX_FORM_BYTES = 65_536
 MAX_FORM_FIELDS = 100
 MAX_NOTE_CHARACTERS = 200
 WRONG_LINKS_PER_MINUTE = 10  # of one address
+FORM_SECONDS = 10.0  # in which a whole form has to come
 RENDER_STEP_SECONDS = 0.002
 _LINK_GONE = (
     "This link was used already, or is older than five minutes. Write /admin to the bot for another one."
@@ -52,7 +53,8 @@ _LINK_GONE = (
 AdminRoutes = list[BaseRoute]
 """The page as a part of an app."""
 
-Handler = Callable[[Request, Viewer], Awaitable[Response]]
+Form = Mapping[str, str]
+Handler = Callable[[Request, Viewer, Form], Awaitable[Response]]
 
 
 def build_admin_routes(
@@ -105,15 +107,22 @@ class _AdminApp:
         return app
 
     def _for_viewers(self, handler: Handler) -> Callable[[Request], Awaitable[Response]]:
-        """Call `handler` for an admin whose session is valid; others learn how to log in."""
+        """Call `handler` for an admin whose session is valid; others learn how to log in.
+
+        Whose it is, is asked once the whole form is there: who sends it slowly may be no admin any more.
+        """
 
         async def endpoint(request: Request) -> Response:
             viewer: Viewer | None = None
             try:
+                form = await read_form(request) if request.method == "POST" else {}
                 viewer = await self._find_viewer(request)
                 if viewer is None:
                     return self._ask_to_log_in(request)
-                return await handler(request, viewer)
+                if request.method == "POST":
+                    check_origin(request)
+                    check_form(request, form, viewer)
+                return await handler(request, viewer, form)
             except Exception as error:  # noqa: BLE001  # the page of it keeps the frame, and is logged
                 return self._explain(request, error, viewer)
 
@@ -125,14 +134,13 @@ class _AdminApp:
             return None
         return await login.find_viewer(self._dependencies, session, now=time.time())
 
-    async def _show(self, screen: Screen, view: View, request: Request, viewer: Viewer) -> Response:
+    async def _show(
+        self, screen: Screen, view: View, request: Request, viewer: Viewer, form: Form
+    ) -> Response:
         content = await view(self._build_request(request, viewer))
         return await self._respond(content, viewer, screen.path, request)
 
-    async def _do(self, act: Act, request: Request, viewer: Viewer) -> Response:
-        check_origin(request)
-        form = await read_form(request)
-        check_form(request, form, viewer)
+    async def _do(self, act: Act, request: Request, viewer: Viewer, form: Form) -> Response:
         outcome = await act(self._build_request(request, viewer), form)
         if isinstance(outcome, ScreenPage):
             return await self._respond(outcome, viewer, request.url.path, request)
@@ -146,6 +154,9 @@ class _AdminApp:
             viewer=viewer,
             now=time.time(),
             dependencies=self._dependencies,
+            check_session=partial(
+                login.check_session, dependencies=self._dependencies, session=read_cookie(request, "session")
+            ),
         )
 
     async def _respond(
@@ -163,7 +174,7 @@ class _AdminApp:
             set_cookie(response, request, "note", "", seconds=0)
         return response
 
-    async def _open_first(self, request: Request, viewer: Viewer) -> Response:
+    async def _open_first(self, request: Request, viewer: Viewer, form: Form) -> Response:
         return RedirectResponse(self._screens[0].path, 303)
 
     async def _show_link(self, request: Request) -> Response:
@@ -196,9 +207,7 @@ class _AdminApp:
             )
         return HTMLResponse(self._frame.show_bare("This link does not work", h.p[_LINK_GONE]), 403)
 
-    async def _log_out(self, request: Request, viewer: Viewer) -> Response:
-        check_origin(request)
-        check_form(request, await read_form(request), viewer)
+    async def _log_out(self, request: Request, viewer: Viewer, form: Form) -> Response:
         await login.log_out(self._dependencies, read_cookie(request, "session"), viewer, now=time.time())
         response = HTMLResponse(self._frame.show_bare("Logged out", h.p["You can close this page."]))
         set_cookie(response, request, "session", "", seconds=0)
@@ -242,17 +251,29 @@ async def render(element: h.Renderable) -> str:
 
 
 async def read_form(request: Request) -> Mapping[str, str]:
-    """The fields of a form; of several with the same name the last. Raises PageRefused for a large one."""
-    body = b""
-    async for chunk in request.stream():
-        body += chunk
-        if len(body) > MAX_FORM_BYTES:
-            raise PageRefused("This form is too large.", status=413)
+    """The fields of a form; of several with the same name the last.
+
+    Raises PageRefused for one that is large, or does not come in time.
+    """
+    try:
+        async with asyncio.timeout(FORM_SECONDS):
+            body = await _read_body(request)
+    except TimeoutError:
+        raise PageRefused("This form did not come in time. Send it again.", status=408) from None
     try:
         text = body.decode("utf-8")
         return dict(parse_qsl(text, keep_blank_values=True, max_num_fields=MAX_FORM_FIELDS))
     except ValueError:
         raise PageRefused("This form cannot be read.", status=400) from None
+
+
+async def _read_body(request: Request) -> bytes:
+    body = b""
+    async for chunk in request.stream():
+        body += chunk
+        if len(body) > MAX_FORM_BYTES:
+            raise PageRefused("This form is too large.", status=413)
+    return body
 
 
 def _show_reload(request: Request) -> h.Element:

@@ -7,6 +7,7 @@ import hashlib
 import hmac
 from zoneinfo import ZoneInfo
 
+from bot.admin.error_pages import PageRefused
 from bot.admin.page_request import PageDependencies, Viewer
 from bot.db.people import page_sessions, people
 from bot.db.people.page_sessions import TokenHolder
@@ -55,15 +56,20 @@ async def find_viewer(dependencies: PageDependencies, session: str, *, now: floa
     default_zone = dependencies.settings.time_zone
     async with dependencies.database.read_transaction() as tx:
         holder = await page_sessions.find_session(tx, session, now=now)
-        if holder is None:
-            return None
-        name = await _find_admin_name(tx, dependencies, holder)
-        if name is None:
+        name = await _find_admin_name(tx, dependencies, holder) if holder else None
+        if holder is None or name is None:
             return None
         zone = ZoneInfo(default_zone)
         if holder.person is not None:
             zone = await people.load_zone(tx, holder.person, default_zone)
     return Viewer(holder.person, name, zone, build_csrf_token(session))
+
+
+async def check_session(tx: Transaction, *, dependencies: PageDependencies, session: str, now: float) -> None:
+    """Raise PageRefused if the session is over by now, or its person no admin any more."""
+    holder = await page_sessions.find_session(tx, session, now=now)
+    if holder is None or await _find_admin_name(tx, dependencies, holder) is None:
+        raise PageRefused("You are logged out. Write /admin to the bot to log in again.", status=401)
 
 
 def build_csrf_token(session: str) -> str:

@@ -47,6 +47,12 @@ class AccessChanges:
     leave_group: ChangeAccess
 
 
+class CheckSession(Protocol):
+    """Raises PageRefused if the session of a request is over by now, or its person no admin any more."""
+
+    async def __call__(self, tx: Transaction, /, *, now: float) -> None: ...
+
+
 @dataclass(frozen=True, slots=True)
 class RunningGateway:
     """What the page asks the gateway in its own process.
@@ -103,6 +109,7 @@ class PageRequest:
     viewer: Viewer
     now: float
     dependencies: PageDependencies
+    check_session: CheckSession
 
     @property
     def zone(self) -> ZoneInfo:
@@ -143,9 +150,13 @@ class PageRequest:
 
     @asynccontextmanager
     async def write(self) -> AsyncIterator[Transaction]:
-        """Change something, in one transaction. Refused where no gateway runs in this process."""
+        """Change something, in one transaction, as long as the viewer is an admin.
+
+        Refused where no gateway runs in this process.
+        """
         _ = self.gateway
         async with self.dependencies.database.transaction() as tx:
+            await self.check_session(tx, now=self.now)
             yield tx
 
 

@@ -56,5 +56,16 @@ async def make_invite(request: PageRequest, form: Mapping[str, str]) -> ScreenPa
     return ScreenPage("A link that lets one person in", body)
 
 
-PEOPLE_ACTS: Mapping[str, Act] = {"/limit": set_limit, "/invite": make_invite}
+async def revoke_invite(request: PageRequest, form: Mapping[str, str]) -> Redirect:
+    """Void a link that nobody has used."""
+    async with request.write() as tx:
+        await admin_changes.revoke_invite(tx, request.actor, form.get("link", ""), now=request.now)
+    return Redirect(f"{ADMIN_PATH}/people", "The link lets nobody in any more.")
+
+
+PEOPLE_ACTS: Mapping[str, Act] = {
+    "/limit": set_limit,
+    "/invite": make_invite,
+    "/revoke": revoke_invite,
+}
 """The acts by their paths below that of the screen."""

@@ -17,7 +17,7 @@ from bot.admin.page_request import PageRequest
 from bot.db.people import people
 from bot.db.people.groups import Group
 from bot.db.people.limits import EVERYBODY, QuotaRule, UsedCanvases
-from bot.db.people.people import Stranger
+from bot.db.people.people import Invite, Stranger
 from bot.db.people.roster import ReviewedPerson
 from bot.db.usage.usage_sums import CallSums
 from bot.usage.report import format_local
@@ -70,6 +70,7 @@ class Roster:
     calls: Mapping[int, CallSums]
     used_by_group: Mapping[int, UsedCanvases]
     names: Mapping[int, str]
+    invites: Sequence[Invite]
 
 
 def build_people_table(request: PageRequest, roster: Roster) -> DataTable:

@@ -59,7 +59,7 @@ async def test_no_link_is_made_without_a_database_of_this_version(
     assert not (tmp_path / "none.db").exists()
     async with database.transaction() as tx:
         await tx.execute(text("UPDATE alembic_version SET version_num = '0001'"))
-    with pytest.raises(SchemaUnknown, match="canvasgram migrate"):
+    with pytest.raises(SchemaUnknown, match="Restart the gateway"):
         await create_login_link(build(database_url, **settings))
 
 

@@ -6,21 +6,33 @@ from dataclasses import replace
 import htpy as h
 
 from bot.admin.access_acts import ACCESS_ACTS, ACCESS_VIEWS
-from bot.admin.components import act_form, cut, show_figure, show_figures, show_section
+from bot.admin.components import (
+    act_form,
+    cut,
+    hidden_field,
+    show_figure,
+    show_figures,
+    show_nothing,
+    show_section,
+)
 from bot.admin.data_table import export_table, show_table
 from bot.admin.filter_form import show_periods
 from bot.admin.filters import parse_period
+from bot.admin.names import name_person
 from bot.admin.page_request import Content, PageRequest, Screen, ScreenPage
 from bot.admin.people_acts import PEOPLE_ACTS
 from bot.admin.people_tables import Roster, build_groups_table, build_people_table, build_strangers_table
 from bot.db.people import groups, limits, people
 from bot.db.people.admin_changes import LINK_HOURS
 from bot.db.people.limits import EVERYBODY
+from bot.db.people.people import COMMAND_LINE_INVITER, Invite
 from bot.db.people.roster import ReviewedPerson, list_reviewed_people
 from bot.db.usage import summed_scopes
 from bot.db.usage.usage_sums import Scope
+from bot.usage.report import format_local
 
 DEFAULT_PERIOD = "30d"
+_INVITED = {"member": "a member", "admin": "an admin"}
 
 _FIGURES_NOTE = (
     "Canvases are estimated; those of a group are what its limit counts. They leave out uncounted calls, of "
@@ -76,6 +88,7 @@ async def _load_roster(request: PageRequest, scope: Scope) -> Roster:
             {sums.key: sums for sums in calls if isinstance(sums.key, int)},
             {group.chat: await limits.count_used_canvases(tx, group.chat, since) for group in present},
             await people.list_names(tx),
+            await people.list_open_invites(tx, now=request.now),
         )
 
 
@@ -89,7 +102,7 @@ def _show_forms(request: PageRequest, roster: Roster) -> h.Node:
     """The forms of the screen; where the page only shows, how else things are changed."""
     if request.dependencies.gateway is None:
         return h.p(".hint")[_COMMANDS_NOTE]
-    return [_show_limit_form(request, roster), _show_invite_form(request)]
+    return [_show_limit_form(request, roster), _show_invite_form(request), _show_invites(request, roster)]
 
 
 def _show_limit_form(request: PageRequest, roster: Roster) -> h.Element:
@@ -113,6 +126,25 @@ def _show_invite_form(request: PageRequest) -> h.Element:
     form = act_form(request, f"{request.path}/invite", "Make a link", h.label["For", roles])
     hint = f"It lets one person in, once, within {LINK_HOURS} hours."
     return show_section("Invite", h.div(".acts")[form], h.p(".hint")[hint])
+
+
+def _show_invites(request: PageRequest, roster: Roster) -> h.Element:
+    """The links that nobody has used yet, each with what voids it."""
+    lines = (
+        h.li[
+            f"For {_INVITED[invite.role]}, by {_name_maker(invite, roster)}, until "
+            f"{format_local(invite.expires_at, str(request.zone))} ",
+            act_form(request, f"{request.path}/revoke", "Revoke", hidden_field("link", invite.code_hash)),
+        ]
+        for invite in roster.invites
+    )
+    return show_section("Open links", h.ul[lines] if roster.invites else show_nothing("None is open."))
+
+
+def _name_maker(invite: Invite, roster: Roster) -> str:
+    if invite.made_by == COMMAND_LINE_INVITER:
+        return "the owner of the machine"
+    return name_person(invite.made_by, roster.names)
 
 
 SCREEN = Screen("people", "People", 7, {"": show_people, **ACCESS_VIEWS}, {**PEOPLE_ACTS, **ACCESS_ACTS})

@@ -81,6 +81,14 @@ def _to_audit_record(rule: QuotaRule | None) -> dict[str, Any] | None:
     return {"canvases a day": rule.canvases}
 
 
+async def revoke_invite(tx: Transaction, actor: Actor, code_hash: str, *, now: float) -> None:
+    """Void an unused link. Raises ChangeRefused if there is none."""
+    role = await people.revoke_invite(tx, code_hash)
+    if role is None:
+        raise ChangeRefused("This link was used already, or is over.")
+    await audit.record(tx, actor, "revoked a link", f"for one {role}", change=({"role": role}, None), now=now)
+
+
 async def make_invite(tx: Transaction, actor: Actor, role: Role, *, now: float) -> str:
     """Make the code of a link that lets one person in, once, within LINK_HOURS."""
     made_by = actor.person or COMMAND_LINE_INVITER

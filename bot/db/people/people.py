@@ -6,6 +6,7 @@ Codes of links are stored as hashes only. Functions work inside the caller's tra
 import hashlib
 import re
 import secrets
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any, Literal, cast
 from zoneinfo import ZoneInfo
@@ -72,6 +73,16 @@ class Stranger:
     language: str | None
 
 
+@dataclass(frozen=True, slots=True)
+class Invite:
+    """A link that lets one person in, by the hash of its code; `expires_at` is in epoch seconds."""
+
+    code_hash: str
+    role: Role
+    made_by: int
+    expires_at: float
+
+
 async def list_people(tx: Transaction) -> list[Person]:
     """All people with a role: admins, then members, then blocked people, each the newest first."""
     order = (people.c.role != "admin", people.c.role == "blocked", people.c.since.desc(), people.c.id)
@@ -124,7 +135,7 @@ async def put(
 ) -> None:
     """Give somebody a role, and remove them from the strangers. An admin voids the owner's unused link.
 
-    Who is no admin then is logged out of the admin page.
+    Who is no admin then is logged out of the admin page, and links that they made let nobody in.
     `let_in_by` is COMMAND_LINE_INVITER for a link made on the command line, None if nobody let them in.
     """
     values = {"name": name, "role": role, "let_in_by": let_in_by}
@@ -135,18 +146,24 @@ async def put(
     if role == "admin":
         await tx.execute(delete(invites).where(_IS_OWNERS_INVITE))
     else:
-        await page_sessions.end_sessions(tx, person)
+        await _end_admin_rights(tx, person)
+
+
+async def _end_admin_rights(tx: Transaction, person: int) -> None:
+    """End what an admin has on the page, and has handed out that nobody has used."""
+    await page_sessions.end_sessions(tx, person)
+    await tx.execute(delete(invites).where(invites.c.made_by == person, invites.c.used_by.is_(None)))
 
 
 async def remove(tx: Transaction, person: int, *, now: float) -> None:
-    """Make somebody a stranger again, and log them out of the admin page.
+    """Make somebody a stranger again; they are logged out of the admin page, and their links end.
 
     Reports name them as long as a text of theirs is kept.
     """
     removed = {"role": _REMOVED, "since": now, "let_in_by": None, "reachable": True, "zone": None}
     await tx.execute(update(people).where(people.c.id == person).values(removed))
     await revisions.bump(tx, revisions.PEOPLE)
-    await page_sessions.end_sessions(tx, person)
+    await _end_admin_rights(tx, person)
     await forget_removed(tx)
 
 
@@ -251,6 +268,20 @@ async def insert_invite(tx: Transaction, role: Role, minutes: float, *, made_by:
     return code
 
 
+async def list_open_invites(tx: Transaction, *, now: float) -> list[Invite]:
+    """The links that can still be used, the newest first."""
+    is_open = and_(invites.c.used_by.is_(None), invites.c.expires_at > now)
+    rows = await tx.execute(select(invites).where(is_open).order_by(invites.c.made_at.desc()))
+    return [Invite(row.code_hash, row.role, row.made_by, row.expires_at) for row in rows]
+
+
+async def revoke_invite(tx: Transaction, code_hash: str) -> Role | None:
+    """Void an unused link; returns whom it was for, None if there is none."""
+    unused = and_(invites.c.code_hash == code_hash, invites.c.used_by.is_(None))
+    role = (await tx.execute(delete(invites).where(unused).returning(invites.c.role))).scalar()
+    return cast(Role | None, role)
+
+
 async def insert_first_admin_invite(tx: Transaction, *, now: float) -> str:
     """Make the code that makes its user an admin, for the owner of the machine; earlier ones are void."""
     await tx.execute(delete(invites).where(_IS_OWNERS_INVITE))
@@ -264,14 +295,27 @@ async def find_first_admin_invite_expiry(tx: Transaction, *, now: float) -> floa
     return expires_at
 
 
-async def redeem_invite(tx: Transaction, code: str, person: int, name: str, *, now: float) -> Role | None:
+async def redeem_invite(
+    tx: Transaction,
+    code: str,
+    person: int,
+    name: str,
+    *,
+    configured_admins: Collection[int] = (),
+    now: float,
+) -> Role | None:
     """Use an invite; returns the role the person has then, or None if the code is unknown, used or expired.
 
-    A blocked person stays blocked, and nobody loses rights by a link: in both cases it is not used up.
+    It ends with the role of the admin who made it; `configured_admins` are those of the settings. A blocked
+    person stays blocked, and nobody loses rights by a link: in both cases it is not used up.
     """
     known_person = await find(tx, person)
+    admins = {COMMAND_LINE_INVITER, *configured_admins, *await list_admins(tx)}
     is_valid = and_(
-        invites.c.code_hash == _hash_code(code), invites.c.used_by.is_(None), invites.c.expires_at > now
+        invites.c.code_hash == _hash_code(code),
+        invites.c.used_by.is_(None),
+        invites.c.expires_at > now,
+        invites.c.made_by.in_(admins),
     )
     redeemed = (
         update(invites)

@@ -33,7 +33,14 @@ async def join_by_link(context: ActionContext) -> ActionResult:
             return reply_text(context.translate("That was too many attempts. Try again in an hour."))
         return await reject_stranger(context)
     before = await people.find(context.tx, context.person)
-    role = await people.redeem_invite(context.tx, context.args, context.person, context.name, now=context.now)
+    role = await people.redeem_invite(
+        context.tx,
+        context.args,
+        context.person,
+        context.name,
+        configured_admins=context.deps.access.configured_admins,
+        now=context.now,
+    )
     if role is None:
         reason = LINK_USED_UP if access.list_admins() else FIRST_LINK_USED_UP
         return reply_hint(context.translate(reason))

@@ -18,7 +18,7 @@ HOUR = 3600.0
 
 async def redeem_invite(database: Database, code: str, person: int, now: float = NOW) -> str | None:
     async with database.transaction() as tx:
-        return await people.redeem_invite(tx, code, person, f"P{person}", now=now)
+        return await people.redeem_invite(tx, code, person, f"P{person}", configured_admins={1}, now=now)
 
 
 async def insert_invite(
@@ -47,6 +47,33 @@ async def test_a_link_lets_one_person_in_even_when_many_open_it_at_once(database
     assert sorted(roles, key=str) == [None] * 7 + ["member"]
     async with database.read_transaction() as tx:
         assert [person.name for person in await people.list_people(tx)] == [f"P{roles.index('member') + 1}"]
+
+
+@pytest.mark.parametrize("loss", ["removed", "blocked", "member"])
+async def test_an_unused_link_ends_with_the_role_of_who_made_it(database: Database, loss: str):
+    async with database.transaction() as tx:
+        await people.put(tx, 2, "Eve", "admin", now=NOW)
+        codes = [await people.insert_invite(tx, role, 60, made_by=2, now=NOW) for role in ("admin", "member")]
+        used = await people.insert_invite(tx, "member", 60, made_by=2, now=NOW)
+    assert await redeem_invite(database, used, 3) == "member"
+    assert await redeem_invite(database, codes[0], 4) == "admin"
+    async with database.transaction() as tx:
+        assert [invite.made_by for invite in await people.list_open_invites(tx, now=NOW)] == [2]
+        if loss == "removed":
+            await people.remove(tx, 2, now=NOW)
+        else:
+            await people.put(tx, 2, "Eve", "blocked" if loss == "blocked" else "member", now=NOW)
+        assert await people.list_open_invites(tx, now=NOW) == []
+    assert await redeem_invite(database, codes[1], 5) is None
+    assert await find_role(database, 3) == "member"
+    assert await find_role(database, 4) == "admin"
+
+
+async def test_a_link_of_an_admin_of_the_settings_ends_when_they_are_none_any_more(database: Database):
+    async with database.transaction() as tx:
+        code = await people.insert_invite(tx, "admin", 60, made_by=2, now=NOW)
+        assert await people.redeem_invite(tx, code, 5, "Di", configured_admins={7}, now=NOW) is None
+        assert await people.redeem_invite(tx, code, 5, "Di", configured_admins={2}, now=NOW) == "admin"
 
 
 async def test_a_code_is_stored_as_a_hash_only(database: Database):
