@@ -1,7 +1,7 @@
 # Two stages: the first has uv and the sources, the second only Python and the finished environment.
 
-FROM python:3.13-slim AS build
-RUN pip install --no-cache-dir "uv>=0.9,<1"
+FROM python:3.13.14-slim AS build
+RUN pip install --no-cache-dir "uv==0.13.9"
 WORKDIR /app
 ENV UV_COMPILE_BYTECODE=1 UV_LINK_MODE=copy UV_PYTHON_DOWNLOADS=never
 COPY pyproject.toml uv.lock ./
@@ -12,7 +12,7 @@ COPY tools tools
 COPY migrations migrations
 RUN uv sync --locked --no-dev --extra postgresql --no-editable
 
-FROM python:3.13-slim
+FROM python:3.13.14-slim
 RUN useradd --uid 10001 --no-create-home canvasgram && install -d -o canvasgram -m 0700 /data /backups
 COPY --from=build /app/.venv /app/.venv
 # For MCP servers that are started with uvx.
@@ -28,7 +28,7 @@ ENV PATH=/app/.venv/bin:$PATH \
     MALLOC_ARENA_MAX=2 \
     MALLOC_MMAP_THRESHOLD_=65536 \
     HTTP_PORT=8080
-USER canvasgram
+USER 10001
 WORKDIR /data
 VOLUME ["/data", "/backups"]
 STOPSIGNAL SIGTERM

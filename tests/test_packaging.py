@@ -1,6 +1,7 @@
 """The files around the code: licence, image, compose file, hooks; no secret gets into any of them."""
 
 import asyncio
+import configparser
 import contextlib
 import hashlib
 import json
@@ -124,6 +125,62 @@ def test_two_gateways_wait_for_postgresql_and_their_settings_are_accepted(compos
     assert dockerfile().count("--extra postgresql") == dockerfile().count("uv sync")
 
 
+def test_a_gateway_has_bounds_and_no_secret_of_another_service(compose: dict[str, Any]) -> None:
+    example = (ROOT / ".env.example").read_text(encoding="utf-8")
+    names = set(re.findall(r"^([A-Z_]+)=", example, re.MULTILINE))
+    foreign = names - {name.upper() for name in Settings.model_fields} - {"COMPOSE_PROFILES"}
+    gateways = [service for name, service in compose["services"].items() if name.startswith("gateway-")]
+    assert len(gateways) == 5
+    for service in gateways:
+        assert {service["environment"][name] for name in foreign} == {""}
+    for service in (*gateways, compose["services"]["postgresql"], compose["services"]["search"]):
+        assert service["mem_limit"]
+        assert service["pids_limit"] <= 512
+
+
+def test_every_image_has_an_exact_version(compose: dict[str, Any]) -> None:
+    images = [service["image"] for service in compose["services"].values() if "image" in service]
+    images += re.findall(r"^FROM (\S+)", dockerfile(), re.MULTILINE)
+    assert len(images) == 7
+    for image in images:
+        assert re.search(r":v?\d+\.\d+", image), image
+    assert re.search(r'pip install .*"uv==[\d.]+"', dockerfile())
+
+
+def find_unit() -> str:
+    operations = (ROOT / "bot/docs/operations.md").read_text(encoding="utf-8")
+    [unit] = re.findall(r"^```ini\n(\[Unit\]\n.*?)^```", operations, re.MULTILINE | re.DOTALL)
+    return str(unit)
+
+
+def test_the_unit_is_bounded_and_closed() -> None:
+    parser = configparser.RawConfigParser()
+    parser.optionxform = str  # type: ignore[assignment,method-assign]  # names keep their case
+    parser.read_string(find_unit())
+    service = dict(parser["Service"])
+    assert service["MemoryMax"].endswith("G")
+    assert (service["OOMPolicy"], service["CapabilityBoundingSet"], service["UMask"]) == (
+        "continue",
+        "",
+        "0077",
+    )
+    for name in ("NoNewPrivileges", "PrivateDevices", "PrivateTmp", "ProtectHome", "RestrictSUIDSGID"):
+        assert service[name] == "yes"
+    assert "time-sync.target" in parser["Unit"]["After"]
+    assert service["WorkingDirectory"] == f"/var/lib/{service['StateDirectory']}"
+
+
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd is not installed here")
+def test_systemd_accepts_the_unit(tmp_path: Path) -> None:
+    unit = tmp_path / "canvasgram.service"
+    text = re.sub(r"^ExecStart=\S+", "ExecStart=/bin/true", find_unit(), flags=re.MULTILINE)
+    unit.write_text(re.sub(r"^User=.*", "User=root", text, flags=re.MULTILINE), encoding="utf-8")
+    args = ["systemd-analyze", "verify", "--man=no", "--recursive-errors=no", str(unit)]
+    result = subprocess.run(args, capture_output=True, text=True)
+    complaints = [line for line in result.stderr.splitlines() if unit.name in line]
+    assert (result.returncode, complaints) == (0, [])
+
+
 def _fill_in(value: str) -> str:
     """A value of the compose file, with `word` where `.env` is to be filled in and defaults elsewhere."""
     value = value.replace("${POSTGRES_PASSWORD:-}", "word")
@@ -181,7 +238,7 @@ def test_the_image_has_two_stages_and_does_not_run_as_root() -> None:
     assert "COPY --from=build" in final
     user = re.search(r"^USER (\w+)$", final, re.MULTILINE)
     assert user
-    assert user[1] != "root"
+    assert user[1].isdigit()  # Kubernetes asks for the number
     assert final.index("\nUSER ") < final.index("\nENTRYPOINT ")
 
 
