@@ -25,6 +25,7 @@ from starlette.routing import Route
 from bot.http_server import serve
 from bot.settings import Settings, build_settings
 from tests.conftest import SLOW
+from tests.support.missing_programs import skip_for_missing
 
 ROOT = Path(__file__).parent.parent
 PROFILES = ("spark", "rtx5090", "h100")
@@ -170,8 +171,9 @@ def test_the_unit_is_bounded_and_closed() -> None:
     assert service["WorkingDirectory"] == f"/var/lib/{service['StateDirectory']}"
 
 
-@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd is not installed here")
 def test_systemd_accepts_the_unit(tmp_path: Path) -> None:
+    if shutil.which("systemd-analyze") is None:
+        skip_for_missing("systemd is not installed here")
     unit = tmp_path / "canvasgram.service"
     text = re.sub(r"^ExecStart=\S+", "ExecStart=/bin/true", find_unit(), flags=re.MULTILINE)
     unit.write_text(re.sub(r"^User=.*", "User=root", text, flags=re.MULTILINE), encoding="utf-8")

@@ -120,10 +120,14 @@ def run(env_file: EnvFile = ENV_FILE) -> Work:
     gc.disable()
     from bot import logs
     from bot.app import process
+    from bot.cli.exposure import describe_open_file, hide_memory
 
+    hide_memory()
     logs.configure(settings.log_level, settings.log_format, settings.list_secrets())
     for line in list_ignored_names(env_file):
         logging.getLogger(__name__).warning("%s", line, extra={"action": "settings.ignored"})
+    if (warning := describe_open_file(env_file)) is not None:
+        logging.getLogger(__name__).warning("%s", warning, extra={"action": "settings.open"})
     gc.freeze()
     gc.enable()
     announce = typer.echo if settings.log_format == "text" else logs.announce

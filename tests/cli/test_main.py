@@ -25,6 +25,7 @@ from bot import logs, terminal
 from bot.bench.harness.statistics import FigureRow, LoadReport, limit_to, limit_to_memory_loop, merge_runs
 from bot.bench.load import run as load
 from bot.bench.load import soak
+from bot.cli import exposure
 from bot.errors import CanvasgramError, GatewayRunning, SettingsRefused
 from bot.settings import Settings
 from tests.support.empty_database import place_empty_database
@@ -302,13 +303,17 @@ class FakeEntryPoint:
 
 
 def test_run_gives_the_gateway_its_settings_and_ends_with_its_code(
-    call: CommandRunner, folder: Path, monkeypatch: pytest.MonkeyPatch
+    call: CommandRunner, folder: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     process = FakeEntryPoint()
     monkeypatch.setattr(bot.app, "process", process, raising=False)
     monkeypatch.setattr(logs, "configure", lambda *args: process.calls.append({"configured": args}))
+    monkeypatch.setattr(exposure, "hide_memory", lambda: process.calls.append("hidden"))  # ours stays open
     (folder / ".env").write_text(f"TELEGRAM_TOKEN={TOKEN}\nLOG_FORMAT=json\n")
+    (folder / ".env").chmod(0o644)
     assert call("run")[0] == 5
+    assert "others can read its keys" in caplog.text
+    assert process.calls.pop(0) == "hidden"
     configure_call, run_call = process.calls
     assert configure_call == {"configured": ("INFO", "json", [TOKEN])}
     settings, stop = run_call["args"]
