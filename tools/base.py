@@ -93,6 +93,18 @@ PictureFitter = Callable[[Picture], Awaitable[Picture]]
 """Makes a picture fit for the model; raises ToolError, saying why, when it cannot be shown."""
 
 
+@dataclass(frozen=True, slots=True)
+class CallPreview:
+    """What a call would do: a question, translatable, and what it is about in the person's language.
+
+    `is_own_wish`: the person's own last message says all of it.
+    """
+
+    question: str
+    details: str
+    is_own_wish: bool = False
+
+
 class Schedules(Protocol):
     """What one person wants said or done later in one chat; the gateway stores it and implements this.
 
@@ -101,6 +113,10 @@ class Schedules(Protocol):
 
     async def add(self, when: str, text: str, *, task: bool) -> str:
         """Schedule `text` to be said, or done as a `task`, at a time in words."""
+        ...
+
+    async def preview(self, arguments: Mapping[str, Any]) -> CallPreview:
+        """What a call with these arguments would do; its time counts from the person's message."""
         ...
 
     async def list(self) -> str:

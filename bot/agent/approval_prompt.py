@@ -9,6 +9,7 @@ from typing import Any
 from bot.agent.approval_policy import ANY_ARGUMENTS
 from bot.domain import Button, Part
 from bot.translations.translator import Translator
+from tools.base import CallPreview
 
 CALLBACK_PREFIX = "allow:"
 """Callback data of a button: this, an answer (once, here or denied), a colon, the number of the question."""
@@ -35,6 +36,7 @@ class ApprovalPrompt:
     reason: why it is asked.
     binding: as in taint.RequireApproval.
     is_for_admins: admins answer it, not the requester.
+    preview: what the call does in words, for its requester; None: the tool's arguments say it.
     """
 
     tool_name: str
@@ -44,6 +46,7 @@ class ApprovalPrompt:
     reason: str
     binding: str | None
     is_for_admins: bool
+    preview: CallPreview | None = None
 
 
 def serialize_arguments(arguments: Mapping[str, Any]) -> str:
@@ -71,8 +74,12 @@ def render_question(translate: Translator, prompt: ApprovalPrompt, question_id: 
             covered=describe_binding(translate, prompt.binding),
         )
         binding_note = f"\n{binding_note}"
-    arguments = json.dumps(json.loads(prompt.arguments), ensure_ascii=False, indent=2)
-    pieces = list(_split_pieces(escape_invisible(arguments)))
+    head += "\n" + translate("With:")
+    shown = json.dumps(json.loads(prompt.arguments), ensure_ascii=False, indent=2)
+    if prompt.preview and not prompt.is_for_admins:
+        head, shown = translate(prompt.preview.question), prompt.preview.details
+        answers |= {"once": translate("Yes"), "denied": translate("No")}
+    pieces = list(_split_pieces(escape_invisible(shown)))
     parts = []
     for number, piece in enumerate(pieces, start=1):
         before = translate(
@@ -82,7 +89,7 @@ def render_question(translate: Translator, prompt: ApprovalPrompt, question_id: 
             total=len(pieces),
         )
         if number == 1:
-            before = head + "\n" + translate("With:")
+            before = head
         before += "\n"
         after = "\n" + translate("(It goes on below; the buttons are under the last message.)")
         if number == len(pieces):

@@ -33,7 +33,15 @@ class JobComponents:
     def schedules_for(self, request: TurnRequest) -> ChatSchedules:
         """The jobs that tools of this turn see and change."""
         owner = JobOwner(request.person, request.name, request.lane)
-        return ChatSchedules(self.user_jobs, owner, request.translate, self.wake_sender)
+        said_at = request.sent_at[-1] if request.sent_at else None
+        return ChatSchedules(
+            self.user_jobs,
+            owner,
+            request.translate,
+            self.wake_sender,
+            said_at=said_at,
+            own_words=request.own_words,
+        )
 
 
 async def build_job_components(

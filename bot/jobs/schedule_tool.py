@@ -1,8 +1,9 @@
 """The schedules of one person in one chat, as the tool `schedule` uses them."""
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from bot.db.people import groups
 from bot.db.queues import jobs
@@ -10,8 +11,8 @@ from bot.db.transaction import Transaction
 from bot.domain import Lane
 from bot.jobs.times.zones import UnclearTime, resolve_zone
 from bot.jobs.user_jobs import JobOwner, UserJobs, ZoneUnknown, format_job, format_schedule
-from bot.translations.translator import ENGLISH, Translator
-from tools.base import ToolError
+from bot.translations.translator import ENGLISH, Translator, translatable
+from tools.base import CallPreview, ToolError
 
 if TYPE_CHECKING:
     from bot.jobs.times.parser import ParsedSchedule
@@ -23,6 +24,9 @@ ZONE_UNKNOWN_TEXT = (
 OTHER_ZONE_TEXT = (
     "I don't know when that is: the person's times are those of {zone}. Give the time there, without a place."
 )
+REMINDER_QUESTION = translatable("Shall I remind you?")
+TASK_QUESTION = translatable("Shall I do this then?")
+DELETE_QUESTION = translatable("Shall I delete this?")
 MAX_NUMBER = 10**18  # a larger one does not fit into a column of SQLite
 CONFIRMATION_SHOWN = (
     "The person was shown this with an Undo button; do not repeat it, confirm in a few words."
@@ -34,6 +38,7 @@ class ChatSchedules:
 
     In a group only the jobs of that group are seen: its prompts are read by others.
     `translate`: into the person's language. `wake_sender` is called when the person has something to read.
+    `said_at`: when they asked, `own_words`: what they wrote then themselves, and nobody else.
     """
 
     def __init__(
@@ -42,11 +47,16 @@ class ChatSchedules:
         owner: JobOwner,
         translate: Translator,
         wake_sender: Callable[[Lane], None],
+        *,
+        said_at: float | None = None,
+        own_words: str = "",
     ) -> None:
         self._user_jobs = user_jobs
         self._owner = owner
         self._translate = translate
         self._wake_sender = wake_sender
+        self._said_at = said_at
+        self._own_words = own_words
 
     async def add(self, when: str, text: str, *, task: bool) -> str:
         try:
@@ -63,6 +73,36 @@ class ChatSchedules:
         self._user_jobs.wake_scheduler()
         self._wake_sender(self._owner.lane)
         return f"Scheduled. {format_schedule(ENGLISH, schedule)}. {CONFIRMATION_SHOWN}"
+
+    async def preview(self, arguments: Mapping[str, Any]) -> CallPreview:
+        when, text = (arguments.get(name) or "" for name in ("when", "text"))
+        if remove := arguments.get("remove"):
+            async with self._user_jobs.database.read_transaction() as tx:
+                job = await jobs.find(tx, remove) if 0 < remove < MAX_NUMBER else None
+            is_own = job is not None and job.person == self._owner.person
+            return CallPreview(DELETE_QUESTION, job.text if job and is_own else f"#{remove}")
+        if not when and not text:
+            return CallPreview("", "", is_own_wish=True)  # it only lists
+        question = TASK_QUESTION if arguments.get("task") else REMINDER_QUESTION
+        try:
+            schedule = await self._user_jobs.parse_when(self._owner.person, when, self._said_at)
+        except UnclearTime:
+            return CallPreview(question, f"{text}\n{when}")
+        is_own_wish = not arguments.get("task") and await self._is_own_wish(schedule, text)
+        return CallPreview(question, f"{text}\n{format_schedule(self._translate, schedule)}", is_own_wish)
+
+    async def _is_own_wish(self, schedule: "ParsedSchedule", text: str) -> bool:
+        """Whether the person's own words say this time, and hold this text in one piece."""
+        own_words, text = (" ".join(words.lower().split()) for words in (self._own_words, text))
+        if not re.search(rf"(?<!\w){re.escape(text)}(?!\w)", own_words):
+            return False
+        try:
+            own_schedule, _ = await self._user_jobs.parse_line(
+                self._owner.person, self._own_words, self._said_at or 0.0
+            )
+        except UnclearTime:
+            return False
+        return own_schedule == schedule
 
     async def list(self) -> str:
         async with self._user_jobs.database.read_transaction() as tx:
@@ -90,7 +130,7 @@ class ChatSchedules:
         """Parse a time that may end with a city; this is how a person's zone becomes known here."""
         person = self._owner.person
         try:
-            return await self._user_jobs.parse_when(person, when)
+            return await self._user_jobs.parse_when(person, when, self._said_at)
         except UnclearTime as unclear:
             time_text, _, city = when.rpartition(" in ")
             async with self._user_jobs.database.read_transaction() as tx:
@@ -108,4 +148,4 @@ class ChatSchedules:
                 await self._user_jobs.change_zone(tx, self._owner, zone)
         elif known_zone != zone:
             raise UnclearTime(OTHER_ZONE_TEXT, zone=known_zone)
-        return await self._user_jobs.parse_when(person, time_text)
+        return await self._user_jobs.parse_when(person, time_text, self._said_at)

@@ -93,11 +93,11 @@ class UserJobs:
         zone = await self._load_zone(person)
         return await run_in_thread(self._parse_in_zone, _parse_line, to_sendable(line), zone, written_at)
 
-    async def parse_when(self, person: int, text: str) -> "ParsedSchedule":
-        """Parse words for a time of this person. Raises UnclearTime, or ZoneUnknown."""
+    async def parse_when(self, person: int, text: str, said_at: float | None = None) -> "ParsedSchedule":
+        """Parse words for a time of this person, said now or then. Raises UnclearTime, or ZoneUnknown."""
         zone = await self._load_zone(person)
-        now = self.clock()
-        schedule, _ = await run_in_thread(self._parse_in_zone, _parse_when, to_sendable(text), zone, now)
+        said_at = said_at or self.clock()
+        schedule, _ = await run_in_thread(self._parse_in_zone, _parse_when, to_sendable(text), zone, said_at)
         return schedule
 
     async def add_job(

@@ -18,7 +18,7 @@ from bot.db.tools.approvals import NewApprovalQuestion
 from bot.db.transaction import Transaction
 from bot.domain import Lane, Part
 from bot.translations.translator import ENGLISH, Translator, translatable
-from tools.base import Tool, hash_tool
+from tools.base import CallPreview, Tool, hash_tool
 
 ASKED_ADMINS = translatable(
     "I have asked the admins whether I may run {tool}. You can go on writing; I'll answer here."
@@ -38,12 +38,16 @@ class Requester:
 
 @dataclass(frozen=True, slots=True)
 class PendingCall:
-    """A call that needs an approval; `has_open_question`: the question is put already."""
+    """A call that needs an approval.
+
+    `has_open_question`: the question is put already. `preview`: what it does, of a tool of our own.
+    """
 
     call: CheckedCall
     tool: Tool
     requirement: RequireApproval
     has_open_question: bool = False
+    preview: CallPreview | None = None
 
 
 def build_question(
@@ -87,6 +91,7 @@ async def put_question(
             _format_reason(translate, pending),
             question.binding,
             is_for_admins=question.who == "admins",
+            preview=pending.preview,
         )
         parts = approval_prompt.render_question(translate, prompt, question_id)
         rows = await outbox.add(tx, item=None, lane=lane, parts=parts, now=now)

@@ -25,18 +25,22 @@ from bot.db.retry import retry_until_available
 from bot.db.transaction import Transaction
 from bot.domain import AnswerLinks, Channel, ToolCall, ToolResult
 from bot.tool_registry.secret_scanner import mask_words
+from bot.translations.translator import translatable
 from bot.turns.approval_questions import PendingCall
 from bot.turns.file_allowance import FileAllowance
 from bot.turns.handle import TurnHandle
 from bot.turns.tool_policy import PolicyDecisions, ResultsByCall, ToolPolicy
-from tools.base import QUESTION_SECONDS, AskPerson, ToolAnswer, ToolContext, ToolQuestion
+from tools.base import QUESTION_SECONDS, AskPerson, CallPreview, ToolAnswer, ToolContext, ToolQuestion
+from tools.builtin.notes import remember
 from tools.builtin.read_more import read_more
+from tools.builtin.schedule import schedule
 
 INTERRUPTED = "This was interrupted before it ended; what it did is unknown."
 NOT_RUN = "This was not run: the turn was over before."
 UNKNOWN = (
     "This was interrupted while it ran: its outcome is unknown. Say so, and do not run it again unasked."
 )
+REMEMBER_QUESTION = translatable("Shall I remember this?")
 MAX_PARALLEL_CALLS = 4  # calls of one turn that run at once
 
 log = logging.getLogger(__name__)
@@ -126,6 +130,7 @@ class ToolExecutor:
 
         `channel` shows what running tools report.
         """
+        await self._preview_calls(event.step)
         handle.side_effects_since = None
         if not all(_is_repeatable(self._toolbox, checked.call.name) for checked in self._decisions.ready):
             handle.side_effects_since = time.monotonic()
@@ -133,6 +138,35 @@ class ToolExecutor:
             return await self._run_step(event, handle, _StepProgress(channel))
         finally:
             handle.side_effects_since = None
+
+    async def _preview_calls(self, step: int) -> None:
+        """Say in words what held calls of our own tools do; those that a person's message asks for run."""
+        pending = [await self._preview(step, held) for held in self._decisions.pending_calls]
+        wishes = [held.call for held in pending if held.preview and held.preview.is_own_wish]
+        if wishes:
+            asked = [checked.call for checked in wishes]
+
+            async def start() -> None:
+                async with self._database.transaction() as tx:
+                    await calls.start_tool_calls(tx, self._turn, step, asked, now=time.time())
+
+            await retry_until_available(start)
+        held_calls = tuple(held for held in pending if held.call not in wishes)
+        self._decisions = replace(
+            self._decisions, ready=(*self._decisions.ready, *wishes), pending_calls=held_calls
+        )
+
+    async def _preview(self, step: int, held: PendingCall) -> PendingCall:
+        schedules = self._context_for(held.call.call.id, f"{self._turn} {step}").schedules
+        if held.tool.source or held.has_open_question or schedules is None:
+            return held
+        if held.tool.name == remember.name:
+            return replace(held, preview=CallPreview(REMEMBER_QUESTION, held.call.arguments["note"]))
+        if held.tool.name != schedule.name:
+            return held
+        preview = await schedules.preview(held.call.arguments)
+        may_skip = held.tool.rule.ask == "never"
+        return replace(held, preview=replace(preview, is_own_wish=preview.is_own_wish and may_skip))
 
     async def _run_step(
         self, event: RunTools, handle: TurnHandle, progress: "_StepProgress"

@@ -38,6 +38,7 @@ class TurnRequest:
     `translate`: into the language of the person.
     `speaker`: what a group's prompts call the person; "" where a message stands without a name.
     `message_id`: of the newest message; what a group's people said before it is read along.
+    `own_words`: what the person wrote in it themselves: nothing forwarded, quoted or from a file.
     """
 
     items: tuple[InboxItem, ...]
@@ -59,6 +60,7 @@ class TurnRequest:
     translate: Translator = ENGLISH
     speaker: str = ""
     message_id: int | None = None
+    own_words: str = ""
 
     @property
     def attachment_count(self) -> int:

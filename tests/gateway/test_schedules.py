@@ -356,3 +356,30 @@ async def test_a_due_task_asks_while_a_strangers_words_are_part_of_its_chat(tmp_
         gateway.ann.tap(question, "Deny")
         await gateway.api.wait_until(partial(has_said, gateway, "Not rung."))
     assert load_rung_bells(tmp_path) == []
+
+
+async def test_after_text_from_outside_a_reminder_is_asked_about_in_words_unless_the_person_said_it(
+    tmp_path: Path,
+):
+    async with open_harness(tmp_path, tools_dir=install_bells(tmp_path)) as gateway, gateway.run():
+        gateway.ann.send("/zone Berlin")
+        await gateway.wait_for_texts(1)
+        gateway.ann.send("@@tool:listen {}@@@@say:heard@@")
+        await gateway.api.wait_until(lambda: has_said(gateway, "heard"))
+        call = '@@tool:schedule {"when": "in 20 minutes", "text": "take the cake out"}@@@@say:Done.@@'
+        gateway.ann.send(f"Remind me in 20 minutes to take the cake out {call}")
+        await gateway.api.wait_until(lambda: has_said(gateway, "Done."))
+        assert has_said(gateway, "⏰ I'll remind you: take the cake out")
+        assert not has_said(gateway, "Shall I remind you?")
+        asked_at = int(time.time()) - 120
+        gateway.ann.send(call.replace("Done.", "Later."), date=asked_at)
+        await gateway.api.wait_until(lambda: has_said(gateway, "Shall I remind you?"))
+        [question] = messages_starting_with(gateway, "Shall I remind you?")
+        assert question.text.startswith("Shall I remind you?\ntake the cake out\n")
+        assert "(Europe/Berlin)" in question.text
+        assert [button["text"] for button in question.buttons] == ["Yes", "No"]
+        gateway.ann.tap(question, "Yes")
+        await gateway.api.wait_until(lambda: has_said(gateway, "Later."))
+        assert (await load_job(gateway, 2))["next_due"] == asked_at + 1200
+        gateway.ann.send('@@tool:remember {"note": "Anna is vegan"}@@@@say:Noted.@@')
+        await gateway.api.wait_until(lambda: has_said(gateway, "Shall I remember this?\nAnna is vegan"))

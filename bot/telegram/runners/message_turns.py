@@ -4,7 +4,7 @@ If there is nothing to be answered, the sender reads why.
 """
 
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -133,6 +133,7 @@ class MessageTurns:
             translate=translate,
             speaker=speaker,
             message_id=last_message.message_id if last_message else None,
+            own_words=_find_own_words(messages[-1].raw),
         )
 
     async def _complete_request(
@@ -204,6 +205,16 @@ def _to_message(update: ParsedUpdate, identity: GroupIdentity | None) -> Incomin
     if name == "ask" or update.item.shape == "deep":
         message = message | {key: text}
     return IncomingMessage(message, update.sent_at, extract_media(message))
+
+
+def _find_own_words(message: Mapping[str, Any]) -> str:
+    """What the sender of a message wrote in it themselves; "" where some of it is of others."""
+    entities = [*message.get("entities", ()), *message.get("caption_entities", ())]
+    has_quote = any(entity["type"].endswith("blockquote") for entity in entities)
+    if has_quote or "forward_origin" in message or "via_bot" in message:
+        return ""
+    text: str = message.get("text") or message.get("caption") or ""
+    return text
 
 
 def _should_quote(updates: Sequence[ParsedUpdate], now: float) -> bool:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tools.base import ToolContext, ToolError, run_tool
+from tools.base import CallPreview, ToolContext, ToolError, run_tool
 from tools.builtin.schedule import schedule
 
 
@@ -15,6 +15,9 @@ class RecordingSchedules:
 
     async def add(self, when: str, text: str, *, task: bool) -> str:
         return f"add {when} / {text} / {task}"
+
+    async def preview(self, arguments: Mapping[str, Any]) -> CallPreview:
+        return CallPreview("preview", str(arguments))
 
     async def list(self) -> str:
         return "list"
