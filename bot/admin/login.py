@@ -83,9 +83,7 @@ async def _find_admin_name(
     """The name of an admin; None for somebody who is none."""
     if holder.person is None:
         return OWNER_NAME
-    person = await people.find(tx, holder.person)
-    if holder.person in dependencies.settings.admin_ids:
-        return person.name if person else f"Person {holder.person}"
-    if person is None or person.role != "admin":
+    if not await people.is_admin(tx, holder.person, dependencies.settings.admin_ids):
         return None
-    return person.name
+    person = await people.find(tx, holder.person)
+    return person.name if person else f"Person {holder.person}"

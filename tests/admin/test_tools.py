@@ -23,6 +23,7 @@ from tests.support.admin_page import ANN, AdminPageHarness, build_running_gatewa
 from tests.support.random_month import REFUSAL_REASONS
 from tests.support.registered_tools import NOW, RegisteredToolsHarness, build_definition
 from tests.support.usage_rows import UsageRows
+from tools.base import ToolContext, tool
 from tools.builtin.calculate import calculate
 from tools.builtin.clock import clock
 from tools.builtin.notes import recall, remember
@@ -262,6 +263,25 @@ REFUSALS: tuple[tuple[str, str, Mapping[str, str], str], ...] = (
     ("gone", "grant", {"whom": "everyone"}, "There is no tool called gone."),
     ("gone", "rule", {"rule": "never"}, "There is no tool called gone."),
 )
+
+
+async def test_what_was_tried_is_recorded_also_if_the_admin_is_removed_meanwhile(
+    database: Database, database_url: str
+):
+    @tool()
+    async def demote(context: ToolContext) -> str:
+        """End a role."""
+        async with database.transaction() as tx:
+            await people.put(tx, ANN, "Ann", "member", now=NOW)
+        return "done"
+
+    gateway = build_running_gateway(database, tools=[demote])
+    async with open_admin_page(database, database_url, gateway=gateway) as page:
+        await gateway.tool_registry.load()
+        answer = await page.post("/admin/tools/demote/try", {"arguments": "{}"})
+        assert answer.status_code == 200
+        await page.get_text("/admin/now", 401)
+    assert [entry.what for entry in await list_changes(database)] == ["tried"]
 
 
 async def test_refusals_are_pages_and_change_nothing(page: AdminPageHarness):

@@ -186,6 +186,12 @@ async def list_admins(tx: Transaction, *, reachable_only: bool = False) -> list[
     return list((await tx.execute(query)).scalars())
 
 
+async def is_admin(tx: Transaction, person: int, configured_admins: Collection[int]) -> bool:
+    """Whether somebody is an admin in this transaction; `configured_admins` are those of the settings."""
+    known_person = await find(tx, person)
+    return person in configured_admins or (known_person is not None and known_person.role == "admin")
+
+
 async def list_unreachable(tx: Transaction) -> set[int]:
     """People who have blocked the bot."""
     return set((await tx.execute(select(people.c.id).where(people.c.reachable.is_(False)))).scalars())

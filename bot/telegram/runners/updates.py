@@ -62,6 +62,10 @@ ASKER_ACTIONS = frozenset({"allow", "answer", "edit", "job", "more", "redo", "re
 log = logging.getLogger(__name__)
 
 
+class _RoleLost(Exception):
+    """An admin's act was about to be stored when they were one no more."""
+
+
 class UpdateRunner:
     """The runner.
 
@@ -100,6 +104,14 @@ class UpdateRunner:
                 await self._handle(items)
 
     async def _handle(self, items: tuple[InboxItem, ...]) -> None:
+        """Handle items by the roles in memory, and again by those in the database if an admin's is old."""
+        try:
+            await self._handle_by_role(items)
+        except _RoleLost:
+            await self._deps.access.load(self._database)
+            await self._handle_by_role(items)
+
+    async def _handle_by_role(self, items: tuple[InboxItem, ...]) -> None:
         updates = await self._parser.parse(items)
         first = updates[0]
         role = self._find_role(first)
@@ -319,6 +331,7 @@ class UpdateRunner:
             nonlocal lane
             lane = await group_rows.find_lane(tx, lane)
             person = first.person or 0
+            await self._check_role(tx, person, role)
             translate = self._get_translator(first, role)
             return ActionContext(
                 tx, self._deps, first.item, lane, person, first.name, role, args, now, translate, moderates
@@ -352,6 +365,12 @@ class UpdateRunner:
         if result.parts or result.files:
             self._deps.wake_sender(lane)
         await self._make_best_effort_calls(first, result)
+
+    async def _check_role(self, tx: Transaction, person: int, role: RoleOrBlocked | None) -> None:
+        """Raise _RoleLost if an admin is one no more."""
+        configured_admins = self._deps.access.configured_admins
+        if role == "admin" and not await people.is_admin(tx, person, configured_admins):
+            raise _RoleLost
 
     async def _make_best_effort_calls(self, update: ParsedUpdate, result: ActionResult) -> None:
         client = self._deps.best_effort_calls
