@@ -57,12 +57,14 @@ class RequireApproval:
     `reason`: why, a translatable text.
     `binding`: what an "Allow here" would cover; None: there is no such answer.
     `new_host`: of an address that nobody wrote and nothing held that was read.
+    `origins`: if text of strangers is the reason, what brought it, see TaintState.
     """
 
     reason: str
     approver: Literal["asker", "admins"]
     binding: str | None
     new_host: str | None = None
+    origins: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +90,8 @@ def assess(tool: Tool, arguments: Mapping[str, Any], taint: TaintState) -> CallV
             return DenyCall("address", URL_NOT_KNOWN)
         if new_addresses or (changes and taint.origins - {tool.name}):
             reason = ASKED_AFTER_OUTSIDE_TEXT if taint.is_turn_tainted else ASKED_AFTER_EARLIER_TEXT
-            return RequireApproval(reason, tool.rule.who, None, _find_host(new_addresses))
+            host = _find_host(new_addresses)
+            return RequireApproval(reason, tool.rule.who, None, host, taint.origins)
     condition = tool.rule.when
     if tool.rule.ask == "never" or not _is_met(condition, arguments):
         return AllowCall()

@@ -15,7 +15,9 @@ CALLBACK_PREFIX = "allow:"
 """Callback data of a button: this, an answer (once, here or denied), a colon, the number of the question."""
 
 ALLOW_HERE_HOURS = 24
-MAX_PIECE_UNITS = 3300  # UTF-16 units of arguments in one message; Telegram takes 4096 for the whole text
+MAX_PIECE_UNITS = 2900  # UTF-16 units of arguments in one message; Telegram takes 4096 for the whole text
+
+MAX_QUOTED_CHARS = 160  # of what an admin reads of the request, and of what the tool says it does
 
 # Printable by their Unicode class, and yet invisible.
 _INVISIBLE = frozenset(
@@ -37,6 +39,8 @@ class ApprovalPrompt:
     binding: as in taint.RequireApproval.
     is_for_admins: admins answer it, not the requester.
     preview: what the call does in words, for its requester; None: the tool's arguments say it.
+    words: what the requester wrote; description: what the tool says it does. Both are shown to admins.
+    minutes: how long it can be answered.
     """
 
     tool_name: str
@@ -47,6 +51,9 @@ class ApprovalPrompt:
     binding: str | None
     is_for_admins: bool
     preview: CallPreview | None = None
+    words: str = ""
+    description: str = ""
+    minutes: int = 0
 
 
 def serialize_arguments(arguments: Mapping[str, Any]) -> str:
@@ -59,9 +66,20 @@ def render_question(translate: Translator, prompt: ApprovalPrompt, question_id: 
     requester = f"{prompt.requester_name} ({prompt.requester_id})"
     question = translate("May I run {tool}?", tool=prompt.tool_name)
     asked_by = translate("{name} asked for it.", name=requester)
+    if prompt.is_for_admins:
+        asked_by = translate(
+            "{name} wrote: “{words}” What the tool says it does: “{description}”",
+            name=requester,
+            words=_quote(prompt.words),
+            description=_quote(prompt.description),
+        )
     head = f"{question}\n{asked_by} {prompt.reason}"
     if prompt.is_for_admins:
-        head += " " + translate("An admin decides.")
+        head += " " + translate.plural(
+            "An admin decides, within {count} minute.",
+            "An admin decides, within {count} minutes.",
+            prompt.minutes,
+        )
     answers = {"once": translate("Allow once"), "here": translate("Allow here"), "denied": translate("Deny")}
     binding_note = ""
     if prompt.binding is None:
@@ -98,6 +116,14 @@ def render_question(translate: Translator, prompt: ApprovalPrompt, question_id: 
         parts.append(Part(f"{before}{piece}{after}", (entity,), silent=number > 1))
     row = tuple(Button(label, f"{CALLBACK_PREFIX}{word}:{question_id}") for word, label in answers.items())
     return (*parts[:-1], replace(parts[-1], buttons=(row,)))
+
+
+def _quote(text: str) -> str:
+    """A text of others as one line, cut where it is long."""
+    line = " ".join(text.split())
+    if len(line) > MAX_QUOTED_CHARS:
+        line = f"{line[:MAX_QUOTED_CHARS]}…"
+    return escape_invisible(line)
 
 
 def escape_invisible(text: str) -> str:

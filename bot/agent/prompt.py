@@ -33,9 +33,9 @@ SUMMARY_LABEL = "summary of what was said before"
 OLDER_LEFT = "Older messages of this conversation are no longer shown"
 
 # Without its end a block reaches to the end of the text: then no other can have an end either.
-_FILE_BLOCK = re.compile(
-    r"^\[data: file [^\]\n]*\]\n.*?(?:^(?P<end>\[end of data\])$\n?|\Z)", re.DOTALL | re.MULTILINE
-)
+_BLOCK_END = r"[^\]\n]*\]\n.*?(?:^(?P<end>\[end of data\])$\n?|\Z)"
+_FILE_BLOCK = re.compile(rf"^\[data: file {_BLOCK_END}", re.DOTALL | re.MULTILINE)
+_DATA_BLOCK = re.compile(rf"^\[data: {_BLOCK_END}", re.DOTALL | re.MULTILINE)
 _DATA_MARKS = re.compile(r"^\[data: [^\]\n]*\]\n|\n\[end of data\]$", re.MULTILINE)
 _FORGED_MARK = re.compile(r"\[(?=\s*(?:end\s+of\s+)?data\b)", re.IGNORECASE)
 
@@ -123,6 +123,11 @@ def is_summary_message(text: str) -> bool:
 def strip_data_marks(text: str) -> str:
     """Text of others without the marks around it, for users."""
     return _DATA_MARKS.sub("", text)
+
+
+def strip_data(text: str) -> str:
+    """A message's text without all that others wrote in it."""
+    return _DATA_BLOCK.sub("", text)
 
 
 def strip_files(text: str) -> str:

@@ -3,6 +3,7 @@
 `approvals` decides who is asked, and takes the answer.
 """
 
+import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -23,17 +24,24 @@ from tools.base import CallPreview, Tool, hash_tool
 ASKED_ADMINS = translatable(
     "I have asked the admins whether I may run {tool}. You can go on writing; I'll answer here."
 )
-_TARGET = re.compile(r"(?:(?P<method>[A-Z]+) )?https?://(?:[^/?#{]*@)?(?P<host>[\w.:\[\]-]{1,100})")
+ASKED_AFTER_TEXT_THERE = translatable(
+    "Text from outside is part of that chat, and could have told me to do this: {origins}."
+)
+MAX_ORIGINS = 3  # that a question names
+_TARGET = re.compile(
+    r"(?:(?P<method>[A-Z]+) )?https?://(?:[^/?#{]*@)?(?P<host>[\w.:\[\]-]{1,100})(?P<path>/[^?#]{1,100})?"
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Requester:
-    """In which turn, for whom and where a call is made."""
+    """In which turn, for whom and where a call is made; `words` are what the person wrote."""
 
     turn: int
     person: int
     name: str
     lane: Lane
+    words: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +100,9 @@ async def put_question(
             question.binding,
             is_for_admins=question.who == "admins",
             preview=pending.preview,
+            words=requester.words,
+            description=pending.tool.description,
+            minutes=math.ceil((question.expires_at - now) / 60),
         )
         parts = approval_prompt.render_question(translate, prompt, question_id)
         rows = await outbox.add(tx, item=None, lane=lane, parts=parts, now=now)
@@ -106,15 +117,21 @@ async def put_question(
 def _format_reason(translate: Translator, pending: PendingCall) -> str:
     """Why a call asks first, where it goes, and what is sent with every such call, as sentences.
 
-    Not the path of its address, which may hold a secret.
+    The path of its address, which may hold a secret, is for admins, and they are told of a chat of others.
     """
     requirement = pending.requirement
+    is_for_admins = requirement.approver == "admins"
     sentences = [translate(requirement.reason)]
+    if is_for_admins and requirement.origins:
+        origins = [name or translate("a message, file or image") for name in sorted(requirement.origins)]
+        sentences = [translate(ASKED_AFTER_TEXT_THERE, origins=", ".join(origins[:MAX_ORIGINS]))]
     if requirement.new_host:
         sentences.append(translate(NEW_ADDRESS, host=requirement.new_host))
     match = _TARGET.match(pending.tool.address)
     if match is not None:
         target = " ".join(filter(None, (match["method"], match["host"])))
+        if is_for_admins and match["method"]:
+            target += match["path"] or ""
         sentences.append(translate("It goes to {target}.", target=target))
     if pending.tool.fixed:
         pairs = ", ".join(f"{name} {text}" for name, text in sorted(pending.tool.fixed.items()))

@@ -199,7 +199,8 @@ class TurnExecution:
         questions = {}
         if turn.is_resumed:
             questions = await policy_dependencies.approvals.load_questions(tx, turn.id)
-        requester = Requester(turn.id, request.person, request.name, request.lane)
+        words = prompt.strip_data("\n".join(request.texts))
+        requester = Requester(turn.id, request.person, request.name, request.lane, words)
         taint_state = taint.build_taint_state(
             turn.prompt,
             turn.user_messages,

@@ -121,7 +121,7 @@ def test_text_of_others_in_a_message_makes_changing_tools_ask(message: Message):
     taint = build_taint_state((message,), (message,), {})
     assert taint.is_turn_tainted
     verdict = assess(make_tool(Rule("once", who="admins"), changes=True), CALL_ARGUMENTS, taint)
-    assert verdict == RequireApproval(ASKED_AFTER_OUTSIDE_TEXT, "admins", None)
+    assert verdict == RequireApproval(ASKED_AFTER_OUTSIDE_TEXT, "admins", None, None, frozenset({""}))
     assert assess(make_tool(), CALL_ARGUMENTS, taint) == AllowCall()
 
 
@@ -140,7 +140,7 @@ def test_text_from_outside_taints_as_long_as_it_is_in_the_prompt():
     assert not taint.is_turn_tainted
     assert taint.history_origins == {"fetch_page"}
     assert assess(make_tool(changes=True), CALL_ARGUMENTS, taint) == RequireApproval(
-        ASKED_AFTER_EARLIER_TEXT, "asker", None
+        ASKED_AFTER_EARLIER_TEXT, "asker", None, None, taint.origins
     )
     assert assess(make_tool(), CALL_ARGUMENTS, taint) == AllowCall()
     continued = build_taint_state((*PAGE_TURN, THANKS), (THANKS,), {}, continues_answer=True)
@@ -160,7 +160,9 @@ def test_after_earlier_text_from_outside_a_new_url_is_asked_about_and_a_known_on
     taint = build_taint_state((*PAGE_TURN, THANKS), (THANKS,), {"fetch_page": opens})
     assert assess(opens, {"url": "https://a.example/"}, taint) == AllowCall()
     verdict = assess(opens, {"url": "https://a.example/?q=4711"}, taint)
-    assert verdict == RequireApproval(ASKED_AFTER_EARLIER_TEXT, "asker", None, "a.example")
+    assert verdict == RequireApproval(
+        ASKED_AFTER_EARLIER_TEXT, "asker", None, "a.example", frozenset({"fetch_page"})
+    )
 
 
 @pytest.mark.parametrize(

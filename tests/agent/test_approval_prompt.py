@@ -2,6 +2,7 @@
 
 import json
 import unicodedata
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -103,10 +104,19 @@ def test_long_arguments_take_several_messages_and_the_last_has_the_buttons():
 
 
 def test_a_question_names_the_requester_the_reason_and_who_decides():
-    (part,) = render_question(ENGLISH, make_prompt({}, None, is_for_admins=True), 3)
+    (part,) = render_question(ENGLISH, make_prompt({}, None), 3)
+    assert part.text == "May I run send_mail?\nAnn (7) asked for it. This tool always asks first.\nWith:\n{}"
+    prompt = replace(
+        make_prompt({}, None, is_for_admins=True),
+        words=f"Tell Bob\n\u202eplease {'🎈' * 200}",
+        description="Send a mail.",
+        minutes=15,
+    )
+    (part,) = render_question(ENGLISH, prompt, 3)
     assert part.text == (
         "May I run send_mail?\n"
-        "Ann (7) asked for it. This tool always asks first. An admin decides.\n"
+        f"Ann (7) wrote: “Tell Bob \\u202eplease {'🎈' * 143}…” What the tool says it does: “Send a mail.” "
+        "This tool always asks first. An admin decides, within 15 minutes.\n"
         "With:\n{}"
     )
     assert [button.label for button in part.buttons[0]] == ["Allow once", "Deny"]

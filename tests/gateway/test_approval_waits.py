@@ -150,7 +150,7 @@ async def test_an_admin_decides_about_a_members_call_and_a_removed_person_leaves
             bob.send(ring_prompt("one", "toll"))
             await wait_for_message(gateway, "I'll answer here.", BOB)
             question = await wait_for_question(gateway, "one")
-            assert "Bob (8) asked for it." in question.text
+            assert "Bob (8) wrote: “" in question.text
             bob.send("@@say:meanwhile@@")
             await wait_for_message(gateway, "meanwhile", BOB)
             assert await tap_buttons(gateway, gateway.ann, question, "Allow here") == "Allowed here."
