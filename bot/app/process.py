@@ -53,13 +53,17 @@ async def run(
         database = await run_unless_stopped(stop, retry_until_available(open_store, outage_log), None)
         if database is None:
             return 0
+        began_at = time.monotonic()
         migrating = retry_until_available(
             partial(run_in_thread, migrate_in_process, settings.database_url), outage_log
         )
         copy_path = await run_unless_stopped(stop, migrating, None)
         if copy_path:
             log.info(
-                "the database was migrated; a copy is at %s", copy_path, extra={"action": "app.migrated"}
+                "the database was migrated in %.0f s; a copy is at %s",
+                time.monotonic() - began_at,
+                copy_path,
+                extra={"action": "app.migrated"},
             )
         token = settings.telegram_token.get_secret_value()
         async with open_bot(token, settings.telegram_api_url, stop) as bot:

@@ -9,6 +9,7 @@ import functools
 import gc
 import importlib.metadata
 import logging
+import os
 import sys
 import time
 from pathlib import Path
@@ -55,6 +56,9 @@ def main() -> None:
     try:
         cli(prog_name="canvasgram")
     except Exception as error:
+        if _is_broken_pipe(error):  # of `| head`: nobody reads what Python flushes at its end, either
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            sys.exit(1)
         known_error = _unwrap_error(error)
         if known_error is None:
             logging.getLogger(__name__).critical("stopped by a fault of its own", exc_info=True)
@@ -369,6 +373,13 @@ def _load_settings(env_file: Path) -> "Settings":
     from bot.settings import NO_BOT_TOKEN, load_settings
 
     return load_settings(env_file, telegram_token=NO_BOT_TOKEN)
+
+
+def _is_broken_pipe(error: Exception) -> bool:
+    """Whether all that went wrong is that the reader of the output has left."""
+    if isinstance(error, ExceptionGroup):
+        return all(_is_broken_pipe(inner) for inner in error.exceptions)
+    return isinstance(error, BrokenPipeError)
 
 
 def _unwrap_error(error: Exception) -> CanvasgramError | None:

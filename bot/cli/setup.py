@@ -94,11 +94,12 @@ class SetupWizard:
             self._offer_options()
         self._save()
         self.prompter.say(f"Settings: {self.env_file}, readable by you alone.")
+        option = "" if self.env_file == Path(".env") else f" --env-file {self.env_file}"
         code = await _create_invite(self._load_settings(self.values).database_url)
         self.prompter.say(
             f"Whoever opens this link first, within {people.FIRST_ADMIN_MINUTES} minutes, becomes admin:\n"
             f"  https://t.me/{bot.username}?start={code}\n"
-            "Then start the gateway, in the way you started this: canvasgram run"
+            f"Then start the gateway, in the way you started this: canvasgram run{option}"
         )
 
     async def _check_bot(self) -> BotIdentity:
@@ -109,7 +110,11 @@ class SetupWizard:
                 return await check_token(
                     settings.telegram_token.get_secret_value(), settings.telegram_api_url
                 )
-            except SettingMissing as missing:
+            except SettingMissing:
+                missing = SettingsRefused(
+                    "TELEGRAM_TOKEN is missing, and nobody is there to be asked. "
+                    "Example: canvasgram setup --yes --token 1234567890:AAE…"
+                )
                 answers_left = self._ask_again(_TOKEN_QUESTION, missing, answers_left, FIRST_WORDS)
                 continue
             except TelegramRefused as refused:

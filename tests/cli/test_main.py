@@ -105,7 +105,7 @@ def test_without_a_command_the_commands_are_listed(call: CommandRunner) -> None:
 def test_a_missing_setting_is_one_line_and_exit_code_2(call: CommandRunner, args: list[str]) -> None:
     code, out, err = call(*args)
     assert (code, out) == (2, "")
-    assert re.fullmatch(r"TELEGRAM_TOKEN is missing: .+\. Example: TELEGRAM_TOKEN=\S+\n", err)
+    assert re.fullmatch(r"TELEGRAM_TOKEN is missing[:,] .+\. Example: .*\S+\n", err)
     assert "`canvasgram setup` asks for it" in err
 
 
@@ -318,6 +318,18 @@ def test_run_gives_the_gateway_its_settings_and_ends_with_its_code(
     assert configure_call == {"configured": ("INFO", "json", [TOKEN])}
     settings, stop = run_call["args"]
     assert (settings.log_format, stop.is_set()) == ("json", False)
+
+
+def test_the_demo_ends_quietly_when_nobody_reads_on() -> None:
+    with subprocess.Popen(
+        [sys.executable, "-m", "bot", "demo", "--say", "Hi"], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as demo:
+        assert demo.stdout is not None
+        assert demo.stderr is not None
+        assert demo.stdout.readline() == b"You: Hi\n"
+        demo.stdout.close()
+        assert demo.stderr.read() == b""
+    assert demo.returncode == 1
 
 
 def test_demo_reads_no_settings_and_passes_its_options(
