@@ -79,8 +79,10 @@ class ChatSchedules:
         if remove := arguments.get("remove"):
             async with self._user_jobs.database.read_transaction() as tx:
                 job = await jobs.find(tx, remove) if 0 < remove < MAX_NUMBER else None
-            is_own = job is not None and job.person == self._owner.person
-            return CallPreview(DELETE_QUESTION, job.text if job and is_own else f"#{remove}")
+            is_seen = job is not None and job.person == self._owner.person
+            if job is None or not is_seen or self._owner.group_chat not in {None, job.lane and job.lane.chat}:
+                return CallPreview(DELETE_QUESTION, f"#{remove}")
+            return CallPreview(DELETE_QUESTION, job.text)
         if not when and not text:
             return CallPreview("", "", is_own_wish=True)  # it only lists
         question = TASK_QUESTION if arguments.get("task") else REMINDER_QUESTION
@@ -94,7 +96,7 @@ class ChatSchedules:
     async def _is_own_wish(self, schedule: "ParsedSchedule", text: str) -> bool:
         """Whether the person's own words say this time, and hold this text in one piece."""
         own_words, text = (" ".join(words.lower().split()) for words in (self._own_words, text))
-        if not re.search(rf"(?<!\w){re.escape(text)}(?!\w)", own_words):
+        if not re.search(rf"(?<!\w){re.escape(text.rstrip('.!?'))}(?!\w)", own_words):
             return False
         try:
             own_schedule, _ = await self._user_jobs.parse_line(

@@ -54,6 +54,7 @@ def normalize_text(text: str) -> str:
 
 @cache
 def load_time_words() -> TimeWords:
+    """The words of both tables."""
     folder = files(__package__)
     tables = [(folder / name).read_text("utf-8") for name in ("time_words.txt", "calendar_words.txt")]
     words = {

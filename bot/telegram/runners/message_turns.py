@@ -69,7 +69,9 @@ class MessageTurns:
         first = updates[0]
         assert first.person is not None
         if zone := await find_zone_answer(self._database, first):
-            await self._run_action(updates, "member", handle_zone, zone)
+            await self._run_action([first], "member", handle_zone, zone)
+            if updates[1:]:
+                await self.run(updates[1:], lane, translate)
             return
         coordinates = find_newest_location(updates)
         if coordinates and first.item.attempt == 1:  # later its person may have set another zone since

@@ -517,6 +517,20 @@ async def test_whose_zone_is_unknown_is_asked_once_and_what_they_wanted_is_kept_
     assert len(await load_jobs(harness)) == 1
 
 
+async def test_what_is_written_together_with_the_answer_to_the_question_is_answered_too(database: Database):
+    harness = UpdateHarness(database)
+    harness.now = NOW
+    await harness.let_in(ANNA)
+    await send_command(harness, "/remind tomorrow at 9 tea")
+    await harness.store_updates(
+        harness.build_message(text="I’m in Munich!"), harness.build_message(text="What is a tide?")
+    )
+    [reply] = await harness.handle_claimed()
+    assert reply.text.startswith("Your time zone is Europe/Berlin")
+    assert [request.texts for request in harness.turns.requests] == [("What is a tide?",)]
+    assert [item.state for item in await harness.load_items(kind="update")] == ["done"] * 3
+
+
 async def test_what_needs_no_zone_is_kept_without_one(database: Database):
     harness = UpdateHarness(database)
     harness.now = NOW

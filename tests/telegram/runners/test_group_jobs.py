@@ -81,6 +81,7 @@ async def test_a_groups_prompt_has_no_jobs_of_other_chats(harness: UpdateHarness
     assert [word in listed for word in ("pizza", "wine", "doctor", "surprise")] == [True, True, False, False]
     with pytest.raises(ToolError, match="There is no"):
         await in_group.remove(private)
+    assert (await in_group.preview({"remove": private})).details == f"#{private}"
     assert "surprise" in await build_schedules(Lane(ANNA)).list()
     assert "doctor" in await build_schedules(Lane(ANNA)).remove(private)
 
@@ -95,6 +96,13 @@ async def test_a_list_shown_in_a_group_has_no_jobs_of_other_chats(harness: Updat
     [edit] = harness.bot.calls_of("edit_message_text")
     assert "pizza" in str(edit)
     assert "doctor" not in str(edit)
+
+
+async def test_a_groups_reminder_names_its_group_in_the_private_list(harness: UpdateHarness):
+    await store_job(harness, ANNA, Lane(ANNA), "the doctor")
+    await store_job(harness, ANNA, Lane(CHAT), "pizza")
+    [listed] = await harness.send_text("/jobs")
+    assert [line.count("Family") for line in listed.text.splitlines()] == [0, 0, 1]
 
 
 @pytest.mark.parametrize("more", [{}, ANONYMOUS], ids=["stranger", "anonymous administrator"])
