@@ -53,9 +53,10 @@ class TelegramClock:
             url: str,
             method: str,
             request_data: RequestData | None = None,
+            *timeouts: Any,
             **options: Any,
         ) -> tuple[int, bytes]:
-            status, body = await original(request, url, method, request_data, **options)
+            status, body = await original(request, url, method, request_data, *timeouts, **options)
             parameters = request_data.json_parameters if request_data else {}
             clock._record(url.rpartition("/")[2], parameters, body)
             return status, body
