@@ -1,7 +1,10 @@
 """A turn's model calls, tool calls, messages and intervals as tables. Pure."""
 
+from collections.abc import Mapping
+
 from bot.admin.components import TURNS_PATH, build_url, cut, format_duration
 from bot.admin.data_table import Cell, DataTable, TableColumn, build_seconds_cell
+from bot.admin.names import name_person
 from bot.db.usage.turn_steps import CallStep, PartStep, ToolStep, TurnSteps
 from bot.domain import CANVAS_TOKENS, TYPED_READ_PURPOSES
 from bot.usage.intervals import INTERVAL_DESCRIPTIONS, INTERVAL_ORDER, column_name
@@ -50,10 +53,10 @@ _INTERVAL_COLUMNS = (
 )
 
 
-def build_tables(turn: TurnSteps) -> tuple[DataTable, ...]:
+def build_tables(turn: TurnSteps, names: Mapping[int, str]) -> tuple[DataTable, ...]:
     """The intervals, the model calls, the tool calls and the messages."""
     calls = tuple(_build_call(number, call, turn) for number, call in enumerate(turn.calls, start=1))
-    tools = tuple(_build_tool(tool, turn) for tool in turn.tools)
+    tools = tuple(_build_tool(tool, turn, names) for tool in turn.tools)
     parts = tuple(_build_part(number, part, turn) for number, part in enumerate(turn.parts, start=1))
     return (
         DataTable("intervals", "The intervals", _INTERVAL_COLUMNS, _list_intervals(turn), "Not known (yet)."),
@@ -137,7 +140,7 @@ def _canvases_cell(call: CallStep) -> Cell:
     return _output_cell(call, -(-call.completion_tokens // CANVAS_TOKENS))
 
 
-def _build_tool(tool: ToolStep, turn: TurnSteps) -> tuple[Cell, ...]:
+def _build_tool(tool: ToolStep, turn: TurnSteps, names: Mapping[int, str]) -> tuple[Cell, ...]:
     began_at = tool.began_at if tool.began_at is not None else tool.asked_at
     seconds = None
     if tool.began_at is not None and tool.ended_at is not None:
@@ -147,7 +150,7 @@ def _build_tool(tool: ToolStep, turn: TurnSteps) -> tuple[Cell, ...]:
         Cell(tool.step),
         Cell(cut(tool.name), href=href),
         _moment_cell(began_at, turn),
-        Cell(_describe_question(tool)),
+        Cell(_describe_question(tool, names)),
         build_seconds_cell(seconds),
         _build_outcome_cell(tool),
     )
@@ -159,12 +162,14 @@ def _build_outcome_cell(tool: ToolStep) -> Cell:
     return Cell(cut(describe_tool_outcome(tool.outcome, tool.refusal)))
 
 
-def _describe_question(tool: ToolStep) -> str:
+def _describe_question(tool: ToolStep, names: Mapping[int, str]) -> str:
     if tool.asked_at is None:
         return "no"
     if tool.answered_at is None:
         return "no answer yet"
     answer = ANSWER_LABELS.get(tool.answer or "", cut(tool.answer or "unknown"))
+    if tool.answered_by is not None:
+        answer = f"{answer} by {name_person(tool.answered_by, names)}"
     return f"{answer}, after {format_duration(tool.answered_at - tool.asked_at)}"
 
 

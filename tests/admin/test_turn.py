@@ -11,7 +11,9 @@ from sqlalchemy import insert, select
 
 from bot.db.engine import Database
 from bot.db.maintenance import retention
-from bot.db.tables import audit, lives, messages, model_calls, share_holds
+from bot.db.tables import audit, lives, messages, model_calls, share_holds, tool_calls
+from bot.db.tools import approvals
+from bot.db.tools.approvals import NewApprovalQuestion
 from bot.domain import Lane
 from bot.usage import report_command
 from bot.usage.intervals import INTERVAL_ORDER, column_name
@@ -168,6 +170,22 @@ async def test_odd_turns_have_a_page(database: Database, database_url: str):
         text = await page.get_text(f"/admin/turn/{empty}")
         assert "No model was called." in text
         assert len(read_shapes(text)) == 1
+
+
+async def test_a_turn_says_who_allowed_a_call(database: Database, database_url: str):
+    rows = UsageRows(database)
+    turn = await rows.add_turn()
+    await rows.add_tool_call(turn)
+    async with database.transaction() as tx:
+        (call,) = await tx.execute(select(tool_calls.c.step, tool_calls.c.call_id))
+        question = NewApprovalQuestion(
+            turn, call.step, call.call_id, "clock", "{}", "", 5, Lane(5), "admins", "", None, NOON + 9
+        )
+        asked = await approvals.insert_question(tx, question, now=NOON)
+        await approvals.store_answer(tx, asked, "once", ANN, now=NOON + 2)
+    async with open_admin_page(database, database_url) as page:
+        (row,) = await read_table(page, turn, "tools")
+        assert "allowed once by Ann, after 2.0 s" in row.values()
 
 
 async def fill_texts(database: Database) -> int:

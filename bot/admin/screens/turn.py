@@ -40,7 +40,7 @@ async def show_turn(request: PageRequest) -> ScreenPage | Download:
     """The turn without its texts."""
     turn, names = await _load(request, with_texts=False)
     if request.export:
-        return export_table(pick_table(build_tables(turn), request.query.get("table")), request.export)
+        return export_table(pick_table(build_tables(turn, names), request.query.get("table")), request.export)
     return _build_page(request, turn, names, _ask_for_reason(request, turn))
 
 
@@ -68,7 +68,7 @@ async def _load(request: PageRequest, *, with_texts: bool) -> tuple[TurnSteps, M
 
 
 def _build_page(request: PageRequest, turn: TurnSteps, names: Mapping[int, str], texts: h.Node) -> ScreenPage:
-    intervals, *others = build_tables(turn)
+    intervals, *others = build_tables(turn, names)
     with_exports = request.path == f"{ADMIN_PATH}/turn/{request.parts['turn']}"
     body = (
         _show_head(request, turn, names),

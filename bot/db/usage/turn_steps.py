@@ -78,6 +78,7 @@ class ToolStep:
 
     `arguments` and `result` are None unless texts were requested. `asked_at`: a person was asked about it;
     they gave an `answer` at `answered_at`. `refusal`: why it was refused, if it was; None: unknown.
+    `answered_by` None: no person answered.
     """
 
     step: int
@@ -91,6 +92,7 @@ class ToolStep:
     answered_at: float | None = None
     answer: str | None = None
     refusal: str | None = None
+    answered_by: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,6 +232,7 @@ async def _load_tools(tx: Transaction, turn: int, *, with_texts: bool) -> tuple[
     else:
         columns += [null(), null()]
     columns += [approvals.c.asked_at, approvals.c.answered_at, approvals.c.answer, tool_calls.c.refusal]
+    columns.append(approvals.c.answered_by)
     with_approvals = tool_calls.outerjoin(approvals, approvals.c.id == tool_calls.c.approval)
     query = select(*columns).select_from(with_approvals)
     query = query.where(tool_calls.c.turn == turn).order_by(tool_calls.c.id)
