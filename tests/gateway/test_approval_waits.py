@@ -97,7 +97,7 @@ async def test_a_chat_goes_on_while_calls_wait_and_a_late_answer_replies_to_its_
 
 
 @pytest.mark.sqlite
-async def test_what_is_allowed_here_is_listed_taken_back_and_a_parked_turn_stays_out_of_a_new_conversation(
+async def test_what_is_allowed_here_is_listed_taken_back_and_a_new_conversation_ends_what_waits(
     tmp_path: Path,
 ):
     async with running_gateway(tmp_path, tools_dir=install_bells(tmp_path)) as gateway:
@@ -117,8 +117,8 @@ async def test_what_is_allowed_here_is_listed_taken_back_and_a_parked_turn_stays
         last = await wait_for_question(gateway, "three")
         gateway.ann.send("/new")
         await wait_for_message(gateway, "your notes are kept.")
-        assert await tap_buttons(gateway, gateway.ann, last, "Deny") == "Denied."
-        await wait_for_message(gateway, "once more three")
+        ended = await wait_for_message(gateway, "Stopped; I won't run it.")
+        assert (ended.message_id, ended.buttons) == (last.message_id, [])
         gateway.ann.send("@@say:something new@@")
         await wait_for_message(gateway, "something new")
         assert len(gateway.endpoint.requests[-1].body["messages"]) == 2

@@ -1,10 +1,12 @@
 """/new, /stop and /notes: what a person does about the conversation of a chat."""
 
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 from bot.db.conversations import conversations, notes
-from bot.db.queues import inbox, stop_requests
+from bot.db.queues import inbox, parked_items, stop_requests
 from bot.db.queues.stop_requests import StopCommand
 from bot.domain import Button, Part
 from bot.telegram.actions import (
@@ -38,14 +40,23 @@ async def handle_new_button(context: ActionContext) -> ActionResult:
     if context.args != "yes":
         return expire_button(context)
     started = await _start_conversation(context)
-    return ActionResult(replacement=started.parts[0])
+    return ActionResult(replacement=started.parts[0], after_commit=started.after_commit)
 
 
 async def _start_conversation(context: ActionContext) -> ActionResult:
+    parked_turns = await parked_items.list_parked_turns(context.tx, context.lane, before=context.item.id)
+    stopped = await _stop_parked(context, parked_turns)
     await conversations.start_new(context.tx, context.lane)
-    return reply_text(
+    started = reply_text(
         context.translate("New conversation. I no longer see what was said before; your notes are kept.")
     )
+    return replace(started, after_commit=stopped)
+
+
+async def _stop_parked(context: ActionContext, turns: Sequence[int]) -> tuple[Callable[[], object], ...]:
+    """Stop turns that wait for a person, with their questions; returns what to call once it is committed."""
+    lanes = await context.deps.approvals.stop_turns(context.tx, turns, now=context.now)
+    return (context.deps.wake_worker, *(partial(context.deps.wake_sender, lane) for lane in lanes))
 
 
 async def handle_stop(context: ActionContext) -> ActionResult:
@@ -63,9 +74,7 @@ async def handle_stop(context: ActionContext) -> ActionResult:
     if stopped.was_late:
         return reply_text(context.translate(STOP_CAME_LATE))
     if stopped.parked:
-        lanes = await context.deps.approvals.stop_turns(context.tx, stopped.parked, now=context.now)
-        wakes = (partial(context.deps.wake_sender, lane) for lane in lanes)
-        return ActionResult(after_commit=(context.deps.wake_worker, *wakes))
+        return ActionResult(after_commit=await _stop_parked(context, stopped.parked))
     if stopped.running:
         stop_turn = partial(context.deps.turns.stop, context.lane, context.item.id)
         return ActionResult(parts=_offer_to_drop(context, stopped.waiting), after_commit=(stop_turn,))
