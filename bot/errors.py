@@ -11,7 +11,8 @@ CanvasgramError
 ├── GatewayRunning           another gateway holds this database
 ├── SchemaUnknown            the database was written by a newer version
 ├── StoreUnavailable         the database cannot be written now
-│   └── StoreBusy            somebody else uses it at the moment
+│   ├── StoreBusy            somebody else uses it at the moment
+│   └── StoreReplaced        its file was removed or replaced
 ├── ShareLost                another replica answers these chats by now
 ├── ReadTooSlow              a read took longer than it may
 ├── BackupFailed             a backup could not be made
@@ -97,6 +98,10 @@ class StoreUnavailable(CanvasgramError):
 
 class StoreBusy(StoreUnavailable):
     """Another program, or another page, uses the database longer than one waits for it."""
+
+
+class StoreReplaced(StoreUnavailable):
+    """The file of the database is gone, or another one is in its place; the gateway ends then."""
 
 
 class ShareLost(CanvasgramError):

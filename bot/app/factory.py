@@ -28,7 +28,7 @@ from bot.db.database_url import is_postgresql
 from bot.db.engine import Database
 from bot.db.queues.admin_notices import AdminNotices
 from bot.db.queues.inbox import IncomingUpdate
-from bot.db.retry import retry_until_available
+from bot.db.retry import OutageLog, retry_until_available
 from bot.domain import ItemKind, Runner
 from bot.llm.client import ModelClient
 from bot.llm.typed_reads import TypedReader
@@ -87,11 +87,13 @@ class RunOptions:
 
 @dataclass(frozen=True, slots=True)
 class ProcessContext:
-    """`timers`: measure turns since this process began. `replica_link` None: it is the only gateway on its
-    database.
+    """`timers`: measure turns since this process began. `outage_log`: of the database.
+
+    `replica_link` None: it is the only gateway on its database.
     """
 
     timers: TurnTimers
+    outage_log: OutageLog
     replica_link: ReplicaLink | None = None
 
 
@@ -324,6 +326,7 @@ async def build(
         quota=quota,
         action_dependencies=action_dependencies,
         bot_name=bot.username,
+        outage_log=process.outage_log,
         replica=build_replica(
             settings,
             bot.id,

@@ -9,7 +9,9 @@ from functools import partial
 
 from bot.app.first_admin import FirstAdminLink
 from bot.app.replica import Replica
+from bot.db.retry import OutageLog
 from bot.db.shares import OwnShares
+from bot.errors import StoreReplaced
 from bot.jobs.scheduler import JobScheduler
 from bot.jobs.system_job_runner import SystemJobSync
 from bot.llm.client import ModelClient
@@ -61,17 +63,20 @@ class Gateway:
     quota: QuotaGate
     action_dependencies: ActionDependencies
     bot_name: str
+    outage_log: OutageLog
     replica: Replica | None
 
     def is_ready(self) -> bool:
-        """Whether messages are fetched and answered: Telegram and the model endpoint were reached lately.
+        """Whether a message sent now is fetched, stored and answered.
 
         A replica that does not lead answers what the leader fetches.
         """
+        if self.outage_log.is_away or not self.endpoint_watch.is_up:
+            return False
         own_shares = self.own_shares
         if own_shares is None or own_shares.is_leader:
-            return self.intake.has_recent_poll() and self.endpoint_watch.is_up
-        return own_shares.other_schema is None and own_shares.has_leader and self.endpoint_watch.is_up
+            return self.intake.is_fetching()
+        return own_shares.other_schema is None and own_shares.has_leader
 
     @property
     def own_shares(self) -> OwnShares | None:
@@ -116,11 +121,22 @@ class Gateway:
                 tasks.create_task(self.sign_ins.run(), name="sign-ins"),
                 tasks.create_task(self._load_late_libraries(), name="late libraries"),
                 tasks.create_task(self.endpoint_watch.run(), name="endpoint watch"),
+                tasks.create_task(self._end_if_replaced(), name="database file"),
             ]
             await stop.wait()
             self.worker.drain()  # its grace period begins now, even if a task here waits for the database
             for task in ingress_tasks:
                 task.cancel()
+
+    async def _end_if_replaced(self) -> None:
+        """Tell admins, and raise StoreReplaced, once the database is another file, or none."""
+        await self.outage_log.wait_until_replaced()
+        error = StoreReplaced(
+            "The file of the database was removed or replaced under the running gateway, which stops now, so "
+            "that no more is lost. Put the right file back, then start it again."
+        )
+        await self.best_effort_calls.alert_admins(self.access.list_admins(), str(error))
+        raise error
 
     async def _lead(self, first_admin_link: FirstAdminLink) -> None:
         """Do what one process does for all, whenever this is the one."""

@@ -72,7 +72,7 @@ async def run(
                     open_replica_link(settings.database_url, database) as link,
                     _open_models(settings, link) as models,
                 ):
-                    process = ProcessContext(timers, link)
+                    process = ProcessContext(timers, outage_log, link)
                     build_gateway = partial(
                         build, settings, database, bot, models, process=process, options=options
                     )

@@ -19,7 +19,7 @@ import typer
 
 from bot.bench.cli import bench
 from bot.cli.tools.commands import tools
-from bot.errors import CanvasgramError, QuestionRefused, SettingsRefused
+from bot.errors import CanvasgramError, QuestionRefused, SettingsRefused, StoreReplaced
 from bot.terminal import TerminalPrompter, Work, run_until_signal, show_progress, write_output
 from bot.usage.plain_text import escape_for_terminal
 
@@ -52,7 +52,7 @@ ENV_FILE = Path(".env")
 
 
 def main() -> None:
-    """Run the command line and exit: 0 it worked, 1 it failed, 2 a setting or an option is wrong."""
+    """Run the command line and exit: 0 it worked, 1 it failed, 2 somebody has to mend what is wrong first."""
     try:
         cli(prog_name="canvasgram")
     except Exception as error:
@@ -65,7 +65,7 @@ def main() -> None:
             sys.exit(1)
         line = " ".join(str(known_error).split())
         typer.echo(escape_for_terminal(line), err=True)
-        sys.exit(2 if isinstance(known_error, SettingsRefused | QuestionRefused) else 1)
+        sys.exit(2 if isinstance(known_error, SettingsRefused | QuestionRefused | StoreReplaced) else 1)
 
 
 @cli.callback(invoke_without_command=True)

@@ -7,7 +7,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterator
 from typing import TypeVar
 
-from bot.errors import StoreUnavailable
+from bot.errors import StoreReplaced, StoreUnavailable
 
 RETRY_SECONDS = 1.0
 
@@ -21,8 +21,20 @@ class OutageLog:
 
     def __init__(self) -> None:
         self._began_at: float | None = None  # monotonic
+        self._replaced = asyncio.Event()
+
+    @property
+    def is_away(self) -> bool:
+        """Whether nothing can be stored now, as far as anything was tried."""
+        return self._began_at is not None
+
+    async def wait_until_replaced(self) -> None:
+        """Return once the file of the database was found to be another one, or none."""
+        await self._replaced.wait()
 
     def record_failure(self, error: StoreUnavailable) -> None:
+        if isinstance(error, StoreReplaced):
+            self._replaced.set()
         if self._began_at is None:
             self._began_at = time.monotonic()
             log.warning("%s; waiting until it can", error, extra={"action": "store.away"})

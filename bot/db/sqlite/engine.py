@@ -20,7 +20,7 @@ from sqlalchemy.exc import OperationalError
 
 from bot.db.retry import OutageLog, report_failures, report_success
 from bot.db.sqlite.connections import Engines, LoopConnection, create_engines
-from bot.db.sqlite.files import make_private
+from bot.db.sqlite.files import build_file_check, make_private
 from bot.db.sqlite.lock import hold_lock
 from bot.db.transaction import LoopTransaction, Transaction
 from bot.errors import ReadTooSlow, StoreBusy, StoreUnavailable
@@ -56,7 +56,7 @@ class SqliteDatabase:
     """The open SQLite file; `open_sqlite` builds it.
 
     `outage_log` hears of each failure, and of each write transaction after one; commands that retry nothing
-    have none.
+    have none. `check_file` is called before each write, and raises StoreReplaced.
 
     The statements of a `transaction` and a `read_transaction` hold the event loop, and awaiting one does not
     yield to it; once `stop` is set, these wait only briefly for locks of other programs. `long_transaction`
@@ -64,9 +64,14 @@ class SqliteDatabase:
     """
 
     def __init__(
-        self, engines: Engines, outage_log: OutageLog | None = None, stop: asyncio.Event | None = None
+        self,
+        engines: Engines,
+        outage_log: OutageLog | None = None,
+        stop: asyncio.Event | None = None,
+        check_file: Callable[[], None] = lambda: None,
     ) -> None:
         self._engines = engines
+        self._check_file = check_file
         self._thread_engine: AsyncEngine | None = None
         self._connect_lock = asyncio.Lock()
         self._stop = stop
@@ -113,6 +118,7 @@ class SqliteDatabase:
         """A durable write transaction whose statements may take long; everybody else waits for its end."""
         with report_failures(self._outage_log), translate_errors():
             async with self._write_lock, self._open_in_thread("BEGIN IMMEDIATE") as connection:
+                self._check_file()
                 yield connection
         report_success(self._outage_log)
 
@@ -195,6 +201,7 @@ class SqliteDatabase:
         return _HELD_SECONDS
 
     def _begin_writing(self, *, durable: bool) -> LoopConnection:
+        self._check_file()
         if self._writer is None:
             self._writer = LoopConnection(self._engines.loop)
         self._writer.begin_writing(durable=durable)
@@ -345,7 +352,8 @@ async def open_sqlite(
     """
     make_private(file)
     with hold_lock(file) if for_gateway else contextlib.nullcontext():
-        database = SqliteDatabase(create_engines(str(file), _PRAGMAS), outage_log, stop)
+        engines = create_engines(str(file), _PRAGMAS)
+        database = SqliteDatabase(engines, outage_log, stop, build_file_check(file))
         try:
             yield database
         finally:

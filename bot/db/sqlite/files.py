@@ -3,10 +3,10 @@
 import contextlib
 import errno
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from bot.errors import SettingsRefused, StoreUnavailable
+from bot.errors import SettingsRefused, StoreReplaced, StoreUnavailable
 
 
 def make_private(file: Path) -> None:
@@ -20,6 +20,26 @@ def make_private(file: Path) -> None:
         file.chmod(0o600)
     if not os.access(file.parent, os.W_OK | os.X_OK):  # for the files that SQLite puts beside it
         raise SettingsRefused(_explain_unwritable(file, "its folder is read-only"))
+
+
+def build_file_check(file: Path) -> Callable[[], None]:
+    """Build a check that raises StoreReplaced once the file of this name is not the one that it is now.
+
+    SQLite itself would go on in a file that has no name any more, and all of it be lost at the end.
+    """
+    opened = file.stat()
+
+    def check_file() -> None:
+        try:
+            is_in_place = os.path.samestat(file.stat(), opened)
+        except FileNotFoundError:
+            is_in_place = False
+        except OSError as error:
+            raise StoreUnavailable(f"{file} cannot be read ({error.strerror})") from error
+        if not is_in_place:
+            raise StoreReplaced(f"{file} was removed or replaced while the gateway worked on it")
+
+    return check_file
 
 
 @contextlib.contextmanager

@@ -117,7 +117,7 @@ class UpdatePoller:
         # An upper bound of a person's waiting messages; unknown for people who are not in it.
         self._max_waiting_by_person: dict[int, int] = {}
 
-    def has_recent_poll(self) -> bool:
+    def is_fetching(self) -> bool:
         """Whether Telegram answered a poll recently: two long polls ago at most."""
         return time.monotonic() - self._last_poll_at < 2 * POLL_SECONDS
 
