@@ -43,7 +43,9 @@ class PageAddress:
 def is_loopback(host: str) -> bool:
     """Whether a Host names this machine, with or without a port."""
     try:
-        name = urlsplit(f"//{host}").hostname or ""
+        address = urlsplit(f"//{host}")
+        name = address.hostname or ""
+        _ = address.port  # raises ValueError for a port that there is not
         return name == "localhost" or ipaddress.ip_address(name).is_loopback
     except ValueError:
         return False

@@ -211,6 +211,7 @@ ADDRESSES = (
     ("bot.example.com:8443", "https", 421, "another address"),
     ("", "https", 421, "another address"),
     ("[", "https", 421, "another address"),
+    ("127.0.0.1:99999", None, 421, "another address"),
     ("bot.example.com", "https", 200, "Now"),
     ("BOT.example.com", "https", 200, "Now"),
     ("localhost:8080", None, 200, "Now"),
