@@ -83,7 +83,7 @@ async def _find_admin_name(
     """The name of an admin; None for somebody who is none."""
     if holder.person is None:
         return OWNER_NAME
-    if not await people.is_admin(tx, holder.person, dependencies.settings.admin_ids):
+    if await people.load_role(tx, holder.person, dependencies.settings.admin_ids) != "admin":
         return None
     person = await people.find(tx, holder.person)
     return person.name if person else f"Person {holder.person}"

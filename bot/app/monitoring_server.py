@@ -48,7 +48,7 @@ async def serve_monitoring(
                 page = open_admin_page(settings, database, gateway, seats_by_endpoint)
                 routes.extend(await stack.enter_async_context(page))
             server = serve(
-                build_app(gateway.is_ready, metrics, gateway.sign_ins.receive, routes, gateway.own_shares),
+                build_app(gateway.is_ready, metrics, gateway.sign_ins, routes, gateway.own_shares),
                 host=settings.http_host,
                 port=settings.http_port,
                 protocol=BoundedProtocol,

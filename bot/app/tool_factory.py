@@ -65,7 +65,9 @@ class ToolFactory:
             **try_tasks.get_handlers(),
             **self.sign_in_tasks.get_handlers(),
         }
-        return {TOOLS_JOB: ToolTaskRunner(self.database, self.tool_registry, handlers, wake_sender)}
+        admins = self.settings.admin_ids
+        runner = ToolTaskRunner(self.database, self.tool_registry, handlers, wake_sender, admins)
+        return {TOOLS_JOB: runner}
 
     def is_repeatable(self, name: str) -> bool:
         """Whether running this tool again does no harm."""
@@ -121,7 +123,7 @@ async def load_tools(
         build_tool_settings(settings),
         builtin_tools,
         dependencies.wake_worker,
-        ToolRights(dependencies.is_admin, tool_registry.can_use),
+        ToolRights(dependencies.is_admin, tool_registry.can_use, settings.admin_ids),
     )
     return ToolFactory(settings, database, builtin_tools, tool_registry, approvals, sign_in_tasks)
 

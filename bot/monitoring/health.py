@@ -15,20 +15,20 @@ from starlette.types import ASGIApp
 from bot.db.shares import OwnShares
 from bot.errors import StoreUnavailable
 from bot.monitoring.metrics import GatewayMetrics
-from bot.monitoring.sign_in_page import ReceiveAnswer, build_sign_in_route
+from bot.monitoring.sign_in_page import WaitingSignIns, build_sign_in_route
 
 
 def build_app(
     is_ready: Callable[[], bool],
     metrics: GatewayMetrics,
-    receive_answer: ReceiveAnswer,
+    sign_ins: WaitingSignIns,
     more_routes: Sequence[BaseRoute] = (),
     own_shares: OwnShares | None = None,
 ) -> ASGIApp:
     """`/healthz` is 200 while the process answers; `is_ready` says whether messages are answered now.
 
-    `receive_answer` takes what the page of a sign-in sent back, and says whether it was waited for.
-    `more_routes`: what else is served on the port. `own_shares`: of a replica.
+    `sign_ins`: those whose page may come back. `more_routes`: what else is served on the port.
+    `own_shares`: of a replica.
     """
 
     async def health(_: Request) -> Response:
@@ -48,7 +48,7 @@ def build_app(
         routes=[
             Route("/healthz", health),
             Route("/metrics", exposition),
-            build_sign_in_route(receive_answer),
+            build_sign_in_route(sign_ins),
             *more_routes,
         ]
     )

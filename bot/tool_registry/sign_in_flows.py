@@ -25,6 +25,7 @@ LOOPBACK_SIGN_IN_PORT = 8739
 LOOPBACK_SIGN_IN_URL = f"http://127.0.0.1:{LOOPBACK_SIGN_IN_PORT}{SIGN_IN_PATH}"
 """Where nothing of the gateway listens: the address of the page that did not load is sent to it in a chat."""
 
+SIGN_IN_ENDED = "the one who asked for it has no access any more."
 SIGN_IN_SECONDS = 900.0  # from the link to what its page sends back
 
 log = logging.getLogger(__name__)
@@ -55,9 +56,9 @@ class SignInRequest:
 
 @dataclass(frozen=True, slots=True)
 class _WaitingSignIn:
-    """A sign-in whose link was shown to a person, and what its page will send back."""
+    """A sign-in whose link was shown to the one who asked, and what its page will send back."""
 
-    person: int
+    request: SignInRequest
     answer: asyncio.Future[SignInAnswer]
 
 
@@ -120,7 +121,18 @@ class SignInFlows:
     def is_open(self, answer: SignInAnswer, person: int) -> bool:
         """Whether a sign-in of this person waits for this answer."""
         waiting = self._waiting.get(answer.state)
-        return waiting is not None and waiting.person == person
+        return waiting is not None and waiting.request.person == person
+
+    def find_request(self, state: str) -> SignInRequest | None:
+        """Return whose sign-in waits for what has this state."""
+        waiting = self._waiting.get(state)
+        return None if waiting is None or waiting.answer.done() else waiting.request
+
+    def end(self, person: int) -> None:
+        """End the sign-ins that somebody has begun: what their pages send back is not taken any more."""
+        for waiting in self._waiting.values():
+            if waiting.request.person == person and not waiting.answer.done():
+                waiting.answer.set_exception(ToolError(SIGN_IN_ENDED))
 
     def receive(self, answer: SignInAnswer) -> bool:
         """Take what a page sent back; False if no sign-in waits for it."""
@@ -134,7 +146,7 @@ class SignInFlows:
         answer: asyncio.Future[SignInAnswer] = asyncio.get_running_loop().create_future()
 
         async def show_link(url: str) -> None:
-            self._waiting[find_state(url)] = _WaitingSignIn(request.person, answer)
+            self._waiting[find_state(url)] = _WaitingSignIn(request, answer)
             link.set_result(url)
 
         async def wait_for_answer() -> SignInAnswer:

@@ -39,6 +39,11 @@ async def wait_for(gateway: GatewayHarness, expected: str, before: int = 0, chat
     return find()[-1]
 
 
+def count_links(gateway: GatewayHarness, chat: int) -> int:
+    entities = [entity for message in gateway.api.chat(chat).bot_messages for entity in message.entities]
+    return sum(entity["type"] == "text_link" for entity in entities)
+
+
 def find_link(gateway: GatewayHarness, chat: int = ADMIN) -> str:
     """The newest link behind words in the chat."""
     messages = gateway.api.chat(chat).bot_messages
@@ -126,11 +131,52 @@ async def test_a_sign_in_comes_back_to_the_public_address(tmp_path: Path) -> Non
     ):
         shown = await say(gateway, f"/tools add mcp {servers.url} notes", "wants you to sign in")
         assert "send it to me" not in shown
-        page = await browser.get(await servers.agree(find_link(gateway)))
+        address = await servers.agree(find_link(gateway))
+        for _ in range(2):  # opening it only asks
+            question = (await browser.get(address)).text
+            assert "your account at notes (127.0.0.1) to this bot, for everyone" in question
+            assert "“Ann” (number 7 in Telegram) asked for it." in question
+        page = await browser.post(address)
         assert page.text.startswith("Thank you")
         await wait_for(gateway, "You are signed in to notes.")
         again = await browser.get(f"{public_url}/canvasgram/signin?state=made-up&code=made-up")
         assert (again.status_code, again.text.startswith("This sign-in is not open")) == (400, True)
+
+
+async def test_a_page_names_who_gets_an_account_and_ends_with_their_access(
+    tmp_path: Path,
+) -> None:
+    port = find_free_port()
+    public_url = f"http://127.0.0.1:{port}"
+    async with (
+        running_oauth_server() as servers,
+        run_gateway(tmp_path, http_port=port, public_url=public_url, access="open") as gateway,
+        httpx.AsyncClient(trust_env=False) as browser,
+    ):
+        bob = gateway.api.person(BOB, "Bob")
+        bob.send("/id")
+        await say(gateway, f"/tools add mcp {servers.url} notes --personal", "wants you to sign in")
+        await browser.post(await servers.agree(find_link(gateway)))
+        await wait_for(gateway, "You are signed in to notes.")
+        await say(gateway, "/grant notes_echo everyone", "notes_echo may be used by: everyone.")
+        bob.send('@@tool:notes_echo {"text": "first"}@@ @@say:Sign in, Bob.@@')
+        await wait_for(gateway, "notes works with your own account.", chat=BOB)
+        [offer] = [message for message in gateway.api.chat(BOB).bot_messages if message.buttons]
+        addresses: list[str] = []
+        for _ in range(2):
+            bob.tap(offer, "Sign in to notes")
+            await gateway.api.wait_until(lambda: count_links(gateway, BOB) > len(addresses))
+            addresses.append(await servers.agree(find_link(gateway, BOB)))
+        page = await browser.get(addresses[1])
+        assert f"to “Bob” (number {BOB} in Telegram)?" in page.text
+        assert "frame-ancestors 'none'" in page.headers["content-security-policy"]
+        assert (await browser.post(addresses[0])).status_code == 400  # another one was begun
+        await say(gateway, f"/people block {BOB}", "is blocked.")
+        before = gateway.texts(BOB)
+        for answer in (await browser.get(addresses[1]), await browser.post(addresses[1])):
+            assert (answer.status_code, answer.text.startswith("This sign-in is not open")) == (400, True)
+        await say(gateway, "@@say:and now@@", "and now")
+        assert gateway.texts(BOB) == before
 
 
 async def test_what_is_sent_back_wrongly_signs_nobody_in(tmp_path: Path) -> None:

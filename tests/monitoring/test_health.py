@@ -16,7 +16,9 @@ from bot.errors import SettingsRefused, StoreUnavailable
 from bot.http_server import serve
 from bot.monitoring.health import build_app
 from bot.monitoring.metrics import GatewayMetrics, GatewayState
+from bot.tool_registry.sign_in_flows import SignInRequest
 from tests.support.gateway import GatewayHarness, open_harness, running_gateway
+from tools.mcp.sign_in import SignInAnswer
 
 CALL = '@@tool:calculate {"expression": "6*7"}@@'
 
@@ -137,15 +139,24 @@ async def test_what_ended_before_this_process_is_not_counted_and_what_it_left_is
             assert (await read_metrics(port))['canvasgram_turns_total{ending="answered"}'] == 1
 
 
+class NoSignIns:
+    """No sign-in is under way."""
+
+    def find_request(self, state: str) -> SignInRequest | None:
+        return None
+
+    def receive(self, answer: SignInAnswer) -> bool:
+        return False
+
+
 async def test_a_database_that_cannot_be_read_is_said(database: Database):
     class Away(EndedWatcher):
         async def poll(self, *, now: float) -> None:  # type: ignore[override]
             raise StoreUnavailable("the disk is full")
 
+    metrics = GatewayMetrics(Away(database), {}, bool, "0", GatewayState(bool))
     async with (
-        serve(
-            build_app(lambda: False, GatewayMetrics(Away(database), {}, bool, "0", GatewayState(bool)), bool)
-        ) as url,
+        serve(build_app(lambda: False, metrics, NoSignIns())) as url,
         httpx.AsyncClient() as http,
     ):
         answer = await http.get(f"{url}/metrics")

@@ -13,7 +13,7 @@ from bot.db.usage.ended import EndedWatcher
 from bot.http_server import serve
 from bot.monitoring.health import build_app
 from bot.monitoring.metrics import GatewayMetrics, GatewayState
-from tests.monitoring.test_health import parse_series
+from tests.monitoring.test_health import NoSignIns, parse_series
 from tests.support.turn_harness import make_reply
 from tests.turns.test_call_ledger import NEW_CALL
 
@@ -93,7 +93,7 @@ async def test_what_ends_while_a_notification_is_unread_is_counted_once_it_was_r
 async def test_health_names_the_shares_and_whether_they_are_certain(database: Database):
     own_shares = hold_shares(72, leader=71)
     metrics = await build_metrics(database, own_shares)
-    app = build_app(lambda: True, metrics, bool, own_shares=own_shares)
+    app = build_app(lambda: True, metrics, NoSignIns(), own_shares=own_shares)
     async with serve(app) as url, httpx.AsyncClient() as http:
         replica = {"id": 2, "leads": False, "shares": [1], "locks_confirmed": True}
         expected = {"live": True, "ready": True, "replica": replica}

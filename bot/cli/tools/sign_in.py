@@ -13,6 +13,7 @@ import typer
 from bot.cli.tools.session import ToolsSession
 from bot.db.tools import sources
 from bot.db.tools.sources import Source
+from bot.domain import Lane
 from bot.errors import ChangeRefused
 from bot.http_server import serve
 from bot.monitoring.sign_in_page import build_sign_in_app
@@ -24,6 +25,7 @@ from bot.tool_registry.sign_in_flows import (
     LOOPBACK_SIGN_IN_PORT,
     LOOPBACK_SIGN_IN_URL,
     SIGN_IN_SECONDS,
+    SignInRequest,
     run_sign_in,
 )
 from bot.tool_registry.sign_ins import UnsealedSignIn, store_sign_in
@@ -80,7 +82,7 @@ def _format_warnings(preview: SourcePreview | None) -> Iterator[str]:
 async def _sign_in_here(session: ToolsSession, source: Source) -> UnsealedSignIn:
     session.secret_box.check_key()
     secrets = await session.load_secrets()
-    answers = _Answers(source.name)
+    answers = _Answers(source)
     outcome: SignIn | Exception
     async with answers.listen():
         try:
@@ -102,8 +104,9 @@ async def _sign_in_here(session: ToolsSession, source: Source) -> UnsealedSignIn
 class _Answers:
     """Waits for what the page of one sign-in sends back: by the browser, or by somebody who pastes it."""
 
-    def __init__(self, source_name: str) -> None:
-        self._source_name = source_name
+    def __init__(self, source: Source) -> None:
+        self._source_name = source.name
+        self._request = SignInRequest(source, {}, 0, "the owner of this machine", Lane(0))
         self._state = ""
         self._answer: asyncio.Future[SignInAnswer] = asyncio.get_running_loop().create_future()
 
@@ -119,6 +122,10 @@ class _Answers:
         except TimeoutError:
             raise ToolError("The link was not used in time.") from None
 
+    def find_request(self, state: str) -> SignInRequest | None:
+        """Return this sign-in, if it is the one of this state and waits."""
+        return self._request if state == self._state and not self._answer.done() else None
+
     def receive(self, answer: SignInAnswer) -> bool:
         """Take an answer; False if it is not for this sign-in."""
         if answer.state != self._state or self._answer.done():
@@ -131,7 +138,7 @@ class _Answers:
         """Listen on loopback, if the port is free, and to the terminal, while the block runs."""
         async with contextlib.AsyncExitStack() as stack:
             with contextlib.suppress(OSError):
-                app = build_sign_in_app(self.receive)
+                app = build_sign_in_app(self)
                 await stack.enter_async_context(serve(app, port=LOOPBACK_SIGN_IN_PORT))
             stack.enter_context(self._read_pasted())
             yield

@@ -186,10 +186,12 @@ async def list_admins(tx: Transaction, *, reachable_only: bool = False) -> list[
     return list((await tx.execute(query)).scalars())
 
 
-async def is_admin(tx: Transaction, person: int, configured_admins: Collection[int]) -> bool:
-    """Whether somebody is an admin in this transaction; `configured_admins` are those of the settings."""
+async def load_role(tx: Transaction, person: int, configured_admins: Collection[int]) -> RoleOrBlocked | None:
+    """The role that somebody has in this transaction; `configured_admins` are those of the settings."""
+    if person in configured_admins:
+        return "admin"
     known_person = await find(tx, person)
-    return person in configured_admins or (known_person is not None and known_person.role == "admin")
+    return None if known_person is None else known_person.role
 
 
 async def list_unreachable(tx: Transaction) -> set[int]:

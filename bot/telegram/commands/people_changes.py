@@ -113,7 +113,10 @@ class PeopleChanges:
         await revisions.bump(tx, revisions.TOOLS)
         callbacks = await self._deps.approvals.end_for_person(tx, person_id, reason=ACCESS_LOST, now=now)
         stops = (partial(self._deps.turns.stop, lane) for lane in lanes)
-        return (*stops, *callbacks, partial(self._deps.end_programs, person_id))
+        ends = [partial(self._deps.end_programs, person_id)]
+        if self._deps.sign_ins is not None:
+            ends.append(partial(self._deps.sign_ins.end, person_id))
+        return (*stops, *callbacks, *ends)
 
 
 async def describe_decision(tx: Transaction, person_id: int) -> DeferredText | None:

@@ -1,7 +1,7 @@
 """Tool tasks of sign-ins at MCP servers: give an admin the link, and add the tools once that was used."""
 
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
@@ -28,6 +28,7 @@ from bot.tool_registry.previews import preview_signed_in
 from bot.tool_registry.secrets import SecretBox
 from bot.tool_registry.sign_in_flows import (
     LOOPBACK_SIGN_IN_URL,
+    SIGN_IN_ENDED,
     SIGN_IN_SECONDS,
     SignInFlows,
     SignInRequest,
@@ -49,10 +50,11 @@ PASTE_HINT = translatable(
 
 @dataclass(frozen=True, slots=True)
 class ToolRights:
-    """Who is an admin, and whether somebody may use a tool in a chat."""
+    """Who is an admin, by the settings too, and whether somebody may use a tool in a chat."""
 
     is_admin: Callable[[int], bool]
     can_use: Callable[[str, int, int], bool]
+    configured_admins: Collection[int]
 
 
 class SignInTasks:
@@ -128,6 +130,9 @@ class SignInTasks:
         """Store a sign-in; return why there is none."""
         if isinstance(outcome, ToolError):
             return str(outcome)
+        role = await people.load_role(tx, request.person, self._rights.configured_admins)
+        if role != "admin" and (role != "member" or not request.is_personal):
+            return SIGN_IN_ENDED
         translate = await people.find_translator(tx, request.person)
         action = await begin_action(tx, Actor(request.person, "telegram"), time.time(), self._builtin_tools)
         try:

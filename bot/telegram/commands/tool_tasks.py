@@ -6,7 +6,7 @@ run a second time.
 
 import contextlib
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, TypeAlias
@@ -80,7 +80,8 @@ async def write_tool_task(
 class ToolTaskRunner:
     """Runs tasks with the handler of their kind.
 
-    `wake_sender` is called for the lane that has something new to deliver.
+    `wake_sender` is called for the lane that has something new to deliver. `configured_admins`: of the
+    settings. What an admin has asked for is neither begun nor stored once they are none.
     """
 
     def __init__(
@@ -89,7 +90,9 @@ class ToolTaskRunner:
         registry: ToolRegistry,
         handlers: Mapping[str, Callable[[ToolTask], Awaitable[FinishTask]]],
         wake_sender: Callable[[Lane], None],
+        configured_admins: Collection[int] = (),
     ) -> None:
+        self._configured_admins = configured_admins
         self._database = database
         self._registry = registry
         self._handlers = handlers
@@ -100,11 +103,12 @@ class ToolTaskRunner:
         body = item.body
         async with self._database.read_transaction() as tx:
             translate = await people.find_translator(tx, body["person"])
+            has_right = await self._has_right(tx, body)
         lane = Lane.parse(body["lane"])
         task = ToolTask(item, body["person"], body["name"], lane, body.get("words", ""), translate)
         handle = self._handlers[body["do"]]
         try:
-            finish = await handle(task)
+            finish = await handle(task) if has_right else finish_with()
             # Wait for the database rather than fail: the task would be done a second time.
             await retry_until_available(partial(self._finish_task, task, finish))
         except (ChangeRefused, SettingsRefused) as refused:
@@ -116,11 +120,17 @@ class ToolTaskRunner:
     async def _finish_task(self, task: ToolTask, finish: FinishTask) -> None:
         now = time.time()
         async with self._database.transaction() as tx:
-            parts = await finish(tx)
+            parts = await finish(tx) if await self._has_right(tx, task.item.body) else ()
             if parts:
                 await outbox.add(tx, item=task.item.id, lane=task.lane, parts=parts, now=now)
             await inbox.mark_done(tx, [task.item.id], now=now)
         self._wake_sender(task.lane)
+
+    async def _has_right(self, tx: Transaction, body: Mapping[str, Any]) -> bool:
+        """Whether who asked may have this done now: an admin all, others sign in with their own account."""
+        role = await people.load_role(tx, body["person"], self._configured_admins)
+        is_own = body["do"] == "signin" or (body["do"] == "signed" and body["personal"])
+        return role == "admin" or body["do"] == "unsay" or (is_own and role == "member")
 
 
 def finish_with(*lines: str) -> FinishTask:

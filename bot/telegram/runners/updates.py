@@ -369,7 +369,7 @@ class UpdateRunner:
     async def _check_role(self, tx: Transaction, person: int, role: RoleOrBlocked | None) -> None:
         """Raise _RoleLost if an admin is one no more."""
         configured_admins = self._deps.access.configured_admins
-        if role == "admin" and not await people.is_admin(tx, person, configured_admins):
+        if role == "admin" and await people.load_role(tx, person, configured_admins) != "admin":
             raise _RoleLost
 
     async def _make_best_effort_calls(self, update: ParsedUpdate, result: ActionResult) -> None:

@@ -8,6 +8,7 @@ from telegram import Bot
 
 from bot.db import retry
 from bot.db.engine import Database
+from bot.db.people import people
 from bot.db.queues import inbox, outbox
 from bot.db.tools import audit
 from bot.db.tools.audit import AuditEntry
@@ -100,6 +101,16 @@ async def test_a_tool_is_run_once_and_its_call_result_and_time_are_shown(harness
     assert ran == ["tea"]
     (change,) = await harness.load_changes()
     assert (change.who, change.via, change.what, change.subject) == (ADMIN, "telegram", "tried", "tool order")
+
+
+@pytest.mark.parametrize("role", ["member", "blocked"])
+async def test_what_an_admin_of_old_has_asked_for_is_not_begun(
+    harness: ToolTaskHarness, role: people.RoleOrBlocked
+):
+    await harness.send_command('/tools try order {"what": "tea"}')
+    await harness.updates.let_in(ADMIN, role)
+    assert (await harness.run_waiting(), ran, await harness.load_changes()) == ([], [], [])
+    assert await harness.updates.load_items(kind="system", state="new") == []
 
 
 async def test_after_a_crash_only_what_is_repeatable_runs_again(harness: ToolTaskHarness):
