@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 
-MAX_NAME_WORDS = 4
+MAX_NAME_WORDS = 7
 MIN_STEM_CHARS = 4
 MAX_ENDING_CHARS = 4
 _WORD = re.compile(r"[^\W_]+(?:['-][^\W_]+)*")
@@ -34,8 +34,8 @@ def find_time_words(text: str) -> str:
     words: list[str] = _WORD.findall(plain)
     if words and words[-1] in known.prepositions:
         return words[-1]
-    if len(words) > 1 and words[0] in known.prepositions and words[1][0].isdigit():
-        return f"{words[0]} {words[1]}"
+    if words and words[0] in known.prepositions and words[1:2] == ["0"]:
+        return words[0]
     for start, word in enumerate(words):
         for end in range(start + 1, start + MAX_NAME_WORDS + 1):
             name = " ".join(words[start:end])
@@ -44,12 +44,13 @@ def find_time_words(text: str) -> str:
         lengths = range(max(MIN_STEM_CHARS, len(word) - MAX_ENDING_CHARS), len(word) + 1)
         if any(word[:length] in known.stems for length in lengths):
             return word
-    return next((piece for piece in known.pieces if piece in plain), "")
+    return next((piece.strip() for piece in known.pieces if piece in f" {plain} "), "")
 
 
 def normalize_text(text: str) -> str:
-    """Return a text as the words are written: composed, in small letters, with plain apostrophes."""
-    return re.sub("[’ʼ`]", "'", unicodedata.normalize("NFC", text.lower()))
+    """Return a text as the words are written: composed, small, with plain apostrophes, each number as 0."""
+    plain = re.sub("[’ʼ`]", "'", unicodedata.normalize("NFC", text.lower()))
+    return " ".join(re.sub(r"\d+", "0", plain).split())
 
 
 @cache
@@ -65,7 +66,7 @@ def load_time_words() -> TimeWords:
     }
     pieces = {word for word in words if not _SPACED.fullmatch(word)}
     return TimeWords(
-        names=frozenset(words),
+        names=frozenset(" ".join(_WORD.findall(word)) for word in words - pieces if word[-1] not in "*…"),
         stems=frozenset(word[:-1] for word in words if word.endswith("*")),
         pieces=frozenset(pieces),
         prepositions=frozenset(word[:-1] for word in words if word.endswith("…")),

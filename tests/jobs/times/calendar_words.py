@@ -1,4 +1,4 @@
-"""Writes bot/jobs/times/calendar_words.txt: the days and months of all languages in CLDR, as Babel has it.
+"""Writes bot/jobs/times/calendar_words.txt: days, months and how long from now in all languages of CLDR.
 
 Run it as `python -m tests.jobs.times.calendar_words` after Babel was updated.
 """
@@ -12,6 +12,8 @@ from bot.jobs.times import time_words
 
 FILE = Path(time_words.__file__).with_name("calendar_words.txt")
 INFLECTED = "be bg bs cs da dsb el et fi hr hsb hu lt lv mk nb nn no pl ro ru sk sl sr sr_Latn sv uk"
+UNITS = ("minute", "hour", "day", "week", "month", "year")
+READ_LANGUAGES = ("en", "de")  # the grammar reads how long from now in them
 MIN_CHARS = 4  # of a name in plain ASCII: a shorter one is a word of too many languages
 MIN_PIECE_CHARS = 3  # of one that may stand within a word, unless a character is a whole syllable or word
 # Names of a day or a month in one language that are people, or everyday words, in others.
@@ -20,7 +22,7 @@ acer anna aram araba arim bazar camus china dame gener gulan here jona julie kar
 mande mane marca march marco maris masa mata may medi moja noema out pazar rags salus sani sanyo sine
 wanja yedi
 """
-HEAD = "# Days and months, each with one of the languages that call it so. Written from CLDR; do not edit.\n"
+HEAD = "# Days, months and times from now, each with one of its languages. Written from CLDR; do not edit.\n"
 
 
 def render_words() -> str:
@@ -45,7 +47,14 @@ def _list_names(locale: Locale) -> Iterator[str]:
     for calendar in (locale.days, locale.months):
         for context in ("format", "stand-alone"):
             for name in calendar.get(context, {}).get("wide", {}).values():
-                yield time_words.normalize_text(" ".join(name.split())).strip(" .")
+                yield time_words.normalize_text(name).strip(" .")
+    fields = {} if locale.language in READ_LANGUAGES else localedata.load(str(locale)).get("date_fields", {})
+    for unit in UNITS:
+        for count, pattern in fields.get(unit, {}).get("future", {}).items():
+            phrase = time_words.normalize_text(pattern.replace("{0}", "0"))
+            yield phrase.strip(" .")
+            if count == "one" and len(phrase.split()) > 2:
+                yield phrase.replace(" 0 ", " ").strip(" .")
 
 
 def _can_tell(name: str) -> bool:
