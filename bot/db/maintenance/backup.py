@@ -76,7 +76,9 @@ class BackupDirectory:
         self.check_folder()
         _write_backup(self.database_file, final, cancelled)
         with _translate_errors(self.folder):
-            for oldest in self.list_backups()[: -self.max_backups]:
+            # A clock that was wrong may have named one that seems to be newer.
+            others = [backup for backup in self.list_backups() if backup != final]
+            for oldest in others[: max(0, len(others) + 1 - self.max_backups)]:
                 oldest.unlink()
         return final
 

@@ -220,11 +220,9 @@ async def forget(
     return count
 
 
-async def expire_files(database: Database, *, now: float, batch_rows: int = BATCH_ROWS) -> None:
+async def expire_files(database: Database, *, now: float) -> None:
     """Delete the bytes of files whose message was over a week ago; Telegram's ids of them stay."""
-    await wipe_in_batches(
-        database, outbox_files.c.id, build_expiry_condition(now), _wipe_data, batch_rows=batch_rows
-    )
+    await wipe_in_batches(database, outbox_files.c.id, build_expiry_condition(now), _wipe_data)
 
 
 async def drop_waiting(tx: Transaction, lane: Lane, *, before: int, now: float) -> None:

@@ -81,6 +81,15 @@ async def test_only_the_newest_few_are_kept_and_old_ones_expire(
     assert (directory.folder / "canvasgram-notes.db").exists()
 
 
+async def test_a_backup_that_a_wrong_clock_named_never_outlives_the_one_just_made(
+    directory: BackupDirectory, database: Database
+):
+    await directory.make_backup(now=NOW + 9e7)
+    backups = [await directory.make_backup(now=NOW + number) for number in range(3)]
+    assert backups[-1] in directory.list_backups()
+    assert len(directory.list_backups()) == 2
+
+
 async def test_others_write_while_a_backup_is_made_and_it_holds_one_snapshot(
     database: Database, directory: BackupDirectory
 ):
