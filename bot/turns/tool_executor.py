@@ -164,7 +164,7 @@ class ToolExecutor:
             return replace(held, preview=CallPreview(REMEMBER_QUESTION, held.call.arguments["note"]))
         if held.tool.name != schedule.name:
             return held
-        preview = await schedules.preview(held.call.arguments)
+        preview = await retry_until_available(partial(schedules.preview, held.call.arguments))
         may_skip = held.tool.rule.ask == "never"
         return replace(held, preview=replace(preview, is_own_wish=preview.is_own_wish and may_skip))
 

@@ -54,8 +54,11 @@ async def requeue_failed(tx: Transaction, sender: int, *, error: str, since: flo
     return (await tx.execute(update(inbox).where(is_failed).values(error="done again"))).rowcount > 0
 
 
-async def can_answer(tx: Transaction, item: int, sender: int, *, error: str, replied_to: int | None) -> bool:
-    """Whether a person's item follows one of theirs that ended with this error, or replies to its message."""
+async def can_answer(tx: Transaction, item: int, sender: int, *, error: str, replied_to: int) -> bool:
+    """Whether a person's item follows one of theirs that ended with this error, or replies to its message.
+
+    `replied_to`: the number of a message, 0 for none.
+    """
     previous = (
         select(func.max(inbox.c.id)).where(inbox.c.sender == sender, inbox.c.id < item).scalar_subquery()
     )

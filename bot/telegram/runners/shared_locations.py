@@ -38,7 +38,7 @@ async def find_zone_answer(database: Database, update: ParsedUpdate) -> str | No
     zone = find_answered_zone(message.get("text", ""))
     if zone is None or update.person is None or "forward_origin" in message:
         return None
-    replied_to = message.get("reply_to_message", {}).get("message_id")
+    replied_to = message.get("reply_to_message", {}).get("message_id", 0)
     async with database.read_transaction() as tx:
         is_answer = await requeued_items.can_answer(
             tx, update.item.id, update.person, error=ZONE_NEEDED, replied_to=replied_to
